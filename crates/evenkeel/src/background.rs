@@ -1,0 +1,79 @@
+//! Going to the background (`-d`), without losing what goes wrong on the way.
+//!
+//! The parent waits until the child serves, and ends with status 0 then; a child that fails earlier has printed why,
+//! and the parent ends with its status. (memcached's parent ends at once, so a start script never learns that the
+//! port was taken.)
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::process::WaitOptions;
+use server::options::{Listen, Options};
+
+use crate::failure::Failure;
+use crate::sys::{self, Half};
+
+/// The child's side.
+pub(crate) struct Background {
+    /// Where the parent waits for a byte.
+    parent: File,
+}
+
+impl Background {
+    /// Splits the process; returns in the child only. There must be no other thread yet.
+    pub(crate) fn enter() -> Result<Self, Failure> {
+        let failed = |error| Failure::system("go to the background (-d)", error);
+        let (reader, writer) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
+        match sys::fork().map_err(failed)? {
+            Half::Parent(child) => {
+                drop(writer);
+                std::process::exit(outcome(reader, child))
+            }
+            Half::Child => {
+                drop(reader);
+                rustix::process::setsid().map_err(|error| failed(error.into()))?;
+                Ok(Self { parent: writer.into() })
+            }
+        }
+    }
+
+    /// Lets go of the terminal and of the directory, and tells the parent that all is well.
+    pub(crate) fn detach(mut self, options: &Options) -> Result<(), Failure> {
+        let failed = |error| Failure::system("leave the terminal (-d)", error);
+        // As in memcached: who wants core files wants them where the server was started, and who asked for words
+        // wants to see them.
+        if !options.process.core_dumps && only_absolute_paths(options) {
+            rustix::process::chdir("/").map_err(|error| failed(error.into()))?;
+        }
+        if options.verbosity == 0 {
+            let null = OpenOptions::new().read(true).write(true).open("/dev/null").map_err(failed)?;
+            rustix::stdio::dup2_stdin(&null).map_err(|error| failed(error.into()))?;
+            rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
+            rustix::stdio::dup2_stderr(&null).map_err(|error| failed(error.into()))?;
+        }
+        // A parent that was killed meanwhile has nobody to tell.
+        let _ = self.parent.write_all(b"+");
+        Ok(())
+    }
+}
+
+/// The status that the parent ends with, once the child has said or shown how it went.
+fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
+    let told = File::from(reader).read(&mut [0]);
+    if matches!(told, Ok(1)) {
+        return 0;
+    }
+    let ended = rustix::process::waitpid(Some(child), WaitOptions::empty());
+    ended.ok().flatten().and_then(|(_, status)| status.exit_status()).unwrap_or(1)
+}
+
+/// Whether files that are removed at the end will be found from another directory too.
+fn only_absolute_paths(options: &Options) -> bool {
+    let sockets = options.listeners.iter().filter_map(|listen| match listen {
+        Listen::Unix { path, .. } => Some(path.as_path()),
+        Listen::Tcp { .. } => None,
+    });
+    sockets.chain(options.process.pidfile.as_deref()).all(Path::is_absolute)
+}

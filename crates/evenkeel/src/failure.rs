@@ -1,0 +1,73 @@
+//! What is said, and with which status the process ends, when a verb cannot do its job.
+
+use std::fmt::{self, Display};
+use std::process::ExitCode;
+
+/// The command line is wrong (EX_USAGE).
+const USAGE: u8 = 64;
+/// The user to become does not exist (EX_NOUSER), as with memcached.
+const NO_USER: u8 = 67;
+/// The system refused (EX_OSERR).
+const SYSTEM: u8 = 71;
+/// Anything else.
+const OTHER: u8 = 1;
+
+/// Why a verb failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: u8,
+    error: anyhow::Error,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// The command line is wrong: `what` and perhaps how to mend it.
+    pub(crate) fn usage(what: impl Display, hint: Option<String>) -> Self {
+        Self { status: USAGE, error: anyhow::anyhow!("{what}"), hint }
+    }
+
+    /// There is no such user.
+    pub(crate) fn no_user(name: &str) -> Self {
+        let error = anyhow::anyhow!("become user `{name}` (-u): there is no such user");
+        Self { status: NO_USER, error, hint: None }
+    }
+
+    /// The system refused to do `what`.
+    pub(crate) fn system(what: impl Display, why: impl Into<anyhow::Error>) -> Self {
+        Self { status: SYSTEM, error: why.into().context(what.to_string()), hint: None }
+    }
+
+    /// A crate failed; its own words say at what. A refusal of the system among its causes counts as such.
+    pub(crate) fn other(error: impl Into<anyhow::Error>) -> Self {
+        let error = error.into();
+        let by_system = error.chain().any(|cause| cause.is::<std::io::Error>());
+        Self { status: if by_system { SYSTEM } else { OTHER }, error, hint: None }
+    }
+
+    /// With a line that helps.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The status that the process ends with.
+    pub(crate) fn status(&self) -> u8 {
+        self.status
+    }
+
+    /// Prints it, and gives the status to end with.
+    pub(crate) fn report(&self, verb: Option<&str>) -> ExitCode {
+        let verb = verb.map_or(String::new(), |verb| format!("{verb}: "));
+        eprintln!("evenkeel: {verb}{self}");
+        if let Some(hint) = &self.hint {
+            eprintln!("  hint: {hint}");
+        }
+        ExitCode::from(self.status())
+    }
+}
+
+/// The whole chain of causes in one line.
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}

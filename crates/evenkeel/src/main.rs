@@ -1,0 +1,26 @@
+//! One binary, a verb for each job.
+//!
+//! Nothing is decided here: a verb's flags are read and handed to the crate that does the work. What goes wrong is
+//! printed once, here, as `evenkeel: <verb>: <what>: <why>` and lines of help, with an exit status that means
+//! something ([`failure`]).
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+mod background;
+mod failure;
+mod man;
+mod pidfile;
+mod privileges;
+mod resources;
+mod serve;
+mod sys;
+mod verbs;
+
+fn main() -> ExitCode {
+    let typed: Vec<OsString> = std::env::args_os().collect();
+    match verbs::run(&typed) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(verbs::name(&typed)),
+    }
+}

@@ -1,0 +1,140 @@
+//! Man pages, from the same tables as the help.
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Inline, Roff, bold, roman};
+use server::flags::{self, Flag, extended, help};
+
+use crate::verbs;
+
+/// The width that texts are made for; troff fills lines anew.
+const COLUMNS: usize = 80;
+
+/// The page of a verb, or of the whole.
+pub(crate) fn page(verb: Option<&str>) -> Vec<u8> {
+    let mut command = verbs::command(COLUMNS);
+    command.build();
+    let page = match verb {
+        Some(verb) => {
+            let name = format!("evenkeel-{verb}");
+            let found = command.find_subcommand(verb).expect("clap has checked the verb").clone();
+            let found = found.display_name(&name).name(name).version(env!("CARGO_PKG_VERSION"));
+            render(found, verb == "serve")
+        }
+        None => render(command, false),
+    };
+    page.expect("writing to memory does not fail")
+}
+
+fn render(command: Command, serve: bool) -> std::io::Result<Vec<u8>> {
+    let mut page = Vec::new();
+    let man = Man::new(command).manual("Evenkeel").section("1");
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if serve {
+        extended_options(&mut page)?;
+        ending(&mut page)?;
+    } else {
+        man.render_subcommands_section(&mut page)?;
+    }
+    man.render_version_section(&mut page)?;
+    Ok(page)
+}
+
+fn extended_options(page: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXTENDED OPTIONS"]);
+    roff.text([roman("The names that "), bold("-o"), roman(" takes, as a list separated by commas.")]);
+    for option in extended::all().filter(|option| option.effect == flags::Effect::Works) {
+        roff.control("TP", []);
+        roff.text([bold(help::typed(option))]);
+        roff.text([roman(plain(&help::line(option)))]);
+    }
+    roff.control("SH", ["ACCEPTED WITHOUT EFFECT"]);
+    reasons(&mut roff, &help::without_effect());
+    roff.control("SH", ["NOT SUPPORTED YET"]);
+    roff.text([roman("Each of these keeps the server from starting.")]);
+    reasons(&mut roff, &help::not_yet());
+    roff.to_writer(page)
+}
+
+fn reasons(roff: &mut Roff, reasons: &[(&str, Vec<&'static Flag>)]) {
+    for (why, flags) in reasons {
+        let names: Vec<_> = flags.iter().map(|flag| plain(&help::bare(flag))).collect();
+        roff.control("TP", []);
+        roff.text([roman(format!("{why}:"))]);
+        roff.text([bold(names.join(", "))]);
+    }
+}
+
+fn ending(page: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SIGNALS"]);
+    entries(
+        &mut roff,
+        &[
+            (
+                "SIGINT, SIGTERM, SIGUSR1",
+                "End the server; a second one does so without waiting for connections.",
+            ),
+            ("SIGHUP", "Ignored: there is nothing to reload yet."),
+        ],
+    );
+    roff.control("SH", ["EXIT STATUS"]);
+    entries(
+        &mut roff,
+        &[
+            ("0", "The server was told to end. With -d: it serves in the background."),
+            ("64", "The command line is wrong."),
+            ("67", "The user to become does not exist."),
+            ("71", "The system refused: an address is taken, a limit cannot be raised."),
+            ("1", "Anything else."),
+        ],
+    );
+    roff.control("SH", ["SEE ALSO"]);
+    roff.text([bold("memcached"), roman("(1), "), bold("evenkeel"), roman("(1)")]);
+    roff.to_writer(page)
+}
+
+fn entries(roff: &mut Roff, entries: &[(&str, &str)]) {
+    for (term, text) in entries {
+        let (term, text): (Inline, Inline) = (bold(*term), roman(*text));
+        roff.control("TP", []);
+        roff.text([term]);
+        roff.text([text]);
+    }
+}
+
+/// Blanks that do not break are for terminals.
+fn plain(text: &str) -> String {
+    text.replace('\u{a0}', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_of_serve_names_every_flag_and_every_option() {
+        let page = String::from_utf8(page(Some("serve"))).expect("pages are text").replace("\\-", "-");
+        for flag in flags::all() {
+            assert!(page.contains(&format!("--{}", flag.name)), "{}", flag.name);
+        }
+        for option in extended::all() {
+            assert!(page.contains(option.name), "{}", option.name);
+        }
+    }
+
+    #[test]
+    fn there_is_a_page_for_each_verb_and_one_for_all() {
+        for (verb, title) in
+            [(None, "evenkeel"), (Some("serve"), "evenkeel-serve"), (Some("load"), "evenkeel-load")]
+        {
+            let page = String::from_utf8(page(verb)).expect("pages are text").replace("\\-", "-");
+            assert!(page.contains(&format!(".TH {title} 1")), "{page}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Limits that the system sets to a process, raised to what the options need.
+
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
+use server::options::Options;
+
+use crate::failure::Failure;
+
+/// Open files besides connections: standard streams, event descriptors of the process.
+const FILES_OF_PROCESS: u64 = 64;
+/// What each worker has open for its driver: a ring or an epoll set, timers, a bell.
+const FILES_PER_WORKER: u64 = 8;
+
+/// Raises limits while the process may still be root.
+pub(crate) fn raise(options: &Options) -> Result<(), Failure> {
+    if options.process.core_dumps {
+        raise_core_files()?;
+    }
+    if options.process.lock_memory {
+        // Root may lock what it likes, the user that it becomes only this much.
+        let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
+    }
+    raise_open_files(options)
+}
+
+fn raise_open_files(options: &Options) -> Result<(), Failure> {
+    let connections = u64::from(options.connection_limit);
+    let workers = options.threads as u64 * FILES_PER_WORKER;
+    let needed = connections + workers + options.listeners.len() as u64 + FILES_OF_PROCESS;
+    let limit = getrlimit(Resource::Nofile);
+    // No limit at all is `None`.
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    let maximum = limit.maximum.map(|maximum| maximum.max(needed));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).map_err(|error| {
+        let found = limit.maximum.map_or("none".to_owned(), |maximum| maximum.to_string());
+        let what = format!("raise the limit on open files to {needed} for -c {connections} (found: {found})");
+        Failure::system(what, error)
+            .hint("start as root, raise `ulimit -Hn`, or ask for fewer connections with -c")
+    })
+}
+
+/// To no limit, or as far as it goes; a limit of zero would mean that there will be no core file.
+fn raise_core_files() -> Result<(), Failure> {
+    let limit = getrlimit(Resource::Core);
+    let unlimited = setrlimit(Resource::Core, Rlimit { current: None, maximum: None });
+    let raised = unlimited
+        .or_else(|_| setrlimit(Resource::Core, Rlimit { current: limit.maximum, maximum: limit.maximum }));
+    if getrlimit(Resource::Core).current == Some(0) {
+        let why = raised.err().map_or_else(|| anyhow::anyhow!("the hard limit is 0"), Into::into);
+        return Err(Failure::system("raise the limit on core files (-r)", why));
+    }
+    Ok(())
+}
+
+/// Lets core files be written although the process has changed its user, after which the kernel forbids them.
+pub(crate) fn allow_core_files() {
+    let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
+}
+
+/// Locks all memory, that of now and of later, each page when it is first used: the store reserves far more
+/// address space than it will ever use. As in memcached, a refusal is no reason not to serve.
+pub(crate) fn lock_memory() {
+    if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
+        eprintln!("evenkeel: serve: memory is not locked (-k): {error}");
+    }
+}

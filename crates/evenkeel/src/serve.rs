@@ -1,0 +1,129 @@
+//! `evenkeel serve`: from a command line to a server that runs, and to its orderly end.
+//!
+//! The order matters. Limits are raised and sockets are bound while the process may still be root; it goes to the
+//! background before there are threads, which would not follow; memory is locked before there is much of it; and
+//! signals are blocked before threads start, so that only one place ever sees them.
+
+use std::thread;
+
+use server::options::Options;
+use server::{Bound, Running, Server, flags};
+
+use crate::background::Background;
+use crate::failure::Failure;
+use crate::pidfile::PidFile;
+use crate::sys::{Signal, Signals};
+use crate::{privileges, resources};
+
+const LICENSE: &str = "\
+evenkeel is free software under the Apache License, Version 2.0:
+https://www.apache.org/licenses/LICENSE-2.0
+";
+
+/// Serves until it is told to stop.
+pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
+    if low.license {
+        print!("{LICENSE}");
+        return Ok(());
+    }
+    let options = Options::new(low, &|path| std::fs::read_to_string(path)).map_err(refused)?;
+    if options.verbosity > 0 {
+        options.notes.iter().for_each(|note| eprintln!("evenkeel: serve: {note}"));
+    }
+    let identity = privileges::identity(options.process.user.as_deref())?;
+    resources::raise(&options)?;
+    let background = options.process.daemonize.then(Background::enter).transpose()?;
+    let bound = bind(&options)?;
+    if let Some(identity) = identity {
+        identity.own_sockets(&options.listeners)?;
+        identity.assume()?;
+    }
+    if options.process.core_dumps {
+        resources::allow_core_files();
+    }
+    if options.process.lock_memory {
+        resources::lock_memory();
+    }
+    let pidfile = options.process.pidfile.as_deref().map(PidFile::write).transpose()?;
+    let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
+    let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
+    let running = bound.start(random()?).map_err(Failure::other)?;
+    eprintln!("{}", start_line(&options, &addresses, running.driver()));
+    if let Some(background) = background {
+        background.detach(&options)?;
+    }
+    let ended = wait(running, signals, options.verbosity);
+    drop(pidfile);
+    ended
+}
+
+/// A command line that was refused, with its hint.
+pub(crate) fn refused(error: flags::Error) -> Failure {
+    let hint = error.hint();
+    Failure::usage(error, hint)
+}
+
+fn bind(options: &Options) -> Result<Bound, Failure> {
+    #[expect(clippy::disallowed_methods, reason = "here the time of day enters the process")]
+    let now = std::time::SystemTime::now();
+    let since_1970 = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Server::bind(options, since_1970.as_millis() as u64).map_err(Failure::other)
+}
+
+/// A number that nobody can guess.
+fn random() -> Result<u64, Failure> {
+    let mut bytes = [0; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| Failure::system("draw a random number", error))?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// What an operator wants to see first.
+fn start_line(options: &Options, addresses: &[String], driver: &str) -> String {
+    let megabytes = options.memory_limit_bytes / stdx::units::MIB;
+    let threads =
+        if options.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", options.threads) };
+    format!(
+        "evenkeel {} serves on {}: {megabytes} MB for items, {threads} driven by {driver}, at most {} connections",
+        env!("CARGO_PKG_VERSION"),
+        addresses.join(", "),
+        options.connection_limit,
+    )
+}
+
+/// Waits for the end, which signals and the `shutdown` command can bring about.
+fn wait(running: Running, signals: Signals, verbosity: u8) -> Result<(), Failure> {
+    let stop = running.stop();
+    let answer = move || {
+        answer_signals(&signals, || stop.stop(), verbosity);
+    };
+    // Never joined: it waits for signals until the process ends.
+    let started = thread::Builder::new().name("signals".to_owned()).spawn(answer);
+    started.map_err(|error| Failure::system("start thread signals", error))?;
+    running.wait().map_err(Failure::other)?;
+    if verbosity > 0 {
+        eprintln!("evenkeel: serve: stopped");
+    }
+    Ok(())
+}
+
+/// The first signal to end stops the server; a second one does not wait for it.
+fn answer_signals(signals: &Signals, stop: impl Fn(), verbosity: u8) -> ! {
+    let mut stopping = false;
+    loop {
+        match signals.wait() {
+            Signal::Reload if verbosity > 0 => {
+                eprintln!("evenkeel: serve: there is nothing to reload (SIGHUP)")
+            }
+            Signal::Reload => {}
+            Signal::Interrupt | Signal::Terminate | Signal::Graceful if stopping => std::process::exit(1),
+            signal @ (Signal::Interrupt | Signal::Terminate | Signal::Graceful) => {
+                if verbosity > 0 {
+                    eprintln!("evenkeel: serve: stopping ({signal:?})");
+                }
+                stopping = true;
+                stop();
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What the system offers only through its C library, made safe: fork, users, signals.
+
+#![expect(unsafe_code, reason = "calls of the C library that have no safe wrapper")]
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
+
+/// Space for the texts of one line of the user database; 16 times what glibc advises.
+const USER_TEXT_LEN: usize = 16 * 1024;
+
+/// Which half of a forked process this is.
+pub(crate) enum Half {
+    /// The one that was there before, and the other's process id.
+    Parent(rustix::process::Pid),
+    /// The new one.
+    Child,
+}
+
+/// Splits the process. There must be no other thread yet: it would be missing in the child, with its locks held.
+pub(crate) fn fork() -> io::Result<Half> {
+    // SAFETY: the caller has no other thread, so the child is a whole copy and may go on doing anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Half::Child),
+        child => Ok(Half::Parent(rustix::process::Pid::from_raw(child).expect("fork returns a positive id"))),
+    }
+}
+
+/// A user's and its group's number; none if there is no such user.
+pub(crate) fn user(name: &str) -> io::Result<Option<(u32, u32)>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    let mut entry = MaybeUninit::<libc::passwd>::uninit();
+    let mut text = vec![0; USER_TEXT_LEN];
+    let mut found = ptr::null_mut();
+    // SAFETY: every pointer is to memory that outlives the call and is as long as said; `name` ends with a zero.
+    let error = unsafe {
+        libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), text.as_mut_ptr(), text.len(), &mut found)
+    };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    if found.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: `found` is not null, so it points to `entry`, which the call has filled in; only its numbers are
+    // read, not the pointers into `text`.
+    let entry = unsafe { entry.assume_init() };
+    Ok(Some((entry.pw_uid, entry.pw_gid)))
+}
+
+/// Leaves all supplementary groups.
+pub(crate) fn leave_groups() -> io::Result<()> {
+    // SAFETY: no group is read from the null pointer, because there are none.
+    done(unsafe { libc::setgroups(0, ptr::null()) })
+}
+
+/// Becomes this group, in every thread and for good.
+pub(crate) fn set_group(group: u32) -> io::Result<()> {
+    // SAFETY: takes a number, touches no memory of ours.
+    done(unsafe { libc::setgid(group) })
+}
+
+/// Becomes this user, in every thread and for good.
+pub(crate) fn set_user(user: u32) -> io::Result<()> {
+    // SAFETY: takes a number, touches no memory of ours.
+    done(unsafe { libc::setuid(user) })
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A signal that someone sent to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// SIGINT
+    Interrupt,
+    /// SIGTERM
+    Terminate,
+    /// SIGUSR1
+    Graceful,
+    /// SIGHUP
+    Reload,
+}
+
+/// The signals above, kept from interrupting anything: they come out of [`Signals::wait`] only.
+pub(crate) struct Signals(libc::sigset_t);
+
+impl Signals {
+    /// Blocks them in this thread and in all that it starts from now on.
+    pub(crate) fn block() -> io::Result<Self> {
+        let mut set = MaybeUninit::uninit();
+        // SAFETY: sigemptyset fills in the set, the others read and change a set that is filled in; the old mask is
+        // not asked for.
+        let (set, error) = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGHUP] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            let set = set.assume_init();
+            (set, libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut()))
+        };
+        if error == 0 { Ok(Self(set)) } else { Err(io::Error::from_raw_os_error(error)) }
+    }
+
+    /// Waits for the next one.
+    pub(crate) fn wait(&self) -> Signal {
+        let mut signal = 0;
+        // SAFETY: the set is filled in, and the number is written to a variable that outlives the call.
+        let error = unsafe { libc::sigwait(&self.0, &mut signal) };
+        assert_eq!(error, 0, "the set holds valid signals");
+        match signal {
+            libc::SIGINT => Signal::Interrupt,
+            libc::SIGTERM => Signal::Terminate,
+            libc::SIGUSR1 => Signal::Graceful,
+            libc::SIGHUP => Signal::Reload,
+            other => unreachable!("signal {other} is not in the set"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_known_and_others_are_not() {
+        assert_eq!(user("root").expect("the user database can be read"), Some((0, 0)));
+        assert_eq!(user("no such user").expect("the user database can be read"), None);
+        assert_eq!(user("a\0b").expect("not asked"), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! The verbs, and their words on the command line.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+
+use clap::error::ErrorKind;
+use clap::{Args, Command, FromArgMatches, value_parser};
+use clap_complete::Shell;
+use server::flags;
+
+use crate::failure::Failure;
+use crate::{man, serve};
+
+/// What clap takes when there is no terminal.
+const COLUMNS_DEFAULT: usize = 100;
+
+/// The whole command line, with help for a terminal of so many columns.
+pub(crate) fn command(columns: usize) -> Command {
+    let page = clap::Arg::new("verb").help("The verb whose page it is").value_parser(["serve", "load"]);
+    let shell = clap::Arg::new("shell").help("The shell").required(true).value_parser(value_parser!(Shell));
+    Command::new("evenkeel")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("A memcached-compatible cache, and what it takes to run one")
+        .after_help("`evenkeel <command> --help` says more about each.")
+        .term_width(columns)
+        .disable_help_subcommand(true)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(flags::command(columns))
+        .subcommand(load::Arguments::augment_args(
+            Command::new("load").about("Generate load, and measure it"),
+        ))
+        .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
+        .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
+}
+
+/// Carries out what was typed, name of the program first.
+pub(crate) fn run(typed: &[OsString]) -> Result<(), Failure> {
+    let columns = columns();
+    let matches = match command(columns).try_get_matches_from(typed) {
+        Ok(matches) => matches,
+        Err(error) => return refused(error, name(typed)),
+    };
+    match matches.subcommand() {
+        Some(("serve", matches)) => serve::run(flags::LowArgs::read(matches).map_err(serve::refused)?),
+        Some(("load", matches)) => {
+            let arguments = load::Arguments::from_arg_matches(matches);
+            generate_load(&arguments.map_err(|error| Failure::usage(error, None))?)
+        }
+        Some(("man", matches)) => print(&man::page(matches.get_one::<String>("verb").map(String::as_str))),
+        Some(("completions", matches)) => {
+            let shell = *matches.get_one::<Shell>("shell").expect("clap requires the shell");
+            print(&completions(shell))
+        }
+        _ => unreachable!("clap requires one of the verbs above"),
+    }
+}
+
+/// The verb that was typed, if it is one.
+pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
+    let verbs = ["serve", "load", "man", "completions"];
+    verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
+}
+
+/// Prints what was asked for, or says what is wrong.
+fn refused(error: clap::Error, verb: Option<&str>) -> Result<(), Failure> {
+    if verb == Some("serve") {
+        return match flags::Error::from(error) {
+            flags::Error::Asked(text) => shown(&text),
+            error => Err(serve::refused(error)),
+        };
+    }
+    if !error.use_stderr() {
+        return shown(&error);
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Err(Failure::usage(
+            "expected a command, found nothing",
+            Some("`evenkeel --help` lists them".into()),
+        ));
+    }
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    let line = line.strip_prefix("error: ").unwrap_or(line);
+    let verb = verb.map_or(String::new(), |verb| format!(" {verb}"));
+    Err(Failure::usage(line, Some(format!("`evenkeel{verb} --help` says what is accepted"))))
+}
+
+fn shown(text: &clap::Error) -> Result<(), Failure> {
+    text.print().map_err(|error| Failure::system("write to standard output", error))
+}
+
+fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
+    let mut progress: Box<dyn Write> = match io::stderr().is_terminal() {
+        true => Box::new(io::stderr()),
+        false => Box::new(io::sink()),
+    };
+    let summary = load::run(arguments, &mut progress).map_err(Failure::other)?;
+    print(summary.to_string().as_bytes())?;
+    if summary.is_clean() { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(UNCLEAN))) }
+}
+
+/// The load ran, but the server did not answer as it should.
+const UNCLEAN: &str = "wrong values or error replies: see above";
+
+fn completions(shell: Shell) -> Vec<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(COLUMNS_DEFAULT), "evenkeel", &mut script);
+    script
+}
+
+/// Writes to standard output; a reader that went away has seen enough.
+fn print(text: &[u8]) -> Result<(), Failure> {
+    match io::stdout().write_all(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::system("write to standard output", error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The width of the terminal that help goes to.
+fn columns() -> usize {
+    let terminal = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    let typed = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let seen = terminal.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0);
+    seen.or_else(typed).unwrap_or(COLUMNS_DEFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_suits_clap() {
+        command(80).debug_assert();
+    }
+
+    /// What was typed is refused with this status and message.
+    #[track_caller]
+    fn check(line: &str, wanted: &str) {
+        let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let failure = run(&typed).expect_err(line);
+        assert_eq!(format!("{} {failure}", failure.status()), wanted, "{line}");
+    }
+
+    #[test]
+    fn a_wrong_command_line_ends_with_64() {
+        check("evenkeel", "64 expected a command, found nothing");
+        check("evenkeel server", "64 unrecognized subcommand 'server'");
+        check("evenkeel serve --memroy 1", "64 unknown flag `--memroy`");
+        check("evenkeel serve -Z", "64 -Z: not supported yet");
+        check("evenkeel serve -o x", "64 -o x: unknown option");
+        check("evenkeel load --depht 1", "64 unexpected argument '--depht' found");
+    }
+
+    #[test]
+    fn completions_know_verbs_and_flags() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(completions(shell)).expect("scripts are text");
+            for word in ["serve", "load", "memory-limit", "max-reqs-per-event", "driver"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The command line of `evenkeel load`.
+
+use crate::affinity::CpuList;
+use crate::popularity::Popularity;
+use crate::sizes::Sizes;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Generate load in a closed loop: every connection keeps DEPTH requests on their way and sends the next when a
+/// reply arrives. Measures capacity and requests per CPU-second.
+#[derive(Clone, Debug, clap::Args)]
+// The last one counts: scripts append to a common line.
+#[command(args_override_self = true)]
+pub struct Arguments {
+    /// Server to load, by name or address
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Target")]
+    pub host: String,
+    /// TCP port of the server
+    #[arg(long, default_value_t = 11211, help_heading = "Target")]
+    pub port: u16,
+    /// Server to load, as HOST:PORT in one word
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["host", "port"], help_heading = "Target")]
+    pub server: Option<String>,
+    /// Unix socket of the server, instead of TCP
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port", "server"], help_heading = "Target")]
+    pub socket: Option<PathBuf>,
+    /// Report requests per CPU-second of this process, the server (must run on this machine)
+    #[arg(long, value_name = "PID", help_heading = "Target")]
+    pub server_pid: Option<u32>,
+
+    /// Connections, over all threads
+    #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
+    pub connections: usize,
+    /// Requests on their way per connection
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
+    pub depth: usize,
+    /// Threads that generate load
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
+    pub threads: usize,
+    /// Share of the requests that are gets, the others are sets: 0.9 is memtier's --ratio=1:9
+    #[arg(long, default_value_t = 1.0, value_name = "SHARE", help_heading = "Shape of the load")]
+    pub gets: f64,
+    /// Keys per get
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
+    pub multiget: usize,
+    /// Commands to use: get and set, or mg and ms
+    #[arg(long, value_enum, default_value_t = Protocol::Text, help_heading = "Shape of the load")]
+    pub protocol: Protocol,
+
+    /// Number of distinct keys
+    #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Items")]
+    pub keys: u64,
+    /// Bytes per key: 14, 10-40 (each equally likely) or 14,14,30 (a list)
+    #[arg(long, default_value = "14", value_name = "SIZES", help_heading = "Items")]
+    pub key_size: Sizes,
+    /// Bytes per value: 100, 64-4k or 100,100,16k
+    #[arg(long, default_value = "100", value_name = "SIZES", help_heading = "Items")]
+    pub value_size: Sizes,
+    /// Which keys are asked for: uniform, zipf or zipf:EXPONENT
+    #[arg(long, default_value = "uniform", value_name = "LAW", help_heading = "Items")]
+    pub popularity: Popularity,
+    /// Start of the random numbers; items and their values do not depend on it
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Items")]
+    pub seed: u64,
+    /// Store every key before the run
+    #[arg(long, help_heading = "Items")]
+    pub prefill: bool,
+    /// Check that every value is the one that belongs to its key
+    #[arg(long, help_heading = "Items")]
+    pub verify: bool,
+
+    /// Length of the measured window: 10, 10s, 500ms, 2m [default: 10s unless --requests is given]
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub duration: Option<Span>,
+    /// End the window after this many requests
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub requests: Option<u64>,
+    /// Load the server this long before the window opens
+    #[arg(long, default_value = "1s", value_name = "TIME", help_heading = "Run")]
+    pub warm_up: Span,
+    /// Write the result to this file, as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    pub json: Option<PathBuf>,
+    /// Bind the threads to these CPUs, in turn: 1, 2,3 or 4-7
+    #[arg(long, value_name = "CPUS", help_heading = "Run")]
+    pub cpu: Option<CpuList>,
+    /// How to talk to the kernel; auto takes io_uring where it is allowed
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, help_heading = "Run")]
+    pub engine: EngineChoice,
+    /// Connections whose replies may gather before a turn, for at most 0.5 ms and never more than a quarter of the
+    /// thread's (io_uring only) [default: 16]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub gather: Option<usize>,
+}
+
+/// The commands in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Protocol {
+    /// `get` and `set`.
+    Text,
+    /// `mg` and `ms`.
+    Meta,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Text => "text",
+            Protocol::Meta => "meta",
+        })
+    }
+}
+
+/// The way to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EngineChoice {
+    /// io_uring, or epoll where io_uring is refused.
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+/// A length of time: `10`, `10s`, `1.5s`, `500ms`, `2m`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Span, String> {
+        let (number, unit) =
+            text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+        let seconds = match unit {
+            "" | "s" => 1.0,
+            "ms" => 0.001,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(format!("{unit:?} is none of ms, s, m, h")),
+        };
+        let number: f64 = number.parse().map_err(|_| format!("{number:?} is no number"))?;
+        Duration::try_from_secs_f64(number * seconds).map(Span).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}s", self.0.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_read_with_their_unit() {
+        let check = |text: &str, ms| assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
+        check("10", 10_000);
+        check("10s", 10_000);
+        check("1.5s", 1500);
+        check("500ms", 500);
+        check("2m", 120_000);
+        for bad in ["", "s", "-1", "1d", "1e400", "nan"] {
+            assert!(bad.parse::<Span>().is_err(), "{bad:?}");
+        }
+    }
+}

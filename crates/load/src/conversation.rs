@@ -1,0 +1,286 @@
+//! One connection's requests on their way, and the replies to them.
+
+use crate::arguments::Protocol;
+use crate::error::Error;
+use crate::plan::Items;
+use crate::reply::{Broken, Framer, Line, Piece};
+use crate::tally::{Tally, printable};
+use std::collections::VecDeque;
+
+/// Matches the replies of a connection to what was asked on it.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation {
+    framer: Framer,
+    ledger: Ledger,
+}
+
+/// What was asked and not yet answered.
+#[derive(Debug, Default)]
+struct Ledger {
+    pending: VecDeque<Pending>,
+    /// Requests that were sent together, oldest first.
+    batches: VecDeque<Batch>,
+    /// With verification: the items of all pending gets, in the order of asking.
+    asked: VecDeque<u64>,
+    body: Body,
+}
+
+#[derive(Debug)]
+struct Pending {
+    kind: Kind,
+    /// Values that have arrived.
+    found: u32,
+    /// Keys of a get that were not passed over yet; only with verification.
+    unanswered: u32,
+}
+
+/// What a reply can look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `get` of any number of keys: values, then `END`.
+    Get { keys: u32 },
+    /// One `mg`: a value or a miss.
+    MetaGet,
+    /// Quiet `mg`s and `mn`: values, then `MN`.
+    MetaGets { keys: u32 },
+    /// `set` or `ms`.
+    Set(Protocol),
+}
+
+/// How the reply to a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Keys without a value are misses.
+    Answered,
+    /// Nothing is known about keys without a value.
+    Error,
+}
+
+#[derive(Debug)]
+struct Batch {
+    sent_ns: u64,
+    left: u32,
+}
+
+/// The value that is arriving.
+#[derive(Debug, Default)]
+struct Body {
+    /// Which item it should belong to; without verification, or for a wrong key, none.
+    item: Option<u64>,
+    offset: usize,
+    wrong: bool,
+}
+
+/// What reading replies needs from the worker.
+pub(crate) struct Reading<'a> {
+    pub(crate) items: &'a Items,
+    pub(crate) verify: bool,
+    pub(crate) done_ns: u64,
+    pub(crate) tally: &'a mut Tally,
+}
+
+impl Conversation {
+    /// Requests on their way.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> usize {
+        self.ledger.pending.len()
+    }
+
+    /// A request was composed; the items of a get only matter with verification.
+    #[inline]
+    pub(crate) fn expect(&mut self, kind: Kind) {
+        let unanswered = kind.keys();
+        self.ledger.pending.push_back(Pending { kind, found: 0, unanswered });
+    }
+
+    /// With verification: the latest request will ask for `item` too.
+    #[inline]
+    pub(crate) fn expect_item(&mut self, item: u64) {
+        self.ledger.asked.push_back(item);
+    }
+
+    /// The latest `requests` are sent together.
+    #[inline]
+    pub(crate) fn close_batch(&mut self, requests: usize) {
+        self.ledger.batches.push_back(Batch { sent_ns: 0, left: requests as u32 });
+    }
+
+    /// The latest batch is about to be sent.
+    #[inline]
+    pub(crate) fn stamp(&mut self, sent_ns: u64) {
+        if let Some(batch) = self.ledger.batches.back_mut() {
+            batch.sent_ns = sent_ns;
+        }
+    }
+
+    /// Takes what arrived and counts what it completes.
+    #[inline]
+    pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {
+        while let Some(piece) = self.framer.next(&mut input).map_err(broken)? {
+            match piece {
+                Piece::Line(line) => self.ledger.line(&line, reading)?,
+                Piece::Body { bytes, end } => self.ledger.body(bytes, end, reading),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Ledger {
+    #[inline]
+    fn line(&mut self, line: &Line<'_>, reading: &mut Reading<'_>) -> Result<(), Error> {
+        let Some(kind) = self.pending.front().map(|pending| pending.kind) else {
+            return Err(unexpected(line, "nothing: no request is on its way"));
+        };
+        match (kind, line) {
+            (Kind::Get { .. }, Line::Value { key_and_flags, .. }) => {
+                if reading.verify {
+                    self.find_item(key_and_flags.split(is_space).next(), reading);
+                }
+            }
+            (Kind::MetaGet | Kind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
+                if reading.verify {
+                    self.find_item(flags.split(is_space).find_map(|flag| flag.strip_prefix(b"k")), reading);
+                }
+            }
+            (Kind::Get { .. }, Line::End)
+            | (Kind::MetaGet, Line::Miss)
+            | (Kind::MetaGets { .. }, Line::Noop) => {
+                self.complete(Ending::Answered, reading);
+            }
+            (Kind::Set(Protocol::Text), Line::Stored) | (Kind::Set(Protocol::Meta), Line::Header) => {
+                self.complete(Ending::Answered, reading);
+            }
+            (Kind::Set(Protocol::Text), Line::NotStored)
+            | (Kind::Set(Protocol::Meta), Line::MetaNotStored) => {
+                reading.tally.not_stored += 1;
+                self.complete(Ending::Answered, reading);
+            }
+            (kind, Line::Error(text)) => {
+                reading.tally.error(text);
+                // Within quiet gets an error answers one key; `MN` still ends the request.
+                if !matches!(kind, Kind::MetaGets { .. }) {
+                    self.complete(Ending::Error, reading);
+                }
+            }
+            (kind, line) => return Err(unexpected(line, kind.expected())),
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn body(&mut self, bytes: &[u8], end: bool, reading: &mut Reading<'_>) {
+        if reading.verify {
+            self.verify(bytes, end, reading);
+        }
+        if let Some(pending) = self.pending.front_mut()
+            && end
+        {
+            pending.found += 1;
+            if pending.kind == Kind::MetaGet {
+                self.complete(Ending::Answered, reading);
+            }
+        }
+    }
+
+    fn verify(&mut self, bytes: &[u8], end: bool, reading: &mut Reading<'_>) {
+        let body = &mut self.body;
+        let values = &reading.items.values;
+        if let Some(item) = body.item {
+            body.wrong |= !values.matches(item, body.offset, bytes);
+            body.offset += bytes.len();
+            body.wrong |= end && body.offset != values.size(item);
+        }
+        if end && body.wrong {
+            reading.tally.wrong += 1;
+        }
+    }
+
+    /// The request at the front has its whole reply.
+    #[inline]
+    fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
+        let Some(Pending { kind, found, unanswered }) = self.pending.pop_front() else { return };
+        let tally = &mut *reading.tally;
+        match kind.keys() {
+            0 => tally.sets += 1,
+            keys => {
+                tally.gets += 1;
+                tally.keys_asked += u64::from(keys);
+                tally.hits += u64::from(found);
+                if ending == Ending::Answered {
+                    tally.misses += u64::from(keys.saturating_sub(found));
+                }
+            }
+        }
+        if reading.verify {
+            self.asked.drain(..unanswered as usize);
+        }
+        if let Some(batch) = self.batches.front_mut() {
+            tally.took(reading.done_ns - batch.sent_ns);
+            batch.left -= 1;
+            if batch.left == 0 {
+                self.batches.pop_front();
+            }
+        }
+    }
+
+    /// Values come in the order of the keys, missing ones left out: passes over items until the key fits.
+    fn find_item(&mut self, key: Option<&[u8]>, reading: &Reading<'_>) {
+        let key = key.unwrap_or_default();
+        let mut scratch = Vec::new();
+        self.body = Body { item: None, offset: 0, wrong: true };
+        while let Some(item) = self.next_item() {
+            if reading.items.keys.is(key, item, &mut scratch) {
+                self.body = Body { item: Some(item), offset: 0, wrong: false };
+                return;
+            }
+        }
+    }
+
+    /// The next item that the request at the front asked for.
+    fn next_item(&mut self) -> Option<u64> {
+        let pending = self.pending.front_mut()?;
+        pending.unanswered = pending.unanswered.checked_sub(1)?;
+        self.asked.pop_front()
+    }
+}
+
+fn is_space(byte: &u8) -> bool {
+    *byte == b' '
+}
+
+impl Kind {
+    /// Keys that the request asks for: 0 for a set.
+    #[inline]
+    fn keys(self) -> u32 {
+        match self {
+            Kind::Get { keys } | Kind::MetaGets { keys } => keys,
+            Kind::MetaGet => 1,
+            Kind::Set(_) => 0,
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Kind::Get { .. } => "VALUE or END, to a get",
+            Kind::MetaGet => "VA or EN, to an mg",
+            Kind::MetaGets { .. } => "VA or MN, to quiet mgs and mn",
+            Kind::Set(Protocol::Text) => "STORED, to a set",
+            Kind::Set(Protocol::Meta) => "HD, to an ms",
+        }
+    }
+}
+
+#[cold]
+fn broken(broken: Broken) -> Error {
+    Error::Reply { line: printable(&broken.found), expected: broken.expected }
+}
+
+#[cold]
+fn unexpected(line: &Line<'_>, expected: &'static str) -> Error {
+    let line = match line {
+        Line::Unknown(line) => printable(line),
+        known => format!("{known:?}"),
+    };
+    Error::Reply { line, expected }
+}

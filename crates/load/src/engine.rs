@@ -1,0 +1,52 @@
+//! The way to the kernel: one exchange per turn, by io_uring or by epoll.
+
+pub(crate) mod epoll;
+#[cfg(test)]
+mod tests;
+pub(crate) mod uring;
+
+use crate::error::Error;
+use crate::outbox::Outbox;
+use std::io;
+use std::time::Duration;
+
+/// Moves bytes for a set of connections, numbered from 0.
+pub(crate) trait Engine {
+    /// What the summary calls it.
+    const NAME: &'static str;
+
+    /// Sends what the outbox holds and waits for replies. What a socket does not take at once is kept and sent when
+    /// it can be: the outbox is free afterwards.
+    fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error>;
+
+    /// Hands out what the last exchange brought.
+    fn arrivals(&mut self, each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error>;
+}
+
+/// How long an exchange waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// Replies worth waking up for: fewer end the wait only after `GATHER_TIME`.
+    pub(crate) gather: usize,
+}
+
+/// Without any reply an exchange ends after this long, so that the worker sees that the window has closed.
+pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
+/// How long replies may gather: as long as a slow server needs for ten large replies. A closed loop with three
+/// quarters of its requests still on their way does not starve the server meanwhile.
+pub(crate) const GATHER_TIME: Duration = Duration::from_micros(500);
+/// Room for the replies of one receive: a large pipeline of small values, or a part of a large one.
+pub(crate) const RECEIVE_LEN: usize = 16 * 1024;
+
+/// What a receive or send that returned an error or nothing means.
+pub(crate) fn failed(connection: usize, error: Option<io::Error>) -> Error {
+    match error {
+        Some(source) => Error::Broken { connection, source },
+        None => Error::Closed { connection },
+    }
+}
+
+/// The engine cannot be had.
+pub(crate) fn failed_to_start(engine: &'static str, source: io::Error) -> Error {
+    Error::Engine { engine, source }
+}

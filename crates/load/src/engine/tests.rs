@@ -1,0 +1,100 @@
+//! What both engines promise, on socket pairs.
+
+use super::epoll::Epoll;
+use super::uring::Uring;
+use super::*;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::thread;
+
+trait Stream: Read + Write + Into<OwnedFd> + Send + 'static {}
+impl<S: Read + Write + Into<OwnedFd> + Send + 'static> Stream for S {}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let near = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
+    (near, listener.accept().expect("it connected").0)
+}
+
+fn unix_pair() -> (UnixStream, UnixStream) {
+    UnixStream::pair().expect("a pair")
+}
+
+/// `None` where io_uring is refused.
+fn uring(sockets: Vec<OwnedFd>) -> Option<Uring> {
+    Uring::new(sockets).ok()
+}
+
+fn epoll(sockets: Vec<OwnedFd>) -> Option<Epoll> {
+    Some(Epoll::new(sockets).expect("epoll"))
+}
+
+/// Bytes that show when one is missing or comes twice.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| stdx::prng::mix(at) as u8).collect()
+}
+
+/// A peer that echoes, but only once told to: until then sockets fill up.
+fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pair: (S, S)) {
+    let (near, mut far) = pair;
+    let Some(mut engine) = make(vec![near.into()]) else { return };
+    let (go, told) = channel();
+    let peer = thread::spawn(move || {
+        told.recv().expect("a word");
+        let mut seen = Vec::new();
+        let mut buffer = [0; 8192];
+        while seen.len() < 3 * LEN {
+            let len = far.read(&mut buffer).expect("bytes");
+            seen.extend_from_slice(&buffer[..len]);
+        }
+        far.write_all(&seen).expect("room");
+        far
+    });
+    let sent = pattern(3 * LEN);
+    let mut outbox = Outbox::default();
+    for part in sent.chunks(LEN) {
+        outbox.bytes.extend_from_slice(part);
+        outbox.address(0, 0);
+        engine.exchange(&outbox, Wait { gather: 1 }).expect("a full socket is no error");
+        outbox.clear();
+        // The engine has what it could not send: changing the outbox changes nothing.
+        outbox.bytes.resize(LEN, b'!');
+        outbox.clear();
+        engine.arrivals(|_, _| panic!("nothing was sent back yet")).expect("nothing arrived");
+    }
+    go.send(()).expect("a peer that listens");
+    let mut echoed = Vec::new();
+    while echoed.len() < sent.len() {
+        engine.exchange(&outbox, Wait { gather: 1 }).expect("an exchange");
+        engine
+            .arrivals(|connection, bytes| {
+                assert_eq!(connection, 0);
+                echoed.extend_from_slice(bytes);
+                Ok(())
+            })
+            .expect("arrivals");
+    }
+    assert!(echoed == sent, "every byte comes once and in order");
+    drop(peer.join().expect("no panic"));
+    let end = loop {
+        engine.exchange(&outbox, Wait { gather: 1 }).expect("an exchange");
+        if let Err(end) = engine.arrivals(|_, _| Ok(())) {
+            break end;
+        }
+    };
+    assert!(matches!(end, Error::Closed { connection: 0 }), "{end:?}");
+}
+
+/// More than any socket takes unread.
+const LEN: usize = 12 << 20;
+
+#[test]
+fn what_a_full_socket_does_not_take_is_sent_later() {
+    check(uring, tcp_pair());
+    check(uring, unix_pair());
+    check(epoll, tcp_pair());
+    check(epoll, unix_pair());
+}

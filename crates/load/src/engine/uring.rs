@@ -1,0 +1,386 @@
+//! The fast engine: one `io_uring_enter` per turn submits every send and collects every reply.
+//!
+//! Receives are multishot, one per connection, into a ring of buffers that the kernel picks from. Sends never wait:
+//! with `MSG_DONTWAIT` the kernel either completes them inside the call or fails them, so the outbox is free when the
+//! call returns; with `MSG_WAITALL` a partial send counts as failed and tells how far it came. Only failed sends
+//! report back. The rest of a failed send is kept and goes out when the socket has room.
+//!
+//! The only module of this crate with `unsafe`: the memory that is shared with the kernel.
+#![expect(unsafe_code, reason = "memory shared with the kernel: submissions and receive buffers")]
+
+use super::{Engine, GATHER_TIME, RECEIVE_LEN, WAIT_MAX, Wait, failed};
+use crate::error::Error;
+use crate::outbox::Outbox;
+use io_uring::types::{BufRingEntry, Fixed, Timespec};
+use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Connections behind one ring.
+pub(crate) struct Uring {
+    ring: IoUring,
+    buffers: Buffers,
+    /// Registered with the ring under their index.
+    sockets: Vec<OwnedFd>,
+    /// What each socket did not take yet. Not empty only from a failed send until its rest has been sent.
+    backlogs: Vec<Vec<u8>>,
+    /// Connections whose receive has to be armed (again).
+    unarmed: Vec<usize>,
+    /// Connections with a backlog whose socket has room again.
+    writable: Vec<usize>,
+    /// Receives that `arrivals` hands out.
+    received: Vec<Completion>,
+    can_gather: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Completion {
+    about: About,
+    /// The connection; for `About::Parcel` the number of the parcel.
+    number: usize,
+    result: i32,
+    flags: u32,
+}
+
+/// What a completion is about: the upper half of `user_data`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// A multishot receive.
+    Receive,
+    /// A send from the outbox, which failed.
+    Parcel,
+    /// A send from a backlog.
+    Backlog,
+    /// A socket with a backlog has room again.
+    Room,
+}
+
+impl Uring {
+    /// Fails where the kernel refuses io_uring or is too old for what is used here.
+    pub(crate) fn new(sockets: Vec<OwnedFd>) -> Result<Uring, (Vec<OwnedFd>, io::Error)> {
+        match Uring::start(&sockets) {
+            Ok((ring, buffers)) => Ok(Uring {
+                can_gather: ring.params().is_feature_min_timeout(),
+                backlogs: vec![Vec::new(); sockets.len()],
+                unarmed: (0..sockets.len()).collect(),
+                writable: Vec::new(),
+                received: Vec::new(),
+                sockets,
+                ring,
+                buffers,
+            }),
+            Err(error) => Err((sockets, error)),
+        }
+    }
+
+    fn start(sockets: &[OwnedFd]) -> io::Result<(IoUring, Buffers)> {
+        // A turn submits at most a send and a receive for each connection; more than fit take another call.
+        let entries = (sockets.len() * 2).next_power_of_two().clamp(64, 16 * 1024) as u32;
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_cqsize(entries * 4)
+            .build(entries)?;
+        if !(ring.params().is_feature_ext_arg() && ring.params().is_feature_skip_cqe_on_success()) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let handles: Vec<_> = sockets.iter().map(AsRawFd::as_raw_fd).collect();
+        ring.submitter().register_files(&handles)?;
+        let buffers = Buffers::new(&ring.submitter(), sockets.len())?;
+        Ok((ring, buffers))
+    }
+
+    /// Queues everything that this turn submits.
+    fn queue(&mut self, outbox: &Outbox) -> Result<(), Error> {
+        for connection in std::mem::take(&mut self.unarmed) {
+            let receive = opcode::RecvMulti::new(Fixed(connection as u32), GROUP).build();
+            self.push(About::Receive, connection, receive)?;
+        }
+        for (number, (connection, bytes)) in outbox.parcels().enumerate() {
+            if self.backlogs[connection].is_empty() {
+                // Only a failure needs to be told: whoever is not told has sent everything.
+                let entry = send(connection, bytes).flags(squeue::Flags::SKIP_SUCCESS);
+                self.push(About::Parcel, number, entry)?;
+            } else {
+                self.backlogs[connection].extend_from_slice(bytes);
+            }
+        }
+        // After the outbox: from here to the submission no backlog grows, so none moves.
+        for connection in std::mem::take(&mut self.writable) {
+            let entry = send(connection, &self.backlogs[connection]);
+            self.push(About::Backlog, connection, entry)?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, about: About, number: usize, entry: squeue::Entry) -> Result<(), Error> {
+        let entry = entry.user_data(((about as u64) << 32) | number as u64);
+        loop {
+            // SAFETY: receives point at nothing (they take ring buffers) and so do polls. Sends point at the outbox
+            // or a backlog; neither changes before `enter` returns (`queue` and `exchange` see to it), and by then
+            // the kernel has read them: a send with MSG_DONTWAIT is over when its submission is.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return Ok(());
+            }
+            self.ring.submit().map_err(Error::Exchange)?;
+        }
+    }
+
+    /// Submits what is queued and waits.
+    fn enter(&mut self, wait: Wait) -> Result<(), Error> {
+        let timeout = Timespec::new().nsec(WAIT_MAX.subsec_nanos());
+        let gather = self.can_gather && wait.gather > 1;
+        let argument = EnterArgument {
+            sigmask: 0,
+            sigmask_len: 0,
+            min_wait_usec: if gather { GATHER_TIME.as_micros() as u32 } else { 0 },
+            timeout: (&raw const timeout) as u64,
+        };
+        let want = if gather { wait.gather as u32 } else { 1 };
+        loop {
+            let queued = self.ring.submission().len() as u32;
+            let flags = ENTER_GETEVENTS | ENTER_EXT_ARG;
+            // SAFETY: the argument has the layout that the kernel expects with EXT_ARG, and it and the time that it
+            // points to outlive the call.
+            let entered = unsafe { self.ring.submitter().enter(queued, want, flags, Some(&argument)) };
+            if let Err(error) = entered
+                && !matches!(
+                    error.raw_os_error(),
+                    Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)
+                )
+            {
+                return Err(Error::Exchange(error));
+            }
+            // The kernel stops at an entry that it cannot take now and leaves the rest to the next call.
+            if self.ring.submission().is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes all completions: receives are kept for `arrivals`, the rest is dealt with while the outbox exists.
+    fn reap(&mut self, outbox: &Outbox) -> Result<(), Error> {
+        loop {
+            let mut others = Vec::new();
+            for entry in self.ring.completion() {
+                let completion = Completion::of(&entry);
+                match completion.about {
+                    About::Receive => self.received.push(completion),
+                    _ => others.push(completion),
+                }
+            }
+            for completion in others {
+                self.settle(completion, outbox)?;
+            }
+            if !self.ring.submission().cq_overflow() {
+                return Ok(());
+            }
+            // The kernel holds completions back that found no room; a call that asks for events brings them.
+            self.ring.submit().map_err(Error::Exchange)?;
+        }
+    }
+
+    #[cold]
+    fn settle(&mut self, completion: Completion, outbox: &Outbox) -> Result<(), Error> {
+        let Completion { about, number, result, .. } = completion;
+        let sent = match result {
+            _ if about == About::Room => {
+                self.writable.push(number);
+                return Ok(());
+            }
+            sent @ 0.. => sent as usize,
+            error if error == -libc::EAGAIN => 0,
+            error => {
+                let connection = if about == About::Parcel { outbox.parcel(number).0 } else { number };
+                return Err(failed(connection, Some(io::Error::from_raw_os_error(-error))));
+            }
+        };
+        let connection = if about == About::Parcel {
+            let (connection, bytes) = outbox.parcel(number);
+            self.backlogs[connection].extend_from_slice(&bytes[sent..]);
+            connection
+        } else {
+            self.backlogs[number].drain(..sent);
+            number
+        };
+        if self.backlogs[connection].is_empty() {
+            return Ok(());
+        }
+        let poll = opcode::PollAdd::new(Fixed(connection as u32), libc::POLLOUT as u32).build();
+        self.push(About::Room, connection, poll)
+    }
+}
+
+impl Engine for Uring {
+    const NAME: &'static str = "io_uring";
+
+    fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
+        self.queue(outbox)?;
+        self.enter(wait)?;
+        self.reap(outbox)
+    }
+
+    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let Uring { received, buffers, unarmed, .. } = self;
+        for &Completion { number, result, flags, .. } in &*received {
+            if result > 0
+                && let Some(buffer) = cqueue::buffer_select(flags)
+            {
+                // SAFETY: the completion says that the kernel put `result` bytes into this buffer, and the buffer
+                // is given back only afterwards.
+                let outcome = each(number, unsafe { buffers.bytes(buffer, result as usize) });
+                buffers.give_back(buffer);
+                outcome?;
+            } else if result != -libc::ENOBUFS {
+                let error = (result < 0).then(|| io::Error::from_raw_os_error(-result));
+                return Err(failed(number, error));
+            }
+            if !cqueue::more(flags) {
+                unarmed.push(number);
+            }
+        }
+        received.clear();
+        buffers.publish();
+        Ok(())
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel lets go of registered sockets some time after the ring is closed: the server shall know now.
+        for socket in &self.sockets {
+            // It may be closed by the server already.
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        }
+        // Once unregistered the kernel picks no buffer any more. If it refuses, the memory is left to it.
+        if self.ring.submitter().unregister_buf_ring(GROUP).is_ok() {
+            self.buffers.unmap();
+        }
+    }
+}
+
+impl Completion {
+    #[inline]
+    fn of(entry: &cqueue::Entry) -> Completion {
+        let about = match entry.user_data() >> 32 {
+            0 => About::Receive,
+            1 => About::Parcel,
+            2 => About::Backlog,
+            _ => About::Room,
+        };
+        let number = entry.user_data() as u32 as usize;
+        Completion { about, number, result: entry.result(), flags: entry.flags() }
+    }
+}
+
+/// A send that ends within its submission: wholly, partly or with EAGAIN.
+fn send(connection: usize, bytes: &[u8]) -> squeue::Entry {
+    opcode::Send::new(Fixed(connection as u32), bytes.as_ptr(), bytes.len() as u32)
+        .flags(libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+        .build()
+}
+
+const GROUP: u16 = 0;
+const ENTER_GETEVENTS: u32 = 1;
+const ENTER_EXT_ARG: u32 = 8;
+
+/// `struct io_uring_getevents_arg` of linux/io_uring.h, with the minimum wait of Linux 6.12.
+#[repr(C)]
+struct EnterArgument {
+    sigmask: u64,
+    sigmask_len: u32,
+    min_wait_usec: u32,
+    timeout: u64,
+}
+
+/// Receive buffers that the kernel picks from: a ring of descriptions, then the buffers themselves, in one mapping.
+struct Buffers {
+    map: NonNull<u8>,
+    map_len: usize,
+    count: u16,
+    /// Descriptions written so far, modulo 2^16; the kernel sees them after `publish`.
+    tail: u16,
+}
+
+impl Buffers {
+    /// One connection can fill several buffers in a turn; with fewer left a receive pauses until the next turn.
+    fn new(submitter: &Submitter<'_>, connections: usize) -> io::Result<Buffers> {
+        let count = (connections * 2).next_power_of_two().clamp(16, COUNT_MAX) as u16;
+        let map_len = ring_len(count) + usize::from(count) * STRIDE;
+        // SAFETY: a new private mapping aliases nothing.
+        let map = unsafe {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            mmap_anonymous(std::ptr::null_mut(), map_len, protection, MapFlags::PRIVATE)?
+        };
+        let map = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let mut buffers = Buffers { map, map_len, count, tail: 0 };
+        (0..count).for_each(|buffer| buffers.give_back(buffer));
+        // SAFETY: the mapping begins at a page with `count` descriptions; it goes only after unregistering or, below,
+        // when registering failed.
+        match unsafe { submitter.register_buf_ring_with_flags(map.as_ptr() as u64, count, GROUP, 0) } {
+            Ok(()) => {
+                buffers.publish();
+                Ok(buffers)
+            }
+            Err(error) => {
+                buffers.unmap();
+                Err(error)
+            }
+        }
+    }
+
+    /// The first `len` bytes of `buffer`.
+    ///
+    /// # Safety
+    ///
+    /// The kernel must have filled them and `buffer` must not have been given back since.
+    unsafe fn bytes(&self, buffer: u16, len: usize) -> &[u8] {
+        assert!(buffer < self.count && len <= RECEIVE_LEN, "the kernel names a buffer of ours");
+        // SAFETY: within the mapping by the assertion; ours to read until given back, which borrows `self` mutably.
+        unsafe { std::slice::from_raw_parts(self.start_of(buffer), len) }
+    }
+
+    /// Describes `buffer` to the kernel as free.
+    fn give_back(&mut self, buffer: u16) {
+        let place = usize::from(self.tail & (self.count - 1));
+        // SAFETY: `place` is below `count`, so the description lies in the mapping; the kernel does not read it
+        // before `publish`. Only its fields are written: the first one's spare field is the tail that all share.
+        let description = unsafe { &mut *self.map.cast::<BufRingEntry>().as_ptr().add(place) };
+        description.set_addr(self.start_of(buffer) as u64);
+        description.set_len(RECEIVE_LEN as u32);
+        description.set_bid(buffer);
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    /// Makes the descriptions written so far visible to the kernel.
+    fn publish(&mut self) {
+        // SAFETY: the mapping starts with the first description, whose spare field is the ring's tail; it is
+        // aligned, and the kernel reads it with acquire semantics.
+        unsafe {
+            let tail = BufRingEntry::tail(self.map.cast().as_ptr()).cast_mut();
+            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
+        }
+    }
+
+    fn start_of(&self, buffer: u16) -> *mut u8 {
+        self.map.as_ptr().wrapping_add(ring_len(self.count) + usize::from(buffer) * STRIDE)
+    }
+
+    fn unmap(&mut self) {
+        // SAFETY: the mapping made in `new`, which the kernel does not write to any more (see the callers); no
+        // slice of it is left, they borrow `self`. A failure would leave the memory mapped.
+        let _ = unsafe { munmap(self.map.as_ptr().cast(), self.map_len) };
+    }
+}
+
+/// Bytes of the ring of descriptions, in whole pages.
+fn ring_len(count: u16) -> usize {
+    (usize::from(count) * size_of::<BufRingEntry>()).next_multiple_of(4096)
+}
+
+const COUNT_MAX: usize = 2048;
+/// An odd number of cache lines: buffers a power of two apart would compete for the same few sets of the cache.
+const STRIDE: usize = RECEIVE_LEN + 64;

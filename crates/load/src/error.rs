@@ -1,0 +1,113 @@
+//! What can stop a run.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a run did not come to an end. Each reads as what follows "failed to".
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The arguments contradict each other.
+    #[error("use these arguments: {0}")]
+    Arguments(String),
+    /// The name of the server has no address.
+    #[error("find the address of {server}")]
+    Resolve {
+        /// The name as given.
+        server: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A connection could not be opened.
+    #[error("connect to {server} (connection {number} of {count})")]
+    Connect {
+        /// The server's address.
+        server: String,
+        /// Which connection, from 1.
+        number: usize,
+        /// Of how many.
+        count: usize,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel refused io_uring or epoll.
+    #[error("start the {engine} engine")]
+    Engine {
+        /// Which one.
+        engine: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A worker could not be bound to its CPU.
+    #[error("run on CPU {cpu}")]
+    Pin {
+        /// The CPU.
+        cpu: usize,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Waiting for the kernel failed.
+    #[error("exchange bytes with the server")]
+    Exchange(#[source] io::Error),
+    /// The server closed a connection during the run.
+    #[error("keep connection {connection}: closed by the server")]
+    Closed {
+        /// The connection's number within its thread.
+        connection: usize,
+    },
+    /// A connection broke during the run.
+    #[error("keep connection {connection}")]
+    Broken {
+        /// The connection's number within its thread.
+        connection: usize,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The server sent something that is no reply to what was asked.
+    #[error("understand the reply {line:?}: expected {expected}")]
+    Reply {
+        /// The line as received, made printable.
+        line: String,
+        /// What would have fitted.
+        expected: &'static str,
+    },
+    /// Not every key could be stored before the run.
+    #[error("store all keys first: {refused} of {keys} refused, for example {example:?}")]
+    Prefill {
+        /// How many stores failed.
+        refused: u64,
+        /// How many there are.
+        keys: u64,
+        /// One of the replies.
+        example: String,
+    },
+    /// The server's CPU time cannot be read.
+    #[error("read the CPU time in {path}")]
+    CpuTime {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The JSON file cannot be written.
+    #[error("write {path}")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Progress could not be written, or a thread could not be started.
+    #[error("report progress or start a thread")]
+    Io(#[from] io::Error),
+    /// A worker ended without a result.
+    #[error("finish: a worker thread panicked")]
+    Panic,
+}

@@ -1,0 +1,46 @@
+//! The load generator: a closed loop of gets and sets against any server that speaks memcached's protocols.
+//!
+//! *Closed* means that every connection keeps `depth` requests on their way and sends the next one when a reply
+//! arrives, so a slow server is asked less often. Such a loop measures capacity and requests per CPU-second; its
+//! latencies are those of a saturated server and no answer to "how slow is it at rate X".
+//!
+//! Modules in reading order: [`Arguments`] become a `Plan` (plan.rs); `run` starts workers, opens and closes the
+//! measured window; a `Worker` alternates between one exchange with the kernel (engine) and the conversations that
+//! read replies (reply.rs) and compose requests (compose.rs) about keys, values and their popularity; the
+//! [`Summary`] is what is left.
+//!
+//! What is measured, exactly: a request is *sent* at the CLOCK_MONOTONIC reading just before the system call that
+//! hands the requests of a whole turn to the kernel, and *done* at the reading just after the call that returned its
+//! last bytes. Requests of one turn share both readings, so waiting behind other connections of the same turn
+//! counts: figures err on the long side, by at most one turn.
+//!
+//! Nothing here knows a particular server: the wire protocol is all it shares with `server`.
+
+mod affinity;
+mod arguments;
+mod clock;
+mod compose;
+mod conversation;
+mod cpu_time;
+mod engine;
+mod error;
+mod keyspace;
+mod outbox;
+mod plan;
+mod popularity;
+mod reply;
+mod run;
+mod sizes;
+mod summary;
+mod tally;
+mod target;
+mod worker;
+mod zipf;
+
+pub use affinity::CpuList;
+pub use arguments::{Arguments, EngineChoice, Protocol, Span};
+pub use error::Error;
+pub use popularity::Popularity;
+pub use run::run;
+pub use sizes::Sizes;
+pub use summary::{CpuCost, ErrorLine, Latency, Second, Summary};

@@ -1,0 +1,239 @@
+//! The summary for people.
+
+use super::{CpuCost, Summary};
+use std::fmt;
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.conditions(f)?;
+        writeln!(
+            f,
+            "  {:<10}{:>13} requests/s {:>13} keys/s  over {:.2} s",
+            "rate",
+            grouped(self.requests_per_second),
+            grouped(self.keys_per_second),
+            self.seconds
+        )?;
+        if let Some(server) = &self.server {
+            cost(f, "server", server)?;
+            writeln!(f)?;
+        }
+        cost(f, "client", &self.client)?;
+        writeln!(f, ", busiest thread {:.0} %", self.busiest_thread * 100.0)?;
+        let latency = &self.latency;
+        writeln!(
+            f,
+            "  {:<10}p50 {} | p90 {} | p99 {} | p99.9 {} | max {} µs",
+            "latency",
+            grouped(latency.p50_us),
+            grouped(latency.p90_us),
+            grouped(latency.p99_us),
+            grouped(latency.p999_us),
+            grouped(latency.max_us)
+        )?;
+        self.outcomes(f)?;
+        self.warnings(f)
+    }
+}
+
+impl Summary {
+    fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "closed loop ({}) against {}: {} connections of depth {}, {} thread{}",
+            self.engine,
+            self.target,
+            self.connections,
+            self.depth,
+            self.threads,
+            if self.threads == 1 { "" } else { "s" }
+        )?;
+        writeln!(
+            f,
+            "  {} protocol, {} % gets of {} key{}; {} items, keys of {}, values of {} bytes, {}, seed {}",
+            self.protocol,
+            (self.get_share * 1e6).round() / 1e4,
+            self.multiget,
+            if self.multiget == 1 { "" } else { "s" },
+            grouped(self.keyspace as f64),
+            self.key_size,
+            self.value_size,
+            self.popularity,
+            self.seed
+        )
+    }
+
+    fn outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of_keys =
+            if self.keys_asked == 0 { 0.0 } else { self.misses as f64 / self.keys_asked as f64 * 100.0 };
+        writeln!(
+            f,
+            "  {:<10}{} gets, {} hits, {} misses ({of_keys:.2} %), {} sets",
+            "requests",
+            grouped(self.gets as f64),
+            grouped(self.hits as f64),
+            grouped(self.misses as f64),
+            grouped(self.sets as f64)
+        )?;
+        if self.verified {
+            writeln!(f, "  {:<10}{} wrong values", "verified", grouped(self.wrong_values as f64))?;
+        }
+        if self.not_stored > 0 {
+            writeln!(f, "  {:<10}{} sets", "declined", grouped(self.not_stored as f64))?;
+        }
+        if self.errors > 0 {
+            writeln!(f, "  {:<10}{}", "errors", grouped(self.errors as f64))?;
+        }
+        for error in &self.error_lines {
+            writeln!(f, "  {:>12}× {}", grouped(error.times as f64), error.line)?;
+        }
+        Ok(())
+    }
+
+    fn warnings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.busiest_thread > BUSY {
+            writeln!(
+                f,
+                "warning: a client thread ran {:.0} % of the time: rate and latency may be the client's, not the \
+                 server's (figures per CPU-second hold)",
+                self.busiest_thread * 100.0
+            )?;
+        }
+        if self.misses * 10 > self.keys_asked {
+            writeln!(f, "warning: more than a tenth of the keys were missing: store them with --prefill")?;
+        }
+        Ok(())
+    }
+}
+
+/// From here on a thread may be what limits the rate.
+const BUSY: f64 = 0.85;
+
+fn cost(f: &mut fmt::Formatter<'_>, who: &str, cost: &CpuCost) -> fmt::Result {
+    write!(
+        f,
+        "  {who:<10}{:>13} requests/CPU-s {:>9} keys/CPU-s  in {:.2} CPU-s",
+        grouped(cost.requests_per_cpu_second),
+        grouped(cost.keys_per_cpu_second),
+        cost.cpu_seconds
+    )
+}
+
+/// Rounded to a whole number, with a comma every three digits.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::{ErrorLine, Latency};
+
+    fn summary() -> Summary {
+        let cost = |cpu_seconds, per_second: f64| CpuCost {
+            cpu_seconds,
+            requests_per_cpu_second: per_second,
+            keys_per_cpu_second: per_second * 10.0,
+        };
+        Summary {
+            r#loop: String::from("closed"),
+            engine: String::from("io_uring"),
+            target: String::from("127.0.0.1:11211"),
+            protocol: String::from("text"),
+            connections: 64,
+            depth: 16,
+            threads: 1,
+            get_share: 0.9,
+            multiget: 10,
+            keyspace: 100_000,
+            key_size: String::from("14"),
+            value_size: String::from("64-1024"),
+            popularity: String::from("zipf:0.99"),
+            seed: 1,
+            verified: false,
+            seconds: 5.0,
+            requests: 1_000_000,
+            gets: 900_000,
+            sets: 100_000,
+            keys_asked: 9_000_000,
+            hits: 8_999_100,
+            misses: 900,
+            not_stored: 0,
+            wrong_values: 0,
+            errors: 0,
+            error_lines: Vec::new(),
+            requests_per_second: 200_000.4,
+            keys_per_second: 1_820_000.0,
+            latency: Latency {
+                p50_us: 250.2,
+                p90_us: 300.0,
+                p99_us: 999.5,
+                p999_us: 1_234.0,
+                max_us: 10_000.0,
+                mean_us: 260.0,
+            },
+            client: cost(4.0, 250_000.0),
+            busiest_thread: 0.8,
+            server: Some(cost(5.0, 200_000.0)),
+            series: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_good_run_reads_like_this() {
+        let expected = "\
+closed loop (io_uring) against 127.0.0.1:11211: 64 connections of depth 16, 1 thread
+  text protocol, 90 % gets of 10 keys; 100,000 items, keys of 14, values of 64-1024 bytes, zipf:0.99, seed 1
+  rate            200,000 requests/s     1,820,000 keys/s  over 5.00 s
+  server          200,000 requests/CPU-s 2,000,000 keys/CPU-s  in 5.00 CPU-s
+  client          250,000 requests/CPU-s 2,500,000 keys/CPU-s  in 4.00 CPU-s, busiest thread 80 %
+  latency   p50 250 | p90 300 | p99 1,000 | p99.9 1,234 | max 10,000 µs
+  requests  900,000 gets, 8,999,100 hits, 900 misses (0.01 %), 100,000 sets
+";
+        assert_eq!(summary().to_string(), expected);
+    }
+
+    #[test]
+    fn a_bad_run_says_what_was_bad() {
+        let bad = Summary {
+            verified: true,
+            wrong_values: 2,
+            not_stored: 3,
+            errors: 4000,
+            error_lines: vec![ErrorLine { line: String::from("SERVER_ERROR busy"), times: 4000 }],
+            busiest_thread: 0.97,
+            misses: 5_000_000,
+            ..summary()
+        };
+        assert!(!bad.is_clean() && summary().is_clean());
+        let shown = bad.to_string();
+        let tail: Vec<&str> = shown.lines().skip(7).collect();
+        let expected = [
+            "  verified  2 wrong values",
+            "  declined  3 sets",
+            "  errors    4,000",
+            "         4,000× SERVER_ERROR busy",
+            "warning: a client thread ran 97 % of the time: rate and latency may be the client's, not the server's \
+             (figures per CPU-second hold)",
+            "warning: more than a tenth of the keys were missing: store them with --prefill",
+        ];
+        assert_eq!(tail, expected);
+    }
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        for (number, shown) in
+            [(0.0, "0"), (7.0, "7"), (999.0, "999"), (1000.0, "1,000"), (1_234_567.8, "1,234,568")]
+        {
+            assert_eq!(grouped(number), shown);
+        }
+    }
+}

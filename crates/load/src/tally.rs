@@ -1,0 +1,108 @@
+//! What one worker counts.
+
+use hdrhistogram::Histogram;
+use std::collections::BTreeMap;
+
+/// Counts and latencies of the requests that were completed.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    pub(crate) gets: u64,
+    pub(crate) sets: u64,
+    /// Keys asked for by gets.
+    pub(crate) keys_asked: u64,
+    pub(crate) hits: u64,
+    pub(crate) misses: u64,
+    pub(crate) not_stored: u64,
+    /// Values that do not belong to their key.
+    pub(crate) wrong: u64,
+    pub(crate) errors: u64,
+    /// How often each error line came; at most `LINES_MAX` of them.
+    pub(crate) error_lines: BTreeMap<String, u64>,
+    pub(crate) latency_ns: Histogram<u64>,
+    /// Requests of one turn have the same latency: counted here and recorded at once.
+    run: (u64, u64),
+}
+
+/// Three digits keep every percentile within 0.1 %.
+const DIGITS: u8 = 3;
+/// Anything longer counts as this long.
+const LATENCY_NS_MAX: u64 = 100_000_000_000;
+/// Servers have few errors; this bounds what a strange one makes us remember.
+const LINES_MAX: usize = 16;
+const LINE_SHOWN_MAX: usize = 120;
+
+impl Tally {
+    pub(crate) fn new() -> Tally {
+        let latency_ns = Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("constants that fit");
+        Tally {
+            gets: 0,
+            sets: 0,
+            keys_asked: 0,
+            hits: 0,
+            misses: 0,
+            not_stored: 0,
+            wrong: 0,
+            errors: 0,
+            error_lines: BTreeMap::new(),
+            latency_ns,
+            run: (0, 0),
+        }
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.gets + self.sets
+    }
+
+    /// Keys asked for or stored.
+    pub(crate) fn keys(&self) -> u64 {
+        self.keys_asked + self.sets
+    }
+
+    /// One more request took `latency_ns`.
+    #[inline]
+    pub(crate) fn took(&mut self, latency_ns: u64) {
+        if self.run.0 != latency_ns {
+            self.settle();
+            self.run.0 = latency_ns;
+        }
+        self.run.1 += 1;
+    }
+
+    /// Moves the pending run into the histogram.
+    pub(crate) fn settle(&mut self) {
+        if self.run.1 > 0 {
+            self.latency_ns.saturating_record_n(self.run.0, self.run.1);
+            self.run.1 = 0;
+        }
+    }
+
+    #[cold]
+    pub(crate) fn error(&mut self, line: &[u8]) {
+        self.errors += 1;
+        let shown = printable(line);
+        if self.error_lines.len() < LINES_MAX || self.error_lines.contains_key(&shown) {
+            *self.error_lines.entry(shown).or_default() += 1;
+        }
+    }
+
+    /// Adds another worker's counts; neither has a run pending.
+    pub(crate) fn add(&mut self, other: &Tally) {
+        self.gets += other.gets;
+        self.sets += other.sets;
+        self.keys_asked += other.keys_asked;
+        self.hits += other.hits;
+        self.misses += other.misses;
+        self.not_stored += other.not_stored;
+        self.wrong += other.wrong;
+        self.errors += other.errors;
+        for (line, times) in &other.error_lines {
+            *self.error_lines.entry(line.clone()).or_default() += times;
+        }
+        self.latency_ns.add(&other.latency_ns).expect("histograms of one shape");
+    }
+}
+
+/// A line from the wire for people: escaped and cut.
+pub(crate) fn printable(line: &[u8]) -> String {
+    line[..line.len().min(LINE_SHOWN_MAX)].escape_ascii().to_string()
+}

@@ -1,0 +1,60 @@
+//! Where the server is, and opening connections to it.
+
+use crate::arguments::Arguments;
+use crate::error::Error;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// The server's address, resolved once.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Target {
+    pub(crate) fn of(arguments: &Arguments) -> Result<Target, Error> {
+        if let Some(path) = &arguments.socket {
+            return Ok(Target::Unix(path.clone()));
+        }
+        let server = arguments.server.clone().unwrap_or_else(|| match arguments.host.contains(':') {
+            true => format!("[{}]:{}", arguments.host, arguments.port),
+            false => format!("{}:{}", arguments.host, arguments.port),
+        });
+        let no_address = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        match server.to_socket_addrs().and_then(|mut found| found.next().ok_or_else(no_address)) {
+            Ok(address) => Ok(Target::Tcp(address)),
+            Err(source) => Err(Error::Resolve { server, source }),
+        }
+    }
+
+    /// Opens `count` connections. They block, as io_uring wants them.
+    pub(crate) fn connect(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
+        let one = || match self {
+            Target::Tcp(address) => {
+                let stream = TcpStream::connect(address)?;
+                stream.set_nodelay(true)?;
+                Ok(OwnedFd::from(stream))
+            }
+            Target::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+        };
+        (1..=count)
+            .map(|number| {
+                one().map_err(|source| Error::Connect { server: self.to_string(), number, count, source })
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Tcp(address) => write!(f, "{address}"),
+            Target::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Whole runs against memcached, where it is installed.
+
+use crate::support::run;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+/// memcached on a unix socket of its own, ended when dropped.
+struct Memcached {
+    child: Child,
+    socket: PathBuf,
+}
+
+const ATTEMPTS_MAX: usize = 1_000_000;
+
+impl Memcached {
+    /// `None` where it is not installed.
+    fn start(name: &str) -> Option<Memcached> {
+        let socket = std::env::temp_dir().join(format!("evenkeel-load-{name}-{}", std::process::id()));
+        let mut command = Command::new("/usr/bin/memcached");
+        command.args(["-u", "root", "-t", "1", "-m", "64", "-s"]).arg(&socket).stderr(Stdio::null());
+        let child = command.spawn().ok()?;
+        let memcached = Memcached { child, socket };
+        // Nothing announces that it listens: a few milliseconds of asking, some seconds before giving up.
+        for _ in 0..ATTEMPTS_MAX {
+            if memcached.version().is_ok() {
+                return Some(memcached);
+            }
+            std::thread::yield_now();
+        }
+        panic!("memcached does not listen on {}", memcached.socket.display());
+    }
+
+    fn version(&self) -> std::io::Result<String> {
+        let mut stream = UnixStream::connect(&self.socket)?;
+        stream.write_all(b"version\r\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        Ok(line)
+    }
+
+    fn check(&self, line: &str) {
+        let line = format!(
+            "--socket {} --server-pid {} --warm-up 20ms --keys 2000 --prefill --verify {line}",
+            self.socket.display(),
+            self.child.id()
+        );
+        let summary = run(&line).expect(&line);
+        assert!(summary.is_clean() && summary.requests > 100, "{line}\n{summary}");
+        assert_eq!((summary.misses, summary.hits), (0, summary.keys_asked), "{line}\n{summary}");
+        assert!(summary.server.is_some_and(|cost| cost.cpu_seconds > 0.0), "{line}\n{summary}");
+        assert!(summary.client.cpu_seconds > 0.0 && summary.latency.p50_us > 0.0, "{line}\n{summary}");
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+#[test]
+fn memcached_keeps_what_is_stored() {
+    let Some(memcached) = Memcached::start("mixes") else { return };
+    for engine in ["auto", "epoll"] {
+        for line in [
+            "",
+            "--depth 16 --gets 0.9 --popularity zipf",
+            "--depth 64 --multiget 20 --connections 8",
+            "--protocol meta --gets 0.8",
+            "--protocol meta --multiget 50 --depth 4",
+            "--threads 2 --key-size 10-250 --value-size 0-2000 --gets 0.5",
+        ] {
+            memcached.check(&format!("--engine {engine} --duration 100ms {line}"));
+        }
+    }
+}
+
+#[test]
+fn memcached_refuses_what_is_too_large() {
+    let Some(memcached) = Memcached::start("large") else { return };
+    let line = format!(
+        "--socket {} --keys 10 --gets 0 --value-size 2m --connections 2 --requests 10 --warm-up 0",
+        memcached.socket.display()
+    );
+    let summary = run(&line).expect(&line);
+    assert_eq!(summary.errors, summary.sets, "{summary}");
+    assert_eq!(summary.error_lines[0].line, "SERVER_ERROR object too large for cache");
+}

@@ -1,0 +1,143 @@
+//! One connection: the conversation with its handler, which knows no socket, and the socket's side.
+
+use std::os::fd::OwnedFd;
+
+use stdx::clock::Now;
+use stdx::gather::Gather;
+
+use crate::handler::{CloseReason, Handler, Next, Opened};
+use crate::{INPUT_MAX, handler};
+
+/// The conversation: what the workers and the simulated host have in common.
+pub(crate) struct Talk<C> {
+    pub(crate) state: C,
+    /// Input that the handler has seen and not consumed.
+    rest: Box<[u8]>,
+    pub(crate) wish: Wish,
+}
+
+/// What the handler wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Read,
+    Again,
+    Later,
+    Close(CloseReason),
+}
+
+impl<C> Talk<C> {
+    pub(crate) fn open<H: Handler<Connection = C>>(handler: &mut H, opened: &Opened, now: Now) -> Talk<C> {
+        Talk { state: handler.on_open(opened, now), rest: Box::default(), wish: Wish::Read }
+    }
+
+    /// Copies the rest of earlier input to the front of `buffer` and returns its length. New input goes behind
+    /// it, and `handle` is shown both.
+    #[inline]
+    pub(crate) fn unpack(&self, buffer: &mut [u8]) -> usize {
+        let len = self.rest.len();
+        if len > 0 {
+            buffer[..len].copy_from_slice(&self.rest);
+        }
+        len
+    }
+
+    /// Whether more input would find room.
+    pub(crate) fn has_room(&self) -> bool {
+        self.rest.len() < INPUT_MAX
+    }
+
+    /// Lets the handler have `body` bytes that were received into its own memory, then `input`.
+    #[inline]
+    pub(crate) fn handle<H: Handler<Connection = C>>(
+        &mut self,
+        handler: &mut H,
+        body: usize,
+        input: &[u8],
+        output: &mut Gather<H::Held>,
+        now: Now,
+    ) {
+        if body > 0 {
+            let next = handler.on_body(&mut self.state, body, output, now);
+            if next != Next::Read || input.is_empty() {
+                return self.settle(next, input);
+            }
+        }
+        let handler::Progress { consumed, next } = handler.on_bytes(&mut self.state, input, output, now);
+        self.settle(next, &input[consumed..]);
+    }
+
+    #[inline]
+    fn settle(&mut self, next: Next, rest: &[u8]) {
+        self.wish = match next {
+            Next::Read if rest.len() == INPUT_MAX => Wish::Close(CloseReason::InputTooLong),
+            Next::Read => Wish::Read,
+            Next::Again => Wish::Again,
+            Next::Later => Wish::Later,
+            Next::Close => Wish::Close(CloseReason::Normal),
+        };
+        // Both are empty most of the time, and then nothing is allocated or freed.
+        if !(rest.is_empty() && self.rest.is_empty()) {
+            self.rest = rest.into();
+        }
+    }
+}
+
+/// A connection of a worker.
+pub(crate) struct Connection<H: Handler> {
+    pub(crate) talk: Talk<H::Connection>,
+    /// Output that the socket would not take. While there is some, nothing is received.
+    pub(crate) blocked: Option<Box<Gather<H::Held>>>,
+    pub(crate) fd: OwnedFd,
+    /// Epoll tells when the socket takes output again.
+    pub(crate) armed: bool,
+    /// There may be something to receive: an event said so, and no short receive has denied it since.
+    pub(crate) readable: bool,
+    /// The peer will send no more than what is in the socket: receive until there is nothing.
+    pub(crate) hangup: bool,
+    /// The end of the peer's input has been received.
+    pub(crate) ended: bool,
+    /// The handler is to be called even if nothing arrives.
+    pub(crate) due: bool,
+    /// It stands in the worker's queue.
+    pub(crate) queued: bool,
+    /// It stands in the worker's list for the next tick.
+    pub(crate) waiting: bool,
+}
+
+impl<H: Handler> Connection<H> {
+    pub(crate) fn new(fd: OwnedFd, talk: Talk<H::Connection>) -> Connection<H> {
+        Connection {
+            talk,
+            blocked: None,
+            fd,
+            armed: false,
+            readable: false,
+            hangup: false,
+            ended: false,
+            due: false,
+            queued: false,
+            waiting: false,
+        }
+    }
+
+    /// Whether a receive is due.
+    #[inline]
+    pub(crate) fn wants_input(&self) -> bool {
+        let listens = match self.talk.wish {
+            Wish::Read => true,
+            Wish::Later => self.talk.has_room(),
+            Wish::Again | Wish::Close(_) => false,
+        };
+        self.readable && !self.ended && self.blocked.is_none() && listens
+    }
+
+    /// Why it should be closed now that its output is out, if it should.
+    #[inline]
+    pub(crate) fn finished(&self) -> Option<CloseReason> {
+        match self.talk.wish {
+            Wish::Close(reason) => Some(reason),
+            Wish::Again => None,
+            Wish::Read | Wish::Later => self.ended.then_some(CloseReason::Normal),
+        }
+    }
+}

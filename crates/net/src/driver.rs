@@ -1,0 +1,191 @@
+//! How a worker reaches the kernel: one waiter, and two ways to do a batch of receives or sends.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::{Errno, readv};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
+use stdx::gather::Gather;
+
+use crate::lanes::{LANES_MAX, Lanes};
+use crate::options::DriverChoice;
+use crate::uring::Uring;
+
+/// Pieces of one gathered send.
+const PIECES_MAX: usize = 64;
+
+/// Gathered sends for one connection in a round: what is left waits for the next, so that a peer that empties
+/// its socket as fast as we fill it does not hold up the others.
+const GATHERED_SENDS_MAX: usize = 16;
+
+/// Waits for sockets: epoll, edge-triggered.
+pub(crate) struct Poll {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Poll {
+    pub(crate) fn new() -> Result<Poll, Errno> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Poll { epoll, events: Vec::with_capacity(LANES_MAX) })
+    }
+
+    /// Reports changes of `fd` as `data`.
+    pub(crate) fn add(&self, fd: impl AsFd, data: u64, flags: EventFlags) -> Result<(), Errno> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(data), flags)
+    }
+
+    /// Reports other changes of `fd` from now on; what is the case already counts as a change.
+    pub(crate) fn modify(&self, fd: impl AsFd, data: u64, flags: EventFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, fd, EventData::new_u64(data), flags)
+    }
+
+    /// Waits until something has changed, or for `timeout_ms`, and returns the number of events.
+    #[inline]
+    pub(crate) fn wait(&mut self, timeout_ms: u64) -> Result<usize, Errno> {
+        let timeout =
+            Timespec { tv_sec: (timeout_ms / 1000) as i64, tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64 };
+        self.events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
+            // A signal: the round goes on without events.
+            Err(Errno::INTR) => Ok(0),
+            outcome => outcome,
+        }
+    }
+
+    /// The event at `position` of the last wait.
+    #[inline]
+    pub(crate) fn event(&self, position: usize) -> (u64, EventFlags) {
+        let event = self.events[position];
+        (event.data.u64(), event.flags)
+    }
+}
+
+/// How a batch reaches the kernel.
+pub(crate) enum Driver {
+    /// A system call each.
+    Epoll,
+    /// A system call for all.
+    Uring(Box<Uring>),
+}
+
+impl Driver {
+    /// Finds the best driver that was asked for and that the kernel allows, for the thread that calls.
+    pub(crate) fn choose(choice: DriverChoice) -> Driver {
+        match choice {
+            DriverChoice::Epoll => Driver::Epoll,
+            DriverChoice::Auto | DriverChoice::Uring => {
+                Uring::new().map_or(Driver::Epoll, |uring| Driver::Uring(Box::new(uring)))
+            }
+        }
+    }
+
+    /// What it is, as [`crate::roster::Counters::driver`] has it.
+    pub(crate) fn code(&self) -> u64 {
+        match self {
+            Driver::Epoll => 1,
+            Driver::Uring(_) => 2,
+        }
+    }
+
+    /// Does the receives of all lanes that want one.
+    #[inline]
+    pub(crate) fn receive<'a, Held: AsRef<[u8]>>(
+        &mut self,
+        lanes: &mut Lanes<Held>,
+        fd: impl Fn(u32) -> BorrowedFd<'a>,
+    ) {
+        match self {
+            Driver::Epoll => receive_each(lanes, fd),
+            Driver::Uring(uring) => uring.receive(lanes, fd),
+        }
+    }
+
+    /// Sends what lies in the outputs of all lanes.
+    #[inline]
+    pub(crate) fn send<'a, Held: AsRef<[u8]>>(
+        &mut self,
+        lanes: &mut Lanes<Held>,
+        fd: impl Fn(u32) -> BorrowedFd<'a>,
+    ) {
+        match self {
+            Driver::Epoll => send_each(lanes, fd),
+            Driver::Uring(uring) => uring.send(lanes, fd),
+        }
+    }
+}
+
+/// Does the receives of all lanes that want one, one by one.
+pub(crate) fn receive_each<'a, Held: AsRef<[u8]>>(
+    lanes: &mut Lanes<Held>,
+    fd: impl Fn(u32) -> BorrowedFd<'a>,
+) {
+    for position in 0..lanes.list.len() {
+        let (lane, buffer, _) = lanes.parts(position);
+        if lane.receive {
+            let room = &mut buffer[lane.filled..];
+            lane.received = recv(fd(lane.index), room, RecvFlags::DONTWAIT).map(|(_, received)| received);
+        }
+    }
+}
+
+/// Receives into `body` and, what the peer sent beyond it, into `beyond`.
+pub(crate) fn receive_body(fd: BorrowedFd<'_>, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {
+    readv(fd, &mut [IoSliceMut::new(body), IoSliceMut::new(beyond)])
+}
+
+/// Sends what lies in the outputs of all lanes, one by one.
+pub(crate) fn send_each<'a, Held: AsRef<[u8]>>(lanes: &mut Lanes<Held>, fd: impl Fn(u32) -> BorrowedFd<'a>) {
+    for position in 0..lanes.list.len() {
+        let (lane, _, output) = lanes.parts(position);
+        if !output.is_empty() {
+            lane.sent = send_output(fd(lane.index), output);
+        }
+    }
+}
+
+pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+
+/// Sends as much of `output` as the socket takes, and takes it off `output`.
+#[inline]
+pub(crate) fn send_output<Held: AsRef<[u8]>>(
+    fd: BorrowedFd<'_>,
+    output: &mut Gather<Held>,
+) -> Result<usize, Errno> {
+    let Some(bytes) = output.single() else { return send_pieces(fd, output) };
+    match send(fd, bytes, SEND_FLAGS) {
+        Ok(sent) => {
+            output.advance(sent);
+            Ok(sent)
+        }
+        Err(error) => blocked_or(error),
+    }
+}
+
+fn send_pieces<Held: AsRef<[u8]>>(fd: BorrowedFd<'_>, output: &mut Gather<Held>) -> Result<usize, Errno> {
+    let mut total = 0;
+    for _ in 0..GATHERED_SENDS_MAX {
+        let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+        let filled = output.slices(&mut slices);
+        let offered: usize = slices[..filled].iter().map(|slice| slice.len()).sum();
+        match sendmsg(fd, &slices[..filled], &mut SendAncillaryBuffer::default(), SEND_FLAGS) {
+            Ok(sent) => {
+                output.advance(sent);
+                total += sent;
+                if sent < offered || output.is_empty() {
+                    break;
+                }
+            }
+            Err(error) => return blocked_or(error).map(|_| total),
+        }
+    }
+    Ok(total)
+}
+
+/// A socket that takes nothing now is no failure.
+pub(crate) fn blocked_or(error: Errno) -> Result<usize, Errno> {
+    if error == Errno::AGAIN || error == Errno::INTR { Ok(0) } else { Err(error) }
+}

@@ -1,0 +1,150 @@
+//! What a worker asks of the code that knows what the bytes mean.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use stdx::clock::Now;
+use stdx::gather::Gather;
+
+/// One per worker, never shared. All calls come from the worker's thread.
+///
+/// For one connection the calls are: `on_open`, then any mix of `on_bytes` and `on_body`, then `on_close`,
+/// which comes exactly once. `prefetch` and `body` may come at any time between.
+pub trait Handler {
+    /// What the handler keeps for each connection.
+    type Connection;
+    /// Keeps the memory of held output alive until the kernel has taken it.
+    type Held: AsRef<[u8]>;
+
+    /// A connection was accepted.
+    fn on_open(&mut self, opened: &Opened, now: Now) -> Self::Connection;
+
+    /// A hint: `on_bytes` follows in this round, after the hints of all other connections. It is left out where
+    /// it would come too late to help.
+    fn prefetch(&mut self, _connection: &Self::Connection, _input: &[u8]) {}
+
+    /// Input that was not consumed before, and what has arrived since; at most [`crate::INPUT_MAX`] bytes. Empty
+    /// at times after [`Next::Again`] and [`Next::Later`].
+    fn on_bytes(
+        &mut self,
+        connection: &mut Self::Connection,
+        input: &[u8],
+        output: &mut Gather<Self::Held>,
+        now: Now,
+    ) -> Progress;
+
+    /// Memory to receive into next, instead of a buffer of the worker's: for bodies that would otherwise be
+    /// copied. Never empty. A handler that gives memory here has consumed all its input.
+    fn body<'c>(&mut self, _connection: &'c mut Self::Connection) -> Option<&'c mut [u8]> {
+        None
+    }
+
+    /// The first `received` bytes of what [`Handler::body`] gave have been filled. What the peer sent beyond a
+    /// body that is now full comes with `on_bytes`.
+    fn on_body(
+        &mut self,
+        _connection: &mut Self::Connection,
+        _received: usize,
+        _output: &mut Gather<Self::Held>,
+        _now: Now,
+    ) -> Next {
+        Next::Read
+    }
+
+    /// The connection is gone.
+    fn on_close(&mut self, _connection: Self::Connection, _reason: CloseReason, _now: Now) {}
+
+    /// Comes at least once a second.
+    fn on_tick(&mut self, _now: Now) {}
+
+    /// Comes before the calls of each round.
+    fn begin_turn(&mut self, _now: Now) {}
+}
+
+/// What a handler made of its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes from the front of the input that are not needed again.
+    pub consumed: usize,
+    /// What should happen next.
+    pub next: Next,
+}
+
+/// What should happen to a connection next. In every case its output is sent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Call again when more input has arrived.
+    Read,
+    /// Call again without waiting for input, after other connections have had their turn.
+    Again,
+    /// Call again at the next tick (about 50 ms), or earlier if more input arrives.
+    Later,
+    /// Close the connection.
+    Close,
+}
+
+/// Why a connection was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The peer was done, or the handler said [`Next::Close`].
+    Normal,
+    /// The socket failed: most often, the peer reset the connection.
+    Error,
+    /// Nothing happened on it for longer than the idle timeout.
+    IdleTimeout,
+    /// The network is stopping.
+    Shutdown,
+    /// A whole buffer of input, and the handler could use none of it.
+    InputTooLong,
+}
+
+/// A number that no other connection of this network has or had. Starts at 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// The kind of socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TCP over IPv4 or IPv6.
+    Tcp,
+    /// A stream socket in the file system.
+    Unix,
+}
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Internet address and port.
+    Tcp(SocketAddr),
+    /// A path; `None` for the client's end, which has no name.
+    Unix(Option<Arc<Path>>),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Unix(Some(path)) => write!(f, "{}", path.display()),
+            Address::Unix(None) => f.write_str("unnamed"),
+        }
+    }
+}
+
+/// A connection as it was accepted.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// Its number.
+    pub id: ConnectionId,
+    /// Its file descriptor's number: a name that people know from other tools, nothing to be used.
+    pub fd: i32,
+    /// Which of the network's addresses it came through, by index.
+    pub listener: u16,
+    /// TCP or unix.
+    pub transport: Transport,
+    /// The client's end.
+    pub peer: Address,
+    /// Our end.
+    pub local: Address,
+}

@@ -1,0 +1,45 @@
+//! Workers, epoll and io_uring drivers, listeners.
+//!
+//! A [`Network`] binds sockets and runs one thread that accepts and one [`Handler`] per worker thread. A worker
+//! goes round in phases, each over a whole batch of connections: wait, receive, prefetch, handle, send. The two
+//! drivers differ only in how a batch of receives and a batch of sends reaches the kernel.
+//!
+//! An idle connection owns no buffer: input lands in the worker's buffers, or in memory that the handler gives;
+//! only what a handler leaves of it is copied aside. Output leaves the same way, and only a connection whose
+//! peer does not read keeps some; until it is gone nothing more is read from that peer.
+//!
+//! What bytes mean is not known in here. The clock is read in here (once per round) and nowhere above.
+
+pub mod handler;
+
+pub mod clock;
+pub mod listener;
+pub mod network;
+pub mod options;
+pub mod sim;
+pub mod view;
+
+mod acceptor;
+mod connection;
+mod cpu_time;
+mod driver;
+mod lanes;
+mod limit;
+mod mailbox;
+#[cfg(test)]
+mod parrot;
+mod roster;
+mod slab;
+mod uring;
+mod worker;
+
+pub use cpu_time::{CpuTime, cpu_time};
+pub use handler::{Address, CloseReason, ConnectionId, Handler, Next, Opened, Progress, Transport};
+pub use listener::Listen;
+pub use network::{Error, Network, Running, Stop};
+pub use options::{AtLimit, DriverChoice, Options};
+pub use view::{Counts, Present, View};
+
+/// The most input that a handler sees at once, and so the longest thing that it can ask to see whole. A handler
+/// that consumes nothing of this much input, and asks for more, has its connection closed.
+pub const INPUT_MAX: usize = 16 * 1024;

@@ -1,0 +1,158 @@
+//! Sockets that listen.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use rustix::fs::{FileType, Mode, chmod, fchmod, lstat, unlink};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect, getsockname,
+    listen, socket_with, sockopt,
+};
+
+use crate::handler::Address;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// An internet address; port 0 for one that the kernel chooses. An IPv6 address does not stand for IPv4 too.
+    Tcp(SocketAddr),
+    /// A socket in the file system, whose mode will be `mode`. A socket file that nobody listens on is replaced.
+    Unix {
+        /// Where it lies.
+        path: PathBuf,
+        /// Its permissions, such as `0o700`.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => write!(f, "{address}"),
+            Listen::Unix { path, .. } => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// The addresses of a host; without one, those that stand for every interface (IPv6 only where the kernel has it).
+pub fn resolve(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let Some(host) = host else {
+        let any = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 8], port))];
+        let ipv6 = socket_with(AddressFamily::INET6, SocketType::STREAM, SocketFlags::CLOEXEC, None).is_ok();
+        return Ok(any[..if ipv6 { 2 } else { 1 }].to_vec());
+    };
+    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    Ok(addresses)
+}
+
+/// A socket that listens, and its file, which goes with it.
+pub(crate) struct Listener {
+    pub(crate) fd: OwnedFd,
+    pub(crate) address: Address,
+    file: Option<SocketFile>,
+}
+
+impl Listener {
+    pub(crate) fn bind(place: &Listen, backlog: u32) -> io::Result<Listener> {
+        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        match place {
+            Listen::Tcp(address) => bind_tcp(*address, backlog),
+            Listen::Unix { path, mode } => bind_unix(path, *mode, backlog),
+        }
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        self.file.is_some()
+    }
+}
+
+fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let fd = stream_socket(family)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&fd, true)?;
+    }
+    sockopt::set_socket_reuseaddr(&fd, true)?;
+    // What is accepted inherits these two.
+    sockopt::set_socket_keepalive(&fd, true)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    bind(&fd, &address)?;
+    listen(&fd, backlog)?;
+    let address = SocketAddr::try_from(getsockname(&fd)?)?;
+    Ok(Listener { fd, address: Address::Tcp(address), file: None })
+}
+
+fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
+    let name = SocketAddrUnix::new(path)?;
+    remove_stale(path, &name)?;
+    let fd = stream_socket(AddressFamily::UNIX)?;
+    let mode = Mode::from_raw_mode(mode & 0o777);
+    // The file is made with the socket's own mode, less the umask: it is never more open than it should be. What
+    // the umask took is given back afterwards.
+    fchmod(&fd, mode)?;
+    bind(&fd, &name)?;
+    let file = SocketFile { path: path.to_owned(), inode: inode(path)? };
+    chmod(path, mode)?;
+    listen(&fd, backlog)?;
+    Ok(Listener { fd, address: Address::Unix(Some(Arc::from(path))), file: Some(file) })
+}
+
+fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+    socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+/// Removes a socket file that a process left behind; leaves one that somebody listens on, and whatever is no
+/// socket, for `bind` to complain about.
+fn remove_stale(path: &Path, name: &SocketAddrUnix) -> Result<(), Errno> {
+    let Ok(status) = lstat(path) else { return Ok(()) };
+    if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
+        return Ok(());
+    }
+    match connect(&stream_socket(AddressFamily::UNIX)?, name) {
+        Err(Errno::CONNREFUSED) => unlink(path),
+        _ => Ok(()),
+    }
+}
+
+/// A socket's file, removed with the listener unless another process has put its own there.
+struct SocketFile {
+    path: PathBuf,
+    inode: (u64, u64),
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if inode(&self.path).is_ok_and(|present| present == self.inode) {
+            // If it fails, it has gone by another hand or is not ours to remove: nothing is left to do.
+            let _removed = unlink(&self.path);
+        }
+    }
+}
+
+fn inode(path: &Path) -> Result<(u64, u64), Errno> {
+    lstat(path).map(|status| (status.st_dev, status.st_ino))
+}
+
+/// The local end of an accepted connection.
+pub(crate) fn local_address(fd: impl AsFd, listener: &Listener) -> Address {
+    if listener.is_unix() {
+        return listener.address.clone();
+    }
+    let local = getsockname(fd).ok().and_then(|address| SocketAddr::try_from(address).ok());
+    local.map_or_else(|| listener.address.clone(), Address::Tcp)
+}
+
+/// The client's end of a connection that came through `listener`.
+pub(crate) fn peer_address(peer: Option<SocketAddrAny>, listener: &Listener) -> Address {
+    if listener.is_unix() {
+        return Address::Unix(None);
+    }
+    let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+    Address::Tcp(peer.and_then(|address| SocketAddr::try_from(address).ok()).unwrap_or(unknown))
+}

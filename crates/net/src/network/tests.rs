@@ -1,0 +1,256 @@
+//! Whole networks over real sockets. Clients block, with a timeout that only a failure runs into.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Ipv6Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::net::sockopt::set_socket_linger;
+
+use super::*;
+use crate::handler::{CloseReason, Transport};
+use crate::options::{AtLimit, DriverChoice};
+use crate::parrot::{Parrot, Told};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+/// A network of parrots, stopped when dropped.
+struct Aviary {
+    running: Running<Parrot>,
+    view: View,
+    stop: Stop,
+    addresses: Vec<Address>,
+    told: Receiver<Told>,
+}
+
+fn open(places: &[Listen], options: Options) -> Aviary {
+    let (tell, told) = channel();
+    let handlers = (0..options.workers).map(|_| Parrot { tell: tell.clone() }).collect();
+    let network = Network::bind(places, options).unwrap();
+    let (view, stop, addresses) = (network.view(), network.stop(), network.addresses());
+    Aviary { running: network.start(handlers).unwrap(), view, stop, addresses, told }
+}
+
+fn on_loopback(options: Options) -> Aviary {
+    open(&[Listen::Tcp(LOOPBACK)], options)
+}
+
+fn options() -> Options {
+    Options { workers: 2, ..Options::default() }
+}
+
+impl Aviary {
+    fn connect(&self, number: usize) -> Box<dyn Client> {
+        match &self.addresses[number] {
+            Address::Tcp(address) => {
+                let client = TcpStream::connect(address).unwrap();
+                client.set_read_timeout(Some(PATIENCE)).unwrap();
+                Box::new(client)
+            }
+            Address::Unix(path) => {
+                let client = UnixStream::connect(path.as_ref().unwrap()).unwrap();
+                client.set_read_timeout(Some(PATIENCE)).unwrap();
+                Box::new(client)
+            }
+        }
+    }
+
+    fn closed(&self) -> (u64, CloseReason) {
+        loop {
+            if let Told::Closed(id, reason) = self.told.recv_timeout(PATIENCE).unwrap() {
+                return (id, reason);
+            }
+        }
+    }
+}
+
+trait Client: Read + Write {}
+impl<T: Read + Write> Client for T {}
+
+/// Says a line and hears it repeated.
+#[track_caller]
+fn talk(client: &mut dyn Client, line: &str) {
+    client.write_all(line.as_bytes()).unwrap();
+    hear(client, line);
+}
+
+#[track_caller]
+fn hear(client: &mut dyn Client, text: &str) {
+    let mut heard = vec![0; text.len()];
+    client.read_exact(&mut heard).unwrap();
+    assert_eq!(String::from_utf8_lossy(&heard), text);
+}
+
+/// A path of this test's own.
+fn path(test: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("net-{}-{test}", std::process::id()))
+}
+
+fn unix(test: &str) -> Listen {
+    Listen::Unix { path: path(test), mode: 0o640 }
+}
+
+#[test]
+fn tcp_and_unix_are_served_at_once_and_say_where_they_are() {
+    let aviary = open(&[Listen::Tcp(LOOPBACK), unix("both"), Listen::Tcp(LOOPBACK)], options());
+    let mut clients: Vec<_> = [0, 1, 2, 0, 1, 2].map(|number| aviary.connect(number)).into();
+    clients.iter_mut().for_each(|client| talk(client, "hello\n"));
+    let mut present = aviary.view.present(Options::default().clock.now());
+    present.sort_by_key(|present| present.opened.id.0);
+    let seen: Vec<_> = present.iter().map(|present| present.opened.listener).collect();
+    assert_eq!(seen.iter().map(|listener| u32::from(*listener)).sum::<u32>(), 6);
+    for present in &present {
+        assert_eq!(present.opened.local, aviary.addresses[usize::from(present.opened.listener)]);
+        assert_eq!(present.opened.transport == Transport::Unix, present.opened.listener == 1);
+    }
+    assert_eq!(present.iter().filter(|present| present.worker == 0).count(), 3);
+    let counts = aviary.view.counts();
+    assert_eq!((counts.connections, counts.accepted, counts.bytes_read), (6, 6, 36));
+    assert!(matches!(aviary.addresses[0], Address::Tcp(address) if address.port() != 0));
+}
+
+#[test]
+fn an_ipv6_address_leaves_the_port_to_ipv4() {
+    let Ok(probe) = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else {
+        return eprintln!("this machine has no IPv6");
+    };
+    let port = probe.local_addr().unwrap().port();
+    drop(probe);
+    let places = [
+        Listen::Tcp(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
+        Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port))),
+    ];
+    let aviary = open(&places, options());
+    let mut client = TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
+    talk(&mut client, "six\n");
+    talk(&mut aviary.connect(1), "four\n");
+}
+
+#[test]
+fn two_thousand_connections_are_served_by_either_driver() {
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let aviary = on_loopback(Options { driver, connections_max: 3000, ..options() });
+        let mut clients: Vec<_> = (0..2000).map(|_| aviary.connect(0)).collect();
+        for repetition in 0..3 {
+            let line = format!("line {repetition}\n");
+            clients.iter_mut().for_each(|client| client.write_all(line.as_bytes()).unwrap());
+            clients.iter_mut().for_each(|client| hear(client, &line));
+        }
+        assert_eq!(aviary.view.counts().connections, 2000);
+        assert_eq!(aviary.view.counts().connection_structures, 2000);
+        drop(clients);
+        (0..2000).for_each(|_| assert_eq!(aviary.closed().1, CloseReason::Normal));
+        talk(&mut aviary.connect(0), "once more\n");
+        assert_eq!(aviary.view.counts().connection_structures, 2000);
+    }
+}
+
+#[test]
+fn a_reset_closes_the_connection_and_no_other() {
+    let aviary = on_loopback(options());
+    let mut other = aviary.connect(0);
+    talk(&mut other, "there\n");
+    for id in 2..20 {
+        let Address::Tcp(address) = aviary.addresses[0] else { panic!("tcp") };
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(b"hold 20000000\n").unwrap();
+        client.read_exact(&mut [0; 100]).unwrap();
+        set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+        drop(client);
+        assert_eq!(aviary.closed(), (id, CloseReason::Error));
+        talk(&mut other, "still there\n");
+    }
+}
+
+#[test]
+fn one_beyond_the_limit_is_told_and_closed() {
+    let at_limit = AtLimit::Refuse(b"too many\n");
+    let aviary = on_loopback(Options { connections_max: 2, at_limit, ..options() });
+    let mut clients = [aviary.connect(0), aviary.connect(0)];
+    clients.iter_mut().for_each(|client| talk(client, "hello\n"));
+    let mut heard = String::new();
+    aviary.connect(0).read_to_string(&mut heard).unwrap();
+    assert_eq!(heard, "too many\n");
+    let counts = aviary.view.counts();
+    assert_eq!((counts.rejected, counts.connections, counts.listen_disabled_num), (1, 2, 0));
+    drop(clients);
+    aviary.closed();
+    talk(&mut aviary.connect(0), "there is room\n");
+}
+
+#[test]
+fn one_beyond_the_limit_waits_for_another_to_close() {
+    let aviary = on_loopback(Options { connections_max: 2, ..options() });
+    let mut first = aviary.connect(0);
+    let mut second = aviary.connect(0);
+    [&mut first, &mut second].into_iter().for_each(|client| talk(client, "hello\n"));
+    let mut third = aviary.connect(0);
+    third.write_all(b"me too\n").unwrap();
+    // The two are served while the third waits.
+    while aviary.view.counts().accepting {
+        talk(&mut first, "busy\n");
+    }
+    let counts = aviary.view.counts();
+    assert_eq!((counts.connections, counts.accepted, counts.rejected), (2, 2, 0));
+    drop(second);
+    hear(&mut third, "me too\n");
+    assert_eq!(aviary.closed(), (2, CloseReason::Normal));
+    drop(first);
+    drop(third);
+    (0..2).for_each(|_| assert_eq!(aviary.closed().1, CloseReason::Normal));
+    talk(&mut aviary.connect(0), "there is room\n");
+    let counts = aviary.view.counts();
+    assert!(counts.accepting && counts.listen_disabled_num >= 1 && counts.time_in_listen_disabled_us > 0);
+}
+
+#[test]
+fn a_full_listen_queue_is_worked_off() {
+    let aviary = open(&[unix("queue")], Options { connections_max: 1, backlog: 1, ..options() });
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let aviary = &aviary.addresses;
+            scope.spawn(move || {
+                let Address::Unix(Some(path)) = &aviary[0] else { panic!("unix") };
+                let mut client = UnixStream::connect(path).unwrap();
+                client.set_read_timeout(Some(PATIENCE)).unwrap();
+                talk(&mut client, &format!("{number}\n"));
+            });
+        }
+    });
+    assert_eq!(aviary.view.counts().accepted, 20);
+}
+
+#[test]
+fn stopping_closes_everything_and_gives_the_handlers_back() {
+    let aviary = open(&[Listen::Tcp(LOOPBACK), unix("stop")], options());
+    let mut clients = [aviary.connect(0), aviary.connect(1)];
+    clients.iter_mut().for_each(|client| talk(client, "hello\n"));
+    aviary.stop.stop();
+    assert_eq!(aviary.running.join().unwrap().len(), 2);
+    clients.iter_mut().for_each(|client| assert_eq!(client.read(&mut [0]).unwrap(), 0));
+    assert!(!path("stop").exists());
+}
+
+#[test]
+fn a_socket_file_has_its_mode_and_replaces_a_dead_one_only() {
+    drop(UnixListener::bind(path("stale")).unwrap());
+    assert!(path("stale").exists());
+    let aviary = open(&[unix("stale")], options());
+    assert_eq!(fs::metadata(path("stale")).unwrap().permissions().mode() & 0o777, 0o640);
+    talk(&mut aviary.connect(0), "hello\n");
+
+    let error = Network::bind(&[unix("stale")], options()).err().expect("the first one lives");
+    assert_eq!(error.to_string(), format!("listen on {}", path("stale").display()));
+    talk(&mut aviary.connect(0), "still here\n");
+
+    fs::write(path("file"), "precious").unwrap();
+    assert!(Network::bind(&[unix("file")], options()).is_err());
+    assert_eq!(fs::read_to_string(path("file")).unwrap(), "precious");
+    fs::remove_file(path("file")).unwrap();
+}

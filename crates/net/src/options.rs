@@ -1,0 +1,57 @@
+//! What a network can be told.
+
+use crate::clock::Clock;
+
+/// Settings of a [`crate::Network`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Worker threads; as many handlers must be given.
+    pub workers: usize,
+    /// How batches of receives and sends reach the kernel.
+    pub driver: DriverChoice,
+    /// The most connections at a time.
+    pub connections_max: usize,
+    /// What happens to a connection beyond that.
+    pub at_limit: AtLimit,
+    /// Length of each listener's queue.
+    pub backlog: u32,
+    /// Seconds after which a connection on which nothing happens is closed; 0 for never.
+    pub idle_timeout_s: u32,
+    /// The clock that all workers show to their handlers.
+    pub clock: Clock,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            workers: 4,
+            driver: DriverChoice::Auto,
+            connections_max: 1024,
+            at_limit: AtLimit::Wait,
+            backlog: 1024,
+            idle_timeout_s: 0,
+            clock: Clock::start(),
+        }
+    }
+}
+
+/// What happens to a client that connects when there are [`Options::connections_max`] connections already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtLimit {
+    /// It waits in the listener's queue until another connection closes.
+    Wait,
+    /// It is sent these bytes and closed.
+    Refuse(&'static [u8]),
+}
+
+/// How batches of receives and sends reach the kernel. Waiting is epoll's in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DriverChoice {
+    /// io_uring where the kernel allows it, else epoll.
+    Auto,
+    /// One system call for each receive and each send.
+    Epoll,
+    /// One system call for all receives of a round and one for all sends; falls back to `Epoll` where the kernel
+    /// refuses it. [`crate::View::driver`] tells.
+    Uring,
+}

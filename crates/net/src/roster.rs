@@ -1,0 +1,133 @@
+//! Who is connected to a worker, and what it has done: written by the worker, read by anyone.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use stdx::clock::Now;
+
+use crate::handler::Opened;
+
+/// Places per chunk of activity records.
+const CHUNK: usize = 1024;
+
+/// The second of the last activity, by place. Sixteen connections share a cache line, and the records never
+/// move: the worker writes one per connection and round, without a lock.
+type Activity = [AtomicU32; CHUNK];
+
+/// What is shared about a worker.
+pub(crate) struct Roster {
+    present: Mutex<Entries>,
+    pub(crate) counters: Counters,
+}
+
+#[derive(Default)]
+struct Entries {
+    opened: Vec<Option<Opened>>,
+    activity: Vec<Arc<Activity>>,
+}
+
+/// Sums that only the worker writes.
+#[derive(Default)]
+#[repr(align(128))]
+pub(crate) struct Counters {
+    pub(crate) places: Counter,
+    pub(crate) bytes_read: Counter,
+    pub(crate) bytes_written: Counter,
+    pub(crate) yields: Counter,
+    pub(crate) idle_kicks: Counter,
+    /// 0 until the worker runs, then 1 for epoll, 2 for io_uring.
+    pub(crate) driver: Counter,
+}
+
+/// A number with one writer.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, count: u64) {
+        // One writer: a plain load and store instead of a locked instruction.
+        self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set(&self, count: u64) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Roster {
+    pub(crate) fn new() -> Roster {
+        Roster { present: Mutex::default(), counters: Counters::default() }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everyone who is connected, with the second of their last activity.
+    pub(crate) fn present(&self) -> Vec<(Opened, u32)> {
+        let entries = self.entries();
+        let with_place = entries.opened.iter().enumerate();
+        with_place
+            .filter_map(|(place, opened)| {
+                let second = entries.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed);
+                opened.clone().map(|opened| (opened, second))
+            })
+            .collect()
+    }
+}
+
+/// The worker's side of its roster.
+pub(crate) struct Keeper {
+    roster: Arc<Roster>,
+    /// The worker's own way to the records, without the lock.
+    activity: Vec<Arc<Activity>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(roster: Arc<Roster>) -> Keeper {
+        Keeper { roster, activity: Vec::new() }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.roster.counters
+    }
+
+    pub(crate) fn enter(&mut self, index: u32, opened: Opened, now: Now) {
+        let place = index as usize;
+        let mut entries = self.roster.entries();
+        while self.activity.len() <= place / CHUNK {
+            self.activity.push(Arc::new([const { AtomicU32::new(0) }; CHUNK]));
+        }
+        if entries.activity.len() < self.activity.len() {
+            entries.activity.clone_from(&self.activity);
+        }
+        if entries.opened.len() <= place {
+            entries.opened.resize_with(place + 1, || None);
+        }
+        entries.opened[place] = Some(opened);
+        drop(entries);
+        self.touch(index, now.second());
+    }
+
+    pub(crate) fn leave(&mut self, index: u32) {
+        self.roster.entries().opened[index as usize] = None;
+    }
+
+    /// Something happened on the connection.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32, second: u32) {
+        let place = index as usize;
+        self.activity[place / CHUNK][place % CHUNK].store(second, Ordering::Relaxed);
+    }
+
+    /// The second in which something happened last.
+    pub(crate) fn last_second(&self, index: u32) -> u32 {
+        let place = index as usize;
+        self.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,377 @@
+//! Handlers without sockets: bytes in, bytes out, and a clock that is turned by hand.
+//!
+//! A [`Host`] keeps the contract that a worker keeps, and is mean within it: it can deliver input and take output
+//! in pieces as small as a byte. What a handler says must not depend on where its input was cut;
+//! [`at_every_cut`] holds it to that.
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::Arc;
+
+use stdx::clock::Now;
+use stdx::gather::Gather;
+
+use crate::INPUT_MAX;
+use crate::connection::{Talk, Wish};
+use crate::handler::{Address, CloseReason, ConnectionId, Handler, Opened, Transport};
+
+/// Turns in a row without a byte in or out, after which a handler is taken to go on for ever.
+const IDLE_TURNS_MAX: usize = 100_000;
+
+/// How much moves at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Bytes that one receive brings at most.
+    pub receive_max: usize,
+    /// Bytes that one send takes at most.
+    pub send_max: usize,
+    /// Bytes that a peer lets lie unread before nothing more is taken from its connection.
+    pub window: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { receive_max: usize::MAX, send_max: usize::MAX, window: usize::MAX }
+    }
+}
+
+/// One of a host's peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerId(usize);
+
+/// A handler and its peers.
+pub struct Host<H: Handler> {
+    handler: H,
+    peers: Vec<Peer<H>>,
+    pace: Pace,
+    now: Now,
+    buffer: Box<[u8]>,
+}
+
+struct Peer<H: Handler> {
+    /// `None` once closed.
+    talk: Option<Talk<H::Connection>>,
+    output: Gather<H::Held>,
+    /// Sent by the peer, not received yet.
+    incoming: Vec<u8>,
+    finished: bool,
+    /// Received by the peer, not taken yet.
+    outgoing: Vec<u8>,
+    due: bool,
+    closed: Option<CloseReason>,
+}
+
+impl<H: Handler> Host<H> {
+    /// A host at time 0, without peers.
+    pub fn new(handler: H) -> Host<H> {
+        let buffer = vec![0; INPUT_MAX].into_boxed_slice();
+        Host { handler, peers: Vec::new(), pace: Pace::default(), now: Now::default(), buffer }
+    }
+
+    /// Changes how much moves at a time.
+    pub fn set_pace(&mut self, pace: Pace) {
+        assert!(pace.receive_max > 0 && pace.send_max > 0, "nothing would ever move");
+        self.pace = pace;
+    }
+
+    /// The handler, to look at.
+    pub fn handler(&mut self) -> &mut H {
+        &mut self.handler
+    }
+
+    /// A new connection.
+    pub fn connect(&mut self) -> PeerId {
+        let opened = Opened {
+            id: ConnectionId(self.peers.len() as u64 + 1),
+            fd: self.peers.len() as i32,
+            listener: 0,
+            transport: Transport::Unix,
+            peer: Address::Unix(None),
+            local: Address::Unix(Some(Arc::from(Path::new("/sim")))),
+        };
+        let talk = Talk::open(&mut self.handler, &opened, self.now);
+        self.peers.push(Peer {
+            talk: Some(talk),
+            output: Gather::default(),
+            incoming: Vec::new(),
+            finished: false,
+            outgoing: Vec::new(),
+            due: false,
+            closed: None,
+        });
+        PeerId(self.peers.len() - 1)
+    }
+
+    /// The peer sends `bytes`, and everything that follows from it happens.
+    pub fn send(&mut self, peer: PeerId, bytes: &[u8]) {
+        self.peers[peer.0].incoming.extend_from_slice(bytes);
+        self.settle(peer);
+    }
+
+    /// The peer shuts its sending side: it still reads.
+    pub fn finish(&mut self, peer: PeerId) {
+        self.peers[peer.0].finished = true;
+        self.settle(peer);
+    }
+
+    /// The connection breaks.
+    pub fn reset(&mut self, peer: PeerId) {
+        self.close(peer, CloseReason::Error);
+    }
+
+    /// What the peer has received since the last call. Taking it makes room in its window.
+    pub fn take_output(&mut self, peer: PeerId) -> Vec<u8> {
+        let output = std::mem::take(&mut self.peers[peer.0].outgoing);
+        self.settle(peer);
+        output
+    }
+
+    /// Bytes that the handler has put out and the peer's window did not take.
+    pub fn pending_len(&self, peer: PeerId) -> usize {
+        self.peers[peer.0].output.len()
+    }
+
+    /// Why the connection was closed, if it was.
+    pub fn closed(&self, peer: PeerId) -> Option<CloseReason> {
+        self.peers[peer.0].closed
+    }
+
+    /// Time passes: the handler has its tick, and whoever waits for one its turn.
+    pub fn advance(&mut self, ms: u64) {
+        self.now.ms += ms;
+        self.handler.on_tick(self.now);
+        for peer in (0..self.peers.len()).map(PeerId) {
+            let waits = |talk: &Talk<_>| talk.wish == Wish::Later;
+            if self.peers[peer.0].talk.as_ref().is_some_and(waits) {
+                self.peers[peer.0].due = true;
+                self.settle(peer);
+            }
+        }
+    }
+
+    /// Lets everything happen that can happen to `peer`.
+    fn settle(&mut self, peer: PeerId) {
+        let mut idle_turns = 0;
+        while self.peers[peer.0].talk.is_some() {
+            let moved = self.drain(peer);
+            let entry = &mut self.peers[peer.0];
+            if !entry.output.is_empty() {
+                if moved == 0 {
+                    return;
+                }
+                continue;
+            }
+            let Some(talk) = &entry.talk else { return };
+            let has_input = !entry.incoming.is_empty();
+            let reads = match talk.wish {
+                Wish::Close(reason) => return self.close(peer, reason),
+                Wish::Again => false,
+                Wish::Read | Wish::Later if entry.finished && !has_input && !entry.due => {
+                    return self.close(peer, CloseReason::Normal);
+                }
+                Wish::Read => has_input,
+                Wish::Later => has_input && talk.has_room(),
+            };
+            if !reads && !entry.due {
+                return;
+            }
+            let received = self.turn(peer, reads);
+            idle_turns = if received + self.peers[peer.0].output.len() > 0 { 0 } else { idle_turns + 1 };
+            assert!(idle_turns < IDLE_TURNS_MAX, "the handler goes on for ever");
+        }
+    }
+
+    /// One receive, if the connection `reads`, and one call of the handler. Returns what was received.
+    fn turn(&mut self, peer: PeerId, reads: bool) -> usize {
+        let Host { handler, peers, pace, now, buffer } = self;
+        let Peer { talk: Some(talk), output, incoming, due, .. } = &mut peers[peer.0] else { return 0 };
+        handler.begin_turn(*now);
+        let mut filled = talk.unpack(buffer);
+        let mut body_len = 0;
+        let mut received = 0;
+        if reads {
+            let mut deliver = |memory: &mut [u8]| {
+                let len = memory.len().min(incoming.len()).min(pace.receive_max - received);
+                memory[..len].copy_from_slice(&incoming[..len]);
+                incoming.drain(..len);
+                received += len;
+                len
+            };
+            let mut beyond = true;
+            if let Some(body) = handler.body(&mut talk.state) {
+                assert!(!body.is_empty(), "memory for a body is never empty");
+                assert_eq!(filled, 0, "a handler that gives memory has consumed its input");
+                body_len = deliver(body);
+                beyond = body_len == body.len();
+            }
+            if beyond {
+                filled += deliver(&mut buffer[filled..]);
+            }
+        }
+        if filled > 0 {
+            handler.prefetch(&talk.state, &buffer[..filled]);
+        }
+        talk.handle(handler, body_len, &buffer[..filled], output, *now);
+        *due = talk.wish == Wish::Again;
+        received
+    }
+
+    /// Moves output to the peer as far as its window goes, and returns how much.
+    fn drain(&mut self, peer: PeerId) -> usize {
+        let entry = &mut self.peers[peer.0];
+        let mut moved = 0;
+        while !entry.output.is_empty() {
+            let mut slices = [IoSlice::new(&[])];
+            entry.output.slices(&mut slices);
+            let room = self.pace.window.saturating_sub(entry.outgoing.len());
+            let len = slices[0].len().min(self.pace.send_max).min(room);
+            if len == 0 {
+                break;
+            }
+            entry.outgoing.extend_from_slice(&slices[0][..len]);
+            entry.output.advance(len);
+            moved += len;
+        }
+        moved
+    }
+
+    fn close(&mut self, peer: PeerId, reason: CloseReason) {
+        let entry = &mut self.peers[peer.0];
+        if let Some(talk) = entry.talk.take() {
+            entry.closed = Some(reason);
+            entry.output.clear();
+            self.handler.on_close(talk.state, reason, self.now);
+        }
+    }
+}
+
+/// One peer's part of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// All that it received.
+    pub output: Vec<u8>,
+    /// Why the connection was closed, if it was before the peer had finished.
+    pub closed: Option<CloseReason>,
+}
+
+/// What a peer hears that sends `chunks`, each in one piece.
+pub fn converse<H: Handler>(handler: H, chunks: &[&[u8]]) -> Heard {
+    converse_at(handler, chunks, Pace::default())
+}
+
+/// The same at another pace.
+pub fn converse_at<H: Handler>(handler: H, chunks: &[&[u8]], pace: Pace) -> Heard {
+    let mut host = Host::new(handler);
+    host.set_pace(pace);
+    let peer = host.connect();
+    for chunk in chunks {
+        host.send(peer, chunk);
+    }
+    let heard = Heard { output: host.take_output(peer), closed: host.closed(peer) };
+    host.finish(peer);
+    heard
+}
+
+/// What a peer hears that sends `input`, which must be the same wherever the input is cut: whole, in two parts
+/// (every cut), and byte by byte. Each time with a new handler.
+#[track_caller]
+pub fn at_every_cut<H: Handler>(mut handler: impl FnMut() -> H, input: &[u8]) -> Heard {
+    let whole = converse(handler(), &[input]);
+    let check = |heard: Heard, how: &str| {
+        let (heard_text, whole_text) = (heard.output.escape_ascii(), whole.output.escape_ascii());
+        assert!(heard == whole, "{how}:\n  {heard_text}\n  {:?}\nwhole:\n  {whole_text}", heard.closed);
+    };
+    for cut in 1..input.len() {
+        let (first, second) = input.split_at(cut);
+        check(converse(handler(), &[first, second]), &format!("cut after {cut} bytes"));
+    }
+    let bytewise = Pace { receive_max: 1, send_max: 1, ..Pace::default() };
+    check(converse_at(handler(), &[input], bytewise), "byte by byte");
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parrot::{LINES_PER_TURN_MAX, Parrot, body_reply};
+
+    #[track_caller]
+    fn check(input: &str, output: &str, closed: Option<CloseReason>) {
+        let heard = at_every_cut(Parrot::alone, input.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&heard.output), output);
+        assert_eq!(heard.closed, closed);
+    }
+
+    #[test]
+    fn pipelined_lines_are_answered_in_order() {
+        check("one\ntwo\nthree\nhal", "one\ntwo\nthree\n", None);
+    }
+
+    #[test]
+    fn more_lines_than_a_turn_takes_are_all_answered() {
+        let lines: String = (0..LINES_PER_TURN_MAX * 3 + 1).map(|line| format!("{line}\n")).collect();
+        check(&lines, &lines, None);
+    }
+
+    #[test]
+    fn what_follows_a_close_is_not_answered() {
+        check("one\nquit\ntwo\n", "one\n", Some(CloseReason::Normal));
+    }
+
+    #[test]
+    fn held_and_copied_output_keep_their_order() {
+        check("a\nhold 3\nb\ncopy 2\n", "a\nhhh\nb\ncc\n", None);
+    }
+
+    #[test]
+    fn a_body_is_received_into_the_handlers_memory_wherever_it_is_cut() {
+        let reply = body_reply(b"0123456789");
+        check("a\nbody 10\n0123456789b\n", &format!("a\n{reply}b\n"), None);
+    }
+
+    #[test]
+    fn a_connection_that_says_again_needs_no_input() {
+        check("spin 3\nx\n", "3\n2\n1\nx\n", None);
+    }
+
+    #[test]
+    fn a_full_buffer_that_is_of_no_use_closes_the_connection() {
+        let heard = converse(Parrot::alone(), &[&[b'x'; INPUT_MAX]]);
+        assert_eq!(heard.closed, Some(CloseReason::InputTooLong));
+        let heard = converse(Parrot::alone(), &[&[b'x'; INPUT_MAX - 1]]);
+        assert_eq!(heard.closed, None);
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_is_not_read_from() {
+        let mut host = Host::new(Parrot::alone());
+        host.set_pace(Pace { window: 100, ..Pace::default() });
+        let peer = host.connect();
+        host.send(peer, b"copy 150\n");
+        (0..1000).for_each(|_| host.send(peer, b"copy 1000\n"));
+        assert_eq!(host.pending_len(peer), 51);
+        let mut heard = 0;
+        loop {
+            let output = host.take_output(peer);
+            heard += output.len();
+            assert!(host.pending_len(peer) <= LINES_PER_TURN_MAX * 1001);
+            if output.is_empty() {
+                break;
+            }
+        }
+        assert_eq!(heard, 151 + 1000 * 1001);
+    }
+
+    #[test]
+    fn who_waits_for_a_tick_has_its_turn_with_time() {
+        let mut host = Host::new(Parrot::alone());
+        let peer = host.connect();
+        host.send(peer, b"watch\n");
+        assert_eq!(host.take_output(peer), b"tick\n");
+        assert_eq!(host.take_output(peer), b"");
+        host.advance(50);
+        assert_eq!(host.take_output(peer), b"tick\n");
+        host.finish(peer);
+        assert_eq!(host.closed(peer), Some(CloseReason::Normal));
+    }
+}

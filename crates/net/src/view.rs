@@ -1,0 +1,99 @@
+//! A network seen from outside: counters and who is connected.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use stdx::clock::Now;
+
+use crate::handler::Opened;
+use crate::limit::Limit;
+use crate::options::DriverChoice;
+use crate::roster::Roster;
+
+/// Looks at a network from any thread. Cheap to clone.
+#[derive(Clone)]
+pub struct View {
+    pub(crate) limit: Arc<Limit>,
+    pub(crate) rosters: Arc<[Arc<Roster>]>,
+}
+
+/// Sums over all workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections now.
+    pub connections: u64,
+    /// Connections accepted so far.
+    pub accepted: u64,
+    /// Connections refused at the limit so far.
+    pub rejected: u64,
+    /// Records kept for connections, in use or free.
+    pub connection_structures: u64,
+    /// How often accepting has been stopped, because of the limit or for want of file descriptors.
+    pub listen_disabled_num: u64,
+    /// For how long in all.
+    pub time_in_listen_disabled_us: u64,
+    /// Whether connections are being accepted.
+    pub accepting: bool,
+    /// Bytes received.
+    pub bytes_read: u64,
+    /// Bytes sent.
+    pub bytes_written: u64,
+    /// How often a handler said [`crate::Next::Again`].
+    pub yields: u64,
+    /// Connections closed by the idle timeout.
+    pub idle_kicks: u64,
+}
+
+/// A connection that is there.
+#[derive(Clone, Debug)]
+pub struct Present {
+    /// What it is.
+    pub opened: Opened,
+    /// Which worker serves it.
+    pub worker: usize,
+    /// Seconds since something happened on it.
+    pub idle_s: u32,
+}
+
+impl View {
+    /// All counters, each exact by itself.
+    pub fn counts(&self) -> Counts {
+        let sum = |of: fn(&Roster) -> u64| self.rosters.iter().map(|roster| of(roster)).sum();
+        let accepting = !self.limit.is_paused();
+        Counts {
+            connections: self.limit.current() as u64,
+            accepted: self.limit.accepted.load(Ordering::Relaxed),
+            rejected: self.limit.rejected.load(Ordering::Relaxed),
+            connection_structures: sum(|roster| roster.counters.places.get()),
+            listen_disabled_num: self.limit.pauses.load(Ordering::Relaxed),
+            time_in_listen_disabled_us: self.limit.paused_us(),
+            accepting,
+            bytes_read: sum(|roster| roster.counters.bytes_read.get()),
+            bytes_written: sum(|roster| roster.counters.bytes_written.get()),
+            yields: sum(|roster| roster.counters.yields.get()),
+            idle_kicks: sum(|roster| roster.counters.idle_kicks.get()),
+        }
+    }
+
+    /// Everyone who is connected, by worker.
+    pub fn present(&self, now: Now) -> Vec<Present> {
+        let of = |(worker, roster): (usize, &Arc<Roster>)| {
+            let idle_s = move |second: u32| now.second().saturating_sub(second);
+            roster.present().into_iter().map(move |(opened, second)| Present {
+                opened,
+                worker,
+                idle_s: idle_s(second),
+            })
+        };
+        self.rosters.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// The driver that a worker found it could use; `Auto` before it has run.
+    pub fn driver(&self, worker: usize) -> DriverChoice {
+        match self.rosters[worker].counters.driver.get() {
+            0 => DriverChoice::Auto,
+            1 => DriverChoice::Epoll,
+            _ => DriverChoice::Uring,
+        }
+    }
+}

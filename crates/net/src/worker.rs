@@ -1,0 +1,397 @@
+//! One thread's loop: wait, receive, prefetch, handle, send, and round again.
+//!
+//! ```text
+//! wait ─► note events ─► pick lanes ─► receive ─► prefetch ─► handle ─► send ─► settle
+//!           │               ▲                                                     │
+//!           │ mail, ticks   └── queue: Again, or more to receive ◄────────────────┤
+//!           └── EPOLLOUT: send what was blocked ◄── armed after a short send ◄────┘
+//! ```
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use stdx::clock::Now;
+use stdx::gather::Gather;
+
+use crate::INPUT_MAX;
+use crate::connection::{Connection, Talk, Wish};
+use crate::driver::{Driver, Poll, receive_body};
+use crate::handler::{CloseReason, Handler, Opened};
+use crate::lanes::{Lane, Lanes};
+use crate::limit::Limit;
+use crate::mailbox::{Letter, Mailbox};
+use crate::roster::{Counters, Keeper};
+use crate::slab::{Slab, Token};
+
+/// Time between two ticks of those who said [`crate::Next::Later`].
+const LATER_MS: u64 = 50;
+
+/// Time between two calls of [`Handler::on_tick`].
+const TICK_MS: u64 = 1000;
+
+/// The most that is received into a handler's memory at a time, so that one client with a huge body does not
+/// hold up the others: about 50 µs of copying.
+const BODY_RECEIVE_MAX: usize = 256 * 1024;
+
+/// Input of a connection that has the round for itself from which a hint is worth its time: probably several
+/// requests, whose misses can overlap.
+const PREFETCH_ALONE_MIN: usize = 128;
+
+/// What epoll says about the bell of the mailbox.
+const BELL: u64 = u64::MAX;
+
+const LISTENING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
+const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
+const WRITABLE: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
+
+/// A thread's loop over its connections.
+pub(crate) struct Worker<H: Handler> {
+    handler: H,
+    slab: Slab<Connection<H>>,
+    lanes: Lanes<H::Held>,
+    /// Connections to visit without an event.
+    queue: VecDeque<Token>,
+    /// Connections to visit at the next tick.
+    waiting: Vec<Token>,
+    poll: Poll,
+    driver: Driver,
+    mailbox: Arc<Mailbox>,
+    limit: Arc<Limit>,
+    keeper: Keeper,
+    idle_timeout_s: u32,
+    next_later_ms: u64,
+    next_tick_ms: u64,
+    stopping: bool,
+}
+
+/// What a worker shares with the rest of the network.
+pub(crate) struct Surroundings {
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) limit: Arc<Limit>,
+    pub(crate) keeper: Keeper,
+    pub(crate) idle_timeout_s: u32,
+}
+
+impl<H: Handler> Worker<H> {
+    /// Prepares a worker for the thread that calls.
+    pub(crate) fn new(handler: H, driver: Driver, around: Surroundings) -> Result<Worker<H>, Errno> {
+        let poll = Poll::new()?;
+        poll.add(&around.mailbox.bell, BELL, EventFlags::IN | EventFlags::ET)?;
+        around.keeper.counters().driver.set(driver.code());
+        Ok(Worker {
+            handler,
+            slab: Slab::new(),
+            lanes: Lanes::new(),
+            queue: VecDeque::new(),
+            waiting: Vec::new(),
+            poll,
+            driver,
+            mailbox: around.mailbox,
+            limit: around.limit,
+            keeper: around.keeper,
+            idle_timeout_s: around.idle_timeout_s,
+            next_later_ms: 0,
+            next_tick_ms: 0,
+            stopping: false,
+        })
+    }
+
+    /// Goes round until it is told to stop, and gives the handler back.
+    pub(crate) fn run(mut self, clock: crate::clock::Clock) -> Result<H, Errno> {
+        let mut now = clock.now();
+        while !self.stopping {
+            let events = self.poll.wait(self.patience_ms(now))?;
+            now = clock.now();
+            self.round(events, now);
+        }
+        for index in self.slab.indices().collect::<Vec<_>>() {
+            self.close(index, CloseReason::Shutdown, now);
+        }
+        Ok(self.handler)
+    }
+
+    /// How long there is nothing to do unless something happens.
+    #[inline]
+    fn patience_ms(&self, now: Now) -> u64 {
+        if !self.queue.is_empty() {
+            return 0;
+        }
+        let later_ms = if self.waiting.is_empty() { u64::MAX } else { self.next_later_ms };
+        later_ms.min(self.next_tick_ms).saturating_sub(now.ms)
+    }
+
+    /// One round, after a wait that brought `events`.
+    pub(crate) fn round(&mut self, events: usize, now: Now) {
+        self.handler.begin_turn(now);
+        self.tick(now);
+        self.note(events, now);
+        self.pick();
+        if self.lanes.list.is_empty() {
+            return;
+        }
+        self.receive();
+        self.prefetch();
+        self.handle(now);
+        let slab = &self.slab;
+        self.driver.send(&mut self.lanes, |index| slab.at(index).fd.as_fd());
+        self.settle(now);
+    }
+
+    /// Puts every connection that something can be done for into the queue.
+    fn note(&mut self, events: usize, now: Now) {
+        for position in 0..events {
+            let (data, flags) = self.poll.event(position);
+            if data == BELL {
+                self.open_mail(now);
+                continue;
+            }
+            let token = Token::from_u64(data);
+            let Some(connection) = self.slab.get_mut(token) else { continue };
+            connection.readable = true;
+            connection.hangup |= flags.intersects(GONE);
+            // To one with blocked output, input is of no use yet; the flags remember it.
+            if !connection.queued && (connection.blocked.is_none() || flags.intersects(WRITABLE)) {
+                connection.queued = true;
+                self.queue.push_back(token);
+            }
+        }
+    }
+
+    /// Gives lanes to the connections at the front of the queue.
+    fn pick(&mut self) {
+        while self.lanes.room() > 0 {
+            let Some(token) = self.queue.pop_front() else { break };
+            let Some(connection) = self.slab.get_mut(token) else { continue };
+            connection.queued = false;
+            if let Some(output) = connection.blocked.take() {
+                let lane = self.lanes.push(token.index, false, false);
+                self.lanes.outputs[lane] = *output;
+            } else if connection.due || connection.wants_input() {
+                self.lanes.push(token.index, connection.wants_input(), connection.due);
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        for position in 0..self.lanes.list.len() {
+            let (lane, buffer, _) = self.lanes.parts(position);
+            let connection = self.slab.at_mut(lane.index);
+            lane.filled = connection.talk.unpack(buffer);
+            if lane.receive
+                && let Some(body) = self.handler.body(&mut connection.talk.state)
+            {
+                debug_assert!(!body.is_empty(), "memory for a body is never empty");
+                debug_assert_eq!(lane.filled, 0, "a handler that gives memory has consumed its input");
+                lane.receive = false;
+                let body_len = body.len().min(BODY_RECEIVE_MAX);
+                // What follows the body may only be taken if the body's end is in reach.
+                let beyond = if body_len == body.len() { &mut buffer[lane.filled..] } else { &mut [][..] };
+                let room = body_len + beyond.len();
+                let received = receive_body(connection.fd.as_fd(), &mut body[..body_len], beyond);
+                lane.body = received.map_or(0, |received| received.min(body_len));
+                note_received(lane, connection, received, room, self.keeper.counters());
+                lane.filled -= lane.body;
+            }
+        }
+        let slab = &self.slab;
+        self.driver.receive(&mut self.lanes, |index| slab.at(index).fd.as_fd());
+        for lane in self.lanes.list.iter_mut().filter(|lane| lane.receive) {
+            let connection = self.slab.at_mut(lane.index);
+            let room = INPUT_MAX - lane.filled;
+            note_received(lane, connection, lane.received, room, self.keeper.counters());
+        }
+    }
+
+    fn prefetch(&mut self) {
+        let alone = self.lanes.list.len() == 1;
+        for position in 0..self.lanes.list.len() {
+            let (lane, buffer, _) = self.lanes.parts(position);
+            // For one short input alone, the hint would come just before the call itself.
+            let worth_it = lane.filled > if alone { PREFETCH_ALONE_MIN } else { 0 };
+            if lane.handle && worth_it {
+                self.handler.prefetch(&self.slab.at(lane.index).talk.state, &buffer[..lane.filled]);
+            }
+        }
+    }
+
+    fn handle(&mut self, now: Now) {
+        for position in 0..self.lanes.list.len() {
+            let (lane, buffer, output) = self.lanes.parts(position);
+            if !lane.handle {
+                continue;
+            }
+            let connection = self.slab.at_mut(lane.index);
+            let input = &buffer[..lane.filled];
+            connection.talk.handle(&mut self.handler, lane.body, input, output, now);
+            connection.due = connection.talk.wish == Wish::Again;
+            self.keeper.touch(lane.index, now.second());
+        }
+    }
+
+    /// Decides what comes next for each connection that had a lane.
+    fn settle(&mut self, now: Now) {
+        for position in 0..self.lanes.list.len() {
+            let (lane, _, output) = self.lanes.parts(position);
+            let index = lane.index;
+            let failed = lane.sent.is_err();
+            let sent = lane.sent.unwrap_or(0);
+            let connection = self.slab.at_mut(index);
+            self.keeper.counters().bytes_written.add(sent as u64);
+            if failed {
+                connection.talk.wish = Wish::Close(CloseReason::Error);
+            } else if !output.is_empty() {
+                let output = std::mem::take(output);
+                self.block(index, output, sent > 0, now);
+                continue;
+            }
+            self.lanes.recycle_output(position);
+            self.go_on(index, now);
+        }
+        self.lanes.list.clear();
+    }
+
+    /// The socket does not take all output now: waits until it does.
+    fn block(&mut self, index: u32, output: Gather<H::Held>, some_went: bool, now: Now) {
+        let token = self.slab.token(index);
+        let connection = self.slab.at_mut(index);
+        connection.blocked = Some(Box::new(output));
+        connection.armed = true;
+        if some_went {
+            self.keeper.touch(index, now.second());
+        }
+        // Even if it is armed already: this reports room that there is by now, whoever stopped the sending.
+        if self.poll.modify(&connection.fd, token.to_u64(), LISTENING | EventFlags::OUT).is_err() {
+            self.close(index, CloseReason::Error, now);
+        }
+    }
+
+    /// All output is out.
+    fn go_on(&mut self, index: u32, now: Now) {
+        let token = self.slab.token(index);
+        let connection = self.slab.at_mut(index);
+        if let Some(reason) = connection.finished() {
+            return self.close(index, reason, now);
+        }
+        if connection.armed {
+            connection.armed = false;
+            if self.poll.modify(&connection.fd, token.to_u64(), LISTENING).is_err() {
+                return self.close(index, CloseReason::Error, now);
+            }
+        }
+        if connection.talk.wish == Wish::Later && !connection.waiting {
+            connection.waiting = true;
+            if self.waiting.is_empty() {
+                self.next_later_ms = now.ms + LATER_MS;
+            }
+            self.waiting.push(token);
+        }
+        if connection.talk.wish == Wish::Again {
+            self.keeper.counters().yields.add(1);
+        }
+        if connection.due || connection.wants_input() {
+            connection.queued = true;
+            self.queue.push_back(token);
+        }
+    }
+
+    /// What is due because time has passed.
+    fn tick(&mut self, now: Now) {
+        if !self.waiting.is_empty() && now.ms >= self.next_later_ms {
+            for token in std::mem::take(&mut self.waiting) {
+                let Some(connection) = self.slab.get_mut(token) else { continue };
+                connection.waiting = false;
+                connection.due = true;
+                if connection.blocked.is_none() && !connection.queued {
+                    connection.queued = true;
+                    self.queue.push_back(token);
+                }
+            }
+        }
+        if now.ms >= self.next_tick_ms {
+            self.next_tick_ms = now.ms + TICK_MS;
+            self.handler.on_tick(now);
+            if self.idle_timeout_s > 0 {
+                self.close_idle(now);
+            }
+        }
+    }
+
+    fn close_idle(&mut self, now: Now) {
+        let is_idle = |index: &u32| {
+            let idle_s = now.second().saturating_sub(self.keeper.last_second(*index));
+            idle_s > self.idle_timeout_s && self.slab.at(*index).talk.wish != Wish::Later
+        };
+        for index in self.slab.indices().filter(is_idle).collect::<Vec<_>>() {
+            self.keeper.counters().idle_kicks.add(1);
+            self.close(index, CloseReason::IdleTimeout, now);
+        }
+    }
+
+    fn open_mail(&mut self, now: Now) {
+        for letter in self.mailbox.take() {
+            match letter {
+                Letter::Accepted(fd, opened) => self.open(fd, opened, now),
+                Letter::Stop => self.stopping = true,
+            }
+        }
+    }
+
+    /// Starts to serve a connection, which has been counted.
+    pub(crate) fn open(&mut self, fd: OwnedFd, opened: Opened, now: Now) {
+        let talk = Talk::open(&mut self.handler, &opened, now);
+        let token = self.slab.insert(Connection::new(fd, talk));
+        self.keeper.enter(token.index, opened, now);
+        self.keeper.counters().places.set(self.slab.places() as u64);
+        let connection = self.slab.at(token.index);
+        if self.poll.add(&connection.fd, token.to_u64(), LISTENING).is_err() {
+            self.close(token.index, CloseReason::Error, now);
+        }
+    }
+
+    fn close(&mut self, index: u32, reason: CloseReason, now: Now) {
+        let Connection { talk, blocked, fd, .. } = self.slab.remove(index);
+        self.keeper.leave(index);
+        drop(blocked);
+        // Closed before it is uncounted: whoever is let in next finds the descriptor free.
+        drop(fd);
+        self.limit.leave();
+        self.handler.on_close(talk.state, reason, now);
+    }
+}
+
+/// Draws the conclusions from a receive that had `room`.
+#[inline]
+fn note_received<H: Handler>(
+    lane: &mut Lane,
+    connection: &mut Connection<H>,
+    received: Result<usize, Errno>,
+    room: usize,
+    counters: &Counters,
+) {
+    match received {
+        Ok(0) => {
+            connection.ended = true;
+            connection.readable = false;
+        }
+        Ok(received) => {
+            // A short receive has emptied the socket, and what comes later is an event; except that the end of
+            // the input may have been announced already.
+            connection.readable = received == room || connection.hangup;
+            lane.filled += received;
+            lane.handle = true;
+            counters.bytes_read.add(received as u64);
+        }
+        Err(Errno::AGAIN) => connection.readable = false,
+        Err(Errno::INTR) => {}
+        Err(_) => {
+            connection.talk.wish = Wish::Close(CloseReason::Error);
+            lane.handle = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Every limit of the protocol, by its name.
+
+/// The longest key in bytes, after base64 decoding.
+pub const KEY_LEN_MAX: usize = 250;
+
+/// A line that has not ended after this many bytes ends the connection, unless it is a `get` or `gets`.
+pub const LINE_LEN_MAX: usize = 2048;
+
+/// So many spaces may stand before the `get` of a line longer than [`LINE_LEN_MAX`].
+pub const LEADING_SPACES_MAX: usize = 100;
+
+/// memcached looks at this many words of a line, the command included, and ignores what follows.
+/// The keys of `get`, `gets`, `gat` and `gats` are not limited.
+pub const WORDS_MAX: usize = 23;
+
+/// memcached looks for words in this many bytes of a line. Keys of `get` and its kin are not limited.
+pub const WORDS_SPAN_MAX: usize = 65_534;
+
+/// A meta command may have this many words: the command, the key, and the rest.
+pub const META_WORDS_MAX: usize = 20;
+
+/// The longest opaque word, its letter `O` included.
+pub const OPAQUE_LEN_MAX: usize = 32;
+
+/// The longest value that a head may announce: with its line end it must fit 31 bits.
+pub const VALUE_LEN_MAX: usize = i32::MAX as usize - 2;
+
+/// The shortest line that memcached looks at, its line end included.
+pub const LINE_LEN_MIN: usize = 4;
+
+/// `verbosity` levels above this one mean this one.
+pub const VERBOSITY_MAX: u32 = 2;
+
+/// The smallest memory limit that `cache_memlimit` takes, in MB.
+pub const MEMLIMIT_MEGABYTES_MIN: u32 = 8;
+
+/// A greater number given to `cache_memlimit` was surely meant as bytes.
+pub const MEMLIMIT_MEGABYTES_MAX: u32 = 1_000_000_000;
+
+/// Slab classes have numbers below this one (and from 1 on).
+pub const SLAB_CLASSES: u32 = 64;
+
+/// The longest pause of the crawler between items that `lru_crawler sleep` takes, in microseconds.
+pub const CRAWLER_SLEEP_US_MAX: u32 = 1_000_000;
+
+/// The longest `user password` of a login.
+pub const LOGIN_LEN_MAX: usize = 16_384;
+
+/// No login has a shorter line, its line feed not counted.
+pub const LOGIN_LINE_LEN_MIN: usize = 6;

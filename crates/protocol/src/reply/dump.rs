@@ -1,0 +1,115 @@
+//! What operators read about single items: `me`, `lru_crawler metadump` and `mgdump`, `stats cachedump`.
+
+use crate::base64;
+use crate::number::{write_i64, write_u64};
+use crate::uri;
+
+use super::ReplyKey;
+
+/// What the dumps say about an item.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DumpFacts {
+    /// When it expires; `None` is never. `me`: seconds from now. `metadump`: Unix time.
+    pub expiry: Option<i64>,
+    /// The last access. `me`: seconds ago. `metadump`: Unix time.
+    pub last_access: u64,
+    /// The CAS.
+    pub cas: u64,
+    /// Whether it was ever fetched.
+    pub fetched: bool,
+    /// The slab class.
+    pub class: u32,
+    /// All bytes that it takes.
+    pub size: u64,
+    /// The client's flags (`metadump` only).
+    pub flags: u32,
+}
+
+/// `ME <key> exp=… la=… cas=… fetch=… cls=… size=…`.
+pub fn debug_line(out: &mut Vec<u8>, key: ReplyKey<'_>, facts: &DumpFacts) {
+    out.extend_from_slice(b"ME ");
+    if key.binary {
+        base64::encode(out, key.bytes);
+    } else {
+        out.extend_from_slice(key.bytes);
+    }
+    write_facts(out, facts);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `key=<percent-encoded> exp=… la=… cas=… fetch=… cls=… size=… flags=… `: ends with a space and a line feed.
+pub fn metadump_line(out: &mut Vec<u8>, key: &[u8], facts: &DumpFacts) {
+    out.extend_from_slice(b"key=");
+    uri::encode(out, key);
+    write_facts(out, facts);
+    out.extend_from_slice(b" flags=");
+    write_u64(out, u64::from(facts.flags));
+    out.extend_from_slice(b" \n");
+}
+
+/// `mg <key>`, or `mg <base64> b`.
+pub fn mgdump_line(out: &mut Vec<u8>, key: ReplyKey<'_>) {
+    out.extend_from_slice(b"mg ");
+    if key.binary {
+        base64::encode(out, key.bytes);
+        out.extend_from_slice(b" b\r\n");
+    } else {
+        out.extend_from_slice(key.bytes);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// `ITEM <key> [<len> b; <expiry> s]`, with the expiry as Unix time, 0 for never.
+pub fn cachedump_line(out: &mut Vec<u8>, key: &[u8], len: usize, expiry: u64) {
+    out.extend_from_slice(b"ITEM ");
+    out.extend_from_slice(key);
+    out.extend_from_slice(b" [");
+    write_u64(out, len as u64);
+    out.extend_from_slice(b" b; ");
+    write_u64(out, expiry);
+    out.extend_from_slice(b" s]\r\n");
+}
+
+fn write_facts(out: &mut Vec<u8>, facts: &DumpFacts) {
+    out.extend_from_slice(b" exp=");
+    write_i64(out, facts.expiry.unwrap_or(-1));
+    out.extend_from_slice(b" la=");
+    write_u64(out, facts.last_access);
+    out.extend_from_slice(b" cas=");
+    write_u64(out, facts.cas);
+    out.extend_from_slice(if facts.fetched { b" fetch=yes cls=" } else { b" fetch=no cls=" });
+    write_u64(out, u64::from(facts.class));
+    out.extend_from_slice(b" size=");
+    write_u64(out, facts.size);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: DumpFacts =
+        DumpFacts { expiry: None, last_access: 9, cas: 4, fetched: true, class: 1, size: 65, flags: 3 };
+
+    #[track_caller]
+    fn check(write: impl FnOnce(&mut Vec<u8>), expected: &str) {
+        let mut out = Vec::new();
+        write(&mut out);
+        assert_eq!(out.escape_ascii().to_string(), expected);
+    }
+
+    #[test]
+    fn dumps_are_spelled_as_memcached_spells_them() {
+        let text = ReplyKey { bytes: b"a%b", binary: false };
+        let binary = ReplyKey { bytes: b"foo", binary: true };
+        let soon = DumpFacts { expiry: Some(12), fetched: false, ..FACTS };
+        check(|out| debug_line(out, text, &FACTS), "ME a%b exp=-1 la=9 cas=4 fetch=yes cls=1 size=65\\r\\n");
+        check(|out| debug_line(out, binary, &soon), "ME Zm9v exp=12 la=9 cas=4 fetch=no cls=1 size=65\\r\\n");
+        check(
+            |out| metadump_line(out, b"a%b", &FACTS),
+            "key=a%25b exp=-1 la=9 cas=4 fetch=yes cls=1 size=65 flags=3 \\n",
+        );
+        check(|out| mgdump_line(out, text), "mg a%b\\r\\n");
+        check(|out| mgdump_line(out, binary), "mg Zm9v b\\r\\n");
+        check(|out| cachedump_line(out, b"k", 5, 0), "ITEM k [5 b; 0 s]\\r\\n");
+    }
+}

@@ -1,0 +1,265 @@
+//! Replies to `mg`, `ms`, `md` and `ma`: a code, then the asked-for facts in the order of the request.
+
+use crate::base64;
+use crate::meta::{MetaFlags, bit, bits};
+use crate::number::{Backward, write_u64};
+
+/// The command that is answered: it decides which flags are returned, and what `q` silences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetaCommand {
+    /// `mg`
+    Get,
+    /// `ms`
+    Set,
+    /// `md`
+    Delete,
+    /// `ma`
+    Arithmetic,
+}
+
+/// The first word of a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// `VA <len>`: the value (its bytes and a line end) follows the line.
+    Value(usize),
+    /// `HD`: done, or found.
+    Done,
+    /// `NS`: not stored.
+    NotStored,
+    /// `EX`: the CAS differs.
+    Exists,
+    /// `NF`: no such item.
+    NotFound,
+    /// `EN`: `mg` found nothing.
+    Miss,
+}
+
+/// A key as a reply prints it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplyKey<'a> {
+    /// The bytes, not encoded.
+    pub bytes: &'a [u8],
+    /// Print it in base64 and say so: the item's (or, without an item, the request's) key came that way.
+    pub binary: bool,
+}
+
+/// What is known about the item that a reply is about. All zero where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemFacts {
+    /// The client's flags.
+    pub flags: u32,
+    /// Length of the value.
+    pub len: usize,
+    /// The CAS; 0 if nothing was stored.
+    pub cas: u64,
+    /// Seconds that are left, before this request changed them; `None` is for ever.
+    pub ttl_before: Option<u32>,
+    /// Seconds that are left now; `None` is for ever.
+    pub ttl: Option<u32>,
+    /// Seconds since the last access before this one.
+    pub idle: u32,
+    /// Whether it was fetched before.
+    pub hit_before: bool,
+    /// Whether this client won the right to recache.
+    pub won: bool,
+    /// Whether it is marked as stale.
+    pub stale: bool,
+    /// Whether another client won before.
+    pub token_sent: bool,
+}
+
+/// Appends the reply's line, or nothing if the request is quiet about it.
+///
+/// The returned flags are those of memcached: everything on a hit of `mg`; `O`, `c`, `k` and `s` for `ms`; `O`,
+/// `c`, `k` and `t` for `ma` with an item; only `O` and `k` otherwise.
+#[inline]
+pub fn meta_reply(
+    out: &mut Vec<u8>,
+    command: MetaCommand,
+    code: Code,
+    flags: &MetaFlags<'_>,
+    key: ReplyKey<'_>,
+    facts: &ItemFacts,
+) {
+    if flags.quiet() && silenced(command, code) {
+        return;
+    }
+    write_code(out, code);
+    let returned = returned(command, code);
+    let mut ttl = facts.ttl_before;
+    for word in flags.words() {
+        match word[0] {
+            b'O' => {
+                out.push(b' ');
+                out.extend_from_slice(word);
+            }
+            b'k' => write_key(out, key),
+            letter if returned & bit(letter) == 0 => {}
+            // What follows a change sees it; what precedes it does not.
+            b'T' | b'N' => ttl = facts.ttl,
+            b't' => write_ttl(out, ttl),
+            b'c' => write_fact(out, b'c', facts.cas),
+            b's' => write_fact(out, b's', facts.len as u64),
+            b'f' => write_fact(out, b'f', u64::from(facts.flags)),
+            b'l' => write_fact(out, b'l', u64::from(facts.idle)),
+            b'h' => write_fact(out, b'h', u64::from(facts.hit_before)),
+            _ => {}
+        }
+    }
+    let marks = [(facts.token_sent, b" Z"), (facts.stale, b" X"), (facts.won, b" W")];
+    for (marked, mark) in marks {
+        if marked {
+            out.extend_from_slice(mark);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// `q` silences what a client expects anyhow: misses of `mg`, success of the others.
+fn silenced(command: MetaCommand, code: Code) -> bool {
+    match command {
+        MetaCommand::Get => code == Code::Miss,
+        MetaCommand::Arithmetic => matches!(code, Code::Done | Code::Value(_)),
+        MetaCommand::Set | MetaCommand::Delete => code == Code::Done,
+    }
+}
+
+/// The flags that need an item, as bits; and `T` and `N`, for what they do to `t`.
+#[inline]
+fn returned(command: MetaCommand, code: Code) -> u64 {
+    let found = matches!(code, Code::Done | Code::Value(_));
+    match command {
+        MetaCommand::Get if found => const { bits(b"TNtcsflh") },
+        MetaCommand::Arithmetic if found => const { bits(b"TNtc") },
+        MetaCommand::Set => const { bits(b"cs") },
+        _ => 0,
+    }
+}
+
+fn write_code(out: &mut Vec<u8>, code: Code) {
+    let text: &[u8] = match code {
+        Code::Value(len) => {
+            out.extend_from_slice(b"VA ");
+            return write_u64(out, len as u64);
+        }
+        Code::Done => b"HD",
+        Code::NotStored => b"NS",
+        Code::Exists => b"EX",
+        Code::NotFound => b"NF",
+        Code::Miss => b"EN",
+    };
+    out.extend_from_slice(text);
+}
+
+fn write_key(out: &mut Vec<u8>, key: ReplyKey<'_>) {
+    out.extend_from_slice(b" k");
+    if key.binary {
+        base64::encode(out, key.bytes);
+        out.extend_from_slice(b" b");
+    } else {
+        out.extend_from_slice(key.bytes);
+    }
+}
+
+fn write_ttl(out: &mut Vec<u8>, ttl: Option<u32>) {
+    match ttl {
+        Some(seconds) => write_fact(out, b't', u64::from(seconds)),
+        None => out.extend_from_slice(b" t-1"),
+    }
+}
+
+fn write_fact(out: &mut Vec<u8>, letter: u8, number: u64) {
+    let mut fact = Backward::<22>::new();
+    fact.number(number);
+    fact.byte(letter);
+    fact.byte(b' ');
+    out.extend_from_slice(fact.written());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::{Parsed, Request, parse};
+
+    const FACTS: ItemFacts = ItemFacts {
+        flags: 7,
+        len: 5,
+        cas: 42,
+        ttl_before: None,
+        ttl: Some(30),
+        idle: 3,
+        hit_before: true,
+        won: false,
+        stale: false,
+        token_sent: false,
+    };
+
+    /// The reply with `code` to `request`, about [`FACTS`].
+    #[track_caller]
+    fn check(request: &str, code: Code, facts: ItemFacts, expected: &str) {
+        let line = format!("{request}\r\n");
+        let Parsed::Head { request, .. } = parse(line.as_bytes()) else { panic!("an incomplete line") };
+        let (command, key, flags) = match request {
+            Request::MetaGet { key, flags } => (MetaCommand::Get, key, flags),
+            Request::MetaSet { key, flags, .. } => (MetaCommand::Set, key, flags),
+            Request::MetaDelete { key, flags } => (MetaCommand::Delete, key, flags),
+            Request::MetaArithmetic { key, flags, .. } => (MetaCommand::Arithmetic, key, flags),
+            other => panic!("no meta command: {other:?}"),
+        };
+        let mut buffer = [0; 250];
+        let key = ReplyKey { bytes: key.bytes(&mut buffer), binary: key.is_binary() };
+        let mut out = Vec::new();
+        meta_reply(&mut out, command, code, &flags, key, &facts);
+        assert_eq!(out.escape_ascii().to_string(), expected);
+    }
+
+    #[test]
+    fn facts_come_in_the_order_of_the_request() {
+        check("mg foo v f k Oab c l h s", Code::Value(5), FACTS, "VA 5 f7 kfoo Oab c42 l3 h1 s5\\r\\n");
+        check("mg foo s O1 k", Code::Done, FACTS, "HD s5 O1 kfoo\\r\\n");
+        check("ms foo 5 c k O1 s f t", Code::Done, FACTS, "HD c42 kfoo O1 s5\\r\\n");
+        check("ma foo t c k O1 s f", Code::Done, FACTS, "HD t-1 c42 kfoo O1\\r\\n");
+        check("md foo t c k O1 s f", Code::Done, FACTS, "HD kfoo O1\\r\\n");
+    }
+
+    #[test]
+    fn a_ttl_is_the_one_of_its_place_among_the_flags() {
+        check("mg foo t T30", Code::Done, FACTS, "HD t-1\\r\\n");
+        check("mg foo T30 t", Code::Done, FACTS, "HD t30\\r\\n");
+        check("ma foo N30 t", Code::Value(2), FACTS, "VA 2 t30\\r\\n");
+    }
+
+    #[test]
+    fn without_an_item_only_opaque_and_key_come_back() {
+        check("mg foo v f k Oab c t", Code::Miss, FACTS, "EN kfoo Oab\\r\\n");
+        check("ma foo c t O1 k", Code::NotFound, FACTS, "NF O1 kfoo\\r\\n");
+        check("md Zm9v b k", Code::NotFound, FACTS, "NF kZm9v b\\r\\n");
+        check(
+            "ms foo 5 c s",
+            Code::NotStored,
+            ItemFacts { len: 5, ..ItemFacts::default() },
+            "NS c0 s5\\r\\n",
+        );
+    }
+
+    #[test]
+    fn quiet_silences_what_goes_as_usual() {
+        check("mg foo q", Code::Miss, FACTS, "");
+        check("mg foo q", Code::Done, FACTS, "HD\\r\\n");
+        check("ms foo 5 q", Code::Done, FACTS, "");
+        check("ms foo 5 q", Code::Exists, FACTS, "EX\\r\\n");
+        check("md foo q", Code::NotFound, FACTS, "NF\\r\\n");
+        check("ma foo v q", Code::Value(1), FACTS, "");
+    }
+
+    #[test]
+    fn marks_come_last() {
+        check("mg foo s", Code::Done, ItemFacts { won: true, stale: true, ..FACTS }, "HD s5 X W\\r\\n");
+        check(
+            "mg foo s",
+            Code::Done,
+            ItemFacts { token_sent: true, stale: true, ..FACTS },
+            "HD s5 Z X\\r\\n",
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
+
+use super::{Refused, Request};
+use crate::base64;
+use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
+use crate::meta::{self, MetaFlags, MetaKey};
+use crate::number;
+use crate::reply::line;
+use crate::words::Words;
+
+/// What `ms` does with the value: flag `M`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetMode {
+    /// Store it (`S`).
+    Set,
+    /// Store it unless there is one (`E`).
+    Add,
+    /// Store it if there is one (`R`).
+    Replace,
+    /// Put it behind the old one (`A`).
+    Append,
+    /// Put it before the old one (`P`).
+    Prepend,
+}
+
+impl SetMode {
+    /// The mode by its letter; 0 if flag `M` was not given.
+    #[inline]
+    pub(super) fn of_flag(letter: u8) -> Option<SetMode> {
+        match letter {
+            0 | b'S' => Some(SetMode::Set),
+            b'E' => Some(SetMode::Add),
+            b'R' => Some(SetMode::Replace),
+            b'A' => Some(SetMode::Append),
+            b'P' => Some(SetMode::Prepend),
+            _ => None,
+        }
+    }
+}
+
+/// What to do with a counter: `incr`, `decr`, and flag `M` of `ma`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArithmeticMode {
+    /// Add, wrapping at 64 bits.
+    Increment,
+    /// Subtract, but never below 0.
+    Decrement,
+}
+
+impl ArithmeticMode {
+    /// The mode by its letter; 0 if flag `M` was not given.
+    #[inline]
+    pub(super) fn of_flag(letter: u8) -> Option<ArithmeticMode> {
+        match letter {
+            0 | b'I' | b'+' => Some(ArithmeticMode::Increment),
+            b'D' | b'-' => Some(ArithmeticMode::Decrement),
+            _ => None,
+        }
+    }
+}
+
+/// `letter` is the second of the command.
+pub(super) fn parse(letter: u8, line: &[u8]) -> Result<Request<'_>, Refused> {
+    let mut words = Words::of_line(line);
+    words.next();
+    let key = words.next().ok_or(Refused::line(line::BAD_FORMAT))?;
+    match letter {
+        b'g' => {
+            let (key, flags) = parse_flags(key, words).map_err(Refused::line)?;
+            Ok(Request::MetaGet { key, flags })
+        }
+        b's' => set(key, words),
+        b'd' => {
+            let (key, flags) = parse_flags(key, words).map_err(Refused::line)?;
+            Ok(Request::MetaDelete { key, flags })
+        }
+        b'a' => arithmetic(key, words).map_err(Refused::line),
+        _ => debug(key, words).map_err(Refused::line),
+    }
+}
+
+fn parse_flags<'a>(key: &'a [u8], words: Words<'a>) -> Result<(MetaKey<'a>, MetaFlags<'a>), &'static [u8]> {
+    let (key, flags) = meta::parse(key, words, 2)?;
+    flags.check_opaque()?;
+    Ok((key, flags))
+}
+
+fn set<'a>(key: &'a [u8], mut words: Words<'a>) -> Result<Request<'a>, Refused> {
+    let len = words
+        .next()
+        .and_then(number::i32_word)
+        .and_then(|len| usize::try_from(len).ok())
+        .filter(|&len| len <= VALUE_LEN_MAX)
+        .ok_or(Refused::line(line::BAD_FORMAT))?;
+    // A first character that starts no flag makes memcached see no words at all, and so no length.
+    if words.clone().any(|word| !meta::starts_flag(word)) {
+        return Err(Refused::line(line::BAD_FORMAT));
+    }
+    let request = || {
+        let (key, flags) = meta::parse(key, words, 3)?;
+        let mode = SetMode::of_flag(flags.mode).ok_or(line::META_SET_BAD_MODE)?;
+        flags.check_opaque()?;
+        Ok(Request::MetaSet { key, flags, len, mode })
+    };
+    request().map_err(|reply| Refused::line(reply).with_body(len))
+}
+
+fn arithmetic<'a>(key: &'a [u8], words: Words<'a>) -> Result<Request<'a>, &'static [u8]> {
+    if words.clone().any(|word| !meta::starts_flag(word)) {
+        return Err(line::BAD_FORMAT);
+    }
+    // Whatever is wrong with the flags, `ma` gives one name to it.
+    let (key, flags) = meta::parse(key, words, 2).map_err(|_| line::META_INVALID_OR_DUPLICATE_FLAG)?;
+    let mode = ArithmeticMode::of_flag(flags.mode).ok_or(line::META_ARITHMETIC_BAD_MODE)?;
+    flags.check_opaque()?;
+    Ok(Request::MetaArithmetic { key, flags, mode })
+}
+
+/// `me` looks at one flag only, and at that one only if another word follows it.
+fn debug<'a>(key: &'a [u8], mut words: Words<'a>) -> Result<Request<'a>, &'static [u8]> {
+    let well_formed = words.clone().all(meta::starts_flag);
+    if !well_formed || key.len() > KEY_LEN_MAX {
+        return Err(line::BAD_FORMAT);
+    }
+    let binary = words.next() == Some(b"b") && words.next().is_some();
+    if binary && base64::decode(key, &mut [0; KEY_LEN_MAX]).is_none() {
+        return Err(line::BAD_FORMAT);
+    }
+    Ok(Request::MetaDebug { key: MetaKey::new(key, binary) })
+}

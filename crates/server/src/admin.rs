@@ -1,0 +1,152 @@
+//! What operators ask for, on the same connections as everyone else.
+
+use protocol::Request;
+use protocol::reply::{line, version};
+use protocol::request::{LruCrawlerCommand, SlabsCommand, Streams};
+
+use crate::connection::{Connection, State};
+use crate::dump::{Dump, DumpKind};
+use crate::execute::Flow;
+use crate::shared::VERSION;
+use crate::stats;
+use crate::worker::{Output, Worker};
+
+/// One MiB, the unit of `cache_memlimit`.
+const MIB: u64 = 1024 * 1024;
+
+impl Worker {
+    /// Executes what is not about items.
+    pub(crate) fn administer(
+        &mut self,
+        connection: &Connection,
+        request: &Request<'_>,
+        output: &mut Output,
+    ) -> Flow {
+        let shared = &self.shared;
+        let (reply, noreply) = match *request {
+            Request::Version => {
+                version(output.copied(), VERSION);
+                return Flow::Go;
+            }
+            Request::Quit => return Flow::Close,
+            Request::Stats { topic, .. } => {
+                output.copy(&stats::reply(shared, topic, self.now));
+                // The next request may come in this very turn.
+                self.detail = shared.prefixes.enabled();
+                return Flow::Go;
+            }
+            Request::Watch { streams } => return self.watch(connection, streams, output),
+            Request::FlushAll { delay, noreply } => (self.flush_all(delay), noreply),
+            Request::Verbosity { level, noreply } => {
+                shared.set_verbosity(level);
+                (line::OK, noreply)
+            }
+            Request::Shutdown { .. } if !shared.options.shutdown => (line::SHUTDOWN_NOT_ENABLED, false),
+            Request::Shutdown { mode: Err(error), noreply } => (error, noreply),
+            Request::Shutdown { mode: Ok(_), .. } => {
+                shared.stop.stop();
+                return Flow::Close;
+            }
+            Request::CacheMemlimit { megabytes, noreply } => {
+                match shared.store.set_memory_limit(u64::from(megabytes) * MIB) {
+                    Ok(()) => (line::OK, noreply),
+                    Err(_) => (line::MEMLIMIT_FAILED, noreply),
+                }
+            }
+            Request::LruCrawler { command, noreply } => match self.lru_crawler(command, output) {
+                Ok(flow) => return flow,
+                Err(reply) => (reply, noreply),
+            },
+            Request::Slabs { command: SlabsCommand::Reassign(Err(error)), noreply } => (error, noreply),
+            Request::Slabs { command: SlabsCommand::Reassign(Ok((from, to))), noreply } if from == to => {
+                (line::REASSIGN_SAME, noreply)
+            }
+            // There are no slab classes to move pages between.
+            Request::Slabs { command: SlabsCommand::Reassign(Ok(_)), noreply } => {
+                (line::REASSIGN_NO_SPARE, noreply)
+            }
+            // Accepted and without effect: these tune organs of memcached that do not exist here.
+            Request::Slabs { noreply, .. }
+            | Request::Lru { noreply, .. }
+            | Request::Extstore { noreply, .. } => (line::OK, noreply),
+            Request::RefreshCerts { noreply } => (line::TLS_NOT_ENABLED, noreply),
+            _ => unreachable!("requests about items are executed elsewhere"),
+        };
+        if !noreply {
+            output.copy(reply);
+        }
+        Flow::Go
+    }
+
+    fn flush_all(&mut self, delay: Result<i32, &'static [u8]>) -> &'static [u8] {
+        self.counters.cmd_flush.add(1);
+        if !self.shared.options.flush_all {
+            return line::FLUSH_NOT_ALLOWED;
+        }
+        match delay {
+            Err(error) => return error,
+            Ok(delay) if delay > 0 => self.shared.store.flush(self.expiry(delay)),
+            Ok(_) => self.shared.store.flush(0),
+        }
+        line::OK
+    }
+
+    /// A dump, or a fixed reply.
+    fn lru_crawler(
+        &mut self,
+        command: LruCrawlerCommand,
+        output: &mut Output,
+    ) -> Result<Flow, &'static [u8]> {
+        let allowed = self.shared.options.dumping;
+        let kind = match command {
+            LruCrawlerCommand::Enable => {
+                let was_enabled = self.shared.set_crawler(true);
+                return Err(if was_enabled { line::CRAWLER_START_FAILED } else { line::OK });
+            }
+            LruCrawlerCommand::Disable => {
+                let was_enabled = self.shared.set_crawler(false);
+                return Err(if was_enabled { line::OK } else { line::CRAWLER_STOP_FAILED });
+            }
+            LruCrawlerCommand::Tocrawl(_) | LruCrawlerCommand::Sleep(_) => return Err(line::OK),
+            _ if !self.shared.crawler() => return Err(line::CRAWLER_DISABLED),
+            LruCrawlerCommand::Metadump(_) if !allowed => return Err(line::METADUMP_NOT_ALLOWED),
+            LruCrawlerCommand::Metadump(_) if !output.is_empty() => return Err(line::METADUMP_PIPELINED),
+            LruCrawlerCommand::Metadump(Some(_)) => DumpKind::Metadump,
+            LruCrawlerCommand::Mgdump(_) if !allowed => return Err(line::MGDUMP_NOT_ALLOWED),
+            LruCrawlerCommand::Mgdump(_) if !output.is_empty() => return Err(line::MGDUMP_PIPELINED),
+            LruCrawlerCommand::Mgdump(Some(_)) => DumpKind::Mgdump,
+            LruCrawlerCommand::Metadump(None)
+            | LruCrawlerCommand::Mgdump(None)
+            | LruCrawlerCommand::Crawl(None) => return Err(line::CRAWLER_BAD_CLASS),
+            // Expired items are taken back without being asked to.
+            LruCrawlerCommand::Crawl(Some(_)) => return Err(line::OK),
+        };
+        Ok(Flow::Become(State::Dump(Box::new(Dump::start(kind, output)))))
+    }
+
+    fn watch(
+        &mut self,
+        connection: &Connection,
+        streams: Result<Streams, &'static [u8]>,
+        output: &mut Output,
+    ) -> Flow {
+        let shared = &self.shared;
+        let reply = match streams {
+            _ if !shared.options.watch => line::WATCH_NOT_ALLOWED,
+            _ if !output.is_empty() => line::WATCH_PIPELINED,
+            Err(error) => error,
+            Ok(streams) => {
+                match shared.log.add(connection.id(), streams, shared.options.watcher_log_bytes as usize) {
+                    Err(_) => line::WATCHER_TOO_MANY,
+                    Ok(()) => {
+                        self.watched = shared.log.wanted();
+                        output.copy(line::OK);
+                        return Flow::Become(State::Watch);
+                    }
+                }
+            }
+        };
+        output.copy(reply);
+        Flow::Go
+    }
+}

@@ -1,0 +1,83 @@
+//! The table as a clap command: splitting, `--help`, the man page and completions all work from it.
+
+use clap::builder::{PossibleValuesParser, StyledStr};
+use clap::{Arg, ArgAction, Command, value_parser};
+
+use super::{Effect, Flag, Kind, SECTIONS, all, help};
+
+/// `serve`, with help for a terminal of so many columns.
+pub fn command(columns: usize) -> Command {
+    let columns = columns.clamp(help::COLUMNS_MIN, help::COLUMNS_MAX);
+    Command::new("serve")
+        .display_name("evenkeel")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Serve a cache; takes memcached's own flags")
+        .override_usage("evenkeel serve [flags]")
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        // getopt_long, which memcached uses, takes any unambiguous beginning of a long name, and the last of
+        // several values.
+        .infer_long_args(true)
+        .args_override_self(true)
+        .term_width(columns)
+        .args(working())
+        .args(with_heading("Accepted without effect", |effect| matches!(effect, Effect::Without(_))))
+        .args(with_heading("Not supported yet", |effect| matches!(effect, Effect::NotYet(_))))
+        .help_template("{about}\n\n{usage-heading} {usage}{after-help}")
+        .after_help(help::short(columns))
+        .after_long_help(help::long(columns))
+}
+
+fn working() -> impl Iterator<Item = Arg> {
+    SECTIONS.iter().flat_map(|section| {
+        let flags = section.flags.iter().filter(|flag| flag.effect == Effect::Works);
+        flags.map(|flag| argument(flag).help_heading(section.title))
+    })
+}
+
+fn with_heading(heading: &'static str, wanted: fn(Effect) -> bool) -> impl Iterator<Item = Arg> {
+    all().filter(move |flag| wanted(flag.effect)).map(move |flag| argument(flag).help_heading(heading))
+}
+
+fn argument(flag: &'static Flag) -> Arg {
+    let (short, long) = documentation(flag);
+    let mut argument =
+        Arg::new(flag.name).long(flag.name).action(action(flag.kind)).help(short).long_help(long);
+    if let Some(letter) = flag.short {
+        argument = argument.short(letter);
+    }
+    if flag.kind.takes_value() {
+        argument = argument.value_name(flag.value).value_parser(value_parser!(String));
+        // `-p -1` is a port, not a flag.
+        argument = argument.allow_negative_numbers(true);
+    }
+    if let Kind::OneOf(words) = flag.kind {
+        // For completions; the line of documentation names them already.
+        argument = argument.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
+    }
+    if let (Some(default), Effect::Works) = (flag.default, flag.effect) {
+        argument = argument.default_value(default);
+    }
+    argument
+}
+
+fn action(kind: Kind) -> ArgAction {
+    match kind {
+        Kind::Switch => ArgAction::SetTrue,
+        Kind::Count => ArgAction::Count,
+        Kind::List => ArgAction::Append,
+        Kind::Help => ArgAction::Help,
+        Kind::Version => ArgAction::Version,
+        _ => ArgAction::Set,
+    }
+}
+
+/// What the man page and completions say; `--help` is laid out in `help`.
+fn documentation(flag: &Flag) -> (StyledStr, StyledStr) {
+    let line = match flag.effect {
+        Effect::Works => flag.doc.to_owned(),
+        Effect::Without(why) | Effect::NotYet(why) => format!("{}: {why}", flag.doc),
+    };
+    let long = if flag.details.is_empty() { line.clone() } else { format!("{line}\n\n{}", flag.details) };
+    (line.into(), long.into())
+}

@@ -1,0 +1,139 @@
+//! Why a command line was refused: always its author's to mend, so the process ends with status 64.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::nearest::nearest;
+use super::{Expected, extended};
+
+/// What is wrong with a command line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not a mistake: help or the version was asked for, and this is its text.
+    #[error("{0}")]
+    Asked(clap::Error),
+    /// A flag that does not exist.
+    #[error("unknown flag `{flag}`")]
+    UnknownFlag {
+        /// As typed.
+        flag: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+    },
+    /// A sub-option of `-o` that does not exist.
+    #[error("-o {name}: unknown option")]
+    UnknownOption {
+        /// As typed.
+        name: String,
+        /// What was probably meant.
+        nearest: Option<&'static str>,
+    },
+    /// A value that the flag does not accept.
+    #[error("{flag}: expected {expected}, found {found}")]
+    Value {
+        /// The flag or sub-option.
+        flag: String,
+        /// What it accepts.
+        expected: String,
+        /// What was typed, in backticks, or `nothing`.
+        found: String,
+    },
+    /// Flags that are good by themselves, but not together.
+    #[error("{0}")]
+    Together(String),
+    /// A flag for something that is not built yet.
+    #[error("{flag}: not supported yet")]
+    NotYet {
+        /// The flag or sub-option.
+        flag: String,
+        /// What is missing.
+        missing: &'static str,
+    },
+    /// A file that a flag names cannot be used.
+    #[error("{flag} {path}: {problem}")]
+    File {
+        /// The flag.
+        flag: &'static str,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Anything else that clap found.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl Error {
+    /// A line that helps to mend it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::UnknownFlag { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownFlag { .. } => Some("`evenkeel serve --help` lists the flags".to_owned()),
+            Self::UnknownOption { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownOption { .. } => Some("`evenkeel serve --help` lists the options of -o".to_owned()),
+            Self::NotYet { missing, .. } => Some((*missing).to_owned()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn value(flag: impl Into<String>, expected: &Expected, found: Option<&str>) -> Self {
+        Self::Value { flag: flag.into(), expected: expected.0.clone(), found: quoted(found) }
+    }
+
+    pub(crate) fn unknown_option(name: &str) -> Self {
+        let nearest = nearest(name, extended::all().map(|option| option.name));
+        Self::UnknownOption { name: name.to_owned(), nearest }
+    }
+}
+
+fn quoted(found: Option<&str>) -> String {
+    found.map_or("nothing".to_owned(), |found| format!("`{found}`"))
+}
+
+impl From<clap::Error> for Error {
+    /// Says in our words what clap found; its own come with usage lines that hide the sentence that matters.
+    fn from(error: clap::Error) -> Self {
+        let text = |kind| match error.get(kind) {
+            Some(ContextValue::String(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let flag = label(&text(ContextKind::InvalidArg));
+        let found = text(ContextKind::InvalidValue);
+        match error.kind() {
+            _ if !error.use_stderr() => Self::Asked(error),
+            ErrorKind::UnknownArgument if !flag.starts_with('-') => {
+                Self::Other(format!("unexpected argument `{flag}`"))
+            }
+            ErrorKind::UnknownArgument => Self::UnknownFlag { nearest: nearest_flag(&flag), flag },
+            ErrorKind::InvalidValue => match (error.get(ContextKind::ValidValue), found) {
+                (Some(ContextValue::Strings(words)), found) if !words.is_empty() && !found.is_empty() => {
+                    let expected = format!("one of {}", words.join(", "));
+                    Self::Value { flag, expected, found: quoted(Some(&found)) }
+                }
+                _ => Self::Value { flag, expected: "a value".to_owned(), found: quoted(None) },
+            },
+            ErrorKind::TooManyValues => {
+                Self::Value { flag, expected: "no value".to_owned(), found: quoted(Some(&found)) }
+            }
+            _ => Self::Other(first_line(&error)),
+        }
+    }
+}
+
+/// clap names a flag with its placeholder, `--port <num>`; we name it as the rest of the messages do.
+fn label(shown: &str) -> String {
+    let bare = shown.split([' ', '=']).next().unwrap_or_default();
+    let flag = super::all().find(|flag| bare.strip_prefix("--") == Some(flag.name));
+    flag.map_or(bare.to_owned(), |flag| flag.label())
+}
+
+fn nearest_flag(typed: &str) -> Option<String> {
+    let names = super::all().map(|flag| flag.name);
+    nearest(typed.strip_prefix("--")?, names).map(|name| format!("--{name}"))
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
+}

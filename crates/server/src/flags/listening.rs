@@ -1,0 +1,183 @@
+//! Where connections come from, and how many.
+
+use stdx::units::MIB;
+
+use super::{Effect, Flag, Kind};
+use crate::options::Protocol;
+
+const UDP: &str = "UDP is not built; leave -U out or set it to 0";
+
+pub(super) const FLAGS: &[Flag] = &[
+    Flag {
+        short: Some('p'),
+        name: "port",
+        value: "num",
+        kind: Kind::Number { min: -1, max: 65_535 },
+        default: Some("11211"),
+        doc: "TCP port to listen on",
+        details: "0 turns TCP off; -1 lets the kernel choose a free port, which the start-up line names.",
+        effect: Effect::Works,
+        set: |low, given| low.port = Some(given.number()),
+    },
+    Flag {
+        short: Some('l'),
+        name: "listen",
+        value: "addr",
+        kind: Kind::List,
+        default: None,
+        doc: "Addresses to listen on, instead of every interface",
+        details: "A list, separated by commas or semicolons, or the flag several times. An address is a name, an \
+            IPv4 address, an IPv6 address (in brackets if a port follows) or `*`, each with or without `:port`; \
+            without one, -p counts. A name that stands for several addresses gets a socket for each.\n\n\
+            As in memcached, `proto[ascii]:` may precede an address; `tag[name]:` is read and means nothing \
+            without memcached's proxy.",
+        effect: Effect::Works,
+        set: |low, given| low.listen.push(given.text().to_owned()),
+    },
+    Flag {
+        short: Some('s'),
+        name: "unix-socket",
+        value: "file",
+        kind: Kind::Text,
+        default: None,
+        doc: "Unix socket to listen on; alone, it turns TCP off",
+        details: "With -p or -l given as well, both are served; memcached would drop TCP. A socket that an earlier \
+            process left at this path is replaced; any other file is not.",
+        effect: Effect::Works,
+        set: |low, given| low.unix_socket = Some(given.text().to_owned()),
+    },
+    Flag {
+        short: Some('a'),
+        name: "unix-mask",
+        value: "mask",
+        kind: Kind::Octal,
+        default: Some("700"),
+        doc: "Permission bits of the unix socket, in octal",
+        details: "",
+        effect: Effect::Works,
+        set: |low, given| low.unix_mask = Some(given.number()),
+    },
+    Flag {
+        short: Some('c'),
+        name: "conn-limit",
+        value: "num",
+        kind: Kind::Number { min: 1, max: 10_000_000 },
+        default: Some("1024"),
+        doc: "Connections at one time",
+        details: "The limit on open files (RLIMIT_NOFILE) is raised to fit; if the system does not allow it, the \
+            server does not start. What happens beyond the limit is the business of -o maxconns_fast.",
+        effect: Effect::Works,
+        set: |low, given| low.options.connection_limit = given.number(),
+    },
+    Flag {
+        short: Some('b'),
+        name: "listen-backlog",
+        value: "num",
+        kind: Kind::Number { min: 0, max: i32::MAX as i64 },
+        default: Some("1024"),
+        doc: "Connections that may wait to be accepted",
+        details: "The kernel holds it down to net.core.somaxconn.",
+        effect: Effect::Works,
+        set: |low, given| low.options.backlog = given.number(),
+    },
+    Flag {
+        short: Some('B'),
+        name: "protocol",
+        value: "name",
+        kind: Kind::OneOf(&["auto", "ascii", "binary"]),
+        default: Some("auto"),
+        doc: "Protocol that is spoken: auto or ascii",
+        details: "ascii is the text protocol with its meta commands. The binary protocol, which memcached has \
+            deprecated, is not supported yet; auto therefore means ascii.",
+        effect: Effect::Works,
+        set: |low, given| {
+            let (name, protocol) = match given.text() {
+                "ascii" => ("ascii", Protocol::Ascii),
+                "binary" => ("binary", Protocol::Auto),
+                _ => ("auto", Protocol::Auto),
+            };
+            low.protocol = Some(name);
+            low.options.protocol = protocol;
+        },
+    },
+    Flag {
+        short: Some('U'),
+        name: "udp-port",
+        value: "num",
+        kind: Kind::Number { min: -1, max: 65_535 },
+        default: Some("0"),
+        doc: "UDP port to listen on; 0 is off",
+        details: "",
+        effect: Effect::NotYet(UDP),
+        set: |_, _| {},
+    },
+];
+
+pub(super) const OPTIONS: &[Flag] = &[
+    Flag {
+        short: None,
+        name: "maxconns_fast",
+        value: "",
+        kind: Kind::Switch,
+        default: Some("on"),
+        doc: "Beyond -c, refuse a connection with an error line at once",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.maxconns_fast = true,
+    },
+    Flag {
+        short: None,
+        name: "no_maxconns_fast",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Beyond -c, let new connections wait until one closes",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.maxconns_fast = false,
+    },
+    Flag {
+        short: None,
+        name: "idle_timeout",
+        value: "seconds",
+        kind: Kind::Number { min: 0, max: i32::MAX as i64 },
+        default: Some("0"),
+        doc: "Close a connection that was silent for so long; 0 is never",
+        details: "",
+        effect: Effect::Works,
+        set: |low, given| low.options.idle_timeout_s = Some(given.number()).filter(|&seconds| seconds != 0),
+    },
+    Flag {
+        short: None,
+        name: "read_buf_mem_limit",
+        value: "megabytes",
+        kind: Kind::Number { min: 0, max: (u32::MAX as u64 / MIB) as i64 },
+        default: Some("0"),
+        doc: "Memory for the buffers of connections",
+        details: "",
+        effect: Effect::Without("buffers belong to workers, and idle connections own none"),
+        set: |low, given| low.options.echo.read_buffer_bytes = given.number::<u32>() * MIB as u32,
+    },
+    Flag {
+        short: None,
+        name: "resp_obj_mem_limit",
+        value: "megabytes",
+        kind: Kind::Text,
+        default: None,
+        doc: "Memory for response objects",
+        details: "",
+        effect: Effect::Without("memcached has dropped it too"),
+        set: |_, _| {},
+    },
+    Flag {
+        short: None,
+        name: "sock_cookie_id",
+        value: "num",
+        kind: Kind::Number { min: 0, max: u32::MAX as i64 },
+        default: None,
+        doc: "Mark sockets for packet filters",
+        details: "",
+        effect: Effect::NotYet("sockets are not marked for packet filters (SO_MARK)"),
+        set: |_, _| {},
+    },
+];

@@ -1,0 +1,279 @@
+//! Memory for items.
+
+use stdx::units::{GIB, KIB, MIB};
+
+use super::{Effect, Flag, Kind};
+
+/// The item size that the wire and the store can count with, as in memcached.
+const ITEM_SIZE_MAX: u64 = GIB;
+/// As in memcached: below, not even a long key with a short value is sure to fit.
+const ITEM_SIZE_MIN: u64 = KIB;
+/// Half of what a process can address on x86-64 and on ARM with four levels of page tables.
+const MEMORY_LIMIT_MAX: u64 = 64 * 1024 * GIB;
+
+const NO_SLABS: &str = "memory has no slab classes; items of all sizes share it";
+const NO_CRAWLER: &str = "expired items are reclaimed without a crawler thread";
+const NO_MAINTAINER: &str = "eviction queues are kept up by the workers themselves";
+const FLASH: &str = "items on flash (extstore) are not built";
+const INDEX: &str = "the index sizes itself to the items";
+
+pub(super) const FLAGS: &[Flag] = &[
+    Flag {
+        short: Some('m'),
+        name: "memory-limit",
+        value: "num",
+        kind: Kind::Size { unit: MIB, min: store::MEMORY_LIMIT_MIN, max: MEMORY_LIMIT_MAX },
+        default: Some("64"),
+        doc: "Memory for items, in megabytes",
+        details: "A unit may follow: -m 4g.",
+        effect: Effect::Works,
+        set: |low, given| low.options.memory_limit_bytes = given.number(),
+    },
+    Flag {
+        short: Some('I'),
+        name: "max-item-size",
+        value: "size",
+        kind: Kind::Size { unit: 1, min: ITEM_SIZE_MIN, max: ITEM_SIZE_MAX },
+        default: Some("1m"),
+        doc: "Largest item, from 1k to 1g",
+        details: "Bytes, or with k, m or g. It may not exceed half of the memory limit (-m).",
+        effect: Effect::Works,
+        set: |low, given| low.options.item_size_max_bytes = given.number(),
+    },
+    Flag {
+        short: Some('M'),
+        name: "disable-evictions",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "When memory is full, refuse new items; keep the old",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.evictions = false,
+    },
+    Flag {
+        short: Some('C'),
+        name: "disable-cas",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Items carry no compare-and-swap number",
+        details: "Items are no smaller for it; `cas` and the C flag of meta commands no longer compare.",
+        effect: Effect::Works,
+        set: |low, _| low.options.cas = false,
+    },
+    Flag {
+        short: Some('k'),
+        name: "lock-memory",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Lock all memory, so that none of it is swapped out",
+        details: "If the system refuses (RLIMIT_MEMLOCK), the server says so and runs without.",
+        effect: Effect::Works,
+        set: |low, _| low.options.process.lock_memory = true,
+    },
+    Flag {
+        short: Some('L'),
+        name: "enable-largepages",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Use large memory pages",
+        details: "",
+        effect: Effect::Without("the kernel chooses the size of pages (transparent_hugepage)"),
+        set: |low, _| low.options.large_pages = true,
+    },
+    Flag {
+        short: Some('f'),
+        name: "slab-growth-factor",
+        value: "num",
+        kind: Kind::Real { above: 1.0, max: f64::MAX },
+        default: Some("1.25"),
+        doc: "Growth factor of chunk sizes",
+        details: "",
+        effect: Effect::Without(NO_SLABS),
+        set: |low, given| low.options.echo.growth_factor = given.real(),
+    },
+    Flag {
+        short: Some('n'),
+        name: "slab-min-size",
+        value: "bytes",
+        kind: Kind::Number { min: 1, max: i32::MAX as i64 },
+        default: Some("48"),
+        doc: "Least space for key, value and flags",
+        details: "",
+        effect: Effect::Without(NO_SLABS),
+        set: |low, given| low.options.echo.chunk_size = given.number(),
+    },
+    Flag {
+        short: Some('e'),
+        name: "memory-file",
+        value: "file",
+        kind: Kind::Text,
+        default: None,
+        doc: "Keep items in a file, over a restart",
+        details: "",
+        effect: Effect::NotYet("items are lost with the process"),
+        set: |_, _| {},
+    },
+];
+
+/// A sub-option for an organ of memcached's that is not there.
+const fn without(name: &'static str, doc: &'static str, why: &'static str, set: super::Set) -> Flag {
+    let effect = Effect::Without(why);
+    Flag { short: None, name, value: "", kind: Kind::Switch, default: None, doc, details: "", effect, set }
+}
+
+impl Flag {
+    /// Its value, in the tables of sub-options.
+    pub(super) const fn takes(self, value: &'static str, kind: Kind, default: &'static str) -> Self {
+        let default = if default.is_empty() { None } else { Some(default) };
+        Self { value, kind, default, ..self }
+    }
+}
+
+/// A sub-option of extstore.
+const fn flash(name: &'static str, doc: &'static str) -> Flag {
+    let (value, kind, effect) = ("value", Kind::Text, Effect::NotYet(FLASH));
+    Flag { short: None, name, value, kind, default: None, doc, details: "", effect, set: |_, _| {} }
+}
+
+const PERCENT: Kind = Kind::Number { min: 1, max: 79 };
+const FACTOR: Kind = Kind::Real { above: 0.0, max: f64::MAX };
+
+pub(super) const OPTIONS: &[Flag] = &[
+    Flag {
+        short: None,
+        name: "track_sizes",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Count items by size for `stats sizes`",
+        details: "",
+        effect: Effect::Without("`stats sizes` does not count yet, and says so"),
+        set: |low, _| low.options.track_sizes = true,
+    },
+    without("hashpower", "First size of the hash table, as a power of two", INDEX, |low, given| {
+        low.options.echo.hashpower = given.number();
+    })
+    .takes("num", Kind::Number { min: 12, max: 32 }, ""),
+    without("no_hashexpand", "Keep the hash table at its first size", INDEX, |_, _| {}),
+    without(
+        "hash_algorithm",
+        "How keys are hashed",
+        "keys are hashed with a seed of this process's own",
+        |low, given| {
+            low.options.echo.hash_algorithm = match given.text() {
+                "jenkins" => "jenkins",
+                "xxh3" => "xxh3",
+                _ => "murmur3",
+            }
+        },
+    )
+    .takes("name", Kind::OneOf(&["jenkins", "murmur3", "xxh3"]), "murmur3"),
+    without("slab_reassign", "Move memory between slab classes", NO_SLABS, |low, _| {
+        low.options.echo.slab_reassign = true;
+    }),
+    without("no_slab_reassign", "Do not", NO_SLABS, |low, _| low.options.echo.slab_reassign = false),
+    without("slab_automove", "When to move it", NO_SLABS, |low, given| {
+        low.options.echo.slab_automove = given.number();
+    })
+    .takes("num", Kind::NumberOr { bare: 1, min: 0, max: 2 }, "1"),
+    without("no_slab_automove", "Never", NO_SLABS, |low, _| low.options.echo.slab_automove = 0),
+    without("slab_automove_ratio", "Difference of ages that moves it", NO_SLABS, |low, given| {
+        low.options.echo.slab_automove_ratio = given.real();
+    })
+    .takes("ratio", Kind::Real { above: 0.0, max: 1.0 }, "0.8"),
+    without("slab_automove_window", "Seconds of ages that are compared", NO_SLABS, |low, given| {
+        low.options.echo.slab_automove_window = given.number();
+    })
+    .takes("num", Kind::Number { min: 3, max: 1800 }, "10"),
+    without("slab_sizes", "Chunk sizes, one by one", NO_SLABS, |_, _| {}).takes("list", Kind::Text, ""),
+    without("slab_chunk_max", "Largest chunk", NO_SLABS, |low, given| {
+        low.options.echo.slab_chunk_max_bytes = given.number::<u32>() * KIB as u32;
+    })
+    .takes("kilobytes", Kind::Number { min: 1, max: 1024 }, "512"),
+    without("no_chunked_items", "Large items in one chunk", NO_SLABS, |low, _| {
+        low.options.echo.slab_chunk_max_bytes = MIB as u32;
+    }),
+    without(
+        "tail_repair_time",
+        "Kill locked items after seconds",
+        "items cannot stay locked",
+        |low, given| {
+            low.options.echo.tail_repair_time_s = given.number();
+        },
+    )
+    .takes("seconds", Kind::Number { min: 10, max: i32::MAX as i64 }, ""),
+    without("lru_crawler", "Look for expired items in a thread", NO_CRAWLER, |low, _| {
+        low.options.echo.lru_crawler = true;
+    }),
+    without("no_lru_crawler", "Do not", NO_CRAWLER, |low, _| low.options.echo.lru_crawler = false),
+    without("lru_crawler_sleep", "Its pause between items", NO_CRAWLER, |low, given| {
+        low.options.echo.lru_crawler_sleep_us = given.number();
+    })
+    .takes("µs", Kind::Number { min: 0, max: 1_000_000 }, "100"),
+    without("lru_crawler_tocrawl", "Its items per run", NO_CRAWLER, |low, given| {
+        low.options.echo.lru_crawler_tocrawl = given.number();
+    })
+    .takes("num", Kind::Number { min: 0, max: u32::MAX as i64 }, "0"),
+    without("lru_maintainer", "Sort the LRU in a thread", NO_MAINTAINER, |low, _| {
+        low.options.echo.lru_maintainer = true;
+    }),
+    without("no_lru_maintainer", "Do not", NO_MAINTAINER, |low, _| low.options.echo.lru_maintainer = false),
+    without("hot_lru_pct", "Share of new items", NO_MAINTAINER, |low, given| {
+        low.options.echo.hot_lru_pct = given.number();
+    })
+    .takes("num", PERCENT, "20"),
+    without("warm_lru_pct", "Share of items in use", NO_MAINTAINER, |low, given| {
+        low.options.echo.warm_lru_pct = given.number();
+    })
+    .takes("num", PERCENT, "40"),
+    without("hot_max_factor", "When a new item is cold", NO_MAINTAINER, |low, given| {
+        low.options.echo.hot_max_factor = given.real();
+    })
+    .takes("num", FACTOR, "0.2"),
+    without("warm_max_factor", "When an item in use is cold", NO_MAINTAINER, |low, given| {
+        low.options.echo.warm_max_factor = given.real();
+    })
+    .takes("num", FACTOR, "2.0"),
+    without("temporary_ttl", "Keep shorter lives in an LRU of their own", NO_MAINTAINER, |low, given| {
+        low.options.echo.temporary_ttl_s = Some(given.number());
+    })
+    .takes("seconds", Kind::Number { min: 0, max: u32::MAX as i64 }, ""),
+    without(
+        "modern",
+        "Defaults of the next version",
+        "there are no defaults waiting for a next version",
+        |_, _| {},
+    ),
+    without(
+        "no_modern",
+        "Defaults of memcached 1.4",
+        "memcached 1.4 has slab classes and threads that are not here (it does turn maxconns_fast off)",
+        |low, _| {
+            let echo = &mut low.options.echo;
+            (echo.slab_reassign, echo.slab_automove) = (false, 0);
+            (echo.lru_crawler, echo.lru_maintainer) = (false, false);
+            (echo.slab_chunk_max_bytes, echo.hash_algorithm) = (MIB as u32, "jenkins");
+            // The one thing among them that works here.
+            low.options.maxconns_fast = false;
+        },
+    ),
+    flash("ext_path", "File for items"),
+    flash("ext_page_size", "Size of its pages"),
+    flash("ext_wbuf_size", "Size of write buffers"),
+    flash("ext_threads", "Threads for it"),
+    flash("ext_io_depth", "Requests under way per thread"),
+    flash("ext_item_size", "Least item that goes there"),
+    flash("ext_item_age", "Least idle time that sends an item there"),
+    flash("ext_low_ttl", "Lives that count as short"),
+    flash("ext_recache_rate", "Accesses that bring an item back"),
+    flash("ext_compact_under", "Free pages that start compaction"),
+    flash("ext_drop_under", "Free pages that start dropping"),
+    flash("ext_max_sleep", "Longest pause of its threads"),
+    flash("ext_max_frag", "Fill below which a page is compacted"),
+    flash("ext_drop_unread", "Do not rewrite unread items").takes("", Kind::Switch, ""),
+    flash("slab_automove_freeratio", "Memory kept free for it"),
+];

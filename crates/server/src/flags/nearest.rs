@@ -1,0 +1,57 @@
+//! The name that someone probably meant.
+
+/// Among `names`, the one that `typed` became with the fewest slips of the fingers; none if it takes more than one
+/// slip in three letters, because then it is something else.
+pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let slips_max = typed.len().max(3) / 3;
+    names
+        .into_iter()
+        .map(|name| (slips(typed.as_bytes(), name.as_bytes()), name))
+        .filter(|&(slips, _)| slips <= slips_max)
+        .min_by_key(|&(slips, _)| slips)
+        .map(|(_, name)| name)
+}
+
+/// Letters inserted, left out or replaced, and neighbours swapped, between two words.
+fn slips(from: &[u8], to: &[u8]) -> usize {
+    let mut two_above = vec![0; to.len() + 1];
+    let mut above: Vec<usize> = (0..=to.len()).collect();
+    for (row, &letter) in from.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, &wanted) in to.iter().enumerate() {
+            let replaced = above[column] + usize::from(letter != wanted);
+            let mut least = replaced.min(above[column + 1] + 1).min(current[column] + 1);
+            if row > 0 && column > 0 && from[row - 1] == wanted && letter == to[column - 1] {
+                least = least.min(two_above[column - 1] + 1);
+            }
+            current.push(least);
+        }
+        two_above = std::mem::replace(&mut above, current);
+    }
+    above[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(typed: &str, meant: Option<&str>) {
+        assert_eq!(nearest(typed, ["port", "threads", "memory-limit", "maxconns_fast"]), meant);
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_understood() {
+        check("prot", Some("port"));
+        check("thread", Some("threads"));
+        check("memroy-limt", Some("memory-limit"));
+        check("maxconn_fast", Some("maxconns_fast"));
+    }
+
+    #[test]
+    fn another_word_is_not_guessed_at() {
+        check("frobnicate", None);
+        check("x", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,160 @@
+//! Running as a service, and being looked at.
+
+use stdx::units::KIB;
+
+use super::{Effect, Flag, Kind, extended};
+
+const PROXY: &str = "the router is a command of its own, not a mode of the server";
+
+pub(super) const FLAGS: &[Flag] = &[
+    Flag {
+        short: Some('d'),
+        name: "daemon",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Run in the background",
+        details: "Errors before the first connection is accepted still go to the terminal, and to the exit status.",
+        effect: Effect::Works,
+        set: |low, _| low.options.process.daemonize = true,
+    },
+    Flag {
+        short: Some('P'),
+        name: "pidfile",
+        value: "file",
+        kind: Kind::Text,
+        default: None,
+        doc: "Write the process id to a file",
+        details: "Written once the sockets are bound, in one step, and removed at the end. memcached removes it \
+            only with -d.",
+        effect: Effect::Works,
+        set: |low, given| low.options.process.pidfile = Some(given.text().into()),
+    },
+    Flag {
+        short: Some('r'),
+        name: "enable-coredumps",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Raise the limit on core files",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.process.core_dumps = true,
+    },
+    Flag {
+        short: Some('v'),
+        name: "verbose",
+        value: "",
+        kind: Kind::Count,
+        default: None,
+        doc: "Say more on standard error",
+        details: "-vv and -vvv are accepted and say no more than -v.",
+        effect: Effect::Works,
+        set: |low, _| low.options.verbosity = low.options.verbosity.saturating_add(1),
+    },
+    Flag {
+        short: Some('D'),
+        name: "prefix-delimiter",
+        value: "char",
+        kind: Kind::Character,
+        default: Some(":"),
+        doc: "Count by key prefix for `stats detail`, up to this character",
+        details: "Giving it turns the counting on from the start; otherwise `stats detail on` does.",
+        effect: Effect::Works,
+        set: |low, given| {
+            low.options.prefix_delimiter = given.text().as_bytes()[0];
+            low.options.detail = true;
+        },
+    },
+    Flag {
+        short: Some('o'),
+        name: extended::FLAG,
+        value: "list",
+        kind: Kind::List,
+        default: None,
+        doc: "Extended options, separated by commas",
+        details: "A list of name or name=value, or the flag several times. The names are listed below.",
+        effect: Effect::Works,
+        set: |_, _| {},
+    },
+    Flag {
+        short: Some('h'),
+        name: "help",
+        value: "",
+        kind: Kind::Help,
+        default: None,
+        doc: "Print this help: in short with -h, in full with --help",
+        details: "",
+        effect: Effect::Works,
+        set: |_, _| {},
+    },
+    Flag {
+        short: Some('V'),
+        name: "version",
+        value: "",
+        kind: Kind::Version,
+        default: None,
+        doc: "Print the version",
+        details: "",
+        effect: Effect::Works,
+        set: |_, _| {},
+    },
+    Flag {
+        short: Some('i'),
+        name: "license",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Print the license",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.license = true,
+    },
+];
+
+const fn proxy(name: &'static str, value: &'static str, doc: &'static str) -> Flag {
+    let kind = if value.is_empty() { Kind::Switch } else { Kind::Text };
+    let effect = Effect::NotYet(PROXY);
+    Flag { short: None, name, value, kind, default: None, doc, details: "", effect, set: |_, _| {} }
+}
+
+const INLINE: &str = "memcached has dropped it too";
+
+const fn dead(name: &'static str, doc: &'static str) -> Flag {
+    let (kind, effect) = (Kind::Switch, Effect::Without(INLINE));
+    Flag { short: None, name, value: "", kind, default: None, doc, details: "", effect, set: |_, _| {} }
+}
+
+/// What `stats settings` counts in 32 bits, in kilobytes.
+const LOG_KIB: Kind = Kind::Number { min: 1, max: 1024 * 1024 };
+
+pub(super) const OPTIONS: &[Flag] = &[
+    Flag {
+        short: None,
+        name: "watcher_logbuf_size",
+        value: "kilobytes",
+        kind: LOG_KIB,
+        default: Some("256"),
+        doc: "Log that may wait for one watcher before lines are skipped",
+        details: "",
+        effect: Effect::Works,
+        set: |low, given| low.options.watcher_log_bytes = given.number::<u32>() * KIB as u32,
+    },
+    Flag {
+        short: None,
+        name: "worker_logbuf_size",
+        value: "kilobytes",
+        kind: LOG_KIB,
+        default: Some("64"),
+        doc: "Log that may wait in one thread before lines are dropped",
+        details: "",
+        effect: Effect::Without("log lines go to the buffers of watchers at once"),
+        set: |low, given| low.options.worker_log_bytes = given.number::<u32>() * KIB as u32,
+    },
+    dead("inline_ascii_resp", "Build replies inside items"),
+    dead("no_inline_ascii_resp", "Do not"),
+    proxy("proxy_config", "file", "Routes of the proxy"),
+    proxy("proxy_arg", "text", "Argument for them"),
+    proxy("proxy_uring", "", "Reach servers by io_uring"),
+    proxy("proxy_memprofile", "", "Profile its memory"),
+];

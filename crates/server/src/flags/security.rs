@@ -1,0 +1,130 @@
+//! Who the server is, and what clients may do.
+
+use super::{Effect, Flag, Kind};
+
+const TLS: &str = "TLS is not built; put a TLS terminator in front, or use a private network";
+const SASL: &str = "SASL needs the binary protocol, which is not built";
+
+pub(super) const FLAGS: &[Flag] = &[
+    Flag {
+        short: Some('u'),
+        name: "user",
+        value: "user",
+        kind: Kind::Text,
+        default: None,
+        doc: "User to become when started as root",
+        details: "The sockets are bound and limits raised before. As root this flag is necessary: -u root, if it \
+            has to be.",
+        effect: Effect::Works,
+        set: |low, given| low.options.process.user = Some(given.text().to_owned()),
+    },
+    Flag {
+        short: Some('Y'),
+        name: "auth-file",
+        value: "file",
+        kind: Kind::Text,
+        default: None,
+        doc: "Users and passwords; clients must name one first",
+        details: "A line for each, `user:password`. A client proves itself with a `set` of any key whose value is \
+            `user password`.",
+        effect: Effect::Works,
+        set: |low, given| low.auth_file = Some(given.text().to_owned()),
+    },
+    Flag {
+        short: Some('A'),
+        name: "enable-shutdown",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Allow the `shutdown` command",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.shutdown = true,
+    },
+    Flag {
+        short: Some('F'),
+        name: "disable-flush-all",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Forbid `flush_all`",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.flush_all = false,
+    },
+    Flag {
+        short: Some('X'),
+        name: "disable-dumping",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Forbid commands that list keys",
+        details: "These are `stats cachedump`, `stats detail` and `lru_crawler metadump`.",
+        effect: Effect::Works,
+        set: |low, _| low.options.dumping = false,
+    },
+    Flag {
+        short: Some('W'),
+        name: "disable-watch",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Forbid `watch`",
+        details: "",
+        effect: Effect::Works,
+        set: |low, _| low.options.watch = false,
+    },
+    Flag {
+        short: Some('S'),
+        name: "enable-sasl",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Authenticate by SASL",
+        details: "",
+        effect: Effect::NotYet(SASL),
+        set: |_, _| {},
+    },
+    Flag {
+        short: Some('Z'),
+        name: "enable-ssl",
+        value: "",
+        kind: Kind::Switch,
+        default: None,
+        doc: "Encrypt connections (TLS)",
+        details: "",
+        effect: Effect::NotYet(TLS),
+        set: |_, _| {},
+    },
+];
+
+/// A sub-option of TLS.
+const fn tls(name: &'static str, value: &'static str, doc: &'static str) -> Flag {
+    let kind = if value.is_empty() { Kind::Switch } else { Kind::Text };
+    let effect = Effect::NotYet(TLS);
+    Flag { short: None, name, value, kind, default: None, doc, details: "", effect, set: |_, _| {} }
+}
+
+const SANDBOX: &str = "the server does not forbid itself system calls (seccomp)";
+
+/// A sub-option of memcached's sandbox.
+const fn sandbox(name: &'static str, doc: &'static str, effect: Effect) -> Flag {
+    let kind = Kind::Switch;
+    Flag { short: None, name, value: "", kind, default: None, doc, details: "", effect, set: |_, _| {} }
+}
+
+pub(super) const OPTIONS: &[Flag] = &[
+    sandbox("drop_privileges", "Forbid needless system calls", Effect::NotYet(SANDBOX)),
+    sandbox("no_drop_privileges", "Do not", Effect::Without(SANDBOX)),
+    sandbox("relaxed_privileges", "Forbid fewer", Effect::NotYet(SANDBOX)),
+    tls("ssl_chain_cert", "file", "Certificate chain"),
+    tls("ssl_key", "file", "Private key"),
+    tls("ssl_verify_mode", "num", "Whether clients need a certificate"),
+    tls("ssl_keyformat", "num", "Format of the private key"),
+    tls("ssl_ciphers", "list", "Ciphers"),
+    tls("ssl_ca_cert", "file", "Certificates that vouch for clients"),
+    tls("ssl_wbuf_size", "kilobytes", "Write buffer"),
+    tls("ssl_session_cache", "", "Cache sessions"),
+    tls("ssl_kernel_tls", "", "Let the kernel encrypt"),
+    tls("ssl_min_version", "num", "Least version"),
+];

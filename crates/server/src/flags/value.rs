@@ -1,0 +1,183 @@
+//! Texts on the command line, and the values that they stand for.
+
+use std::fmt;
+
+use stdx::units::{GIB, KIB, MIB};
+
+/// Which texts a flag accepts.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// None: it is there or not.
+    Switch,
+    /// None, and every repetition counts.
+    Count,
+    /// A whole number.
+    Number {
+        /// The least that is accepted.
+        min: i64,
+        /// The most that is accepted.
+        max: i64,
+    },
+    /// A whole number, or the bare name, which stands for this one.
+    NumberOr {
+        /// What the bare name stands for.
+        bare: i64,
+        /// The least that is accepted.
+        min: i64,
+        /// The most that is accepted.
+        max: i64,
+    },
+    /// A number with a fraction, more than `above`, and `max` at most.
+    Real {
+        /// Less than the least that is accepted.
+        above: f64,
+        /// The most that is accepted.
+        max: f64,
+    },
+    /// Permission bits, in octal.
+    Octal,
+    /// A size, with or without `k`, `m` or `g`.
+    Size {
+        /// How many bytes a number without a unit counts.
+        unit: u64,
+        /// The least that is accepted, in bytes.
+        min: u64,
+        /// The most that is accepted, in bytes.
+        max: u64,
+    },
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// One printable character.
+    Character,
+    /// Any text that is not empty.
+    Text,
+    /// Any text that is not empty; every repetition adds one.
+    List,
+    /// A request for help.
+    Help,
+    /// A request for the version.
+    Version,
+}
+
+/// What was typed for a flag, checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Given<'a> {
+    /// The flag alone.
+    Present,
+    /// A number, a size in bytes, or permission bits.
+    Number(i64),
+    /// A number with a fraction.
+    Real(f64),
+    /// A word, a path, a name.
+    Text(&'a str),
+}
+
+/// What a flag would have accepted: the end of the sentence "expected …".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Expected(pub(crate) String);
+
+impl Kind {
+    /// Whether something must follow the name.
+    pub fn takes_value(self) -> bool {
+        !matches!(self, Self::Switch | Self::Count | Self::Help | Self::Version)
+    }
+
+    /// Checks what was typed; `None` is the bare name.
+    pub(crate) fn read(self, typed: Option<&str>) -> Result<Given<'_>, Expected> {
+        let expected = || Expected(self.to_string());
+        // memcached skips blanks before a value, and start scripts count on it.
+        let Some(typed) = typed.map(str::trim_start) else {
+            return match self {
+                Self::NumberOr { bare, .. } => Ok(Given::Number(bare)),
+                kind if kind.takes_value() => Err(expected()),
+                _ => Ok(Given::Present),
+            };
+        };
+        match self {
+            Self::Number { min, max } | Self::NumberOr { min, max, .. } => {
+                let number = typed.parse().ok().filter(|number| (min..=max).contains(number));
+                number.map(Given::Number)
+            }
+            Self::Real { above, max } => {
+                let real = typed.parse().ok().filter(|&real: &f64| real > above && real <= max);
+                real.map(Given::Real)
+            }
+            Self::Octal => {
+                let bits = i64::from_str_radix(typed, 8).ok().filter(|bits| (0..=0o777).contains(bits));
+                bits.map(Given::Number)
+            }
+            Self::Size { unit, min, max } => size(typed, unit, min, max).map(Given::Number),
+            Self::OneOf(words) => words.contains(&typed).then_some(Given::Text(typed)),
+            Self::Character => matches!(typed.as_bytes(), [b'!'..=b'~']).then_some(Given::Text(typed)),
+            Self::Text | Self::List => (!typed.is_empty()).then_some(Given::Text(typed)),
+            Self::Switch | Self::Count | Self::Help | Self::Version => None,
+        }
+        .ok_or_else(expected)
+    }
+}
+
+fn size(typed: &str, unit: u64, min: u64, max: u64) -> Option<i64> {
+    let has_unit = !typed.ends_with(|last: char| last.is_ascii_digit());
+    let bytes = stdx::units::parse_size(typed)?.checked_mul(if has_unit { 1 } else { unit })?;
+    (min..=max).contains(&bytes).then(|| bytes.try_into().ok())?
+}
+
+/// The end of the sentence "expected …".
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Switch | Self::Count | Self::Help | Self::Version => write!(f, "no value"),
+            Self::Number { min, max } | Self::NumberOr { min, max, .. } => range(f, "a number", min, max),
+            Self::Real { above, max } if max == f64::MAX => write!(f, "a number above {above}"),
+            Self::Real { above, max } => write!(f, "a number above {above}, at most {max}"),
+            Self::Octal => write!(f, "permission bits in octal, from 0 to 777"),
+            Self::Size { unit, min, max } => {
+                let unit = if unit == MIB { "a size in megabytes" } else { "a size" };
+                write!(f, "{unit} (or with k, m, g) from {} to {}", show_size(min), show_size(max))
+            }
+            Self::OneOf(words) => write!(f, "one of {}", words.join(", ")),
+            Self::Character => write!(f, "one printable character"),
+            Self::Text | Self::List => write!(f, "a value"),
+        }
+    }
+}
+
+fn range(f: &mut fmt::Formatter<'_>, what: &str, min: i64, max: i64) -> fmt::Result {
+    write!(f, "{what} from {min} to {max}")
+}
+
+/// A size as one would type it.
+pub(crate) fn show_size(bytes: u64) -> String {
+    match [(GIB, 'g'), (MIB, 'm'), (KIB, 'k')]
+        .into_iter()
+        .find(|&(unit, _)| bytes != 0 && bytes.is_multiple_of(unit))
+    {
+        Some((unit, letter)) => format!("{}{letter}", bytes / unit),
+        None => bytes.to_string(),
+    }
+}
+
+/// The table pairs each kind with a `set` that asks for what this kind gives: anything else is a mistake in the
+/// table, which the test that sets every flag finds.
+impl<'a> Given<'a> {
+    pub(crate) fn number<T: TryFrom<i64>>(self) -> T {
+        match self {
+            Self::Number(number) => T::try_from(number).ok().expect("the kind's range fits the option"),
+            other => panic!("the kind gives a number, not {other:?}"),
+        }
+    }
+
+    pub(crate) fn real(self) -> f64 {
+        match self {
+            Self::Real(real) => real,
+            other => panic!("the kind gives a number with a fraction, not {other:?}"),
+        }
+    }
+
+    pub(crate) fn text(self) -> &'a str {
+        match self {
+            Self::Text(text) => text,
+            other => panic!("the kind gives a text, not {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! What a connection does with a request.
+//!
+//! A request's trip, with the functions on the way:
+//!
+//! ```text
+//!  net's worker          worker.rs             connection.rs            execute.rs, meta.rs     store
+//!  ───────────────────────────────────────────────────────────────────────────────────────────────────
+//!  receive a batch ──►  Worker::prefetch ──►  (the first key of every connection's input) ──►  prefetch
+//!                  ──►  Worker::on_bytes ──►  serve: by state
+//!                                               Login     before anything else, with -Y
+//!                                               Commands  protocol::parse, up to 16 at once ─►  prefetch
+//!                                                         then one after the other  ─► execute ─► get, store…
+//!                                               Keys      a get line longer than the turn
+//!                                               Body      ◄── Worker::body: receive here
+//!                                               Swallow   what a refused head announced
+//!                                               Dump, Watch   output without end, in pieces
+//!                  ◄──  Gather: small values copied, large ones held   ◄─────────────────────── Item
+//!  send a batch
+//! ```
+//!
+//! The server makes no system call and reads no clock: sockets are `net`'s, and time is an argument.
+
+pub mod flags;
+pub mod options;
+pub mod sim;
+
+mod admin;
+mod connection;
+mod counters;
+mod dump;
+mod execute;
+mod login;
+mod meta;
+mod prefixes;
+mod retrieve;
+mod shared;
+mod stats;
+mod upload;
+mod watch;
+mod worker;
+
+use std::sync::Arc;
+
+use net::{Address, AtLimit, DriverChoice, Network};
+use store::Store;
+
+use options::{Driver, Listen, Options};
+use shared::Shared;
+
+pub use worker::Worker;
+
+/// What a client beyond the limit on connections is told before it is closed, as by memcached.
+const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
+
+/// Why a server cannot start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name to listen on could not be resolved.
+    #[error("resolve {host}")]
+    Resolve {
+        /// The name.
+        host: String,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The network could not be set up, or ended by itself.
+    #[error(transparent)]
+    Network(#[from] net::Error),
+    /// io_uring was asked for by name, and the kernel refuses it.
+    #[error(
+        "use io_uring: the kernel, or a container around the server, refuses it (`--driver auto` does without)"
+    )]
+    NoUring,
+    /// The store could not be set up.
+    #[error("set up the store")]
+    Store(#[from] store::Error),
+}
+
+/// A server whose sockets are bound: privileges can be dropped now.
+pub struct Bound {
+    network: Network,
+    options: Options,
+    clock: net::clock::Clock,
+    started_unix_ms: u64,
+}
+
+/// A server that serves.
+pub struct Running {
+    running: net::Running<Worker>,
+    shared: Arc<Shared>,
+}
+
+/// The server as it is told to be by [`Options`].
+pub struct Server;
+
+impl Server {
+    /// Binds all sockets. Clients can connect from now on and wait until [`Bound::start`].
+    ///
+    /// `started_unix_ms` is the time of day, in milliseconds since 1970: absolute expiration times are
+    /// compared with it.
+    pub fn bind(options: &Options, started_unix_ms: u64) -> Result<Bound, Error> {
+        let clock = net::clock::Clock::start();
+        let network = Network::bind(
+            &places(&options.listeners)?,
+            net::Options {
+                workers: options.threads,
+                driver: match options.driver {
+                    Driver::Auto => DriverChoice::Auto,
+                    Driver::Epoll => DriverChoice::Epoll,
+                    Driver::Uring => DriverChoice::Uring,
+                },
+                connections_max: options.connection_limit as usize,
+                at_limit: match options.maxconns_fast {
+                    true => AtLimit::Refuse(TOO_MANY_CONNECTIONS),
+                    false => AtLimit::Wait,
+                },
+                backlog: options.backlog,
+                idle_timeout_s: options.idle_timeout_s.unwrap_or(0),
+                clock,
+            },
+        )?;
+        Ok(Bound { network, options: options.clone(), clock, started_unix_ms })
+    }
+}
+
+fn places(listeners: &[Listen]) -> Result<Vec<net::Listen>, Error> {
+    let mut places = Vec::new();
+    for listener in listeners {
+        match listener {
+            Listen::Unix { path, mask } => places.push(net::Listen::Unix { path: path.clone(), mode: *mask }),
+            Listen::Tcp { host, port } => {
+                let addresses = net::listener::resolve(host.as_deref(), *port).map_err(|source| {
+                    Error::Resolve { host: host.clone().unwrap_or_else(|| "*".into()), source }
+                })?;
+                places.extend(addresses.into_iter().map(net::Listen::Tcp));
+            }
+        }
+    }
+    Ok(places)
+}
+
+fn open_store(options: &Options, hash_seed: u64) -> Result<Arc<Store>, Error> {
+    let config = store::Config {
+        memory_limit_bytes: options.memory_limit_bytes,
+        item_size_max_bytes: options.item_size_max_bytes,
+        evict: options.evictions,
+        cas: options.cas,
+        workers: options.threads,
+        hash_seed,
+    };
+    Ok(Store::new(config)?)
+}
+
+impl Bound {
+    /// Where the server listens, with the ports that the kernel chose.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.network.addresses()
+    }
+
+    /// Starts the workers. `hash_seed` should be random, so that nobody can choose keys that collide.
+    pub fn start(self, hash_seed: u64) -> Result<Running, Error> {
+        let store = open_store(&self.options, hash_seed)?;
+        let threads = self.options.threads;
+        let shared = Arc::new(Shared::new(self.options, store, &self.network, self.started_unix_ms));
+        let workers = (0..threads).map(|number| Worker::new(Arc::clone(&shared), number)).collect();
+        let demanded = shared.options.driver == Driver::Uring;
+        let running = Running { running: self.network.start(workers)?, shared };
+        if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
+            return Err(Error::NoUring);
+        }
+        Ok(running)
+    }
+
+    /// The clock that the workers will see.
+    pub fn clock(&self) -> net::clock::Clock {
+        self.clock
+    }
+}
+
+impl Running {
+    /// How sockets are driven: `"io_uring"` or `"epoll"`.
+    pub fn driver(&self) -> &'static str {
+        match self.shared.network.driver(0) {
+            DriverChoice::Uring => "io_uring",
+            DriverChoice::Epoll | DriverChoice::Auto => "epoll",
+        }
+    }
+
+    /// Ends the server, from any thread.
+    pub fn stop(&self) -> net::Stop {
+        self.shared.stop.clone()
+    }
+
+    /// Waits until the server has been ended.
+    pub fn wait(self) -> Result<(), Error> {
+        self.running.join()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! Logging in (`-Y`): what a client says before it may say anything else.
+
+use protocol::auth::{Login, parse};
+use protocol::reply::line;
+
+use crate::connection::{OUTPUT_MAX, State};
+use crate::execute::Flow;
+use crate::worker::{Output, Worker};
+
+impl Worker {
+    /// Serves a stranger until he has named a user and that user's password. Returns how much of `input` that took,
+    /// and how to go on.
+    pub(crate) fn log_in(&mut self, input: &[u8], output: &mut Output) -> (usize, Flow) {
+        let mut at = 0;
+        while output.len() < OUTPUT_MAX {
+            match parse(&input[at..]) {
+                Login::Incomplete => return (at, Flow::Wait),
+                Login::Close => return (at, Flow::Close),
+                Login::Refused { reply, consumed } => {
+                    output.copy(reply);
+                    at += consumed;
+                }
+                Login::Attempt { user, password, consumed } => {
+                    at += consumed;
+                    self.counters.auth_cmds.add(1);
+                    if self.is_known(user, password) {
+                        output.copy(line::STORED);
+                        return (at, Flow::Become(State::Commands));
+                    }
+                    self.counters.auth_errors.add(1);
+                    output.copy(line::AUTH_FAILURE);
+                }
+            }
+        }
+        (at, Flow::Yield)
+    }
+
+    /// Compares with every user, so that the time does not tell which of them there are.
+    fn is_known(&self, user: &[u8], password: &[u8]) -> bool {
+        let users = self.shared.options.auth.as_deref().unwrap_or_default();
+        let matches = |(name, secret): &(String, String)| {
+            same(user, name.as_bytes()) & same(password, secret.as_bytes())
+        };
+        users.iter().fold(false, |known, entry| known | matches(entry))
+    }
+}
+
+/// Compares in a time that does not tell where the difference is.
+fn same(one: &[u8], other: &[u8]) -> bool {
+    one.len() == other.len()
+        && one.iter().zip(other).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_is_the_same_in_every_byte() {
+        assert!(same(b"", b""));
+        assert!(same(b"abc", b"abc"));
+        assert!(!same(b"abc", b"abd"));
+        assert!(!same(b"abc", b"ab"));
+        assert!(!same(b"\x01", b"\x02"));
+    }
+}

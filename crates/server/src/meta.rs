@@ -1,0 +1,312 @@
+//! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
+
+use protocol::base64::KeyBuffer;
+use protocol::limits::KEY_LEN_MAX;
+use protocol::meta::{MetaFlags, MetaKey};
+use protocol::number::write_u64;
+use protocol::reply::dump::{DumpFacts, debug_line};
+use protocol::reply::{Code, ItemFacts, MetaCommand, ReplyKey, line, meta_reply};
+use protocol::request::{ArithmeticMode, SetMode};
+use store::{Arithmetic, Change, Condition, Counted, Delete, Deleted, Key, Look, MetaGet, Stored, Vivify};
+
+use crate::execute::{Body, direction};
+use crate::prefixes::Use;
+use crate::retrieve::put;
+use crate::worker::{Output, Worker};
+
+/// Room for a key that came in base64.
+pub(crate) const KEY_BUFFER: KeyBuffer = [0; KEY_LEN_MAX];
+
+impl Worker {
+    pub(crate) fn meta_get(
+        &mut self,
+        key: Option<Key<'_>>,
+        written: &MetaKey<'_>,
+        flags: &MetaFlags<'_>,
+        fd: i32,
+        output: &mut Output,
+    ) {
+        let mut buffer = KEY_BUFFER;
+        let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        let request = MetaGet {
+            look: if flags.no_bump() { Look::Peek } else { Look::Use },
+            touch: flags.exptime().map(|exptime| self.expiry(exptime)),
+            vivify: self.vivified_expiry(flags),
+            recache_below: flags.recache().map(|exptime| self.expiry(exptime)),
+            recache_after_touch: precedes(flags, b'T', b'R'),
+            new_cas: flags.new_cas(),
+            key_is_binary: written.is_binary(),
+        };
+        let made = flags.vivify().map(|exptime| self.expiry(exptime));
+        let second = self.second;
+        let found = self.store.meta_get(&key, &request, second).map(|found| {
+            let item = found.item;
+            let expiry_before = if found.created { 0 } else { found.expiry_before };
+            let ttl = ttl(
+                expiry_shown(flags, expiry_before, request.touch, made.filter(|_| found.created)),
+                second,
+            );
+            let facts = ItemFacts {
+                flags: item.flags(),
+                len: item.len(),
+                cas: item.cas(),
+                ttl_before: ttl,
+                ttl,
+                idle: second.saturating_sub(item.last_access()),
+                hit_before: item.hit_before(),
+                won: found.won,
+                stale: item.is_stale(),
+                token_sent: found.token_sent,
+            };
+            let wants_value = flags.value() && flags.compare_cas() != Some(item.cas());
+            let code = if wants_value { Code::Value(item.len()) } else { Code::Done };
+            let name = ReplyKey { bytes: key.as_bytes(), binary: item.key_is_binary() };
+            meta_reply(output.copied(), MetaCommand::Get, code, flags, name, &facts);
+            if wants_value {
+                put(item.value(), output);
+            }
+            (!found.created).then_some(item.len())
+        });
+        if found.is_none() {
+            let name = ReplyKey { bytes: key.as_bytes(), binary: written.is_binary() };
+            let facts = ItemFacts::default();
+            meta_reply(output.copied(), MetaCommand::Get, Code::Miss, flags, name, &facts);
+        }
+        self.counters.cmd_meta.add(1);
+        let (hits, misses, commands) = match request.touch {
+            None => (&self.counters.get_hits, &self.counters.get_misses, &self.counters.cmd_get),
+            Some(_) => (&self.counters.touch_hits, &self.counters.touch_misses, &self.counters.cmd_touch),
+        };
+        commands.add(1);
+        // An item that was created by this very request counts as found, as in memcached.
+        if found.is_some() {
+            hits.add(1)
+        } else {
+            misses.add(1)
+        }
+        self.note_get(&key, found.flatten(), fd);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request, each used once")]
+    pub(crate) fn meta_set(
+        &mut self,
+        key: Option<Key<'_>>,
+        written: &MetaKey<'_>,
+        flags: &MetaFlags<'_>,
+        mode: SetMode,
+        len: usize,
+        body: Body<'_>,
+        fd: i32,
+        output: &mut Output,
+    ) {
+        self.counters.cmd_meta.add(1);
+        let mut buffer = KEY_BUFFER;
+        let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        if let Err(error) = self.shared.store.check_size(key.as_bytes().len(), flags.client_flags(), len) {
+            output.copy(self.store_failed(&key, true, &error, "set", fd));
+            return;
+        }
+        self.counters.cmd_set.add(1);
+        let Some(value) = body.into_value() else { return output.copy(line::BAD_DATA_CHUNK) };
+        let vivify = flags.vivify().map(|exptime| self.expiry(exptime));
+        let condition = match mode {
+            SetMode::Set => Condition::Set,
+            SetMode::Add => Condition::Add,
+            SetMode::Replace => Condition::Replace,
+            SetMode::Append => Condition::Append,
+            SetMode::Prepend => Condition::Prepend,
+        };
+        let change = Change {
+            condition,
+            compare_cas: flags.compare_cas(),
+            new_cas: flags.new_cas(),
+            flags: flags.client_flags(),
+            expiry: flags.exptime().map_or(0, |exptime| self.expiry(exptime)),
+            invalidate: flags.invalidate(),
+            vivify,
+            key_is_binary: written.is_binary(),
+        };
+        let stored = match self.store.store(&key, &change, value, self.second) {
+            Ok(stored) => stored,
+            Err(error) => {
+                output.copy(self.store_failed(&key, true, &error, "set", fd));
+                return;
+            }
+        };
+        if change.compare_cas.is_some() && matches!(condition, Condition::Set | Condition::Replace) {
+            self.count_cas(&stored);
+        }
+        let (code, status, cas, len) = match stored {
+            Stored::Stored { cas, len } => (Code::Done, "stored", cas, len),
+            Stored::NotStored => (Code::NotStored, "not_stored", 0, len),
+            Stored::Exists => (Code::Exists, "exists", 0, len),
+            Stored::NotFound => (Code::NotFound, "not_found", 0, len),
+        };
+        let name = ReplyKey { bytes: key.as_bytes(), binary: written.is_binary() };
+        let facts = ItemFacts { cas, len, ..ItemFacts::default() };
+        meta_reply(output.copied(), MetaCommand::Set, code, flags, name, &facts);
+        self.note_store(&key, status, command_name(condition), change.expiry, fd, len);
+    }
+
+    pub(crate) fn meta_delete(
+        &mut self,
+        key: Option<Key<'_>>,
+        written: &MetaKey<'_>,
+        flags: &MetaFlags<'_>,
+        output: &mut Output,
+    ) {
+        self.counters.cmd_meta.add(1);
+        let mut buffer = KEY_BUFFER;
+        let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        let delete = Delete {
+            compare_cas: flags.compare_cas(),
+            new_cas: flags.new_cas(),
+            mark_stale: flags.invalidate(),
+            expiry: flags.exptime().map(|exptime| self.expiry(exptime)),
+            drop_value: flags.drop_value(),
+            flags: flags.client_flags(),
+        };
+        if self.detail {
+            self.shared.prefixes.record(key.as_bytes(), Use::Delete);
+        }
+        let code = match self.store.delete(&key, &delete, self.second) {
+            Ok(Deleted::Kept) if delete.mark_stale => Code::Done,
+            Ok(deleted @ (Deleted::Deleted { .. } | Deleted::Kept)) => {
+                self.counters.delete_hits.add(1);
+                // What was kept has lost its value.
+                let len = if let Deleted::Deleted { len } = deleted { len } else { 0 };
+                self.note_delete(&key, "md", len);
+                Code::Done
+            }
+            Ok(Deleted::NotFound) => {
+                self.counters.delete_misses.add(1);
+                Code::NotFound
+            }
+            Ok(Deleted::Exists) => {
+                self.counters.delete_misses.add(1);
+                Code::Exists
+            }
+            Err(_) => return output.copy(line::OUT_OF_MEMORY),
+        };
+        let name = ReplyKey { bytes: key.as_bytes(), binary: written.is_binary() };
+        meta_reply(output.copied(), MetaCommand::Delete, code, flags, name, &ItemFacts::default());
+    }
+
+    pub(crate) fn meta_arithmetic(
+        &mut self,
+        key: Option<Key<'_>>,
+        written: &MetaKey<'_>,
+        flags: &MetaFlags<'_>,
+        mode: ArithmeticMode,
+        output: &mut Output,
+    ) {
+        self.counters.cmd_meta.add(1);
+        let mut buffer = KEY_BUFFER;
+        let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        let arithmetic = Arithmetic {
+            direction: direction(mode),
+            delta: flags.delta(),
+            compare_cas: flags.compare_cas(),
+            new_cas: flags.new_cas(),
+            vivify: self.vivified_expiry(flags).map(|expiry| Vivify { initial: flags.initial(), expiry }),
+            touch: flags.exptime().map(|exptime| self.expiry(exptime)),
+            key_is_binary: written.is_binary(),
+        };
+        let counted = self.store.arithmetic(&key, &arithmetic, self.second);
+        self.count_arithmetic(arithmetic.direction, &counted);
+        let name = ReplyKey { bytes: key.as_bytes(), binary: written.is_binary() };
+        let (code, facts, value) = match counted {
+            Ok(Counted::Counted { value, cas, expiry_before, created, .. }) => {
+                let mut digits = Vec::with_capacity(20);
+                write_u64(&mut digits, value);
+                let code = if flags.value() { Code::Value(digits.len()) } else { Code::Done };
+                let made = flags.vivify().filter(|_| created).map(|exptime| self.expiry(exptime));
+                let shown = expiry_shown(flags, expiry_before, arithmetic.touch, made);
+                let ttl = ttl(shown, self.second);
+                let facts = ItemFacts { cas, ttl, ttl_before: ttl, ..ItemFacts::default() };
+                (code, facts, digits)
+            }
+            Ok(Counted::NotFound) => (Code::NotFound, ItemFacts::default(), Vec::new()),
+            Ok(Counted::Exists) => (Code::Exists, ItemFacts::default(), Vec::new()),
+            Ok(Counted::NotNumeric) => return output.copy(line::NON_NUMERIC),
+            Err(_) if arithmetic.vivify.is_some() => return output.copy(line::OUT_OF_MEMORY_VIVIFYING),
+            Err(_) => return output.copy(line::OUT_OF_MEMORY),
+        };
+        let quiet = flags.quiet() && matches!(code, Code::Value(_) | Code::Done);
+        meta_reply(output.copied(), MetaCommand::Arithmetic, code, flags, name, &facts);
+        if matches!(code, Code::Value(_)) && !quiet {
+            output.copy(&value);
+            output.copy(b"\r\n");
+        }
+    }
+
+    /// When an item expires that this request creates: `T` overrules an `N` that stands before it.
+    fn vivified_expiry(&self, flags: &MetaFlags<'_>) -> Option<u32> {
+        let exptime = flags.vivify()?;
+        let overruled = if precedes(flags, b'N', b'T') { flags.exptime() } else { None };
+        Some(self.expiry(overruled.unwrap_or(exptime)))
+    }
+
+    pub(crate) fn meta_debug(&mut self, written: &MetaKey<'_>, output: &mut Output) {
+        self.counters.cmd_meta.add(1);
+        let mut buffer = KEY_BUFFER;
+        let key = self.store.key(written.bytes(&mut buffer));
+        let second = self.second;
+        let Some(item) = self.store.get(&key, Look::Peek, second) else {
+            return output.copy(line::META_MISS);
+        };
+        let facts = DumpFacts {
+            expiry: ttl(item.expiry(), second).map(i64::from),
+            last_access: u64::from(second.saturating_sub(item.last_access())),
+            cas: item.cas(),
+            fetched: item.hit_before(),
+            class: 1,
+            size: self.shared.store.item_size(key.as_bytes().len(), item.flags(), item.len()),
+            flags: item.flags(),
+        };
+        let name = ReplyKey { bytes: key.as_bytes(), binary: item.key_is_binary() };
+        debug_line(output.copied(), name, &facts);
+    }
+}
+
+/// Seconds until `expiry`; `None` for never.
+fn ttl(expiry: u32, second: u32) -> Option<u32> {
+    (expiry != 0).then(|| expiry.saturating_sub(second))
+}
+
+/// The expiry that `t` shows: `T` and `N` change it for what stands behind them.
+fn expiry_shown(flags: &MetaFlags<'_>, before: u32, touched: Option<u32>, made: Option<u32>) -> u32 {
+    if !flags.has(b't') {
+        return 0;
+    }
+    let mut shown = before;
+    for word in flags.words() {
+        match word[0] {
+            b't' => break,
+            b'T' => shown = touched.unwrap_or(shown),
+            b'N' => shown = made.unwrap_or(shown),
+            _ => {}
+        }
+    }
+    shown
+}
+
+/// Whether flag `first` was written before flag `second`: changes show in what stands behind them.
+fn precedes(flags: &MetaFlags<'_>, first: u8, second: u8) -> bool {
+    flags.has(first)
+        && flags.has(second)
+        && flags
+            .words()
+            .find(|word| word[0] == first || word[0] == second)
+            .is_some_and(|word| word[0] == first)
+}
+
+fn command_name(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Set => "set",
+        Condition::Add => "add",
+        Condition::Replace => "replace",
+        Condition::Append => "append",
+        Condition::Prepend => "prepend",
+    }
+}

@@ -1,0 +1,157 @@
+//! What a command line means: every number checked, every default filled in.
+//!
+//! Nothing here touches the system: no socket is opened, no name resolved, no file read. Code that is handed an
+//! [`Options`] believes it and checks nothing again.
+
+use std::path::PathBuf;
+
+pub mod auth;
+mod echo;
+mod listen;
+mod meaning;
+mod settings;
+
+#[cfg(test)]
+mod tests;
+
+pub use echo::Echo;
+pub use listen::Listen;
+pub use meaning::ReadFile;
+
+/// Everything that a server is told before it starts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// `-m`: memory for items, in bytes.
+    pub memory_limit_bytes: u64,
+    /// `-I`: the largest item (key, value and its administration), in bytes.
+    pub item_size_max_bytes: u64,
+    /// Not `-M`: throw old items out when memory is full, instead of refusing new ones.
+    pub evictions: bool,
+    /// Not `-C`: items carry a compare-and-swap number.
+    pub cas: bool,
+    /// `-L`: ask for large pages.
+    pub large_pages: bool,
+
+    /// Where to listen: never empty.
+    pub listeners: Vec<Listen>,
+    /// `-b`: how many connections may wait to be accepted.
+    pub backlog: u32,
+    /// `-B`: the protocol that every connection speaks.
+    pub protocol: Protocol,
+
+    /// `-c`: connections at one time.
+    pub connection_limit: u32,
+    /// `-o maxconns_fast`: beyond the limit, answer with an error and close, instead of accepting later.
+    pub maxconns_fast: bool,
+    /// `-o idle_timeout`: close a connection that said nothing for so many seconds.
+    pub idle_timeout_s: Option<u32>,
+
+    /// `-t`: threads that serve connections.
+    pub threads: usize,
+    /// `-R`: requests that one connection may have served before others get their turn.
+    pub requests_per_turn: u32,
+    /// `--driver`: how sockets are driven.
+    pub driver: Driver,
+
+    /// `-A`: the `shutdown` command works.
+    pub shutdown: bool,
+    /// Not `-F`: the `flush_all` command works.
+    pub flush_all: bool,
+    /// Not `-X`: `stats cachedump`, `stats detail` and `lru_crawler metadump` work.
+    pub dumping: bool,
+    /// Not `-W`: the `watch` command works.
+    pub watch: bool,
+    /// `-Y`: users and passwords; connections must name one of them first.
+    pub auth: Option<Vec<(String, String)>>,
+
+    /// `-D`: what ends the prefix of a key in `stats detail`.
+    pub prefix_delimiter: u8,
+    /// `-D` given: collect statistics by prefix from the start.
+    pub detail: bool,
+    /// `-o track_sizes`: `stats sizes` should count.
+    pub track_sizes: bool,
+    /// `-o watcher_logbuf_size`: bytes that may wait for one watcher.
+    pub watcher_log_bytes: u32,
+    /// `-o worker_logbuf_size`: bytes of log that may wait in one worker.
+    pub worker_log_bytes: u32,
+    /// `-v`, counted.
+    pub verbosity: u8,
+
+    /// Lines for the log: what was typed and has no effect, and why.
+    pub notes: Vec<String>,
+    /// What concerns the process rather than the server.
+    pub process: Process,
+    /// What was typed for memcached's organs that Evenkeel does not have.
+    pub echo: Echo,
+}
+
+/// What the binary does to its own process around the server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Process {
+    /// `-d`: go to the background.
+    pub daemonize: bool,
+    /// `-P`: write the process id here.
+    pub pidfile: Option<PathBuf>,
+    /// `-u`: the user to become, when started as root.
+    pub user: Option<String>,
+    /// `-k`: lock all memory.
+    pub lock_memory: bool,
+    /// `-r`: raise the limit on core files.
+    pub core_dumps: bool,
+}
+
+/// The protocol that `-B` names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Whatever the client speaks first.
+    Auto,
+    /// The text protocol and its meta commands.
+    Ascii,
+}
+
+/// How sockets are driven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driver {
+    /// The better one that this kernel allows.
+    Auto,
+    /// Readiness, then one system call per connection and direction.
+    Epoll,
+    /// Submissions and completions in rings.
+    Uring,
+}
+
+impl Default for Options {
+    /// What `evenkeel serve` means without any flag.
+    fn default() -> Self {
+        Self {
+            memory_limit_bytes: 64 * stdx::units::MIB,
+            item_size_max_bytes: stdx::units::MIB,
+            evictions: true,
+            cas: true,
+            large_pages: false,
+            listeners: vec![Listen::Tcp { host: None, port: 11211 }],
+            backlog: 1024,
+            protocol: Protocol::Auto,
+            connection_limit: 1024,
+            maxconns_fast: true,
+            idle_timeout_s: None,
+            threads: 4,
+            requests_per_turn: 256,
+            driver: Driver::Auto,
+            shutdown: false,
+            flush_all: true,
+            dumping: true,
+            watch: true,
+            auth: None,
+            prefix_delimiter: b':',
+            detail: false,
+            track_sizes: false,
+            watcher_log_bytes: 256 * 1024,
+            worker_log_bytes: 64 * 1024,
+            verbosity: 0,
+            notes: Vec::new(),
+            process: Process::default(),
+            echo: Echo::default(),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Where a server listens, read from `-l`.
+
+use std::path::PathBuf;
+
+/// One place to listen, as it was asked for: names are not resolved yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Every address that the host name resolves to; without a host, every interface (IPv4 and IPv6, each with
+    /// its own socket). Port 0 lets the kernel choose.
+    Tcp {
+        /// Name or address, IPv6 without its brackets.
+        host: Option<String>,
+        /// Port, 0 for any.
+        port: u16,
+    },
+    /// A socket in the file system.
+    Unix {
+        /// Where; an old socket there is replaced.
+        path: PathBuf,
+        /// The permission bits that the socket file gets (0o700 unless `-a` says otherwise).
+        mask: u32,
+    },
+}
+
+/// The longest tag that memcached takes.
+const TAG_LEN_MAX: usize = 8;
+
+/// Reads `[notls:][proto[name]:][tag[name]:]host[:port]`, separated by commas or semicolons. An address without a
+/// port gets `port`. The error is half a sentence about what is wrong with which address.
+pub(super) fn parse_list(list: &str, port: u16) -> Result<Vec<Listen>, String> {
+    let addresses = list.split([',', ';']).map(str::trim).filter(|address| !address.is_empty());
+    addresses
+        .map(|address| parse(address, port).map_err(|problem| format!("-l {address}: {problem}")))
+        .collect()
+}
+
+fn parse(address: &str, port: u16) -> Result<Listen, String> {
+    let rest = without_tls(address)?;
+    let rest = without_protocol(rest)?;
+    let rest = without_tag(rest)?;
+    let (host, port) = host_and_port(rest, port)?;
+    if host.is_empty() {
+        return Err("expected a name, an address or *, found nothing".to_owned());
+    }
+    Ok(Listen::Tcp { host: (host != "*").then(|| host.to_owned()), port })
+}
+
+/// Refuses the prefixes that choose between encrypted and plain, because all is plain.
+fn without_tls(address: &str) -> Result<&str, String> {
+    match ["notls:", "btls:", "mtls:"].into_iter().find(|prefix| address.starts_with(prefix)) {
+        Some(prefix) => Err(format!("`{prefix}` means something with TLS only, which is not supported yet")),
+        None => Ok(address),
+    }
+}
+
+fn without_protocol(address: &str) -> Result<&str, String> {
+    let Some(named) = address.strip_prefix("proto[") else { return Ok(address) };
+    let (name, rest) = named.split_once("]:").ok_or("expected `]:` after the protocol")?;
+    match name {
+        "ascii" | "negotiating" => Ok(rest),
+        "binary" => Err("the binary protocol is not supported yet".to_owned()),
+        "proxy" => Err("the proxy is not a mode of the server".to_owned()),
+        _ => Err(format!("expected the protocol ascii or negotiating, found `{name}`")),
+    }
+}
+
+/// Tags tell memcached's proxy where a request came in; nothing else asks for them.
+fn without_tag(address: &str) -> Result<&str, String> {
+    let bracketed = address.strip_prefix("tag[").map(|tagged| tagged.split_once("]:"));
+    let underlined = address.strip_prefix("tag_").map(|tagged| tagged.split_once("_:"));
+    let Some(split) = bracketed.or(underlined) else { return Ok(address) };
+    let (tag, rest) = split.ok_or("expected `]:` or `_:` after the tag")?;
+    match tag.len() {
+        1..=TAG_LEN_MAX => Ok(rest),
+        len => Err(format!("expected a tag of 1 to {TAG_LEN_MAX} characters, found {len}")),
+    }
+}
+
+fn host_and_port(address: &str, port: u16) -> Result<(&str, u16), String> {
+    if let Some(bracketed) = address.strip_prefix('[') {
+        let (host, rest) = bracketed.split_once(']').ok_or("expected `]` after the IPv6 address")?;
+        return match rest.strip_prefix(':') {
+            Some(digits) => Ok((host, parse_port(digits)?)),
+            None if rest.is_empty() => Ok((host, port)),
+            None => Err(format!("expected `:port` after the IPv6 address, found `{rest}`")),
+        };
+    }
+    match address.split_once(':') {
+        // More than one colon: an IPv6 address without brackets, which leaves no place for a port.
+        Some((_, rest)) if rest.contains(':') => Ok((address, port)),
+        Some((host, digits)) => Ok((host, parse_port(digits)?)),
+        None => Ok((address, port)),
+    }
+}
+
+fn parse_port(digits: &str) -> Result<u16, String> {
+    // -1 asks for any port, as with -p.
+    let digits = if digits == "-1" { "0" } else { digits };
+    digits.parse().map_err(|_| format!("expected a port from 0 to 65535, found `{digits}`"))
+}

@@ -1,0 +1,111 @@
+//! From what was typed to what it means: the flags that mean something only together.
+
+use std::io;
+use std::path::Path;
+
+use super::{Listen, Options, auth};
+use crate::flags::{Error, LowArgs, show_size};
+
+/// What a socket address has room for, with its closing zero, on Linux.
+const UNIX_PATH_LEN_MAX: usize = 107;
+
+/// The share of memory that memcached lets hot and warm items have together.
+const HOT_AND_WARM_PCT_MAX: u32 = 80;
+
+/// Beyond, memcached warns too.
+const THREADS_SENSIBLE: usize = 64;
+
+/// How files that flags name are read; a test answers from memory.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
+
+impl Options {
+    /// Puts together what was typed.
+    pub fn new(low: LowArgs, read_file: ReadFile<'_>) -> Result<Self, Error> {
+        if low.protocol == Some("binary") {
+            let missing = "the binary protocol is not built; clients can use the meta commands of -B ascii";
+            return Err(Error::NotYet { flag: "-B binary".to_owned(), missing });
+        }
+        let listeners = listeners(&low)?;
+        let auth = low.auth_file.as_deref().map(|path| users(path, read_file)).transpose()?;
+        let LowArgs { mut options, .. } = low;
+        check_together(&options)?;
+        if options.threads > THREADS_SENSIBLE {
+            options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));
+        }
+        let echo = &mut options.echo;
+        echo.tcp_port = low.port.unwrap_or(echo.tcp_port);
+        echo.interfaces = (!low.listen.is_empty()).then(|| low.listen.join(","));
+        echo.unix_socket = low.unix_socket.map(Into::into);
+        echo.unix_mask = low.unix_mask.unwrap_or(echo.unix_mask);
+        echo.auth_file = low.auth_file.map(Into::into);
+        Ok(Self { listeners, auth, ..options })
+    }
+}
+
+/// TCP unless only a unix socket was asked for, at `-l`'s addresses or everywhere; then the unix socket.
+fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
+    let mut listeners = Vec::new();
+    let only_unix = low.unix_socket.is_some() && low.port.is_none() && low.listen.is_empty();
+    let port = low.port.unwrap_or(low.options.echo.tcp_port);
+    // -p 0 turns TCP off, whatever -l says, as in memcached; -1 is the kernel's choice, which sockets call 0.
+    if port != 0 && !only_unix {
+        let port = u16::try_from(port).unwrap_or(0);
+        for list in &low.listen {
+            for listen in super::listen::parse_list(list, port).map_err(Error::Together)? {
+                // memcached forgives an address that is given twice.
+                if !listeners.contains(&listen) {
+                    listeners.push(listen);
+                }
+            }
+        }
+        if low.listen.is_empty() {
+            listeners.push(Listen::Tcp { host: None, port });
+        }
+    }
+    if let Some(path) = &low.unix_socket {
+        if path.len() > UNIX_PATH_LEN_MAX {
+            let problem =
+                format!("expected a path of at most {UNIX_PATH_LEN_MAX} bytes, found {}", path.len());
+            return Err(Error::File { flag: "-s", path: path.clone(), problem });
+        }
+        listeners.push(Listen::Unix { path: path.into(), mask: low.unix_mask.unwrap_or(0o700) });
+    }
+    if listeners.is_empty() {
+        return Err(Error::Together(
+            "nothing to listen on: -p 0 turns TCP off, and -s is not given".to_owned(),
+        ));
+    }
+    Ok(listeners)
+}
+
+fn users(path: &str, read_file: ReadFile<'_>) -> Result<Vec<(String, String)>, Error> {
+    let failed = |problem| Error::File { flag: "-Y", path: path.to_owned(), problem };
+    let text = read_file(Path::new(path)).map_err(|error| failed(error.to_string()))?;
+    auth::parse(&text).map_err(failed)
+}
+
+/// Limits that hold between two flags, as in memcached.
+fn check_together(options: &Options) -> Result<(), Error> {
+    let (item, half) = (options.item_size_max_bytes, options.memory_limit_bytes / 2);
+    let echo = &options.echo;
+    let problem = if item > half {
+        format!(
+            "-I {}: expected at most half of the memory limit (-m {}), which is {}",
+            show_size(item),
+            show_size(options.memory_limit_bytes),
+            show_size(half),
+        )
+    } else if echo.napi_ids as usize > options.threads {
+        format!("-N {}: expected at most the number of threads (-t {})", echo.napi_ids, options.threads)
+    } else if echo.hot_lru_pct + echo.warm_lru_pct > HOT_AND_WARM_PCT_MAX {
+        format!(
+            "-o hot_lru_pct={},warm_lru_pct={}: expected at most {HOT_AND_WARM_PCT_MAX} together",
+            echo.hot_lru_pct, echo.warm_lru_pct
+        )
+    } else if echo.temporary_ttl_s.is_some() && !echo.lru_maintainer {
+        "-o temporary_ttl: expected lru_maintainer to be on as well".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Together(problem))
+}

@@ -1,0 +1,139 @@
+//! What `stats settings` answers: memcached's names, in memcached's order.
+//!
+//! The names are those of a memcached built with TLS, the proxy and extstore, because a monitor may ask for any of
+//! them; what Evenkeel does not have is answered as memcached answers when it is off.
+
+use std::path::Path;
+
+use super::{Options, Protocol};
+
+impl Options {
+    /// Every line, as name and value, at the start: who can change something later (`maxbytes`, `verbosity`,
+    /// `detail_enabled`, and `oldest`, the second of the last `flush_all`) answers for its line itself.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        let mut lines = self.general();
+        lines.extend(self.memory());
+        lines.extend(self.log_and_buffers());
+        lines.extend(FLASH.iter().chain(TLS).map(|&(name, value)| (name, value.to_owned())));
+        lines.push(("num_napi_ids", self.echo.napi_ids.to_string()));
+        lines.push(("memory_file", "(null)".to_owned()));
+        lines.push(("client_flags_size", size_of::<u32>().to_string()));
+        lines
+    }
+
+    fn general(&self) -> Vec<(&'static str, String)> {
+        let echo = &self.echo;
+        let protocol = match self.protocol {
+            Protocol::Auto => "auto-negotiate",
+            Protocol::Ascii => "ascii",
+        };
+        vec![
+            ("maxbytes", self.memory_limit_bytes.to_string()),
+            ("maxconns", self.connection_limit.to_string()),
+            ("tcpport", echo.tcp_port.to_string()),
+            ("udpport", "0".to_owned()),
+            ("inter", echo.interfaces.clone().unwrap_or("NULL".to_owned())),
+            ("verbosity", self.verbosity.to_string()),
+            ("oldest", "0".to_owned()),
+            ("evictions", if self.evictions { "on" } else { "off" }.to_owned()),
+            ("domain_socket", path_or(echo.unix_socket.as_deref(), "NULL")),
+            ("umask", format!("{:o}", echo.unix_mask)),
+            ("shutdown_command", yes(self.shutdown)),
+            ("growth_factor", format!("{:.2}", echo.growth_factor)),
+            ("chunk_size", echo.chunk_size.to_string()),
+            ("num_threads", self.threads.to_string()),
+            ("num_threads_per_udp", self.threads.to_string()),
+            ("stat_key_prefix", char::from(self.prefix_delimiter).to_string()),
+            ("detail_enabled", yes(self.detail)),
+            ("reqs_per_event", self.requests_per_turn.to_string()),
+            ("cas_enabled", yes(self.cas)),
+            ("tcp_backlog", self.backlog.to_string()),
+            ("binding_protocol", protocol.to_owned()),
+            ("auth_enabled_sasl", yes(false)),
+            ("auth_enabled_ascii", path_or(echo.auth_file.as_deref(), "no")),
+            ("item_size_max", self.item_size_max_bytes.to_string()),
+            ("maxconns_fast", yes(self.maxconns_fast)),
+        ]
+    }
+
+    fn memory(&self) -> Vec<(&'static str, String)> {
+        let echo = &self.echo;
+        vec![
+            ("hashpower_init", echo.hashpower.to_string()),
+            ("slab_reassign", yes(echo.slab_reassign)),
+            ("slab_automove", echo.slab_automove.to_string()),
+            ("slab_automove_ratio", format!("{:.2}", echo.slab_automove_ratio)),
+            ("slab_automove_window", echo.slab_automove_window.to_string()),
+            ("slab_chunk_max", echo.slab_chunk_max_bytes.to_string()),
+            ("lru_crawler", yes(echo.lru_crawler)),
+            ("lru_crawler_sleep", echo.lru_crawler_sleep_us.to_string()),
+            ("lru_crawler_tocrawl", echo.lru_crawler_tocrawl.to_string()),
+            ("tail_repair_time", echo.tail_repair_time_s.to_string()),
+            ("flush_enabled", yes(self.flush_all)),
+            ("dump_enabled", yes(self.dumping)),
+            ("hash_algorithm", echo.hash_algorithm.to_owned()),
+            ("lru_maintainer_thread", yes(echo.lru_maintainer)),
+            ("lru_segmented", yes(echo.lru_maintainer)),
+            ("hot_lru_pct", echo.hot_lru_pct.to_string()),
+            ("warm_lru_pct", echo.warm_lru_pct.to_string()),
+            ("hot_max_factor", format!("{:.2}", echo.hot_max_factor)),
+            ("warm_max_factor", format!("{:.2}", echo.warm_max_factor)),
+            ("temp_lru", yes(echo.temporary_ttl_s.is_some())),
+            ("temporary_ttl", echo.temporary_ttl_s.unwrap_or(TEMPORARY_TTL_S).to_string()),
+        ]
+    }
+
+    fn log_and_buffers(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("idle_timeout", self.idle_timeout_s.unwrap_or(0).to_string()),
+            ("watcher_logbuf_size", self.watcher_log_bytes.to_string()),
+            ("worker_logbuf_size", self.worker_log_bytes.to_string()),
+            ("read_buf_mem_limit", self.echo.read_buffer_bytes.to_string()),
+            ("track_sizes", yes(self.track_sizes)),
+            ("inline_ascii_response", yes(false)),
+        ]
+    }
+}
+
+/// What memcached shows while `-o temporary_ttl` is not given.
+const TEMPORARY_TTL_S: u32 = 61;
+
+/// Extstore, off.
+const FLASH: &[(&str, &str)] = &[
+    ("ext_item_size", "512"),
+    ("ext_item_age", "4294967295"),
+    ("ext_low_ttl", "0"),
+    ("ext_recache_rate", "2000"),
+    ("ext_wbuf_size", "4194304"),
+    ("ext_compact_under", "0"),
+    ("ext_drop_under", "0"),
+    ("ext_max_sleep", "1000000"),
+    ("ext_max_frag", "0.80"),
+    ("slab_automove_freeratio", "0.010"),
+    ("ext_drop_unread", "no"),
+];
+
+/// TLS and the proxy, off.
+const TLS: &[(&str, &str)] = &[
+    ("ssl_enabled", "no"),
+    ("ssl_chain_cert", "(null)"),
+    ("ssl_key", "(null)"),
+    ("ssl_verify_mode", "0"),
+    ("ssl_keyformat", "1"),
+    ("ssl_ciphers", "NULL"),
+    ("ssl_ca_cert", "NULL"),
+    ("ssl_wbuf_size", "16384"),
+    ("ssl_session_cache", "no"),
+    ("ssl_kernel_tls", "no"),
+    ("ssl_min_version", "tlsv1.2"),
+    ("proxy_enabled", "no"),
+    ("proxy_uring_enabled", "no"),
+];
+
+fn yes(on: bool) -> String {
+    if on { "yes" } else { "no" }.to_owned()
+}
+
+fn path_or(path: Option<&Path>, absent: &str) -> String {
+    path.map_or(absent.to_owned(), |path| path.display().to_string())
+}

@@ -1,0 +1,311 @@
+//! Command lines, and what they mean.
+
+use std::io;
+use std::path::Path;
+
+use super::*;
+use crate::flags::{self, Error};
+
+fn files(path: &Path) -> io::Result<String> {
+    match path.to_str() {
+        Some("/users") => Ok("ann:pass word\nbob:b:c\r\n".to_owned()),
+        Some("/broken") => Ok("ann:x\nsecret\n".to_owned()),
+        Some("/empty") => Ok("\n".to_owned()),
+        Some("/long") => Ok(format!("a{}", ":".repeat(300))),
+        _ => Err(io::Error::from(io::ErrorKind::NotFound)),
+    }
+}
+
+fn read(line: &str) -> Result<Options, Error> {
+    Options::new(flags::parse(line.split_whitespace())?, &files)
+}
+
+/// The command line means the default with these changes.
+#[track_caller]
+fn check(line: &str, change: impl FnOnce(&mut Options)) {
+    let mut wanted = Options::default();
+    change(&mut wanted);
+    let mut found = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    // What is given back by `stats settings` and noted in the log has tests of its own.
+    (found.echo, found.notes) = (wanted.echo.clone(), wanted.notes.clone());
+    assert_eq!(found, wanted, "{line}");
+}
+
+#[track_caller]
+fn check_listeners(line: &str, wanted: &str) {
+    let options = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let found: Vec<_> = options
+        .listeners
+        .iter()
+        .map(|listen| match listen {
+            Listen::Tcp { host, port } => format!("{} {port}", host.as_deref().unwrap_or("any")),
+            Listen::Unix { path, mask } => format!("{} {mask:o}", path.display()),
+        })
+        .collect();
+    assert_eq!(found.join(", "), wanted, "{line}");
+}
+
+/// The command line is refused with this message, and this hint if there is one (after ` | `).
+#[track_caller]
+fn check_error(line: &str, wanted: &str) {
+    let error = read(line).expect_err(line);
+    let hint = error.hint().map_or(String::new(), |hint| format!(" | {hint}"));
+    assert_eq!(format!("{error}{hint}"), wanted, "{line}");
+}
+
+#[test]
+fn nothing_typed_means_the_defaults() {
+    check("", |_| {});
+}
+
+#[test]
+fn memory_is_counted_in_megabytes_and_items_in_bytes() {
+    check("-m 1024", |options| options.memory_limit_bytes = 1 << 30);
+    check("-m4g", |options| options.memory_limit_bytes = 4 << 30);
+    check("--memory-limit=100", |options| options.memory_limit_bytes = 100 << 20);
+    check("-I 2m", |options| options.item_size_max_bytes = 2 << 20);
+    check("-I 1024", |options| options.item_size_max_bytes = 1024);
+    check("-I 512K", |options| options.item_size_max_bytes = 512 << 10);
+    check("-m 2g -I 1g", |options| {
+        (options.memory_limit_bytes, options.item_size_max_bytes) = (2 << 30, 1 << 30)
+    });
+    check("-M -C", |options| (options.evictions, options.cas) = (false, false));
+}
+
+#[test]
+fn the_usual_start_script_works() {
+    check("-d -m 64 -p 11211 -u memcache -l 127.0.0.1 -P /run/x.pid -c 4096 -vv", |options| {
+        options.listeners = vec![Listen::Tcp { host: Some("127.0.0.1".to_owned()), port: 11211 }];
+        (options.connection_limit, options.verbosity) = (4096, 2);
+        options.process.daemonize = true;
+        options.process.user = Some("memcache".to_owned());
+        options.process.pidfile = Some("/run/x.pid".into());
+    });
+}
+
+#[test]
+fn threads_turns_and_driver_are_taken() {
+    check("-t 8 -R 20", |options| (options.threads, options.requests_per_turn) = (8, 20));
+    check("--driver uring", |options| options.driver = Driver::Uring);
+    check("--driver=epoll", |options| options.driver = Driver::Epoll);
+    check("-B ascii", |options| options.protocol = Protocol::Ascii);
+    check("-k -r", |options| (options.process.lock_memory, options.process.core_dumps) = (true, true));
+}
+
+#[test]
+fn commands_are_allowed_and_forbidden() {
+    check("-A -FXW", |options| {
+        options.shutdown = true;
+        (options.flush_all, options.dumping, options.watch) = (false, false, false);
+    });
+    check("-D /", |options| (options.prefix_delimiter, options.detail) = (b'/', true));
+}
+
+#[test]
+fn sub_options_may_come_in_one_list_or_several() {
+    let change = |options: &mut Options| {
+        (options.idle_timeout_s, options.track_sizes, options.maxconns_fast) = (Some(30), true, false)
+    };
+    check("-o idle_timeout=30,track_sizes,no_maxconns_fast", change);
+    check("-o idle_timeout=30 -o track_sizes -o no_maxconns_fast,", change);
+    check("-o maxconns_fast,idle_timeout=0", |_| {});
+    check("-o watcher_logbuf_size=1,worker_logbuf_size=2", |options| {
+        (options.watcher_log_bytes, options.worker_log_bytes) = (1024, 2048)
+    });
+}
+
+#[test]
+fn as_with_getopt_the_last_value_holds_and_names_may_be_shortened() {
+    check("-t 2 -t 3", |options| options.threads = 3);
+    check("--thr 3", |options| options.threads = 3);
+    check("-MM", |options| options.evictions = false);
+}
+
+#[test]
+fn tcp_is_served_unless_only_a_unix_socket_is_asked_for() {
+    check_listeners("", "any 11211");
+    check_listeners("-p 0 -s /s", "/s 700");
+    check_listeners("-s /s -a 0777", "/s 777");
+    check_listeners("-s /s -p 1", "any 1, /s 700");
+    check_listeners("-s /s -l ::1", "::1 11211, /s 700");
+    check_listeners("-p -1", "any 0");
+    check_error("-p 0", "nothing to listen on: -p 0 turns TCP off, and -s is not given");
+    let long = "x".repeat(108);
+    check_error(
+        &format!("-s {long}"),
+        &format!("-s {long}: expected a path of at most 107 bytes, found 108"),
+    );
+}
+
+#[test]
+fn addresses_are_read_as_memcached_reads_them() {
+    check_listeners(
+        "-l 10.0.0.1,10.0.0.2:1;[::1]:2,fe80::1,*,*:3 -l h -p 9",
+        "10.0.0.1 9, 10.0.0.2 1, ::1 2, fe80::1 9, any 9, any 3, h 9",
+    );
+    check_listeners(
+        "-l proto[ascii]:tag[a]:127.0.0.1:5,tag_b_:[::1],proto[negotiating]:h",
+        "127.0.0.1 5, ::1 11211, h 11211",
+    );
+    check_listeners("-l h:-1,h:-1", "h 0");
+    check_error("-l h:x", "-l h:x: expected a port from 0 to 65535, found `x`");
+    check_error("-l [::1", "-l [::1: expected `]` after the IPv6 address");
+    check_error("-l [::1]x", "-l [::1]x: expected `:port` after the IPv6 address, found `x`");
+    check_error("-l :80", "-l :80: expected a name, an address or *, found nothing");
+    check_error("-l tag[123456789]:h", "-l tag[123456789]:h: expected a tag of 1 to 8 characters, found 9");
+    check_error("-l tag[x", "-l tag[x: expected `]:` or `_:` after the tag");
+    check_error("-l proto[binary]:h", "-l proto[binary]:h: the binary protocol is not supported yet");
+    check_error("-l proto[x]:h", "-l proto[x]:h: expected the protocol ascii or negotiating, found `x`");
+    check_error(
+        "-l notls:h",
+        "-l notls:h: `notls:` means something with TLS only, which is not supported yet",
+    );
+}
+
+#[test]
+fn an_unknown_name_is_refused_with_the_nearest_one() {
+    check_error("--memroy-limit 5", "unknown flag `--memroy-limit` | did you mean `--memory-limit`?");
+    check_error("--frobnicate", "unknown flag `--frobnicate` | `evenkeel serve --help` lists the flags");
+    check_error("-x", "unknown flag `-x` | `evenkeel serve --help` lists the flags");
+    check_error("-o maxconn_fast", "-o maxconn_fast: unknown option | did you mean `maxconns_fast`?");
+    check_error("-o x=1", "-o x: unknown option | `evenkeel serve --help` lists the options of -o");
+    check_error("stray", "unexpected argument `stray`");
+}
+
+#[test]
+fn a_bad_value_is_refused_with_what_is_accepted() {
+    check_error("-p 65536", "-p: expected a number from -1 to 65535, found `65536`");
+    check_error("-p 1x", "-p: expected a number from -1 to 65535, found `1x`");
+    check_error("-t 0", "-t: expected a number from 1 to 1024, found `0`");
+    check_error("-c 0", "-c: expected a number from 1 to 10000000, found `0`");
+    check_error("-R 0", "-R: expected a number from 1 to 2147483647, found `0`");
+    check_error("-a 888", "-a: expected permission bits in octal, from 0 to 777, found `888`");
+    check_error("-f 1", "-f: expected a number above 1, found `1`");
+    check_error("-D ab", "-D: expected one printable character, found `ab`");
+    check_error("-m", "-m: expected a value, found nothing");
+    check_error("--daemon=yes", "-d: expected no value, found `yes`");
+    check_error("-B text", "-B: expected one of auto, ascii, binary, found `text`");
+    check_error("-I 512", "-I: expected a size (or with k, m, g) from 1k to 1g, found `512`");
+    check_error("-I 2g", "-I: expected a size (or with k, m, g) from 1k to 1g, found `2g`");
+    check_error("-m 0", "-m: expected a size in megabytes (or with k, m, g) from 4m to 65536g, found `0`");
+    check_error("-o idle_timeout", "-o idle_timeout: expected a number from 0 to 2147483647, found nothing");
+    check_error("-o hashpower=11", "-o hashpower: expected a number from 12 to 32, found `11`");
+    check_error("-o track_sizes=1", "-o track_sizes: expected no value, found `1`");
+    check_error(
+        "-o hash_algorithm=md5",
+        "-o hash_algorithm: expected one of jenkins, murmur3, xxh3, found `md5`",
+    );
+}
+
+#[test]
+fn flags_are_compared_with_each_other() {
+    check_error("-I 33m", "-I 33m: expected at most half of the memory limit (-m 64m), which is 32m");
+    check_error("-m 4 -I 3m", "-I 3m: expected at most half of the memory limit (-m 4m), which is 2m");
+    check_error("-N 5", "-N 5: expected at most the number of threads (-t 4)");
+    check_error("-o hot_lru_pct=50", "-o hot_lru_pct=50,warm_lru_pct=40: expected at most 80 together");
+    check_error(
+        "-o temporary_ttl=5,no_lru_maintainer",
+        "-o temporary_ttl: expected lru_maintainer to be on as well",
+    );
+}
+
+#[test]
+fn what_is_not_built_is_refused_and_never_left_out_in_silence() {
+    check("-U 0", |_| {});
+    for (line, flag) in [("-U 1", "-U"), ("-U -1", "-U"), ("-Z", "-Z"), ("-S", "-S"), ("-e /f", "-e")] {
+        assert_eq!(read(line).expect_err(line).to_string(), format!("{flag}: not supported yet"));
+    }
+    check_error(
+        "-B binary",
+        "-B binary: not supported yet | the binary protocol is not built; clients can use the meta commands of -B ascii",
+    );
+    for option in flags::extended::all() {
+        if !matches!(option.effect, flags::Effect::NotYet(_)) {
+            continue;
+        }
+        let value = if option.kind.takes_value() { "=1" } else { "" };
+        let error = read(&format!("-o {}{value}", option.name)).expect_err(option.name);
+        assert_eq!(error.to_string(), format!("-o {}: not supported yet", option.name));
+        assert!(error.hint().is_some(), "{}", option.name);
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_noted() {
+    let options = read("-f 1.08 -o slab_reassign,lru_crawler_sleep=5 -t 100").expect("accepted");
+    assert_eq!(
+        options.notes,
+        [
+            "-f has no effect: memory has no slab classes; items of all sizes share it",
+            "-o slab_reassign has no effect: memory has no slab classes; items of all sizes share it",
+            "-o lru_crawler_sleep has no effect: expired items are reclaimed without a crawler thread",
+            "-t 100: more threads than cores only cost memory",
+        ]
+    );
+    assert_eq!(read("-m 100").expect("accepted").notes, [""; 0]);
+}
+
+/// The users that a file of `-Y` names, or why they cannot be had.
+#[track_caller]
+fn check_users(path: &str, wanted: &str) {
+    let found = match read(&format!("-Y {path}")) {
+        Ok(options) => format!("{:?}", options.auth.unwrap_or_default()),
+        Err(error) => error.to_string(),
+    };
+    assert_eq!(found, wanted, "{path}");
+}
+
+#[test]
+fn users_come_from_a_file_and_no_error_shows_a_password() {
+    check_users("/users", r#"[("ann", "pass word"), ("bob", "b:c")]"#);
+    check_users("/none", "-Y /none: entity not found");
+    check_users("/broken", "-Y /broken: line 2: expected user:password");
+    check_users("/empty", "-Y /empty: expected at least one line of user:password, found none");
+    check_users("/long", "-Y /long: line 1: expected at most 255 bytes, found 301");
+}
+
+/// `stats settings` of memcached 1.6.45 with TLS and the proxy, names only.
+const SETTINGS: &str = "maxbytes maxconns tcpport udpport inter verbosity oldest evictions domain_socket umask \
+    shutdown_command growth_factor chunk_size num_threads num_threads_per_udp stat_key_prefix detail_enabled \
+    reqs_per_event cas_enabled tcp_backlog binding_protocol auth_enabled_sasl auth_enabled_ascii item_size_max \
+    maxconns_fast hashpower_init slab_reassign slab_automove slab_automove_ratio slab_automove_window \
+    slab_chunk_max lru_crawler lru_crawler_sleep lru_crawler_tocrawl tail_repair_time flush_enabled dump_enabled \
+    hash_algorithm lru_maintainer_thread lru_segmented hot_lru_pct warm_lru_pct hot_max_factor warm_max_factor \
+    temp_lru temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size read_buf_mem_limit track_sizes \
+    inline_ascii_response ext_item_size ext_item_age ext_low_ttl ext_recache_rate ext_wbuf_size \
+    ext_compact_under ext_drop_under ext_max_sleep ext_max_frag slab_automove_freeratio ext_drop_unread \
+    ssl_enabled ssl_chain_cert ssl_key ssl_verify_mode ssl_keyformat ssl_ciphers ssl_ca_cert ssl_wbuf_size \
+    ssl_session_cache ssl_kernel_tls ssl_min_version proxy_enabled proxy_uring_enabled num_napi_ids memory_file \
+    client_flags_size";
+
+#[test]
+fn settings_are_those_of_memcached_in_its_order() {
+    let names: Vec<_> = Options::default().settings().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.join(" "), SETTINGS);
+    assert_eq!(names.len(), 79);
+}
+
+#[track_caller]
+fn check_settings(line: &str, wanted: &str) {
+    let before = Options::default().settings();
+    let after = read(line).unwrap_or_else(|error| panic!("{line}: {error}")).settings();
+    let changed = after.into_iter().filter(|line| !before.contains(line));
+    let found: Vec<_> = changed.map(|(name, value)| format!("{name} {value}")).collect();
+    assert_eq!(found.join(", "), wanted, "{line}");
+}
+
+#[test]
+fn settings_give_back_what_was_typed() {
+    check_settings("-m 100 -M -C", "maxbytes 104857600, evictions off, cas_enabled no");
+    check_settings("-s /s -a 770", "domain_socket /s, umask 770");
+    check_settings("-l a -l b:1 -p 5", "tcpport 5, inter a,b:1");
+    check_settings("-f 1.5 -n 100 -N 2", "growth_factor 1.50, chunk_size 100, num_napi_ids 2");
+    check_settings("-D # -B ascii", "stat_key_prefix #, detail_enabled yes, binding_protocol ascii");
+    check_settings("-o no_slab_reassign,slab_automove=2", "slab_reassign no, slab_automove 2");
+    check_settings(
+        "-o temporary_ttl=7,tail_repair_time=60",
+        "tail_repair_time 60, temp_lru yes, temporary_ttl 7",
+    );
+    check_settings("-Y /users", "auth_enabled_ascii /users");
+    check_settings("-o slab_chunk_max=16,idle_timeout=9", "slab_chunk_max 16384, idle_timeout 9");
+}

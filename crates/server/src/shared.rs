@@ -1,0 +1,145 @@
+//! What all workers of one server share.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use net::{Address, Stop, View};
+use stdx::clock::{FIRST_SECOND, Now};
+use store::Store;
+
+use crate::counters::{Counters, Totals};
+use crate::options::Options;
+use crate::prefixes::Prefixes;
+use crate::watch::Log;
+
+/// memcached's own limit on `verbosity`.
+const VERBOSITY_MAX: u32 = 10;
+
+/// The version whose behaviour is followed; clients and exporters look at it.
+pub(crate) const VERSION: &str = concat!("1.6.45-evenkeel-", env!("CARGO_PKG_VERSION"));
+
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) store: Arc<Store>,
+    pub(crate) network: View,
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) stop: Stop,
+    pub(crate) counters: Vec<Arc<Counters>>,
+    pub(crate) log: Log,
+    pub(crate) prefixes: Prefixes,
+    /// What had been counted at the last `stats reset`.
+    pub(crate) baseline: Mutex<Baseline>,
+    /// The time of day when the server's clock showed 0.
+    pub(crate) started_unix_ms: u64,
+    verbosity: AtomicU32,
+    /// Whether `lru_crawler` obeys: `lru_crawler enable` and `disable`.
+    crawler: AtomicBool,
+}
+
+/// Values that later ones are compared with.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Baseline {
+    pub(crate) totals: Totals,
+    pub(crate) network: net::Counts,
+    pub(crate) store: store::Statistics,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        options: Options,
+        store: Arc<Store>,
+        network: &net::Network,
+        started_unix_ms: u64,
+    ) -> Shared {
+        Shared {
+            store,
+            network: network.view(),
+            addresses: network.addresses(),
+            stop: network.stop(),
+            counters: (0..options.threads).map(|_| Arc::default()).collect(),
+            log: Log::default(),
+            prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
+            baseline: Mutex::default(),
+            started_unix_ms,
+            verbosity: AtomicU32::new(u32::from(options.verbosity)),
+            crawler: AtomicBool::new(options.echo.lru_crawler),
+            options,
+        }
+    }
+
+    pub(crate) fn verbosity(&self) -> u32 {
+        self.verbosity.load(Relaxed)
+    }
+
+    pub(crate) fn set_verbosity(&self, level: u32) {
+        self.verbosity.store(level.min(VERBOSITY_MAX), Relaxed);
+    }
+
+    /// Whether the crawler's commands are obeyed. There is no crawler: nothing but they depend on it.
+    pub(crate) fn crawler(&self) -> bool {
+        self.crawler.load(Relaxed)
+    }
+
+    /// Changes that, and returns what it was.
+    pub(crate) fn set_crawler(&self, enabled: bool) -> bool {
+        self.crawler.swap(enabled, Relaxed)
+    }
+
+    /// Sums of all workers' counters since the start.
+    pub(crate) fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for counters in &self.counters {
+            totals.add(counters);
+        }
+        totals
+    }
+
+    /// The time of day at `now`, in milliseconds since 1970.
+    pub(crate) fn unix_ms(&self, now: Now) -> u64 {
+        self.started_unix_ms + now.ms
+    }
+
+    /// The time of day at the beginning of the cache's second 0.
+    pub(crate) fn epoch_unix_s(&self) -> i64 {
+        self.started_unix_ms as i64 / 1000 - i64::from(FIRST_SECOND)
+    }
+
+    /// The second at which an item expires whose client said `exptime` at `now`: 0 for never.
+    pub(crate) fn expiry(&self, exptime: i32, now: Now) -> u32 {
+        expiry(i64::from(exptime), now.second(), self.epoch_unix_s())
+    }
+}
+
+/// Up to this many seconds (30 days) an expiration time counts from now; beyond, it is a time of day
+/// (protocol.txt, "Expiration times").
+const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
+
+/// A second that has passed since before the process started.
+const LONG_AGO: u32 = 1;
+
+fn expiry(exptime: i64, now_second: u32, epoch_unix_s: i64) -> u32 {
+    match exptime {
+        0 => 0,
+        ..0 => LONG_AGO,
+        1..=RELATIVE_MAX => now_second.saturating_add(exptime as u32),
+        _ => u32::try_from(exptime - epoch_unix_s).map_or(LONG_AGO, |second| second.max(LONG_AGO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expiration_times_are_relative_up_to_thirty_days_and_absolute_beyond() {
+        let epoch = 1_700_000_000;
+        let check = |exptime, expected| assert_eq!(expiry(exptime, 100, epoch), expected, "{exptime}");
+        check(0, 0);
+        check(-1, LONG_AGO);
+        check(10, 110);
+        check(RELATIVE_MAX, 100 + RELATIVE_MAX as u32);
+        check(RELATIVE_MAX + 1, LONG_AGO);
+        check(epoch + 500, 500);
+        check(epoch - 500, LONG_AGO);
+    }
+}

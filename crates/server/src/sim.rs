@@ -1,0 +1,110 @@
+//! A worker without a network: for tests and fuzzing, on `net`'s simulated host.
+
+use std::sync::Arc;
+
+use net::Network;
+use net::sim::{Heard, Host, Pace};
+use protocol::limits::LINE_LEN_MAX;
+
+use crate::options::Options;
+use crate::shared::Shared;
+use crate::{Error, Worker, open_store};
+
+/// The only worker of a server that listens nowhere. The same `hash_seed` makes the same server: it dumps its items
+/// in the same order.
+///
+/// # Panics
+/// If the kernel refuses an event descriptor, or the memory that `options` ask for.
+pub fn worker(options: &Options, started_unix_ms: u64, hash_seed: u64) -> Worker {
+    let store = open_store(options, hash_seed).expect("set up a store");
+    // A network without addresses has no sockets; its counters stay at 0.
+    let network = Network::bind(&[], net::Options { workers: 1, ..net::Options::default() });
+    let network = network.map_err(Error::from).expect("set up a network");
+    Worker::new(Arc::new(Shared::new(options.clone(), store, &network, started_unix_ms)), 0)
+}
+
+/// [`worker`] on a host, at time 0.
+pub fn host(options: &Options, started_unix_ms: u64, hash_seed: u64) -> Host<Worker> {
+    Host::new(worker(options, started_unix_ms, hash_seed))
+}
+
+/// All that a peer hears that sends `pieces`, each in one go, to a new server.
+pub fn hear<'p>(pieces: impl IntoIterator<Item = &'p [u8]>, pace: Pace) -> Heard {
+    let mut host = host(&Options::default(), 1_800_000_000_000, 1);
+    host.set_pace(pace);
+    let peer = host.connect();
+    pieces.into_iter().for_each(|piece| host.send(peer, piece));
+    let mut output = host.take_output(peer);
+    loop {
+        let more = host.take_output(peer);
+        if more.is_empty() {
+            return Heard { output, closed: host.closed(peer) };
+        }
+        output.extend_from_slice(&more);
+    }
+}
+
+/// Checks that any bytes are answered in the same way wherever they are cut; panics if they are not.
+///
+/// The first byte of `input` says how many cuts there are, and how much a peer lets lie unread; two bytes for each
+/// cut follow, and then the conversation.
+pub fn check(input: &[u8]) {
+    let Some((&first, rest)) = input.split_first() else { return };
+    let (count, window) =
+        (usize::from(first % 16), [usize::MAX, 10_000, 100, 1][usize::from(first >> 4) % 4]);
+    let Some((positions, conversation)) = rest.split_at_checked(2 * count) else { return };
+    let at = |pair: &[u8]| usize::from(u16::from_le_bytes([pair[0], pair[1]])) % (conversation.len() + 1);
+    let mut cuts: Vec<usize> = positions.chunks(2).map(at).collect();
+    cuts.sort_unstable();
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    for cut in cuts.into_iter().chain([conversation.len()]) {
+        pieces.push(&conversation[start..cut]);
+        start = cut;
+    }
+    let whole = hear([conversation], Pace::default());
+    let heard = hear(pieces, Pace { window, ..Pace::default() });
+    if depends_on_cuts(conversation, &whole) || depends_on_cuts(conversation, &heard) {
+        return;
+    }
+    assert_eq!(heard.closed, whole.closed);
+    let (heard, whole) = (comparable(&heard.output), comparable(&whole.output));
+    assert!(heard == whole, "cut:\n  {}\nwhole:\n  {}", heard.escape_ascii(), whole.escape_ascii());
+}
+
+/// Two answers depend on what arrived together, as in memcached: a line beyond the limit is only refused if its end
+/// has not come with it, and dumps and watching want to be asked for alone.
+fn depends_on_cuts(conversation: &[u8], heard: &Heard) -> bool {
+    let has_long_line = || conversation.split(|&byte| byte == b'\n').any(|line| line.len() >= LINE_LEN_MAX);
+    let refused = b"ERROR cannot pipeline";
+    heard.closed.is_some() && has_long_line()
+        || heard.output.windows(refused.len()).any(|window| window == refused)
+}
+
+/// Output without what depends on processor time, and on how far the store has come with what it does by the way:
+/// that is a little in each turn.
+fn comparable(output: &[u8]) -> Vec<u8> {
+    let passing = |line: &&[u8]| {
+        let name = line.strip_prefix(b"STAT ").unwrap_or_default();
+        PASSING.iter().any(|passing| name.starts_with(passing.as_bytes()))
+    };
+    let lines = output.split_inclusive(|&byte| byte == b'\n');
+    lines.filter(|line| !passing(line)).flatten().copied().collect()
+}
+
+/// How the names of such statistics begin.
+const PASSING: &[&str] = &[
+    "rusage_",
+    "bytes ",
+    "curr_items",
+    "reclaimed",
+    "expired_unfetched",
+    "moves_to_cold",
+    "slab",
+    "hash_",
+    "items:",
+    "1:",
+    "active_slabs",
+    "total_malloced",
+    "evenkeel_",
+];

@@ -1,0 +1,162 @@
+//! `stats` and its sub-commands, under memcached's names, so that existing exporters work.
+//!
+//! Every value is computed on demand from counters that nobody shares while serving. Names of organs that do
+//! not exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
+//! happened", because exporters look them up.
+
+use protocol::reply::{line, stat};
+use protocol::request::{DetailCommand, StatsTopic};
+use stdx::clock::Now;
+
+use crate::counters::Totals;
+use crate::shared::{Baseline, Shared, VERSION};
+
+mod connections;
+mod items;
+
+/// The reply to `stats` about `topic`.
+pub(crate) fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
+    let dumping = shared.options.dumping;
+    let mut out = Vec::new();
+    match topic {
+        StatsTopic::General => general(shared, now, &mut out),
+        StatsTopic::Settings => settings(shared, &mut out),
+        StatsTopic::Connections => connections::stats(shared, now, &mut out),
+        StatsTopic::Items => items::items(shared, now, &mut out),
+        StatsTopic::Slabs => items::slabs(shared, &mut out),
+        StatsTopic::Sizes => stat(&mut out, "sizes_status", "disabled"),
+        // There is no flash tier: memcached without one prints nothing either.
+        StatsTopic::Extstore => {}
+        StatsTopic::Reset => {
+            reset(shared);
+            return line::RESET.into();
+        }
+        StatsTopic::Detail(_) if !dumping => return line::STATS_DETAIL_NOT_ALLOWED.into(),
+        StatsTopic::Detail(Ok(DetailCommand::Dump)) => return shared.prefixes.dump().into_bytes(),
+        StatsTopic::Detail(Ok(command)) => {
+            shared.prefixes.enable(command == DetailCommand::On);
+            return line::OK.into();
+        }
+        StatsTopic::Cachedump(_) if !dumping => return line::STATS_CACHEDUMP_NOT_ALLOWED.into(),
+        StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return error.into(),
+        // memcached prints the cold end of a slab class's list; there are neither classes nor lists.
+        // `lru_crawler metadump` shows all items.
+        StatsTopic::Cachedump(Ok(_)) => {}
+        StatsTopic::Other => return line::ERROR.into(),
+    }
+    out.extend_from_slice(line::END);
+    out
+}
+
+fn reset(shared: &Shared) {
+    let now = current(shared);
+    *shared.baseline.lock().expect("no panic while copying") = now;
+    shared.prefixes.clear();
+}
+
+fn current(shared: &Shared) -> Baseline {
+    Baseline { totals: shared.totals(), network: shared.network.counts(), store: shared.store.statistics() }
+}
+
+fn settings(shared: &Shared, out: &mut Vec<u8>) {
+    for (name, value) in shared.options.settings() {
+        match name {
+            // These can change while the server runs.
+            "maxbytes" => stat(out, name, shared.store.statistics().limit_bytes),
+            "verbosity" => stat(out, name, shared.verbosity()),
+            "lru_crawler" => stat(out, name, if shared.crawler() { "yes" } else { "no" }),
+            "detail_enabled" => stat(out, name, if shared.prefixes.enabled() { "yes" } else { "no" }),
+            _ => stat(out, name, value),
+        }
+    }
+}
+
+fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
+    let baseline = *shared.baseline.lock().expect("no panic while copying");
+    let present = current(shared);
+    let network = present.network;
+    process(shared, now, out);
+    stat(out, "max_connections", shared.options.connection_limit);
+    stat(out, "curr_connections", network.connections);
+    stat(out, "total_connections", network.accepted - baseline.network.accepted);
+    stat(out, "rejected_connections", network.rejected - baseline.network.rejected);
+    stat(out, "connection_structures", network.connection_structures);
+    for name in ["response_obj_oom", "response_obj_count", "response_obj_bytes", "read_buf_count"] {
+        stat(out, name, 0);
+    }
+    for name in ["read_buf_bytes", "read_buf_bytes_free", "read_buf_oom"] {
+        stat(out, name, 0);
+    }
+    stat(out, "reserved_fds", RESERVED_FDS);
+    commands(&present.totals.since(&baseline.totals), out);
+    stat(out, "bytes_read", network.bytes_read - baseline.network.bytes_read);
+    stat(out, "bytes_written", network.bytes_written - baseline.network.bytes_written);
+    stat(out, "limit_maxbytes", present.store.limit_bytes);
+    stat(out, "accepting_conns", u8::from(network.accepting));
+    stat(out, "listen_disabled_num", network.listen_disabled_num - baseline.network.listen_disabled_num);
+    stat(out, "time_in_listen_disabled_us", network.time_in_listen_disabled_us);
+    stat(out, "threads", shared.options.threads);
+    stat(out, "conn_yields", network.yields - baseline.network.yields);
+    if shared.options.idle_timeout_s.is_some() {
+        stat(out, "idle_kicks", network.idle_kicks - baseline.network.idle_kicks);
+    }
+    items::general(&present.store, &baseline.store, out);
+    log(shared, out);
+}
+
+/// Descriptors that are neither clients nor files: listeners, event descriptors and the like.
+const RESERVED_FDS: u32 = 32;
+
+fn process(shared: &Shared, now: Now, out: &mut Vec<u8>) {
+    stat(out, "pid", std::process::id());
+    stat(out, "uptime", now.ms / 1000 + 1);
+    stat(out, "time", shared.unix_ms(now) / 1000);
+    stat(out, "version", VERSION);
+    stat(out, "libevent", "none");
+    stat(out, "pointer_size", usize::BITS);
+    let usage = net::cpu_time();
+    stat(out, "rusage_user", format_args!("{:.6}", usage.user.as_secs_f64()));
+    stat(out, "rusage_system", format_args!("{:.6}", usage.system.as_secs_f64()));
+}
+
+fn commands(totals: &Totals, out: &mut Vec<u8>) {
+    for (name, value) in [
+        ("cmd_get", totals.cmd_get),
+        ("cmd_set", totals.cmd_set),
+        ("cmd_flush", totals.cmd_flush),
+        ("cmd_touch", totals.cmd_touch),
+        ("cmd_meta", totals.cmd_meta),
+        ("get_hits", totals.get_hits),
+        ("get_misses", totals.get_misses),
+        ("get_expired", totals.get_expired),
+        ("get_flushed", totals.get_flushed),
+        ("delete_misses", totals.delete_misses),
+        ("delete_hits", totals.delete_hits),
+        ("incr_misses", totals.incr_misses),
+        ("incr_hits", totals.incr_hits),
+        ("decr_misses", totals.decr_misses),
+        ("decr_hits", totals.decr_hits),
+        ("cas_misses", totals.cas_misses),
+        ("cas_hits", totals.cas_hits),
+        ("cas_badval", totals.cas_badval),
+        ("touch_hits", totals.touch_hits),
+        ("touch_misses", totals.touch_misses),
+        ("store_too_large", totals.store_too_large),
+        ("store_no_memory", totals.store_no_memory),
+        ("auth_cmds", totals.auth_cmds),
+        ("auth_errors", totals.auth_errors),
+    ] {
+        stat(out, name, value);
+    }
+}
+
+fn log(shared: &Shared, out: &mut Vec<u8>) {
+    use std::sync::atomic::Ordering::Relaxed;
+    stat(out, "log_worker_dropped", 0);
+    stat(out, "log_worker_written", shared.log.watcher_sent.load(Relaxed));
+    stat(out, "log_watcher_skipped", shared.log.watcher_skipped.load(Relaxed));
+    stat(out, "log_watcher_sent", shared.log.watcher_sent.load(Relaxed));
+    stat(out, "log_watchers", shared.log.watchers());
+    stat(out, "unexpected_napi_ids", 0);
+    stat(out, "round_robin_fallback", 0);
+}

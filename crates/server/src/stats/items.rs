@@ -1,0 +1,126 @@
+//! What the store says about itself, under the names of memcached's slab classes and LRU lists.
+//!
+//! There is one class, number 1, because memory is not divided by size here: its `hot` is the small queue,
+//! where items start; its `cold` is the main queue, where those live that were read again.
+
+use protocol::reply::stat;
+use stdx::clock::Now;
+use store::{Counts, Statistics};
+
+use crate::shared::Shared;
+
+/// The store's share of the general statistics, counted since `earlier`.
+pub(super) fn general(present: &Statistics, earlier: &Statistics, out: &mut Vec<u8>) {
+    let (counts, before) = (&present.counts, &earlier.counts);
+    stat(out, "hash_power_level", (present.index_bytes / 8).max(1).ilog2());
+    stat(out, "hash_bytes", present.index_bytes);
+    for name in ["hash_is_expanding", "slab_reassign_rescues", "slab_reassign_chunk_rescues"] {
+        stat(out, name, 0);
+    }
+    for name in ["slab_reassign_inline_reclaim", "slab_reassign_busy_items", "slab_reassign_busy_deletes"] {
+        stat(out, name, 0);
+    }
+    stat(out, "slab_reassign_busy_nomem", 0);
+    stat(out, "slab_reassign_last_busy_status", "none");
+    stat(out, "slab_reassign_running", 0);
+    stat(out, "slabs_moved", counts.segments_reclaimed - before.segments_reclaimed);
+    for name in ["lru_crawler_running", "lru_crawler_starts", "lru_maintainer_juggles", "malloc_fails"] {
+        stat(out, name, 0);
+    }
+    stat(out, "bytes", counts.bytes);
+    stat(out, "curr_items", counts.curr_items);
+    stat(out, "total_items", counts.total_items - before.total_items);
+    stat(out, "slab_global_page_pool", present.segments.free);
+    stat(out, "expired_unfetched", counts.expired_unfetched - before.expired_unfetched);
+    stat(out, "evicted_unfetched", counts.evicted_unfetched - before.evicted_unfetched);
+    stat(out, "evicted_active", counts.evicted_active - before.evicted_active);
+    stat(out, "evictions", counts.evictions - before.evictions);
+    stat(out, "reclaimed", counts.reclaimed - before.reclaimed);
+    for name in ["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"] {
+        stat(out, name, 0);
+    }
+    stat(out, "moves_to_cold", counts.copied_forward - before.copied_forward);
+    for name in ["moves_to_warm", "moves_within_lru", "direct_reclaims", "lru_bumps_dropped"] {
+        stat(out, name, 0);
+    }
+    ours(present, out);
+}
+
+/// What memcached has no name for.
+fn ours(present: &Statistics, out: &mut Vec<u8>) {
+    stat(out, "evenkeel_charged_bytes", present.charged_bytes);
+    stat(out, "evenkeel_large_bytes", present.large_bytes);
+    stat(out, "evenkeel_dead_bytes", present.segments.dead_bytes);
+    stat(out, "evenkeel_ghost_hits", present.counts.ghost_hits);
+    stat(out, "evenkeel_overwritten_in_place", present.counts.overwritten_in_place);
+}
+
+/// `stats items`.
+pub(super) fn items(shared: &Shared, now: Now, out: &mut Vec<u8>) {
+    let statistics = shared.store.statistics();
+    let counts = &statistics.counts;
+    if counts.curr_items == 0 {
+        return;
+    }
+    let age = |opened: Option<u32>| opened.map_or(0, |second| now.second().saturating_sub(second));
+    let mut line = |name: &str, value: u64| stat(out, format_args!("items:1:{name}"), value);
+    line("number", counts.curr_items);
+    line("number_hot", counts.small_items);
+    line("number_warm", 0);
+    line("number_cold", counts.main_items);
+    line("age_hot", age(statistics.segments.small_oldest).into());
+    line("age_warm", 0);
+    line("age", age(statistics.segments.main_oldest.or(statistics.segments.small_oldest)).into());
+    line("mem_requested", counts.bytes);
+    line("evicted", counts.evictions);
+    for name in ["evicted_nonzero", "evicted_time", "outofmemory", "tailrepairs"] {
+        line(name, 0);
+    }
+    evictions(counts, &mut line);
+    for name in ["moves_to_warm", "moves_within_lru", "direct_reclaims", "hits_to_hot", "hits_to_warm"] {
+        line(name, 0);
+    }
+    line("hits_to_cold", shared.totals().get_hits);
+    line("hits_to_temp", 0);
+}
+
+fn evictions(counts: &Counts, line: &mut impl FnMut(&str, u64)) {
+    line("reclaimed", counts.reclaimed);
+    line("expired_unfetched", counts.expired_unfetched);
+    line("evicted_unfetched", counts.evicted_unfetched);
+    line("evicted_active", counts.evicted_active);
+    line("crawler_reclaimed", 0);
+    line("crawler_items_checked", 0);
+    line("lrutail_reflocked", 0);
+    line("moves_to_cold", counts.copied_forward);
+}
+
+/// `stats slabs`: a segment is what comes closest to a page.
+pub(super) fn slabs(shared: &Shared, out: &mut Vec<u8>) {
+    let statistics = shared.store.statistics();
+    let (segments, totals) = (&statistics.segments, shared.totals());
+    let pages = segments.open + segments.small + segments.main;
+    let used = statistics.counts.curr_items;
+    let mut line = |name: &str, value: u64| stat(out, format_args!("1:{name}"), value);
+    if let Some(mean_size) = statistics.counts.bytes.checked_div(used) {
+        let chunk_size = mean_size.max(1);
+        let chunks_per_page = segments.segment_size / chunk_size;
+        line("chunk_size", chunk_size);
+        line("chunks_per_page", chunks_per_page);
+        line("total_pages", pages);
+        line("total_chunks", (pages * chunks_per_page).max(used));
+        line("used_chunks", used);
+        line("free_chunks", (pages * chunks_per_page).saturating_sub(used));
+        line("free_chunks_end", 0);
+        line("get_hits", totals.get_hits);
+        line("cmd_set", totals.cmd_set);
+        line("delete_hits", totals.delete_hits);
+        line("incr_hits", totals.incr_hits);
+        line("decr_hits", totals.decr_hits);
+        line("cas_hits", totals.cas_hits);
+        line("cas_badval", totals.cas_badval);
+        line("touch_hits", totals.touch_hits);
+    }
+    stat(out, "active_slabs", u8::from(used > 0));
+    stat(out, "total_malloced", statistics.charged_bytes);
+}

@@ -1,0 +1,170 @@
+//! One worker's half of the server: its way into the store, its counters, its connections.
+
+use std::fmt;
+use std::sync::Arc;
+
+use net::{Address, CloseReason, Handler, Next, Opened, Progress};
+use stdx::clock::Now;
+use stdx::gather::Gather;
+use store::{Handle, LargeValue, Prefetched};
+
+use crate::connection::Connection;
+use crate::counters::Counters;
+use crate::shared::Shared;
+use crate::watch::Streams;
+
+/// What keeps a large value in place until it has been sent.
+pub struct Held(Arc<LargeValue>);
+
+impl Held {
+    pub(crate) fn new(value: Arc<LargeValue>) -> Held {
+        Held(value)
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+/// Output of a connection.
+pub(crate) type Output = Gather<Held>;
+
+/// Serves the connections of one of `net`'s workers.
+pub struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) store: Handle,
+    pub(crate) counters: Arc<Counters>,
+    /// Keys whose index buckets are on their way, and whose items will be asked for next.
+    pub(crate) fetching: Vec<Prefetched>,
+    /// The second of this turn, as the store counts.
+    pub(crate) second: u32,
+    /// The moment of this turn.
+    pub(crate) now: Now,
+    /// What somebody watches, as of the beginning of this turn.
+    pub(crate) watched: Streams,
+    /// Whether uses are counted by prefix, as of the beginning of this turn.
+    pub(crate) detail: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> Worker {
+        let store = shared.store.handle();
+        let counters = Arc::clone(&shared.counters[number]);
+        let now = Now::default();
+        let watched = Streams::NONE;
+        Worker {
+            store,
+            counters,
+            fetching: Vec::new(),
+            second: now.second(),
+            now,
+            watched,
+            detail: false,
+            shared,
+        }
+    }
+
+    /// Has the items fetched whose buckets must have come by now.
+    #[inline]
+    pub(crate) fn fetch_items(&mut self) {
+        for prefetched in self.fetching.drain(..) {
+            self.store.prefetch_item(prefetched);
+        }
+    }
+
+    /// Writes a line for those who watch `stream`. Formatting costs nothing where nobody does.
+    #[inline]
+    pub(crate) fn log(&self, stream: Streams, line: fmt::Arguments<'_>) {
+        if self.watched.intersects(stream) {
+            self.shared.log.write(stream, self.shared.unix_ms(self.now), line);
+        }
+    }
+}
+
+impl Handler for Worker {
+    type Connection = Connection;
+    type Held = Held;
+
+    fn begin_turn(&mut self, now: Now) {
+        self.now = now;
+        self.second = now.second();
+        self.watched = self.shared.log.wanted();
+        self.detail = self.shared.prefixes.enabled();
+        self.store.begin_turn(self.second);
+    }
+
+    fn on_open(&mut self, opened: &Opened, _now: Now) -> Connection {
+        let connection = Connection::new(opened, self.shared.options.auth.is_some());
+        self.log(
+            Streams::CONNECTION_EVENTS,
+            format_args!("type=conn_new {} cfd={}", ClientEnd(&opened.peer), opened.fd),
+        );
+        connection
+    }
+
+    fn prefetch(&mut self, connection: &Connection, input: &[u8]) {
+        connection.prefetch(self, input);
+    }
+
+    fn on_bytes(
+        &mut self,
+        connection: &mut Connection,
+        input: &[u8],
+        output: &mut Output,
+        _now: Now,
+    ) -> Progress {
+        // The first connection of a round finds here the keys of all of them.
+        self.fetch_items();
+        connection.serve(self, input, output)
+    }
+
+    fn body<'c>(&mut self, connection: &'c mut Connection) -> Option<&'c mut [u8]> {
+        connection.body()
+    }
+
+    fn on_body(
+        &mut self,
+        connection: &mut Connection,
+        received: usize,
+        output: &mut Output,
+        _now: Now,
+    ) -> Next {
+        connection.on_body(self, received, output)
+    }
+
+    fn on_close(&mut self, connection: Connection, reason: CloseReason, _now: Now) {
+        if connection.watches() {
+            self.shared.log.remove(connection.id());
+        }
+        let reason = match reason {
+            CloseReason::Normal => "normal",
+            CloseReason::Error | CloseReason::InputTooLong => "error",
+            CloseReason::IdleTimeout => "idle_timeout",
+            CloseReason::Shutdown => "shutdown",
+        };
+        self.log(
+            Streams::CONNECTION_EVENTS,
+            format_args!(
+                "type=conn_close {} reason={reason} cfd={}",
+                ClientEnd(connection.client()),
+                connection.fd()
+            ),
+        );
+    }
+}
+
+/// The client's end as the log prints it.
+struct ClientEnd<'a>(&'a Address);
+
+impl fmt::Display for ClientEnd<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Address::Tcp(address) => {
+                write!(f, "rip={} rport={} transport=tcp", address.ip(), address.port())
+            }
+            Address::Unix(_) => f.write_str("rip=unix rport=0 transport=local"),
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What could have been in std: gathered output, counters, time as data, random numbers, sizes with units.
+//!
+//! No word of caching in here, no I/O and no clock.
+
+pub mod clock;
+pub mod counter;
+pub mod gather;
+pub mod prng;
+pub mod units;

@@ -1,0 +1,48 @@
+//! How many items fit: `cargo run --release -p store --example density`.
+//!
+//! Stores distinct keys of 20 bytes into 256 MiB, twice as many as fit, and says how many are there in
+//! the end, what each takes of the resident memory, and how long a set took while others were evicted.
+
+use store::{Change, Config, NewValue, Store};
+
+const LIMIT: u64 = 256 << 20;
+
+fn main() {
+    for value_len in [20, 100, 300, 1_000, 4_000] {
+        let store =
+            Store::new(Config { memory_limit_bytes: LIMIT, ..Config::default() }).expect("address space");
+        let mut handle = store.handle();
+        let value = vec![b'v'; value_len];
+        let count = 2 * LIMIT / (40 + value_len as u64);
+        let mut start = clock();
+        for number in 0..count {
+            if number == count / 2 {
+                start = clock();
+            }
+            let name = format!("key:{:016}", number * 7919);
+            let key = handle.key(name.as_bytes());
+            handle.store(&key, &Change::default(), NewValue::Bytes(&value), 2).expect("memory enough");
+        }
+        let set = (clock() - start) / (count - count / 2) as f64;
+        let statistics = store.statistics();
+        let items = statistics.counts.curr_items;
+        println!(
+            "20 + {value_len:>4}: {items:>8} items, {:.1} bytes resident each, {:.1} of them index; \
+             set with eviction {set:.0} ns",
+            resident() as f64 / items as f64,
+            statistics.index_bytes as f64 / items as f64,
+        );
+    }
+}
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a process has a size");
+    line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok()).expect("a number") * 1024
+}
+
+/// Nanoseconds of this thread's own processor time.
+fn clock() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}

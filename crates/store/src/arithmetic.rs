@@ -1,0 +1,158 @@
+//! Counting: numbers in decimal, changed where they are.
+
+use crate::error::Error;
+use crate::handle::{Handle, Need};
+use crate::hash::Key;
+use crate::record::{BINARY_KEY, LARGE};
+use crate::request::{Arithmetic, Counted, Direction};
+use crate::write::{Body, NewItem, put};
+
+/// 2^64 - 1 has this many digits.
+const DIGITS_MAX: usize = 20;
+
+impl Handle {
+    /// Adds to or subtracts from a number.
+    ///
+    /// The result takes the old value's space if it is not longer: shorter ones are padded with spaces.
+    pub fn arithmetic(&mut self, key: &Key<'_>, request: &Arithmetic, now: u32) -> Result<Counted, Error> {
+        self.enter(now);
+        let counted = loop {
+            match self.try_arithmetic(key, request, now) {
+                Ok(counted) => break counted,
+                Err(need) => self.provide(need, now)?,
+            }
+        };
+        self.store.reclaim_ahead(&self.counters, now);
+        Ok(counted)
+    }
+
+    fn try_arithmetic(&mut self, key: &Key<'_>, request: &Arithmetic, now: u32) -> Result<Counted, Need> {
+        let store = &*self.store;
+        let set = &store.open_sets[self.set_number()];
+        let mark = store.segments.flush_mark();
+        let mut lock = store.index.lock(key.hash);
+        let mut digits = [b' '; DIGITS_MAX];
+        let old = match store.look_up(&mut lock, key, now, &self.counters) {
+            Ok(slot) => slot,
+            Err(miss) => {
+                self.miss = miss;
+                let Some(vivify) = request.vivify else { return Ok(Counted::NotFound) };
+                let bits = if request.key_is_binary { BINARY_KEY } else { 0 };
+                let cas = store.cas(&mut lock, request.new_cas);
+                let item = NewItem { flags: 0, expiry: vivify.expiry, bits, cas };
+                let len = write_digits(&mut digits, vivify.initial);
+                let body = Body::Bytes(&digits[..len]);
+                let spare = &mut self.spare_page;
+                put(store, &self.counters, set, spare, &mut lock, key, None, &item, &body, mark, now)?;
+                self.counters.total_items.add(1);
+                let (value, expiry) = (vivify.initial, vivify.expiry);
+                return Ok(Counted::Counted { value, cas, expiry, expiry_before: 0, created: true });
+            }
+        };
+        let record = store.segments.record(old.at());
+        let is_large = record.bits() & LARGE != 0;
+        if !is_large && record.value_len() == 0 {
+            return Ok(Counted::NotNumeric);
+        }
+        let wanted = request.compare_cas.filter(|wanted| *wanted != 0);
+        if wanted.is_some_and(|wanted| wanted != record.cas(&lock)) {
+            return Ok(Counted::Exists);
+        }
+        if is_large {
+            return Ok(Counted::NotNumeric);
+        }
+        let Some(before) = parse_number(record.value(&lock)) else { return Ok(Counted::NotNumeric) };
+        let value = match request.direction {
+            Direction::Increment => before.wrapping_add(request.delta),
+            Direction::Decrement => before.saturating_sub(request.delta),
+        };
+        let expiry_before = record.expiry();
+        let expiry = request.touch.unwrap_or(expiry_before);
+        let cas = store.cas(&mut lock, request.new_cas);
+        let item = NewItem { flags: record.flags(&lock), expiry, bits: record.bits(), cas };
+        let len = write_digits(&mut digits, value);
+        self.scratch.clear();
+        self.scratch.extend_from_slice(&digits[..len]);
+        self.scratch.resize(record.value_len().max(len), b' ');
+        let body = Body::Bytes(&self.scratch);
+        let spare = &mut self.spare_page;
+        let grows = len > record.value_len();
+        put(store, &self.counters, set, spare, &mut lock, key, Some(old), &item, &body, mark, now)?;
+        // A number that fits the place of the old one is no new item, as in memcached.
+        if grows {
+            self.counters.total_items.add(1);
+        }
+        Ok(Counted::Counted { value, cas, expiry, expiry_before, created: false })
+    }
+}
+
+/// Writes a number to the start of `digits`, and says how long it is.
+fn write_digits(digits: &mut [u8; DIGITS_MAX], mut value: u64) -> usize {
+    let len = value.checked_ilog10().unwrap_or(0) as usize + 1;
+    for digit in digits[..len].iter_mut().rev() {
+        *digit = b'0' + (value % 10) as u8;
+        value /= 10;
+    }
+    len
+}
+
+/// A number as memcached takes it: white space before, a sign, digits, and white space, a zero byte or
+/// nothing after them (what follows the white space does not matter). A negative number is taken as its
+/// complement to 2^64, unless that has its highest bit set.
+fn parse_number(bytes: &[u8]) -> Option<u64> {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
+    let start = bytes.iter().position(|byte| !is_space(byte))?;
+    let (negative, rest) = match &bytes[start..] {
+        [b'-', rest @ ..] => (true, rest),
+        [b'+', rest @ ..] => (false, rest),
+        rest => (false, rest),
+    };
+    let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if len == 0 || rest.get(len).is_some_and(|byte| !is_space(byte) && *byte != 0) {
+        return None;
+    }
+    let add = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    let magnitude = rest[..len].iter().try_fold(0, add)?;
+    if !negative {
+        return Some(magnitude);
+    }
+    Some(magnitude.wrapping_neg()).filter(|value| value >> 63 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: Option<u64>) {
+        assert_eq!(parse_number(text.as_bytes()), expected, "{text:?}");
+    }
+
+    #[test]
+    fn numbers_are_taken_as_memcached_takes_them() {
+        check("0", Some(0));
+        check("18446744073709551615", Some(u64::MAX));
+        check("18446744073709551616", None);
+        check("9 ", Some(9));
+        check(" \t9", Some(9));
+        check("9 apples", Some(9));
+        check("9\0apples", Some(9));
+        check("9apples", None);
+        check("", None);
+        check("  ", None);
+        check("+", None);
+        check("+5", Some(5));
+        check("-5", None);
+        check("-0", Some(0));
+        check("-18446744073709551615", Some(1));
+    }
+
+    #[test]
+    fn digits_are_those_of_the_number() {
+        for value in [0, 9, 10, 99, 100, 12_345, u64::MAX - 1, u64::MAX] {
+            let mut digits = [b' '; DIGITS_MAX];
+            let len = write_digits(&mut digits, value);
+            assert_eq!(digits[..len], *value.to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a store is told when it is made.
+
+use crate::error::Error;
+
+/// The smallest memory limit that still leaves room for every open segment of one worker.
+pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
+
+/// Size and habits of a [`crate::Store`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Resident memory of items, index and large values together.
+    pub memory_limit_bytes: u64,
+    /// The largest item, counted as memcached's `-I` counts: key, value and 49 to 63 bytes around them.
+    pub item_size_max_bytes: u64,
+    /// Whether live items make room for new ones; otherwise a full store refuses (memcached's `-M`).
+    pub evict: bool,
+    /// Whether items carry a CAS unique; otherwise it is always 0 (memcached's `-C`).
+    pub cas: bool,
+    /// How many handles will be writing: decides the number of shards and of open segments.
+    pub workers: usize,
+    /// Seed of the key hash. Random in production, so that nobody can aim at one bucket.
+    pub hash_seed: u64,
+}
+
+impl Default for Config {
+    /// memcached's defaults: 64 MiB, items of 1 MiB, eviction, CAS, four workers.
+    fn default() -> Config {
+        Config {
+            memory_limit_bytes: 64 * 1024 * 1024,
+            item_size_max_bytes: 1024 * 1024,
+            evict: true,
+            cas: true,
+            workers: 4,
+            hash_seed: 0,
+        }
+    }
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.memory_limit_bytes < MEMORY_LIMIT_MIN {
+            return Err(Error::LimitTooSmall { bytes: self.memory_limit_bytes, least: MEMORY_LIMIT_MIN });
+        }
+        Ok(())
+    }
+
+    /// Segments small enough that a few open ones do not matter, large enough that there are not too
+    /// many: 256 MiB → 512 KiB, 4 GiB and more → 8 MiB.
+    pub(crate) fn segment_size(&self) -> usize {
+        let share = (self.memory_limit_bytes / 512).max(1).next_power_of_two();
+        share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
+    }
+
+    /// Enough shards that two workers rarely want the same one, but none for less than 64 KiB of memory:
+    /// every shard has at least one index page.
+    pub(crate) fn shards(&self) -> usize {
+        let wanted = (16 * self.workers.max(1)).next_power_of_two().clamp(256, 1 << 16);
+        let worthwhile = usize::try_from(self.memory_limit_bytes >> 16).unwrap_or(usize::MAX);
+        wanted.min(1 << worthwhile.max(1).ilog2())
+    }
+}
+
+/// Two of the largest inline records still fit.
+const SEGMENT_SIZE_MIN: u64 = 128 * 1024;
+/// Larger segments would make eviction coarse and gain nothing.
+const SEGMENT_SIZE_MAX: u64 = 8 * 1024 * 1024;

@@ -1,0 +1,106 @@
+//! Deleting, and what meta delete does instead: marking stale, dropping only the value.
+
+use crate::error::Error;
+use crate::handle::{Handle, Need};
+use crate::hash::Key;
+use crate::record::{BINARY_KEY, Header, LARGE, STALE, TOKEN_SENT};
+use crate::request::{Delete, Deleted};
+use crate::shard::Locked;
+use crate::store::{Store, large_number};
+use crate::write::{Body, NewItem, put};
+
+impl Handle {
+    /// Deletes an item, or what of it is to go. Fails only for want of memory, and only where an item
+    /// is to stay without its value.
+    pub fn delete(&mut self, key: &Key<'_>, request: &Delete, now: u32) -> Result<Deleted, Error> {
+        self.enter(now);
+        loop {
+            match self.try_delete(key, request, now) {
+                Ok(deleted) => return Ok(deleted),
+                Err(need) => self.provide(need, now)?,
+            }
+        }
+    }
+
+    fn try_delete(&mut self, key: &Key<'_>, request: &Delete, now: u32) -> Result<Deleted, Need> {
+        let store = &*self.store;
+        let set = &store.open_sets[self.set_number()];
+        let mark = store.segments.flush_mark();
+        let mut lock = store.index.lock(key.hash);
+        let slot = match store.look_up(&mut lock, key, now, &self.counters) {
+            Ok(slot) => slot,
+            Err(miss) => {
+                self.miss = miss;
+                return Ok(Deleted::NotFound);
+            }
+        };
+        let record = store.segments.record(slot.at());
+        let old_cas = record.cas(&lock);
+        if request.compare_cas.is_some_and(|wanted| wanted != old_cas) {
+            return Ok(Deleted::Exists);
+        }
+        if !request.mark_stale && !request.drop_value {
+            let len = match record.bits() & LARGE {
+                0 => record.value_len(),
+                _ => lock.large(large_number(record, &lock)).len(),
+            };
+            store.unlink(&mut lock, slot, &self.counters);
+            return Ok(Deleted::Deleted { len });
+        }
+
+        let bits = record.bits();
+        let mut item = NewItem {
+            flags: record.flags(&lock),
+            expiry: record.expiry(),
+            bits: bits & !(LARGE),
+            cas: old_cas,
+        };
+        if request.drop_value {
+            // A new, empty item under the old CAS unique, unless another is given.
+            item.flags = request.flags;
+            item.expiry = request.expiry.unwrap_or(0);
+            item.bits = bits & BINARY_KEY;
+            item.cas = request.new_cas.filter(|_| store.cas).unwrap_or(old_cas);
+        }
+        if request.mark_stale {
+            item.expiry = request.expiry.unwrap_or(item.expiry);
+            item.bits = item.bits & !TOKEN_SENT | STALE;
+            item.cas = store.cas(&mut lock, request.new_cas);
+        }
+        let put = |lock: &mut Locked<'_>, spare: &mut _, body: &Body<'_>| {
+            put(store, &self.counters, set, spare, lock, key, Some(slot), &item, body, mark, now)
+        };
+        let spare = &mut self.spare_page;
+        if request.drop_value {
+            put(&mut lock, spare, &Body::Bytes(&[]))?;
+            self.counters.total_items.add(1);
+        } else if !store.mark_in_place(&mut lock, slot.at(), &item) {
+            // Only a CAS unique of more than 48 bits needs a new record.
+            if bits & LARGE != 0 {
+                let large = lock.large(large_number(record, &lock)).clone();
+                put(&mut lock, spare, &Body::Large(large))?;
+            } else {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(record.value(&lock));
+                put(&mut lock, spare, &Body::Bytes(&self.scratch))?;
+            }
+        }
+        Ok(Deleted::Kept)
+    }
+}
+
+impl Store {
+    /// Changes the header of an item, if it still fits.
+    fn mark_in_place(&self, lock: &mut Locked<'_>, at: usize, item: &NewItem) -> bool {
+        let record = self.segments.record(at);
+        let large = record.bits() & LARGE;
+        let NewItem { flags, expiry, bits, cas } = *item;
+        let header = Header { expiry, last_access: record.last_access(), cas, flags, bits: bits | large };
+        if !record.fits(&header, record.value_len()) {
+            return false;
+        }
+        record.set_header(lock, &header);
+        self.segments.note_expiry(self.segments.of(at), expiry);
+        true
+    }
+}

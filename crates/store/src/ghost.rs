@@ -1,0 +1,80 @@
+//! Ghosts: the fingerprints of what was evicted from the small queue lately.
+//!
+//! Who comes back soon was evicted too early, and goes to the main queue. Four fingerprints of 16 bits
+//! share a word, the youngest pushing out the oldest; a false one (1 in 16,000) costs nothing but a
+//! place in the wrong queue.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::error::Error;
+use crate::memory::{Huge, Table};
+
+#[derive(Debug)]
+pub(crate) struct Ghosts {
+    words: Table<AtomicU64>,
+    /// Whether there has ever been one: until memory is full, nobody needs to look.
+    any: AtomicBool,
+}
+
+/// One byte of ghosts per so many bytes of memory.
+const SHARE: u64 = 256;
+
+impl Ghosts {
+    /// For a memory limit of so many bytes.
+    pub(crate) fn new(limit: u64) -> Result<Ghosts, Error> {
+        let words = (limit / SHARE / 8).max(1);
+        Ok(Ghosts { words: Table::new(1 << words.ilog2(), Huge::No)?, any: AtomicBool::new(false) })
+    }
+
+    /// Bytes that it takes, once in use.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    pub(crate) fn add(&self, hash: u64) {
+        if !self.any.load(Relaxed) {
+            self.any.store(true, Relaxed);
+        }
+        let word = self.word(hash);
+        // Two at once may lose one of the two: a hint less.
+        word.store(word.load(Relaxed) << 16 | fingerprint(hash), Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn contains(&self, hash: u64) -> bool {
+        if !self.any.load(Relaxed) {
+            return false;
+        }
+        let word = self.word(hash).load(Relaxed);
+        let fingerprint = fingerprint(hash);
+        (0..4).any(|i| word >> (16 * i) & 0xffff == fingerprint)
+    }
+
+    #[inline]
+    fn word(&self, hash: u64) -> &AtomicU64 {
+        &self.words[(hash >> 8) as usize & (self.words.len() - 1)]
+    }
+}
+
+/// Never 0, which is what an unused place holds.
+#[inline]
+fn fingerprint(hash: u64) -> u64 {
+    (hash >> 44 & 0xffff).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::prng::mix;
+
+    #[test]
+    fn the_latest_are_remembered_and_the_oldest_forgotten() {
+        let ghosts = Ghosts::new(1 << 20).unwrap();
+        let count = ghosts.bytes() / 2;
+        (0..8 * count).for_each(|i| ghosts.add(mix(i)));
+        let remembered =
+            |range: std::ops::Range<u64>| range.filter(|i| ghosts.contains(mix(*i))).count() as u64;
+        assert!(remembered(0..count) < count / 100);
+        assert_eq!(remembered(8 * count - 10..8 * count), 10);
+    }
+}

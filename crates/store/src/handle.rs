@@ -1,0 +1,210 @@
+//! A worker's way into the store.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::Error;
+use crate::hash::Key;
+use crate::index::{NewPage, PAGE_CHARGE};
+use crate::large::{LargeValue, charge_of};
+use crate::open::Class;
+use crate::request::Miss;
+use crate::segment::Taker;
+use crate::statistics::Counters;
+use crate::store::Store;
+
+/// One worker's way into the store. Every method is one atomic operation.
+///
+/// A handle holds at most one shard's lock at any time, so handles cannot lock each other out.
+#[derive(Debug)]
+pub struct Handle {
+    pub(crate) store: Arc<Store>,
+    pub(crate) counters: Arc<Counters>,
+    set: usize,
+    pub(crate) miss: Miss,
+    /// The last second seen.
+    second: u32,
+    /// Taken ahead, for when a page must be split under a lock.
+    pub(crate) spare_page: Option<NewPage>,
+    /// Taken ahead, for when values are joined under a lock.
+    pub(crate) spare_large: Option<LargeValue>,
+    /// For values that are joined.
+    pub(crate) scratch: Vec<u8>,
+    /// Cache lines of the record that was read last: what a prefetch asks for, as neighbours in time are alike.
+    pub(crate) lines: usize,
+}
+
+/// A key whose bucket is on its way: [`Handle::prefetch_item`] comes next.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefetched {
+    hash: u64,
+}
+
+/// Bytes of a cache line.
+pub(crate) const LINE_LEN: usize = 64;
+/// Beyond so many lines the processor has seen where it is going.
+const PREFETCHED_LINES_MAX: usize = 8;
+
+/// What an operation lacks, to be had while no lock is held; after that it starts over.
+#[derive(Debug)]
+pub(crate) enum Need {
+    /// A place for a record of so many bytes.
+    Room(Class, usize),
+    /// An index page.
+    Page,
+    /// Memory for a large value of exactly so many bytes.
+    Large(usize),
+}
+
+/// Records looked at per turn when there is no hurry: some 10 µs.
+const CHORES_PER_TURN: usize = 64;
+/// Records looked at per turn to get below a lowered limit: some 100 µs.
+const CHORES_IN_EXCESS: usize = 1024;
+
+impl Handle {
+    pub(crate) fn new(store: Arc<Store>, counters: Arc<Counters>, set: usize) -> Handle {
+        Handle {
+            store,
+            counters,
+            set,
+            miss: Miss::Absent,
+            second: 0,
+            spare_page: None,
+            spare_large: None,
+            scratch: Vec::new(),
+            lines: 2,
+        }
+    }
+
+    /// The store behind it.
+    pub fn shared(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Hashes a key, once for all that is done with it.
+    ///
+    /// Panics unless it has 1 to 250 bytes.
+    #[inline]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key::new(bytes, self.store.hash_seed)
+    }
+
+    /// Asks the processor for the key's index bucket, for an operation some requests from now.
+    #[inline]
+    pub fn prefetch(&self, key: &Key<'_>) -> Prefetched {
+        self.store.index.prefetch(key.hash);
+        Prefetched { hash: key.hash }
+    }
+
+    /// Asks the processor for the key's item, once its bucket has come.
+    #[inline]
+    pub fn prefetch_item(&self, prefetched: Prefetched) {
+        if let Some(at) = self.store.index.guess(prefetched.hash) {
+            for line in 0..self.lines.clamp(1, PREFETCHED_LINES_MAX) {
+                self.store.segments.prefetch(at + line * LINE_LEN);
+            }
+        }
+    }
+
+    /// Once per turn of the worker: a flush that is due, and a little tidying up.
+    pub fn begin_turn(&mut self, now: u32) {
+        self.enter(now);
+        let store = &*self.store;
+        if !store.chores.load(Relaxed) {
+            return;
+        }
+        let excess = store.budget.excess();
+        if excess > 0 {
+            store.segments.trim(excess);
+            store.reclaim_some(&self.counters, CHORES_IN_EXCESS, now);
+        } else {
+            store.reclaim_dead(&self.counters, CHORES_PER_TURN, now);
+        }
+    }
+
+    /// Why the last lookup found nothing.
+    pub fn last_miss(&self) -> Miss {
+        self.miss
+    }
+
+    /// Memory for a value, to be filled and then stored. Best for values of at least
+    /// [`LARGE_VALUE_MIN`](crate::LARGE_VALUE_MIN) bytes.
+    pub fn large_value(&mut self, len: usize, now: u32) -> Result<LargeValue, Error> {
+        self.enter(now);
+        if len as u64 > self.store.item_size_max {
+            return Err(Error::TooLarge);
+        }
+        let store = &*self.store;
+        let charge = charge_of(len);
+        store.reclaim_for(&self.counters, now, || {
+            store.large.take(len, store.segments.keep()).or_else(|| {
+                store.segments.trim(charge);
+                store.large.take(len, store.segments.keep())
+            })
+        })
+    }
+
+    /// Sees the time. Called first by every operation.
+    #[inline]
+    pub(crate) fn enter(&mut self, now: u32) {
+        if now != self.second {
+            self.second = now;
+            self.store.flush_if_due(now);
+            self.store.chores.store(true, Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn set_number(&self) -> usize {
+        self.set
+    }
+
+    /// Gets what an operation lacked.
+    pub(crate) fn provide(&mut self, need: Need, now: u32) -> Result<(), Error> {
+        match need {
+            Need::Room(class, size) => self.open_segment(class, size, now),
+            Need::Page => {
+                self.spare_page = Some(self.take_page(now)?);
+                Ok(())
+            }
+            Need::Large(len) => {
+                self.spare_large = None;
+                self.spare_large = Some(self.large_value(len, now)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn open_segment(&mut self, class: Class, size: usize, now: u32) -> Result<(), Error> {
+        let store = &*self.store;
+        if size > store.segments.room() {
+            return Err(Error::TooLarge);
+        }
+        let set = &store.open_sets[self.set];
+        if set.has_room(&store.segments, class, size) {
+            return Ok(());
+        }
+        let take = || store.segments.take(Taker::Writer, class.queue(), now);
+        let id = store.reclaim_for(&self.counters, now, take)?;
+        set.replace(&store.segments, class, id);
+        Ok(())
+    }
+
+    fn take_page(&mut self, now: u32) -> Result<NewPage, Error> {
+        let store = &*self.store;
+        let charge = || store.budget.charge_keeping(PAGE_CHARGE, store.segments.keep());
+        store.reclaim_for(&self.counters, now, || {
+            if !charge() {
+                store.segments.trim(PAGE_CHARGE);
+                if !charge() {
+                    return None;
+                }
+            }
+            let page = store.index.new_page();
+            if page.is_none() {
+                store.budget.give_back(PAGE_CHARGE);
+            }
+            page
+        })
+    }
+}

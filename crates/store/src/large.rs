@@ -1,0 +1,181 @@
+//! Large values: each in its own run of pages, so that it can be received and sent where it lies.
+//!
+//! All runs come from one reserved mapping. A run's place has a power-of-two size and, once free, serves
+//! only runs of that size again; address space is plentiful, and only touched pages are resident. So
+//! there is no fragmentation of memory, and no mapping call per value (the kernel allows few mappings).
+#![expect(unsafe_code, reason = "exclusive and shared access to the bytes of a run")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::memory::{Arena, Huge, PAGE};
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Values of at least this many bytes live in their own memory and are sent without a copy. Below,
+/// copying costs less (32 KiB: some 3 µs) than a guard, a system call for the pages and their first touch.
+pub const LARGE_VALUE_MIN: usize = 32 * 1024;
+
+/// A value in its own memory. To be filled by whoever asked for it, then stored; dropped, it is given back.
+#[derive(Debug)]
+pub struct LargeValue {
+    space: Arc<LargeSpace>,
+    offset: usize,
+    len: usize,
+}
+
+impl LargeValue {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What it takes from the memory limit.
+    pub(crate) fn charge(&self) -> u64 {
+        charge_of(self.len)
+    }
+}
+
+impl AsRef<[u8]> for LargeValue {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the run belongs to this value until it is dropped, and writing takes `&mut self`.
+        unsafe { self.space.arena.bytes(self.offset, self.len) }
+    }
+}
+
+impl AsMut<[u8]> for LargeValue {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the run belongs to this value until it is dropped, and this is its only borrow.
+        unsafe { self.space.arena.bytes_mut(self.offset, self.len) }
+    }
+}
+
+impl Drop for LargeValue {
+    fn drop(&mut self) {
+        // SAFETY: the run is this value's, which ends here; it is handed on only after this.
+        unsafe { self.space.arena.release(self.offset, self.len.next_multiple_of(PAGE)) };
+        self.space.budget.give_back(self.charge());
+        self.space.charged.fetch_sub(self.charge(), Relaxed);
+        let class = class_of(self.len);
+        self.space.places().free[class].push(self.offset);
+    }
+}
+
+/// What a value of this length takes from the memory limit: whole pages.
+pub(crate) fn charge_of(len: usize) -> u64 {
+    len.next_multiple_of(PAGE) as u64
+}
+
+/// Where large values live.
+#[derive(Debug)]
+pub(crate) struct LargeSpace {
+    arena: Arena,
+    budget: Arc<Budget>,
+    places: Mutex<Places>,
+    charged: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// Free places by the binary logarithm of their size.
+    free: [Vec<usize>; CLASSES],
+    /// Everything from here on has never been used.
+    fresh: usize,
+}
+
+impl LargeSpace {
+    pub(crate) fn new(reserve: u64, budget: Arc<Budget>) -> Result<LargeSpace, Error> {
+        let arena = Arena::new(reserve as usize, Huge::No)?;
+        Ok(LargeSpace { arena, budget, places: Mutex::default(), charged: AtomicU64::new(0) })
+    }
+
+    /// A value of `len` bytes (zeros), if there is memory for it and for `keep` bytes more.
+    pub(crate) fn take(self: &Arc<LargeSpace>, len: usize, keep: u64) -> Option<LargeValue> {
+        if class_of(len) >= CLASSES || !self.budget.charge_keeping(charge_of(len), keep) {
+            return None;
+        }
+        let Some(offset) = self.places().take(class_of(len), self.arena.len()) else {
+            self.budget.give_back(charge_of(len));
+            return None;
+        };
+        self.charged.fetch_add(charge_of(len), Relaxed);
+        Some(LargeValue { space: Arc::clone(self), offset, len })
+    }
+
+    /// Bytes charged for values, stored or not.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charged.load(Relaxed)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        lock(&self.places)
+    }
+}
+
+impl Places {
+    fn take(&mut self, class: usize, end: usize) -> Option<usize> {
+        if let Some(offset) = self.free[class].pop() {
+            return Some(offset);
+        }
+        let offset = self.fresh;
+        self.fresh = offset.checked_add(1 << class).filter(|next| *next <= end)?;
+        Some(offset)
+    }
+}
+
+/// Runs of up to 2 GiB: twice the largest item there can be.
+const CLASSES: usize = 32;
+
+fn class_of(len: usize) -> usize {
+    len.max(PAGE).next_power_of_two().trailing_zeros() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn space(limit: u64) -> Arc<LargeSpace> {
+        Arc::new(LargeSpace::new(1 << 20, Arc::new(Budget::new(limit))).unwrap())
+    }
+
+    #[test]
+    fn values_do_not_touch_each_other_and_give_back_what_they_took() {
+        let space = space(1 << 20);
+        let mut values: Vec<LargeValue> = (0..5).map(|i| space.take(40_000 + i, 0).unwrap()).collect();
+        for (i, value) in values.iter_mut().enumerate() {
+            value.as_mut().fill(i as u8);
+        }
+        for (i, value) in values.iter().enumerate() {
+            assert!(value.as_ref().iter().all(|byte| *byte == i as u8));
+            assert_eq!(value.len(), 40_000 + i);
+        }
+        assert_eq!(space.budget.charged(), 5 * 40_960);
+        drop(values);
+        assert_eq!(space.budget.charged(), 0);
+    }
+
+    #[test]
+    fn without_memory_there_is_no_value() {
+        let space = space(100_000);
+        let first = space.take(70_000, 0).unwrap();
+        assert!(space.take(70_000, 0).is_none());
+        assert!(space.take(20_000, 20_000).is_none());
+        drop(first);
+        assert!(space.take(70_000, 0).is_some());
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let space = space(1 << 20);
+        for _ in 0..1000 {
+            space.take(60_000, 0).unwrap();
+        }
+        assert_eq!(space.places().fresh, 1 << 16);
+    }
+}

@@ -1,0 +1,74 @@
+//! Items, index, memory, eviction and expiry: the heart of the cache.
+//!
+//! No sockets, no clock, no threads, and no word of any protocol: time is an argument, and every
+//! operation is one method of a [`Handle`]:
+//!
+//! ```text
+//! Store::new(Config) -> Result<Arc<Store>, Error>
+//!   store.handle() -> Handle                       one per worker
+//!   store.set_memory_limit(bytes) -> Result<(), Error>
+//!   store.flush(at_second)                         0: at once
+//!   store.statistics() -> Statistics
+//!
+//! handle.key(&[u8]) -> Key                         hashes once; 1..=250 bytes
+//! handle.prefetch(&Key) -> Prefetched; handle.prefetch_item(Prefetched)
+//! handle.begin_turn(now)
+//! handle.get(&Key, Look, now) -> Option<Item>      holds the shard's lock until dropped
+//! handle.get_and_touch(&Key, expiry, now) -> Option<Item>
+//! handle.meta_get(&Key, &MetaGet, now) -> Option<MetaFound>
+//! handle.last_miss() -> Miss
+//! handle.large_value(len, now) -> Result<LargeValue, Error>
+//! handle.store(&Key, &Change, NewValue, now) -> Result<Stored, Error>
+//! handle.delete(&Key, &Delete, now) -> Result<Deleted, Error>
+//! handle.touch(&Key, expiry, now) -> bool
+//! handle.arithmetic(&Key, &Arithmetic, now) -> Result<Counted, Error>
+//! handle.dump(&mut DumpCursor, now, |&Dumped|) -> bool   false: that was the last step
+//! ```
+//!
+//! `Item`: `value() -> Value::{Inline(&[u8]), Large(&Arc<LargeValue>)}`, `len`, `flags`, `cas`, `expiry`,
+//! `last_access`, `hit_before`, `key`, `key_is_binary`, `is_stale`, `token_sent`.
+//! `MetaFound`: `item`, `won`, `created`, `expiry_before`.
+//!
+//! After `Err` from a plain set the caller deletes the old value.
+
+mod arithmetic;
+mod budget;
+mod config;
+mod delete;
+mod dump;
+mod error;
+mod ghost;
+mod handle;
+mod hash;
+mod index;
+mod large;
+mod memory;
+mod open;
+mod read;
+mod reclaim;
+mod record;
+mod request;
+mod segment;
+mod shard;
+mod statistics;
+mod store;
+mod sync;
+mod write;
+
+#[cfg(test)]
+mod interleaving;
+
+pub use config::{Config, MEMORY_LIMIT_MIN};
+pub use dump::{DumpCursor, Dumped};
+pub use error::Error;
+pub use handle::{Handle, Prefetched};
+pub use hash::{KEY_LEN_MAX, Key};
+pub use large::{LARGE_VALUE_MIN, LargeValue};
+pub use read::{Item, MetaFound, Value};
+pub use request::{
+    Arithmetic, Change, Condition, Counted, Delete, Deleted, Direction, Look, MetaGet, Miss, NewValue,
+    Stored, Vivify,
+};
+pub use segment::{Queue, SegmentStatistics};
+pub use statistics::{Counts, Statistics};
+pub use store::Store;

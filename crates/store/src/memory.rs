@@ -1,0 +1,340 @@
+//! Memory from the operating system: reserved at once, resident when touched.
+//!
+//! A [`Table`] is an array of atomics that starts out as zeros; an [`Arena`] is raw bytes, whose use is
+//! the business of `record.rs` (items) and `large.rs` (large values).
+#![expect(unsafe_code, reason = "mappings and the bytes in them")]
+
+use std::io;
+use std::ops::{Index, Range};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::error::Error;
+
+/// The granularity in which memory becomes resident.
+pub(crate) const PAGE: usize = 4096;
+/// A huge page, where there are any.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// Bytes of address space, zero until written.
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is only an address range; whoever reads or writes it proves for himself that he may.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// Whether a mapping should be backed by huge pages: for dense use only, else it costs memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Huge {
+    Yes,
+    No,
+}
+
+#[cfg(not(miri))]
+impl Mapping {
+    fn new(len: usize, huge: Huge) -> Result<Mapping, Error> {
+        use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+        let len = len.max(1).next_multiple_of(PAGE);
+        let failed = |source: rustix::io::Errno| Error::Reserve { bytes: len as u64, source: source.into() };
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice aliases nothing.
+        let base = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )
+        }
+        .map_err(failed)?;
+        let advice = if huge == Huge::Yes { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        // A kernel without huge pages refuses the advice, and that is all right.
+        // SAFETY: the range is the mapping just made; the advice does not change its contents.
+        let _ = unsafe { madvise(base, len, advice) };
+        // A cache's memory in a core dump is of no use and of enormous size.
+        // SAFETY: as above.
+        let _ = unsafe { madvise(base, len, Advice::LinuxDontDump) };
+        Ok(Mapping { base: NonNull::new(base.cast()).expect("mmap does not return null"), len })
+    }
+
+    fn no_more_huge_pages(&self) {
+        let advice = rustix::mm::Advice::LinuxNoHugepage;
+        // SAFETY: the range is this mapping; the advice does not change its contents.
+        let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, advice) };
+    }
+
+    /// Gives the pages back to the system; they read as zeros again.
+    ///
+    /// # Safety
+    /// Nobody else uses the range while this runs.
+    unsafe fn release(&self, offset: usize, len: usize) {
+        assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
+        if len > 0 {
+            // SAFETY: inside the mapping, and unused by the caller's promise.
+            let given = unsafe {
+                rustix::mm::madvise(
+                    self.base.add(offset).as_ptr().cast(),
+                    len,
+                    rustix::mm::Advice::LinuxDontNeed,
+                )
+            };
+            assert!(given.is_ok(), "madvise refused to take back our own pages: {given:?}");
+        }
+    }
+}
+
+#[cfg(not(miri))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours, and no reference into it outlives its owner.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
+    }
+}
+
+/// Miri knows no `madvise`: there, the heap serves.
+#[cfg(miri)]
+impl Mapping {
+    fn new(len: usize, _: Huge) -> Result<Mapping, Error> {
+        let len = len.max(1).next_multiple_of(PAGE);
+        // SAFETY: the layout is not of size zero.
+        let base = unsafe { std::alloc::alloc_zeroed(Mapping::layout(len)) };
+        let base = NonNull::new(base).ok_or(Error::Reserve {
+            bytes: len as u64,
+            source: io::Error::from(io::ErrorKind::OutOfMemory),
+        })?;
+        Ok(Mapping { base, len })
+    }
+
+    fn layout(len: usize) -> std::alloc::Layout {
+        std::alloc::Layout::from_size_align(len, PAGE).expect("a valid layout")
+    }
+
+    fn no_more_huge_pages(&self) {}
+
+    unsafe fn release(&self, offset: usize, len: usize) {
+        assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
+        // SAFETY: inside the allocation, and unused by the caller's promise.
+        unsafe { self.base.add(offset).write_bytes(0, len) };
+    }
+}
+
+#[cfg(miri)]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this very layout.
+        unsafe { std::alloc::dealloc(self.base.as_ptr(), Mapping::layout(self.len)) };
+    }
+}
+
+/// Types for which all-zero bytes are a value, and which are safe to share.
+///
+/// # Safety
+/// That must be so.
+pub(crate) unsafe trait Zeroed: Sync {}
+// SAFETY: zero is an integer.
+unsafe impl Zeroed for AtomicU32 {}
+// SAFETY: zero is an integer.
+unsafe impl Zeroed for AtomicU64 {}
+
+/// An array of zeros that occupies memory only where it has been touched.
+#[derive(Debug)]
+pub(crate) struct Table<T> {
+    mapping: Mapping,
+    len: usize,
+    of: std::marker::PhantomData<T>,
+}
+
+impl<T: Zeroed> Table<T> {
+    pub(crate) fn new(len: usize, huge: Huge) -> Result<Table<T>, Error> {
+        const { assert!(align_of::<T>() <= PAGE && size_of::<T>() > 0) };
+        let bytes = len.checked_mul(size_of::<T>()).ok_or_else(too_much)?;
+        Ok(Table { mapping: Mapping::new(bytes, huge)?, len, of: std::marker::PhantomData })
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Asks the processor to fetch what lies there. Any index will do.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        prefetch(self.mapping.base.as_ptr().wrapping_add(index * size_of::<T>()));
+    }
+}
+
+impl<T: Zeroed> Index<usize> for Table<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: usize) -> &T {
+        &self[index..index + 1][0]
+    }
+}
+
+impl<T: Zeroed> Index<Range<usize>> for Table<T> {
+    type Output = [T];
+
+    #[inline]
+    fn index(&self, range: Range<usize>) -> &[T] {
+        assert!(range.start <= range.end && range.end <= self.len, "outside of the table");
+        // SAFETY: the mapping holds `len` values, of which these are some: it started as zeros, which
+        // `Zeroed` says is a value, and is written only through `&T`, that is by T's own (atomic) means.
+        unsafe {
+            let first = self.mapping.base.as_ptr().cast::<T>().add(range.start);
+            std::slice::from_raw_parts(first, range.end - range.start)
+        }
+    }
+}
+
+/// Raw bytes. See `record.rs` and `large.rs` for who may touch which when.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    mapping: Mapping,
+    /// Whether the kernel may still use huge pages here.
+    huge: AtomicBool,
+}
+
+impl Arena {
+    pub(crate) fn new(len: usize, huge: Huge) -> Result<Arena, Error> {
+        Ok(Arena { mapping: Mapping::new(len, huge)?, huge: AtomicBool::new(huge == Huge::Yes) })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.mapping.len
+    }
+
+    /// A pointer to the `len` bytes at `offset`, which are inside.
+    #[inline]
+    fn at(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset <= self.mapping.len && len <= self.mapping.len - offset, "outside of the arena");
+        // SAFETY: just checked to be inside of the mapping.
+        unsafe { self.mapping.base.as_ptr().add(offset) }
+    }
+
+    /// # Safety
+    /// Nobody writes these bytes while the slice is in use.
+    #[inline]
+    pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+        // SAFETY: inside the mapping, initialised (zeros at first), unwritten by the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
+    }
+
+    /// # Safety
+    /// Nobody else reads or writes these bytes while the slice is in use.
+    #[inline]
+    #[expect(clippy::mut_from_ref, reason = "the caller promises that these bytes are his alone")]
+    pub(crate) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+        // SAFETY: inside the mapping, initialised, and the caller's alone by his promise.
+        unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
+    }
+
+    /// # Safety
+    /// While anyone uses them through this, nobody accesses these bytes in any other way.
+    #[inline]
+    pub(crate) unsafe fn atomic_u32(&self, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset.is_multiple_of(4));
+        // SAFETY: inside and aligned (the mapping is, and so is the offset); shared only as an atomic.
+        unsafe { AtomicU32::from_ptr(self.at(offset, 4).cast()) }
+    }
+
+    /// # Safety
+    /// As [`Arena::atomic_u32`].
+    #[inline]
+    pub(crate) unsafe fn atomic_u16(&self, offset: usize) -> &AtomicU16 {
+        debug_assert!(offset.is_multiple_of(2));
+        // SAFETY: as above.
+        unsafe { AtomicU16::from_ptr(self.at(offset, 2).cast()) }
+    }
+
+    /// # Safety
+    /// As [`Arena::atomic_u32`].
+    #[inline]
+    pub(crate) unsafe fn atomic_u8(&self, offset: usize) -> &AtomicU8 {
+        // SAFETY: as above.
+        unsafe { AtomicU8::from_ptr(self.at(offset, 1)) }
+    }
+
+    /// Gives pages of a segment back that hold no record: behind the last one of a segment that is
+    /// being sealed, or all of a segment that is free.
+    ///
+    /// Safe to call because in both cases the pages are the caller's alone: `segment.rs` calls it from
+    /// `seal` (by whoever held the segment open) and for free segments (under the pool's lock).
+    pub(crate) fn release_tail(&self, offset: usize, len: usize) {
+        // The kernel would fill the holes up again, behind the budget's back, to make huge pages whole.
+        if len < HUGE_PAGE && self.huge.swap(false, Relaxed) {
+            self.mapping.no_more_huge_pages();
+        }
+        // SAFETY: the caller's alone, see above.
+        unsafe { self.mapping.release(offset, len) };
+    }
+
+    /// # Safety
+    /// Nobody uses these bytes during the call.
+    pub(crate) unsafe fn release(&self, offset: usize, len: usize) {
+        // SAFETY: handed through.
+        unsafe { self.mapping.release(offset, len) };
+    }
+
+    /// Asks the processor to fetch what lies there. Any offset will do.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: usize) {
+        prefetch(self.mapping.base.as_ptr().wrapping_add(offset));
+    }
+}
+
+/// A hint; reads nothing.
+#[inline]
+fn prefetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch never faults, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    let _ = address;
+}
+
+fn too_much() -> Error {
+    Error::Reserve { bytes: u64::MAX, source: io::Error::from(io::ErrorKind::OutOfMemory) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_starts_as_zeros_and_keeps_what_it_is_given() {
+        let table: Table<AtomicU64> = Table::new(1000, Huge::No).unwrap();
+        assert!(table[0..1000].iter().all(|value| value.load(Relaxed) == 0));
+        table[999].store(7, Relaxed);
+        table.prefetch(5_000_000);
+        assert_eq!(table[999].load(Relaxed), 7);
+        assert_eq!(table.len(), 1000);
+    }
+
+    #[test]
+    fn released_bytes_are_zeros_again() {
+        let arena = Arena::new(4 * PAGE, Huge::Yes).unwrap();
+        // SAFETY: nobody else knows this arena.
+        unsafe {
+            arena.bytes_mut(PAGE, 2 * PAGE).fill(1);
+            arena.release(PAGE, PAGE);
+            assert_eq!(arena.bytes(PAGE, PAGE), [0; PAGE]);
+            assert_eq!(arena.bytes(2 * PAGE, PAGE), [1; PAGE]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "outside of the arena")]
+    fn bytes_outside_cannot_be_had() {
+        let arena = Arena::new(PAGE, Huge::No).unwrap();
+        // SAFETY: nobody else knows this arena.
+        let _ = unsafe { arena.bytes(PAGE - 1, 2) };
+    }
+}

@@ -1,0 +1,323 @@
+//! Making room: S3-FIFO over whole segments, in steps of some records.
+//!
+//! A victim is walked from its first record to its last. Each record's key leads to its shard; if the
+//! index still points at this very record, the item is live: it is copied forward if it is worth it,
+//! and dropped otherwise. After the last one nothing refers to the segment, and it is free.
+//!
+//! One thread at a time reclaims. Locks are taken in this order: reclaim, one shard, one open set or
+//! the segments' pool. Nobody waits for this lock while holding a shard's.
+
+use std::sync::TryLockError;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::error::Error;
+use crate::hash::hash;
+use crate::index::Slot;
+use crate::open::{Class, Lifetime, OpenSet};
+use crate::record::{FETCHED, LARGE, Place};
+use crate::request::Miss;
+use crate::segment::{Queue, SegmentId, Taker, Treatment, Wish};
+use crate::shard::Locked;
+use crate::statistics::Counters;
+use crate::store::{Store, large_number};
+use crate::sync::{MutexGuard, lock};
+
+/// Where reclamation stands.
+#[derive(Debug, Default)]
+pub(crate) struct Reclaim {
+    victim: Option<Victim>,
+    /// Where live items are copied to.
+    targets: OpenSet,
+    /// Keep nothing: copying forward has not made room.
+    drop_all: bool,
+    /// Steps to be skipped, after a search that found nothing.
+    rest: u32,
+}
+
+#[derive(Debug)]
+struct Victim {
+    id: SegmentId,
+    /// Bytes of records that have been dealt with.
+    done: usize,
+    used: usize,
+    treatment: Treatment,
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Some records were dealt with, perhaps a segment was freed.
+    Worked,
+    /// There is no victim.
+    Nothing,
+}
+
+/// A store that has filled its last segment but a few looks at this many records per stored item.
+const RECORDS_PER_STORE: usize = 16;
+/// The index is asked for so many records at once: as many as the processor can wait for.
+const BATCH: usize = 16;
+/// After so many victims without any gain nothing is kept any more.
+const STALLS_MAX: u32 = 4;
+/// So many steps are skipped after a search for a victim was in vain.
+const REST: u32 = 256;
+
+impl Store {
+    /// Does `attempt` until it succeeds, making room in between.
+    pub(crate) fn reclaim_for<T>(
+        &self,
+        counters: &Counters,
+        now: u32,
+        mut attempt: impl FnMut() -> Option<T>,
+    ) -> Result<T, Error> {
+        if let Some(done) = attempt() {
+            return Ok(done);
+        }
+        let mut reclaim = lock(&self.reclaim);
+        let mut best = self.segments.available();
+        let mut stalls = 0;
+        let result = loop {
+            if let Some(done) = attempt() {
+                break Ok(done);
+            }
+            let mut step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
+            if step == Step::Nothing {
+                // What was copied forward is all that is left.
+                reclaim.targets.seal_all(&self.segments);
+                step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
+            }
+            if step == Step::Nothing {
+                break Err(Error::OutOfMemory);
+            }
+            let available = self.segments.available();
+            stalls = if available > best { 0 } else { stalls + 1 };
+            best = best.max(available);
+            reclaim.drop_all = self.evict && stalls >= STALLS_MAX;
+        };
+        reclaim.drop_all = false;
+        result
+    }
+
+    /// Called after every store: keeps a segment free, so that nobody has to wait for one.
+    #[inline]
+    pub(crate) fn reclaim_ahead(&self, counters: &Counters, now: u32) {
+        if self.segments.is_short() {
+            self.reclaim_some(counters, RECORDS_PER_STORE, now);
+        }
+    }
+
+    /// Some steps towards room, unless someone else is at it.
+    pub(crate) fn reclaim_some(&self, counters: &Counters, records: usize, now: u32) {
+        let Some(mut reclaim) = self.try_reclaim() else { return };
+        if reclaim.rest > 0 {
+            reclaim.rest -= 1;
+        } else if self.step(&mut reclaim, counters, records, self.wish(), now) == Step::Nothing {
+            reclaim.rest = REST;
+        }
+    }
+
+    /// Some steps through what is wholly dead.
+    pub(crate) fn reclaim_dead(&self, counters: &Counters, records: usize, now: u32) {
+        let Some(mut reclaim) = self.try_reclaim() else { return };
+        if self.step(&mut reclaim, counters, records, Wish::OnlyDead, now) == Step::Nothing {
+            self.chores.store(false, Relaxed);
+        }
+    }
+
+    fn try_reclaim(&self) -> Option<MutexGuard<'_, Reclaim>> {
+        match self.reclaim.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        if self.evict { Wish::Evict } else { Wish::Compact }
+    }
+
+    fn step(&self, reclaim: &mut Reclaim, counters: &Counters, records: usize, wish: Wish, now: u32) -> Step {
+        if reclaim.victim.is_none() {
+            let Some((id, treatment)) = self.segments.choose_victim(now, wish) else { return Step::Nothing };
+            reclaim.victim = Some(Victim { id, done: 0, used: self.segments.used(id), treatment });
+        }
+        let Some(mut victim) = reclaim.victim.take() else { return Step::Nothing };
+        let mut left = records;
+        while left > 0 && victim.done < victim.used {
+            let batch = self.next_batch(&victim, left);
+            for (at, hash) in batch.into_iter().flatten() {
+                if !self.deal_with(reclaim, victim.treatment, at, hash, counters, now) {
+                    self.segments.put_back(victim.id);
+                    return Step::Nothing;
+                }
+                victim.done += self.segments.record(at).size();
+                left -= 1;
+            }
+        }
+        if victim.done == victim.used {
+            counters.segments_reclaimed.add(1);
+            self.segments.release(victim.id);
+        } else {
+            reclaim.victim = Some(victim);
+        }
+        Step::Worked
+    }
+
+    /// Some records of the victim and their hashes, the index having been asked for them.
+    fn next_batch(&self, victim: &Victim, most: usize) -> [Option<(usize, u64)>; BATCH] {
+        let mut batch = [None; BATCH];
+        let mut done = victim.done;
+        for entry in batch.iter_mut().take(most) {
+            if done >= victim.used {
+                break;
+            }
+            let at = self.segments.start(victim.id) + done;
+            let record = self.segments.record(at);
+            let hash = hash(record.key(), self.hash_seed);
+            self.index.prefetch(hash);
+            *entry = Some((at, hash));
+            done += record.size();
+        }
+        batch
+    }
+
+    /// Makes sure that nothing refers to the record at `at`. False if that cannot be.
+    fn deal_with(
+        &self,
+        reclaim: &Reclaim,
+        treatment: Treatment,
+        at: usize,
+        hash: u64,
+        counters: &Counters,
+        now: u32,
+    ) -> bool {
+        let mut lock = self.index.lock(hash);
+        let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
+        let (queue, frequency, keep) = self.verdict(reclaim, treatment, slot);
+        if keep {
+            // First the target, then the look for a flush: see `OpenSet::append`.
+            let forward = self.copy_forward(reclaim, &mut lock, slot, queue, frequency, counters, now);
+            if forward == Forward::Done {
+                return true;
+            }
+            if forward == Forward::NoRoom && !self.evict {
+                return false;
+            }
+        }
+        match self.death_of(at, now) {
+            Some(Miss::Expired) => {
+                counters.reclaimed.add(1);
+                self.bury(&mut lock, slot, counters);
+            }
+            Some(_) => self.unlink(&mut lock, slot, counters),
+            None => self.evict(&mut lock, slot, hash, counters),
+        }
+        true
+    }
+
+    /// Where a live item goes, with which frequency, and whether it is kept at all.
+    fn verdict(&self, reclaim: &Reclaim, treatment: Treatment, slot: Slot) -> (Queue, u64, bool) {
+        let queue = self.segments.queue(self.segments.of(slot.at()));
+        let frequency = slot.frequency();
+        match (treatment, queue) {
+            _ if reclaim.drop_all => (queue, 0, false),
+            (Treatment::Compact, _) => (queue, frequency, true),
+            (Treatment::Evict, Queue::Small) => (Queue::Main, 0, frequency > 0),
+            (Treatment::Evict, Queue::Main) => (Queue::Main, frequency.saturating_sub(1), frequency > 0),
+        }
+    }
+
+    /// A live item makes room.
+    fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters) {
+        counters.evictions.add(1);
+        if self.segments.record(slot.at()).bits() & FETCHED == 0 {
+            counters.evicted_unfetched.add(1);
+        }
+        if slot.frequency() > 0 {
+            counters.evicted_active.add(1);
+        }
+        if self.segments.queue(self.segments.of(slot.at())) == Queue::Small {
+            self.ghosts.add(hash);
+        }
+        self.unlink(lock, slot, counters);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of one walk")]
+    fn copy_forward(
+        &self,
+        reclaim: &Reclaim,
+        lock: &mut Locked<'_>,
+        slot: Slot,
+        queue: Queue,
+        frequency: u64,
+        counters: &Counters,
+        now: u32,
+    ) -> Forward {
+        let at = slot.at();
+        let record = self.segments.record(at);
+        let large = record.bits() & LARGE != 0;
+        let class = match (queue, large) {
+            (Queue::Small, false) => Class::Small(Lifetime::Rest),
+            (Queue::Main, false) => Class::Main,
+            (Queue::Small, true) => Class::LargeSmall,
+            (Queue::Main, true) => Class::LargeMain,
+        };
+        let size = record.size();
+        loop {
+            let mark = self.segments.flush_mark();
+            if self.death_of(at, now).is_some() {
+                return Forward::Dead;
+            }
+            let copy = |place: Place<'_>| place.copy(record, lock);
+            if let Some(to) = reclaim.targets.append(&self.segments, class, size, mark, copy) {
+                self.move_to(lock, slot, to, frequency, large, counters);
+                if large && self.segments.large(self.segments.of(to)) >= self.large_enough() {
+                    reclaim.targets.seal(&self.segments, class);
+                }
+                return Forward::Done;
+            }
+            if reclaim.targets.has_room(&self.segments, class, size) {
+                continue;
+            }
+            let Some(id) = self.segments.take(Taker::Reclaimer, queue, now) else { return Forward::NoRoom };
+            reclaim.targets.replace(&self.segments, class, id);
+        }
+    }
+
+    /// The item lies at `to` now.
+    fn move_to(
+        &self,
+        lock: &mut Locked<'_>,
+        slot: Slot,
+        to: usize,
+        frequency: u64,
+        large: bool,
+        counters: &Counters,
+    ) {
+        let (from, to_segment) = (self.segments.of(slot.at()), self.segments.of(to));
+        let record = self.segments.record(to);
+        counters.copied_forward.add(1);
+        self.queue_counter(counters, slot.at()).sub(1);
+        self.queue_counter(counters, to).add(1);
+        self.segments.note_expiry(to_segment, record.expiry());
+        if large {
+            let charge = lock.large(large_number(record, lock)).charge();
+            self.segments.sub_large(from, charge);
+            self.segments.add_large(to_segment, charge);
+        }
+        self.index.relocate(lock, slot, to, frequency);
+        self.segments.note_dead(from, record.size());
+    }
+
+    /// Large values of so many bytes fill a segment, however few records that makes: eviction would be
+    /// coarse otherwise.
+    pub(crate) fn large_enough(&self) -> u64 {
+        (self.segments.size() as u64).max(self.budget.limit() / 256)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forward {
+    Done,
+    Dead,
+    NoRoom,
+}

@@ -1,0 +1,467 @@
+//! Segments: equal pieces of one mapping, each filled with records once and emptied as a whole.
+//!
+//! A segment is free, open (someone is filling it), or sealed and in one of two queues, oldest first.
+//! This file knows what each segment is worth; who fills one is in `open.rs`, who empties one in
+//! `reclaim.rs`.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::memory::{Arena, Huge, PAGE, Table};
+use crate::record::{Place, Record};
+use crate::sync::{Mutex, MutexGuard, lock, pause};
+
+/// S3-FIFO's two queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// What is new, and may not be worth keeping.
+    Small,
+    /// What has been used again.
+    Main,
+}
+
+/// The number of a segment.
+pub(crate) type SegmentId = u32;
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    arena: Arena,
+    size: usize,
+    count: u32,
+    budget: Arc<Budget>,
+    /// Everything in segments up to this sequence number has been flushed; 0: nothing.
+    flushed_through: AtomicU64,
+    /// Free segments that are charged (and perhaps resident), as in the pool.
+    free: AtomicU64,
+    pool: Mutex<Pool>,
+    /// When it was opened, as a running number.
+    sequence: Table<AtomicU64>,
+    /// When it was opened, as a second.
+    opened: Table<AtomicU32>,
+    /// Bytes of records, known once sealed.
+    used: Table<AtomicU32>,
+    /// Bytes of records that nothing refers to any more.
+    dead: Table<AtomicU32>,
+    /// No item expires later than this; `u32::MAX`: some never do.
+    expiry_max: Table<AtomicU32>,
+    /// Bytes of the large values that belong to its records.
+    large: Table<AtomicU64>,
+    /// Bytes given back to the budget when it was sealed early.
+    refund: Table<AtomicU32>,
+    /// 0: small, 1: main.
+    queue: Table<AtomicU32>,
+}
+
+#[derive(Debug, Default)]
+struct Pool {
+    /// Charged, ready to be used.
+    free: Vec<SegmentId>,
+    /// Used before, but neither charged nor resident.
+    bare: Vec<SegmentId>,
+    /// Never used from here on.
+    fresh: SegmentId,
+    last_sequence: u64,
+    queues: [VecDeque<SegmentId>; 2],
+    open: u64,
+}
+
+/// Free memory, in segments, that only reclamation may use: it must copy before it can free.
+const RESERVE: u64 = 2;
+
+/// Who wants a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taker {
+    Writer,
+    Reclaimer,
+}
+
+/// What to do with a victim's live items.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// Keep all: the segment was chosen for its garbage.
+    Compact,
+    /// Keep what has been used.
+    Evict,
+}
+
+/// Numbers about segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStatistics {
+    /// Bytes of one segment.
+    pub segment_size: u64,
+    /// Free, but charged.
+    pub free: u64,
+    /// Being filled.
+    pub open: u64,
+    /// Sealed, in the small queue.
+    pub small: u64,
+    /// Sealed, in the main queue.
+    pub main: u64,
+    /// When the oldest segment of the small queue was opened.
+    pub small_oldest: Option<u32>,
+    /// When the oldest segment of the main queue was opened.
+    pub main_oldest: Option<u32>,
+    /// Bytes of sealed records that nothing refers to.
+    pub dead_bytes: u64,
+}
+
+/// Making it, and simple facts.
+impl Segments {
+    pub(crate) fn new(size: usize, reserve: u64, budget: Arc<Budget>) -> Result<Segments, Error> {
+        let count = u32::try_from(reserve / size as u64).unwrap_or(u32::MAX).max(1);
+        let rows = count as usize;
+        Ok(Segments {
+            arena: Arena::new(rows * size, Huge::Yes)?,
+            size,
+            count,
+            budget,
+            flushed_through: AtomicU64::new(0),
+            free: AtomicU64::new(0),
+            pool: Mutex::default(),
+            sequence: Table::new(rows, Huge::No)?,
+            opened: Table::new(rows, Huge::No)?,
+            used: Table::new(rows, Huge::No)?,
+            dead: Table::new(rows, Huge::No)?,
+            expiry_max: Table::new(rows, Huge::No)?,
+            large: Table::new(rows, Huge::No)?,
+            refund: Table::new(rows, Huge::No)?,
+            queue: Table::new(rows, Huge::No)?,
+        })
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The most memory that segments can ever take.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.arena.len() as u64
+    }
+
+    #[inline]
+    pub(crate) fn record(&self, at: usize) -> Record<'_> {
+        Record::new(&self.arena, at)
+    }
+
+    /// Room for a new record, for [`OpenSet::append`](crate::open::OpenSet::append) only.
+    pub(crate) fn place(&self, at: usize, size: usize) -> Place<'_> {
+        Place::new(&self.arena, at, size)
+    }
+
+    #[inline]
+    pub(crate) fn prefetch(&self, at: usize) {
+        self.arena.prefetch(at);
+    }
+
+    #[inline]
+    pub(crate) fn of(&self, at: usize) -> SegmentId {
+        (at / self.size) as SegmentId
+    }
+
+    /// The first record's place. Location 0 means "none", so the very first word stays unused.
+    pub(crate) fn start(&self, id: SegmentId) -> usize {
+        id as usize * self.size + FIRST
+    }
+
+    /// Bytes that records can take.
+    pub(crate) fn room(&self) -> usize {
+        self.size - FIRST
+    }
+
+    pub(crate) fn queue(&self, id: SegmentId) -> Queue {
+        if self.queue[id as usize].load(Relaxed) == 0 { Queue::Small } else { Queue::Main }
+    }
+
+    pub(crate) fn used(&self, id: SegmentId) -> usize {
+        self.used[id as usize].load(Acquire) as usize
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        lock(&self.pool)
+    }
+}
+
+/// Space before the first record of a segment.
+const FIRST: usize = crate::record::ALIGN;
+
+/// What happens to the records.
+impl Segments {
+    /// Something in this segment now expires at that second.
+    #[inline]
+    pub(crate) fn note_expiry(&self, id: SegmentId, expiry: u32) {
+        let expiry = if expiry == 0 { u32::MAX } else { expiry };
+        let highest = &self.expiry_max[id as usize];
+        if highest.load(Relaxed) < expiry {
+            highest.fetch_max(expiry, Relaxed);
+        }
+    }
+
+    /// So many bytes of records are no longer referred to.
+    #[inline]
+    pub(crate) fn note_dead(&self, id: SegmentId, bytes: usize) {
+        self.dead[id as usize].fetch_add(bytes as u32, AcqRel);
+    }
+
+    pub(crate) fn add_large(&self, id: SegmentId, bytes: u64) -> u64 {
+        self.large[id as usize].fetch_add(bytes, Relaxed) + bytes
+    }
+
+    pub(crate) fn large(&self, id: SegmentId) -> u64 {
+        self.large[id as usize].load(Relaxed)
+    }
+
+    pub(crate) fn sub_large(&self, id: SegmentId, bytes: u64) {
+        self.large[id as usize].fetch_sub(bytes, Relaxed);
+    }
+
+    /// The number of the last flush, to see whether one came in between.
+    #[inline]
+    pub(crate) fn flush_mark(&self) -> u64 {
+        pause();
+        self.flushed_through.load(Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn is_flushed(&self, id: SegmentId) -> bool {
+        let mark = self.flush_mark();
+        mark != 0 && self.sequence[id as usize].load(Acquire) <= mark
+    }
+
+    /// Everything in the segments of now is gone. Whoever fills one must take another.
+    pub(crate) fn flush(&self) {
+        let pool = self.pool();
+        self.flushed_through.store(pool.last_sequence, Release);
+    }
+}
+
+/// What happens to the segments.
+impl Segments {
+    /// A segment to fill, if memory is left for it.
+    pub(crate) fn take(&self, taker: Taker, queue: Queue, now: u32) -> Option<SegmentId> {
+        let mut pool = self.pool();
+        let id = self.take_free(&mut pool, taker)?;
+        pool.last_sequence += 1;
+        pool.open += 1;
+        let row = id as usize;
+        self.sequence[row].store(pool.last_sequence, Release);
+        self.opened[row].store(now, Relaxed);
+        self.used[row].store(0, Relaxed);
+        self.dead[row].store(0, Relaxed);
+        self.expiry_max[row].store(0, Relaxed);
+        self.large[row].store(0, Relaxed);
+        self.queue[row].store(queue as u32, Relaxed);
+        Some(id)
+    }
+
+    fn take_free(&self, pool: &mut Pool, taker: Taker) -> Option<SegmentId> {
+        let size = self.size as u64;
+        let keep = if taker == Taker::Writer { RESERVE } else { 0 };
+        // As long as the limit leaves room, a new segment; those already free stay as the reserve.
+        let missing = keep.saturating_sub(pool.free.len() as u64) * size;
+        if pool.free.len() as u64 <= keep && self.budget.charge_keeping(size, missing) {
+            if let Some(id) = pool.bare.pop() {
+                return Some(id);
+            }
+            if pool.fresh < self.count {
+                pool.fresh += 1;
+                return Some(pool.fresh - 1);
+            }
+            self.budget.give_back(size);
+        }
+        let others = self.budget.left() / size;
+        if pool.free.len() as u64 + others <= keep {
+            return None;
+        }
+        let id = pool.free.pop();
+        self.free.store(pool.free.len() as u64, Relaxed);
+        id
+    }
+
+    /// Full, or not worth filling further: it joins its queue. An empty one becomes free.
+    pub(crate) fn seal(&self, id: SegmentId, used: usize) {
+        self.used[id as usize].store(used as u32, Release);
+        if used == 0 {
+            let mut pool = self.pool();
+            pool.open -= 1;
+            self.put_free(&mut pool, id);
+            return;
+        }
+        self.refund_tail(id, used);
+        let mut pool = self.pool();
+        pool.open -= 1;
+        pool.queues[self.queue(id) as usize].push_back(id);
+    }
+
+    /// A segment of large values' records is sealed nearly empty: its other pages are given back.
+    fn refund_tail(&self, id: SegmentId, used: usize) {
+        let end = (FIRST + used).next_multiple_of(PAGE);
+        let tail = self.size - end;
+        self.refund[id as usize].store(0, Relaxed);
+        if tail >= self.size / 2 {
+            self.arena.release_tail(id as usize * self.size + end, tail);
+            self.refund[id as usize].store(tail as u32, Relaxed);
+            self.budget.give_back(tail as u64);
+        }
+    }
+
+    /// A victim that could not be emptied is a sealed segment again.
+    pub(crate) fn put_back(&self, id: SegmentId) {
+        self.pool().queues[self.queue(id) as usize].push_back(id);
+    }
+
+    /// An emptied victim is free again.
+    pub(crate) fn release(&self, id: SegmentId) {
+        let mut pool = self.pool();
+        let refund = u64::from(self.refund[id as usize].swap(0, Relaxed));
+        if refund == 0 || self.budget.charge(refund) {
+            self.put_free(&mut pool, id);
+        } else {
+            self.make_bare(&mut pool, id, self.size as u64 - refund);
+        }
+    }
+
+    fn put_free(&self, pool: &mut Pool, id: SegmentId) {
+        if self.budget.excess() > 0 {
+            self.make_bare(pool, id, self.size as u64);
+        } else {
+            pool.free.push(id);
+            self.free.store(pool.free.len() as u64, Relaxed);
+        }
+    }
+
+    fn make_bare(&self, pool: &mut Pool, id: SegmentId, charged: u64) {
+        self.arena.release_tail(id as usize * self.size, self.size);
+        self.budget.give_back(charged);
+        pool.bare.push(id);
+    }
+
+    /// Takes memory for something other than a segment, leaving what reclamation needs.
+    pub(crate) fn keep(&self) -> u64 {
+        RESERVE.saturating_sub(self.free.load(Relaxed)) * self.size as u64
+    }
+
+    /// Gives free segments back to the budget, for other uses or for a lower limit.
+    pub(crate) fn trim(&self, bytes: u64) {
+        let mut pool = self.pool();
+        let reserve = if self.budget.excess() > 0 { 0 } else { RESERVE as usize };
+        let mut given = 0;
+        while given < bytes && pool.free.len() > reserve {
+            let id = pool.free.pop().expect("just counted");
+            self.make_bare(&mut pool, id, self.size as u64);
+            given += self.size as u64;
+        }
+        self.free.store(pool.free.len() as u64, Relaxed);
+    }
+
+    /// Whether reclamation should get going: there is less than one segment beyond the reserve.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        let free = self.free.load(Relaxed) * self.size as u64 + self.budget.left();
+        free < (RESERVE + 1) * self.size as u64
+    }
+
+    /// Bytes that are free in one way or the other.
+    pub(crate) fn available(&self) -> u64 {
+        self.free.load(Relaxed) * self.size as u64 + self.budget.left()
+    }
+
+    pub(crate) fn statistics(&self) -> SegmentStatistics {
+        let pool = self.pool();
+        let oldest =
+            |queue: &VecDeque<SegmentId>| queue.front().map(|id| self.opened[*id as usize].load(Relaxed));
+        let dead = |id: &SegmentId| u64::from(self.dead[*id as usize].load(Relaxed));
+        SegmentStatistics {
+            segment_size: self.size as u64,
+            free: pool.free.len() as u64,
+            open: pool.open,
+            small: pool.queues[0].len() as u64,
+            main: pool.queues[1].len() as u64,
+            small_oldest: oldest(&pool.queues[0]),
+            main_oldest: oldest(&pool.queues[1]),
+            dead_bytes: pool.queues.iter().flatten().map(dead).sum(),
+        }
+    }
+}
+
+/// Choosing a victim.
+impl Segments {
+    /// The sealed segment that is to be emptied next, and how; it leaves its queue.
+    pub(crate) fn choose_victim(&self, now: u32, wish: Wish) -> Option<(SegmentId, Treatment)> {
+        let mut pool = self.pool();
+        let pool = &mut *pool;
+        let (best, gain) = self.emptiest(pool, now);
+        let worth = match wish {
+            Wish::OnlyDead => 1.0,
+            Wish::Evict => 0.5,
+            Wish::Compact => 0.125,
+        };
+        if let Some((queue, place)) = best.filter(|_| gain >= worth) {
+            let id = pool.queues[queue].remove(place)?;
+            return Some((id, Treatment::Compact));
+        }
+        if wish != Wish::Evict {
+            return None;
+        }
+        let [small, main] = pool.queues.each_ref().map(|queue| self.weight(queue));
+        let from = if main == 0 || small > (small + main) / SMALL_SHARE { 0 } else { 1 };
+        let id = pool.queues[from].pop_front().or_else(|| pool.queues[1 - from].pop_front())?;
+        Some((id, Treatment::Evict))
+    }
+
+    /// The sealed segment with the largest share of garbage, among those looked at, and that share.
+    fn emptiest(&self, pool: &Pool, now: u32) -> (Option<(usize, usize)>, f64) {
+        let mut best = (None, 0.0);
+        for (number, queue) in pool.queues.iter().enumerate() {
+            // With very many segments only some are looked at, from a place that changes every time.
+            let stride = queue.len().div_ceil(LOOKED_AT_MAX).max(1);
+            let first = pool.last_sequence as usize % stride;
+            for place in (first..queue.len()).step_by(stride) {
+                let gain = self.garbage(queue[place], now);
+                if gain > best.1 {
+                    best = (Some((number, place)), gain);
+                }
+            }
+        }
+        best
+    }
+
+    /// The share of a sealed segment that is no use to anyone.
+    fn garbage(&self, id: SegmentId, now: u32) -> f64 {
+        let row = id as usize;
+        if self.expiry_max[row].load(Relaxed) <= now || self.is_flushed(id) {
+            return 1.0;
+        }
+        if self.refund[row].load(Relaxed) != 0 && self.large[row].load(Relaxed) > 0 {
+            // The worth of a segment of large values is not in its records.
+            return 0.0;
+        }
+        f64::from(self.dead[row].load(Acquire)) / f64::from(self.used[row].load(Relaxed).max(1))
+    }
+
+    fn weight(&self, queue: &VecDeque<SegmentId>) -> u64 {
+        let charged = |row: usize| self.size as u64 - u64::from(self.refund[row].load(Relaxed));
+        queue.iter().map(|id| charged(*id as usize) + self.large[*id as usize].load(Relaxed)).sum()
+    }
+}
+
+/// What a victim may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Only what is wholly dead, expired or flushed.
+    OnlyDead,
+    /// What has some garbage; live items are kept.
+    Compact,
+    /// Whatever is best to lose.
+    Evict,
+}
+
+/// The small queue's share of all: a tenth, as in the paper.
+const SMALL_SHARE: u64 = 10;
+/// Looking at one takes some nanoseconds, so a choice takes some 10 µs at most.
+const LOOKED_AT_MAX: usize = 1024;

@@ -1,0 +1,87 @@
+//! A shard: one lock, what it guards, and proof that it is held.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use crate::large::LargeValue;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// All keys whose hash starts with the same bits. Its index pages are in `index.rs`.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(crate) struct Shard {
+    state: Mutex<ShardState>,
+    /// The directory has 2^depth entries. Changed under the lock; read without it for hints only.
+    pub(crate) depth: AtomicU32,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ShardState {
+    /// The last CAS unique given: one counter per shard is enough, as a key never changes its shard.
+    cas: u64,
+    large: LargeValues,
+}
+
+impl Shard {
+    #[inline]
+    pub(crate) fn lock(&self, number: usize) -> Locked<'_> {
+        Locked { number, state: lock(&self.state), dropped: None }
+    }
+}
+
+/// Proof that a shard's lock is held.
+#[derive(Debug)]
+pub(crate) struct Locked<'s> {
+    /// The shard's number.
+    pub(crate) number: usize,
+    state: MutexGuard<'s, ShardState>,
+    /// Dropped after the lock: giving back the memory of a large value takes a while.
+    dropped: Option<Arc<LargeValue>>,
+}
+
+impl Locked<'_> {
+    /// A CAS unique that this shard has never given before. memcached's first is 2, too.
+    pub(crate) fn next_cas(&mut self) -> u64 {
+        self.state.cas += 1;
+        self.state.cas + 1
+    }
+
+    pub(crate) fn keep_large(&mut self, value: Arc<LargeValue>) -> u32 {
+        self.state.large.insert(value)
+    }
+
+    pub(crate) fn large(&self, number: u32) -> &Arc<LargeValue> {
+        self.state.large.places[number as usize].as_ref().expect("a record refers to it")
+    }
+
+    /// Forgets a large value, and says what it was charged.
+    pub(crate) fn drop_large(&mut self, number: u32) -> u64 {
+        let value = self.state.large.remove(number);
+        let charge = value.charge();
+        self.dropped = Some(value);
+        charge
+    }
+}
+
+/// Large values by number.
+#[derive(Debug, Default)]
+struct LargeValues {
+    places: Vec<Option<Arc<LargeValue>>>,
+    free: Vec<u32>,
+}
+
+impl LargeValues {
+    fn insert(&mut self, value: Arc<LargeValue>) -> u32 {
+        if let Some(number) = self.free.pop() {
+            self.places[number as usize] = Some(value);
+            return number;
+        }
+        self.places.push(Some(value));
+        u32::try_from(self.places.len() - 1).expect("fewer than 2^32 large values of 32 KiB")
+    }
+
+    fn remove(&mut self, number: u32) -> Arc<LargeValue> {
+        self.free.push(number);
+        self.places[number as usize].take().expect("a record refers to it")
+    }
+}

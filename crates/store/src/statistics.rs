@@ -1,0 +1,99 @@
+//! Counters: one set per handle, each written by that handle only and summed when someone asks.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::segment::SegmentStatistics;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One handle's counters.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
+
+        /// Sums over all handles.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
+
+        impl Counters {
+            pub(crate) fn add_to(&self, sum: &mut Counts) {
+                $(sum.$name = sum.$name.wrapping_add(self.$name.0.load(Relaxed));)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Lookups that found an expired item.
+    found_expired,
+    /// Lookups that found a flushed item.
+    found_flushed,
+    /// Items stored, replacements included.
+    total_items,
+    /// Items there.
+    curr_items,
+    /// Bytes of the records of the items there, and of their large values.
+    bytes,
+    /// Live items evicted.
+    evictions,
+    /// Of these, items that had never been read.
+    evicted_unfetched,
+    /// Of these, items that had been read lately.
+    evicted_active,
+    /// Expired items whose memory was taken back.
+    reclaimed,
+    /// Expired items that had never been read.
+    expired_unfetched,
+    /// Items that were copied forward, to be kept.
+    copied_forward,
+    /// New items that had been evicted not long ago.
+    ghost_hits,
+    /// Values written over older ones of the same size.
+    overwritten_in_place,
+    /// Items in the small queue.
+    small_items,
+    /// Items in the main queue.
+    main_items,
+    /// Items with a large value.
+    large_items,
+    /// Index pages split.
+    splits,
+    /// Segments emptied.
+    segments_reclaimed,
+}
+
+/// Written by one thread, read by all.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
+    }
+
+    /// Sums of several handles never fall below zero, though a single handle's may (and wraps).
+    #[inline]
+    pub(crate) fn sub(&self, count: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(count), Relaxed);
+    }
+}
+
+/// A store in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// What happened.
+    pub counts: Counts,
+    /// The memory limit, in bytes.
+    pub limit_bytes: u64,
+    /// What is charged to it: segments, index, large values, ghosts.
+    pub charged_bytes: u64,
+    /// Of these, the index.
+    pub index_bytes: u64,
+    /// Of these, large values (also those being received or sent).
+    pub large_bytes: u64,
+    /// Of these, ghosts.
+    pub ghost_bytes: u64,
+    /// Where the rest is.
+    pub segments: SegmentStatistics,
+}

@@ -1,0 +1,359 @@
+//! Storing: set, add, replace, append, prepend, and compare-and-store.
+//!
+//! An operation looks, decides and writes under one shard's lock. What it lacks (a place, an index page,
+//! memory for a large value) it cannot get there, as that may mean evicting items of other shards: it
+//! lets go of the lock, gets it, and starts over.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::handle::{Handle, Need};
+use crate::hash::Key;
+use crate::index::{NewPage, Slot};
+use crate::large::{LARGE_VALUE_MIN, LargeValue};
+use crate::open::{Class, OpenSet};
+use crate::record::{BINARY_KEY, Header, LARGE, Place, STALE, TOKEN_SENT};
+use crate::request::{Change, Condition, NewValue, Stored};
+use crate::segment::Queue;
+use crate::shard::Locked;
+use crate::statistics::Counters;
+use crate::store::{Store, large_number};
+
+/// An item to be written, without key and value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewItem {
+    pub(crate) flags: u32,
+    pub(crate) expiry: u32,
+    pub(crate) bits: u8,
+    pub(crate) cas: u64,
+}
+
+/// A value to be written.
+#[derive(Clone, Debug)]
+pub(crate) enum Body<'v> {
+    Bytes(&'v [u8]),
+    Large(Arc<LargeValue>),
+}
+
+/// What memcached counts around a key and a value: 48 bytes of item, one after the key, two of line end.
+const ITEM_OVERHEAD: u64 = 51;
+/// And for a CAS unique.
+const CAS_OVERHEAD: u64 = 8;
+
+impl Handle {
+    /// Stores a value if the condition holds.
+    ///
+    /// After an error from a plain set the caller deletes the old value, which is out of date.
+    pub fn store(
+        &mut self,
+        key: &Key<'_>,
+        change: &Change,
+        value: NewValue<'_>,
+        now: u32,
+    ) -> Result<Stored, Error> {
+        self.enter(now);
+        self.store.check_size(key.bytes.len(), change.flags, value.len())?;
+        let body = match value {
+            NewValue::Bytes(bytes) if bytes.len() < LARGE_VALUE_MIN => Body::Bytes(bytes),
+            NewValue::Bytes(bytes) => {
+                let mut large = self.large_value(bytes.len(), now)?;
+                large.as_mut().copy_from_slice(bytes);
+                Body::Large(Arc::new(large))
+            }
+            NewValue::Large(large) => Body::Large(Arc::new(large)),
+        };
+        let stored = loop {
+            match self.try_store(key, change, &body, now) {
+                Ok(stored) => break stored,
+                Err(need) => self.provide(need, now)?,
+            }
+        };
+        self.store.reclaim_ahead(&self.counters, now);
+        Ok(stored)
+    }
+
+    fn try_store(
+        &mut self,
+        key: &Key<'_>,
+        change: &Change,
+        body: &Body<'_>,
+        now: u32,
+    ) -> Result<Stored, Need> {
+        let set = self.set_number();
+        let store = &*self.store;
+        let set = &store.open_sets[set];
+        let mark = store.segments.flush_mark();
+        let mut lock = store.index.lock(key.hash);
+        let old = match store.look_up(&mut lock, key, now, &self.counters) {
+            Ok(slot) => Some(slot),
+            Err(miss) => {
+                self.miss = miss;
+                None
+            }
+        };
+        let decision = match old {
+            Some(slot) => decide_over(store, &mut lock, slot, change),
+            None => decide_new(change),
+        };
+        let mut item = match decision {
+            Decision::Refuse(stored) => {
+                if let (Some(slot), Condition::Add) = (old, change.condition) {
+                    // An add counts as a use of what it found.
+                    store.index.count_use(&mut lock, slot);
+                    store.segments.record(slot.at()).set_last_access(&mut lock, now);
+                }
+                return Ok(stored);
+            }
+            Decision::Write(item) => item,
+        };
+        item.cas = store.cas(&mut lock, change.new_cas);
+        let mut put = |lock: &mut Locked<'_>, body: &Body<'_>| {
+            let spare = &mut self.spare_page;
+            put(store, &self.counters, set, spare, lock, key, old, &item, body, mark, now)?;
+            self.counters.total_items.add(1);
+            Ok(Stored::Stored { cas: item.cas, len: body.len() })
+        };
+        let join = matches!(change.condition, Condition::Append | Condition::Prepend);
+        let Some(slot) = old.filter(|_| join) else { return put(&mut lock, body) };
+
+        let record = store.segments.record(slot.at());
+        let old_bytes = if record.bits() & LARGE != 0 {
+            lock.large(large_number(record, &lock)).as_ref().as_ref()
+        } else {
+            record.value(&lock)
+        };
+        let len = old_bytes.len() + body.len();
+        if store.check_size(key.bytes.len(), item.flags, len).is_err() {
+            return Ok(Stored::NotStored);
+        }
+        let pieces = match change.condition {
+            Condition::Append => [old_bytes, body.as_bytes()],
+            _ => [body.as_bytes(), old_bytes],
+        };
+        if len < LARGE_VALUE_MIN {
+            self.scratch.clear();
+            pieces.iter().for_each(|piece| self.scratch.extend_from_slice(piece));
+            return put(&mut lock, &Body::Bytes(&self.scratch));
+        }
+        let Some(mut large) = self.spare_large.take().filter(|spare| spare.len() == len) else {
+            return Err(Need::Large(len));
+        };
+        let (front, back) = large.as_mut().split_at_mut(pieces[0].len());
+        front.copy_from_slice(pieces[0]);
+        back.copy_from_slice(pieces[1]);
+        let joined = Arc::new(large);
+        let stored = put(&mut lock, &Body::Large(Arc::clone(&joined)));
+        if stored.is_err() {
+            // For the next try.
+            self.spare_large = Arc::try_unwrap(joined).ok();
+        }
+        stored
+    }
+}
+
+/// What is to be done.
+enum Decision {
+    Refuse(Stored),
+    /// The CAS unique is still to be set.
+    Write(NewItem),
+}
+
+/// Where nothing is.
+fn decide_new(change: &Change) -> Decision {
+    let item = new_item(change, change.expiry);
+    match (change.condition, change.compare_cas) {
+        (Condition::Set | Condition::Replace, Some(_)) => Decision::Refuse(Stored::NotFound),
+        (Condition::Set | Condition::Add, _) => Decision::Write(item),
+        (Condition::Replace, None) => Decision::Refuse(Stored::NotStored),
+        (Condition::Append | Condition::Prepend, _) => match change.vivify {
+            Some(expiry) => Decision::Write(NewItem { expiry, ..item }),
+            None => Decision::Refuse(Stored::NotStored),
+        },
+    }
+}
+
+/// Where something is.
+fn decide_over(store: &Store, lock: &mut Locked<'_>, slot: Slot, change: &Change) -> Decision {
+    let record = store.segments.record(slot.at());
+    let cas = record.cas(lock);
+    // Without CAS uniques nothing can match one, and 0 is none.
+    let wanted = change.compare_cas.filter(|wanted| store.cas && *wanted != 0);
+    let item = new_item(change, change.expiry);
+    match change.condition {
+        Condition::Add => Decision::Refuse(Stored::NotStored),
+        Condition::Append | Condition::Prepend if wanted.is_none_or(|wanted| wanted == cas) => {
+            let bits = record.bits() & BINARY_KEY;
+            Decision::Write(NewItem { flags: record.flags(lock), expiry: record.expiry(), bits, cas: 0 })
+        }
+        Condition::Append | Condition::Prepend => Decision::Refuse(Stored::Exists),
+        Condition::Set | Condition::Replace => match (change.compare_cas, wanted) {
+            (None, _) => Decision::Write(item),
+            (_, Some(wanted)) if wanted == cas => Decision::Write(item),
+            (_, Some(wanted)) if change.invalidate && wanted < cas => {
+                // Late, but better than nothing: marked stale, and the time left is not prolonged.
+                let bits = item.bits | STALE | record.bits() & TOKEN_SENT;
+                Decision::Write(NewItem { expiry: record.expiry(), bits, ..item })
+            }
+            _ => Decision::Refuse(Stored::Exists),
+        },
+    }
+}
+
+fn new_item(change: &Change, expiry: u32) -> NewItem {
+    let bits = if change.key_is_binary { BINARY_KEY } else { 0 };
+    NewItem { flags: change.flags, expiry, bits, cas: 0 }
+}
+
+/// Writes an item: over the old one if it takes the very same space, else at the end of an open segment.
+#[expect(clippy::too_many_arguments, reason = "the parts of a handle, borrowed one by one")]
+pub(crate) fn put(
+    store: &Store,
+    counters: &Counters,
+    set: &OpenSet,
+    spare_page: &mut Option<NewPage>,
+    lock: &mut Locked<'_>,
+    key: &Key<'_>,
+    old: Option<Slot>,
+    item: &NewItem,
+    body: &Body<'_>,
+    mark: u64,
+    now: u32,
+) -> Result<(), Need> {
+    let large = if matches!(body, Body::Large(_)) { LARGE } else { 0 };
+    let NewItem { flags, expiry, bits, cas } = *item;
+    let header = Header { expiry, last_access: now, cas, flags, bits: bits | large };
+    if let (Some(slot), Body::Bytes(bytes)) = (old, body) {
+        let record = store.segments.record(slot.at());
+        if record.fits(&header, bytes.len()) {
+            record.overwrite(lock, &header, bytes);
+            store.segments.note_expiry(store.segments.of(slot.at()), expiry);
+            counters.overwritten_in_place.add(1);
+            return Ok(());
+        }
+    }
+    if old.is_none() {
+        make_index_room(store, counters, spare_page, lock, key)?;
+    }
+    let queue = queue_for(store, counters, key, old);
+    let class = Class::new(queue, large != 0, expiry, now, store.lifetimes);
+    let at = append(store, set, class, lock, key, &header, body, mark)?;
+    let charge = body.charge();
+    let segment = store.segments.of(at);
+    store.segments.note_expiry(segment, expiry);
+    match old {
+        Some(slot) => {
+            store.index.relocate(lock, slot, at, slot.frequency());
+            store.give_up(lock, slot.at(), counters);
+        }
+        None => store.index.insert(lock, key.hash, at, 0),
+    }
+    store.count_in(at, charge, counters);
+    if let Some(charge) = charge
+        && store.segments.add_large(segment, charge) >= store.large_enough()
+    {
+        set.seal(&store.segments, class);
+    }
+    Ok(())
+}
+
+/// A replaced item stays in its queue; who was evicted not long ago is not new.
+fn queue_for(store: &Store, counters: &Counters, key: &Key<'_>, old: Option<Slot>) -> Queue {
+    match old {
+        Some(slot) => store.segments.queue(store.segments.of(slot.at())),
+        None if store.ghosts.contains(key.hash) => {
+            counters.ghost_hits.add(1);
+            Queue::Main
+        }
+        None => Queue::Small,
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "as its caller")]
+fn append(
+    store: &Store,
+    set: &OpenSet,
+    class: Class,
+    lock: &mut Locked<'_>,
+    key: &Key<'_>,
+    header: &Header,
+    body: &Body<'_>,
+    mark: u64,
+) -> Result<usize, Need> {
+    let append = |value: &[u8]| {
+        let size = header.record_size(key.bytes.len(), value.len());
+        let write = |place: Place<'_>| place.write(header, key.bytes, value);
+        set.append(&store.segments, class, size, mark, write).ok_or(Need::Room(class, size))
+    };
+    match body {
+        Body::Bytes(bytes) => append(bytes),
+        Body::Large(large) => {
+            let number = lock.keep_large(Arc::clone(large));
+            let at = append(&number.to_le_bytes());
+            if at.is_err() {
+                lock.drop_large(number);
+            }
+            at
+        }
+    }
+}
+
+/// Sees to a free slot for a new entry.
+fn make_index_room(
+    store: &Store,
+    counters: &Counters,
+    spare_page: &mut Option<NewPage>,
+    lock: &mut Locked<'_>,
+    key: &Key<'_>,
+) -> Result<(), Need> {
+    while !store.index.has_room(lock, key.hash) {
+        let page = spare_page.take().ok_or(Need::Page)?;
+        let prefetch = |at: usize| store.segments.prefetch(at);
+        let hash_at = |at: usize| crate::hash::hash(store.segments.record(at).key(), store.hash_seed);
+        match store.index.split(lock, key.hash, page, prefetch, hash_at) {
+            Ok(()) => counters.splits.add(1),
+            Err(page) => {
+                // Hundreds of keys with nearly the same hash: never seen, but there must be an end.
+                *spare_page = Some(page);
+                let slot = store.index.in_the_way(lock, key.hash);
+                counters.evictions.add(1);
+                store.unlink(lock, slot, counters);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Body<'_> {
+    fn len(&self) -> usize {
+        self.as_bytes().len()
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Body::Bytes(bytes) => bytes,
+            Body::Large(large) => large.as_ref().as_ref(),
+        }
+    }
+
+    fn charge(&self) -> Option<u64> {
+        match self {
+            Body::Bytes(_) => None,
+            Body::Large(large) => Some(large.charge()),
+        }
+    }
+}
+
+impl Store {
+    /// The size of an item as memcached counts it: key, value and what it keeps around them.
+    pub fn item_size(&self, key_len: usize, flags: u32, value_len: usize) -> u64 {
+        let flags = if flags != 0 { 4 } else { 0 };
+        let cas = if self.cas { CAS_OVERHEAD } else { 0 };
+        ITEM_OVERHEAD + cas + flags + (key_len + value_len) as u64
+    }
+
+    /// Whether an item is within the size limit.
+    pub fn check_size(&self, key_len: usize, flags: u32, value_len: usize) -> Result<(), Error> {
+        let fits = self.item_size(key_len, flags, value_len) <= self.item_size_max;
+        if fits { Ok(()) } else { Err(Error::TooLarge) }
+    }
+}

@@ -1,0 +1,113 @@
+//! The programs in `clients/`, and where `cargo xtask test` has put what they need.
+
+use crate::server::Server;
+use crate::subject::target_directory;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// No client program takes longer, or the server owes it an answer.
+const SECONDS_MAX: &str = "120";
+
+/// The sources of the client programs.
+pub fn sources() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/clients"))
+}
+
+/// The virtual environment with what `python/requirements.txt` names.
+pub fn python_environment() -> PathBuf {
+    target_directory().join("clients/python")
+}
+
+/// The folder that holds `node_modules`.
+pub fn node_project() -> PathBuf {
+    target_directory().join("clients/node")
+}
+
+/// The folder that holds Go's modules and cache.
+pub fn go_home() -> PathBuf {
+    target_directory().join("clients/go")
+}
+
+/// Go with its caches under our target directory.
+pub fn go() -> Command {
+    let home = go_home();
+    let mut go = Command::new("go");
+    go.current_dir(sources().join("go"))
+        .env("GOMODCACHE", home.join("modules"))
+        .env("GOCACHE", home.join("cache"))
+        .env("GOFLAGS", "-modcacherw")
+        .env("GOTOOLCHAIN", "local");
+    go
+}
+
+/// The client program of gomemcache, built.
+///
+/// # Errors
+/// If it does not build.
+pub fn gomemcache() -> Result<Command> {
+    let program = go_home().join("gomemcache");
+    let output = go().args(["build", "-o"]).arg(&program).arg(".").env("GOPROXY", "off").output();
+    let output = output.context("run go").context(MISSING)?;
+    ensure!(output.status.success(), "{}\n{MISSING}", String::from_utf8_lossy(&output.stderr));
+    Ok(Command::new(program))
+}
+
+/// A Python program from `clients/python`.
+pub fn python(program: &str) -> Command {
+    let mut command = Command::new(python_environment().join("bin/python"));
+    command.arg("-B").arg(sources().join("python").join(program));
+    command
+}
+
+/// The client program of Node's `memcached`.
+pub fn node() -> Command {
+    let mut command = Command::new("node");
+    command.arg(sources().join("node/api.js")).env("NODE_PATH", node_project().join("node_modules"));
+    command
+}
+
+/// libmemcached's own checker of servers, text protocol only.
+pub fn memccapable(server: &Server) -> Result<Vec<(String, bool)>> {
+    let address = server.address();
+    let mut command = Command::new("memccapable");
+    command.args(["-h", &address.ip().to_string(), "-p", &address.port().to_string(), "-a"]);
+    let output = run(command)?;
+    let tests: Vec<(String, bool)> = String::from_utf8_lossy(&output.stdout)
+        .replace("[pass]", "[pass]\n")
+        .split("ascii ")
+        .skip(1)
+        .map(|test| (test.replace("[pass]", "").trim().to_owned(), test.contains("[pass]")))
+        .collect();
+    ensure!(!tests.is_empty(), "memccapable said {output:?}");
+    Ok(tests)
+}
+
+/// Runs a client program against `server`; what it must say last is `N passed, 0 failed`.
+///
+/// # Errors
+/// With the program's own report.
+pub fn passes(mut command: Command, server: &Server) -> Result<String> {
+    command.arg(server.address().to_string());
+    let output = run(command)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let last = said.lines().last().unwrap_or_default().to_owned();
+    if !output.status.success() || !last.ends_with("passed, 0 failed") || last.starts_with("0 ") {
+        bail!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(last)
+}
+
+const MISSING: &str = "hint: `cargo xtask test` installs what the client programs need";
+
+fn run(command: Command) -> Result<Output> {
+    let mut bounded = Command::new("timeout");
+    bounded.arg(SECONDS_MAX).arg(command.get_program()).args(command.get_args());
+    bounded.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = bounded.output().context("run a client program")?;
+    match output.status.code() {
+        Some(124) => bail!("{} did not finish in {SECONDS_MAX} s", command.get_program().display()),
+        Some(126 | 127) => bail!("{} is missing\n{MISSING}", command.get_program().display()),
+        _ => Ok(output),
+    }
+}

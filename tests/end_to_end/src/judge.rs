@@ -1,0 +1,80 @@
+//! Every transcript against one server.
+
+use crate::server::Server;
+use crate::sockets::Sockets;
+use crate::subject::Subject;
+use std::fmt;
+use std::sync::Mutex;
+use transcript::Transcript;
+
+/// Transcripts that run at the same time: most of a slow one's time is waiting.
+const AT_ONCE: usize = 8;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Transcripts that held.
+    pub held: usize,
+    /// Those that this memcached is too old for.
+    pub let_off: usize,
+    /// The first difference of each that did not.
+    pub failures: Vec<String>,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for failure in &self.failures {
+            writeln!(f, "{failure}")?;
+        }
+        write!(f, "{} transcripts held, {} differed", self.held, self.failures.len())?;
+        if self.let_off > 0 {
+            write!(f, ", {} are about a later memcached", self.let_off)?;
+        }
+        Ok(())
+    }
+}
+
+/// Holds `subject` to `transcripts`, each with a process of its own.
+pub fn judge(subject: &Subject, transcripts: &[Transcript]) -> Verdict {
+    let due: Vec<Transcript> = transcripts
+        .iter()
+        .cloned()
+        .map(|t| match subject.memcached {
+            Some(version) => t.until(version),
+            None => t,
+        })
+        .filter(|t| !t.steps.is_empty())
+        .collect();
+    let let_off = transcripts.len() - due.len();
+    // The slow ones first: the others fit into their waiting.
+    let (slow, quick): (Vec<_>, Vec<_>) = due.iter().partition(|t| t.slow);
+    let queue = Mutex::new(quick.into_iter().chain(slow).collect::<Vec<&Transcript>>());
+    let verdict = Mutex::new(Verdict { let_off, ..Verdict::default() });
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(transcript) = next(&queue) {
+                    let outcome = play(subject, transcript);
+                    let mut verdict = verdict.lock().expect("no panic under this lock");
+                    match outcome {
+                        Ok(()) => verdict.held += 1,
+                        Err(failure) => verdict.failures.push(failure),
+                    }
+                }
+            });
+        }
+    });
+    let mut verdict = verdict.into_inner().expect("no panic under this lock");
+    verdict.failures.sort();
+    verdict
+}
+
+fn next<'t>(queue: &Mutex<Vec<&'t Transcript>>) -> Option<&'t Transcript> {
+    queue.lock().expect("no panic under this lock").pop()
+}
+
+fn play(subject: &Subject, transcript: &Transcript) -> Result<(), String> {
+    let server = Server::start(subject, &transcript.flags)
+        .map_err(|error| format!("{}.txt: {error:#}", transcript.name))?;
+    transcript::run(transcript, &mut Sockets::new(&server)).map_err(|failure| failure.to_string())
+}

@@ -1,0 +1,34 @@
+//! What the kernel says about a process.
+
+use anyhow::{Context, Result};
+
+/// Bytes of a process's memory that are resident.
+///
+/// # Errors
+/// If there is no such process.
+pub fn resident(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+    let kilobytes: u64 = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .and_then(|rest| rest.trim().strip_suffix(" kB"))
+        .and_then(|number| number.trim().parse().ok())
+        .with_context(|| format!("find VmRSS in {path}"))?;
+    Ok(kilobytes * 1024)
+}
+
+/// Lets this process, and those it starts, open `count` files.
+///
+/// # Errors
+/// If the system does not allow it.
+pub fn raise_open_files(count: u64) -> Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    if now.current.is_none_or(|current| current >= count) {
+        return Ok(());
+    }
+    let maximum = now.maximum.map(|maximum| maximum.max(count));
+    setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum })
+        .with_context(|| format!("allow {count} open files"))
+}

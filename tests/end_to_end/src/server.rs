@@ -1,0 +1,134 @@
+//! A running server: a process of ours and the port it listens on.
+
+use crate::clock;
+use crate::process;
+use crate::subject::Subject;
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::Read;
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Between asking for a free port and using it somebody else may take it.
+const PORT_ATTEMPTS: usize = 5;
+
+/// A server that ends with this value; what it said is shown if the test fails.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    address: SocketAddr,
+    said: PathBuf,
+}
+
+impl Server {
+    /// Starts `subject` with more of memcached's flags on a free port of the loopback, and waits until it answers.
+    ///
+    /// # Errors
+    /// If it does not come up.
+    pub fn start<S: AsRef<str>>(subject: &Subject, flags: &[S]) -> Result<Server> {
+        let mut last = None;
+        for _ in 0..PORT_ATTEMPTS {
+            match Server::try_start(subject, flags) {
+                Ok(server) => return Ok(server),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.expect("at least one attempt")).with_context(|| format!("start {}", subject.name))
+    }
+
+    fn try_start<S: AsRef<str>>(subject: &Subject, flags: &[S]) -> Result<Server> {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let mut command = Command::new(&subject.program);
+        command.args(&subject.arguments).args(["-l", "127.0.0.1", "-p", &port.to_string()]);
+        if rustix::process::getuid().is_root() {
+            command.args(["-u", "root"]); // memcached refuses to be root unasked
+        }
+        let said = notebook();
+        let file = File::create(&said).with_context(|| format!("create {}", said.display()))?;
+        command.args(flags.iter().map(AsRef::as_ref));
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let mut server =
+            Server { child: command.spawn()?, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), said };
+        let up = clock::wait_for(|| match server.child.try_wait() {
+            Ok(None) => {
+                let probe = TcpStream::connect(server.address).ok()?;
+                served_and_gone(probe).ok().map(Ok)
+            }
+            ended => Some(Err(ended)),
+        });
+        match up {
+            Some(Ok(())) => Ok(server),
+            Some(Err(ended)) => bail!("it ended with {ended:?} and said {:?}", server.said()),
+            None => bail!("it does not listen and said {:?}", server.said()),
+        }
+    }
+
+    /// All that it has said so far.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.said).unwrap_or_default()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// If the server does not take it.
+    pub fn connect(&self) -> Result<TcpStream> {
+        let stream = TcpStream::connect(self.address).context("connect")?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(clock::PATIENCE))?;
+        stream.set_write_timeout(Some(clock::PATIENCE))?;
+        Ok(stream)
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Bytes of its memory that are resident.
+    ///
+    /// # Errors
+    /// If it is gone.
+    pub fn resident(&self) -> Result<u64> {
+        process::resident(self.pid())
+    }
+
+    /// Whether the process still runs.
+    pub fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail only if it is gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the server said: {}", self.said());
+        }
+        // A file that stays is in nobody's way.
+        let _ = std::fs::remove_file(&self.said);
+    }
+}
+
+/// A fresh file for what a server says.
+fn notebook() -> PathBuf {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("evenkeel-test-{}-{number}", std::process::id()))
+}
+
+/// Waits until the server has seen the connection and its end: what a test watches later must not contain it.
+fn served_and_gone(mut probe: TcpStream) -> std::io::Result<()> {
+    probe.set_read_timeout(Some(clock::PATIENCE))?;
+    probe.shutdown(Shutdown::Write)?;
+    probe.read_to_end(&mut Vec::new()).map(|_| ())
+}

@@ -1,0 +1,84 @@
+//! A real server as the peer of a transcript.
+
+use crate::clock;
+use crate::server::Server;
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+use transcript::{Peer, Received};
+
+/// A second of a transcript in real time: whole server seconds have passed after it, whenever the server's own
+/// clock ticks within the second.
+const SECOND: Duration = Duration::from_millis(1050);
+
+/// The connections of one transcript to one server.
+pub struct Sockets<'s> {
+    server: &'s Server,
+    streams: BTreeMap<usize, TcpStream>,
+}
+
+impl Sockets<'_> {
+    /// No connection yet.
+    pub fn new(server: &Server) -> Sockets<'_> {
+        Sockets { server, streams: BTreeMap::new() }
+    }
+
+    fn stream(&mut self, connection: usize) -> Result<&mut TcpStream, String> {
+        if !self.streams.contains_key(&connection) {
+            let stream = self.server.connect().map_err(|error| format!("{error:#}"))?;
+            self.streams.insert(connection, stream);
+        }
+        Ok(self.streams.get_mut(&connection).expect("just inserted"))
+    }
+
+    fn over(&mut self, connection: usize) -> Received {
+        self.streams.remove(&connection);
+        Received::Closed
+    }
+}
+
+impl Peer for Sockets<'_> {
+    fn send(&mut self, connection: usize, bytes: &[u8]) -> Result<(), String> {
+        match self.stream(connection)?.write_all(bytes) {
+            // The server may close in the middle of what it refuses: the next expectation says whether it should.
+            Err(error) if is_close(error.kind()) => Ok(()),
+            other => other.map_err(|error| error.to_string()),
+        }
+    }
+
+    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<Received, String> {
+        let mut buffer = vec![0; 64 << 10];
+        match self.stream(connection)?.read(&mut buffer) {
+            Ok(0) => Ok(self.over(connection)),
+            Ok(count) => {
+                received.extend_from_slice(&buffer[..count]);
+                Ok(Received::Some)
+            }
+            Err(error) if is_close(error.kind()) => Ok(self.over(connection)),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Ok(Received::Nothing)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn close(&mut self, connection: usize) -> Result<(), String> {
+        // After the server's own close there is nothing left to shut down.
+        let _ = self.stream(connection)?.shutdown(Shutdown::Write);
+        Ok(())
+    }
+
+    fn advance(&mut self, seconds: u32) -> Result<(), String> {
+        clock::pass(SECOND * seconds + Duration::from_millis(50));
+        Ok(())
+    }
+
+    fn unix_time(&self) -> u64 {
+        clock::unix_time()
+    }
+}
+
+fn is_close(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted)
+}

@@ -1,0 +1,113 @@
+//! Which server is tested: a command line that takes memcached's flags.
+
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use transcript::Version;
+
+/// A server that can be started.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// For messages.
+    pub name: String,
+    /// The program.
+    pub program: PathBuf,
+    /// What stands before memcached's flags.
+    pub arguments: Vec<String>,
+    /// The version, if it is a memcached: an old one is let off what came later.
+    pub memcached: Option<Version>,
+}
+
+/// Which of the two ways to wait for sockets our server uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Driver {
+    /// Readiness: works everywhere.
+    Epoll,
+    /// Completion: Linux with io_uring.
+    Uring,
+}
+
+impl Driver {
+    /// Both, for tests that want each.
+    pub const ALL: [Driver; 2] = [Driver::Epoll, Driver::Uring];
+
+    fn word(self) -> &'static str {
+        match self {
+            Driver::Epoll => "epoll",
+            Driver::Uring => "uring",
+        }
+    }
+}
+
+impl Subject {
+    /// Our server, built from this checkout.
+    ///
+    /// # Panics
+    /// If it cannot be built.
+    pub fn evenkeel(driver: Driver) -> Subject {
+        Subject {
+            name: format!("evenkeel ({})", driver.word()),
+            program: evenkeel_binary().to_owned(),
+            arguments: vec!["serve".to_owned(), "--driver".to_owned(), driver.word().to_owned()],
+            memcached: None,
+        }
+    }
+
+    /// The memcached of this machine, or the one that `EVENKEEL_TEST_MEMCACHED` names.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn memcached() -> Result<Subject> {
+        let program = std::env::var_os("EVENKEEL_TEST_MEMCACHED").unwrap_or("/usr/bin/memcached".into());
+        Subject::given(Path::new(&program), &[])
+            .context("hint: `apt-get install memcached`, or set EVENKEEL_TEST_MEMCACHED to one")
+    }
+
+    /// Any program that takes memcached's flags after `arguments`; says itself which memcached it is, if it is one.
+    ///
+    /// # Errors
+    /// If it does not run.
+    pub fn given(program: &Path, arguments: &[String]) -> Result<Subject> {
+        let shown = program.display();
+        let output = Command::new(program).arg("-V").output().with_context(|| format!("run {shown} -V"))?;
+        let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+        let memcached = answer.trim().strip_prefix("memcached ").and_then(transcript::parse_version);
+        ensure!(
+            memcached.is_some() || !arguments.is_empty(),
+            "{shown} is not a memcached: say how it serves"
+        );
+        let name = if memcached.is_some() { answer.trim().to_owned() } else { shown.to_string() };
+        Ok(Subject { name, program: program.to_owned(), arguments: arguments.to_vec(), memcached })
+    }
+}
+
+/// The optimised binary: the one that `EVENKEEL_BIN` names, or the one that cargo builds now.
+fn evenkeel_binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| match std::env::var_os("EVENKEEL_BIN") {
+        Some(path) => path.into(),
+        None => build().unwrap_or_else(|error| panic!("build evenkeel: {error:#}")),
+    })
+}
+
+fn build() -> Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--quiet", "--package", "evenkeel"])
+        .current_dir(workspace())
+        .status()?;
+    ensure!(built.success(), "cargo build failed");
+    Ok(target_directory().join("release/evenkeel").canonicalize()?)
+}
+
+/// Where cargo puts what it builds.
+pub fn target_directory() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or(workspace().join("target"), PathBuf::from)
+}
+
+/// The root of this checkout.
+pub fn workspace() -> PathBuf {
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    folders.nth(2).expect("tests/end_to_end lies two levels down").to_owned()
+}

@@ -1,0 +1,66 @@
+//! The whole API of the clients people use, against the built binary.
+
+use end_to_end::clients;
+use end_to_end::server::Server;
+use end_to_end::subject::{Driver, Subject};
+use std::process::Command;
+
+/// What libmemcached's checker gets wrong about today's memcached: it wants `delete key 5` refused, which 1.6.45
+/// takes; so do we.
+const MEMCCAPABLE_OUTDATED: [&str; 2] = ["delete", "delete noreply"];
+
+#[track_caller]
+fn start(driver: Driver) -> Server {
+    Server::start(&Subject::evenkeel(driver), &["-m", "256"]).expect("a server")
+}
+
+#[track_caller]
+fn check(command: Command, driver: Driver) {
+    let server = start(driver);
+    match clients::passes(command, &server) {
+        Ok(report) => println!("{report}"),
+        Err(error) => panic!("{error:#}"),
+    }
+}
+
+#[test]
+fn pymemcache_works_with_epoll() {
+    check(clients::python("pymemcache_api.py"), Driver::Epoll);
+}
+
+#[test]
+fn pymemcache_works_with_io_uring() {
+    check(clients::python("pymemcache_api.py"), Driver::Uring);
+}
+
+#[test]
+fn pylibmc_works_with_epoll() {
+    check(clients::python("pylibmc_api.py"), Driver::Epoll);
+}
+
+#[test]
+fn pylibmc_works_with_io_uring() {
+    check(clients::python("pylibmc_api.py"), Driver::Uring);
+}
+
+#[test]
+fn gomemcache_works() {
+    check(clients::gomemcache().expect("gomemcache"), Driver::Uring);
+}
+
+#[test]
+fn nodes_memcached_works() {
+    check(clients::node(), Driver::Uring);
+}
+
+#[test]
+fn libmemcacheds_own_checker_is_content() {
+    for driver in Driver::ALL {
+        let server = start(driver);
+        let tests = clients::memccapable(&server).expect("memccapable");
+        let failed: Vec<&str> =
+            tests.iter().filter(|(_, passed)| !passed).map(|(name, _)| name.as_str()).collect();
+        assert!(tests.len() >= 25, "only {} tests ran: {tests:?}", tests.len());
+        assert!(failed.iter().all(|name| MEMCCAPABLE_OUTDATED.contains(name)), "{driver:?}: {failed:?}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Clients that misbehave: the server lives, keeps its promise about memory, and others do not notice.
+//!
+//! One test at a time: they measure memory and waiting times, and need most of the files a process may open.
+
+use end_to_end::bystander::{Bystander, Client};
+use end_to_end::clock;
+use end_to_end::process;
+use end_to_end::server::Server;
+use end_to_end::subject::{Driver, Subject};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+#[path = "survival/crowds.rs"]
+mod crowds;
+#[path = "survival/streams.rs"]
+mod streams;
+#[path = "survival/uploads.rs"]
+mod uploads;
+
+/// Nobody waits longer than this because of others, on a busy machine with two processors.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What a server may have resident beyond `-m`: code, buffers, kernels' gifts.
+const BASE_MB: u64 = 48;
+
+/// Open files that the largest crowd needs, on either side.
+const FILES: u64 = 12_000;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A server under attack, and someone else who uses it.
+struct Arena {
+    server: Server,
+    bystander: Bystander,
+    memory_mb: u64,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Arena {
+    /// Starts a server with `-m memory_mb` and `flags`.
+    #[track_caller]
+    fn open(driver: Driver, memory_mb: u64, flags: &[&str]) -> Arena {
+        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        process::raise_open_files(FILES).expect("files");
+        let memory = memory_mb.to_string();
+        let flags = [&["-m", memory.as_str()], flags].concat();
+        let server = Server::start(&Subject::evenkeel(driver), &flags).expect("a server");
+        let bystander = Bystander::start(&server).expect("a bystander");
+        Arena { server, bystander, memory_mb, _alone: alone }
+    }
+
+    #[track_caller]
+    fn connect(&self) -> TcpStream {
+        self.server.connect().expect("a connection")
+    }
+
+    #[track_caller]
+    fn client(&self) -> Client {
+        Client::new(self.connect())
+    }
+
+    /// Resident memory is within the promise, right now.
+    #[track_caller]
+    fn memory_is_bounded(&self) -> u64 {
+        let resident_mb = self.server.resident().expect("a living server") >> 20;
+        let limit_mb = self.memory_mb * 105 / 100 + BASE_MB;
+        assert!(resident_mb <= limit_mb, "{resident_mb} MB resident, more than {limit_mb}");
+        resident_mb
+    }
+
+    /// Waits until the server has let go of the connections it should have let go of.
+    #[track_caller]
+    fn connections_are_at_most(&self, count: u64) {
+        let mut client = self.client();
+        let mut last = 0;
+        let fell = clock::wait_for(|| {
+            last = client.statistic("curr_connections").expect("stats");
+            (last <= count).then_some(())
+        });
+        assert!(fell.is_some(), "{last} connections are still open, more than {count}");
+    }
+
+    /// The attack is over: the server is alive and bounded, and the other client fared well.
+    #[track_caller]
+    fn close(mut self, what: &str) {
+        let resident_mb = self.memory_is_bounded();
+        let experience = self.bystander.stop().expect("a bystander who was served");
+        assert!(self.server.is_alive(), "the server is gone");
+        assert!(experience.longest <= WAIT_MAX, "someone waited {:?}", experience.longest);
+        println!(
+            "{what}: {resident_mb} MB resident; {} rounds meanwhile, the longest {:?}",
+            experience.answered, experience.longest
+        );
+    }
+}
+
+/// Sends as far as the server lets us.
+fn send(mut stream: &TcpStream, bytes: &[u8]) {
+    match stream.write_all(bytes) {
+        Err(error) if !matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+            panic!("send: {error}")
+        }
+        _ => {}
+    }
+}
+
+/// Closes our side and reads what there still is, until the server closes too.
+fn drain(mut stream: TcpStream) -> Vec<u8> {
+    let mut received = Vec::new();
+    // Both fail where the server has closed already; what came before that counts.
+    let _ = stream.shutdown(Shutdown::Write);
+    let _ = stream.read_to_end(&mut received);
+    received
+}
+
+/// Closes with a reset instead of a goodbye.
+fn reset(stream: TcpStream) {
+    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).expect("linger");
+}

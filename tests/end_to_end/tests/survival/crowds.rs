@@ -1,0 +1,160 @@
+//! Many clients: idle ones, hasty ones, more than there is room for.
+
+use super::*;
+
+/// What an idle connection may cost in the server's own memory; memcached needs about as much.
+const IDLE_BYTES_MAX: u64 = 600;
+
+#[track_caller]
+fn idle_connections_are_cheap(driver: Driver) {
+    const COUNT: u64 = 10_000;
+    let arena = Arena::open(driver, 64, &["-c", "11000"]);
+    let mut monitor = arena.client();
+    // What the first clients make the server set up once is not the price of an idle one.
+    let warm: Vec<TcpStream> = (0..100).map(|_| arena.connect()).collect();
+    warm.iter().for_each(|stream| request(stream));
+    drop(warm);
+    arena.connections_are_at_most(5);
+    let before = arena.server.resident().expect("memory");
+    let streams: Vec<TcpStream> = (0..COUNT).map(|_| arena.connect()).collect();
+    let open = clock::wait_for(|| (monitor.statistic("curr_connections").ok()? >= COUNT).then_some(()));
+    assert!(open.is_some(), "not every connection was taken");
+    let connected = arena.server.resident().expect("memory").saturating_sub(before) / COUNT;
+    streams.iter().for_each(|stream| request(stream));
+    let used = arena.server.resident().expect("memory").saturating_sub(before) / COUNT;
+    println!("{driver:?}: {connected} B per idle connection, {used} B once it was used");
+    assert!(
+        connected <= IDLE_BYTES_MAX && used <= IDLE_BYTES_MAX,
+        "{connected} B, then {used} B per idle connection"
+    );
+    drop(streams);
+    arena.connections_are_at_most(5);
+    arena.close("ten thousand idle connections");
+}
+
+/// One request and its answer.
+#[track_caller]
+fn request(mut stream: &TcpStream) {
+    send(stream, b"mn\r\n");
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"MN\r\n");
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_cheap_with_epoll() {
+    idle_connections_are_cheap(Driver::Epoll);
+}
+
+#[test]
+fn ten_thousand_idle_connections_are_cheap_with_io_uring() {
+    idle_connections_are_cheap(Driver::Uring);
+}
+
+#[test]
+fn a_storm_of_connections_passes() {
+    for driver in Driver::ALL {
+        let arena = Arena::open(driver, 64, &["-c", "11000"]);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for number in 0..1000 {
+                        let stream = arena.connect();
+                        match number % 4 {
+                            0 => drop(stream),
+                            1 => reset(stream),
+                            2 => request(&stream),
+                            _ => {
+                                send(&stream, b"get a\r\nset b 0 0 10\r\n12");
+                                reset(stream);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        arena.connections_are_at_most(5);
+        arena.close("a storm of connections");
+    }
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_so() {
+    const LIMIT: usize = 100;
+    for driver in Driver::ALL {
+        let arena = Arena::open(driver, 64, &["-c", &LIMIT.to_string()]);
+        let (mut served, mut refused) = (Vec::new(), 0);
+        for _ in 0..3 * LIMIT {
+            let stream = arena.connect();
+            send(&stream, b"mn\r\n");
+            let mut client = Client::new(stream);
+            match client.line() {
+                Ok(line) if line == "MN" => served.push(client),
+                // Where the server closes with our request unread, the reset may overtake its answer.
+                Ok(line) => {
+                    assert_eq!(line, "ERROR Too many open connections");
+                    refused += 1;
+                }
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(
+            !served.is_empty() && served.len() <= LIMIT && refused >= 2 * LIMIT,
+            "{} served",
+            served.len()
+        );
+        for client in &mut served {
+            assert_eq!(client.ask(b"mn\r\n").expect("those inside are still served"), "MN");
+        }
+        drop(served);
+        let back = clock::wait_for(|| {
+            arena
+                .server
+                .connect()
+                .ok()
+                .and_then(|stream| (Client::new(stream).ask(b"mn\r\n").ok()? == "MN").then_some(()))
+        });
+        assert!(back.is_some(), "nobody gets in after the others have left");
+        arena.close("three times as many connections as allowed");
+    }
+}
+
+#[test]
+fn a_refused_connection_that_says_nothing_reads_the_reason() {
+    for driver in Driver::ALL {
+        let arena = Arena::open(driver, 64, &["-c", "100"]);
+        let streams: Vec<TcpStream> = (0..300).map(|_| arena.connect()).collect();
+        let mut last = streams.last().expect("some");
+        let mut reason = Vec::new();
+        last.read_to_end(&mut reason).expect("an answer and a close");
+        assert_eq!(reason, b"ERROR Too many open connections\r\n");
+        drop(streams);
+        arena.close("silent connections beyond the limit");
+    }
+}
+
+#[test]
+fn a_short_listen_queue_delays_but_serves() {
+    for driver in Driver::ALL {
+        let arena = Arena::open(driver, 64, &["-b", "1"]);
+        std::thread::scope(|scope| {
+            for _ in 0..50 {
+                scope.spawn(|| {
+                    // What the kernel drops at a full queue, the client has to say again.
+                    assert!(clock::wait_for(|| served_soon(&arena)).is_some(), "never served");
+                });
+            }
+        });
+        arena.close("fifty at once at a queue for one");
+    }
+}
+
+/// One attempt, given up early enough to make another.
+fn served_soon(arena: &Arena) -> Option<()> {
+    let mut stream = arena.server.connect().ok()?;
+    stream.set_read_timeout(Some(Duration::from_millis(500))).ok()?;
+    stream.write_all(b"mn\r\n").ok()?;
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer).ok()?;
+    (&answer == b"MN\r\n").then_some(())
+}

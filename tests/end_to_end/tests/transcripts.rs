@@ -1,0 +1,43 @@
+//! One text, three servers: ours on each driver, and a real memcached, which proves that the text is true.
+
+use end_to_end::judge::judge;
+use end_to_end::subject::{Driver, Subject};
+use transcript::Transcript;
+
+#[track_caller]
+fn check(subject: &Subject) {
+    let transcripts = transcript::all();
+    assert!(!transcripts.is_empty(), "no transcripts found");
+    let verdict = judge(subject, &transcripts);
+    assert!(verdict.failures.is_empty(), "{} differs:\n{verdict}", subject.name);
+    println!("{}: {verdict}", subject.name);
+}
+
+#[test]
+fn memcached_itself_holds_to_every_transcript() {
+    check(&Subject::memcached().expect("a memcached"));
+}
+
+#[test]
+fn evenkeel_holds_to_every_transcript_with_epoll() {
+    check(&Subject::evenkeel(Driver::Epoll));
+}
+
+#[test]
+fn evenkeel_holds_to_every_transcript_with_io_uring() {
+    check(&Subject::evenkeel(Driver::Uring));
+}
+
+/// If the harness believed anything, it would believe this.
+#[test]
+fn a_transcript_that_lies_is_caught() {
+    let lies = [
+        "> set canary 0 0 1\n> x\n< STORED\n> get canary\n< VALUE canary 0 1\n< y\n< END",
+        "> version\n<closed",
+        "> set canary 0 0 1\n> x\n< STORED\n> version",
+    ];
+    let lies: Vec<Transcript> =
+        lies.iter().map(|text| Transcript::parse("canary", text).expect("a transcript")).collect();
+    let verdict = judge(&Subject::memcached().expect("a memcached"), &lies);
+    assert_eq!((verdict.held, verdict.failures.len()), (0, lies.len()), "{verdict}");
+}

@@ -1,0 +1,124 @@
+//! A server under comparison: started with so much memory, looked at from outside, ended.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::client::Client;
+use super::clock;
+
+/// Which server, and where its program is.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// Words before the flags that both know.
+    pub(crate) verb: &'static [&'static str],
+}
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    process: Child,
+    port: u16,
+    /// Resident bytes before the first item.
+    pub(crate) empty_bytes: u64,
+}
+
+/// Builds ours as it is measured: optimised.
+pub(crate) fn build() -> Result<PathBuf> {
+    let arguments = ["build", "--release", "--package", "evenkeel"];
+    let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
+    ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    Ok(target.join("release").join("evenkeel"))
+}
+
+impl Server {
+    pub(crate) fn start(kind: &Kind, megabytes: u64) -> Result<Server> {
+        let port = free_port()?;
+        let process = Command::new(&kind.path)
+            .args(kind.verb)
+            .args(["-u", "root", "-t", "1", "-l", "127.0.0.1"])
+            .args(["-m", &megabytes.to_string(), "-p", &port.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("start {}", kind.path.display()))?;
+        let mut server = Server { name: kind.name.clone(), process, port, empty_bytes: 0 };
+        server.wait_until_it_answers()?;
+        server.empty_bytes = server.settled_bytes()?;
+        Ok(server)
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<()> {
+        for _ in 0..200 {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return self.connect()?.barrier();
+            }
+            if let Some(status) = self.process.try_wait()? {
+                bail!("{} ended at its start: {status}", self.name);
+            }
+            clock::pause(Duration::from_millis(50));
+        }
+        bail!("{} does not accept connections after 10 s", self.name)
+    }
+
+    pub(crate) fn connect(&self) -> Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port));
+        Client::new(stream.with_context(|| format!("connect to {}", self.name))?)
+    }
+
+    /// Resident bytes of this moment.
+    pub(crate) fn resident_bytes(&self) -> Result<u64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most bytes that have ever been resident.
+    pub(crate) fn peak_bytes(&self) -> Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    /// Resident bytes once the server's own threads have come to rest (memcached doubles its hash table in
+    /// the background, and has both for a while).
+    pub(crate) fn settled_bytes(&self) -> Result<u64> {
+        let mut before = self.resident_bytes()?;
+        for _ in 0..20 {
+            clock::pause(Duration::from_millis(200));
+            let after = self.resident_bytes()?;
+            if before.abs_diff(after) < 64 * 1024 {
+                return Ok(after);
+            }
+            before = after;
+        }
+        Ok(before)
+    }
+
+    fn status(&self, field: &str) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.process.id());
+        let text = std::fs::read_to_string(&path).with_context(|| format!("read {path}"))?;
+        let line = text.lines().find(|line| line.starts_with(field));
+        let kilobytes =
+            line.and_then(|line| line.split_whitespace().nth(1)).and_then(|word| word.parse().ok());
+        let kilobytes: u64 = kilobytes.with_context(|| format!("find {field} in {path}"))?;
+        Ok(kilobytes * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A port that nobody listened on a moment ago.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).context("bind a port of the kernel's choice")?;
+    Ok(listener.local_addr()?.port())
+}

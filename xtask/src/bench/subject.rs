@@ -1,0 +1,317 @@
+//! A server under comparison: how it is started, filled and measured.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use super::Arguments;
+use super::workload::Workload;
+
+/// What the comparison takes from one run of the load generator.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    /// Requests, or keys where a request has many, per CPU-second of the server.
+    pub(crate) per_server_cpu_s: f64,
+    /// Requests per CPU-second of the load generator.
+    pub(crate) per_client_cpu_s: f64,
+    /// Requests per second of the clock: no claim, a sign of what the machine was doing.
+    pub(crate) per_s: f64,
+    pub(crate) p50_us: f64,
+    pub(crate) p99_us: f64,
+}
+
+/// A running server.
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    kind: Kind,
+    /// TCP and unix where one process listens on both; else one process each.
+    processes: Vec<Child>,
+    port: u16,
+    socket: PathBuf,
+}
+
+/// How the load reaches a subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Tcp,
+    Unix,
+    /// To the null server that answers sets.
+    Sets,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Evenkeel(&'static str),
+    Memcached,
+    Pogocache,
+    /// Answers every request with the same reply, over the same driver.
+    Null(&'static str),
+}
+
+/// The null server that answers sets listens so many ports above the one that answers gets.
+const SETS_PORT: u16 = 100;
+
+/// The subjects of one group of workloads.
+pub(crate) struct Subjects(Vec<Subject>);
+
+impl std::ops::Deref for Subjects {
+    type Target = Vec<Subject>;
+
+    fn deref(&self) -> &Vec<Subject> {
+        &self.0
+    }
+}
+
+/// Builds what is measured, as it is measured: optimised.
+pub(crate) fn build() -> Result<()> {
+    for arguments in [
+        &["build", "--release", "--package", "evenkeel"][..],
+        &["build", "--release", "--package", "net", "--example", "null"][..],
+    ] {
+        let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
+        ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+    }
+    Ok(())
+}
+
+fn release(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    target.join("release").join(name)
+}
+
+impl Subjects {
+    /// Starts all subjects for `workload`'s data. The base of the ratios comes first.
+    pub(crate) fn start(arguments: &Arguments, workload: &Workload) -> Result<Subjects> {
+        let mut kinds = Vec::new();
+        let memcached = vec![PathBuf::from("memcached")];
+        let peers = if arguments.peer.is_empty() { &memcached } else { &arguments.peer };
+        for peer in peers {
+            let name = peer.file_name().unwrap_or_default().to_string_lossy();
+            let kind = match name {
+                _ if name.contains("memcached") => Kind::Memcached,
+                _ if name.contains("pogocache") => Kind::Pogocache,
+                _ => bail!("peer {}: found {name:?}, known are memcached and pogocache", peer.display()),
+            };
+            kinds.push((kind, peer.clone()));
+        }
+        for driver in ["uring", "epoll"] {
+            kinds.push((Kind::Evenkeel(driver), release("evenkeel")));
+            kinds.push((Kind::Null(driver), release("examples/null")));
+        }
+        let started: Result<Vec<_>> = kinds
+            .into_iter()
+            .enumerate()
+            .map(|(index, (kind, path))| {
+                Subject::start(arguments, workload, kind, &path, 21_200 + index as u16)
+            })
+            .collect();
+        started.map(Subjects)
+    }
+
+    /// Keeps the subjects that `keep` wants, by their index and themselves; the others are stopped.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, &Subject) -> bool) {
+        let mut index = 0;
+        self.0.retain(|subject| {
+            index += 1;
+            keep(index - 1, subject)
+        });
+    }
+}
+
+impl Subject {
+    fn start(
+        arguments: &Arguments,
+        workload: &Workload,
+        kind: Kind,
+        path: &Path,
+        port: u16,
+    ) -> Result<Subject> {
+        let socket = std::env::temp_dir().join(format!("evenkeel-bench-{port}.sock"));
+        let _ = std::fs::remove_file(&socket);
+        let (port_text, socket_text) = (port.to_string(), socket.to_string_lossy().into_owned());
+        let (sets_port, value_len) = ((port + SETS_PORT).to_string(), workload.data.value_len.to_string());
+        // 1 GiB holds every data set but one; 4 M items need more in any server that has a large header.
+        let memory = if workload.data.keys > 2_000_000 { "2048" } else { "1024" };
+        let (name, lines): (String, Vec<Vec<&str>>) = match kind {
+            Kind::Evenkeel(driver) => {
+                let line = vec![
+                    "serve",
+                    "-u",
+                    "root",
+                    "-t",
+                    "1",
+                    "-m",
+                    memory,
+                    "-c",
+                    "4096",
+                    "-l",
+                    "127.0.0.1",
+                    "-p",
+                    &port_text,
+                    "-s",
+                    &socket_text,
+                    "--driver",
+                    driver,
+                ];
+                (format!("evenkeel-{driver}"), vec![line])
+            }
+            Kind::Null(driver) => {
+                let line = ["--unix", &socket_text, "--driver", driver];
+                let gets = [&line[..], &["--port", &port_text, "--body", &value_len]].concat();
+                let sets = ["--driver", driver, "--port", &sets_port, "--set-body", &value_len].to_vec();
+                (format!("null-{driver}"), vec![gets, sets])
+            }
+            // One process cannot listen on both.
+            Kind::Memcached => {
+                let line = ["-u", "root", "-t", "1", "-m", memory, "-c", "4096"];
+                let tcp = [&line[..], &["-l", "127.0.0.1", "-p", &port_text]].concat();
+                let unix = [&line[..], &["-s", &socket_text]].concat();
+                ("memcached".into(), vec![tcp, unix])
+            }
+            Kind::Pogocache => {
+                let memory = if memory == "2048" { "2gb" } else { "1gb" };
+                let line = vec![
+                    "-h",
+                    "127.0.0.1",
+                    "-p",
+                    &port_text,
+                    "-s",
+                    &socket_text,
+                    "--threads",
+                    "1",
+                    "--maxmemory",
+                    memory,
+                    "--maxconns",
+                    "4096",
+                ];
+                ("pogocache".into(), vec![line])
+            }
+        };
+        let mut subject = Subject { name, kind, processes: Vec::new(), port, socket: socket.clone() };
+        for line in lines {
+            let child = Command::new("taskset")
+                .args(["-c", &arguments.server_cpu.to_string()])
+                .arg(path)
+                .args(line)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .stdin(Stdio::null())
+                .spawn()
+                .with_context(|| format!("start {}", path.display()))?;
+            subject.processes.push(child);
+        }
+        subject.wait_until_it_answers()?;
+        Ok(subject)
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<()> {
+        for _ in 0..200 {
+            let tcp = std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+            let unix = std::os::unix::net::UnixStream::connect(&self.socket).is_ok();
+            if tcp && unix {
+                return Ok(());
+            }
+            for process in &mut self.processes {
+                if let Some(status) = process.try_wait()? {
+                    bail!("{} ended at its start: {status}", self.name);
+                }
+            }
+            #[expect(clippy::disallowed_methods, reason = "another process has to get ready")]
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        bail!("{} does not accept connections after 10 s", self.name)
+    }
+
+    /// Whether this subject can answer `workload`.
+    pub(crate) fn can(&self, workload: &Workload) -> bool {
+        match self.kind {
+            Kind::Pogocache => !workload.meta,
+            Kind::Null(_) => !workload.meta && workload.keys_per_request == 1,
+            Kind::Evenkeel(_) | Kind::Memcached => true,
+        }
+    }
+
+    /// Stores the data of `workload`.
+    pub(crate) fn prefill(&self, arguments: &Arguments, workload: &Workload) -> Result<()> {
+        if matches!(self.kind, Kind::Null(_)) {
+            return Ok(());
+        }
+        // One process holds what comes over either socket.
+        let ways: &[Way] = if self.processes.len() == 1 { &[Way::Tcp] } else { &[Way::Tcp, Way::Unix] };
+        for &way in ways {
+            self.load(arguments, workload, way, &["--prefill", "--requests", "1000"])?;
+        }
+        Ok(())
+    }
+
+    /// Loads the subject and reads the figures.
+    pub(crate) fn measure(&self, arguments: &Arguments, workload: &Workload) -> Result<Figures> {
+        let window = format!("{}ms", arguments.window_ms);
+        let extra = [&["--duration", &window, "--warm-up", "200ms"], workload.load].concat();
+        let way = match (workload.unix, workload.sets, self.kind) {
+            (true, ..) => Way::Unix,
+            (_, true, Kind::Null(_)) => Way::Sets,
+            _ => Way::Tcp,
+        };
+        let summary = self.load(arguments, workload, way, &extra)?;
+        let number = |name: &str| {
+            summary
+                .pointer(name)
+                .and_then(serde_json::Value::as_f64)
+                .with_context(|| format!("no {name} in the summary"))
+        };
+        Ok(Figures {
+            per_server_cpu_s: number("/server/keys_per_cpu_second")?,
+            per_client_cpu_s: number("/client/requests_per_cpu_second")?,
+            per_s: number("/requests_per_second")?,
+            p50_us: number("/latency/p50_us")?,
+            p99_us: number("/latency/p99_us")?,
+        })
+    }
+
+    fn load(
+        &self,
+        arguments: &Arguments,
+        workload: &Workload,
+        way: Way,
+        extra: &[&str],
+    ) -> Result<serde_json::Value> {
+        let json = std::env::temp_dir().join(format!("evenkeel-bench-{}.json", std::process::id()));
+        let process = if way == Way::Tcp { self.processes.first() } else { self.processes.last() };
+        // The null server for gets has the unix socket, too.
+        let process = if way == Way::Unix && matches!(self.kind, Kind::Null(_)) {
+            self.processes.first()
+        } else {
+            process
+        };
+        let mut command = Command::new(release("evenkeel"));
+        command.arg("load").args(["--cpu", &arguments.load_cpu.to_string()]).arg("--json").arg(&json);
+        command.args(["--server-pid", &process.expect("a subject has a process").id().to_string()]);
+        match way {
+            Way::Unix => command.arg("--socket").arg(&self.socket),
+            Way::Tcp => command.args(["--port", &self.port.to_string()]),
+            Way::Sets => command.args(["--port", &(self.port + SETS_PORT).to_string()]),
+        };
+        command.args(["--keys", &workload.data.keys.to_string(), "--key-size", "16"]);
+        command.args(["--value-size", &workload.data.value_len.to_string()]).args(extra);
+        let output = command.stdin(Stdio::null()).output().context("start evenkeel load")?;
+        if !output.status.success() {
+            bail!("load on {}: {}", self.name, String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let text = std::fs::read(&json).with_context(|| format!("read {}", json.display()))?;
+        let _ = std::fs::remove_file(&json);
+        serde_json::from_slice(&text).context("parse the summary")
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}

@@ -1,0 +1,57 @@
+//! Automation in the project's own language: `cargo xtask <verb>`.
+
+mod bench;
+mod steps;
+mod test;
+mod tidy;
+mod tools;
+mod transcripts;
+
+use anyhow::Result;
+use clap::Parser;
+use std::process::ExitCode;
+
+/// What `cargo xtask` does.
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Evenkeel's automation")]
+enum Verb {
+    /// Everything that must hold: tools, tidiness, lints, the release build, all tests
+    Test,
+    /// Tidiness, formatting and lints: the quick part of `test`
+    Ci,
+    /// The shape of the project: crate edges, names, lengths
+    Tidy,
+    /// Hold any server to the transcripts
+    Transcripts(transcripts::Arguments),
+    /// Measure against others, on this machine and in one run
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+/// What can be measured.
+#[derive(clap::Subcommand)]
+enum Bench {
+    /// Servers: requests per server CPU-second
+    Serve(bench::Arguments),
+    /// What the memory is worth: density, misses, promises about resident memory
+    Store(bench::store::Arguments),
+}
+
+fn main() -> ExitCode {
+    let outcome: Result<bool> = match Verb::parse() {
+        Verb::Test => test::test(),
+        Verb::Ci => test::ci(),
+        Verb::Tidy => tidy::tidy(),
+        Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),
+        Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

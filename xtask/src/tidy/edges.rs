@@ -1,0 +1,118 @@
+//! Which crate may use which: the table, and whether the manifests keep to it.
+
+use crate::steps::cargo;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// A crate, what it may use of ours, and what only its tests may use.
+///
+/// Arrows go down, and crates of one layer never use each other. A new edge is a new line here, in the commit that
+/// makes the edge: that is the moment to ask whether it should be.
+const ALLOWED: [(&str, &[&str], &[&str]); 10] = [
+    ("stdx", &[], &[]),
+    ("protocol", &["stdx"], &[]),
+    ("store", &["stdx"], &[]),
+    ("net", &["stdx"], &[]),
+    ("server", &["protocol", "store", "net", "stdx"], &["transcript"]),
+    ("load", &["protocol", "net", "stdx"], &[]),
+    ("evenkeel", &["server", "load", "net", "stdx"], &[]),
+    ("transcript", &[], &[]),
+    ("end_to_end", &["transcript", "stdx"], &[]),
+    ("xtask", &["end_to_end", "transcript", "stdx"], &[]),
+];
+
+/// Crates that stand on nothing but the standard library, so that anything may stand on them.
+const NOTHING_BUT_STD: [&str; 2] = ["stdx", "transcript"];
+
+/// What cargo knows of the workspace.
+#[derive(Deserialize)]
+pub(crate) struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<String>,
+}
+
+/// Asks cargo.
+pub(crate) fn metadata() -> Result<Metadata> {
+    let output =
+        cargo(&["metadata", "--format-version", "1", "--no-deps"]).output().context("run cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("read what cargo metadata says")
+}
+
+/// Edges that the table does not have.
+pub(crate) fn check(metadata: &Metadata) -> Vec<String> {
+    metadata.packages.iter().flat_map(check_package).collect()
+}
+
+fn check_package(package: &Package) -> Vec<String> {
+    let name = &package.name;
+    let Some((_, uses, tests_use)) = ALLOWED.iter().find(|(allowed, ..)| allowed == name) else {
+        return vec![format!("{name} is not in the table of xtask/src/tidy/edges.rs")];
+    };
+    let is_allowed = |dependency: &Dependency| match (&dependency.path, dependency.kind.as_deref()) {
+        (Some(_), Some("dev")) => [*uses, *tests_use].concat().contains(&&*dependency.name),
+        (Some(_), _) => uses.contains(&&*dependency.name),
+        (None, Some("dev")) => true,
+        (None, _) => !NOTHING_BUT_STD.contains(&&**name),
+    };
+    let forbidden = package.dependencies.iter().filter(|dependency| !is_allowed(dependency));
+    forbidden.map(|dependency| format!("{name} may not use {}", dependency.name)).collect()
+}
+
+/// Members that the root manifest does not explain.
+pub(crate) fn members_without_comment(manifest: &str) -> Vec<String> {
+    manifest
+        .lines()
+        .skip_while(|line| !line.starts_with("members"))
+        .skip(1)
+        .take_while(|line| !line.starts_with(']'))
+        .filter(|line| line.trim_start().starts_with('"') && !line.contains("# "))
+        .map(|line| format!("Cargo.toml does not say what {} is", line.trim()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_edge(from: &str, to: &str, kind: &str, expected: bool) {
+        let (kind, path) =
+            (if kind == "dev" { "\"dev\"" } else { "null" }, if to == "clap" { "null" } else { "\"x\"" });
+        let json = format!(
+            r#"{{"packages": [{{"name": "{from}", "dependencies": [{{"name": "{to}", "kind": {kind}, "path": {path}}}]}}]}}"#
+        );
+        let metadata: Metadata = serde_json::from_str(&json).expect("metadata");
+        assert_eq!(check(&metadata).is_empty(), expected, "{from} -> {to}");
+    }
+
+    #[test]
+    fn arrows_go_down_and_only_down() {
+        check_edge("server", "store", "", true);
+        check_edge("store", "server", "", false);
+        check_edge("store", "net", "", false);
+        check_edge("server", "transcript", "dev", true);
+        check_edge("server", "transcript", "", false);
+        check_edge("somebody", "stdx", "", false);
+        check_edge("server", "clap", "", true);
+        check_edge("stdx", "clap", "", false);
+    }
+
+    #[test]
+    fn each_member_says_what_it_is() {
+        let manifest = "[workspace]\nmembers = [\n    \"a\", # the first\n    \"b\",\n]\n\"c\",";
+        assert_eq!(members_without_comment(manifest), ["Cargo.toml does not say what \"b\", is"]);
+    }
+}
