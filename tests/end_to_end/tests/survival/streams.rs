@@ -51,6 +51,8 @@ fn replies_that_nobody_reads_cost_no_memory() {
         assert_eq!(client.ask(&set).expect("service"), "STORED");
         let streams: Vec<TcpStream> = (0..50).map(|_| arena.connect()).collect();
         streams.iter().for_each(|stream| send(stream, &b"get big\r\n".repeat(GETS)));
+        // Whoever sees the beginning of a reply knows that its request was served before what follows.
+        assert_eq!(streams[0].peek(&mut [0]).expect("the beginning of a reply"), 1);
         // While they wait the value is overwritten and deleted: what was asked for before is sent as it was.
         assert_eq!(client.ask(b"mn\r\n").expect("service"), "MN");
         assert_eq!(client.ask(b"delete big\r\n").expect("service"), "DELETED");
