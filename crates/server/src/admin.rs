@@ -135,16 +135,14 @@ impl Worker {
             _ if !shared.options.watch => line::WATCH_NOT_ALLOWED,
             _ if !output.is_empty() => line::WATCH_PIPELINED,
             Err(error) => error,
-            Ok(streams) => {
-                match shared.log.add(connection.id(), streams, shared.options.watcher_log_bytes as usize) {
-                    Err(_) => line::WATCHER_TOO_MANY,
-                    Ok(()) => {
-                        self.watched = shared.log.wanted();
-                        output.copy(line::OK);
-                        return Flow::Become(State::Watch);
-                    }
+            Ok(streams) => match shared.watch(connection.id(), streams) {
+                Err(_) => line::WATCHER_TOO_MANY,
+                Ok(()) => {
+                    self.watched = shared.log.wanted();
+                    output.copy(line::OK);
+                    return Flow::Become(State::Watch);
                 }
-            }
+            },
         };
         output.copy(reply);
         Flow::Go

@@ -76,27 +76,32 @@ impl Worker {
             Request::MetaSet { key: written, flags, mode, len } => {
                 self.meta_set(key, written, flags, *mode, *len, body, fd, output);
             }
-            Request::MetaDelete { key: written, flags } => self.meta_delete(key, written, flags, output),
+            Request::MetaDelete { key: written, flags } => self.meta_delete(key, written, flags, fd, output),
             Request::MetaArithmetic { key: written, flags, mode } => {
-                self.meta_arithmetic(key, written, flags, *mode, output);
+                self.meta_arithmetic(key, written, flags, *mode, fd, output);
             }
-            Request::MetaDebug { key: written } => self.meta_debug(written, output),
+            Request::MetaDebug { key: written } => self.meta_debug(written, fd, output),
             Request::MetaNoop => {
                 self.counters.cmd_meta.add(1);
                 output.copy(line::META_NOOP);
             }
             Request::Delete { key: name, noreply } => {
                 let key = key.unwrap_or_else(|| self.store.key(name.as_bytes()));
-                let reply = self.delete(&key);
+                let reply = self.delete(&key, fd);
                 say(output, *noreply, reply);
             }
             Request::Arithmetic { mode, key: name, delta, noreply } => {
                 let key = key.unwrap_or_else(|| self.store.key(name.as_bytes()));
-                self.arithmetic(&key, *mode, *delta, *noreply, output);
+                let reply = self.arithmetic(&key, *mode, *delta, fd);
+                match reply {
+                    Ok(value) if !noreply => number_line(output.copied(), value),
+                    Ok(_) => {}
+                    Err(reply) => say(output, *noreply, reply),
+                }
             }
             Request::Touch { key: name, exptime, noreply } => {
                 let key = key.unwrap_or_else(|| self.store.key(name.as_bytes()));
-                let reply = self.touch(&key, *exptime);
+                let reply = self.touch(&key, *exptime, fd);
                 say(output, *noreply, reply);
             }
             Request::Refused(refused) => return refuse(refused, output),
@@ -166,11 +171,12 @@ impl Worker {
             _ => (&self.counters.store_no_memory, "no_memory", line::OUT_OF_MEMORY_STORING),
         };
         counter.add(1);
+        self.note_store(key, status, command, 0, fd, 0);
         if delete {
+            self.note_lookup(key, fd);
             // Without a condition there is nothing that could go wrong.
             let _ = self.store.delete(key, &Delete::default(), self.second);
         }
-        self.note_store(key, status, command, 0, fd, 0);
         reply
     }
 
@@ -181,6 +187,7 @@ impl Worker {
         }
         self.counters.cmd_set.add(1);
         let Some(value) = body.into_value() else { return line::BAD_DATA_CHUNK };
+        self.note_lookup(key, fd);
         let (condition, compare_cas) = match store.verb {
             Verb::Set => (Condition::Set, None),
             Verb::Add => (Condition::Add, None),
@@ -200,13 +207,13 @@ impl Worker {
         if compare_cas.is_some() {
             self.count_cas(&stored);
         }
-        let (reply, status) = match stored {
-            Stored::Stored { .. } => (line::STORED, "stored"),
-            Stored::NotStored => (line::NOT_STORED, "not_stored"),
-            Stored::Exists => (line::EXISTS, "exists"),
-            Stored::NotFound => (line::NOT_FOUND, "not_found"),
+        let (reply, status, expiry, len) = match stored {
+            Stored::Stored { expiry, len, .. } => (line::STORED, "stored", expiry, len),
+            Stored::NotStored => (line::NOT_STORED, "not_stored", expiry, store.len),
+            Stored::Exists => (line::EXISTS, "exists", expiry, store.len),
+            Stored::NotFound => (line::NOT_FOUND, "not_found", expiry, store.len),
         };
-        self.note_store(key, status, verb_name(store.verb), expiry, fd, store.len);
+        self.note_store(key, status, verb_name(store.verb), expiry, fd, len);
         reply
     }
 
@@ -234,6 +241,20 @@ impl Worker {
         if self.detail {
             self.shared.prefixes.record(key.as_bytes(), Use::Set);
         }
+        self.log_stored(key, status, command, expiry, fd, size);
+    }
+
+    /// Tells those who watch about an item that was stored, or was not.
+    #[inline]
+    pub(crate) fn log_stored(
+        &self,
+        key: &Key<'_>,
+        status: &str,
+        command: &str,
+        expiry: u32,
+        fd: i32,
+        size: usize,
+    ) {
         if self.watched.intersects(Streams::MUTATIONS) {
             let name = KeyName(key.as_bytes());
             let ttl = expiry.saturating_sub(if expiry == 0 { 0 } else { self.second });
@@ -246,10 +267,11 @@ impl Worker {
         }
     }
 
-    fn delete(&mut self, key: &Key<'_>) -> &'static [u8] {
+    fn delete(&mut self, key: &Key<'_>, fd: i32) -> &'static [u8] {
         if self.detail {
             self.shared.prefixes.record(key.as_bytes(), Use::Delete);
         }
+        self.note_lookup(key, fd);
         match self.store.delete(key, &Delete::default(), self.second) {
             Ok(Deleted::Deleted { len }) => {
                 self.counters.delete_hits.add(1);
@@ -272,8 +294,9 @@ impl Worker {
         );
     }
 
-    fn touch(&mut self, key: &Key<'_>, exptime: i32) -> &'static [u8] {
+    fn touch(&mut self, key: &Key<'_>, exptime: i32, fd: i32) -> &'static [u8] {
         self.counters.cmd_touch.add(1);
+        self.note_lookup(key, fd);
         let expiry = self.expiry(exptime);
         if self.store.touch(key, expiry, self.second) {
             self.counters.touch_hits.add(1);
@@ -284,24 +307,24 @@ impl Worker {
         }
     }
 
+    /// The value now, or what to say instead.
     fn arithmetic(
         &mut self,
         key: &Key<'_>,
         mode: ArithmeticMode,
         delta: u64,
-        noreply: bool,
-        output: &mut Output,
-    ) {
+        fd: i32,
+    ) -> Result<u64, &'static [u8]> {
+        self.note_lookup(key, fd);
         let direction = direction(mode);
         let arithmetic = Arithmetic { direction, delta, ..Arithmetic::default() };
         let counted = self.store.arithmetic(key, &arithmetic, self.second);
         self.count_arithmetic(direction, &counted);
         match counted {
-            Ok(Counted::Counted { value, .. }) if !noreply => number_line(output.copied(), value),
-            Ok(Counted::Counted { .. }) => {}
-            Ok(Counted::NotFound | Counted::Exists) => say(output, noreply, line::NOT_FOUND),
-            Ok(Counted::NotNumeric) => say(output, noreply, line::NON_NUMERIC),
-            Err(_) => say(output, noreply, line::OUT_OF_MEMORY),
+            Ok(Counted::Counted { value, .. }) => Ok(value),
+            Ok(Counted::NotFound | Counted::Exists) => Err(line::NOT_FOUND),
+            Ok(Counted::NotNumeric) => Err(line::NON_NUMERIC),
+            Err(_) => Err(line::OUT_OF_MEMORY),
         }
     }
 

@@ -108,6 +108,7 @@ impl Worker {
         }
         self.counters.cmd_set.add(1);
         let Some(value) = body.into_value() else { return output.copy(line::BAD_DATA_CHUNK) };
+        self.note_lookup(&key, fd);
         let vivify = flags.vivify().map(|exptime| self.expiry(exptime));
         let condition = match mode {
             SetMode::Set => Condition::Set,
@@ -133,19 +134,21 @@ impl Worker {
                 return;
             }
         };
+        let mut command = command_name(condition);
         if change.compare_cas.is_some() && matches!(condition, Condition::Set | Condition::Replace) {
             self.count_cas(&stored);
+            command = "cas";
         }
-        let (code, status, cas, len) = match stored {
-            Stored::Stored { cas, len } => (Code::Done, "stored", cas, len),
-            Stored::NotStored => (Code::NotStored, "not_stored", 0, len),
-            Stored::Exists => (Code::Exists, "exists", 0, len),
-            Stored::NotFound => (Code::NotFound, "not_found", 0, len),
+        let (code, status, cas, len, expiry) = match stored {
+            Stored::Stored { cas, len, expiry } => (Code::Done, "stored", cas, len, expiry),
+            Stored::NotStored => (Code::NotStored, "not_stored", 0, len, change.expiry),
+            Stored::Exists => (Code::Exists, "exists", 0, len, change.expiry),
+            Stored::NotFound => (Code::NotFound, "not_found", 0, len, change.expiry),
         };
         let name = ReplyKey { bytes: key.as_bytes(), binary: written.is_binary() };
         let facts = ItemFacts { cas, len, ..ItemFacts::default() };
         meta_reply(output.copied(), MetaCommand::Set, code, flags, name, &facts);
-        self.note_store(&key, status, command_name(condition), change.expiry, fd, len);
+        self.note_store(&key, status, command, expiry, fd, len);
     }
 
     pub(crate) fn meta_delete(
@@ -153,11 +156,13 @@ impl Worker {
         key: Option<Key<'_>>,
         written: &MetaKey<'_>,
         flags: &MetaFlags<'_>,
+        fd: i32,
         output: &mut Output,
     ) {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        self.note_lookup(&key, fd);
         let delete = Delete {
             compare_cas: flags.compare_cas(),
             new_cas: flags.new_cas(),
@@ -169,7 +174,11 @@ impl Worker {
         if self.detail {
             self.shared.prefixes.record(key.as_bytes(), Use::Delete);
         }
-        let code = match self.store.delete(&key, &delete, self.second) {
+        let deleted = self.store.delete(&key, &delete, self.second);
+        if delete.drop_value && matches!(deleted, Ok(Deleted::Kept)) {
+            self.log_stored(&key, "stored", "set", delete.expiry.unwrap_or(0), fd, 0);
+        }
+        let code = match deleted {
             Ok(Deleted::Kept) if delete.mark_stale => Code::Done,
             Ok(deleted @ (Deleted::Deleted { .. } | Deleted::Kept)) => {
                 self.counters.delete_hits.add(1);
@@ -198,11 +207,13 @@ impl Worker {
         written: &MetaKey<'_>,
         flags: &MetaFlags<'_>,
         mode: ArithmeticMode,
+        fd: i32,
         output: &mut Output,
     ) {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        self.note_lookup(&key, fd);
         let arithmetic = Arithmetic {
             direction: direction(mode),
             delta: flags.delta(),
@@ -216,9 +227,12 @@ impl Worker {
         self.count_arithmetic(arithmetic.direction, &counted);
         let name = ReplyKey { bytes: key.as_bytes(), binary: written.is_binary() };
         let (code, facts, value) = match counted {
-            Ok(Counted::Counted { value, cas, expiry_before, created, .. }) => {
+            Ok(Counted::Counted { value, cas, expiry, expiry_before, created }) => {
                 let mut digits = Vec::with_capacity(20);
                 write_u64(&mut digits, value);
+                if created {
+                    self.log_stored(&key, "stored", "add", expiry, fd, digits.len());
+                }
                 let code = if flags.value() { Code::Value(digits.len()) } else { Code::Done };
                 let made = flags.vivify().filter(|_| created).map(|exptime| self.expiry(exptime));
                 let shown = expiry_shown(flags, expiry_before, arithmetic.touch, made);
@@ -247,10 +261,11 @@ impl Worker {
         Some(self.expiry(overruled.unwrap_or(exptime)))
     }
 
-    pub(crate) fn meta_debug(&mut self, written: &MetaKey<'_>, output: &mut Output) {
+    pub(crate) fn meta_debug(&mut self, written: &MetaKey<'_>, fd: i32, output: &mut Output) {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = self.store.key(written.bytes(&mut buffer));
+        self.note_lookup(&key, fd);
         let second = self.second;
         let Some(item) = self.store.get(&key, Look::Peek, second) else {
             return output.copy(line::META_MISS);

@@ -72,7 +72,7 @@ pub struct Options {
     pub track_sizes: bool,
     /// `-o watcher_logbuf_size`: bytes that may wait for one watcher.
     pub watcher_log_bytes: u32,
-    /// `-o worker_logbuf_size`: bytes of log that may wait in one worker.
+    /// `-o worker_logbuf_size`: bytes of the store's events that may wait to become lines of log.
     pub worker_log_bytes: u32,
     /// `-v`, counted.
     pub verbosity: u8,

@@ -132,18 +132,32 @@ impl Worker {
             self.shared.prefixes.record(key.as_bytes(), what);
         }
         if self.watched.intersects(Streams::FETCHERS) {
-            let status = match (found, self.store.last_miss()) {
-                (Some(_), _) => "found",
-                (None, Miss::Absent) => "not_found",
-                (None, Miss::Expired) => "expired",
-                (None, Miss::Flushed) => "flushed",
-            };
-            let (name, size) = (KeyName(key.as_bytes()), found.unwrap_or(0));
-            self.log(
-                Streams::FETCHERS,
-                format_args!("type=item_get key={name} status={status} clsid=1 cfd={fd} size={size}"),
-            );
+            self.log_fetch(key, found, fd);
         }
+    }
+
+    /// Tells those who watch lookups about one that another command is about to make.
+    #[inline]
+    pub(crate) fn note_lookup(&mut self, key: &Key<'_>, fd: i32) {
+        if self.watched.intersects(Streams::FETCHERS) {
+            let found = self.store.get(key, Look::Peek, self.second).map(|item| item.len());
+            self.log_fetch(key, found, fd);
+        }
+    }
+
+    #[cold]
+    fn log_fetch(&self, key: &Key<'_>, found: Option<usize>, fd: i32) {
+        let (status, class) = match (found, self.store.last_miss()) {
+            (Some(_), _) => ("found", 1),
+            (None, Miss::Absent) => ("not_found", 0),
+            (None, Miss::Expired) => ("expired", 0),
+            (None, Miss::Flushed) => ("flushed", 0),
+        };
+        let (name, size) = (KeyName(key.as_bytes()), found.unwrap_or(0));
+        self.log(
+            Streams::FETCHERS,
+            format_args!("type=item_get key={name} status={status} clsid={class} cfd={fd} size={size}"),
+        );
     }
 }
 

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use net::{Address, Stop, View};
 use stdx::clock::{FIRST_SECOND, Now};
-use store::Store;
+use store::{PerKind, Store};
 
 use crate::counters::{Counters, Totals};
 use crate::options::Options;
 use crate::prefixes::Prefixes;
-use crate::watch::Log;
+use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 
 /// memcached's own limit on `verbosity`.
 const VERBOSITY_MAX: u32 = 10;
@@ -42,6 +42,7 @@ pub(crate) struct Baseline {
     pub(crate) totals: Totals,
     pub(crate) network: net::Counts,
     pub(crate) store: store::Statistics,
+    pub(crate) log: LogCounts,
 }
 
 impl Shared {
@@ -83,6 +84,25 @@ impl Shared {
     /// Changes that, and returns what it was.
     pub(crate) fn set_crawler(&self, enabled: bool) -> bool {
         self.crawler.swap(enabled, Relaxed)
+    }
+
+    /// Makes a connection a watcher.
+    pub(crate) fn watch(&self, connection: u64, streams: Streams) -> Result<(), TooManyWatchers> {
+        let room = self.options.watcher_log_bytes as usize;
+        self.log.add(connection, streams, room, |wanted| self.watch_store(wanted))
+    }
+
+    /// The connection of a watcher has closed.
+    pub(crate) fn unwatch(&self, connection: u64) {
+        self.log.remove(connection, |wanted| self.watch_store(wanted));
+    }
+
+    fn watch_store(&self, wanted: Streams) {
+        let kinds = PerKind {
+            evictions: wanted.intersects(Streams::EVICTIONS),
+            segments: wanted.intersects(Streams::SYSTEM_EVENTS),
+        };
+        self.store.watch(kinds, self.options.worker_log_bytes as usize);
     }
 
     /// Sums of all workers' counters since the start.

@@ -10,6 +10,7 @@ use stdx::clock::Now;
 
 use crate::counters::Totals;
 use crate::shared::{Baseline, Shared, VERSION};
+use crate::watch::LogCounts;
 
 mod connections;
 mod items;
@@ -55,7 +56,12 @@ fn reset(shared: &Shared) {
 }
 
 fn current(shared: &Shared) -> Baseline {
-    Baseline { totals: shared.totals(), network: shared.network.counts(), store: shared.store.statistics() }
+    Baseline {
+        totals: shared.totals(),
+        network: shared.network.counts(),
+        store: shared.store.statistics(),
+        log: shared.log.counts(),
+    }
 }
 
 fn settings(shared: &Shared, out: &mut Vec<u8>) {
@@ -101,7 +107,7 @@ fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
         stat(out, "idle_kicks", network.idle_kicks - baseline.network.idle_kicks);
     }
     items::general(&present.store, &baseline.store, out);
-    log(shared, out);
+    log(shared, &present.log, &baseline.log, out);
 }
 
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.
@@ -150,12 +156,11 @@ fn commands(totals: &Totals, out: &mut Vec<u8>) {
     }
 }
 
-fn log(shared: &Shared, out: &mut Vec<u8>) {
-    use std::sync::atomic::Ordering::Relaxed;
-    stat(out, "log_worker_dropped", 0);
-    stat(out, "log_worker_written", shared.log.watcher_sent.load(Relaxed));
-    stat(out, "log_watcher_skipped", shared.log.watcher_skipped.load(Relaxed));
-    stat(out, "log_watcher_sent", shared.log.watcher_sent.load(Relaxed));
+fn log(shared: &Shared, present: &LogCounts, earlier: &LogCounts, out: &mut Vec<u8>) {
+    stat(out, "log_worker_dropped", present.worker_dropped - earlier.worker_dropped);
+    stat(out, "log_worker_written", present.worker_written - earlier.worker_written);
+    stat(out, "log_watcher_skipped", present.watcher_skipped - earlier.watcher_skipped);
+    stat(out, "log_watcher_sent", present.watcher_sent - earlier.watcher_sent);
     stat(out, "log_watchers", shared.log.watchers());
     stat(out, "unexpected_napi_ids", 0);
     stat(out, "round_robin_fallback", 0);

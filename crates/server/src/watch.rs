@@ -2,6 +2,9 @@
 //!
 //! A request costs one relaxed load while nobody watches. A watcher that reads too slowly loses lines, and
 //! is told how many; nobody waits for it.
+//!
+//! The lines are memcached's, whatever it means by them: `fetchers` shows every lookup, also those of commands that
+//! store, count or delete.
 
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -32,8 +35,23 @@ pub(crate) struct Log {
     watchers: Mutex<Vec<Watcher>>,
     /// Number of the last line.
     line: AtomicU64,
-    pub(crate) watcher_sent: AtomicU64,
-    pub(crate) watcher_skipped: AtomicU64,
+    /// Events that were dropped before there was a line.
+    dropped: AtomicU64,
+    sent: AtomicU64,
+    skipped: AtomicU64,
+}
+
+/// What has become of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LogCounts {
+    /// Events that were dropped before there was a line.
+    pub(crate) worker_dropped: u64,
+    /// Lines, however many watch them.
+    pub(crate) worker_written: u64,
+    /// Lines that a watcher had no room for, once for each watcher.
+    pub(crate) watcher_skipped: u64,
+    /// Lines that a watcher was given, once for each watcher.
+    pub(crate) watcher_sent: u64,
 }
 
 #[derive(Debug)]
@@ -57,26 +75,42 @@ impl Log {
         Streams::from_bits(self.wanted.load(Relaxed))
     }
 
-    /// Adds a watcher; `id` is unique among watchers (a connection has at most one).
-    pub(crate) fn add(&self, id: u64, streams: Streams, buffer_len: usize) -> Result<(), TooManyWatchers> {
+    /// Adds a watcher; `id` is unique among watchers (a connection has at most one). `changed` is told what is wanted
+    /// from now on, before anyone else can change that.
+    pub(crate) fn add(
+        &self,
+        id: u64,
+        streams: Streams,
+        buffer_len: usize,
+        changed: impl FnOnce(Streams),
+    ) -> Result<(), TooManyWatchers> {
         let mut watchers = self.lock();
         if watchers.len() == WATCHERS_MAX {
             return Err(TooManyWatchers);
         }
         watchers.push(Watcher { id, streams, waiting: Vec::new(), skipped: 0, buffer_len });
-        self.update_wanted(&watchers);
+        changed(self.update_wanted(&watchers));
         Ok(())
     }
 
-    /// Removes a watcher whose connection has closed.
-    pub(crate) fn remove(&self, id: u64) {
+    /// Removes a watcher whose connection has closed; as [`Log::add`].
+    pub(crate) fn remove(&self, id: u64, changed: impl FnOnce(Streams)) {
         let mut watchers = self.lock();
         watchers.retain(|watcher| watcher.id != id);
-        self.update_wanted(&watchers);
+        changed(self.update_wanted(&watchers));
     }
 
     pub(crate) fn watchers(&self) -> usize {
         self.lock().len()
+    }
+
+    pub(crate) fn counts(&self) -> LogCounts {
+        LogCounts {
+            worker_dropped: self.dropped.load(Relaxed),
+            worker_written: self.line.load(Relaxed),
+            watcher_skipped: self.skipped.load(Relaxed),
+            watcher_sent: self.sent.load(Relaxed),
+        }
     }
 
     /// Gives `line` to everyone who watches `stream`; `line` is without time and number. `unix_ms` is the
@@ -88,11 +122,22 @@ impl Log {
         for watcher in self.lock().iter_mut().filter(|watcher| watcher.streams.intersects(stream)) {
             if watcher.waiting.len() + text.len() > watcher.buffer_len {
                 watcher.skipped += 1;
-                self.watcher_skipped.fetch_add(1, Relaxed);
+                self.skipped.fetch_add(1, Relaxed);
             } else {
                 watcher.waiting.extend_from_slice(text.as_bytes());
-                self.watcher_sent.fetch_add(1, Relaxed);
+                self.sent.fetch_add(1, Relaxed);
             }
+        }
+    }
+
+    /// Tells everyone who watches `stream` that so many lines never came to be.
+    pub(crate) fn drop_lines(&self, stream: Streams, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.dropped.fetch_add(count, Relaxed);
+        for watcher in self.lock().iter_mut().filter(|watcher| watcher.streams.intersects(stream)) {
+            watcher.skipped += count;
         }
     }
 
@@ -103,14 +148,15 @@ impl Log {
         output.append(&mut watcher.waiting);
         if watcher.skipped > 0 {
             let mut note = String::new();
-            let _ = writeln!(note, "[skipped={}]", std::mem::take(&mut watcher.skipped));
+            let _ = writeln!(note, "skipped={}", std::mem::take(&mut watcher.skipped));
             output.extend_from_slice(note.as_bytes());
         }
     }
 
-    fn update_wanted(&self, watchers: &[Watcher]) {
+    fn update_wanted(&self, watchers: &[Watcher]) -> Streams {
         let union = watchers.iter().fold(Streams::NONE, |union, watcher| union.union(watcher.streams));
         self.wanted.store(union.bits(), Relaxed);
+        union
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Watcher>> {
@@ -126,15 +172,23 @@ mod tests {
     fn a_watcher_gets_its_streams_and_is_told_what_it_missed() {
         let log = Log::default();
         assert!(!log.wanted().intersects(Streams::FETCHERS));
-        log.add(1, Streams::FETCHERS, 60).unwrap();
+        log.add(1, Streams::FETCHERS, 60, |wanted| assert_eq!(wanted, Streams::FETCHERS)).unwrap();
         assert!(log.wanted().intersects(Streams::FETCHERS));
         log.write(Streams::MUTATIONS, 0, format_args!("type=item_store"));
         log.write(Streams::FETCHERS, 1_002_003, format_args!("type=item_get key=a"));
         log.write(Streams::FETCHERS, 1_002_003, format_args!("type=item_get key=b"));
         let mut output = Vec::new();
         log.take(1, &mut output);
-        assert_eq!(output, b"ts=1002.3000 gid=2 type=item_get key=a\n[skipped=1]\n");
-        log.remove(1);
+        assert_eq!(output, b"ts=1002.3000 gid=2 type=item_get key=a\nskipped=1\n");
+        log.drop_lines(Streams::EVICTIONS, 5);
+        log.drop_lines(Streams::FETCHERS, 7);
+        output.clear();
+        log.take(1, &mut output);
+        assert_eq!(output, b"skipped=7\n");
+        let counts = log.counts();
+        let LogCounts { worker_dropped, worker_written, watcher_skipped, watcher_sent } = counts;
+        assert_eq!((worker_dropped, worker_written, watcher_skipped, watcher_sent), (12, 3, 1, 1));
+        log.remove(1, |wanted| assert_eq!(wanted, Streams::NONE));
         assert_eq!(log.wanted(), Streams::NONE);
     }
 
@@ -142,8 +196,8 @@ mod tests {
     fn there_is_a_limit_to_watchers() {
         let log = Log::default();
         for id in 0..WATCHERS_MAX as u64 {
-            log.add(id, Streams::FETCHERS, 1000).unwrap();
+            log.add(id, Streams::FETCHERS, 1000, |_| {}).unwrap();
         }
-        assert_eq!(log.add(99, Streams::FETCHERS, 1000), Err(TooManyWatchers));
+        assert_eq!(log.add(99, Streams::FETCHERS, 1000, |_| {}), Err(TooManyWatchers));
     }
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use net::{Address, CloseReason, Handler, Next, Opened, Progress};
 use stdx::clock::Now;
 use stdx::gather::Gather;
-use store::{Handle, LargeValue, Prefetched};
+use store::{Event, Handle, LargeValue, Prefetched};
 
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::shared::Shared;
-use crate::watch::Streams;
+use crate::watch::{KeyName, Streams};
 
 /// What keeps a large value in place until it has been sent.
 pub struct Held(Arc<LargeValue>);
@@ -81,6 +81,38 @@ impl Worker {
             self.shared.log.write(stream, self.shared.unix_ms(self.now), line);
         }
     }
+
+    /// Writes down what the store has done by itself, if somebody watches that.
+    #[inline]
+    fn log_store(&self) {
+        if self.watched.intersects(Streams::EVICTIONS.union(Streams::SYSTEM_EVENTS)) {
+            self.log_store_events();
+        }
+    }
+
+    #[cold]
+    fn log_store_events(&self) {
+        let dropped = self.shared.store.take_events(|event| match event {
+            Event::Evicted(item) => {
+                let (name, fetch) = (KeyName(item.key), if item.fetched { "yes" } else { "no" });
+                let ttl = if item.expiry == 0 { -1 } else { i64::from(item.expiry) - i64::from(self.second) };
+                let (la, size) = (self.second.saturating_sub(item.last_access), item.value_len);
+                self.log(
+                    Streams::EVICTIONS,
+                    format_args!(
+                        "type=eviction key={name} fetch={fetch} ttl={ttl} la={la} clsid=1 size={size}"
+                    ),
+                );
+            }
+            // What comes closest: a page of the class goes to the pool of free pages. `slabs_moved` counts the same.
+            Event::Segment { freed } => {
+                let state = if freed { "ok" } else { "fail" };
+                self.log(Streams::SYSTEM_EVENTS, format_args!("type=slab_move src=1 dst=0 state={state}"));
+            }
+        });
+        self.shared.log.drop_lines(Streams::EVICTIONS, dropped.evictions);
+        self.shared.log.drop_lines(Streams::SYSTEM_EVENTS, dropped.segments);
+    }
 }
 
 impl Handler for Worker {
@@ -93,6 +125,7 @@ impl Handler for Worker {
         self.watched = self.shared.log.wanted();
         self.detail = self.shared.prefixes.enabled();
         self.store.begin_turn(self.second);
+        self.log_store();
     }
 
     fn on_open(&mut self, opened: &Opened, _now: Now) -> Connection {
@@ -117,7 +150,9 @@ impl Handler for Worker {
     ) -> Progress {
         // The first connection of a round finds here the keys of all of them.
         self.fetch_items();
-        connection.serve(self, input, output)
+        let progress = connection.serve(self, input, output);
+        self.log_store();
+        progress
     }
 
     fn body<'c>(&mut self, connection: &'c mut Connection) -> Option<&'c mut [u8]> {
@@ -131,12 +166,14 @@ impl Handler for Worker {
         output: &mut Output,
         _now: Now,
     ) -> Next {
-        connection.on_body(self, received, output)
+        let next = connection.on_body(self, received, output);
+        self.log_store();
+        next
     }
 
     fn on_close(&mut self, connection: Connection, reason: CloseReason, _now: Now) {
         if connection.watches() {
-            self.shared.log.remove(connection.id());
+            self.shared.unwatch(connection.id());
         }
         let reason = match reason {
             CloseReason::Normal => "normal",

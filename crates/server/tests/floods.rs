@@ -1,56 +1,16 @@
-//! Clients that ask for much and read little, lines without end, dumps and watchers of a server at work.
+//! Clients that ask for much and read little, lines without end, dumps of a server at work.
 
-use net::sim::{Host, Pace, PeerId};
-use server::Worker;
+mod simulated;
+
+use net::sim::PeerId;
 use server::options::Options;
-
-const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
+use simulated::Server;
 
 /// Waiting output that keeps a connection from being served.
 const OUTPUT_MAX: usize = 64 * 1024;
 
-/// Between two ticks of a network.
-const TICK_MS: u64 = 50;
-
-struct Server {
-    host: Host<Worker>,
-}
-
-impl Server {
-    fn new(options: &Options) -> Server {
-        Server { host: server::sim::host(options, STARTED_UNIX_MS, 1) }
-    }
-
-    /// From now on peers let so much lie unread.
-    fn window(&mut self, window: usize) {
-        self.host.set_pace(Pace { window, ..Pace::default() });
-    }
-
-    fn ask(&mut self, peer: PeerId, request: &str) -> String {
-        self.host.send(peer, request.as_bytes());
-        self.take(peer)
-    }
-
-    /// All that waits for `peer`, in as many pieces as its window makes of it.
-    fn take(&mut self, peer: PeerId) -> String {
-        let mut all = Vec::new();
-        loop {
-            let output = self.host.take_output(peer);
-            if output.is_empty() {
-                return String::from_utf8(all).expect("text");
-            }
-            all.extend_from_slice(&output);
-        }
-    }
-
-    fn set(&mut self, peer: PeerId, key: &str, value: &str) {
-        let reply = self.ask(peer, &format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()));
-        assert_eq!(reply, "STORED\r\n", "{key}");
-    }
-
-    fn fill(&mut self, peer: PeerId, count: usize) {
-        (0..count).for_each(|number| self.set(peer, &format!("key-{number}"), &format!("{number}")));
-    }
+fn fill(server: &mut Server, peer: PeerId, count: usize) {
+    (0..count).for_each(|number| server.set(peer, &format!("key-{number}"), &format!("{number}")));
 }
 
 /// What waits for a peer that asks again and again for values of this length and reads nothing is bounded, and
@@ -96,7 +56,7 @@ fn who_reads_slowly_holds_little_memory() {
 fn a_line_of_ten_thousand_keys_is_answered_in_order_at_any_pace() {
     let mut server = Server::new(&Options::default());
     let peer = server.host.connect();
-    server.fill(peer, 5000);
+    fill(&mut server, peer, 5000);
     let keys = (0..10_000).map(|number| format!(" key-{number}")).collect::<String>();
     let values = (0..5000).map(|number| {
         let value = number.to_string();
@@ -143,7 +103,7 @@ fn a_dump_has_what_stays_and_may_miss_what_changes() {
     for kind in ["metadump", "mgdump"] {
         let mut server = Server::new(&Options::default());
         let (dumper, other) = (server.host.connect(), server.host.connect());
-        server.fill(other, 6000);
+        fill(&mut server, other, 6000);
         server.window(10_000);
         server.host.send(dumper, format!("lru_crawler {kind} all\r\n").as_bytes());
         let mut dump = String::new();
@@ -171,87 +131,6 @@ fn a_dump_has_what_stays_and_may_miss_what_changes() {
         }
         assert_eq!(server.ask(dumper, "mn\r\n"), "MN\r\n");
     }
-}
-
-#[test]
-fn a_watcher_that_reads_slowly_is_told_how_much_it_missed_and_holds_little() {
-    let options = Options { watcher_log_bytes: 1000, ..Options::default() };
-    let mut server = Server::new(&options);
-    let (watcher, other) = (server.host.connect(), server.host.connect());
-    assert_eq!(server.ask(watcher, "watch fetchers\r\n"), "OK\r\n");
-    server.window(0);
-    for _ in 0..100 {
-        server.host.send(other, &b"get missing\r\n".repeat(10));
-        server.host.advance(TICK_MS);
-    }
-    assert!(server.host.pending_len(watcher) <= 2000, "{}", server.host.pending_len(watcher));
-    server.window(usize::MAX);
-    server.take(other);
-    let mut log = server.take(watcher);
-    server.host.advance(TICK_MS);
-    log.push_str(&server.take(watcher));
-    let told =
-        log.lines().filter(|line| line.contains(" type=item_get key=missing status=not_found ")).count();
-    let skipped: usize = log
-        .lines()
-        .filter_map(|line| line.strip_prefix("[skipped=")?.strip_suffix(']')?.parse::<usize>().ok())
-        .sum();
-    assert_eq!(told + skipped, 1000, "{log}");
-    assert!(told > 0 && skipped > 0, "{told} {skipped}");
-}
-
-#[test]
-fn each_stream_has_its_events() {
-    let mut server = Server::new(&Options::default());
-    let other = server.host.connect();
-    let watch = |server: &mut Server, stream: &str| {
-        let peer = server.host.connect();
-        assert_eq!(server.ask(peer, &format!("watch {stream}\r\n")), "OK\r\n");
-        peer
-    };
-    let streams = ["fetchers", "mutations", "deletions", "connevents", "evictions", ""];
-    let watchers = streams.map(|stream| watch(&mut server, stream));
-    server.host.advance(TICK_MS);
-    watchers.iter().for_each(|watcher| drop(server.take(*watcher)));
-
-    server.set(other, "a", "hello");
-    server.ask(other, "get a\r\nget b\r\ndelete a\r\n");
-    let late = server.host.connect();
-    server.ask(late, "quit\r\n");
-    server.host.advance(TICK_MS);
-    let types = watchers.map(|watcher| {
-        let log = server.take(watcher);
-        let of = |line: &str| line.split(' ').find_map(|word| word.strip_prefix("type=")).map(str::to_owned);
-        log.lines().filter_map(of).collect::<Vec<_>>().join(" ")
-    });
-    let expected =
-        ["item_get item_get", "item_store", "deleted", "conn_new conn_close", "", "item_get item_get"];
-    assert_eq!(types, expected);
-    // Who leaves is forgotten, and nobody is told what nobody watches.
-    watchers.iter().for_each(|watcher| server.host.finish(*watcher));
-    assert!(server.ask(other, "stats\r\n").contains("STAT log_watchers 0\r\n"));
-}
-
-#[test]
-fn who_comes_and_goes_is_told_with_both_ends() {
-    let mut server = Server::new(&Options::default());
-    let watcher = server.host.connect();
-    assert_eq!(server.ask(watcher, "watch connevents\r\n"), "OK\r\n");
-    for end in [Host::finish, Host::reset] {
-        let peer = server.host.connect();
-        end(&mut server.host, peer);
-    }
-    server.host.advance(TICK_MS);
-    let log = server.take(watcher);
-    let without_number = |line: &str| line.split(' ').skip(2).collect::<Vec<_>>().join(" ");
-    let client = "rip=unix rport=0 transport=local";
-    let expected = [
-        format!("type=conn_new {client} cfd=1"),
-        format!("type=conn_close {client} reason=normal cfd=1"),
-        format!("type=conn_new {client} cfd=2"),
-        format!("type=conn_close {client} reason=error cfd=2"),
-    ];
-    assert_eq!(log.lines().map(without_number).collect::<Vec<_>>(), expected);
 }
 
 #[test]

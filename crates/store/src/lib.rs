@@ -9,6 +9,7 @@
 //!   store.set_memory_limit(bytes) -> Result<(), Error>
 //!   store.flush(at_second)                         0: at once
 //!   store.statistics() -> Statistics
+//!   store.watch(kinds, room); store.take_events(|Event|) -> how many were dropped
 //!
 //! handle.key(&[u8]) -> Key                         hashes once; 1..=250 bytes
 //! handle.prefetch(&Key) -> Prefetched; handle.prefetch_item(Prefetched)
@@ -37,6 +38,7 @@ mod config;
 mod delete;
 mod dump;
 mod error;
+mod events;
 mod ghost;
 mod handle;
 mod hash;
@@ -61,6 +63,7 @@ mod interleaving;
 pub use config::{Config, MEMORY_LIMIT_MIN};
 pub use dump::{DumpCursor, Dumped};
 pub use error::Error;
+pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
 pub use hash::{KEY_LEN_MAX, Key};
 pub use large::{LARGE_VALUE_MIN, LargeValue};

@@ -147,6 +147,7 @@ impl Store {
             for (at, hash) in batch.into_iter().flatten() {
                 if !self.deal_with(reclaim, victim.treatment, at, hash, counters, now) {
                     self.segments.put_back(victim.id);
+                    self.note_segment(false);
                     return Step::Nothing;
                 }
                 victim.done += self.segments.record(at).size();
@@ -156,6 +157,7 @@ impl Store {
         if victim.done == victim.used {
             counters.segments_reclaimed.add(1);
             self.segments.release(victim.id);
+            self.note_segment(true);
         } else {
             reclaim.victim = Some(victim);
         }
@@ -229,6 +231,7 @@ impl Store {
     /// A live item makes room.
     fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters) {
         counters.evictions.add(1);
+        self.note_eviction(lock, slot);
         if self.segments.record(slot.at()).bits() & FETCHED == 0 {
             counters.evicted_unfetched.add(1);
         }

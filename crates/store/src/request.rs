@@ -117,6 +117,8 @@ pub enum Stored {
         cas: u64,
         /// The whole value's length now (append and prepend make it longer).
         len: usize,
+        /// When it expires (append and prepend do not change that).
+        expiry: u32,
     },
     /// The condition did not hold (or the joined value would be too large).
     NotStored,

@@ -9,6 +9,7 @@ use std::sync::atomic::{
 use crate::budget::Budget;
 use crate::config::{Config, MEMORY_LIMIT_MIN};
 use crate::error::Error;
+use crate::events::Events;
 use crate::ghost::Ghosts;
 use crate::handle::Handle;
 use crate::hash::Key;
@@ -41,6 +42,7 @@ pub struct Store {
     pub(crate) reclaim: Mutex<Reclaim>,
     /// Whether [`Handle::begin_turn`] should look for something to reclaim.
     pub(crate) chores: AtomicBool,
+    pub(crate) events: Events,
     next_handle: AtomicUsize,
     counters: Mutex<Vec<Arc<Counters>>>,
     /// The second of a flush to come; 0: none. Changed under the lock below.
@@ -87,6 +89,7 @@ impl Store {
             open_sets: (0..sets).map(|_| OpenSet::default()).collect(),
             reclaim: Mutex::default(),
             chores: AtomicBool::new(false),
+            events: Events::default(),
             next_handle: AtomicUsize::new(0),
             counters: Mutex::default(),
             flush_at: AtomicU32::new(0),

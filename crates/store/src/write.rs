@@ -111,7 +111,7 @@ impl Handle {
             let spare = &mut self.spare_page;
             put(store, &self.counters, set, spare, lock, key, old, &item, body, mark, now)?;
             self.counters.total_items.add(1);
-            Ok(Stored::Stored { cas: item.cas, len: body.len() })
+            Ok(Stored::Stored { cas: item.cas, len: body.len(), expiry: item.expiry })
         };
         let join = matches!(change.condition, Condition::Append | Condition::Prepend);
         let Some(slot) = old.filter(|_| join) else { return put(&mut lock, body) };
@@ -316,6 +316,7 @@ fn make_index_room(
                 *spare_page = Some(page);
                 let slot = store.index.in_the_way(lock, key.hash);
                 counters.evictions.add(1);
+                store.note_eviction(lock, slot);
                 store.unlink(lock, slot, counters);
             }
         }

@@ -273,11 +273,11 @@ impl Pair {
         };
         let expected = expected_store(kept, &change, &value, now, key.len());
         match (expected, stored) {
-            (Ok(mut new), Stored::Stored { cas, len }) => {
+            (Ok(mut new), Stored::Stored { cas, len, expiry }) => {
                 if let Some(given) = change.new_cas {
                     assert_eq!(cas, given, "{context}");
                 }
-                assert_eq!(len, new.value.len(), "{context}");
+                assert_eq!((len, expiry), (new.value.len(), new.expiry), "{context}");
                 new.cas = cas;
                 self.map.insert(key, new);
             }

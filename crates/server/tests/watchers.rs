@@ -1,0 +1,159 @@
+//! Who watches: every stream has its events, in memcached's words, and nobody waits for a slow reader.
+
+mod simulated;
+
+use net::sim::{Host, PeerId};
+use server::options::Options;
+use simulated::Server;
+
+/// Between two ticks of a network.
+const TICK_MS: u64 = 50;
+
+fn watch(server: &mut Server, streams: &str) -> PeerId {
+    let watcher = server.host.connect();
+    assert_eq!(server.ask(watcher, &format!("watch {streams}\r\n")), "OK\r\n");
+    watcher
+}
+
+/// What the watcher has been told, after its next tick.
+fn told(server: &mut Server, watcher: PeerId) -> String {
+    server.host.advance(TICK_MS);
+    server.take(watcher)
+}
+
+/// A line's fields behind time and number.
+fn fields(line: &str) -> String {
+    line.split(' ').skip(2).collect::<Vec<_>>().join(" ")
+}
+
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The sum of what the watcher was told to have missed.
+fn skipped(log: &str) -> usize {
+    log.lines().filter_map(|line| line.strip_prefix("skipped=")?.parse::<usize>().ok()).sum()
+}
+
+fn statistic(server: &mut Server, peer: PeerId, name: &str) -> usize {
+    let all = server.ask(peer, "stats\r\n");
+    let value =
+        all.lines().find_map(|line| line.strip_prefix("STAT ")?.strip_prefix(name)?.strip_prefix(' '));
+    value.and_then(|value| value.parse().ok()).expect(name)
+}
+
+/// Stores more than 4 MiB, and says how many items that were.
+fn overfill(server: &mut Server, peer: PeerId) -> usize {
+    let value = "v".repeat(1000);
+    (0..8000).for_each(|number| server.set(peer, &format!("key,{number}"), &value));
+    8000
+}
+
+fn small() -> Options {
+    Options { memory_limit_bytes: 4 << 20, watcher_log_bytes: 8 << 20, ..Options::default() }
+}
+
+#[test]
+fn a_watcher_that_reads_slowly_is_told_how_much_it_missed_and_holds_little() {
+    let options = Options { watcher_log_bytes: 1000, ..Options::default() };
+    let mut server = Server::new(&options);
+    let other = server.host.connect();
+    let watcher = watch(&mut server, "fetchers");
+    server.window(0);
+    for _ in 0..100 {
+        server.host.send(other, &b"get missing\r\n".repeat(10));
+        server.host.advance(TICK_MS);
+    }
+    assert!(server.host.pending_len(watcher) <= 2000, "{}", server.host.pending_len(watcher));
+    server.window(usize::MAX);
+    server.take(other);
+    let mut log = server.take(watcher);
+    log.push_str(&told(&mut server, watcher));
+    let lines = log.matches(" type=item_get key=missing status=not_found ").count();
+    let skipped = skipped(&log);
+    assert_eq!(lines + skipped, 1000, "{log}");
+    assert!(lines > 0 && skipped > 0, "{lines} {skipped}");
+}
+
+#[test]
+fn each_stream_has_its_events() {
+    let mut server = Server::new(&Options::default());
+    let other = server.host.connect();
+    let streams = ["fetchers", "mutations", "deletions", "connevents", "evictions", ""];
+    let watchers = streams.map(|stream| watch(&mut server, stream));
+    watchers.iter().for_each(|watcher| drop(told(&mut server, *watcher)));
+
+    server.set(other, "a", "hello");
+    server.ask(other, "get a\r\nget b\r\ndelete a\r\n");
+    let late = server.host.connect();
+    server.ask(late, "quit\r\n");
+    let types = watchers.map(|watcher| {
+        let log = told(&mut server, watcher);
+        log.lines().filter_map(|line| field(line, "type")).collect::<Vec<_>>().join(" ")
+    });
+    let lookups = "item_get item_get item_get item_get";
+    assert_eq!(types, [lookups, "item_store", "deleted", "conn_new conn_close", "", lookups]);
+    // Who leaves is forgotten, and nobody is told what nobody watches.
+    watchers.iter().for_each(|watcher| server.host.finish(*watcher));
+    assert_eq!(statistic(&mut server, other, "log_watchers"), 0);
+}
+
+#[test]
+fn who_comes_and_goes_is_told_with_both_ends() {
+    let mut server = Server::new(&Options::default());
+    let watcher = watch(&mut server, "connevents");
+    for end in [Host::finish, Host::reset] {
+        let peer = server.host.connect();
+        end(&mut server.host, peer);
+    }
+    let log = told(&mut server, watcher);
+    let client = "rip=unix rport=0 transport=local";
+    let expected = [
+        format!("type=conn_new {client} cfd=1"),
+        format!("type=conn_close {client} reason=normal cfd=1"),
+        format!("type=conn_new {client} cfd=2"),
+        format!("type=conn_close {client} reason=error cfd=2"),
+    ];
+    assert_eq!(log.lines().map(fields).collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn items_that_make_room_are_told_with_what_was_known_of_them() {
+    let mut server = Server::new(&Options { worker_log_bytes: 1 << 20, ..small() });
+    let other = server.host.connect();
+    let (evictions, system) = (watch(&mut server, "evictions"), watch(&mut server, "sysevents"));
+    server.ask(other, "ms ALpY 2 b T100\r\nhi\r\nset read 0 0 3\r\nabc\r\nget read\r\n");
+    server.host.advance(3000);
+    overfill(&mut server, other);
+
+    let log = told(&mut server, evictions);
+    let lines: Vec<String> = log.lines().map(fields).collect();
+    assert_eq!(lines.len(), statistic(&mut server, other, "evictions"));
+    assert!(lines.contains(&"type=eviction key=%00%BAX fetch=no ttl=97 la=3 clsid=1 size=2".to_owned()));
+    assert!(lines.contains(&"type=eviction key=key%2C0 fetch=no ttl=-1 la=0 clsid=1 size=1000".to_owned()));
+    assert!(!log.contains("key=read fetch=no"), "it was read");
+    for key in lines.iter().filter_map(|line| field(line, "key")?.strip_prefix("key%2C")) {
+        assert_eq!(server.ask(other, &format!("mg key,{key}\r\n")), "EN\r\n", "{key} was evicted");
+    }
+
+    let log = told(&mut server, system);
+    let moved = log.lines().filter(|line| line.ends_with(" type=slab_move src=1 dst=0 state=ok")).count();
+    assert_eq!(moved, statistic(&mut server, other, "slabs_moved"));
+    assert_eq!(moved, log.lines().count(), "and nothing else");
+}
+
+#[test]
+fn evictions_without_room_are_counted_for_those_who_watch_them() {
+    let mut server = Server::new(&Options { worker_log_bytes: 200, ..small() });
+    let other = server.host.connect();
+    let (watcher, indifferent) = (watch(&mut server, "evictions"), watch(&mut server, "deletions"));
+    overfill(&mut server, other);
+    let log = told(&mut server, watcher);
+    let (lines, skipped) = (log.matches("type=eviction").count(), skipped(&log));
+    assert!(lines > 0 && skipped > 0, "{lines} {skipped}");
+    assert_eq!(lines + skipped, statistic(&mut server, other, "evictions"));
+    assert_eq!(skipped, statistic(&mut server, other, "log_worker_dropped"));
+    assert_eq!(told(&mut server, indifferent), "");
+    server.ask(other, "stats reset\r\n");
+    assert_eq!(statistic(&mut server, other, "log_worker_dropped"), 0);
+}
