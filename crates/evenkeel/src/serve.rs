@@ -12,7 +12,7 @@ use server::{Bound, Running, Server, flags};
 use crate::background::Background;
 use crate::failure::Failure;
 use crate::pidfile::PidFile;
-use crate::sys::{Signal, Signals};
+use crate::sys::{self, Signal, Signals};
 use crate::{privileges, resources};
 
 const LICENSE: &str = "\
@@ -97,14 +97,24 @@ fn wait(running: Running, signals: Signals, verbosity: u8) -> Result<(), Failure
     let answer = move || {
         answer_signals(&signals, || stop.stop(), verbosity);
     };
-    // Never joined: it waits for signals until the process ends.
-    let started = thread::Builder::new().name("signals".to_owned()).spawn(answer);
-    started.map_err(|error| Failure::system("start thread signals", error))?;
+    let run_ahead = running.run_ahead();
+    // Neither is joined: they wait until the process ends.
+    start("signals", answer)?;
+    start("ahead", || {
+        // Without permission it competes with the workers, which still wait less than for the faults themselves.
+        let _ = sys::become_idle();
+        run_ahead();
+    })?;
     running.wait().map_err(Failure::other)?;
     if verbosity > 0 {
         eprintln!("evenkeel: serve: stopped");
     }
     Ok(())
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+    started.map(drop).map_err(|error| Failure::system(format!("start thread {name}"), error))
 }
 
 /// The first signal to end stops the server; a second one does not wait for it.

@@ -1,4 +1,4 @@
-//! What the system offers only through its C library, made safe: fork, users, signals.
+//! What the system offers only through its C library, made safe: fork, users, priority, signals.
 
 #![expect(unsafe_code, reason = "calls of the C library that have no safe wrapper")]
 
@@ -66,6 +66,13 @@ pub(crate) fn set_group(group: u32) -> io::Result<()> {
 pub(crate) fn set_user(user: u32) -> io::Result<()> {
     // SAFETY: takes a number, touches no memory of ours.
     done(unsafe { libc::setuid(user) })
+}
+
+/// Lets this thread run only when no other wants to.
+pub(crate) fn become_idle() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: reads the parameters, which outlive the call; 0 is this thread.
+    done(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) })
 }
 
 fn done(result: libc::c_int) -> io::Result<()> {

@@ -191,6 +191,13 @@ impl Running {
         self.shared.stop.clone()
     }
 
+    /// What a thread of the lowest priority should do all the time: take the page faults of a growing store, so
+    /// that no request waits for them. Ends with the server, or at once where there is nothing to do.
+    pub fn run_ahead(&self) -> impl FnOnce() + Send + 'static {
+        let store = Arc::downgrade(&self.shared.store);
+        move || Store::run_ahead(&store)
+    }
+
     /// Waits until the server has been ended.
     pub fn wait(self) -> Result<(), Error> {
         self.running.join()?;

@@ -16,13 +16,15 @@
 //! All writes happen under the shard's lock, and so do all reads except prefetch hints. Slots are atomics
 //! so that a hint may read them at any time.
 
+use std::sync::Arc;
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use crate::ahead::{Frontier, Runner};
 use crate::error::Error;
-use crate::memory::{Huge, PAGE, Table};
+use crate::memory::{HUGE_PAGE, Huge, PAGE, Table};
 use crate::record::ALIGN;
 use crate::shard::{Locked, Shard};
 
@@ -37,6 +39,9 @@ pub(crate) struct Index {
     /// Pages from here on have never been used.
     fresh: AtomicU32,
     pages_max: u32,
+    /// Of the slots, made resident ahead of use.
+    frontier: Frontier,
+    runner: Arc<Runner>,
 }
 
 /// A slot that was found, as it was.
@@ -66,6 +71,8 @@ const TAG_SHIFT: u32 = 44;
 
 /// An item that was used this often (since the frequency was last lowered) counts no further.
 pub(crate) const FREQUENCY_MAX: u64 = 3;
+/// After so many new pages the thread that runs ahead has a look: a quarter of a huge page.
+const PAGES_PER_WAKE: u32 = (HUGE_PAGE / PAGE / 4) as u32;
 const DIRECTORY_BITS_MAX: u32 = 20;
 const PAGE_BITS: u32 = 27;
 
@@ -99,7 +106,12 @@ fn home_of_slot(value: u64) -> usize {
 /// Making it, and finding shards.
 impl Index {
     /// An index for at most `pages_max` pages. The first page of every shard is there already.
-    pub(crate) fn new(shards: usize, pages_max: usize) -> Result<Index, Error> {
+    pub(crate) fn new(
+        shards: usize,
+        pages_max: usize,
+        huge: Huge,
+        runner: Arc<Runner>,
+    ) -> Result<Index, Error> {
         assert!(shards.is_power_of_two());
         let pages_max = pages_max.clamp(2 * shards, 1 << PAGE_BITS);
         // Three bits beyond an even spread, for pages that split earlier than others.
@@ -107,11 +119,13 @@ impl Index {
         let index = Index {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             shard_bits: shards.ilog2(),
-            slots: Table::new(pages_max * PAGE_SLOTS, Huge::Yes)?,
+            slots: Table::new(pages_max * PAGE_SLOTS, huge)?,
             directory: Table::new(shards << depth_max, Huge::No)?,
             depth_max,
             fresh: AtomicU32::new(shards as u32),
             pages_max: pages_max as u32,
+            frontier: Frontier::default(),
+            runner,
         };
         for shard in 0..shards {
             index.directory[shard << depth_max].store(shard as u32, Relaxed);
@@ -146,7 +160,18 @@ impl Index {
     /// One more page, which the caller has charged to the budget.
     pub(crate) fn new_page(&self) -> Option<NewPage> {
         let more = |fresh: u32| (fresh < self.pages_max).then_some(fresh + 1);
-        self.fresh.fetch_update(Relaxed, Relaxed, more).ok().map(NewPage)
+        let new = self.fresh.fetch_update(Relaxed, Relaxed, more).ok()?;
+        if new % PAGES_PER_WAKE == 0 {
+            self.runner.wake();
+        }
+        Some(NewPage(new))
+    }
+
+    /// Makes pages resident that will be taken next, as far as so much memory is left.
+    pub(crate) fn make_ahead(&self, left: u64) {
+        if let Some(bytes) = self.frontier.advance(self.pages() * PAGE as u64, left) {
+            self.slots.populate(bytes);
+        }
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 //!   store.flush(at_second)                         0: at once
 //!   store.statistics() -> Statistics
 //!   store.watch(kinds, room); store.take_events(|Event|) -> how many were dropped
+//!   Store::run_ahead(&Weak<Store>)                 for a thread that takes page faults for the others
 //!
 //! handle.key(&[u8]) -> Key                         hashes once; 1..=250 bytes
 //! handle.prefetch(&Key) -> Prefetched; handle.prefetch_item(Prefetched)
@@ -32,6 +33,7 @@
 //!
 //! After `Err` from a plain set the caller deletes the old value.
 
+mod ahead;
 mod arithmetic;
 mod budget;
 mod config;

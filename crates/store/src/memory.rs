@@ -14,7 +14,7 @@ use crate::error::Error;
 /// The granularity in which memory becomes resident.
 pub(crate) const PAGE: usize = 4096;
 /// A huge page, where there are any.
-const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Bytes of address space, zero until written.
 #[derive(Debug)]
@@ -59,6 +59,18 @@ impl Mapping {
         // SAFETY: as above.
         let _ = unsafe { madvise(base, len, Advice::LinuxDontDump) };
         Ok(Mapping { base: NonNull::new(base.cast()).expect("mmap does not return null"), len })
+    }
+
+    /// Makes pages resident, as their first touch would. A kernel that cannot (before 5.14) leaves it to that.
+    fn populate(&self, range: Range<usize>) {
+        let end = range.end.min(self.len);
+        if range.start < end {
+            // SAFETY: inside the mapping, see above; contents stay as they are, whoever uses them meanwhile.
+            let _ = unsafe {
+                let start = self.base.add(range.start).as_ptr().cast();
+                rustix::mm::madvise(start, end - range.start, rustix::mm::Advice::LinuxPopulateWrite)
+            };
+        }
     }
 
     fn no_more_huge_pages(&self) {
@@ -114,6 +126,8 @@ impl Mapping {
         std::alloc::Layout::from_size_align(len, PAGE).expect("a valid layout")
     }
 
+    fn populate(&self, _: Range<usize>) {}
+
     fn no_more_huge_pages(&self) {}
 
     unsafe fn release(&self, offset: usize, len: usize) {
@@ -159,6 +173,11 @@ impl<T: Zeroed> Table<T> {
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Makes these bytes resident before anyone touches them.
+    pub(crate) fn populate(&self, bytes: Range<usize>) {
+        self.mapping.populate(bytes);
     }
 
     /// Asks the processor to fetch what lies there. Any index will do.
@@ -279,6 +298,11 @@ impl Arena {
     pub(crate) unsafe fn release(&self, offset: usize, len: usize) {
         // SAFETY: handed through.
         unsafe { self.mapping.release(offset, len) };
+    }
+
+    /// Makes these bytes resident before anyone touches them.
+    pub(crate) fn populate(&self, bytes: Range<usize>) {
+        self.mapping.populate(bytes);
     }
 
     /// Asks the processor to fetch what lies there. Any offset will do.

@@ -11,6 +11,7 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+use crate::ahead::{Frontier, Runner};
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{Arena, Huge, PAGE, Table};
@@ -35,6 +36,9 @@ pub(crate) struct Segments {
     size: usize,
     count: u32,
     budget: Arc<Budget>,
+    /// Of the mapping, made resident ahead of use.
+    frontier: Frontier,
+    runner: Arc<Runner>,
     /// Everything in segments up to this sequence number has been flushed; 0: nothing.
     flushed_through: AtomicU64,
     /// Free segments that are charged (and perhaps resident), as in the pool.
@@ -113,14 +117,22 @@ pub struct SegmentStatistics {
 
 /// Making it, and simple facts.
 impl Segments {
-    pub(crate) fn new(size: usize, reserve: u64, budget: Arc<Budget>) -> Result<Segments, Error> {
+    pub(crate) fn new(
+        size: usize,
+        reserve: u64,
+        huge: Huge,
+        budget: Arc<Budget>,
+        runner: Arc<Runner>,
+    ) -> Result<Segments, Error> {
         let count = u32::try_from(reserve / size as u64).unwrap_or(u32::MAX).max(1);
         let rows = count as usize;
         Ok(Segments {
-            arena: Arena::new(rows * size, Huge::Yes)?,
+            arena: Arena::new(rows * size, huge)?,
             size,
             count,
             budget,
+            frontier: Frontier::default(),
+            runner,
             flushed_through: AtomicU64::new(0),
             free: AtomicU64::new(0),
             pool: Mutex::default(),
@@ -270,6 +282,7 @@ impl Segments {
             }
             if pool.fresh < self.count {
                 pool.fresh += 1;
+                self.runner.wake();
                 return Some(pool.fresh - 1);
             }
             self.budget.give_back(size);
@@ -323,6 +336,14 @@ impl Segments {
             self.put_free(&mut pool, id);
         } else {
             self.make_bare(&mut pool, id, self.size as u64 - refund);
+        }
+    }
+
+    /// Makes resident what will be taken next, as far as memory is left for it.
+    pub(crate) fn make_ahead(&self) {
+        let used = u64::from(self.pool().fresh) * self.size as u64;
+        if let Some(bytes) = self.frontier.advance(used, self.budget.left()) {
+            self.arena.populate(bytes);
         }
     }
 

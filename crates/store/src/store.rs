@@ -6,6 +6,7 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
+use crate::ahead::Runner;
 use crate::budget::Budget;
 use crate::config::{Config, MEMORY_LIMIT_MIN};
 use crate::error::Error;
@@ -15,6 +16,7 @@ use crate::handle::Handle;
 use crate::hash::Key;
 use crate::index::{Index, PAGE_CHARGE, Slot};
 use crate::large::LargeSpace;
+use crate::memory::Huge;
 use crate::open::OpenSet;
 use crate::reclaim::Reclaim;
 use crate::record::{FETCHED, LARGE, Record};
@@ -33,6 +35,9 @@ pub struct Store {
     pub(crate) cas: bool,
     /// Whether new items are sorted by how soon they expire.
     pub(crate) lifetimes: bool,
+    /// Whether huge pages back items and index.
+    pub(crate) huge: bool,
+    pub(crate) runner: Arc<Runner>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) index: Index,
     pub(crate) segments: Segments,
@@ -69,7 +74,10 @@ impl Store {
         let limit = config.memory_limit_bytes;
         let budget = Arc::new(Budget::new(limit));
         let segment_size = config.segment_size();
-        let index = Index::new(config.shards(), (reserve / 2 / PAGE_CHARGE) as usize)?;
+        let huge = if limit >= HUGE_LIMIT_MIN { Huge::Yes } else { Huge::No };
+        let runner = Arc::<Runner>::default();
+        let pages = (reserve / 2 / PAGE_CHARGE) as usize;
+        let index = Index::new(config.shards(), pages, huge, Arc::clone(&runner))?;
         let ghosts = Ghosts::new(limit)?;
         let fixed = index.pages() * PAGE_CHARGE + ghosts.bytes();
         assert!(budget.charge(fixed), "the least memory limit leaves room for the fixed parts");
@@ -81,8 +89,10 @@ impl Store {
             evict: config.evict,
             cas: config.cas,
             lifetimes: segments_in_limit / 32 >= sets,
-            segments: Segments::new(segment_size, reserve, Arc::clone(&budget))?,
+            segments: Segments::new(segment_size, reserve, huge, Arc::clone(&budget), Arc::clone(&runner))?,
             large: Arc::new(LargeSpace::new(2 * reserve, Arc::clone(&budget))?),
+            huge: huge == Huge::Yes,
+            runner,
             budget,
             index,
             ghosts,
@@ -258,6 +268,10 @@ impl Store {
 pub(crate) fn large_number(record: Record<'_>, lock: &Locked<'_>) -> u32 {
     u32::from_le_bytes(record.value(lock).try_into().expect("four bytes"))
 }
+
+/// A huge page that is used in part is resident as a whole: with less memory than this, the few that are would
+/// break the promise.
+const HUGE_LIMIT_MIN: u64 = 256 << 20;
 
 /// Room to grow: address space is cheap.
 fn address_space(limit: u64) -> u64 {

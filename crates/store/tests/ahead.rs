@@ -1,0 +1,51 @@
+//! A thread that makes memory resident ahead of its use. Alone in its binary: nothing else may allocate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use stdx::prng::Prng;
+use store::{Change, Config, NewValue, Store};
+
+const LIMIT: u64 = 256 << 20;
+/// What a test binary takes by itself, and what is there once: tables, counters, stacks.
+const BASE: u64 = 6 << 20;
+/// Nobody waits that long, except for a thread that never comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn memory_is_there_before_it_is_used_but_not_beyond_the_limit() {
+    let store = Store::new(Config { memory_limit_bytes: LIMIT, ..Config::default() }).unwrap();
+    let empty = resident();
+    let weak = Arc::downgrade(&store);
+    let (ended, end) = std::sync::mpsc::channel();
+    let runner = std::thread::spawn(move || {
+        Store::run_ahead(&weak);
+        ended.send(()).unwrap();
+    });
+    // Two megabytes for items and as much for the index, of which the first pages of the shards are in use.
+    while resident() < empty + (3 << 20) {
+        std::thread::yield_now();
+    }
+    let mut handle = store.handle();
+    let mut prng = Prng::new(1);
+    let value = [7; 1000];
+    let mut stored = 0;
+    while stored < 2 * LIMIT {
+        let len = prng.below(1000) as usize;
+        let name = prng.next_u64().to_string();
+        let key = handle.key(name.as_bytes());
+        handle.store(&key, &Change::default(), NewValue::Bytes(&value[..len]), 2).unwrap();
+        stored += len as u64 + 60;
+    }
+    let most = LIMIT + LIMIT / 20 + BASE;
+    assert!(resident() <= most, "{} MiB resident, {:?}", resident() >> 20, store.statistics());
+    drop((handle, store));
+    end.recv_timeout(PATIENCE).expect("the thread ends with the store");
+    runner.join().unwrap();
+}
