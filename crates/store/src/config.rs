@@ -45,9 +45,9 @@ impl Config {
     }
 
     /// Segments small enough that a few open ones do not matter, large enough that there are not too
-    /// many: 256 MiB → 512 KiB, 4 GiB and more → 8 MiB.
+    /// many: 256 MiB → 256 KiB, 8 GiB and more → 8 MiB.
     pub(crate) fn segment_size(&self) -> usize {
-        let share = (self.memory_limit_bytes / 512).max(1).next_power_of_two();
+        let share = (self.memory_limit_bytes / 1024).max(1).next_power_of_two();
         share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
     }
 
