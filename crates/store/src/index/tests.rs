@@ -15,7 +15,11 @@ struct Sample {
 
 impl Sample {
     fn new(shards: usize, pages: usize) -> Sample {
-        Sample { index: Index::new(shards, pages, Huge::No, Arc::default()).unwrap(), hashes: vec![0], there: BTreeSet::new() }
+        Sample {
+            index: Index::new(shards, pages, Huge::No, Arc::default()).unwrap(),
+            hashes: vec![0],
+            there: BTreeSet::new(),
+        }
     }
 
     fn insert(&mut self, hash: u64) {
