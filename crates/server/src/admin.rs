@@ -8,7 +8,6 @@ use crate::connection::{Connection, State};
 use crate::dump::{Dump, DumpKind};
 use crate::execute::Flow;
 use crate::shared::VERSION;
-use crate::stats;
 use crate::worker::{Output, Worker};
 
 /// One MiB, the unit of `cache_memlimit`.
@@ -29,12 +28,7 @@ impl Worker {
                 return Flow::Go;
             }
             Request::Quit => return Flow::Close,
-            Request::Stats { topic, .. } => {
-                output.copy(&stats::reply(shared, topic, self.now));
-                // The next request may come in this very turn.
-                self.detail = shared.prefixes.enabled();
-                return Flow::Go;
-            }
+            Request::Stats { topic, .. } => return self.stats(topic, output),
             Request::Watch { streams } => return self.watch(connection, streams, output),
             Request::FlushAll { delay, noreply } => (self.flush_all(delay), noreply),
             Request::Verbosity { level, noreply } => {

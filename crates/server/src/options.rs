@@ -68,7 +68,7 @@ pub struct Options {
     pub prefix_delimiter: u8,
     /// `-D` given: collect statistics by prefix from the start.
     pub detail: bool,
-    /// `-o track_sizes`: `stats sizes` should count.
+    /// `-o track_sizes`: `stats sizes` counts.
     pub track_sizes: bool,
     /// `-o watcher_logbuf_size`: bytes that may wait for one watcher.
     pub watcher_log_bytes: u32,

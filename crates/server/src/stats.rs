@@ -8,15 +8,37 @@ use protocol::reply::{line, stat};
 use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
 
+use crate::connection::State;
 use crate::counters::Totals;
+use crate::execute::Flow;
 use crate::shared::{Baseline, Shared, VERSION};
 use crate::watch::LogCounts;
+use crate::worker::{Output, Worker};
 
 mod connections;
 mod items;
+mod sizes;
 
-/// The reply to `stats` about `topic`.
-pub(crate) fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
+pub(crate) use sizes::Sizes;
+
+impl Worker {
+    /// Answers `stats` about `topic`, at once or in pieces.
+    pub(crate) fn stats(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
+        let options = &self.shared.options;
+        match topic {
+            StatsTopic::Sizes if options.track_sizes => Flow::Become(State::Sizes(Box::default())),
+            topic => {
+                output.copy(&reply(&self.shared, topic, self.now));
+                // The next request may come in this very turn.
+                self.detail = self.shared.prefixes.enabled();
+                Flow::Go
+            }
+        }
+    }
+}
+
+/// The reply that needs no second turn.
+fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
     let dumping = shared.options.dumping;
     let mut out = Vec::new();
     match topic {

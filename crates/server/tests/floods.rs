@@ -150,3 +150,13 @@ fn a_flush_to_come_takes_what_is_there_when_it_comes() {
     server.host.advance(10_000);
     assert_eq!(server.ask(peer, "get after\r\n").matches("VALUE").count(), 1);
 }
+
+#[test]
+fn items_are_counted_by_size_over_many_turns() {
+    let mut server = Server::new(&Options { track_sizes: true, ..Options::default() });
+    let peer = server.host.connect();
+    fill(&mut server, peer, 20_000);
+    server.set(peer, "key-0", &"v".repeat(1000));
+    // 66 bytes and more; 1066 bytes.
+    assert_eq!(server.ask(peer, "stats sizes\r\nmn\r\n"), "STAT 96 19999\r\nSTAT 1088 1\r\nEND\r\nMN\r\n");
+}

@@ -149,9 +149,9 @@ pub(super) const OPTIONS: &[Flag] = &[
         value: "",
         kind: Kind::Switch,
         default: None,
-        doc: "Count items by size for `stats sizes`",
+        doc: "Let `stats sizes` count items by size when it is asked",
         details: "",
-        effect: Effect::Without("`stats sizes` does not count yet, and says so"),
+        effect: Effect::Works,
         set: |low, _| low.options.track_sizes = true,
     },
     without("hashpower", "First size of the hash table, as a power of two", INDEX, |low, given| {
