@@ -2,10 +2,10 @@
 
 use protocol::Request;
 use protocol::reply::{line, version};
-use protocol::request::{LruCrawlerCommand, SlabsCommand, Streams};
+use protocol::request::{CrawlerClasses, LruCrawlerCommand, SlabsCommand, Streams};
 
 use crate::connection::{Connection, State};
-use crate::dump::{Dump, DumpKind};
+use crate::dump::{Dump, DumpKind, ITEM_CLASS};
 use crate::execute::Flow;
 use crate::shared::VERSION;
 use crate::worker::{Output, Worker};
@@ -92,7 +92,7 @@ impl Worker {
         output: &mut Output,
     ) -> Result<Flow, &'static [u8]> {
         let allowed = self.shared.options.dumping;
-        let kind = match command {
+        let (kind, classes) = match command {
             LruCrawlerCommand::Enable => {
                 let was_enabled = self.shared.set_crawler(true);
                 return Err(if was_enabled { line::CRAWLER_START_FAILED } else { line::OK });
@@ -105,17 +105,23 @@ impl Worker {
             _ if !self.shared.crawler() => return Err(line::CRAWLER_DISABLED),
             LruCrawlerCommand::Metadump(_) if !allowed => return Err(line::METADUMP_NOT_ALLOWED),
             LruCrawlerCommand::Metadump(_) if !output.is_empty() => return Err(line::METADUMP_PIPELINED),
-            LruCrawlerCommand::Metadump(Some(_)) => DumpKind::Metadump,
+            LruCrawlerCommand::Metadump(Some(classes)) => (DumpKind::Metadump, classes),
             LruCrawlerCommand::Mgdump(_) if !allowed => return Err(line::MGDUMP_NOT_ALLOWED),
             LruCrawlerCommand::Mgdump(_) if !output.is_empty() => return Err(line::MGDUMP_PIPELINED),
-            LruCrawlerCommand::Mgdump(Some(_)) => DumpKind::Mgdump,
+            LruCrawlerCommand::Mgdump(Some(classes)) => (DumpKind::Mgdump, classes),
             LruCrawlerCommand::Metadump(None)
             | LruCrawlerCommand::Mgdump(None)
             | LruCrawlerCommand::Crawl(None) => return Err(line::CRAWLER_BAD_CLASS),
             // Expired items are taken back without being asked to.
             LruCrawlerCommand::Crawl(Some(_)) => return Err(line::OK),
         };
-        Ok(Flow::Become(State::Dump(Box::new(Dump::start(kind, output)))))
+        // memcached says so since 1.6.43.
+        output.copy(line::OK);
+        if matches!(classes, CrawlerClasses::Some(classes) if classes >> ITEM_CLASS & 1 == 0) {
+            output.copy(kind.end());
+            return Ok(Flow::Go);
+        }
+        Ok(Flow::Become(State::Dump(Box::new(Dump::new(kind)))))
     }
 
     fn watch(

@@ -5,11 +5,12 @@
 //! happened", because exporters look them up.
 
 use protocol::reply::{line, stat};
-use protocol::request::{DetailCommand, StatsTopic};
+use protocol::request::{Cachedump, DetailCommand, StatsTopic};
 use stdx::clock::Now;
 
 use crate::connection::State;
 use crate::counters::Totals;
+use crate::dump::{Dump, ITEM_CLASS};
 use crate::execute::Flow;
 use crate::shared::{Baseline, Shared, VERSION};
 use crate::watch::LogCounts;
@@ -27,6 +28,9 @@ impl Worker {
         let options = &self.shared.options;
         match topic {
             StatsTopic::Sizes if options.track_sizes => Flow::Become(State::Sizes(Box::default())),
+            StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
+                Flow::Become(State::Dump(Box::new(Dump::cachedump(limit))))
+            }
             topic => {
                 output.copy(&reply(&self.shared, topic, self.now));
                 // The next request may come in this very turn.
@@ -62,8 +66,7 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
         }
         StatsTopic::Cachedump(_) if !dumping => return line::STATS_CACHEDUMP_NOT_ALLOWED.into(),
         StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return error.into(),
-        // memcached prints the cold end of a slab class's list; there are neither classes nor lists.
-        // `lru_crawler metadump` shows all items.
+        // Of a class that has no items.
         StatsTopic::Cachedump(Ok(_)) => {}
         StatsTopic::Other => return line::ERROR.into(),
     }

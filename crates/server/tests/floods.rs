@@ -152,6 +152,21 @@ fn a_flush_to_come_takes_what_is_there_when_it_comes() {
 }
 
 #[test]
+fn a_cachedump_ends_where_memcached_s_would() {
+    let mut server = Server::new(&Options::default());
+    let peer = server.host.connect();
+    // Long keys: 2 MiB of lines are some 8000 items.
+    let key = |number: usize| format!("{number:0>250}");
+    (0..9000).for_each(|number| server.set(peer, &key(number), "x"));
+    let dump = server.ask(peer, "stats cachedump 1 0\r\nmn\r\n");
+    let line_len = "ITEM  [1 b; 0 s]\r\n".len() + 250;
+    assert_eq!(dump.matches("ITEM 0").count(), 2 * 1024 * 1024 / line_len);
+    assert!(dump.ends_with(" [1 b; 0 s]\r\nEND\r\nMN\r\n"));
+    let dump = server.ask(peer, "stats cachedump 1 700\r\n");
+    assert_eq!(dump.matches("ITEM 0").count(), 700);
+}
+
+#[test]
 fn items_are_counted_by_size_over_many_turns() {
     let mut server = Server::new(&Options { track_sizes: true, ..Options::default() });
     let peer = server.host.connect();

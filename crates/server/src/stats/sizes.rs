@@ -10,14 +10,12 @@ use protocol::reply::{line, stat};
 use store::DumpCursor;
 
 use crate::connection::{OUTPUT_MAX, State};
+use crate::dump::PAGES_PER_TURN;
 use crate::execute::Flow;
 use crate::worker::{Output, Worker};
 
 /// Sizes are told apart in steps of so many bytes, as by memcached.
 const STEP: u64 = 32;
-
-/// So many pages of the index, some 6000 items, are walked before others have their turn: half a millisecond.
-const PAGES_PER_TURN: usize = 16;
 
 /// Counts on their way.
 #[derive(Default)]
