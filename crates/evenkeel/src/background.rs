@@ -69,11 +69,12 @@ fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
     ended.ok().flatten().and_then(|(_, status)| status.exit_status()).unwrap_or(1)
 }
 
-/// Whether files that are removed at the end will be found from another directory too.
+/// Whether files that are removed at the end, or read again, will be found from another directory too.
 fn only_absolute_paths(options: &Options) -> bool {
     let sockets = options.listeners.iter().filter_map(|listen| match listen {
         Listen::Unix { path, .. } => Some(path.as_path()),
         Listen::Tcp { .. } => None,
     });
-    sockets.chain(options.process.pidfile.as_deref()).all(Path::is_absolute)
+    let users = options.auth.as_ref().map(|auth| &*auth.file);
+    sockets.chain(options.process.pidfile.as_deref()).chain(users).all(Path::is_absolute)
 }

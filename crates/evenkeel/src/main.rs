@@ -12,6 +12,7 @@ mod failure;
 mod man;
 mod pidfile;
 mod privileges;
+mod reload;
 mod resources;
 mod serve;
 mod sys;

@@ -80,7 +80,7 @@ fn ending(page: &mut Vec<u8>) -> std::io::Result<()> {
                 "SIGINT, SIGTERM, SIGUSR1",
                 "End the server; a second one does so without waiting for connections.",
             ),
-            ("SIGHUP", "Ignored: there is nothing to reload yet."),
+            ("SIGHUP", "Reads the users of -Y again. If the file is bad, the users stay as they were."),
         ],
     );
     roff.control("SH", ["EXIT STATUS"]);

@@ -12,6 +12,7 @@ use server::{Bound, Running, Server, flags};
 use crate::background::Background;
 use crate::failure::Failure;
 use crate::pidfile::PidFile;
+use crate::reload::Reload;
 use crate::sys::{self, Signal, Signals};
 use crate::{privileges, resources};
 
@@ -52,7 +53,8 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if let Some(background) = background {
         background.detach(&options)?;
     }
-    let ended = wait(running, signals, options.verbosity);
+    let reload = Reload::new(&options, running.doorkeeper());
+    let ended = wait(running, signals, reload, options.verbosity);
     drop(pidfile);
     ended
 }
@@ -92,10 +94,10 @@ fn start_line(options: &Options, addresses: &[String], driver: &str) -> String {
 }
 
 /// Waits for the end, which signals and the `shutdown` command can bring about.
-fn wait(running: Running, signals: Signals, verbosity: u8) -> Result<(), Failure> {
+fn wait(running: Running, signals: Signals, reload: Reload, verbosity: u8) -> Result<(), Failure> {
     let stop = running.stop();
     let answer = move || {
-        answer_signals(&signals, || stop.stop(), verbosity);
+        answer_signals(&signals, || stop.stop(), &reload, verbosity);
     };
     let run_ahead = running.run_ahead();
     // Neither is joined: they wait until the process ends.
@@ -118,14 +120,11 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
 }
 
 /// The first signal to end stops the server; a second one does not wait for it.
-fn answer_signals(signals: &Signals, stop: impl Fn(), verbosity: u8) -> ! {
+fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity: u8) -> ! {
     let mut stopping = false;
     loop {
         match signals.wait() {
-            Signal::Reload if verbosity > 0 => {
-                eprintln!("evenkeel: serve: there is nothing to reload (SIGHUP)")
-            }
-            Signal::Reload => {}
+            Signal::Reload => reload.now(),
             Signal::Interrupt | Signal::Terminate | Signal::Graceful if stopping => std::process::exit(1),
             signal @ (Signal::Interrupt | Signal::Terminate | Signal::Graceful) => {
                 if verbosity > 0 {

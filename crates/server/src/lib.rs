@@ -44,6 +44,7 @@ use std::sync::Arc;
 use net::{Address, AtLimit, DriverChoice, Network};
 use store::Store;
 
+use options::auth::Users;
 use options::{Driver, Listen, Options};
 use shared::Shared;
 
@@ -89,6 +90,9 @@ pub struct Running {
     running: net::Running<Worker>,
     shared: Arc<Shared>,
 }
+
+/// Knows who may log in (`-Y`).
+pub struct Doorkeeper(Arc<Shared>);
 
 /// The server as it is told to be by [`Options`].
 pub struct Server;
@@ -198,9 +202,21 @@ impl Running {
         move || Store::run_ahead(&store)
     }
 
+    /// To say who may log in, from any thread.
+    pub fn doorkeeper(&self) -> Doorkeeper {
+        Doorkeeper(Arc::clone(&self.shared))
+    }
+
     /// Waits until the server has been ended.
     pub fn wait(self) -> Result<(), Error> {
         self.running.join()?;
         Ok(())
+    }
+}
+
+impl Doorkeeper {
+    /// From now on these may log in, and no one else. Who has logged in before stays.
+    pub fn replace(&self, users: Users) {
+        *self.0.users.write().expect("no panic while users are replaced") = users;
     }
 }

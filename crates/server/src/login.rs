@@ -1,4 +1,6 @@
 //! Logging in (`-Y`): what a client says before it may say anything else.
+//!
+//! Who has logged in stays, whatever becomes of the users: they are looked at once for each connection.
 
 use protocol::auth::{Login, parse};
 use protocol::reply::line;
@@ -37,7 +39,7 @@ impl Worker {
 
     /// Compares with every user, so that the time does not tell which of them there are.
     fn is_known(&self, user: &[u8], password: &[u8]) -> bool {
-        let users = self.shared.options.auth.as_deref().unwrap_or_default();
+        let users = self.shared.users.read().expect("no panic while users are replaced");
         let matches = |(name, secret): &(String, String)| {
             same(user, name.as_bytes()) & same(password, secret.as_bytes())
         };

@@ -14,6 +14,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
+pub use auth::Auth;
 pub use echo::Echo;
 pub use listen::Listen;
 pub use meaning::ReadFile;
@@ -62,7 +63,7 @@ pub struct Options {
     /// Not `-W`: the `watch` command works.
     pub watch: bool,
     /// `-Y`: users and passwords; connections must name one of them first.
-    pub auth: Option<Vec<(String, String)>>,
+    pub auth: Option<Auth>,
 
     /// `-D`: what ends the prefix of a key in `stats detail`.
     pub prefix_delimiter: u8,

@@ -1,7 +1,7 @@
 //! What all workers of one server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 
 use net::{Address, Stop, View};
 use stdx::clock::{FIRST_SECOND, Now};
@@ -9,6 +9,7 @@ use store::{PerKind, Store};
 
 use crate::counters::{Counters, Totals};
 use crate::options::Options;
+use crate::options::auth::Users;
 use crate::prefixes::Prefixes;
 use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) log: Log,
     pub(crate) prefixes: Prefixes,
+    /// Who may log in, if anyone has to.
+    pub(crate) users: RwLock<Users>,
     /// What had been counted at the last `stats reset`.
     pub(crate) baseline: Mutex<Baseline>,
     /// The time of day when the server's clock showed 0.
@@ -60,6 +63,7 @@ impl Shared {
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
+            users: RwLock::new(options.auth.as_ref().map(|auth| auth.users.clone()).unwrap_or_default()),
             baseline: Mutex::default(),
             started_unix_ms,
             verbosity: AtomicU32::new(u32::from(options.verbosity)),

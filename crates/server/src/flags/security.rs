@@ -26,7 +26,7 @@ pub(super) const FLAGS: &[Flag] = &[
         default: None,
         doc: "Users and passwords; clients must name one first",
         details: "A line for each, `user:password`. A client proves itself with a `set` of any key whose value is \
-            `user password`.",
+            `user password`. SIGHUP has the file read again.",
         effect: Effect::Works,
         set: |low, given| low.auth_file = Some(given.text().to_owned()),
     },

@@ -1,4 +1,8 @@
-//! The file of `-Y`: users and their passwords, a line for each.
+//! The file of `-Y`: users and their passwords, a line for each. It is read at the start, and again on SIGHUP.
+
+use std::path::{Path, PathBuf};
+
+use super::ReadFile;
 
 /// A client sends user and password in one value; memcached reads lines of this length too.
 const LINE_LEN_MAX: usize = 255;
@@ -6,9 +10,25 @@ const LINE_LEN_MAX: usize = 255;
 /// Each is compared on every attempt, so that the time of an answer tells nothing; memcached keeps 8.
 const USERS_MAX: usize = 64;
 
-/// Reads lines of `user:password`; both may hold anything but a line end, and the user no colon. The error is half
-/// a sentence, and never shows a password.
-pub fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
+/// Users and their passwords.
+pub type Users = Vec<(String, String)>;
+
+/// `-Y`: connections must name a user first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Auth {
+    /// Where users are written down.
+    pub file: PathBuf,
+    /// Those who were there at the start.
+    pub users: Users,
+}
+
+/// Reads the file. The error is half a sentence, and never shows a password.
+pub fn read(file: &Path, read_file: ReadFile<'_>) -> Result<Users, String> {
+    parse(&read_file(file).map_err(|error| error.to_string())?)
+}
+
+/// Reads lines of `user:password`; both may hold anything but a line end, and the user no colon.
+fn parse(text: &str) -> Result<Users, String> {
     let mut users = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let (row, line) = (index + 1, line.trim_end_matches('\r'));

@@ -14,8 +14,6 @@ pub struct Echo {
     pub unix_socket: Option<PathBuf>,
     /// `-a`, as a number.
     pub unix_mask: u32,
-    /// `-Y` as typed.
-    pub auth_file: Option<PathBuf>,
     /// `-f`
     pub growth_factor: f64,
     /// `-n`
@@ -67,7 +65,6 @@ impl Default for Echo {
             interfaces: None,
             unix_socket: None,
             unix_mask: 0o700,
-            auth_file: None,
             growth_factor: 1.25,
             chunk_size: 48,
             napi_ids: 0,

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use super::{Listen, Options, auth};
+use super::auth::{self, Auth};
+use super::{Listen, Options};
 use crate::flags::{Error, LowArgs, show_size};
 
 /// What a socket address has room for, with its closing zero, on Linux.
@@ -26,8 +27,8 @@ impl Options {
             return Err(Error::NotYet { flag: "-B binary".to_owned(), missing });
         }
         let listeners = listeners(&low)?;
-        let auth = low.auth_file.as_deref().map(|path| users(path, read_file)).transpose()?;
-        let LowArgs { mut options, .. } = low;
+        let auth = low.auth_file.map(|path| read_auth(path, read_file)).transpose()?;
+        let mut options = low.options;
         check_together(&options)?;
         if options.threads > THREADS_SENSIBLE {
             options.notes.push(format!("-t {}: more threads than cores only cost memory", options.threads));
@@ -37,7 +38,6 @@ impl Options {
         echo.interfaces = (!low.listen.is_empty()).then(|| low.listen.join(","));
         echo.unix_socket = low.unix_socket.map(Into::into);
         echo.unix_mask = low.unix_mask.unwrap_or(echo.unix_mask);
-        echo.auth_file = low.auth_file.map(Into::into);
         Ok(Self { listeners, auth, ..options })
     }
 }
@@ -78,10 +78,11 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     Ok(listeners)
 }
 
-fn users(path: &str, read_file: ReadFile<'_>) -> Result<Vec<(String, String)>, Error> {
-    let failed = |problem| Error::File { flag: "-Y", path: path.to_owned(), problem };
-    let text = read_file(Path::new(path)).map_err(|error| failed(error.to_string()))?;
-    auth::parse(&text).map_err(failed)
+fn read_auth(path: String, read_file: ReadFile<'_>) -> Result<Auth, Error> {
+    match auth::read(Path::new(&path), read_file) {
+        Ok(users) => Ok(Auth { file: path.into(), users }),
+        Err(problem) => Err(Error::File { flag: "-Y", path, problem }),
+    }
 }
 
 /// Limits that hold between two flags, as in memcached.

@@ -50,7 +50,7 @@ impl Options {
             ("tcp_backlog", self.backlog.to_string()),
             ("binding_protocol", protocol.to_owned()),
             ("auth_enabled_sasl", yes(false)),
-            ("auth_enabled_ascii", path_or(echo.auth_file.as_deref(), "no")),
+            ("auth_enabled_ascii", path_or(self.auth.as_ref().map(|auth| &*auth.file), "no")),
             ("item_size_max", self.item_size_max_bytes.to_string()),
             ("maxconns_fast", yes(self.maxconns_fast)),
         ]

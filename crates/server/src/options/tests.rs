@@ -249,7 +249,7 @@ fn what_has_no_effect_is_noted() {
 #[track_caller]
 fn check_users(path: &str, wanted: &str) {
     let found = match read(&format!("-Y {path}")) {
-        Ok(options) => format!("{:?}", options.auth.unwrap_or_default()),
+        Ok(options) => format!("{:?}", options.auth.expect("-Y was given").users),
         Err(error) => error.to_string(),
     };
     assert_eq!(found, wanted, "{path}");
