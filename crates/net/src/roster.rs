@@ -1,9 +1,10 @@
 //! Who is connected to a worker, and what it has done: written by the worker, read by anyone.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stdx::clock::Now;
+use stdx::counter::Counter;
 
 use crate::handler::Opened;
 
@@ -37,26 +38,6 @@ pub(crate) struct Counters {
     pub(crate) idle_kicks: Counter,
     /// 0 until the worker runs, then 1 for epoll, 2 for io_uring.
     pub(crate) driver: Counter,
-}
-
-/// A number with one writer.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    #[inline]
-    pub(crate) fn add(&self, count: u64) {
-        // One writer: a plain load and store instead of a locked instruction.
-        self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set(&self, count: u64) {
-        self.0.store(count, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Roster {

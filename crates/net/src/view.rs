@@ -64,14 +64,14 @@ impl View {
             connections: self.limit.current() as u64,
             accepted: self.limit.accepted.load(Ordering::Relaxed),
             rejected: self.limit.rejected.load(Ordering::Relaxed),
-            connection_structures: sum(|roster| roster.counters.places.get()),
+            connection_structures: sum(|roster| roster.counters.places.value()),
             listen_disabled_num: self.limit.pauses.load(Ordering::Relaxed),
             time_in_listen_disabled_us: self.limit.paused_us(),
             accepting,
-            bytes_read: sum(|roster| roster.counters.bytes_read.get()),
-            bytes_written: sum(|roster| roster.counters.bytes_written.get()),
-            yields: sum(|roster| roster.counters.yields.get()),
-            idle_kicks: sum(|roster| roster.counters.idle_kicks.get()),
+            bytes_read: sum(|roster| roster.counters.bytes_read.value()),
+            bytes_written: sum(|roster| roster.counters.bytes_written.value()),
+            yields: sum(|roster| roster.counters.yields.value()),
+            idle_kicks: sum(|roster| roster.counters.idle_kicks.value()),
         }
     }
 
@@ -90,7 +90,7 @@ impl View {
 
     /// The driver that a worker found it could use; `Auto` before it has run.
     pub fn driver(&self, worker: usize) -> DriverChoice {
-        match self.rosters[worker].counters.driver.get() {
+        match self.rosters[worker].counters.driver.value() {
             0 => DriverChoice::Auto,
             1 => DriverChoice::Epoll,
             _ => DriverChoice::Uring,

@@ -1,6 +1,6 @@
 //! Counters: one set per handle, each written by that handle only and summed when someone asks.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use stdx::counter::Counter;
 
 use crate::segment::SegmentStatistics;
 
@@ -17,7 +17,7 @@ macro_rules! counters {
 
         impl Counters {
             pub(crate) fn add_to(&self, sum: &mut Counts) {
-                $(sum.$name = sum.$name.wrapping_add(self.$name.0.load(Relaxed));)*
+                $(sum.$name = sum.$name.wrapping_add(self.$name.value());)*
             }
         }
     };
@@ -60,23 +60,6 @@ counters! {
     splits,
     /// Segments emptied.
     segments_reclaimed,
-}
-
-/// Written by one thread, read by all.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
-
-impl Counter {
-    #[inline]
-    pub(crate) fn add(&self, count: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
-    }
-
-    /// Sums of several handles never fall below zero, though a single handle's may (and wraps).
-    #[inline]
-    pub(crate) fn sub(&self, count: u64) {
-        self.0.store(self.0.load(Relaxed).wrapping_sub(count), Relaxed);
-    }
 }
 
 /// A store in numbers.

@@ -7,6 +7,8 @@ use std::sync::atomic::{
 };
 
 use crate::ahead::Runner;
+use stdx::counter::Counter;
+
 use crate::budget::Budget;
 use crate::config::{Config, MEMORY_LIMIT_MIN};
 use crate::error::Error;
@@ -23,7 +25,7 @@ use crate::record::{FETCHED, LARGE, Record};
 use crate::request::Miss;
 use crate::segment::{Queue, Segments};
 use crate::shard::Locked;
-use crate::statistics::{Counter, Counters, Statistics};
+use crate::statistics::{Counters, Statistics};
 use crate::sync::{Mutex, lock};
 
 /// A cache. Use it through its [handles](Store::handle).

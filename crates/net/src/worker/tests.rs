@@ -247,7 +247,7 @@ fn connections_without_activity_are_closed_after_the_timeout() {
         rig.settle();
         assert_eq!(rig.closed(), [(1, CloseReason::IdleTimeout)]);
         assert_eq!(hear(&idle), (String::new(), true));
-        assert_eq!(rig.worker.keeper.counters().idle_kicks.get(), 1);
+        assert_eq!(rig.worker.keeper.counters().idle_kicks.value(), 1);
         rig.now.ms = 30_000;
         rig.settle();
         assert_eq!(rig.closed(), [(2, CloseReason::IdleTimeout)]);
