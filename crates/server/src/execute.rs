@@ -118,9 +118,12 @@ impl Worker {
         fd: i32,
         output: &mut Output,
     ) -> Flow {
+        let mut buffer = KEY_BUFFER;
         let (key_len, len, flags) = match request {
             Request::Store(store) => (store.key.as_bytes().len(), store.len, store.flags),
-            Request::MetaSet { key, flags, len, .. } => (key.as_written().len(), *len, flags.client_flags()),
+            Request::MetaSet { key, flags, len, .. } => {
+                (key.bytes(&mut buffer).len(), *len, flags.client_flags())
+            }
             _ => unreachable!("only storage commands have a body"),
         };
         let room = match self.shared.store.check_size(key_len, flags, len) {
