@@ -63,10 +63,13 @@ fn extended_options(page: &mut Vec<u8>) -> std::io::Result<()> {
 
 fn reasons(roff: &mut Roff, reasons: &[(&str, Vec<&'static Flag>)]) {
     for (why, flags) in reasons {
-        let names: Vec<_> = flags.iter().map(|flag| plain(&help::bare(flag))).collect();
-        roff.control("TP", []);
+        roff.control("PP", []);
         roff.text([roman(format!("{why}:"))]);
-        roff.text([bold(names.join(", "))]);
+        for flag in flags {
+            roff.control("TP", []);
+            roff.text([bold(help::typed(flag).trim_start())]);
+            roff.text([roman(flag.doc)]);
+        }
     }
 }
 

@@ -163,4 +163,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn completions_know_the_sub_options_and_what_they_mean() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(completions(shell)).expect("scripts are text");
+            assert!(script.contains("idle_timeout=") && script.contains("no_maxconns_fast"), "{shell}");
+            assert!(!script.contains("ext_path"), "{shell}: it would be refused");
+            let meaning = "Close a connection that was silent for so long";
+            assert_eq!(script.contains(meaning), shell != Shell::Bash, "{shell}");
+        }
+    }
 }

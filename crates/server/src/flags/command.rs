@@ -1,9 +1,11 @@
 //! The table as a clap command: splitting, `--help`, the man page and completions all work from it.
 
-use clap::builder::{PossibleValuesParser, StyledStr};
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, StyledStr, TypedValueParser};
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use super::{Effect, Flag, Kind, SECTIONS, all, help};
+use super::{Effect, Flag, Kind, SECTIONS, all, extended, help};
 
 /// `serve`, with help for a terminal of so many columns.
 pub fn command(columns: usize) -> Command {
@@ -55,10 +57,38 @@ fn argument(flag: &'static Flag) -> Arg {
         // For completions; the line of documentation names them already.
         argument = argument.value_parser(PossibleValuesParser::new(words)).hide_possible_values(true);
     }
+    if flag.name == extended::FLAG {
+        argument = argument.value_parser(SubOptions).hide_possible_values(true);
+    }
     if let (Some(default), Effect::Works) = (flag.default, flag.effect) {
         argument = argument.default_value(default);
     }
     argument
+}
+
+/// Takes any text, as what is wrong with a list is said elsewhere; and tells completions what may stand in it.
+#[derive(Clone)]
+struct SubOptions;
+
+impl TypedValueParser for SubOptions {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        typed: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, typed)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let accepted = extended::all().filter(|option| !matches!(option.effect, Effect::NotYet(_)));
+        Some(Box::new(accepted.map(|option| {
+            let equals = if option.kind.takes_value() { "=" } else { "" };
+            PossibleValue::new(format!("{}{equals}", option.name)).help(documentation(option).0)
+        })))
+    }
 }
 
 fn action(kind: Kind) -> ArgAction {

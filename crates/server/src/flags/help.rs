@@ -1,8 +1,8 @@
 //! The help, laid out for a terminal.
 //!
 //! clap's own layout knows flags only, and puts a name and its line apart as soon as one name is long. Here the
-//! sub-options of `-o` stand in two columns like the flags, and what does nothing is a list by reason, because
-//! nobody wants to read 50 lines about what does not happen.
+//! sub-options of `-o` stand in two columns like the flags. What does nothing is listed by reason: with `-h` by name
+//! only, because nobody wants to read 70 lines about what does not happen.
 
 use std::fmt::Write;
 
@@ -25,9 +25,9 @@ pub(super) fn short(columns: usize) -> String {
     let mut page = Page::new(columns);
     for section in SECTIONS {
         page.heading(section.title);
-        page.two_columns(section.flags.iter().filter(works));
+        page.two_columns(2, section.flags.iter().filter(works), line);
     }
-    page.tail()
+    page.tail(Page::names)
 }
 
 /// What `--help` prints there: paragraphs for each flag.
@@ -39,7 +39,7 @@ pub(super) fn long(columns: usize) -> String {
             page.paragraphs(flag);
         }
     }
-    page.tail()
+    page.tail(Page::meanings)
 }
 
 /// One flag or sub-option as it is typed: `-p, --port <num>` or `idle_timeout=<seconds>`.
@@ -102,14 +102,19 @@ impl Page {
         Self { text: String::new(), columns, styles: Styles::styled() }
     }
 
-    /// The end that both pages share.
-    fn tail(mut self) -> String {
+    /// The end that both pages share, but for how they `list` what does nothing.
+    fn tail(mut self, list: fn(&mut Page, &[&'static Flag])) -> String {
         self.heading("Extended options (-o name[=value],…)");
-        self.two_columns(extended::all().filter(works));
-        self.heading("Accepted without effect");
-        self.lists(without_effect());
-        self.heading("Not supported yet");
-        self.lists(not_yet());
+        self.two_columns(2, extended::all().filter(works), line);
+        for (title, reasons) in
+            [("Accepted without effect", without_effect()), ("Not supported yet", not_yet())]
+        {
+            self.heading(title);
+            for (why, flags) in reasons {
+                self.indented(&format!("{why}:"), 2);
+                list(&mut self, &flags);
+            }
+        }
         self.text.truncate(self.text.trim_end().len());
         self.text
     }
@@ -120,14 +125,19 @@ impl Page {
         let _ = writeln!(self.text, "{gap}{style}{title}:{style:#}");
     }
 
-    fn two_columns(&mut self, flags: impl Iterator<Item = &'static Flag>) {
-        let rows: Vec<_> = flags.map(|flag| (typed(flag), line(flag))).collect();
+    fn two_columns(
+        &mut self,
+        indent: usize,
+        flags: impl Iterator<Item = &'static Flag>,
+        meaning: fn(&Flag) -> String,
+    ) {
+        let rows: Vec<_> = flags.map(|flag| (typed(flag), meaning(flag))).collect();
         let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         let style = self.styles.get_literal();
         for (name, line) in rows {
-            for (row, part) in wrap(&line, self.columns - width - 4).iter().enumerate() {
+            for (row, part) in wrap(&line, self.columns - width - indent - 2).iter().enumerate() {
                 let name = if row == 0 { &name } else { "" };
-                let _ = writeln!(self.text, "  {style}{name:width$}{style:#}  {part}");
+                let _ = writeln!(self.text, "{:indent$}{style}{name:width$}{style:#}  {part}", "");
             }
         }
     }
@@ -143,12 +153,13 @@ impl Page {
         }
     }
 
-    fn lists(&mut self, reasons: Vec<(&str, Vec<&Flag>)>) {
-        for (why, flags) in reasons {
-            self.indented(&format!("{why}:"), 2);
-            let names: Vec<_> = flags.iter().map(|flag| bare(flag)).collect();
-            self.indented(&names.join(", "), 6);
-        }
+    fn names(&mut self, flags: &[&'static Flag]) {
+        let names: Vec<_> = flags.iter().map(|flag| bare(flag)).collect();
+        self.indented(&names.join(", "), 6);
+    }
+
+    fn meanings(&mut self, flags: &[&'static Flag]) {
+        self.two_columns(6, flags.iter().copied(), |flag| flag.doc.to_owned());
     }
 
     fn indented(&mut self, text: &str, indent: usize) {
@@ -159,7 +170,7 @@ impl Page {
 }
 
 /// Its name in a list: flags by letter and name, sub-options by name.
-pub fn bare(flag: &Flag) -> String {
+fn bare(flag: &Flag) -> String {
     flag.short.map_or(flag.name.to_owned(), |letter| format!("-{letter}\u{a0}--{}", flag.name))
 }
 

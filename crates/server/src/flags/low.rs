@@ -56,7 +56,7 @@ impl LowArgs {
             Effect::Works => {}
             Effect::Without(why) => self.options.notes.push(format!("{label} has no effect: {why}")),
             // `-U 0` and the like ask for nothing.
-            Effect::NotYet(_) if flag.default.is_some() && flag.default == typed => {}
+            Effect::NotYet(_) if flag.default.is_some() && flag.kind.read(flag.default) == Ok(given) => {}
             Effect::NotYet(missing) => return Err(Error::NotYet { flag: label.to_owned(), missing }),
         }
         if flag.name == extended::FLAG {

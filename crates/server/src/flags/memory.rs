@@ -175,31 +175,49 @@ pub(super) const OPTIONS: &[Flag] = &[
     without("slab_reassign", "Move memory between slab classes", NO_SLABS, |low, _| {
         low.options.echo.slab_reassign = true;
     }),
-    without("no_slab_reassign", "Do not", NO_SLABS, |low, _| low.options.echo.slab_reassign = false),
-    without("slab_automove", "When to move it", NO_SLABS, |low, given| {
+    without("no_slab_reassign", "Do not move memory between slab classes", NO_SLABS, |low, _| {
+        low.options.echo.slab_reassign = false
+    }),
+    without("slab_automove", "How eagerly memory moves between slab classes", NO_SLABS, |low, given| {
         low.options.echo.slab_automove = given.number();
     })
     .takes("num", Kind::NumberOr { bare: 1, min: 0, max: 2 }, "1"),
-    without("no_slab_automove", "Never", NO_SLABS, |low, _| low.options.echo.slab_automove = 0),
-    without("slab_automove_ratio", "Difference of ages that moves it", NO_SLABS, |low, given| {
-        low.options.echo.slab_automove_ratio = given.real();
-    })
+    without("no_slab_automove", "Never move memory between slab classes unasked", NO_SLABS, |low, _| {
+        low.options.echo.slab_automove = 0
+    }),
+    without(
+        "slab_automove_ratio",
+        "Difference of ages that moves memory between classes",
+        NO_SLABS,
+        |low, given| {
+            low.options.echo.slab_automove_ratio = given.real();
+        },
+    )
     .takes("ratio", Kind::Real { above: 0.0, max: 1.0 }, "0.8"),
-    without("slab_automove_window", "Seconds of ages that are compared", NO_SLABS, |low, given| {
-        low.options.echo.slab_automove_window = given.number();
-    })
+    without(
+        "slab_automove_window",
+        "Seconds over which ages of classes are compared",
+        NO_SLABS,
+        |low, given| {
+            low.options.echo.slab_automove_window = given.number();
+        },
+    )
     .takes("num", Kind::Number { min: 3, max: 1800 }, "10"),
-    without("slab_sizes", "Chunk sizes, one by one", NO_SLABS, |_, _| {}).takes("list", Kind::Text, ""),
-    without("slab_chunk_max", "Largest chunk", NO_SLABS, |low, given| {
+    without("slab_sizes", "Chunk sizes of slab classes, one by one", NO_SLABS, |_, _| {}).takes(
+        "list",
+        Kind::Text,
+        "",
+    ),
+    without("slab_chunk_max", "Largest chunk of an item", NO_SLABS, |low, given| {
         low.options.echo.slab_chunk_max_bytes = given.number::<u32>() * KIB as u32;
     })
     .takes("kilobytes", Kind::Number { min: 1, max: 1024 }, "512"),
-    without("no_chunked_items", "Large items in one chunk", NO_SLABS, |low, _| {
+    without("no_chunked_items", "Keep each large item in one chunk", NO_SLABS, |low, _| {
         low.options.echo.slab_chunk_max_bytes = MIB as u32;
     }),
     without(
         "tail_repair_time",
-        "Kill locked items after seconds",
+        "Time after which a locked item is dropped",
         "items cannot stay locked",
         |low, given| {
             low.options.echo.tail_repair_time_s = given.number();
@@ -209,38 +227,57 @@ pub(super) const OPTIONS: &[Flag] = &[
     without("lru_crawler", "Look for expired items in a thread", NO_CRAWLER, |low, _| {
         low.options.echo.lru_crawler = true;
     }),
-    without("no_lru_crawler", "Do not", NO_CRAWLER, |low, _| low.options.echo.lru_crawler = false),
-    without("lru_crawler_sleep", "Its pause between items", NO_CRAWLER, |low, given| {
+    without("no_lru_crawler", "Do not look for expired items in a thread", NO_CRAWLER, |low, _| {
+        low.options.echo.lru_crawler = false
+    }),
+    without("lru_crawler_sleep", "Pause of the crawler between two items", NO_CRAWLER, |low, given| {
         low.options.echo.lru_crawler_sleep_us = given.number();
     })
     .takes("µs", Kind::Number { min: 0, max: 1_000_000 }, "100"),
-    without("lru_crawler_tocrawl", "Its items per run", NO_CRAWLER, |low, given| {
-        low.options.echo.lru_crawler_tocrawl = given.number();
-    })
+    without(
+        "lru_crawler_tocrawl",
+        "Items that the crawler looks at per run; 0 is all",
+        NO_CRAWLER,
+        |low, given| {
+            low.options.echo.lru_crawler_tocrawl = given.number();
+        },
+    )
     .takes("num", Kind::Number { min: 0, max: u32::MAX as i64 }, "0"),
     without("lru_maintainer", "Sort the LRU in a thread", NO_MAINTAINER, |low, _| {
         low.options.echo.lru_maintainer = true;
     }),
-    without("no_lru_maintainer", "Do not", NO_MAINTAINER, |low, _| low.options.echo.lru_maintainer = false),
-    without("hot_lru_pct", "Share of new items", NO_MAINTAINER, |low, given| {
+    without("no_lru_maintainer", "Do not sort the LRU in a thread", NO_MAINTAINER, |low, _| {
+        low.options.echo.lru_maintainer = false
+    }),
+    without("hot_lru_pct", "Share of memory for new items, in percent", NO_MAINTAINER, |low, given| {
         low.options.echo.hot_lru_pct = given.number();
     })
     .takes("num", PERCENT, "20"),
-    without("warm_lru_pct", "Share of items in use", NO_MAINTAINER, |low, given| {
+    without("warm_lru_pct", "Share of memory for items in use, in percent", NO_MAINTAINER, |low, given| {
         low.options.echo.warm_lru_pct = given.number();
     })
     .takes("num", PERCENT, "40"),
-    without("hot_max_factor", "When a new item is cold", NO_MAINTAINER, |low, given| {
+    without("hot_max_factor", "How old a new item gets before it is cold", NO_MAINTAINER, |low, given| {
         low.options.echo.hot_max_factor = given.real();
     })
     .takes("num", FACTOR, "0.2"),
-    without("warm_max_factor", "When an item in use is cold", NO_MAINTAINER, |low, given| {
-        low.options.echo.warm_max_factor = given.real();
-    })
+    without(
+        "warm_max_factor",
+        "How old an item in use gets before it is cold",
+        NO_MAINTAINER,
+        |low, given| {
+            low.options.echo.warm_max_factor = given.real();
+        },
+    )
     .takes("num", FACTOR, "2.0"),
-    without("temporary_ttl", "Keep shorter lives in an LRU of their own", NO_MAINTAINER, |low, given| {
-        low.options.echo.temporary_ttl_s = Some(given.number());
-    })
+    without(
+        "temporary_ttl",
+        "Keep items that live shorter in an LRU of their own",
+        NO_MAINTAINER,
+        |low, given| {
+            low.options.echo.temporary_ttl_s = Some(given.number());
+        },
+    )
     .takes("seconds", Kind::Number { min: 0, max: u32::MAX as i64 }, ""),
     without(
         "modern",
@@ -261,19 +298,23 @@ pub(super) const OPTIONS: &[Flag] = &[
             low.options.maxconns_fast = false;
         },
     ),
-    flash("ext_path", "File for items"),
-    flash("ext_page_size", "Size of its pages"),
-    flash("ext_wbuf_size", "Size of write buffers"),
-    flash("ext_threads", "Threads for it"),
-    flash("ext_io_depth", "Requests under way per thread"),
-    flash("ext_item_size", "Least item that goes there"),
-    flash("ext_item_age", "Least idle time that sends an item there"),
-    flash("ext_low_ttl", "Lives that count as short"),
-    flash("ext_recache_rate", "Accesses that bring an item back"),
-    flash("ext_compact_under", "Free pages that start compaction"),
-    flash("ext_drop_under", "Free pages that start dropping"),
-    flash("ext_max_sleep", "Longest pause of its threads"),
-    flash("ext_max_frag", "Fill below which a page is compacted"),
-    flash("ext_drop_unread", "Do not rewrite unread items").takes("", Kind::Switch, ""),
-    flash("slab_automove_freeratio", "Memory kept free for it"),
+    flash("ext_path", "File for items on flash: path:size"),
+    flash("ext_page_size", "Size of the pages of a file on flash"),
+    flash("ext_wbuf_size", "Size of write buffers for flash"),
+    flash("ext_threads", "Threads that read from flash"),
+    flash("ext_io_depth", "Requests to flash under way per thread"),
+    flash("ext_item_size", "Least size of an item that goes to flash"),
+    flash("ext_item_age", "Least idle time that sends an item to flash"),
+    flash("ext_low_ttl", "Seconds to live that count as short on flash"),
+    flash("ext_recache_rate", "Accesses that bring an item back from flash"),
+    flash("ext_compact_under", "Free pages on flash below which it is compacted"),
+    flash("ext_drop_under", "Free pages on flash below which items are dropped"),
+    flash("ext_max_sleep", "Longest pause of the threads for flash"),
+    flash("ext_max_frag", "Fill below which a page on flash is compacted"),
+    flash("ext_drop_unread", "Drop items that were not read when flash is compacted").takes(
+        "",
+        Kind::Switch,
+        "",
+    ),
+    flash("slab_automove_freeratio", "Share of memory kept free for what comes from flash"),
 ];

@@ -152,9 +152,9 @@ pub(super) const OPTIONS: &[Flag] = &[
         set: |low, given| low.options.worker_log_bytes = given.number::<u32>() * KIB as u32,
     },
     dead("inline_ascii_resp", "Build replies inside items"),
-    dead("no_inline_ascii_resp", "Do not"),
+    dead("no_inline_ascii_resp", "Do not build replies inside items"),
     proxy("proxy_config", "file", "Routes of the proxy"),
-    proxy("proxy_arg", "text", "Argument for them"),
-    proxy("proxy_uring", "", "Reach servers by io_uring"),
-    proxy("proxy_memprofile", "", "Profile its memory"),
+    proxy("proxy_arg", "text", "Argument for the routes of the proxy"),
+    proxy("proxy_uring", "", "Let the proxy reach servers by io_uring"),
+    proxy("proxy_memprofile", "", "Profile the memory of the proxy"),
 ];

@@ -115,8 +115,8 @@ const fn sandbox(name: &'static str, doc: &'static str, effect: Effect) -> Flag 
 
 pub(super) const OPTIONS: &[Flag] = &[
     sandbox("drop_privileges", "Forbid needless system calls", Effect::NotYet(SANDBOX)),
-    sandbox("no_drop_privileges", "Do not", Effect::Without(SANDBOX)),
-    sandbox("relaxed_privileges", "Forbid fewer", Effect::NotYet(SANDBOX)),
+    sandbox("no_drop_privileges", "Do not forbid needless system calls", Effect::Without(SANDBOX)),
+    sandbox("relaxed_privileges", "Forbid fewer system calls, for debugging", Effect::NotYet(SANDBOX)),
     tls("ssl_chain_cert", "file", "Certificate chain"),
     tls("ssl_key", "file", "Private key"),
     tls("ssl_verify_mode", "num", "Whether clients need a certificate"),

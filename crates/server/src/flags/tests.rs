@@ -129,3 +129,12 @@ fn help_fits_its_terminal_and_lists_everything() {
         }
     }
 }
+
+#[test]
+fn the_long_help_says_what_each_sub_option_means() {
+    let text = command(120).render_long_help().to_string();
+    for option in extended::all() {
+        let is_its = |line: &str| line.trim_start().starts_with(option.name) && line.contains(option.doc);
+        assert!(text.lines().any(is_its), "{}", option.name);
+    }
+}

@@ -211,7 +211,9 @@ fn flags_are_compared_with_each_other() {
 
 #[test]
 fn what_is_not_built_is_refused_and_never_left_out_in_silence() {
-    check("-U 0", |_| {});
+    for nothing in ["-U 0", "-U 00", "-U +0", "-U -0"] {
+        check(nothing, |_| {});
+    }
     for (line, flag) in [("-U 1", "-U"), ("-U -1", "-U"), ("-Z", "-Z"), ("-S", "-S"), ("-e /f", "-e")] {
         assert_eq!(read(line).expect_err(line).to_string(), format!("{flag}: not supported yet"));
     }
