@@ -53,7 +53,8 @@ pub trait Handler {
         Next::Read
     }
 
-    /// The connection is gone.
+    /// The connection ends. What it held is to be let go of: the peer, and the count of connections, learn of the end
+    /// afterwards.
     fn on_close(&mut self, _connection: Self::Connection, _reason: CloseReason, _now: Now) {}
 
     /// Comes at least once a second.

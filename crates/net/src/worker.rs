@@ -355,10 +355,11 @@ impl<H: Handler> Worker<H> {
         let Connection { talk, blocked, fd, .. } = self.slab.remove(index);
         self.keeper.leave(index);
         drop(blocked);
-        // Closed before it is uncounted: whoever is let in next finds the descriptor free.
+        // In this order: a peer that sees the end knows that the handler has let go of the connection, and whoever is
+        // let in next finds its memory and its descriptor free.
+        self.handler.on_close(talk.state, reason, now);
         drop(fd);
         self.limit.leave();
-        self.handler.on_close(talk.state, reason, now);
     }
 }
 
