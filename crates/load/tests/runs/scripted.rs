@@ -37,7 +37,7 @@ fn every_mix_reads_back_what_was_stored() {
     ] {
         for protocol in ["text", "meta"] {
             let line = format!(
-                "--protocol {protocol} --connections 4 --requests 500 --duration 20s --prefill --keys 200 --verify {line}"
+                "--protocol {protocol} --connections 4 --requests 500 --duration 5m --prefill --keys 200 --verify {line}"
             );
             check(usize::MAX, HONEST, &line, is_clean);
         }
