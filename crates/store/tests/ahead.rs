@@ -1,6 +1,7 @@
 //! A thread that makes memory resident ahead of its use. Alone in its binary: nothing else may allocate.
 
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use stdx::prng::Prng;
@@ -11,6 +12,9 @@ const LIMIT: u64 = 256 << 20;
 const BASE: u64 = 6 << 20;
 /// Nobody waits that long, except for a thread that never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at how far it is, and how often in that time.
+const GLANCE: Duration = Duration::from_millis(2);
+const GLANCES_MAX: u32 = 30_000;
 
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -29,9 +33,11 @@ fn memory_is_there_before_it_is_used_but_not_beyond_the_limit() {
         ended.send(()).unwrap();
     });
     // Two megabytes for items and as much for the index, of which the first pages of the shards are in use.
-    while resident() < empty + (3 << 20) {
-        std::thread::yield_now();
-    }
+    let is_ahead = |_| match end.recv_timeout(GLANCE) {
+        Err(RecvTimeoutError::Timeout) => resident() >= empty + (3 << 20),
+        ended => panic!("the thread has ended: {ended:?}"),
+    };
+    assert!((0..GLANCES_MAX).any(is_ahead), "only {} KiB more are resident", (resident() - empty) >> 10);
     let mut handle = store.handle();
     let mut prng = Prng::new(1);
     let value = [7; 1000];
