@@ -3,32 +3,53 @@
 //! Programs come from the system's packages; the clients go under the target directory and touch nothing else.
 
 use crate::steps::{cargo, command, run};
-use anyhow::{Context, Result, bail};
-use end_to_end::clients;
+use anyhow::{Context, Result, bail, ensure};
+use end_to_end::{clients, clock};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How often something is fetched from a network that does not work at the moment, and the pause before the second
+/// time; the pauses grow.
+const ATTEMPTS_MAX: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(5);
 
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
-const PROGRAMS: [(&str, &[&str], &[&str]); 6] = [
+type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+const PROGRAMS: [Program; 7] = [
     ("memcached", &["-V"], &["memcached"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
     ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
+    ("python3", &["-c", HAS_PYLIBMC], &["gcc", "libc6-dev", "python3-dev", "libmemcached-dev", "zlib1g-dev"]),
     ("go", &["version"], &["golang-go"]),
     ("node", &["--version"], &["nodejs"]),
     ("npm", &["--version"], &["npm"]),
 ];
+
+/// PyPI has pylibmc 1.6.3 built for these Pythons; for others it is built here.
+const HAS_PYLIBMC: &str = "import os, platform, sys
+built = platform.machine() in ('x86_64', 'aarch64') and (3, 9) <= sys.version_info < (3, 12)
+sys.exit(not (built or os.path.exists('/usr/include/libmemcached/memcached.h')))";
 
 /// Installs what is missing.
 ///
 /// # Errors
 /// Says what is missing and how to get it, where it may not be installed from here.
 pub(crate) fn install() -> Result<()> {
-    rust_components()?;
-    packages()?;
-    python().context("install the Python clients from PyPI")?;
-    go().context("install the Go client through the Go module proxy")?;
-    node().context("install the Node client from npm")
+    // What fails is no reason to go without the rest: more of the tests can run.
+    let outcomes = [
+        rust_components(),
+        packages(),
+        python().context("install the Python clients from PyPI"),
+        go().context("install the Go client through the Go module proxy"),
+        node().context("install the Node client from npm"),
+    ];
+    let failures: Vec<String> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
 }
 
 fn rust_components() -> Result<()> {
@@ -42,27 +63,42 @@ fn rust_components() -> Result<()> {
 }
 
 fn packages() -> Result<()> {
-    let missing: Vec<&str> = PROGRAMS
-        .iter()
-        .filter(|(program, question, _)| !is_there(program, question))
-        .flat_map(|(_, _, packages)| packages.iter().copied())
-        .collect();
+    let missing = missing();
     if missing.is_empty() {
         println!("all programs are there");
         return Ok(());
     }
-    let hint = format!("hint: as root, `apt-get install {}`", missing.join(" "));
     if !answers(command("apt-get", &["--version"])) || !is_root() {
-        bail!("missing and not to be installed from here: {}\n{hint}", missing.join(" "));
+        let names = missing.join(" ");
+        bail!(
+            "missing and not to be installed from here: {names}\n  hint: as root, `apt-get install {names}`"
+        );
     }
     println!("missing: {}", missing.join(" "));
+    install_packages(&missing).context("apt-get says above what is in the way")
+}
+
+fn install_packages(packages: &[&str]) -> Result<()> {
     let apt = |arguments: &[&str]| {
-        let mut apt = command("apt-get", arguments);
-        apt.env("DEBIAN_FRONTEND", "noninteractive");
-        run(apt).context(hint.clone())
+        // Another apt at work is waited for, be it the one that every new machine starts by itself.
+        let mut apt =
+            command("apt-get", &["-q", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=600"]);
+        apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        run(apt)
     };
-    apt(&["update", "-q"])?;
-    apt(&[["install", "-q", "-y", "--no-install-recommends"].as_slice(), &missing].concat())
+    if let Err(error) = apt(&["update"]) {
+        println!("{error:#}: the packages are looked for in older lists");
+    }
+    apt(&[["install", "-y", "--no-install-recommends"].as_slice(), packages].concat())?;
+    let missing = missing().join(" ");
+    ensure!(missing.is_empty(), "{missing}: installed, and yet not of use");
+    Ok(())
+}
+
+/// The packages of all programs that are not there.
+fn missing() -> Vec<&'static str> {
+    let missing = PROGRAMS.iter().filter(|(program, question, _)| !is_there(program, question));
+    missing.flat_map(|(.., packages)| packages.iter().copied()).collect()
 }
 
 /// memccapable has no harmless question: that it can be started is answer enough.
@@ -114,7 +150,7 @@ fn node() -> Result<()> {
 }
 
 /// Does the work unless the folder says that it was done for just these versions.
-fn once(folder: &Path, versions: &Path, work: impl FnOnce() -> Result<()>) -> Result<()> {
+fn once(folder: &Path, versions: &Path, work: impl Fn() -> Result<()>) -> Result<()> {
     let stamp = folder.join("installed");
     let wanted = fs::read(versions).with_context(|| format!("read {}", versions.display()))?;
     if fs::read(&stamp).is_ok_and(|done| done == wanted) {
@@ -122,8 +158,18 @@ fn once(folder: &Path, versions: &Path, work: impl FnOnce() -> Result<()>) -> Re
         return Ok(());
     }
     fs::create_dir_all(folder)?;
-    work()?;
+    persevere(work)?;
     fs::write(&stamp, wanted).with_context(|| format!("write {}", stamp.display()))
+}
+
+/// Does the work, more than once if it fails.
+fn persevere(work: impl Fn() -> Result<()>) -> Result<()> {
+    for attempt in 1..ATTEMPTS_MAX {
+        let Err(error) = work() else { return Ok(()) };
+        println!("{error:#}: once more in {} s", (PAUSE * attempt).as_secs());
+        clock::pass(PAUSE * attempt);
+    }
+    work()
 }
 
 fn path(path: &Path) -> String {

@@ -103,7 +103,7 @@ fn build() -> Result<PathBuf> {
 
 /// Where cargo puts what it builds.
 pub fn target_directory() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or(workspace().join("target"), PathBuf::from)
+    workspace().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or("target".into()))
 }
 
 /// The root of this checkout.
