@@ -1,6 +1,7 @@
 //! A client that does nothing wrong, while others do.
 
 use crate::clock;
+use crate::process;
 use crate::server::Server;
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader, Write};
@@ -24,7 +25,9 @@ pub struct Bystander {
 pub struct Experience {
     /// Requests that were answered rightly.
     pub answered: usize,
-    /// The longest wait for an answer.
+    /// The longest that the server worked for others, and kept the bystander waiting for an answer. Waits in which
+    /// it did not work are the machine's, which has other things to do; a server that does nothing and does not
+    /// answer runs out of the client's patience.
     pub longest: Duration,
 }
 
@@ -34,6 +37,7 @@ impl Bystander {
     /// # Errors
     /// If the server does not take the connection.
     pub fn start(server: &Server) -> Result<Bystander> {
+        let pid = server.pid();
         let mut client = Client::new(server.connect()?);
         client.round(0).context("the bystander, before anything happened")?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -41,10 +45,11 @@ impl Bystander {
         let thread = std::thread::spawn(move || {
             let mut experience = Experience { answered: 1, longest: Duration::ZERO };
             while !seen.load(Ordering::Relaxed) {
-                let started = clock::now();
+                let (started, worked) = (clock::now(), process::cpu_time(pid)?);
                 client.round(experience.answered).context("the bystander")?;
                 experience.answered += 1;
-                experience.longest = experience.longest.max(started.elapsed());
+                let wait = started.elapsed().min(process::cpu_time(pid)?.saturating_sub(worked));
+                experience.longest = experience.longest.max(wait);
                 clock::pass(PACE);
             }
             Ok(experience)

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a client waits for a server that owes it something: long, so that a busy machine is no failure.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Between two looks at something that announces itself in no other way.
 const GLANCE: Duration = Duration::from_millis(5);

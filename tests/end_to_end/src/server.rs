@@ -4,21 +4,21 @@ use crate::clock;
 use crate::process;
 use crate::subject::Subject;
 use anyhow::{Context, Result, bail};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 use std::fs::File;
 use std::io::Read;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// Between asking for a free port and using it somebody else may take it.
-const PORT_ATTEMPTS: usize = 5;
 
 /// A server that ends with this value; what it said is shown if the test fails.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     address: SocketAddr,
+    _port: OwnedFd,
     said: PathBuf,
 }
 
@@ -28,20 +28,13 @@ impl Server {
     /// # Errors
     /// If it does not come up.
     pub fn start<S: AsRef<str>>(subject: &Subject, flags: &[S]) -> Result<Server> {
-        let mut last = None;
-        for _ in 0..PORT_ATTEMPTS {
-            match Server::try_start(subject, flags) {
-                Ok(server) => return Ok(server),
-                Err(error) => last = Some(error),
-            }
-        }
-        Err(last.expect("at least one attempt")).with_context(|| format!("start {}", subject.name))
+        Server::try_start(subject, flags).with_context(|| format!("start {}", subject.name))
     }
 
     fn try_start<S: AsRef<str>>(subject: &Subject, flags: &[S]) -> Result<Server> {
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let (reserved, address) = reserve_port().context("reserve a port")?;
         let mut command = Command::new(&subject.program);
-        command.args(&subject.arguments).args(["-l", "127.0.0.1", "-p", &port.to_string()]);
+        command.args(&subject.arguments).args(["-l", "127.0.0.1", "-p", &address.port().to_string()]);
         if rustix::process::getuid().is_root() {
             command.args(["-u", "root"]); // memcached refuses to be root unasked
         }
@@ -49,8 +42,7 @@ impl Server {
         let file = File::create(&said).with_context(|| format!("create {}", said.display()))?;
         command.args(flags.iter().map(AsRef::as_ref));
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        let mut server =
-            Server { child: command.spawn()?, address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)), said };
+        let mut server = Server { child: command.spawn()?, address, _port: reserved, said };
         let up = clock::wait_for(|| match server.child.try_wait() {
             Ok(None) => {
                 let probe = TcpStream::connect(server.address).ok()?;
@@ -117,6 +109,17 @@ impl Drop for Server {
         // A file that stays is in nobody's way.
         let _ = std::fs::remove_file(&self.said);
     }
+}
+
+/// A port of the loopback that the kernel gives to nobody else for as long as the socket lives, neither to listen on
+/// nor as a client's end: whoever answers there is the server that was told to. The socket does not listen, and both
+/// it and the server, as servers do, say that they share.
+fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let address = SocketAddr::try_from(getsockname(&socket)?)?;
+    Ok((socket, address))
 }
 
 /// A fresh file for what a server says.

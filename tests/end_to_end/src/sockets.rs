@@ -5,7 +5,7 @@ use crate::server::Server;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use transcript::{Peer, Received};
 
 /// A second of a transcript in real time: whole server seconds have passed after it, whenever the server's own
@@ -16,12 +16,20 @@ const SECOND: Duration = Duration::from_millis(1050);
 pub struct Sockets<'s> {
     server: &'s Server,
     streams: BTreeMap<usize, TcpStream>,
+    began: Instant,
+    /// Of the time since then, what the transcript wanted to pass.
+    advanced: Duration,
 }
 
 impl Sockets<'_> {
     /// No connection yet.
     pub fn new(server: &Server) -> Sockets<'_> {
-        Sockets { server, streams: BTreeMap::new() }
+        Sockets { server, streams: BTreeMap::new(), began: clock::now(), advanced: Duration::ZERO }
+    }
+
+    /// How much more time has passed than the transcript wanted to pass.
+    pub fn delay(&self) -> Duration {
+        self.began.elapsed().saturating_sub(self.advanced)
     }
 
     fn stream(&mut self, connection: usize) -> Result<&mut TcpStream, String> {
@@ -49,7 +57,15 @@ impl Peer for Sockets<'_> {
 
     fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<Received, String> {
         let mut buffer = vec![0; 64 << 10];
-        match self.stream(connection)?.read(&mut buffer) {
+        let stream = self.stream(connection)?;
+        // A process that was stopped and goes on may find its wait interrupted.
+        let read = loop {
+            match stream.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(0) => Ok(self.over(connection)),
             Ok(count) => {
                 received.extend_from_slice(&buffer[..count]);
@@ -70,7 +86,9 @@ impl Peer for Sockets<'_> {
     }
 
     fn advance(&mut self, seconds: u32) -> Result<(), String> {
-        clock::pass(SECOND * seconds + Duration::from_millis(50));
+        let wanted = SECOND * seconds + Duration::from_millis(50);
+        clock::pass(wanted);
+        self.advanced += wanted;
         Ok(())
     }
 

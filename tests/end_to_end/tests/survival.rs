@@ -19,7 +19,7 @@ mod streams;
 #[path = "survival/uploads.rs"]
 mod uploads;
 
-/// Nobody waits longer than this because of others, on a busy machine with two processors.
+/// The server does not work longer than this for others while somebody waits.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a server may have resident beyond `-m`: code, buffers, kernels' gifts.
@@ -70,16 +70,23 @@ impl Arena {
         resident_mb
     }
 
-    /// Waits until the server has let go of the connections it should have let go of.
+    /// Waits until the server has let go of all connections, and of what they held, except the bystander's and `kept`
+    /// of the test's own.
     #[track_caller]
-    fn connections_are_at_most(&self, count: u64) {
-        let mut client = self.client();
+    fn all_have_left_but(&self, kept: u64) {
+        // The one that asks is the last that was accepted: nobody is still to come.
+        self.connections_become(kept + 2, &mut self.client());
+    }
+
+    /// Waits until there are `count` connections, as `client`, one of them, is told.
+    #[track_caller]
+    fn connections_become(&self, count: u64, client: &mut Client) {
         let mut last = 0;
-        let fell = clock::wait_for(|| {
+        let became = clock::wait_for(|| {
             last = client.statistic("curr_connections").expect("stats");
-            (last <= count).then_some(())
+            (last == count).then_some(())
         });
-        assert!(fell.is_some(), "{last} connections are still open, more than {count}");
+        assert!(became.is_some(), "{last} connections are open, not {count}");
     }
 
     /// The attack is over: the server is alive and bounded, and the other client fared well.

@@ -23,7 +23,7 @@ func main() {
 	passed, failed := 0, 0
 	for _, each := range checks {
 		client := memcache.New(os.Args[1])
-		client.Timeout = 20 * time.Second
+		client.Timeout = 60 * time.Second
 		client.MaxIdleConns = 32
 		err := client.FlushAll()
 		if err == nil {

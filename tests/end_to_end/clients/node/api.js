@@ -10,7 +10,7 @@ const check = (name, run) => checks.push({ name, run });
 
 // Each call as a promise: [value] or a thrown error.
 function client(options) {
-  const inner = new Memcached(server, { retries: 0, timeout: 20000, maxKeySize: 250, maxValue: 4 << 20, ...options });
+  const inner = new Memcached(server, { retries: 0, timeout: 60000, maxKeySize: 250, maxValue: 4 << 20, ...options });
   const call = (method, ...args) =>
     new Promise((resolve, reject) => inner[method](...args, (error, value) => (error ? reject(error) : resolve(value))));
   return new Proxy(inner, { get: (_, method) => (method === 'inner' ? inner : (...args) => call(method, ...args)) });

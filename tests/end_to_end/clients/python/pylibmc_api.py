@@ -9,7 +9,9 @@ from check import check, raises, run
 
 def client(address, **options):
     """A fresh client of an empty server."""
-    behaviors = {"tcp_nodelay": True, "cas": True, "verify_keys": True}
+    # A busy machine may keep an answer back for longer than the few seconds that libmemcached waits by itself.
+    patience = {"connect_timeout": 60_000, "_poll_timeout": 60_000}
+    behaviors = {"tcp_nodelay": True, "cas": True, "verify_keys": True, **patience}
     behaviors.update(options)
     fresh = pylibmc.Client([address], behaviors=behaviors)
     fresh.flush_all()

@@ -15,7 +15,7 @@ from pymemcache.exceptions import MemcacheUnknownCommandError
 def client(address, **options):
     """A fresh client of an empty server."""
     options.setdefault("default_noreply", False)
-    fresh = Client(address, connect_timeout=20, timeout=20, **options)
+    fresh = Client(address, connect_timeout=60, timeout=60, **options)
     fresh.flush_all()
     return fresh
 
@@ -192,7 +192,7 @@ def quit_and_close_are_survived(address):
 @check
 def a_pool_serves_threads(address):
     client(address)
-    pool = PooledClient(address, max_pool_size=8, default_noreply=False, connect_timeout=20, timeout=20)
+    pool = PooledClient(address, max_pool_size=8, default_noreply=False, connect_timeout=60, timeout=60)
     pool.set("n", "0")
 
     def count():
@@ -209,7 +209,7 @@ def a_pool_serves_threads(address):
 @check
 def hashing_and_retrying_clients_work(address):
     client(address)
-    h = HashClient([address], default_noreply=False, connect_timeout=20, timeout=20)
+    h = HashClient([address], default_noreply=False, connect_timeout=60, timeout=60)
     assert h.set("a", "1") is True and h.get("a") == b"1"
     assert h.set_many({"b": "2", "c": "3"}) == [] and h.get_many(["b", "c"]) == {"b": b"2", "c": b"3"}
     assert h.incr("a", 1) == 2 and h.delete("a") is True

@@ -19,7 +19,7 @@ fn bodies_shorter_or_longer_than_announced_leave_no_trace() {
         send(&stream, b"set a 0 0 3\r\n");
         send(&stream, &b"too long\r\n".repeat(10_000));
         assert!(drain(stream).starts_with(b"CLIENT_ERROR bad data chunk\r\n"));
-        arena.connections_are_at_most(5);
+        arena.all_have_left_but(0);
         // The memory of what never arrived is free for what does.
         let mut client = arena.client();
         for number in 0..200 {
@@ -69,7 +69,7 @@ fn many_large_uploads_at_once_stay_within_the_limit() {
         });
         arena.memory_is_bounded();
         streams.into_iter().for_each(reset);
-        arena.connections_are_at_most(5);
+        arena.all_have_left_but(0);
         let mut client = arena.client();
         let set =
             [format!("set k 0 0 {}\r\n", 15 * MEGABYTE).as_bytes(), &vec![b'v'; 15 * MEGABYTE], b"\r\n"]
@@ -86,7 +86,11 @@ fn clients_killed_in_the_middle_of_a_transfer_are_forgotten() {
         let mut client = arena.client();
         let set = [&b"set big 0 0 1000000\r\n"[..], &vec![b'v'; 1_000_000], b"\r\n"].concat();
         assert_eq!(client.ask(&set).expect("service"), "STORED");
-        let before = client.statistic("curr_connections").expect("stats");
+        arena.connections_become(2, &mut client);
+        let transferred = |client: &mut Client| {
+            ["bytes_read", "bytes_written"].map(|name| client.statistic(name).expect("stats"))
+        };
+        let [read_before, written_before] = transferred(&mut client);
         let port = arena.server.address().port();
         let mut children: Vec<Child> = (0..20)
             .map(|number| {
@@ -105,17 +109,18 @@ fn clients_killed_in_the_middle_of_a_transfer_are_forgotten() {
                     .expect("bash")
             })
             .collect();
-        let arrived = clock::wait_for(|| {
-            (client.statistic("curr_connections").ok()? >= before + children.len() as u64).then_some(())
+        arena.connections_become(2 + children.len() as u64, &mut client);
+        let under_way = clock::wait_for(|| {
+            let [read, written] = transferred(&mut client);
+            (read > read_before + 100_000 && written > written_before + 5_000_000).then_some(())
         });
-        assert!(arrived.is_some(), "the clients did not come");
-        clock::pass(Duration::from_millis(300));
+        assert!(under_way.is_some(), "the clients do not transfer anything");
         arena.memory_is_bounded();
         for child in &mut children {
             child.kill().expect("kill a client");
             child.wait().expect("bury a client");
         }
-        arena.connections_are_at_most(before + 1);
+        arena.connections_become(2, &mut client);
         arena.close("twenty clients killed");
     }
 }
