@@ -2,12 +2,13 @@
 
 use protocol::Request;
 use protocol::reply::{line, version};
-use protocol::request::{CrawlerClasses, LruCrawlerCommand, SlabsCommand, Streams};
+use protocol::request::{CrawlerClasses, LruCrawlerCommand, Streams};
 
 use crate::connection::{Connection, State};
 use crate::dump::{Dump, DumpKind, ITEM_CLASS};
 use crate::execute::Flow;
 use crate::shared::VERSION;
+use crate::tune;
 use crate::worker::{Output, Worker};
 
 /// One MiB, the unit of `cache_memlimit`.
@@ -51,18 +52,10 @@ impl Worker {
                 Ok(flow) => return flow,
                 Err(reply) => (reply, noreply),
             },
-            Request::Slabs { command: SlabsCommand::Reassign(Err(error)), noreply } => (error, noreply),
-            Request::Slabs { command: SlabsCommand::Reassign(Ok((from, to))), noreply } if from == to => {
-                (line::REASSIGN_SAME, noreply)
-            }
-            // There are no slab classes to move pages between.
-            Request::Slabs { command: SlabsCommand::Reassign(Ok(_)), noreply } => {
-                (line::REASSIGN_NO_SPARE, noreply)
-            }
-            // Accepted and without effect: these tune organs of memcached that do not exist here.
-            Request::Slabs { noreply, .. }
-            | Request::Lru { noreply, .. }
-            | Request::Extstore { noreply, .. } => (line::OK, noreply),
+            Request::Slabs { command, noreply } => (tune::slabs(&mut shared.echo(), command), noreply),
+            Request::Lru { command, noreply } => (tune::lru(&mut shared.echo(), command), noreply),
+            // As memcached answers that has no flash: there is nothing that it could change.
+            Request::Extstore { noreply, .. } => (line::OK, noreply),
             Request::RefreshCerts { noreply } => (line::TLS_NOT_ENABLED, noreply),
             _ => unreachable!("requests about items are executed elsewhere"),
         };
@@ -94,15 +87,22 @@ impl Worker {
         let allowed = self.shared.options.dumping;
         let (kind, classes) = match command {
             LruCrawlerCommand::Enable => {
-                let was_enabled = self.shared.set_crawler(true);
+                let was_enabled = std::mem::replace(&mut self.shared.echo().lru_crawler, true);
                 return Err(if was_enabled { line::CRAWLER_START_FAILED } else { line::OK });
             }
             LruCrawlerCommand::Disable => {
-                let was_enabled = self.shared.set_crawler(false);
-                return Err(if was_enabled { line::OK } else { line::CRAWLER_STOP_FAILED });
+                self.shared.echo().lru_crawler = false;
+                return Err(line::OK);
             }
-            LruCrawlerCommand::Tocrawl(_) | LruCrawlerCommand::Sleep(_) => return Err(line::OK),
-            _ if !self.shared.crawler() => return Err(line::CRAWLER_DISABLED),
+            LruCrawlerCommand::Tocrawl(count) => {
+                self.shared.echo().lru_crawler_tocrawl = count;
+                return Err(line::OK);
+            }
+            LruCrawlerCommand::Sleep(sleep_us) => {
+                self.shared.echo().lru_crawler_sleep_us = sleep_us;
+                return Err(line::OK);
+            }
+            _ if !self.shared.echo().lru_crawler => return Err(line::CRAWLER_DISABLED),
             LruCrawlerCommand::Metadump(_) if !allowed => return Err(line::METADUMP_NOT_ALLOWED),
             LruCrawlerCommand::Metadump(_) if !output.is_empty() => return Err(line::METADUMP_PIPELINED),
             LruCrawlerCommand::Metadump(Some(classes)) => (DumpKind::Metadump, classes),
@@ -112,6 +112,8 @@ impl Worker {
             LruCrawlerCommand::Metadump(None)
             | LruCrawlerCommand::Mgdump(None)
             | LruCrawlerCommand::Crawl(None) => return Err(line::CRAWLER_BAD_CLASS),
+            // memcached's crawler crawls classes; only dumps go through its hash table.
+            LruCrawlerCommand::Crawl(Some(CrawlerClasses::Hash)) => return Err(line::CRAWLER_FAILED),
             // Expired items are taken back without being asked to.
             LruCrawlerCommand::Crawl(Some(_)) => return Err(line::OK),
         };

@@ -35,6 +35,7 @@ mod prefixes;
 mod retrieve;
 mod shared;
 mod stats;
+mod tune;
 mod upload;
 mod watch;
 mod worker;

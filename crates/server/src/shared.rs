@@ -1,15 +1,15 @@
 //! What all workers of one server share.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use net::{Address, Stop, View};
 use stdx::clock::{FIRST_SECOND, Now};
 use store::{PerKind, Store};
 
 use crate::counters::{Counters, Totals};
-use crate::options::Options;
 use crate::options::auth::Users;
+use crate::options::{Echo, Options};
 use crate::prefixes::Prefixes;
 use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 
@@ -35,8 +35,8 @@ pub(crate) struct Shared {
     /// The time of day when the server's clock showed 0.
     pub(crate) started_unix_ms: u64,
     verbosity: AtomicU32,
-    /// Whether `lru_crawler` obeys: `lru_crawler enable` and `disable`.
-    crawler: AtomicBool,
+    /// What was said about organs that do not exist here, last by commands.
+    echo: Mutex<Echo>,
 }
 
 /// Values that later ones are compared with.
@@ -67,7 +67,7 @@ impl Shared {
             baseline: Mutex::default(),
             started_unix_ms,
             verbosity: AtomicU32::new(u32::from(options.verbosity)),
-            crawler: AtomicBool::new(options.echo.lru_crawler),
+            echo: Mutex::new(options.echo.clone()),
             options,
         }
     }
@@ -80,14 +80,9 @@ impl Shared {
         self.verbosity.store(level.min(VERBOSITY_MAX), Relaxed);
     }
 
-    /// Whether the crawler's commands are obeyed. There is no crawler: nothing but they depend on it.
-    pub(crate) fn crawler(&self) -> bool {
-        self.crawler.load(Relaxed)
-    }
-
-    /// Changes that, and returns what it was.
-    pub(crate) fn set_crawler(&self, enabled: bool) -> bool {
-        self.crawler.swap(enabled, Relaxed)
+    /// What was said about organs that do not exist here.
+    pub(crate) fn echo(&self) -> MutexGuard<'_, Echo> {
+        self.echo.lock().expect("no panic while noting something down")
     }
 
     /// Makes a connection a watcher.

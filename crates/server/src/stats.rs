@@ -90,12 +90,11 @@ fn current(shared: &Shared) -> Baseline {
 }
 
 fn settings(shared: &Shared, out: &mut Vec<u8>) {
-    for (name, value) in shared.options.settings() {
+    for (name, value) in shared.options.settings(&shared.echo()) {
         match name {
             // These can change while the server runs.
             "maxbytes" => stat(out, name, shared.store.statistics().limit_bytes),
             "verbosity" => stat(out, name, shared.verbosity()),
-            "lru_crawler" => stat(out, name, if shared.crawler() { "yes" } else { "no" }),
             "detail_enabled" => stat(out, name, if shared.prefixes.enabled() { "yes" } else { "no" }),
             _ => stat(out, name, value),
         }

@@ -244,10 +244,12 @@ pub(super) const OPTIONS: &[Flag] = &[
     )
     .takes("num", Kind::Number { min: 0, max: u32::MAX as i64 }, "0"),
     without("lru_maintainer", "Sort the LRU in a thread", NO_MAINTAINER, |low, _| {
-        low.options.echo.lru_maintainer = true;
+        let echo = &mut low.options.echo;
+        (echo.lru_maintainer, echo.lru_segmented) = (true, true);
     }),
     without("no_lru_maintainer", "Do not sort the LRU in a thread", NO_MAINTAINER, |low, _| {
-        low.options.echo.lru_maintainer = false
+        let echo = &mut low.options.echo;
+        (echo.lru_maintainer, echo.lru_segmented) = (false, false);
     }),
     without("hot_lru_pct", "Share of memory for new items, in percent", NO_MAINTAINER, |low, given| {
         low.options.echo.hot_lru_pct = given.number();
@@ -275,7 +277,8 @@ pub(super) const OPTIONS: &[Flag] = &[
         "Keep items that live shorter in an LRU of their own",
         NO_MAINTAINER,
         |low, given| {
-            low.options.echo.temporary_ttl_s = Some(given.number());
+            low.options.echo.temp_lru = true;
+            low.options.echo.temporary_ttl_s = given.number();
         },
     )
     .takes("seconds", Kind::Number { min: 0, max: u32::MAX as i64 }, ""),
@@ -292,7 +295,7 @@ pub(super) const OPTIONS: &[Flag] = &[
         |low, _| {
             let echo = &mut low.options.echo;
             (echo.slab_reassign, echo.slab_automove) = (false, 0);
-            (echo.lru_crawler, echo.lru_maintainer) = (false, false);
+            (echo.lru_crawler, echo.lru_maintainer, echo.lru_segmented) = (false, false, false);
             (echo.slab_chunk_max_bytes, echo.hash_algorithm) = (MIB as u32, "jenkins");
             // The one thing among them that works here.
             low.options.maxconns_fast = false;

@@ -1,9 +1,9 @@
-//! What was typed for organs of memcached's that Evenkeel does not have.
+//! What was said, on the command line and by commands, about organs of memcached's that Evenkeel does not have.
 
 use std::path::PathBuf;
 
-/// Values that change nothing here: `stats settings` gives them back as they were typed, because
-/// monitoring compares them with what it asked for.
+/// Values that change nothing here: `stats settings` gives them back as they were said, because monitoring compares
+/// them with what it asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     /// `-p` as typed, or its default.
@@ -32,6 +32,8 @@ pub struct Echo {
     pub slab_automove_ratio: f64,
     /// `-o slab_automove_window`
     pub slab_automove_window: u32,
+    /// `slabs automove freeratio`
+    pub slab_automove_freeratio: f64,
     /// `-o slab_chunk_max`, in bytes
     pub slab_chunk_max_bytes: u32,
     /// `-o lru_crawler`
@@ -44,6 +46,8 @@ pub struct Echo {
     pub tail_repair_time_s: u32,
     /// `-o lru_maintainer`
     pub lru_maintainer: bool,
+    /// `lru mode`
+    pub lru_segmented: bool,
     /// `-o hot_lru_pct`
     pub hot_lru_pct: u32,
     /// `-o warm_lru_pct`
@@ -52,8 +56,10 @@ pub struct Echo {
     pub hot_max_factor: f64,
     /// `-o warm_max_factor`
     pub warm_max_factor: f64,
-    /// `-o temporary_ttl`, when typed
-    pub temporary_ttl_s: Option<u32>,
+    /// Whether `-o temporary_ttl` was typed
+    pub temp_lru: bool,
+    /// `-o temporary_ttl`
+    pub temporary_ttl_s: u32,
     /// `-o read_buf_mem_limit`, in bytes
     pub read_buffer_bytes: u32,
 }
@@ -74,17 +80,20 @@ impl Default for Echo {
             slab_automove: 1,
             slab_automove_ratio: 0.8,
             slab_automove_window: 10,
+            slab_automove_freeratio: 0.01,
             slab_chunk_max_bytes: 512 * 1024,
             lru_crawler: true,
             lru_crawler_sleep_us: 100,
             lru_crawler_tocrawl: 0,
             tail_repair_time_s: 0,
             lru_maintainer: true,
+            lru_segmented: true,
             hot_lru_pct: 20,
             warm_lru_pct: 40,
             hot_max_factor: 0.2,
             warm_max_factor: 2.0,
-            temporary_ttl_s: None,
+            temp_lru: false,
+            temporary_ttl_s: 61,
             read_buffer_bytes: 0,
         }
     }

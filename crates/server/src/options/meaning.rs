@@ -103,7 +103,7 @@ fn check_together(options: &Options) -> Result<(), Error> {
             "-o hot_lru_pct={},warm_lru_pct={}: expected at most {HOT_AND_WARM_PCT_MAX} together",
             echo.hot_lru_pct, echo.warm_lru_pct
         )
-    } else if echo.temporary_ttl_s.is_some() && !echo.lru_maintainer {
+    } else if echo.temp_lru && !echo.lru_maintainer {
         "-o temporary_ttl: expected lru_maintainer to be on as well".to_owned()
     } else {
         return Ok(());

@@ -5,16 +5,21 @@
 
 use std::path::Path;
 
-use super::{Options, Protocol};
+use super::{Echo, Options, Protocol};
 
 impl Options {
-    /// Every line, as name and value, at the start: who can change something later (`maxbytes`, `verbosity`,
-    /// `detail_enabled`, and `oldest`, the second of the last `flush_all`) answers for its line itself.
-    pub fn settings(&self) -> Vec<(&'static str, String)> {
+    /// Every line, as name and value, with what commands have said since the start about what does not exist here
+    /// (`echo`). Who can change something else later (`maxbytes`, `verbosity`, `detail_enabled`, and `oldest`, the
+    /// second of the last `flush_all`) answers for its line itself.
+    pub fn settings(&self, echo: &Echo) -> Vec<(&'static str, String)> {
         let mut lines = self.general();
-        lines.extend(self.memory());
+        lines.extend(self.memory(echo));
         lines.extend(self.log_and_buffers());
-        lines.extend(FLASH.iter().chain(TLS).map(|&(name, value)| (name, value.to_owned())));
+        lines.extend(FLASH.iter().map(|&(name, value)| match name {
+            "slab_automove_freeratio" => (name, format!("{:.3}", echo.slab_automove_freeratio)),
+            _ => (name, value.to_owned()),
+        }));
+        lines.extend(TLS.iter().map(|&(name, value)| (name, value.to_owned())));
         lines.push(("num_napi_ids", self.echo.napi_ids.to_string()));
         lines.push(("memory_file", "(null)".to_owned()));
         lines.push(("client_flags_size", size_of::<u32>().to_string()));
@@ -24,8 +29,9 @@ impl Options {
     fn general(&self) -> Vec<(&'static str, String)> {
         let echo = &self.echo;
         let protocol = match self.protocol {
-            Protocol::Auto => "auto-negotiate",
-            Protocol::Ascii => "ascii",
+            // Logging in is a matter of the text protocol, so memcached then speaks no other.
+            Protocol::Auto if self.auth.is_none() => "auto-negotiate",
+            Protocol::Auto | Protocol::Ascii => "ascii",
         };
         vec![
             ("maxbytes", self.memory_limit_bytes.to_string()),
@@ -56,8 +62,7 @@ impl Options {
         ]
     }
 
-    fn memory(&self) -> Vec<(&'static str, String)> {
-        let echo = &self.echo;
+    fn memory(&self, echo: &Echo) -> Vec<(&'static str, String)> {
         vec![
             ("hashpower_init", echo.hashpower.to_string()),
             ("slab_reassign", yes(echo.slab_reassign)),
@@ -73,13 +78,13 @@ impl Options {
             ("dump_enabled", yes(self.dumping)),
             ("hash_algorithm", echo.hash_algorithm.to_owned()),
             ("lru_maintainer_thread", yes(echo.lru_maintainer)),
-            ("lru_segmented", yes(echo.lru_maintainer)),
+            ("lru_segmented", yes(echo.lru_segmented)),
             ("hot_lru_pct", echo.hot_lru_pct.to_string()),
             ("warm_lru_pct", echo.warm_lru_pct.to_string()),
             ("hot_max_factor", format!("{:.2}", echo.hot_max_factor)),
             ("warm_max_factor", format!("{:.2}", echo.warm_max_factor)),
-            ("temp_lru", yes(echo.temporary_ttl_s.is_some())),
-            ("temporary_ttl", echo.temporary_ttl_s.unwrap_or(TEMPORARY_TTL_S).to_string()),
+            ("temp_lru", yes(echo.temp_lru)),
+            ("temporary_ttl", echo.temporary_ttl_s.to_string()),
         ]
     }
 
@@ -95,9 +100,6 @@ impl Options {
     }
 }
 
-/// What memcached shows while `-o temporary_ttl` is not given.
-const TEMPORARY_TTL_S: u32 = 61;
-
 /// Extstore, off.
 const FLASH: &[(&str, &str)] = &[
     ("ext_item_size", "512"),
@@ -109,7 +111,7 @@ const FLASH: &[(&str, &str)] = &[
     ("ext_drop_under", "0"),
     ("ext_max_sleep", "1000000"),
     ("ext_max_frag", "0.80"),
-    ("slab_automove_freeratio", "0.010"),
+    ("slab_automove_freeratio", ""),
     ("ext_drop_unread", "no"),
 ];
 
