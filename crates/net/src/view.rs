@@ -44,6 +44,23 @@ pub struct Counts {
     pub idle_kicks: u64,
 }
 
+impl Counts {
+    /// What has been counted since `earlier`; what tells how things are stays as it is.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            accepted: self.accepted - earlier.accepted,
+            rejected: self.rejected - earlier.rejected,
+            listen_disabled_num: self.listen_disabled_num - earlier.listen_disabled_num,
+            time_in_listen_disabled_us: self.time_in_listen_disabled_us - earlier.time_in_listen_disabled_us,
+            bytes_read: self.bytes_read - earlier.bytes_read,
+            bytes_written: self.bytes_written - earlier.bytes_written,
+            yields: self.yields - earlier.yields,
+            idle_kicks: self.idle_kicks - earlier.idle_kicks,
+            ..*self
+        }
+    }
+}
+
 /// A connection that is there.
 #[derive(Clone, Debug)]
 pub struct Present {

@@ -72,8 +72,8 @@ impl Worker {
         }
         match delay {
             Err(error) => return error,
-            Ok(delay) if delay > 0 => self.shared.store.flush(self.expiry(delay)),
-            Ok(_) => self.shared.store.flush(0),
+            Ok(delay) if delay > 0 => self.shared.flush(self.expiry(delay), self.now),
+            Ok(_) => self.shared.flush(0, self.now),
         }
         line::OK
     }

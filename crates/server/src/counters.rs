@@ -37,10 +37,6 @@ counters! {
     cmd_meta,
     get_hits,
     get_misses,
-    /// Misses of items that had expired.
-    get_expired,
-    /// Misses of items that `flush_all` had removed.
-    get_flushed,
     delete_misses,
     delete_hits,
     incr_misses,

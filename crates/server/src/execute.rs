@@ -145,6 +145,7 @@ impl Worker {
         match request {
             Request::Store(store) => {
                 let key = self.store.key(store.key.as_bytes());
+                self.count_store(&key);
                 let reply =
                     self.store_failed(&key, store.verb == Verb::Set, error, verb_name(store.verb), fd);
                 say(output, store.noreply, reply);
@@ -152,6 +153,7 @@ impl Worker {
             Request::MetaSet { key, .. } => {
                 let mut buffer = KEY_BUFFER;
                 let key = self.store.key(key.bytes(&mut buffer));
+                self.count_store(&key);
                 let reply = self.store_failed(&key, true, error, "set", fd);
                 output.copy(reply);
             }
@@ -185,11 +187,14 @@ impl Worker {
 
     #[inline]
     fn classic_store(&mut self, store: &Store<'_>, key: &Key<'_>, body: Body<'_>, fd: i32) -> &'static [u8] {
+        self.count_store(key);
         if let Err(error) = self.shared.store.check_size(store.key.as_bytes().len(), store.flags, store.len) {
             return self.store_failed(key, store.verb == Verb::Set, &error, verb_name(store.verb), fd);
         }
-        self.counters.cmd_set.add(1);
-        let Some(value) = body.into_value() else { return line::BAD_DATA_CHUNK };
+        let Some(value) = body.into_value() else {
+            self.counters.cmd_set.add(1);
+            return line::BAD_DATA_CHUNK;
+        };
         self.note_lookup(key, fd);
         let (condition, compare_cas) = match store.verb {
             Verb::Set => (Condition::Set, None),
@@ -207,6 +212,8 @@ impl Worker {
                 return self.store_failed(key, store.verb == Verb::Set, &error, verb_name(store.verb), fd);
             }
         };
+        // As in memcached, what failed for want of memory is no set.
+        self.counters.cmd_set.add(1);
         if compare_cas.is_some() {
             self.count_cas(&stored);
         }
@@ -230,26 +237,17 @@ impl Worker {
         }
     }
 
-    /// Tells those who count or watch about a storage command.
+    /// Counts a storage command by the prefix of its key, whatever becomes of it.
     #[inline]
-    pub(crate) fn note_store(
-        &self,
-        key: &Key<'_>,
-        status: &str,
-        command: &str,
-        expiry: u32,
-        fd: i32,
-        size: usize,
-    ) {
+    pub(crate) fn count_store(&self, key: &Key<'_>) {
         if self.detail {
             self.shared.prefixes.record(key.as_bytes(), Use::Set);
         }
-        self.log_stored(key, status, command, expiry, fd, size);
     }
 
     /// Tells those who watch about an item that was stored, or was not.
     #[inline]
-    pub(crate) fn log_stored(
+    pub(crate) fn note_store(
         &self,
         key: &Key<'_>,
         status: &str,

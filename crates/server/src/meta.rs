@@ -102,12 +102,15 @@ impl Worker {
         self.counters.cmd_meta.add(1);
         let mut buffer = KEY_BUFFER;
         let key = key.unwrap_or_else(|| self.store.key(written.bytes(&mut buffer)));
+        self.count_store(&key);
         if let Err(error) = self.shared.store.check_size(key.as_bytes().len(), flags.client_flags(), len) {
             output.copy(self.store_failed(&key, true, &error, "set", fd));
             return;
         }
-        self.counters.cmd_set.add(1);
-        let Some(value) = body.into_value() else { return output.copy(line::BAD_DATA_CHUNK) };
+        let Some(value) = body.into_value() else {
+            self.counters.cmd_set.add(1);
+            return output.copy(line::BAD_DATA_CHUNK);
+        };
         self.note_lookup(&key, fd);
         let vivify = flags.vivify().map(|exptime| self.expiry(exptime));
         let condition = match mode {
@@ -134,6 +137,7 @@ impl Worker {
                 return;
             }
         };
+        self.counters.cmd_set.add(1);
         let mut command = command_name(condition);
         if change.compare_cas.is_some() && matches!(condition, Condition::Set | Condition::Replace) {
             self.count_cas(&stored);
@@ -176,7 +180,7 @@ impl Worker {
         }
         let deleted = self.store.delete(&key, &delete, self.second);
         if delete.drop_value && matches!(deleted, Ok(Deleted::Kept)) {
-            self.log_stored(&key, "stored", "set", delete.expiry.unwrap_or(0), fd, 0);
+            self.note_store(&key, "stored", "set", delete.expiry.unwrap_or(0), fd, 0);
         }
         let code = match deleted {
             Ok(Deleted::Kept) if delete.mark_stale => Code::Done,
@@ -231,7 +235,7 @@ impl Worker {
                 let mut digits = Vec::with_capacity(20);
                 write_u64(&mut digits, value);
                 if created {
-                    self.log_stored(&key, "stored", "add", expiry, fd, digits.len());
+                    self.note_store(&key, "stored", "add", expiry, fd, digits.len());
                 }
                 let code = if flags.value() { Code::Value(digits.len()) } else { Code::Done };
                 let made = flags.vivify().filter(|_| created).map(|exptime| self.expiry(exptime));

@@ -120,13 +120,6 @@ impl Worker {
     /// Tells those who count or watch about a get that found a value of this length, or none.
     #[inline]
     pub(crate) fn note_get(&mut self, key: &Key<'_>, found: Option<usize>, fd: i32) {
-        if found.is_none() {
-            match self.store.last_miss() {
-                Miss::Absent => {}
-                Miss::Expired => self.counters.get_expired.add(1),
-                Miss::Flushed => self.counters.get_flushed.add(1),
-            }
-        }
         if self.detail {
             let what = if found.is_some() { Use::Hit } else { Use::Miss };
             self.shared.prefixes.record(key.as_bytes(), what);

@@ -31,7 +31,9 @@ pub(crate) struct Shared {
     /// Who may log in, if anyone has to.
     pub(crate) users: RwLock<Users>,
     /// What had been counted at the last `stats reset`.
-    pub(crate) baseline: Mutex<Baseline>,
+    reset: Mutex<Figures>,
+    /// What came before this second was flushed by the last `flush_all`, as memcached counts it; 0: there was none.
+    oldest: AtomicU32,
     /// The time of day when the server's clock showed 0.
     pub(crate) started_unix_ms: u64,
     verbosity: AtomicU32,
@@ -39,13 +41,24 @@ pub(crate) struct Shared {
     echo: Mutex<Echo>,
 }
 
-/// Values that later ones are compared with.
+/// All that is counted, at one moment or since another.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Baseline {
+pub(crate) struct Figures {
     pub(crate) totals: Totals,
     pub(crate) network: net::Counts,
     pub(crate) store: store::Statistics,
     pub(crate) log: LogCounts,
+}
+
+impl Figures {
+    fn since(&self, earlier: &Figures) -> Figures {
+        Figures {
+            totals: self.totals.since(&earlier.totals),
+            network: self.network.since(&earlier.network),
+            store: store::Statistics { counts: self.store.counts.since(&earlier.store.counts), ..self.store },
+            log: self.log.since(&earlier.log),
+        }
+    }
 }
 
 impl Shared {
@@ -64,7 +77,8 @@ impl Shared {
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),
             users: RwLock::new(options.auth.as_ref().map(|auth| auth.users.clone()).unwrap_or_default()),
-            baseline: Mutex::default(),
+            reset: Mutex::default(),
+            oldest: AtomicU32::new(0),
             started_unix_ms,
             verbosity: AtomicU32::new(u32::from(options.verbosity)),
             echo: Mutex::new(options.echo.clone()),
@@ -104,13 +118,34 @@ impl Shared {
         self.store.watch(kinds, self.options.worker_log_bytes as usize);
     }
 
-    /// Sums of all workers' counters since the start.
-    pub(crate) fn totals(&self) -> Totals {
+    /// How things are, and what has been counted since the last `stats reset`.
+    pub(crate) fn figures(&self) -> Figures {
+        self.since_start().since(&self.reset.lock().expect("no panic while copying"))
+    }
+
+    /// `stats reset`: counts anew from here.
+    pub(crate) fn reset(&self) {
+        let now = self.since_start();
+        *self.reset.lock().expect("no panic while copying") = now;
+        self.prefixes.clear();
+    }
+
+    fn since_start(&self) -> Figures {
         let mut totals = Totals::default();
-        for counters in &self.counters {
-            totals.add(counters);
-        }
-        totals
+        self.counters.iter().for_each(|counters| totals.add(counters));
+        let (network, store, log) = (self.network.counts(), self.store.statistics(), self.log.counts());
+        Figures { totals, network, store, log }
+    }
+
+    /// Everything stored so far is gone: now (0), or from `second` on.
+    pub(crate) fn flush(&self, second: u32, now: Now) {
+        self.store.flush(second);
+        self.oldest.store(if second == 0 { now.second() } else { second } - 1, Relaxed);
+    }
+
+    /// What was stored up to this second has been flushed, or will be; 0: nothing.
+    pub(crate) fn oldest(&self) -> u32 {
+        self.oldest.load(Relaxed)
     }
 
     /// The time of day at `now`, in milliseconds since 1970.

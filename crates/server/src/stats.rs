@@ -7,13 +7,13 @@
 use protocol::reply::{line, stat};
 use protocol::request::{Cachedump, DetailCommand, StatsTopic};
 use stdx::clock::Now;
+use store::Counts;
 
 use crate::connection::State;
 use crate::counters::Totals;
 use crate::dump::{Dump, ITEM_CLASS};
 use crate::execute::Flow;
-use crate::shared::{Baseline, Shared, VERSION};
-use crate::watch::LogCounts;
+use crate::shared::{Figures, Shared, VERSION};
 use crate::worker::{Output, Worker};
 
 mod connections;
@@ -55,7 +55,7 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
         // There is no flash tier: memcached without one prints nothing either.
         StatsTopic::Extstore => {}
         StatsTopic::Reset => {
-            reset(shared);
+            shared.reset();
             return line::RESET.into();
         }
         StatsTopic::Detail(_) if !dumping => return line::STATS_DETAIL_NOT_ALLOWED.into(),
@@ -74,27 +74,13 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
     out
 }
 
-fn reset(shared: &Shared) {
-    let now = current(shared);
-    *shared.baseline.lock().expect("no panic while copying") = now;
-    shared.prefixes.clear();
-}
-
-fn current(shared: &Shared) -> Baseline {
-    Baseline {
-        totals: shared.totals(),
-        network: shared.network.counts(),
-        store: shared.store.statistics(),
-        log: shared.log.counts(),
-    }
-}
-
 fn settings(shared: &Shared, out: &mut Vec<u8>) {
     for (name, value) in shared.options.settings(&shared.echo()) {
         match name {
             // These can change while the server runs.
             "maxbytes" => stat(out, name, shared.store.statistics().limit_bytes),
             "verbosity" => stat(out, name, shared.verbosity()),
+            "oldest" => stat(out, name, shared.oldest()),
             "detail_enabled" => stat(out, name, if shared.prefixes.enabled() { "yes" } else { "no" }),
             _ => stat(out, name, value),
         }
@@ -102,14 +88,12 @@ fn settings(shared: &Shared, out: &mut Vec<u8>) {
 }
 
 fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
-    let baseline = *shared.baseline.lock().expect("no panic while copying");
-    let present = current(shared);
-    let network = present.network;
+    let Figures { totals, network, store, log } = shared.figures();
     process(shared, now, out);
     stat(out, "max_connections", shared.options.connection_limit);
     stat(out, "curr_connections", network.connections);
-    stat(out, "total_connections", network.accepted - baseline.network.accepted);
-    stat(out, "rejected_connections", network.rejected - baseline.network.rejected);
+    stat(out, "total_connections", network.accepted);
+    stat(out, "rejected_connections", network.rejected);
     stat(out, "connection_structures", network.connection_structures);
     for name in ["response_obj_oom", "response_obj_count", "response_obj_bytes", "read_buf_count"] {
         stat(out, name, 0);
@@ -118,20 +102,28 @@ fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
         stat(out, name, 0);
     }
     stat(out, "reserved_fds", RESERVED_FDS);
-    commands(&present.totals.since(&baseline.totals), out);
-    stat(out, "bytes_read", network.bytes_read - baseline.network.bytes_read);
-    stat(out, "bytes_written", network.bytes_written - baseline.network.bytes_written);
-    stat(out, "limit_maxbytes", present.store.limit_bytes);
+    commands(&totals, &store.counts, out);
+    if shared.options.idle_timeout_s.is_some() {
+        stat(out, "idle_kicks", network.idle_kicks);
+    }
+    stat(out, "bytes_read", network.bytes_read);
+    stat(out, "bytes_written", network.bytes_written);
+    stat(out, "limit_maxbytes", store.limit_bytes);
     stat(out, "accepting_conns", u8::from(network.accepting));
-    stat(out, "listen_disabled_num", network.listen_disabled_num - baseline.network.listen_disabled_num);
+    stat(out, "listen_disabled_num", network.listen_disabled_num);
     stat(out, "time_in_listen_disabled_us", network.time_in_listen_disabled_us);
     stat(out, "threads", shared.options.threads);
-    stat(out, "conn_yields", network.yields - baseline.network.yields);
-    if shared.options.idle_timeout_s.is_some() {
-        stat(out, "idle_kicks", network.idle_kicks - baseline.network.idle_kicks);
-    }
-    items::general(&present.store, &baseline.store, out);
-    log(shared, &present.log, &baseline.log, out);
+    stat(out, "conn_yields", network.yields);
+    items::memory(&store, out);
+    stat(out, "log_worker_dropped", log.worker_dropped);
+    stat(out, "log_worker_written", log.worker_written);
+    stat(out, "log_watcher_skipped", log.watcher_skipped);
+    stat(out, "log_watcher_sent", log.watcher_sent);
+    stat(out, "log_watchers", shared.log.watchers());
+    stat(out, "unexpected_napi_ids", 0);
+    stat(out, "round_robin_fallback", 0);
+    items::general(&store, out);
+    items::ours(&store, out);
 }
 
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.
@@ -149,7 +141,7 @@ fn process(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     stat(out, "rusage_system", format_args!("{:.6}", usage.system.as_secs_f64()));
 }
 
-fn commands(totals: &Totals, out: &mut Vec<u8>) {
+fn commands(totals: &Totals, counts: &Counts, out: &mut Vec<u8>) {
     for (name, value) in [
         ("cmd_get", totals.cmd_get),
         ("cmd_set", totals.cmd_set),
@@ -158,8 +150,8 @@ fn commands(totals: &Totals, out: &mut Vec<u8>) {
         ("cmd_meta", totals.cmd_meta),
         ("get_hits", totals.get_hits),
         ("get_misses", totals.get_misses),
-        ("get_expired", totals.get_expired),
-        ("get_flushed", totals.get_flushed),
+        ("get_expired", counts.found_expired),
+        ("get_flushed", counts.found_flushed),
         ("delete_misses", totals.delete_misses),
         ("delete_hits", totals.delete_hits),
         ("incr_misses", totals.incr_misses),
@@ -178,14 +170,4 @@ fn commands(totals: &Totals, out: &mut Vec<u8>) {
     ] {
         stat(out, name, value);
     }
-}
-
-fn log(shared: &Shared, present: &LogCounts, earlier: &LogCounts, out: &mut Vec<u8>) {
-    stat(out, "log_worker_dropped", present.worker_dropped - earlier.worker_dropped);
-    stat(out, "log_worker_written", present.worker_written - earlier.worker_written);
-    stat(out, "log_watcher_skipped", present.watcher_skipped - earlier.watcher_skipped);
-    stat(out, "log_watcher_sent", present.watcher_sent - earlier.watcher_sent);
-    stat(out, "log_watchers", shared.log.watchers());
-    stat(out, "unexpected_napi_ids", 0);
-    stat(out, "round_robin_fallback", 0);
 }

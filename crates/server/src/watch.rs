@@ -64,6 +64,18 @@ struct Watcher {
     buffer_len: usize,
 }
 
+impl LogCounts {
+    /// What has been counted since `earlier`.
+    pub(crate) fn since(&self, earlier: &LogCounts) -> LogCounts {
+        LogCounts {
+            worker_dropped: self.worker_dropped - earlier.worker_dropped,
+            worker_written: self.worker_written - earlier.worker_written,
+            watcher_skipped: self.watcher_skipped - earlier.watcher_skipped,
+            watcher_sent: self.watcher_sent - earlier.watcher_sent,
+        }
+    }
+}
+
 /// There are [`WATCHERS_MAX`] watchers already.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooManyWatchers;

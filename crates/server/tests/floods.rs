@@ -2,12 +2,17 @@
 
 mod simulated;
 
-use net::sim::PeerId;
+use net::sim::{Pace, PeerId};
 use server::options::Options;
 use simulated::Server;
 
 /// Waiting output that keeps a connection from being served.
 const OUTPUT_MAX: usize = 64 * 1024;
+
+/// From now on peers let so much lie unread.
+fn open_window(server: &mut Server, window: usize) {
+    server.host.set_pace(Pace { window, ..Pace::default() });
+}
 
 fn fill(server: &mut Server, peer: PeerId, count: usize) {
     (0..count).for_each(|number| server.set(peer, &format!("key-{number}"), &format!("{number}")));
@@ -21,13 +26,13 @@ fn check_slow_reader(value_len: usize, request: &str, per_request: usize) {
     let peer = server.host.connect();
     let value = "v".repeat(value_len);
     server.set(peer, "k", &value);
-    server.window(0);
+    open_window(&mut server, 0);
     let requests = 300;
     server.host.send(peer, request.repeat(requests).as_bytes());
     let most = OUTPUT_MAX + value_len + 1000;
     let pending = server.host.pending_len(peer);
     assert!((1..=most).contains(&pending), "{pending} of {most}");
-    server.window(100_000);
+    open_window(&mut server, 100_000);
     assert_eq!(server.host.take_output(peer), b"", "the window was closed");
     let mut heard = 0;
     loop {
@@ -65,7 +70,7 @@ fn a_line_of_ten_thousand_keys_is_answered_in_order_at_any_pace() {
     let expected = values.collect::<String>() + "END\r\n";
     for piece in [usize::MAX, 16_384, 1000, 7] {
         for window in [usize::MAX, 50_000] {
-            server.window(window);
+            open_window(&mut server, window);
             let line = format!("get{keys}\r\n");
             let mut heard = String::new();
             for piece in line.as_bytes().chunks(piece.min(line.len())) {
@@ -104,7 +109,7 @@ fn a_dump_has_what_stays_and_may_miss_what_changes() {
         let mut server = Server::new(&Options::default());
         let (dumper, other) = (server.host.connect(), server.host.connect());
         fill(&mut server, other, 6000);
-        server.window(10_000);
+        open_window(&mut server, 10_000);
         server.host.send(dumper, format!("lru_crawler {kind} all\r\n").as_bytes());
         let mut dump = String::new();
         for round in 0..1000 {

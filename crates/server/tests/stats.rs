@@ -1,8 +1,24 @@
-//! The shape of `stats items` and `stats slabs`; `stats` and `stats settings` are in `stats_names.txt`.
+//! The shape of `stats`, `stats items` and `stats slabs`, and what a full memory does to them.
 
 use server::options::Options;
 
-/// As memcached 1.6.45 prints them, in its order.
+/// As memcached 1.6.45 prints them, in its order, with `-o idle_timeout`.
+const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system max_connections \
+    curr_connections total_connections rejected_connections connection_structures response_obj_oom \
+    response_obj_count response_obj_bytes read_buf_count read_buf_bytes read_buf_bytes_free read_buf_oom \
+    reserved_fds cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses get_expired get_flushed \
+    delete_misses delete_hits incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval \
+    touch_hits touch_misses store_too_large store_no_memory auth_cmds auth_errors idle_kicks bytes_read \
+    bytes_written limit_maxbytes accepting_conns listen_disabled_num time_in_listen_disabled_us threads \
+    conn_yields hash_power_level hash_bytes hash_is_expanding slab_reassign_rescues slab_reassign_chunk_rescues \
+    slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes slab_reassign_busy_nomem \
+    slab_reassign_last_busy_status slab_reassign_running slabs_moved lru_crawler_running lru_crawler_starts \
+    lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written log_watcher_skipped \
+    log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback bytes curr_items total_items \
+    slab_global_page_pool expired_unfetched evicted_unfetched evicted_active evictions reclaimed \
+    crawler_reclaimed crawler_items_checked lrutail_reflocked moves_to_cold moves_to_warm moves_within_lru \
+    direct_reclaims lru_bumps_dropped";
+
 const ITEMS: &str = "number number_hot number_warm number_cold age_hot age_warm age mem_requested evicted \
     evicted_nonzero evicted_time outofmemory tailrepairs reclaimed expired_unfetched evicted_unfetched evicted_active \
     crawler_reclaimed crawler_items_checked lrutail_reflocked moves_to_cold moves_to_warm moves_within_lru \
@@ -11,9 +27,14 @@ const ITEMS: &str = "number number_hot number_warm number_cold age_hot age_warm 
 const SLABS: &str = "chunk_size chunks_per_page total_pages total_chunks used_chunks free_chunks free_chunks_end \
     get_hits cmd_set delete_hits incr_hits decr_hits cas_hits cas_badval touch_hits";
 
+mod simulated;
+
+use simulated::Server;
+
 /// The names that `request` is answered with, up to `END`.
 fn names(request: &str) -> String {
-    let mut host = server::sim::host(&Options::default(), 1_800_000_000_000, 1);
+    let options = Options { idle_timeout_s: Some(9), ..Options::default() };
+    let mut host = Server::new(&options).host;
     let peer = host.connect();
     host.send(peer, format!("set a 0 0 5\r\nhello\r\n{request}\r\n").as_bytes());
     let output = String::from_utf8(host.take_output(peer)).expect("text");
@@ -28,6 +49,14 @@ fn prefixed(prefix: &str, names: &str) -> String {
 }
 
 #[test]
+fn the_general_statistics_have_memcacheds_names_in_its_order_and_then_ours() {
+    let all = names("stats");
+    let (theirs, ours) = all.split_once(" evenkeel_").expect("some of our own");
+    assert_eq!(theirs, GENERAL.split_whitespace().collect::<Vec<_>>().join(" "));
+    assert!(ours.split(' ').skip(1).all(|name| name.starts_with("evenkeel_")), "{ours}");
+}
+
+#[test]
 fn items_have_memcacheds_names_in_its_order() {
     assert_eq!(names("stats items"), prefixed("items:1:", ITEMS));
 }
@@ -35,4 +64,27 @@ fn items_have_memcacheds_names_in_its_order() {
 #[test]
 fn slabs_have_memcacheds_names_in_its_order() {
     assert_eq!(names("stats slabs"), prefixed("1:", SLABS) + " active_slabs total_malloced");
+}
+
+#[test]
+fn what_made_room_is_counted_by_what_it_was() {
+    let mut server = Server::new(&Options { memory_limit_bytes: 4 << 20, ..Options::default() });
+    let peer = server.host.connect();
+    let value = "v".repeat(1000);
+    for number in 0..1000 {
+        server.ask(peer, &format!("set mortal-{number} 0 5000 1000\r\n{value}\r\n"));
+    }
+    (0..8000).for_each(|number| server.set(peer, &format!("key-{number}"), &value));
+    server.host.advance(30_000);
+    (0..200).for_each(|number| server.set(peer, &format!("late-{number}"), &value));
+    let mut statistic = |name: &str| {
+        let all = server.ask(peer, "stats items\r\nstats\r\n");
+        let value =
+            all.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")).map(str::to_owned));
+        value.expect(name).parse::<u64>().expect("a number")
+    };
+    assert_eq!(statistic("items:1:evicted"), statistic("evictions"));
+    assert_eq!(statistic("items:1:evicted_nonzero"), 1000, "those with a time to live went first");
+    assert_eq!(statistic("items:1:evicted_time"), 30, "the last one had been there before");
+    assert!(statistic("evictions") > 4000);
 }

@@ -2,12 +2,17 @@
 
 mod simulated;
 
-use net::sim::{Host, PeerId};
+use net::sim::{Host, Pace, PeerId};
 use server::options::Options;
 use simulated::Server;
 
 /// Between two ticks of a network.
 const TICK_MS: u64 = 50;
+
+/// From now on peers let so much lie unread.
+fn open_window(server: &mut Server, window: usize) {
+    server.host.set_pace(Pace { window, ..Pace::default() });
+}
 
 fn watch(server: &mut Server, streams: &str) -> PeerId {
     let watcher = server.host.connect();
@@ -59,13 +64,13 @@ fn a_watcher_that_reads_slowly_is_told_how_much_it_missed_and_holds_little() {
     let mut server = Server::new(&options);
     let other = server.host.connect();
     let watcher = watch(&mut server, "fetchers");
-    server.window(0);
+    open_window(&mut server, 0);
     for _ in 0..100 {
         server.host.send(other, &b"get missing\r\n".repeat(10));
         server.host.advance(TICK_MS);
     }
     assert!(server.host.pending_len(watcher) <= 2000, "{}", server.host.pending_len(watcher));
-    server.window(usize::MAX);
+    open_window(&mut server, usize::MAX);
     server.take(other);
     let mut log = server.take(watcher);
     log.push_str(&told(&mut server, watcher));

@@ -197,6 +197,7 @@ mod tests {
             assert_eq!(dropped, PerKind::default());
             let statistics = store.statistics();
             assert_eq!(names.len() as u64, statistics.counts.evictions);
+            assert_eq!(names.len() as u64, statistics.counts.evicted_nonzero);
             assert_eq!(freed, statistics.counts.segments_reclaimed);
             let mut gone: Vec<String> = (0..count).map(|number| format!("key {number}")).collect();
             gone.push("read".to_owned());

@@ -211,7 +211,7 @@ impl Store {
                 self.bury(&mut lock, slot, counters);
             }
             Some(_) => self.unlink(&mut lock, slot, counters),
-            None => self.evict(&mut lock, slot, hash, counters),
+            None => self.evict(&mut lock, slot, hash, counters, now),
         }
         true
     }
@@ -229,10 +229,15 @@ impl Store {
     }
 
     /// A live item makes room.
-    fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters) {
+    fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters, now: u32) {
+        let record = self.segments.record(slot.at());
         counters.evictions.add(1);
         self.note_eviction(lock, slot);
-        if self.segments.record(slot.at()).bits() & FETCHED == 0 {
+        self.evicted_idle_s.store(now.saturating_sub(record.last_access()), Relaxed);
+        if record.expiry() != 0 {
+            counters.evicted_nonzero.add(1);
+        }
+        if record.bits() & FETCHED == 0 {
             counters.evicted_unfetched.add(1);
         }
         if slot.frequency() > 0 {

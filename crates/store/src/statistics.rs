@@ -15,6 +15,12 @@ macro_rules! counters {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts { $($(#[$doc])* pub $name: u64,)* }
 
+        impl Counts {
+            fn minus(&self, earlier: &Counts) -> Counts {
+                Counts { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+            }
+        }
+
         impl Counters {
             pub(crate) fn add_to(&self, sum: &mut Counts) {
                 $(sum.$name = sum.$name.wrapping_add(self.$name.value());)*
@@ -40,6 +46,8 @@ counters! {
     evicted_unfetched,
     /// Of these, items that had been read lately.
     evicted_active,
+    /// Of these, items that would have expired one day.
+    evicted_nonzero,
     /// Expired items whose memory was taken back.
     reclaimed,
     /// Expired items that had never been read.
@@ -62,11 +70,21 @@ counters! {
     segments_reclaimed,
 }
 
+impl Counts {
+    /// What has been counted since `earlier`; what tells how things are stays as it is.
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        let Counts { curr_items, bytes, small_items, main_items, large_items, .. } = *self;
+        Counts { curr_items, bytes, small_items, main_items, large_items, ..self.minus(earlier) }
+    }
+}
+
 /// A store in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// What happened.
     pub counts: Counts,
+    /// How long the item that was evicted last had not been used, in seconds.
+    pub evicted_idle_s: u32,
     /// The memory limit, in bytes.
     pub limit_bytes: u64,
     /// What is charged to it: segments, index, large values, ghosts.

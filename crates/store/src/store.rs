@@ -50,6 +50,8 @@ pub struct Store {
     /// Whether [`Handle::begin_turn`] should look for something to reclaim.
     pub(crate) chores: AtomicBool,
     pub(crate) events: Events,
+    /// How long the item that was evicted last had not been used.
+    pub(crate) evicted_idle_s: AtomicU32,
     next_handle: AtomicUsize,
     counters: Mutex<Vec<Arc<Counters>>>,
     /// The second of a flush to come; 0: none. Changed under the lock below.
@@ -102,6 +104,7 @@ impl Store {
             reclaim: Mutex::default(),
             chores: AtomicBool::new(false),
             events: Events::default(),
+            evicted_idle_s: AtomicU32::new(0),
             next_handle: AtomicUsize::new(0),
             counters: Mutex::default(),
             flush_at: AtomicU32::new(0),
@@ -165,6 +168,7 @@ impl Store {
             index_bytes: self.index.pages() * PAGE_CHARGE,
             large_bytes: self.large.bytes(),
             ghost_bytes: self.ghosts.bytes(),
+            evicted_idle_s: self.evicted_idle_s.load(Relaxed),
             segments: self.segments.statistics(),
             ..Statistics::default()
         };

@@ -7,13 +7,12 @@ use protocol::reply::stat;
 use stdx::clock::Now;
 use store::{Counts, Statistics};
 
-use crate::shared::Shared;
+use crate::shared::{Figures, Shared};
 
-/// The store's share of the general statistics, counted since `earlier`.
-pub(super) fn general(present: &Statistics, earlier: &Statistics, out: &mut Vec<u8>) {
-    let (counts, before) = (&present.counts, &earlier.counts);
-    stat(out, "hash_power_level", (present.index_bytes / 8).max(1).ilog2());
-    stat(out, "hash_bytes", present.index_bytes);
+/// What memcached says about its hash table and its slabs.
+pub(super) fn memory(store: &Statistics, out: &mut Vec<u8>) {
+    stat(out, "hash_power_level", (store.index_bytes / 8).max(1).ilog2());
+    stat(out, "hash_bytes", store.index_bytes);
     for name in ["hash_is_expanding", "slab_reassign_rescues", "slab_reassign_chunk_rescues"] {
         stat(out, name, 0);
     }
@@ -23,42 +22,46 @@ pub(super) fn general(present: &Statistics, earlier: &Statistics, out: &mut Vec<
     stat(out, "slab_reassign_busy_nomem", 0);
     stat(out, "slab_reassign_last_busy_status", "none");
     stat(out, "slab_reassign_running", 0);
-    stat(out, "slabs_moved", counts.segments_reclaimed - before.segments_reclaimed);
+    stat(out, "slabs_moved", store.counts.segments_reclaimed);
     for name in ["lru_crawler_running", "lru_crawler_starts", "lru_maintainer_juggles", "malloc_fails"] {
         stat(out, name, 0);
     }
+}
+
+/// What memcached says about its items.
+pub(super) fn general(store: &Statistics, out: &mut Vec<u8>) {
+    let counts = &store.counts;
     stat(out, "bytes", counts.bytes);
     stat(out, "curr_items", counts.curr_items);
-    stat(out, "total_items", counts.total_items - before.total_items);
-    stat(out, "slab_global_page_pool", present.segments.free);
-    stat(out, "expired_unfetched", counts.expired_unfetched - before.expired_unfetched);
-    stat(out, "evicted_unfetched", counts.evicted_unfetched - before.evicted_unfetched);
-    stat(out, "evicted_active", counts.evicted_active - before.evicted_active);
-    stat(out, "evictions", counts.evictions - before.evictions);
-    stat(out, "reclaimed", counts.reclaimed - before.reclaimed);
+    stat(out, "total_items", counts.total_items);
+    stat(out, "slab_global_page_pool", store.segments.free);
+    stat(out, "expired_unfetched", counts.expired_unfetched);
+    stat(out, "evicted_unfetched", counts.evicted_unfetched);
+    stat(out, "evicted_active", counts.evicted_active);
+    stat(out, "evictions", counts.evictions);
+    stat(out, "reclaimed", counts.reclaimed);
     for name in ["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"] {
         stat(out, name, 0);
     }
-    stat(out, "moves_to_cold", counts.copied_forward - before.copied_forward);
+    stat(out, "moves_to_cold", counts.copied_forward);
     for name in ["moves_to_warm", "moves_within_lru", "direct_reclaims", "lru_bumps_dropped"] {
         stat(out, name, 0);
     }
-    ours(present, out);
 }
 
 /// What memcached has no name for.
-fn ours(present: &Statistics, out: &mut Vec<u8>) {
-    stat(out, "evenkeel_charged_bytes", present.charged_bytes);
-    stat(out, "evenkeel_large_bytes", present.large_bytes);
-    stat(out, "evenkeel_dead_bytes", present.segments.dead_bytes);
-    stat(out, "evenkeel_ghost_hits", present.counts.ghost_hits);
-    stat(out, "evenkeel_overwritten_in_place", present.counts.overwritten_in_place);
+pub(super) fn ours(store: &Statistics, out: &mut Vec<u8>) {
+    stat(out, "evenkeel_charged_bytes", store.charged_bytes);
+    stat(out, "evenkeel_large_bytes", store.large_bytes);
+    stat(out, "evenkeel_dead_bytes", store.segments.dead_bytes);
+    stat(out, "evenkeel_ghost_hits", store.counts.ghost_hits);
+    stat(out, "evenkeel_overwritten_in_place", store.counts.overwritten_in_place);
 }
 
 /// `stats items`.
 pub(super) fn items(shared: &Shared, now: Now, out: &mut Vec<u8>) {
-    let statistics = shared.store.statistics();
-    let counts = &statistics.counts;
+    let Figures { store, totals, .. } = shared.figures();
+    let counts = &store.counts;
     if counts.curr_items == 0 {
         return;
     }
@@ -68,19 +71,20 @@ pub(super) fn items(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     line("number_hot", counts.small_items);
     line("number_warm", 0);
     line("number_cold", counts.main_items);
-    line("age_hot", age(statistics.segments.small_oldest).into());
+    line("age_hot", age(store.segments.small_oldest).into());
     line("age_warm", 0);
-    line("age", age(statistics.segments.main_oldest.or(statistics.segments.small_oldest)).into());
+    line("age", age(store.segments.main_oldest.or(store.segments.small_oldest)).into());
     line("mem_requested", counts.bytes);
     line("evicted", counts.evictions);
-    for name in ["evicted_nonzero", "evicted_time", "outofmemory", "tailrepairs"] {
-        line(name, 0);
-    }
+    line("evicted_nonzero", counts.evicted_nonzero);
+    line("evicted_time", if counts.evictions == 0 { 0 } else { store.evicted_idle_s.into() });
+    line("outofmemory", totals.store_no_memory);
+    line("tailrepairs", 0);
     evictions(counts, &mut line);
     for name in ["moves_to_warm", "moves_within_lru", "direct_reclaims", "hits_to_hot", "hits_to_warm"] {
         line(name, 0);
     }
-    line("hits_to_cold", shared.totals().get_hits);
+    line("hits_to_cold", totals.get_hits);
     line("hits_to_temp", 0);
 }
 
@@ -97,12 +101,12 @@ fn evictions(counts: &Counts, line: &mut impl FnMut(&str, u64)) {
 
 /// `stats slabs`: a segment is what comes closest to a page.
 pub(super) fn slabs(shared: &Shared, out: &mut Vec<u8>) {
-    let statistics = shared.store.statistics();
-    let (segments, totals) = (&statistics.segments, shared.totals());
+    let Figures { store, totals, .. } = shared.figures();
+    let segments = &store.segments;
     let pages = segments.open + segments.small + segments.main;
-    let used = statistics.counts.curr_items;
+    let used = store.counts.curr_items;
     let mut line = |name: &str, value: u64| stat(out, format_args!("1:{name}"), value);
-    if let Some(mean_size) = statistics.counts.bytes.checked_div(used) {
+    if let Some(mean_size) = store.counts.bytes.checked_div(used) {
         let chunk_size = mean_size.max(1);
         let chunks_per_page = segments.segment_size / chunk_size;
         line("chunk_size", chunk_size);
@@ -122,5 +126,5 @@ pub(super) fn slabs(shared: &Shared, out: &mut Vec<u8>) {
         line("touch_hits", totals.touch_hits);
     }
     stat(out, "active_slabs", u8::from(used > 0));
-    stat(out, "total_malloced", statistics.charged_bytes);
+    stat(out, "total_malloced", store.charged_bytes);
 }

@@ -1,6 +1,6 @@
 //! A server without sockets, and what a test does with its peers.
 
-use net::sim::{Host, Pace, PeerId};
+use net::sim::{Host, PeerId};
 use server::Worker;
 use server::options::Options;
 
@@ -13,11 +13,6 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(options: &Options) -> Server {
         Server { host: server::sim::host(options, STARTED_UNIX_MS, 1) }
-    }
-
-    /// From now on peers let so much lie unread.
-    pub(crate) fn window(&mut self, window: usize) {
-        self.host.set_pace(Pace { window, ..Pace::default() });
     }
 
     pub(crate) fn ask(&mut self, peer: PeerId, request: &str) -> String {
