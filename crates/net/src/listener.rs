@@ -38,7 +38,8 @@ impl fmt::Display for Listen {
     }
 }
 
-/// The addresses of a host; without one, those that stand for every interface (IPv6 only where the kernel has it).
+/// The addresses of a host, as far as they are this machine's (or all, if none is); without a host, those that stand
+/// for every interface (IPv6 only where the kernel has it).
 pub fn resolve(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
     let Some(host) = host else {
         let any = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 8], port))];
@@ -48,7 +49,18 @@ pub fn resolve(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
     let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
     addresses.sort_unstable();
     addresses.dedup();
-    Ok(addresses)
+    Ok(ours(addresses))
+}
+
+/// Leaves out what this machine does not have: `localhost` is `::1` too by name, also where there is no IPv6. If
+/// nothing would be left, all of them stay, to be complained about.
+fn ours(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let is_ours = |address: &&SocketAddr| {
+        let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+        stream_socket(family).and_then(|fd| bind(&fd, &SocketAddr::new(address.ip(), 0))).is_ok()
+    };
+    let ours: Vec<_> = addresses.iter().filter(is_ours).copied().collect();
+    if ours.is_empty() { addresses } else { ours }
 }
 
 /// A socket that listens, and its file, which goes with it.
@@ -155,4 +167,19 @@ pub(crate) fn peer_address(peer: Option<SocketAddrAny>, listener: &Listener) -> 
     }
     let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
     Address::Tcp(peer.and_then(|address| SocketAddr::try_from(address).ok()).unwrap_or(unknown))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_other_machines_are_left_out_unless_there_are_no_others() {
+        // Reserved for documentation (RFC 5737, RFC 3849): nobody has them.
+        let foreign: Vec<SocketAddr> =
+            ["192.0.2.1:11211", "[2001:db8::1]:11211"].map(|text| text.parse().expect("an address")).into();
+        let here = SocketAddr::from(([127, 0, 0, 1], 11211));
+        assert_eq!(ours([&foreign[..], &[here]].concat()), [here]);
+        assert_eq!(ours(foreign.clone()), foreign);
+    }
 }

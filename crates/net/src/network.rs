@@ -1,6 +1,7 @@
 //! A network: listeners, an acceptor, workers.
 
 use std::io;
+use std::os::fd::AsRawFd;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,6 +79,12 @@ impl Network {
     /// Where it listens, in the order of `places`, with the ports that the kernel chose.
     pub fn addresses(&self) -> Vec<Address> {
         self.listeners.iter().map(|listener| listener.address.clone()).collect()
+    }
+
+    /// The descriptors of what listens, in the same order: names that people know from other tools, nothing to be
+    /// used.
+    pub fn descriptors(&self) -> Vec<i32> {
+        self.listeners.iter().map(|listener| listener.fd.as_raw_fd()).collect()
     }
 
     /// For handlers and others who report on the network.

@@ -23,7 +23,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) store: Arc<Store>,
     pub(crate) network: View,
-    pub(crate) addresses: Vec<Address>,
+    /// Descriptor and address of each listener.
+    pub(crate) listeners: Vec<(i32, Address)>,
     pub(crate) stop: Stop,
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) log: Log,
@@ -71,7 +72,7 @@ impl Shared {
         Shared {
             store,
             network: network.view(),
-            addresses: network.addresses(),
+            listeners: network.descriptors().into_iter().zip(network.addresses()).collect(),
             stop: network.stop(),
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),

@@ -19,6 +19,14 @@ pub enum Error {
         /// What was probably meant.
         nearest: Option<String>,
     },
+    /// The beginning of several flags.
+    #[error("`{flag}` is short for {}", .names.join(" and for "))]
+    Ambiguous {
+        /// As typed.
+        flag: String,
+        /// What it may stand for.
+        names: Vec<String>,
+    },
     /// A sub-option of `-o` that does not exist.
     #[error("-o {name}: unknown option")]
     UnknownOption {
@@ -104,7 +112,10 @@ impl From<clap::Error> for Error {
             ErrorKind::UnknownArgument if !flag.starts_with('-') => {
                 Self::Other(format!("unexpected argument `{flag}`"))
             }
-            ErrorKind::UnknownArgument => Self::UnknownFlag { nearest: nearest_flag(&flag), flag },
+            ErrorKind::UnknownArgument => match starting_with(&flag) {
+                names if names.len() > 1 => Self::Ambiguous { flag, names },
+                _ => Self::UnknownFlag { nearest: nearest_flag(&flag), flag },
+            },
             ErrorKind::InvalidValue => match (error.get(ContextKind::ValidValue), found) {
                 (Some(ContextValue::Strings(words)), found) if !words.is_empty() && !found.is_empty() => {
                     let expected = format!("one of {}", words.join(", "));
@@ -125,6 +136,13 @@ fn label(shown: &str) -> String {
     let bare = shown.split([' ', '=']).next().unwrap_or_default();
     let flag = super::all().find(|flag| bare.strip_prefix("--") == Some(flag.name));
     flag.map_or(bare.to_owned(), |flag| flag.label())
+}
+
+/// The long names that start like what was typed.
+fn starting_with(typed: &str) -> Vec<String> {
+    let Some(beginning) = typed.strip_prefix("--") else { return Vec::new() };
+    let names = super::all().map(|flag| flag.name).filter(|name| name.starts_with(beginning));
+    names.map(|name| format!("--{name}")).collect()
 }
 
 fn nearest_flag(typed: &str) -> Option<String> {

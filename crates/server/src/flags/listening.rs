@@ -162,7 +162,7 @@ pub(super) const OPTIONS: &[Flag] = &[
         short: None,
         name: "resp_obj_mem_limit",
         value: "megabytes",
-        kind: Kind::Text,
+        kind: Kind::NumberOr { bare: 0, min: 0, max: u32::MAX as i64 },
         default: None,
         doc: "Memory for response objects",
         details: "",

@@ -1,15 +1,16 @@
 //! The name that someone probably meant.
 
-/// Among `names`, the one that `typed` became with the fewest slips of the fingers; none if it takes more than one
-/// slip in three letters, because then it is something else.
+/// Among `names`, the one that `typed` became with the fewest slips of the fingers, or else the one whose beginning
+/// it became; none if it takes more than one slip in three letters, because then it is something else.
 pub(crate) fn nearest<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let slips_max = typed.len().max(3) / 3;
-    names
-        .into_iter()
-        .map(|name| (slips(typed.as_bytes(), name.as_bytes()), name))
-        .filter(|&(slips, _)| slips <= slips_max)
-        .min_by_key(|&(slips, _)| slips)
-        .map(|(_, name)| name)
+    let names: Vec<_> = names.into_iter().collect();
+    let fewest = |slips_max: usize, part: &dyn Fn(&'a str) -> &'a [u8]| {
+        let counted = names.iter().map(|name| (slips(typed.as_bytes(), part(name)), *name));
+        counted.filter(|&(slips, _)| slips <= slips_max).min_by_key(|&(slips, _)| slips).map(|(_, name)| name)
+    };
+    let beginning = |name: &'a str| &name.as_bytes()[..name.len().min(typed.len())];
+    let whole = fewest(typed.len().max(3) / 3, &str::as_bytes);
+    whole.or_else(|| fewest(typed.len() / 3, &beginning).filter(|_| !typed.is_empty()))
 }
 
 /// Letters inserted, left out or replaced, and neighbours swapped, between two words.
@@ -46,6 +47,8 @@ mod tests {
         check("thread", Some("threads"));
         check("memroy-limt", Some("memory-limit"));
         check("maxconn_fast", Some("maxconns_fast"));
+        check("memroy", Some("memory-limit"));
+        check("max", Some("maxconns_fast"));
     }
 
     #[test]

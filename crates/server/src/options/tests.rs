@@ -165,9 +165,12 @@ fn addresses_are_read_as_memcached_reads_them() {
 #[test]
 fn an_unknown_name_is_refused_with_the_nearest_one() {
     check_error("--memroy-limit 5", "unknown flag `--memroy-limit` | did you mean `--memory-limit`?");
+    check_error("--memroy 5", "unknown flag `--memroy` | did you mean `--memory-limit`?");
+    check_error("--mem 5", "`--mem` is short for --memory-limit and for --memory-file");
     check_error("--frobnicate", "unknown flag `--frobnicate` | `evenkeel serve --help` lists the flags");
     check_error("-x", "unknown flag `-x` | `evenkeel serve --help` lists the flags");
     check_error("-o maxconn_fast", "-o maxconn_fast: unknown option | did you mean `maxconns_fast`?");
+    check_error("-o track", "-o track: unknown option | did you mean `track_sizes`?");
     check_error("-o x=1", "-o x: unknown option | `evenkeel serve --help` lists the options of -o");
     check_error("stray", "unexpected argument `stray`");
 }

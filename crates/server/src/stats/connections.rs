@@ -7,11 +7,10 @@ use stdx::clock::Now;
 use crate::shared::Shared;
 
 pub(super) fn stats(shared: &Shared, now: Now, out: &mut Vec<u8>) {
-    for (index, address) in shared.addresses.iter().enumerate() {
-        // Listeners are numbered on their own: their descriptors mean nothing to anyone outside.
-        stat(out, format_args!("listener{index}:addr"), name(address));
-        stat(out, format_args!("listener{index}:state"), "conn_listening");
-        stat(out, format_args!("listener{index}:secs_since_last_cmd"), 0);
+    for (fd, address) in &shared.listeners {
+        stat(out, format_args!("{fd}:addr"), name(address));
+        stat(out, format_args!("{fd}:state"), "conn_listening");
+        stat(out, format_args!("{fd}:secs_since_last_cmd"), 0);
     }
     for present in shared.network.present(now) {
         let fd = present.opened.fd;
