@@ -1,0 +1,372 @@
+//! What is so on a host: everything that does not change by itself from second to second.
+//!
+//! Plain data. What could not be found out is `None` or missing; [`Facts::gaps`] says why.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_set::CpuSet;
+
+/// One host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// Its kernel.
+    pub kernel: Kernel,
+    /// What it runs on.
+    pub guest: Guest,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Its CPUs, in order.
+    pub cpus: Vec<Cpu>,
+    /// Its network interfaces but the loopback, in order of their names.
+    pub nics: Vec<Nic>,
+    /// Interrupts that belong to a network interface or a disk, in order.
+    pub interrupts: Vec<Interrupt>,
+    /// Settings under /proc/sys that matter here: `net.core.somaxconn` and its value.
+    pub sysctls: BTreeMap<String, String>,
+    /// Disks and RAID arrays.
+    pub disks: Vec<Disk>,
+    /// Mounted file systems that lie on disks.
+    pub mounts: Vec<Mount>,
+    /// Transparent huge pages.
+    pub huge_pages: HugePages,
+    /// Where the time comes from.
+    pub clock_source: ClockSource,
+    /// Sockets that take connections.
+    pub listeners: Vec<Listener>,
+    /// Data servers that run here.
+    pub services: Vec<Service>,
+    /// Programs that set what we would set.
+    pub agents: Vec<Agent>,
+    /// What every packet pays for.
+    pub taxes: Taxes,
+    /// What could not be read, and why.
+    pub gaps: Vec<String>,
+}
+
+/// The kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Kernel {
+    /// `6.1.0-18-cloud-amd64`
+    pub release: String,
+    /// Major and minor number.
+    pub version: (u32, u32),
+    /// Of this boot.
+    pub boot_id: String,
+    /// `CONFIG_RT_GROUP_SCHED`: real-time scheduling needs a budget of the cgroup.
+    pub rt_group_sched: Option<bool>,
+}
+
+/// What the host runs on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Guest {
+    /// `kvm`, `xen`, `microsoft`…; `None` on bare metal.
+    pub hypervisor: Option<String>,
+    /// Of the machine, as the firmware has it: `Amazon EC2`.
+    pub vendor: Option<String>,
+    /// `r5.2xlarge`, where the firmware says it.
+    pub product: Option<String>,
+}
+
+/// One CPU (hardware thread).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// Its number.
+    pub id: u32,
+    /// Whether it is in use.
+    pub online: bool,
+    /// NUMA node.
+    pub node: u32,
+    /// Physical package.
+    pub package: u32,
+    /// Hardware threads of its core, itself included.
+    pub siblings: CpuSet,
+    /// CPUs that share its last-level cache, itself included.
+    pub cache: CpuSet,
+    /// cpufreq's governor.
+    pub governor: Option<String>,
+}
+
+/// One network interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nic {
+    /// `eth0`
+    pub name: String,
+    /// `ena`, `virtio_net`, `veth`…
+    pub driver: Option<String>,
+    /// Of its device; `None`: a virtual interface, or a machine with one node.
+    pub node: Option<u32>,
+    /// Whether it is up.
+    pub up: bool,
+    /// Megabits per second.
+    pub speed_mbps: Option<u32>,
+    /// Whether there is a device behind it.
+    pub physical: bool,
+    /// What it stands on: members of a bond, the interface of a VLAN.
+    pub lower: Vec<String>,
+    /// Receive queues, in order.
+    pub rx: Vec<RxQueue>,
+    /// Transmit queues, in order.
+    pub tx: Vec<TxQueue>,
+    /// Most queues that can be had; `None`: the driver does not say.
+    pub channels_max: Option<u32>,
+    /// Queues in use, as the driver counts.
+    pub channels: Option<u32>,
+    /// Receive descriptors now and at most.
+    pub rx_ring: Option<(u32, u32)>,
+    /// `napi_defer_hard_irqs`
+    pub defer_hard_irqs: Option<u32>,
+    /// `gro_flush_timeout`, in nanoseconds.
+    pub gro_flush_timeout_ns: Option<u64>,
+    /// Whether NAPI runs in threads of its own.
+    pub threaded: Option<bool>,
+}
+
+/// One receive queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RxQueue {
+    /// CPUs that packets are steered to (RPS).
+    pub rps: CpuSet,
+    /// Flows that are remembered for steering to the application's CPU (RFS); 0: off.
+    pub flows: u32,
+}
+
+/// One transmit queue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TxQueue {
+    /// CPUs that send through it (XPS); `None`: the driver has no say in it.
+    pub xps: Option<CpuSet>,
+}
+
+/// One interrupt of a device.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Interrupt {
+    /// Its number.
+    pub irq: u32,
+    /// Who handles it: `eth0-Tx-Rx-3`, `virtio0-input.0`.
+    pub name: String,
+    /// The interface or disk that it belongs to.
+    pub device: Option<String>,
+    /// CPUs that may take it.
+    pub affinity: CpuSet,
+    /// CPUs that do take it; follows `affinity` with the next interrupt.
+    pub effective: CpuSet,
+    /// The kernel spreads it itself and lets nobody move it.
+    pub managed: bool,
+}
+
+/// A disk or an array of disks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Disk {
+    /// `nvme0n1`, `md0`
+    pub name: String,
+    /// Whether it turns.
+    pub rotational: bool,
+    /// `none`, `mq-deadline`…; `None` where there is no choice.
+    pub scheduler: Option<String>,
+    /// What it could be.
+    pub schedulers: Vec<String>,
+    /// How hard neighbouring requests are merged: 0 always, 1 simply, 2 never.
+    pub nomerges: Option<u32>,
+    /// Kilobytes.
+    pub read_ahead_kb: Option<u32>,
+    /// Requests that may wait.
+    pub requests: Option<u32>,
+    /// For an array.
+    pub raid: Option<Raid>,
+}
+
+/// An array of disks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Raid {
+    /// `raid0`
+    pub level: String,
+    /// How many.
+    pub disks: u32,
+    /// Bytes on one disk before the next one's turn.
+    pub chunk_bytes: u64,
+    /// Disks that are missing.
+    pub degraded: u32,
+}
+
+/// A file system on a disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mount {
+    /// `/dev/nvme0n1p1`
+    pub device: String,
+    /// Where it is.
+    pub path: String,
+    /// `xfs`
+    pub kind: String,
+    /// `rw`, `noatime`…
+    pub options: Vec<String>,
+}
+
+/// Transparent huge pages: what is chosen.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HugePages {
+    /// `always`, `madvise`, `never`
+    pub enabled: Option<String>,
+    /// `always`, `defer`, `defer+madvise`, `madvise`, `never`
+    pub defrag: Option<String>,
+}
+
+/// The clock source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClockSource {
+    /// `tsc`, `kvm-clock`, `xen`…
+    pub current: Option<String>,
+    /// What it could be.
+    pub available: Vec<String>,
+}
+
+/// A TCP socket that takes connections.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Listener {
+    /// Address and port, as `ss` prints them.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+    /// Connections that wait to be accepted.
+    pub waiting: u32,
+    /// How many may wait: what the program asked for, cut by `somaxconn` at that time.
+    pub backlog: u32,
+    /// Inode of the socket.
+    pub inode: u64,
+    /// Who holds it.
+    pub pid: Option<u32>,
+}
+
+/// A server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Service {
+    /// Process id.
+    pub pid: u32,
+    /// What kind of server it is.
+    pub kind: ServiceKind,
+    /// As the kernel has it.
+    pub name: String,
+    /// systemd's unit, where it is in one.
+    pub unit: Option<String>,
+    /// Its cgroup's path.
+    pub cgroup: String,
+    /// Its threads.
+    pub threads: Vec<Thread>,
+    /// `jemalloc`, `tcmalloc`, `mimalloc`, else `libc`.
+    pub allocator: String,
+    /// Resident bytes.
+    pub resident_bytes: u64,
+    /// Of these, in transparent huge pages.
+    pub huge_bytes: u64,
+    /// Of its memory, swapped out.
+    pub swapped_bytes: u64,
+}
+
+/// What kind of server it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceKind {
+    /// memcached
+    Memcached,
+    /// evenkeel serve
+    Evenkeel,
+    /// MySQL and MariaDB
+    Mysql,
+    /// Redis and Valkey
+    Redis,
+    /// Any process that somebody named.
+    #[default]
+    Generic,
+}
+
+/// One thread of a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Thread {
+    /// Thread id.
+    pub tid: u32,
+    /// As the kernel has it.
+    pub name: String,
+    /// Scheduling policy, as in sched(7): 0 other, 1 fifo, 2 rr, 3 batch, 5 idle, 6 deadline.
+    pub policy: u32,
+    /// Real-time priority; 0 without.
+    pub priority: u32,
+    /// CPUs that it may run on.
+    pub affinity: CpuSet,
+}
+
+/// A program that sets what we would set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agent {
+    /// `irqbalance`, `tuned`…
+    pub name: String,
+    /// Where it runs; `None`: a file that acts at boot.
+    pub pid: Option<u32>,
+    /// What it is known to set, in words.
+    pub sets: String,
+}
+
+/// What every packet, or every system call, pays for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Taxes {
+    /// Connections tracked now, and at most; `None`: no tracking.
+    pub conntrack: Option<(u64, u64)>,
+    /// Names of packet filter tables in use (`filter`, `nat`…).
+    pub filters: Vec<String>,
+    /// Sockets that see every packet (tcpdump, dhclient).
+    pub taps: u32,
+    /// Vulnerabilities whose mitigation is on, as the kernel words it.
+    pub mitigations: BTreeMap<String, String>,
+    /// Whether the audit system is on.
+    pub audit: Option<bool>,
+}
+
+impl Facts {
+    /// CPUs in use.
+    pub fn online(&self) -> CpuSet {
+        self.cpus.iter().filter(|cpu| cpu.online).map(|cpu| cpu.id).collect()
+    }
+
+    /// CPUs in use of a NUMA node.
+    pub fn online_on(&self, node: u32) -> CpuSet {
+        self.cpus.iter().filter(|cpu| cpu.online && cpu.node == node).map(|cpu| cpu.id).collect()
+    }
+
+    /// The CPU of this number.
+    pub fn cpu(&self, id: u32) -> Option<&Cpu> {
+        self.cpus.iter().find(|cpu| cpu.id == id)
+    }
+
+    /// The interface of this name.
+    pub fn nic(&self, name: &str) -> Option<&Nic> {
+        self.nics.iter().find(|nic| nic.name == name)
+    }
+
+    /// Interrupts of an interface or disk.
+    pub fn interrupts_of<'f>(&'f self, device: &'f str) -> impl Iterator<Item = &'f Interrupt> + 'f {
+        self.interrupts.iter().filter(move |interrupt| interrupt.device.as_deref() == Some(device))
+    }
+
+    /// A sysctl that is a number.
+    pub fn sysctl(&self, name: &str) -> Option<u64> {
+        self.sysctls.get(name)?.trim().parse().ok()
+    }
+}

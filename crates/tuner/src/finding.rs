@@ -1,0 +1,78 @@
+//! What a rule has found: the evidence, the cause, and whether anything can be done about it here.
+
+use serde::{Deserialize, Serialize};
+
+/// How much it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Good to know; nothing is lost by leaving it.
+    Note,
+    /// Costs something, or will when load grows.
+    Warning,
+    /// Limits the service now.
+    Critical,
+}
+
+/// A number that was measured or read, over which window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What was looked at, in the words of the kernel: `softnet_stat time_squeeze, CPU 0`.
+    pub what: String,
+    /// The value, with its unit: `87 %`, `1,204 /s`, `0`.
+    pub value: String,
+    /// The value from which on it counts, if there is one, in the same unit.
+    pub threshold: Option<String>,
+    /// Seconds over which it was measured; `None`: a setting, as it is.
+    pub window_s: Option<f64>,
+}
+
+/// Whether it can be mended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// A setting of this host would help.
+    Fixable,
+    /// No setting of this host will: why, and what would.
+    NotHere {
+        /// For example: "the instance's packet allowance is used up: spread the load or resize".
+        reason: String,
+    },
+}
+
+/// One thing that holds the service back, or will.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule that found it, for `tune explain`: `softirq-one-core`.
+    pub rule: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// What it is about: `eth0`, `CPU 0`, `memcached (PID 812)`, `127.0.0.1:11211`.
+    pub subject: String,
+    /// The cause in one sentence.
+    pub cause: String,
+    /// What mending it should bring, in one sentence.
+    pub effect: String,
+    /// Whether it can be mended.
+    pub verdict: Verdict,
+    /// The numbers.
+    pub evidence: Vec<Evidence>,
+}
+
+impl Evidence {
+    /// A setting as it was found.
+    pub fn setting(what: impl Into<String>, value: impl Into<String>) -> Evidence {
+        Evidence { what: what.into(), value: value.into(), threshold: None, window_s: None }
+    }
+
+    /// A figure measured over a window.
+    pub fn measured(what: impl Into<String>, value: impl Into<String>, window_s: f64) -> Evidence {
+        Evidence { what: what.into(), value: value.into(), threshold: None, window_s: Some(window_s) }
+    }
+
+    /// From which value on it counts.
+    #[must_use]
+    pub fn threshold(self, threshold: impl Into<String>) -> Evidence {
+        Evidence { threshold: Some(threshold.into()), ..self }
+    }
+}

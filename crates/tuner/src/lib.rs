@@ -1,0 +1,23 @@
+//! What a host limits, what would help, and how to go back.
+//!
+//! ```text
+//! probe(root) ─► Facts ──────┐
+//! read(root)  ─► Reading × n ┴─► rules ─► Findings ─► plan ─► [shown] ─► journal ─► apply ─► read back
+//!                                                                           └─► rollback reads the journal only
+//! ```
+//!
+//! Rules and plans are pure: what they know is in [`Facts`] and in the [`Reading`]s, both plain data, so a captured
+//! host is a test fixture. The root of the file system is an argument everywhere. Nothing on the host is changed that
+//! the journal does not hold yet, and nothing is ever undone by a process merely ending.
+
+pub mod cpu_set;
+pub mod facts;
+pub mod finding;
+pub mod reading;
+pub mod root;
+
+pub use cpu_set::CpuSet;
+pub use facts::Facts;
+pub use finding::{Evidence, Finding, Severity, Verdict};
+pub use reading::{Reading, Series};
+pub use root::Root;
