@@ -11,13 +11,18 @@
 //! the journal does not hold yet, and nothing is ever undone by a process merely ending.
 
 pub mod cpu_set;
+pub mod ethtool;
 pub mod facts;
 pub mod finding;
+pub mod probe;
+pub mod read;
 pub mod reading;
 pub mod root;
 
 pub use cpu_set::CpuSet;
 pub use facts::Facts;
 pub use finding::{Evidence, Finding, Severity, Verdict};
+pub use probe::probe;
+pub use read::read;
 pub use reading::{Reading, Series};
 pub use root::Root;

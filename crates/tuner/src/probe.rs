@@ -1,0 +1,76 @@
+//! What is so on a host: reads [`Facts`] from a file system root.
+//!
+//! ```text
+//! Root ─► View (texts, numbers, sets; notes what it cannot read)
+//!           ├─ host       kernel, guest, memory, sysctls, huge pages, clock
+//!           ├─ cpu        CPUs, caches, nodes
+//!           ├─ nic        interfaces and their queues
+//!           ├─ interrupt  whose interrupt is whose
+//!           ├─ disk       disks, arrays, mounts
+//!           ├─ process    data servers and their threads
+//!           ├─ listener   sockets that take connections
+//!           ├─ agent      who sets what we would set
+//!           └─ tax        what every packet pays for
+//! ```
+//!
+//! Nothing here changes anything, and nothing here judges. What cannot be read becomes a line of `Facts::gaps`; what is
+//! not there is simply not there.
+
+mod agent;
+pub(crate) mod cpu;
+mod disk;
+pub(crate) mod host;
+mod interrupt;
+mod listener;
+mod nic;
+mod process;
+mod tax;
+pub(crate) mod view;
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::facts::Facts;
+use crate::root::{Error, Root};
+pub use process::pids_of_unit;
+use view::View;
+
+/// Looks at a host, and at these processes even if they are no data servers that we know.
+///
+/// Fails only if `root` holds no host at all.
+pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
+    host_is_there(root)?;
+    let view = View::new(root);
+    let nics = nic::nics(&view);
+    let disks = disk::disks(&view);
+    let processes = process::processes(&view);
+    let mut facts = Facts {
+        kernel: host::kernel(&view),
+        guest: host::guest(&view),
+        memory_bytes: host::memory_bytes(&view),
+        cpus: cpu::cpus(&view),
+        interrupts: interrupt::interrupts(&view, &nics, &disks),
+        nics,
+        disks,
+        mounts: disk::mounts(&view),
+        sysctls: host::sysctls(&view),
+        huge_pages: host::huge_pages(&view),
+        clock_source: host::clock_source(&view),
+        listeners: listener::listeners(&view, &processes),
+        services: process::services(&view, &processes, pids),
+        agents: agent::agents(&view, &processes),
+        taxes: tax::taxes(&view, &processes),
+        gaps: Vec::new(),
+    };
+    facts.gaps = view.into_gaps();
+    Ok(facts)
+}
+
+/// Without /proc there is nothing to say about a host.
+pub(crate) fn host_is_there(root: &Root) -> Result<(), Error> {
+    if root.exists("/proc") {
+        return Ok(());
+    }
+    let source = io::Error::new(io::ErrorKind::NotFound, "no host is mounted or captured there");
+    Err(Error::Read { path: PathBuf::from("/proc"), source })
+}

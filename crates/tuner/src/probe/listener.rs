@@ -1,0 +1,178 @@
+//! TCP sockets that take connections, with the backlog that they really have: what the program asked for, cut by
+//! `somaxconn` as it was at that time. Only the kernel knows, and tells through `inet_diag` (what `ss -ltn` shows).
+//!
+//! A captured host has the answer in `listeners.json` beside /proc and /sys: a list of [`Listener`]s.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+};
+
+use super::process::Process;
+use super::view::View;
+use crate::facts::Listener;
+
+/// `SOCK_DIAG_BY_FAMILY` of sock_diag.h.
+const BY_FAMILY: u16 = 20;
+/// `NLMSG_ERROR` and `NLMSG_DONE` of netlink.h.
+const MESSAGE_ERROR: u16 = 2;
+const MESSAGE_DONE: u16 = 3;
+/// `NLM_F_REQUEST | NLM_F_DUMP`.
+const FLAGS_DUMP: u16 = 0x1 | 0x300;
+/// `1 << TCP_LISTEN`.
+const STATES_LISTEN: u32 = 1 << 10;
+const PROTOCOL_TCP: u8 = 6;
+/// `struct nlmsghdr`.
+const HEADER_LEN: usize = 16;
+/// `struct inet_diag_req_v2`.
+const REQUEST_LEN: usize = 56;
+/// `struct inet_diag_msg`.
+const ANSWER_LEN: usize = 72;
+/// `INET_DIAG_SKV6ONLY`: an attribute of one byte.
+const ATTRIBUTE_V6_ONLY: u16 = 11;
+/// What the kernel fills at most per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
+const BUFFER_LEN: usize = 64 << 10;
+
+pub(super) fn listeners(view: &View, processes: &[Process]) -> Vec<Listener> {
+    if !view.root.is_live() {
+        return captured(view);
+    }
+    let mut listeners = Vec::new();
+    for family in [AddressFamily::INET, AddressFamily::INET6] {
+        match ask(family) {
+            Ok(answers) => listeners.extend(answers),
+            Err(errno) => view.note(format!("listeners are unknown: inet_diag of {family:?}: {errno}")),
+        }
+    }
+    let owners = owners(view, processes, &listeners);
+    for listener in &mut listeners {
+        listener.pid = owners.get(&listener.inode).copied();
+    }
+    listeners.sort_by_key(|listener| (listener.port, listener.address.clone()));
+    listeners
+}
+
+fn captured(view: &View) -> Vec<Listener> {
+    let Some(text) = view.text("/listeners.json") else {
+        view.note("listeners are unknown: the captured host has no listeners.json");
+        return Vec::new();
+    };
+    serde_json::from_str(&text).unwrap_or_else(|error| {
+        view.note(format!("listeners are unknown: listeners.json: {error}"));
+        Vec::new()
+    })
+}
+
+fn ask(family: AddressFamily) -> Result<Vec<Listener>, Errno> {
+    let socket = socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(netlink::SOCK_DIAG),
+    )?;
+    send(&socket, &request(family), SendFlags::empty())?;
+    collect(&socket)
+}
+
+fn request(family: AddressFamily) -> Vec<u8> {
+    let mut message = Vec::with_capacity(HEADER_LEN + REQUEST_LEN);
+    message.extend(((HEADER_LEN + REQUEST_LEN) as u32).to_ne_bytes());
+    message.extend(BY_FAMILY.to_ne_bytes());
+    message.extend(FLAGS_DUMP.to_ne_bytes());
+    message.extend([0; 8]); // sequence number, port: one request per socket
+    message.extend([family.as_raw() as u8, PROTOCOL_TCP, 0, 0]);
+    message.extend(STATES_LISTEN.to_ne_bytes());
+    message.resize(HEADER_LEN + REQUEST_LEN, 0); // any address, any port
+    message
+}
+
+fn collect(socket: &OwnedFd) -> Result<Vec<Listener>, Errno> {
+    let mut listeners = Vec::new();
+    let mut buffer = vec![0; BUFFER_LEN];
+    loop {
+        let (len, _) = recv(socket, &mut buffer[..], RecvFlags::empty())?;
+        let mut rest = &buffer[..len];
+        while let Some((kind, body, next)) = message(rest) {
+            match kind {
+                MESSAGE_DONE => return Ok(listeners),
+                MESSAGE_ERROR => return Err(Errno::from_raw_os_error(-(u32_at(body, 0) as i32))),
+                _ => listeners.extend(listener(body)),
+            }
+            rest = next;
+        }
+    }
+}
+
+/// The first message's kind and body, and what follows it.
+fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let header = bytes.get(..HEADER_LEN)?;
+    let len = u32_at(header, 0) as usize;
+    let body = bytes.get(HEADER_LEN..len)?;
+    Some((
+        u16::from_ne_bytes([header[4], header[5]]),
+        body,
+        bytes.get(len.next_multiple_of(4)..).unwrap_or(&[]),
+    ))
+}
+
+/// A `struct inet_diag_msg`. Of a socket that listens, the queues are the connections that wait and the most that may.
+fn listener(body: &[u8]) -> Option<Listener> {
+    let (answer, attributes) = body.split_at_checked(ANSWER_LEN)?;
+    let port = u16::from_be_bytes([answer[4], answer[5]]);
+    let address: [u8; 16] = answer[8..24].try_into().ok()?;
+    let is_v6 = u16::from(answer[0]) == AddressFamily::INET6.as_raw();
+    let host = match Ipv6Addr::from(address) {
+        _ if !is_v6 => Ipv4Addr::new(address[0], address[1], address[2], address[3]).to_string(),
+        any if any.is_unspecified() && !v6_only(attributes) => "*".to_owned(),
+        v6 => format!("[{v6}]"),
+    };
+    Some(Listener {
+        address: format!("{host}:{port}"),
+        port,
+        waiting: u32_at(answer, 56),
+        backlog: u32_at(answer, 60),
+        inode: u64::from(u32_at(answer, 68)),
+        pid: None,
+    })
+}
+
+fn v6_only(mut attributes: &[u8]) -> bool {
+    while let [len_low, len_high, kind_low, kind_high, ..] = *attributes {
+        let len = usize::from(u16::from_ne_bytes([len_low, len_high]));
+        if u16::from_ne_bytes([kind_low, kind_high]) == ATTRIBUTE_V6_ONLY {
+            return attributes.get(4) == Some(&1);
+        }
+        attributes = attributes.get(len.next_multiple_of(4).max(4)..).unwrap_or(&[]);
+    }
+    false
+}
+
+fn u32_at(bytes: &[u8], place: usize) -> u32 {
+    let bytes = bytes.get(place..place + 4).and_then(|four| four.try_into().ok());
+    bytes.map_or(0, u32::from_ne_bytes)
+}
+
+/// Who holds these sockets: /proc/PID/fd has links to `socket:[INODE]`. Of several, the first that started.
+fn owners(view: &View, processes: &[Process], listeners: &[Listener]) -> BTreeMap<u64, u32> {
+    let mut owners = BTreeMap::new();
+    if listeners.is_empty() {
+        return owners;
+    }
+    for pid in processes.iter().map(|process| process.pid) {
+        let directory = format!("/proc/{pid}/fd");
+        for descriptor in view.names(&directory) {
+            let link = view.root.link(&format!("{directory}/{descriptor}"));
+            let inode = link
+                .as_deref()
+                .and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
+            if let Some(inode) = inode.filter(|inode| listeners.iter().any(|one| one.inode == *inode)) {
+                owners.entry(inode).or_insert(pid);
+            }
+        }
+    }
+    owners
+}

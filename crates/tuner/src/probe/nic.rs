@@ -1,0 +1,95 @@
+//! Network interfaces: drivers, queues and their steering, what they stand on.
+
+use std::collections::BTreeMap;
+
+use super::view::View;
+use crate::ethtool::{self, Driver};
+use crate::facts::{Nic, RxQueue, TxQueue};
+
+const NICS: &str = "/sys/class/net";
+
+/// `ARPHRD_LOOPBACK` of if_arp.h.
+const TYPE_LOOPBACK: u32 = 772;
+/// `IFF_UP` of if.h.
+const FLAG_UP: u32 = 1;
+
+pub(super) fn nics(view: &View) -> Vec<Nic> {
+    let names = view.names(NICS);
+    // `bonding_masters` is a file among them.
+    let interfaces = names.iter().filter(|name| view.root.path(&format!("{NICS}/{name}")).is_dir());
+    let names: Vec<&str> = interfaces
+        .filter(|name| view.number(&format!("{NICS}/{name}/type")) != Some(TYPE_LOOPBACK))
+        .map(String::as_str)
+        .collect();
+    let mut drivers = ethtool::drivers(view.root, &names).unwrap_or_else(|why| {
+        view.note(format!("channels, rings and drivers' own counters are unknown: {why}"));
+        BTreeMap::new()
+    });
+    names.into_iter().map(|name| nic(view, name, drivers.remove(name).unwrap_or_default())).collect()
+}
+
+fn nic(view: &View, name: &str, driver: Driver) -> Nic {
+    let here = format!("{NICS}/{name}");
+    let names = view.names(&here);
+    let lower = names.iter().filter_map(|entry| entry.strip_prefix("lower_").map(str::to_owned));
+    let node = |path: &str| view.number::<u32>(&format!("{here}/{path}/numa_node"));
+    Nic {
+        name: name.to_owned(),
+        driver: view
+            .link_name(&format!("{here}/device/driver"))
+            .or(driver.driver)
+            .or_else(|| device_type(view, &here)),
+        // A virtio device leaves this to the PCI device that it is on.
+        node: node("device").or_else(|| node("device/..")),
+        up: is_up(view, &here),
+        speed_mbps: view.number(&format!("{here}/speed")),
+        physical: view.root.exists(&format!("{here}/device")),
+        lower: lower.collect(),
+        rx: queues(view, &here, "rx-").iter().map(|queue| rx_queue(view, queue)).collect(),
+        tx: queues(view, &here, "tx-").iter().map(|queue| tx_queue(view, queue)).collect(),
+        defer_hard_irqs: view.number(&format!("{here}/napi_defer_hard_irqs")),
+        gro_flush_timeout_ns: view.number(&format!("{here}/gro_flush_timeout")),
+        threaded: view.flag(&format!("{here}/threaded")),
+        channels: driver.channels,
+        channels_max: driver.channels_max,
+        rx_ring: driver.rx_ring,
+    }
+}
+
+/// Of an interface without a device: `bond`, `vlan`, `bridge`.
+fn device_type(view: &View, here: &str) -> Option<String> {
+    let lines = view.lines(&format!("{here}/uevent"));
+    lines.iter().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
+}
+
+fn is_up(view: &View, here: &str) -> bool {
+    match view.text(&format!("{here}/operstate")).as_deref() {
+        Some("up") => true,
+        // Drivers that cannot tell (tun, some virtual ones) leave it at that.
+        Some("unknown") | None => {
+            let flags = view.text(&format!("{here}/flags")).unwrap_or_default();
+            let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16);
+            flags.is_ok_and(|flags| flags & FLAG_UP != 0)
+        }
+        Some(_) => false,
+    }
+}
+
+/// Directories of the queues of one direction, in the order of their numbers.
+fn queues(view: &View, here: &str, direction: &str) -> Vec<String> {
+    let names = view.names(&format!("{here}/queues"));
+    let of_direction = names.iter().filter(|name| name.starts_with(direction));
+    of_direction.map(|name| format!("{here}/queues/{name}")).collect()
+}
+
+fn rx_queue(view: &View, queue: &str) -> RxQueue {
+    RxQueue {
+        rps: view.mask(&format!("{queue}/rps_cpus")).unwrap_or_default(),
+        flows: view.number(&format!("{queue}/rps_flow_cnt")).unwrap_or(0),
+    }
+}
+
+fn tx_queue(view: &View, queue: &str) -> TxQueue {
+    // An interface with one queue has the file but answers ENOENT.
+    TxQueue { xps: view.mask(&format!("{queue}/xps_cpus")) }
+}

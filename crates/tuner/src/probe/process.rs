@@ -1,0 +1,187 @@
+//! Processes: their names, and which of them are data servers.
+
+use super::host::kilobytes;
+use super::view::View;
+use crate::cpu_set::CpuSet;
+use crate::facts::{Service, ServiceKind, Thread};
+
+/// Bytes of a name that the kernel keeps (`TASK_COMM_LEN` less the final zero).
+const COMM_LEN_MAX: usize = 15;
+
+/// Fields of /proc/PID/stat after the name, counted from the state, which is field 3 of proc(5).
+const STAT_STATE: usize = 3;
+const STAT_RT_PRIORITY: usize = 40;
+const STAT_POLICY: usize = 41;
+
+/// A process by its name.
+pub(super) struct Process {
+    pub(super) pid: u32,
+    /// As the kernel has it: 15 bytes at most.
+    pub(super) name: String,
+}
+
+/// All that run. One that ends meanwhile is left out.
+pub(super) fn processes(view: &View) -> Vec<Process> {
+    let named = |pid| Some(Process { pid, name: view.text(&format!("/proc/{pid}/comm"))? });
+    view.numbers("/proc").into_iter().filter_map(named).collect()
+}
+
+impl Process {
+    /// Whether this is its name, as far as the kernel keeps names.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name == name[..name.len().min(COMM_LEN_MAX)]
+    }
+}
+
+/// Data servers among them, and whatever else was asked for by its process id.
+pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<Service> {
+    for pid in pids.iter().filter(|pid| !processes.iter().any(|process| process.pid == **pid)) {
+        view.note(format!("there is no process {pid}"));
+    }
+    let wanted = |process: &&Process| kind(view, process).is_some() || pids.contains(&process.pid);
+    processes.iter().filter(wanted).map(|process| service(view, process)).collect()
+}
+
+fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
+    match process.name.as_str() {
+        "memcached" => Some(ServiceKind::Memcached),
+        // The same binary tunes and loads.
+        "evenkeel" => {
+            let line = view.text(&format!("/proc/{}/cmdline", process.pid))?;
+            line.split('\0').skip(1).any(|word| word == "serve").then_some(ServiceKind::Evenkeel)
+        }
+        "mysqld" | "mariadbd" => Some(ServiceKind::Mysql),
+        "redis-server" | "valkey-server" => Some(ServiceKind::Redis),
+        _ => None,
+    }
+}
+
+fn service(view: &View, process: &Process) -> Service {
+    let pid = process.pid;
+    let cgroups = view.text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let memory = memory(view, pid);
+    Service {
+        pid,
+        kind: kind(view, process).unwrap_or_default(),
+        name: process.name.clone(),
+        unit: unit(&cgroups),
+        cgroup: cpu_cgroup(&cgroups),
+        threads: threads(view, pid),
+        allocator: allocator(view, pid),
+        resident_bytes: memory.resident,
+        huge_bytes: memory.huge,
+        swapped_bytes: memory.swapped,
+    }
+}
+
+/// Process ids of those in a unit of systemd: `memcached.service`, or `memcached` for short.
+pub fn pids_of_unit(root: &crate::Root, wanted: &str) -> Vec<u32> {
+    let view = View::new(root);
+    let wanted = if wanted.contains('.') { wanted.to_owned() } else { format!("{wanted}.service") };
+    let cgroups = |pid: u32| view.text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    view.numbers("/proc").into_iter().filter(|pid| unit(&cgroups(*pid)).as_ref() == Some(&wanted)).collect()
+}
+
+/// The innermost part of any of the paths that is a unit.
+fn unit(cgroups: &str) -> Option<String> {
+    let paths = cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let is_unit = |part: &&str| part.ends_with(".service") || part.ends_with(".scope");
+    paths.filter_map(|path| path.rsplit('/').find(is_unit)).map(str::to_owned).next()
+}
+
+/// The path in the hierarchy that rations CPU time: version 1's `cpu` where there is one, else version 2.
+fn cpu_cgroup(cgroups: &str) -> String {
+    let rows = || cgroups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let v1 = rows().find(|(controllers, _)| controllers.split(',').any(|controller| controller == "cpu"));
+    let v2 = || rows().find(|(controllers, _)| controllers.is_empty());
+    v1.or_else(v2).map(|(_, path)| path.to_owned()).unwrap_or_default()
+}
+
+fn threads(view: &View, pid: u32) -> Vec<Thread> {
+    let tids = view.numbers(&format!("/proc/{pid}/task"));
+    tids.into_iter().filter_map(|tid| thread(view, &format!("/proc/{pid}/task/{tid}"), tid)).collect()
+}
+
+/// `None` if it has ended meanwhile.
+fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
+    let stat = view.text(&format!("{here}/stat"))?;
+    let status = view.text(&format!("{here}/status"))?;
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    Some(Thread {
+        tid,
+        name: view.text(&format!("{here}/comm"))?,
+        policy: stat_field(&stat, STAT_POLICY)?,
+        priority: stat_field(&stat, STAT_RT_PRIORITY)?,
+        affinity: CpuSet::parse_list(allowed?).ok()?,
+    })
+}
+
+/// A field of /proc/PID/stat by its number in proc(5). The name before may hold spaces and brackets.
+fn stat_field(stat: &str, number: usize) -> Option<u32> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(number - STAT_STATE)?.parse().ok()
+}
+
+fn allocator(view: &View, pid: u32) -> String {
+    let maps = view.text(&format!("/proc/{pid}/maps")).unwrap_or_default();
+    let libraries = ["jemalloc", "tcmalloc", "mimalloc"];
+    let found = libraries.iter().find(|library| maps.contains(&format!("/lib{library}")));
+    (*found.unwrap_or(&"libc")).to_owned()
+}
+
+struct Memory {
+    resident: u64,
+    huge: u64,
+    swapped: u64,
+}
+
+fn memory(view: &View, pid: u32) -> Memory {
+    let of = |text: &str, name: &str| kilobytes(text, name).unwrap_or(0);
+    match view.text(&format!("/proc/{pid}/smaps_rollup")).filter(|text| !text.is_empty()) {
+        Some(text) => Memory {
+            resident: of(&text, "Rss"),
+            huge: of(&text, "AnonHugePages"),
+            swapped: of(&text, "Swap"),
+        },
+        // Without the right to it, or before 4.14: anybody may read this much.
+        None => {
+            let text = view.text(&format!("/proc/{pid}/status")).unwrap_or_default();
+            Memory { resident: of(&text, "VmRSS"), huge: 0, swapped: of(&text, "VmSwap") }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_is_the_innermost_one() {
+        let check = |cgroups: &str, expected: Option<&str>| {
+            assert_eq!(unit(cgroups).as_deref(), expected, "{cgroups}");
+        };
+        check("0::/system.slice/memcached.service", Some("memcached.service"));
+        check(
+            "12:cpu,cpuacct:/system.slice/a.service\n1:name=systemd:/system.slice/a.service\n",
+            Some("a.service"),
+        );
+        check("0::/user.slice/user-0.slice/user@0.service/app.slice/run-1.scope", Some("run-1.scope"));
+        check("0::/", None);
+    }
+
+    #[test]
+    fn cpu_time_is_rationed_by_version_1_where_it_has_the_controller() {
+        assert_eq!(cpu_cgroup("4:cpuset:/a\n3:cpu,cpuacct:/b\n0::/c"), "/b");
+        assert_eq!(cpu_cgroup("1:name=systemd:/a\n0::/c"), "/c");
+        assert_eq!(cpu_cgroup(""), "");
+    }
+
+    #[test]
+    fn a_name_may_hold_what_it_likes() {
+        let rest = (3..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+        let stat = format!("7 (a) b (c) {rest}");
+        assert_eq!(stat_field(&stat, STAT_POLICY), Some(41));
+        assert_eq!(stat_field(&stat, STAT_RT_PRIORITY), Some(40));
+        assert_eq!(stat_field("7 (short) S 1", STAT_POLICY), None);
+    }
+}

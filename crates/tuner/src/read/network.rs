@@ -1,0 +1,67 @@
+//! Counters of interfaces and protocols.
+
+use std::collections::BTreeMap;
+
+use crate::ethtool;
+use crate::facts::Facts;
+use crate::probe::view::View;
+
+pub(super) fn nics(view: &View, facts: &Facts) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let names: Vec<&str> = facts.nics.iter().map(|nic| nic.name.as_str()).collect();
+    let mut drivers = ethtool::drivers(view.root, &names).unwrap_or_default();
+    let counters = |name: &str| {
+        let mut counters = drivers.remove(name).unwrap_or_default().statistics;
+        // Drivers use some of the kernel's names for something else; the kernel's meaning goes first.
+        counters.extend(statistics(view, name));
+        (name.to_owned(), counters)
+    };
+    names.into_iter().map(counters).collect()
+}
+
+fn statistics(view: &View, nic: &str) -> BTreeMap<String, u64> {
+    let directory = format!("/sys/class/net/{nic}/statistics");
+    let counter =
+        |name: String| Some((name.clone(), view.value(&format!("{directory}/{name}"), "a counter")?));
+    view.names(&directory).into_iter().filter_map(counter).collect()
+}
+
+/// `TcpExt.ListenOverflows` and so on.
+pub(super) fn protocols(view: &View) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    for path in ["/proc/net/netstat", "/proc/net/snmp"] {
+        counters.extend(counters_of(&view.lines(path)));
+    }
+    counters
+}
+
+/// Lines come in pairs: `Tcp: A B`, `Tcp: 1 2`. What is negative is no counter (`Tcp.MaxConn`).
+fn counters_of(lines: &[String]) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    for pair in lines.chunks_exact(2) {
+        let (Some((protocol, names)), Some((same, values))) =
+            (pair[0].split_once(':'), pair[1].split_once(':'))
+        else {
+            continue;
+        };
+        if protocol != same {
+            continue;
+        }
+        for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+            if let Ok(value) = value.parse() {
+                counters.insert(format!("{protocol}.{name}"), value);
+            }
+        }
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_come_in_pairs_of_lines() {
+        let lines = ["Tcp: MaxConn OutRsts", "Tcp: -1 7", "TcpExt: A B", "IpExt: 1 2"].map(str::to_owned);
+        assert_eq!(counters_of(&lines), BTreeMap::from([("Tcp.OutRsts".to_owned(), 7)]));
+    }
+}

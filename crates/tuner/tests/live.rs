@@ -1,0 +1,138 @@
+//! This host, and interfaces in a network namespace of the test's own, compared with what the kernel says by other
+//! means. Needs Linux, iproute2, and the right to make a namespace. Changes nothing outside of the namespace.
+
+use std::process::Command;
+
+use serde_json::Value;
+use tuner::{CpuSet, Facts, Root, Series, probe, read};
+
+#[track_caller]
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().expect(program);
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+}
+
+fn here() -> Facts {
+    probe(&Root::new("/"), &[std::process::id()]).expect("probe /")
+}
+
+#[test]
+fn the_kernel_agrees_about_this_host() {
+    let facts = here();
+    assert_eq!(facts.kernel.release, output("uname", &["-r"]));
+    assert_eq!(facts.online().len(), output("getconf", &["_NPROCESSORS_ONLN"]).parse::<usize>().unwrap());
+    for cpu in facts.cpus.iter().filter(|cpu| cpu.online) {
+        assert!(cpu.siblings.contains(cpu.id) && cpu.cache.contains(cpu.id), "{cpu:?}");
+    }
+    let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    assert_eq!(facts.sysctl("net.core.somaxconn"), somaxconn.trim().parse().ok());
+    assert!(facts.memory_bytes > 1 << 20, "{}", facts.memory_bytes);
+}
+
+#[test]
+fn ip_lists_the_same_interfaces() {
+    let links: Value = serde_json::from_str(&output("ip", &["-j", "link"])).expect("JSON");
+    let links = links.as_array().expect("a list");
+    let mut expected: Vec<&str> = links.iter().filter_map(|link| link["ifname"].as_str()).collect();
+    expected.retain(|name| *name != "lo");
+    expected.sort_unstable();
+    let facts = here();
+    let mut found: Vec<&str> = facts.nics.iter().map(|nic| nic.name.as_str()).collect();
+    found.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn this_test_is_a_service_when_it_is_asked_for() {
+    let facts = here();
+    let service = facts.services.iter().find(|service| service.pid == std::process::id()).expect("itself");
+    assert!(service.threads.len() >= 2, "libtest and the test: {:?}", service.threads);
+    let allowed = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    let thread = &service.threads[0];
+    assert_eq!((thread.policy, &thread.affinity), (0, &CpuSet::parse_list(allowed).unwrap()));
+    assert!(service.resident_bytes > 0);
+}
+
+#[test]
+fn a_process_that_is_not_there_is_a_gap() {
+    let facts = probe(&Root::new("/"), &[u32::MAX]).expect("probe /");
+    assert!(facts.gaps.iter().any(|gap| gap == "there is no process 4294967295"), "{:?}", facts.gaps);
+}
+
+#[test]
+fn an_empty_directory_is_no_host() {
+    let error = probe(&Root::new(env!("CARGO_MANIFEST_DIR")), &[]).unwrap_err();
+    assert_eq!(error.to_string(), "read /proc");
+}
+
+#[test]
+fn counters_of_this_host_go_up() {
+    let (root, facts) = (Root::new("/"), here());
+    let first = read(&root, &facts, 0).expect("read /");
+    // Whoever reads hundreds of files spends time.
+    let ran = |reading: &tuner::Reading| reading.threads.values().map(|times| times.run_ns).sum::<u64>();
+    let mut readings = (1..).map(|at_ms| read(&root, &facts, at_ms).expect("read /"));
+    let last = readings.find(|reading| ran(reading) > ran(&first)).expect("some reading");
+    assert!(last.threads.contains_key(&std::process::id()), "{:?}", last.threads);
+    assert_eq!(first.cpus.keys().copied().collect::<CpuSet>(), facts.online());
+    assert_eq!(first.softnet.keys().copied().collect::<CpuSet>(), facts.online());
+    assert!(first.softirqs["NET_RX"].len() >= first.cpus.len());
+    assert_eq!(first.interrupts.len(), facts.interrupts.len());
+    for nic in &facts.nics {
+        assert!(first.nics[&nic.name].contains_key("rx_packets"), "{}", nic.name);
+    }
+    let series = Series::new(vec![first, last]).expect("a series");
+    assert!(series.protocol("TcpExt.ListenOverflows").is_some());
+}
+
+/// Runs this same test again as root of a network namespace, with its own /sys, after these commands.
+/// `true`: this is that inner run.
+fn in_namespace(test: &str, commands: &str) -> bool {
+    const INNER: &str = "TUNER_TEST_IN_NAMESPACE";
+    if std::env::var_os(INNER).is_some() {
+        return true;
+    }
+    let script =
+        format!("set -e; mount -t sysfs sysfs /sys; {commands}\nexec \"$0\" --exact {test} --nocapture");
+    let itself = std::env::current_exe().expect("own path");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--net", "--mount", "--", "sh", "-c", &script]).arg(itself).env(INNER, "1");
+    let output = unshare.output().expect("unshare");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "the inner test did not run: {said}");
+    false
+}
+
+#[test]
+fn queues_of_a_veth_are_read_as_they_are_set() {
+    let commands = "
+        ip link add left numrxqueues 4 numtxqueues 4 type veth peer name right numrxqueues 12 numtxqueues 1
+        ip link set left up; ip link set right up
+        echo 1 > /sys/class/net/left/queues/rx-0/rps_cpus
+        echo 2 > /sys/class/net/left/queues/rx-2/rps_cpus
+        echo 1000 > /sys/class/net/left/queues/rx-1/rps_flow_cnt
+        echo 1 > /sys/class/net/left/queues/tx-3/xps_cpus
+        echo 50000 > /sys/class/net/left/gro_flush_timeout
+        echo 7 > /sys/class/net/left/napi_defer_hard_irqs
+        echo 2 > /sys/class/net/right/queues/rx-10/rps_cpus";
+    if !in_namespace("queues_of_a_veth_are_read_as_they_are_set", commands) {
+        return;
+    }
+    let facts = here();
+    let (left, right) = (facts.nic("left").unwrap(), facts.nic("right").unwrap());
+    let rps: Vec<String> = left.rx.iter().map(|queue| queue.rps.to_string()).collect();
+    assert_eq!(rps, ["0", "", "1", ""]);
+    // The kernel rounds up to a power of two.
+    assert_eq!(left.rx.iter().map(|queue| queue.flows).collect::<Vec<_>>(), [0, 1024, 0, 0]);
+    assert_eq!(left.tx[3].xps, Some(CpuSet::first(1)));
+    assert_eq!((left.gro_flush_timeout_ns, left.defer_hard_irqs), (Some(50_000), Some(7)));
+    assert_eq!((left.physical, left.up, left.threaded), (false, true, Some(false)));
+    let steered: Vec<usize> = (0..right.rx.len()).filter(|queue| !right.rx[*queue].rps.is_empty()).collect();
+    assert_eq!(steered, [10], "queues are in the order of their numbers");
+    assert_eq!(right.tx.len(), 1);
+    assert_eq!(right.tx[0].xps, None, "one queue has no choice");
+    assert!(facts.interrupts.iter().all(|interrupt| interrupt.device.as_deref() != Some("left")));
+}
