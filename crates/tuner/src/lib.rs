@@ -10,15 +10,31 @@
 //! host is a test fixture. The root of the file system is an argument everywhere. Nothing on the host is changed that
 //! the journal does not hold yet, and nothing is ever undone by a process merely ending.
 
+pub mod apply;
+pub mod change;
 pub mod cpu_set;
 pub mod ethtool;
 pub mod facts;
 pub mod finding;
+pub mod host;
+pub mod journal;
+pub mod masks;
+pub mod outline;
+pub mod plan;
 pub mod probe;
+pub mod profile;
 pub mod read;
 pub mod reading;
+pub mod rollback;
 pub mod root;
+pub mod scheduling;
+pub mod script;
+pub mod strategy;
 
+#[cfg(test)]
+mod shapes;
+
+pub use change::{Change, Refusal, Setting};
 pub use cpu_set::CpuSet;
 pub use facts::Facts;
 pub use finding::{Evidence, Finding, Severity, Verdict};

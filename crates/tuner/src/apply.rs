@@ -1,0 +1,219 @@
+//! Carries out a plan: all of it, or none.
+//!
+//! Each step is in the journal, on the disk, before it is done, and is read back afterwards. A step that fails undoes
+//! the plan. Two refusals are known to concern one interrupt alone and leave the rest sensible: it is managed by the
+//! kernel (EIO), or its CPUs have no vector left (ENOSPC). Such a step is left out and named.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::change::{Change, Setting};
+use crate::host::Host;
+use crate::journal::{self, Journal, Record};
+use crate::rollback::{self, RolledBack};
+
+/// How often a setting is tried that is busy; irqbalance, too, takes EBUSY for passing.
+const TRIES_MAX: usize = 3;
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Settings that are as wanted now.
+    pub done: Vec<Setting>,
+    /// Settings that had to be left, and why.
+    pub left: Vec<(Setting, String)>,
+    /// Interrupts that have a new affinity, but have not come since: they move with the next one.
+    pub pending: Vec<u32>,
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The system refused.
+    #[error("{what} {setting}: {meaning}")]
+    Refused {
+        /// To read or to write.
+        what: &'static str,
+        /// What.
+        setting: Setting,
+        /// What the refusal means here.
+        meaning: String,
+        /// As it was said.
+        source: io::Error,
+    },
+    /// Somebody changed it since the plan was made.
+    #[error("change {setting}: it was {planned:?} when this was planned and is {found:?} now")]
+    Moved {
+        /// What.
+        setting: Setting,
+        /// Its value in the plan.
+        planned: String,
+        /// Its value now.
+        found: String,
+    },
+    /// The write succeeded, and had another effect.
+    #[error("change {setting}: {wanted:?} was accepted, but it reads {found:?}")]
+    NotTaken {
+        /// What.
+        setting: Setting,
+        /// What was written.
+        wanted: String,
+        /// What was read.
+        found: String,
+    },
+    /// An interrupt has come since, and to another CPU.
+    #[error("move interrupt {irq}: it should go to CPUs {wanted}, but goes on coming to {found}")]
+    NotMoved {
+        /// Its number.
+        irq: u32,
+        /// Where it should be.
+        wanted: String,
+        /// Where it is.
+        found: String,
+    },
+    /// Nothing is changed that is not in the journal.
+    #[error(transparent)]
+    Journal(#[from] journal::Error),
+}
+
+/// A plan that was not carried out.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}; {}", outcome(.undone))]
+pub struct Failed {
+    /// Why.
+    pub error: StepError,
+    /// What became of the steps before.
+    pub undone: Result<RolledBack, journal::Error>,
+}
+
+fn outcome(undone: &Result<RolledBack, journal::Error>) -> String {
+    match undone {
+        Ok(undone) if undone.is_whole() => "everything is as it was before".to_owned(),
+        Ok(undone) => format!("not everything could be undone: {}", undone.failures().join("; ")),
+        Err(error) => format!("and undoing it failed, too: {error}"),
+    }
+}
+
+/// Carries out the changes in their order.
+pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, Box<Failed>> {
+    let done = steps(host, changes, journal).and_then(|applied| {
+        journal.append(Record::Applied)?;
+        Ok(applied)
+    });
+    done.map_err(|error| {
+        let undone = rollback::undo(host, journal, &format!("failed to {error}"));
+        Box::new(Failed { error, undone })
+    })
+}
+
+fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, StepError> {
+    let mut applied = Applied::default();
+    let mut moved = Vec::new();
+    for (number, change) in changes.iter().enumerate() {
+        let setting = &change.setting;
+        let before = host.read(setting).map_err(|source| refused("read", setting, source))?;
+        if setting.same(&before, &change.wanted) {
+            continue;
+        }
+        if !setting.same(&before, &change.now) {
+            let (setting, planned) = (setting.clone(), change.now.clone());
+            return Err(StepError::Moved { setting, planned, found: before });
+        }
+        let came = setting.irq().map(|irq| (irq, host.interrupt(irq).map_or(0, |(count, _)| count)));
+        journal.append(Record::Step {
+            step: number,
+            setting: setting.clone(),
+            before: before.clone(),
+            wanted: change.wanted.clone(),
+        })?;
+        match write(host, setting, &change.wanted) {
+            Ok(()) => {}
+            Err(error) if is_left_alone(host, setting, &before, &error) => {
+                let why = meaning(setting, &error);
+                journal.append(Record::Left { step: number, why: why.clone() })?;
+                applied.left.push((setting.clone(), why));
+                continue;
+            }
+            Err(error) => return Err(refused("write", setting, error)),
+        }
+        let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
+        if !setting.same(&found, &change.wanted) {
+            let (setting, wanted) = (setting.clone(), change.wanted.clone());
+            return Err(StepError::NotTaken { setting, wanted, found });
+        }
+        journal.append(Record::Done { step: number })?;
+        applied.done.push(setting.clone());
+        moved.extend(came.map(|(irq, came)| (irq, came, &change.wanted)));
+    }
+    for (irq, came, wanted) in moved {
+        if !has_moved(host, irq, came, wanted)? {
+            applied.pending.push(irq);
+        }
+    }
+    Ok(applied)
+}
+
+fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::Result<()> {
+    let busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
+    let mut result = host.write(setting, text);
+    for _ in 1..TRIES_MAX {
+        match &result {
+            Err(error) if busy(error) => result = host.write(setting, text),
+            _ => break,
+        }
+    }
+    result
+}
+
+/// Whether an interrupt is taken where it should be. It moves when it comes the next time; the one after that must have
+/// moved.
+fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
+    let Ok((count, effective)) = host.interrupt(irq) else { return Ok(false) };
+    let wanted = crate::CpuSet::parse_mask(wanted).unwrap_or_default();
+    if effective.is_empty() || !effective.without(&wanted).is_empty() {
+        return match count {
+            // `came` was counted before the write, so one may have come in between, and another one moved it.
+            count if count > came + 2 && !effective.is_empty() => {
+                Err(StepError::NotMoved { irq, wanted: wanted.to_string(), found: effective.to_string() })
+            }
+            _ => Ok(false),
+        };
+    }
+    Ok(true)
+}
+
+/// Whether the refusal is about this interrupt alone, and it is where it was.
+fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    let is_known = setting.irq().is_some() && [Some(Errno::IO), Some(Errno::NOSPC)].contains(&errno);
+    is_known && host.read(setting).is_ok_and(|found| setting.same(&found, before))
+}
+
+fn refused(what: &'static str, setting: &Setting, source: io::Error) -> StepError {
+    StepError::Refused { what, setting: setting.clone(), meaning: meaning(setting, &source), source }
+}
+
+/// What a refusal means for this setting.
+pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
+    let thread = matches!(setting, Setting::Thread { .. });
+    let meaning = match Errno::from_io_error(error) {
+        Some(Errno::IO) if setting.irq().is_some() => "the kernel manages this interrupt itself",
+        Some(Errno::NOSPC) if setting.irq().is_some() => "these CPUs have no interrupt vector left",
+        Some(Errno::OVERFLOW) => "the mask names CPUs that are not there",
+        Some(Errno::INVAL) => "the kernel does not take this value",
+        Some(Errno::BUSY) => "it is busy",
+        Some(Errno::PERM | Errno::ACCESS) if thread => {
+            "not allowed: its cgroup has no real-time budget, or CAP_SYS_NICE is missing"
+        }
+        Some(Errno::PERM | Errno::ACCESS) => "not allowed: it takes root",
+        Some(Errno::ROFS) => "it is mounted read-only, as in most containers",
+        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => "it is not there any more",
+        Some(Errno::TIMEDOUT) => "no answer in 10 s",
+        _ => return error.to_string(),
+    };
+    meaning.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+//! A kernel in memory that refuses, hangs, forgets and lies where a test wants it to.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::change::{Risk, Stage};
+use crate::cpu_set::CpuSet;
+use crate::journal::{Journals, Place, State};
+use crate::rollback::{Outcome, undo};
+use crate::shapes::Scratch;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    /// Refuses.
+    Errno(Errno),
+    /// Takes the value, and then says that it failed.
+    AfterAll(Errno),
+    /// Says that it has taken the value, and has not.
+    Ignored,
+    /// Takes another value.
+    Other,
+}
+
+#[derive(Clone)]
+struct Kernel {
+    values: BTreeMap<Setting, String>,
+    fault: Option<(Setting, Fault)>,
+    /// Count and effective affinity.
+    interrupt: (u64, CpuSet),
+    /// Added to the count by every look.
+    interrupts_per_look: u64,
+    writes: usize,
+}
+
+impl Host for Kernel {
+    fn read(&self, setting: &Setting) -> io::Result<String> {
+        self.values.get(setting).cloned().ok_or(Errno::NOENT.into())
+    }
+
+    fn write(&mut self, setting: &Setting, text: &str) -> io::Result<()> {
+        self.writes += 1;
+        let value = self.values.get_mut(setting).ok_or(io::Error::from(Errno::NOENT))?;
+        let taken = match setting {
+            Setting::File { holds: crate::change::Holds::Mask, .. } => {
+                format!("{:0>8}\n", CpuSet::parse_mask(text).unwrap().mask())
+            }
+            Setting::File { holds: crate::change::Holds::Choice, .. } => {
+                value.replace(['[', ']'], "").replace(text.trim(), &format!("[{}]", text.trim()))
+            }
+            _ => format!("{}\n", text.trim()),
+        };
+        // A fault meets the plan's write, not the one that undoes it.
+        match self.fault.clone().filter(|(faulty, _)| faulty == setting && text == wanted(setting)) {
+            Some((_, Fault::Errno(errno))) => return Err(errno.into()),
+            Some((_, Fault::AfterAll(errno))) => {
+                *value = taken;
+                return Err(errno.into());
+            }
+            Some((_, Fault::Ignored)) => {}
+            Some((_, Fault::Other)) if value.contains('[') => *value = "always [madvise] never\n".into(),
+            Some((_, Fault::Other)) => *value = "1\n".into(),
+            None => *value = taken,
+        }
+        Ok(())
+    }
+
+    fn interrupt(&self, _irq: u32) -> io::Result<(u64, CpuSet)> {
+        let looks = self.writes as u64 * self.interrupts_per_look;
+        Ok((self.interrupt.0 + looks, self.interrupt.1.clone()))
+    }
+}
+
+/// Settings of every kind: before and wanted.
+fn settings() -> Vec<(Setting, &'static str, &'static str)> {
+    vec![
+        (Setting::number("/sys/class/net/eth0/gro_flush_timeout"), "0\n", "50000"),
+        (Setting::mask("/proc/irq/40/smp_affinity"), "0000000f\n", "2"),
+        (Setting::mask("/sys/class/net/eth0/queues/rx-0/rps_cpus"), "00000000\n", "c"),
+        (Setting::number("/sys/class/net/eth0/queues/rx-0/rps_flow_cnt"), "0\n", "4096"),
+        (Setting::number("/proc/sys/net/core/somaxconn"), "128\n", "4096"),
+        (Setting::choice("/sys/kernel/mm/transparent_hugepage/enabled"), "[always] madvise never\n", "never"),
+    ]
+}
+
+fn wanted(setting: &Setting) -> &'static str {
+    settings().into_iter().find(|(other, ..)| other == setting).unwrap().2
+}
+
+fn kernel() -> Kernel {
+    Kernel {
+        values: settings().into_iter().map(|(setting, now, _)| (setting, now.to_owned())).collect(),
+        fault: None,
+        interrupt: (7, CpuSet::first(1)),
+        interrupts_per_look: 0,
+        writes: 0,
+    }
+}
+
+fn changes() -> Vec<Change> {
+    let change = |(setting, now, wanted): (Setting, &str, &str)| Change {
+        stage: Stage::Steering,
+        setting,
+        now: now.into(),
+        wanted: wanted.into(),
+        why: String::new(),
+        asked_by: String::new(),
+        risk: Risk::Low,
+        signal: String::new(),
+    };
+    settings().into_iter().map(change).collect()
+}
+
+fn begin(scratch: &Scratch) -> Journal {
+    let place = Place { boot_id: "b".into(), network: None };
+    Journals::new(scratch.path()).begin(&place, 0, None).unwrap()
+}
+
+#[test]
+fn a_plan_is_applied_read_back_and_undone_to_the_bytes() {
+    let scratch = Scratch::new("apply-all");
+    let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+    let before = kernel.values.clone();
+    let applied = apply(&mut kernel, &changes(), &mut journal).unwrap();
+    assert_eq!((applied.done.len(), applied.left.len(), applied.pending), (6, 0, vec![40]));
+    assert_eq!(journal.state(), State::Applied);
+    assert_eq!(kernel.values[&settings()[5].0], "always madvise [never]\n");
+
+    let mut journal = Journal::open(journal.path()).unwrap().unwrap();
+    let undone = undo(&mut kernel, &mut journal, "asked").unwrap();
+    assert!(undone.0.iter().all(|(_, outcome)| *outcome == Outcome::Restored), "{undone:?}");
+    assert_eq!((&kernel.values, journal.state()), (&before, State::RolledBack));
+    assert!(undo(&mut kernel, &mut journal, "again").unwrap().0.is_empty());
+}
+
+#[test]
+fn whichever_step_fails_and_however_the_host_is_as_before() {
+    use Errno as E;
+    let errnos = [
+        E::IO,
+        E::NOSPC,
+        E::OVERFLOW,
+        E::INVAL,
+        E::BUSY,
+        E::ACCESS,
+        E::PERM,
+        E::NOENT,
+        E::ROFS,
+        E::TIMEDOUT,
+        E::NODEV,
+    ];
+    let faults = errnos.into_iter().flat_map(|errno| [Fault::Errno(errno), Fault::AfterAll(errno)]);
+    for fault in faults.chain([Fault::Ignored, Fault::Other]) {
+        for (setting, ..) in settings() {
+            let case = format!("{setting}: {fault:?}");
+            let scratch = Scratch::new("apply-faults");
+            let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+            let before = kernel.values.clone();
+            kernel.fault = Some((setting.clone(), fault));
+            let result = apply(&mut kernel, &changes(), &mut journal);
+            let known = [Fault::Errno(E::IO), Fault::Errno(E::NOSPC)];
+            if setting.irq().is_some() && known.contains(&fault) {
+                let applied = result.unwrap();
+                assert_eq!((applied.done.len(), &applied.left[0].0), (5, &setting), "{case}");
+                assert_eq!(kernel.values[&setting], before[&setting], "{case}");
+                undo(&mut kernel, &mut journal, "asked").unwrap();
+            } else {
+                let failed = result.expect_err(&case);
+                assert!(failed.undone.as_ref().unwrap().is_whole(), "{case}: {failed}");
+                assert!(failed.to_string().ends_with("everything is as it was before"), "{failed}");
+            }
+            assert_eq!(kernel.values, before, "{case}");
+            assert_eq!(Journal::open(journal.path()).unwrap().unwrap().state(), State::RolledBack, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_crash_after_any_record_is_undone_from_the_journal_alone() {
+    let scratch = Scratch::new("apply-crash");
+    let (mut after, mut journal) = (kernel(), begin(&scratch));
+    apply(&mut after, &changes(), &mut journal).unwrap();
+    let text = std::fs::read_to_string(journal.path()).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for count in 1..=lines.len() {
+        std::fs::write(journal.path(), lines[..count].concat()).unwrap();
+        let mut journal = Journal::open(journal.path()).unwrap().unwrap();
+        let steps = journal.steps();
+        // The last step that was announced may have been done, or not.
+        for last_was_done in [false, true] {
+            let mut host = kernel();
+            for (index, step) in steps.iter().enumerate() {
+                if last_was_done || index + 1 < steps.len() {
+                    host.values.insert(step.setting.clone(), after.values[&step.setting].clone());
+                }
+            }
+            std::fs::write(journal.path(), lines[..count].concat()).unwrap();
+            journal = Journal::open(journal.path()).unwrap().unwrap();
+            undo(&mut host, &mut journal, "crash").unwrap();
+            assert_eq!(host.values, kernel().values, "{count} lines");
+        }
+    }
+}
+
+#[test]
+fn what_moved_since_it_was_planned_stops_the_plan() {
+    let scratch = Scratch::new("apply-moved");
+    let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+    kernel.values.insert(settings()[4].0.clone(), "1024\n".into());
+    let before = kernel.values.clone();
+    let failed = apply(&mut kernel, &changes(), &mut journal).unwrap_err();
+    assert!(matches!(failed.error, StepError::Moved { .. }), "{failed}");
+    assert_eq!(kernel.values, before);
+}
+
+#[test]
+fn an_interrupt_that_keeps_coming_to_the_old_cpu_undoes_the_plan() {
+    let scratch = Scratch::new("apply-irq");
+    let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+    let before = kernel.values.clone();
+    kernel.interrupts_per_look = 1;
+    let failed = apply(&mut kernel, &changes(), &mut journal).unwrap_err();
+    assert_eq!(
+        failed.to_string(),
+        "move interrupt 40: it should go to CPUs 1, but goes on coming to 0; everything is as it was before"
+    );
+    assert_eq!(kernel.values, before);
+}
+
+#[test]
+fn what_somebody_else_changed_is_restored_and_named_and_what_is_gone_is_let_go() {
+    let scratch = Scratch::new("apply-drift");
+    let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+    apply(&mut kernel, &changes(), &mut journal).unwrap();
+    kernel.values.insert(settings()[2].0.clone(), "0000000f\n".into());
+    kernel.values.remove(&settings()[0].0);
+    let undone = undo(&mut kernel, &mut journal, "asked").unwrap().0;
+    assert_eq!(undone[3].1, Outcome::RestoredOver("0000000f".into()));
+    assert_eq!(undone[5].1, Outcome::Vanished);
+    assert_eq!(journal.state(), State::RolledBack);
+}

@@ -1,0 +1,276 @@
+//! One change of one setting: what is so, what should be, why, and how to go back.
+//!
+//! Nothing is read or written here. Values are compared by what they mean, never as texts: the kernel writes `f` back
+//! as `00000000,0000000f`, and a choice with brackets around the chosen word.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cpu_set::CpuSet;
+use crate::scheduling::Scheduling;
+
+/// A setting of the host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// A file under /proc or /sys.
+    File {
+        /// Absolute, as the host sees it.
+        path: String,
+        /// What its text means.
+        holds: Holds,
+    },
+    /// How a thread is scheduled; its value is a [`Scheduling`].
+    Thread {
+        /// Thread id.
+        tid: u32,
+    },
+}
+
+/// What the text of a file means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holds {
+    /// CPUs as a mask: `00000000,0000000f`.
+    Mask,
+    /// One number.
+    Number,
+    /// One word of several, the chosen one in brackets: `[none] mq-deadline`.
+    Choice,
+    /// Words, however they are spaced: `4096 87380 6291456`.
+    Words,
+}
+
+/// What a setting's text means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of a mask.
+    Cpus(CpuSet),
+    /// Of a number.
+    Number(i64),
+    /// Of choices and words, with one space between them.
+    Words(String),
+    /// Of a thread.
+    Scheduling(Scheduling),
+}
+
+/// A text that does not mean what the setting holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("understand {setting}: expected {expected}, found {found:?}")]
+pub struct Misunderstood {
+    /// Whose value it is.
+    pub setting: String,
+    /// What it should be, in words.
+    pub expected: &'static str,
+    /// What it is.
+    pub found: String,
+}
+
+impl Setting {
+    /// A CPU mask in a file.
+    pub fn mask(path: impl Into<String>) -> Setting {
+        Setting::File { path: path.into(), holds: Holds::Mask }
+    }
+
+    /// A number in a file.
+    pub fn number(path: impl Into<String>) -> Setting {
+        Setting::File { path: path.into(), holds: Holds::Number }
+    }
+
+    /// A choice in a file.
+    pub fn choice(path: impl Into<String>) -> Setting {
+        Setting::File { path: path.into(), holds: Holds::Choice }
+    }
+
+    /// The file of a sysctl: `net.core.somaxconn`.
+    pub fn sysctl(name: &str, holds: Holds) -> Setting {
+        Setting::File { path: format!("/proc/sys/{}", name.replace('.', "/")), holds }
+    }
+
+    /// The number of the interrupt whose affinity this is.
+    pub fn irq(&self) -> Option<u32> {
+        let Setting::File { path, .. } = self else { return None };
+        path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity")?.parse().ok()
+    }
+
+    /// What a text of this setting means.
+    pub fn value(&self, text: &str) -> Result<Value, Misunderstood> {
+        let wrong =
+            |expected| Misunderstood { setting: self.to_string(), expected, found: text.trim().to_owned() };
+        let words = || text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let Setting::File { holds, .. } = self else {
+            return text.parse().map(Value::Scheduling).map_err(wrong);
+        };
+        match holds {
+            Holds::Mask => CpuSet::parse_mask(text).map(Value::Cpus).map_err(|_| wrong("a CPU mask")),
+            Holds::Number => text.trim().parse().map(Value::Number).map_err(|_| wrong("a number")),
+            Holds::Choice => chosen(text)
+                .map(|word| Value::Words(word.to_owned()))
+                .ok_or_else(|| wrong("one word, or one in brackets")),
+            Holds::Words => Ok(Value::Words(words())),
+        }
+    }
+
+    /// Whether a text of this setting means what `wanted` means; of a thread, as far as `wanted` says anything. A text
+    /// without meaning is like itself alone.
+    pub fn same(&self, found: &str, wanted: &str) -> bool {
+        match (self.value(found), self.value(wanted)) {
+            (Ok(Value::Scheduling(found)), Ok(Value::Scheduling(wanted))) => found.fulfils(&wanted),
+            (Ok(found), Ok(wanted)) => found == wanted,
+            _ => found == wanted,
+        }
+    }
+
+    /// What has to be written so that the setting is again as it was when it read `text`.
+    pub fn written<'t>(&self, text: &'t str) -> &'t str {
+        match self {
+            Setting::File { holds: Holds::Choice, .. } => chosen(text).unwrap_or(text),
+            _ => text,
+        }
+    }
+}
+
+/// The word in brackets, or the only word.
+fn chosen(text: &str) -> Option<&str> {
+    let text = text.trim();
+    if let Some((_, rest)) = text.split_once('[') {
+        return rest.split_once(']').map(|(word, _)| word);
+    }
+    (!text.is_empty() && !text.contains(char::is_whitespace)).then_some(text)
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::File { path, .. } => f.write_str(path),
+            Setting::Thread { tid } => write!(f, "scheduling of thread {tid}"),
+        }
+    }
+}
+
+/// When a change has its turn: interrupts before what depends on where they are, programs last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// How long interrupts are put off.
+    Coalescing,
+    /// Which CPU takes an interrupt.
+    Affinity,
+    /// Which CPU handles or sends a packet: RPS, RFS, XPS.
+    Steering,
+    /// Sysctls.
+    Sysctl,
+    /// Memory: huge pages.
+    Memory,
+    /// Disks.
+    Disk,
+    /// Threads of programs.
+    Scheduling,
+}
+
+/// What could go wrong. Every change here takes effect at once and is undone by writing the old value back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Only a limit is raised, or one queue is concerned.
+    Low,
+    /// It moves work or waiting to another place; under load the gain has to be shown.
+    Moderate,
+    /// It can starve others on the host.
+    High,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// When it has its turn.
+    pub stage: Stage,
+    /// What is set.
+    pub setting: Setting,
+    /// Its value when the plan was made.
+    pub now: String,
+    /// Its value to be.
+    pub wanted: String,
+    /// Why, in one sentence.
+    pub why: String,
+    /// Who asks for it: the rule of a finding, a strategy, a profile.
+    pub asked_by: String,
+    /// What could go wrong.
+    pub risk: Risk,
+    /// Which figure should move, and in which direction.
+    pub signal: String,
+}
+
+impl Change {
+    /// Whether there is something to do.
+    pub fn is_due(&self) -> bool {
+        !self.setting.same(&self.now, &self.wanted)
+    }
+
+    /// How it is undone, in words.
+    pub fn undo(&self) -> String {
+        let now = self.setting.written(&self.now);
+        match &self.setting {
+            Setting::File { path, .. } => format!("write {:?} to {path}", now.trim()),
+            Setting::Thread { tid } => format!("schedule thread {tid} as {now} again"),
+        }
+    }
+}
+
+/// Why something that was asked for is not planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What it is about: `eth0`, `memcached (PID 812)`.
+    pub subject: String,
+    /// Who asked for it.
+    pub asked_by: String,
+    /// Why not, and what to do instead, in one sentence.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(holds: Holds, found: &str, wanted: &str, same: bool) {
+        let setting = Setting::File { path: "/sys/x".into(), holds };
+        assert_eq!(setting.same(found, wanted), same, "{holds:?}: {found:?} and {wanted:?}");
+    }
+
+    #[test]
+    fn values_are_compared_by_what_they_mean() {
+        check(Holds::Mask, "f", "00000000,0000000f\n", true);
+        check(Holds::Mask, "f", "7", false);
+        check(Holds::Number, "50000", "50000\n", true);
+        check(Holds::Number, "50000", "5000", false);
+        check(Holds::Choice, "none", "[none] mq-deadline kyber\n", true);
+        check(Holds::Choice, "none", "none [mq-deadline]", false);
+        check(Holds::Choice, "madvise", "madvise\n", true);
+        check(Holds::Words, "4096 87380 6291456", "4096\t87380\t6291456\n", true);
+        check(Holds::Words, "4096 87380", "4096 87381", false);
+    }
+
+    #[test]
+    fn a_text_without_meaning_is_like_itself_alone() {
+        check(Holds::Mask, "none", "none", true);
+        check(Holds::Number, "max", "1", false);
+        let error = Setting::number("/sys/x").value("max\n").unwrap_err();
+        assert_eq!(error.to_string(), "understand /sys/x: expected a number, found \"max\"");
+    }
+
+    #[test]
+    fn a_choice_is_restored_by_its_word_and_everything_else_by_its_bytes() {
+        let choice = Setting::choice("/sys/kernel/mm/transparent_hugepage/enabled");
+        assert_eq!(choice.written("always [madvise] never\n"), "madvise");
+        assert_eq!(Setting::mask("/sys/x").written("00,0f\n"), "00,0f\n");
+    }
+
+    #[test]
+    fn an_interrupts_affinity_is_known_by_its_path() {
+        assert_eq!(Setting::mask("/proc/irq/38/smp_affinity").irq(), Some(38));
+        assert_eq!(Setting::mask("/proc/irq/default_smp_affinity").irq(), None);
+        assert_eq!(Setting::Thread { tid: 38 }.irq(), None);
+    }
+}

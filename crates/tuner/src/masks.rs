@@ -1,0 +1,203 @@
+//! Which CPUs: for receive steering (RPS, RFS), for interrupts, for sending (XPS).
+//!
+//! Pure: from [`Facts`] to sets of CPUs. Every set is part of the online CPUs, because the kernel answers EOVERFLOW to a
+//! mask beyond them. The rules are those of the kernel's Documentation/networking/scaling.rst and of the ENA driver's
+//! best practices: same NUMA node, not the CPUs that take the interrupts nor their siblings, and no steering at all
+//! where queues are as many as CPUs.
+
+use crate::cpu_set::CpuSet;
+use crate::facts::{Facts, Interrupt, Nic};
+
+/// Flows that the whole host remembers for RFS; scaling.rst calls 32768 right for a moderately loaded server.
+pub const FLOW_ENTRIES: u32 = 32_768;
+
+/// Why there is no mask to be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMask {
+    /// Every CPU has a queue already.
+    #[error("{queues} receive queues for {cpus} CPUs: steering would only add a hop")]
+    QueuesEnough {
+        /// How many queues.
+        queues: usize,
+        /// How many CPUs could be used.
+        cpus: usize,
+    },
+    /// Nothing is left besides the CPUs that take interrupts and their siblings.
+    #[error("CPUs {irqs} take its interrupts, and with their siblings they are all there are of {usable}")]
+    NoneLeft {
+        /// CPUs that take interrupts.
+        irqs: CpuSet,
+        /// CPUs that could be used.
+        usable: CpuSet,
+    },
+    /// It has no interrupt that could be moved.
+    #[error("it has no interrupt that can be moved")]
+    NoInterrupt,
+    /// The driver or the kernel chooses.
+    #[error("it has one transmit queue, or the driver chooses among them")]
+    NoChoice,
+}
+
+/// CPUs that should do the work of an interface: those of its NUMA node, or all where the node is unknown or has none.
+pub fn usable(facts: &Facts, nic: &Nic) -> CpuSet {
+    let near = nic.node.map(|node| facts.online_on(node)).unwrap_or_default();
+    if near.is_empty() { facts.online() } else { near }
+}
+
+/// CPUs that take the interrupts of an interface now.
+pub fn irq_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
+    facts.interrupts_of(&nic.name).filter(|irq| is_queue(irq)).fold(CpuSet::new(), |cpus, irq| {
+        let taking = if irq.effective.is_empty() { &irq.affinity } else { &irq.effective };
+        cpus.or(taking)
+    })
+}
+
+/// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue.
+pub fn rps(facts: &Facts, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
+    let usable = usable(facts, nic);
+    if nic.rx.len() >= usable.len() {
+        return Err(NoMask::QueuesEnough { queues: nic.rx.len(), cpus: usable.len() });
+    }
+    let left = usable.without(&with_siblings(facts, irqs));
+    if left.is_empty() { Err(NoMask::NoneLeft { irqs: irqs.clone(), usable }) } else { Ok(left) }
+}
+
+/// Flows that each queue remembers, so that all together remember at least `entries`. The kernel rounds up to a power of
+/// two; so do we, to read back what we wrote.
+pub fn flows_per_queue(entries: u32, queues: usize) -> u32 {
+    entries.div_ceil(queues.max(1) as u32).next_power_of_two()
+}
+
+/// Where each interrupt of an interface's queues should be taken: one per core of its node, queue 0 on the first. When
+/// the cores are used up, their siblings have a turn, then it begins anew. The receive and the transmit interrupt of
+/// one queue go to the same CPU. Managed interrupts stay where they are.
+pub fn spread(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
+    let order = cores_first(facts, &usable(facts, nic));
+    let queues = QueueIrqs::of(facts, nic);
+    // An interrupt for both directions has its turn as a receiving one.
+    let sending = queues.tx.iter().enumerate().filter(|(_, irq)| sends_only(&irq.name));
+    let movable: Vec<_> = (queues.rx.iter().enumerate())
+        .chain(sending)
+        .filter(|(_, irq)| !irq.managed && !order.is_empty())
+        .map(|(queue, irq)| (irq.irq, CpuSet::from_iter([order[queue % order.len()]])))
+        .collect();
+    if movable.is_empty() { Err(NoMask::NoInterrupt) } else { Ok(movable) }
+}
+
+/// All movable interrupts of an interface's queues on the first CPU of its node.
+pub fn gathered(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
+    let first = usable(facts, nic).lowest().ok_or(NoMask::NoInterrupt)?;
+    let irqs = facts.interrupts_of(&nic.name).filter(|irq| is_queue(irq) && !irq.managed);
+    let moved: Vec<_> = irqs.map(|irq| (irq.irq, CpuSet::from_iter([first]))).collect();
+    if moved.is_empty() { Err(NoMask::NoInterrupt) } else { Ok(moved) }
+}
+
+/// CPUs that should send through each transmit queue. A CPU uses the queue whose completions it or its sibling handles;
+/// else one whose completions are handled under its own last-level cache, in turn; else any, in turn. So no CPU is
+/// without a queue, and CPUs share a queue only where there are fewer queues than CPUs. Queues without an interrupt
+/// (virtual interfaces) stand for CPUs in order.
+pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
+    let queues = nic.tx.len();
+    let online = facts.online();
+    if queues < 2 || online.is_empty() || nic.tx.iter().any(|queue| queue.xps.is_none()) {
+        return Err(NoMask::NoChoice);
+    }
+    let order = cores_first(facts, &usable(facts, nic));
+    let irqs = QueueIrqs::of(facts, nic);
+    let homes: Vec<u32> = (0..queues)
+        .map(|queue| irqs.tx.get(queue).or(irqs.rx.get(queue)).and_then(|irq| taken_by(irq)))
+        .enumerate()
+        .map(|(queue, cpu)| cpu.filter(|cpu| online.contains(*cpu)).unwrap_or(order[queue % order.len()]))
+        .collect();
+    let mut sets: Vec<CpuSet> = homes.iter().map(|home| CpuSet::from_iter([*home])).collect();
+    for (turn, cpu) in online.iter().filter(|cpu| !homes.contains(cpu)).enumerate() {
+        let known = facts.cpu(cpu);
+        let among = |near: Option<&CpuSet>| -> Vec<usize> {
+            let Some(near) = near else { return Vec::new() };
+            (0..queues).filter(|queue| near.contains(homes[*queue])).collect()
+        };
+        let by_sibling = among(known.map(|cpu| &cpu.siblings));
+        let by_cache = among(known.map(|cpu| &cpu.cache));
+        let all: Vec<usize> = (0..queues).collect();
+        let choice = [by_sibling, by_cache, all].into_iter().find(|queues| !queues.is_empty());
+        let choice = choice.expect("there are at least two queues");
+        sets[choice[turn % choice.len()]].insert(cpu);
+    }
+    Ok(sets)
+}
+
+/// The interrupts of an interface's queues, by queue. A driver with one interrupt for both directions has it in both.
+struct QueueIrqs<'f> {
+    rx: Vec<&'f Interrupt>,
+    tx: Vec<&'f Interrupt>,
+}
+
+impl<'f> QueueIrqs<'f> {
+    fn of(facts: &'f Facts, nic: &'f Nic) -> QueueIrqs<'f> {
+        let mut irqs: Vec<&Interrupt> = facts.interrupts_of(&nic.name).filter(|irq| is_queue(irq)).collect();
+        irqs.sort_by_key(|irq| (queue_number(&irq.name), irq.irq));
+        let mut rx: Vec<&Interrupt> = irqs.iter().copied().filter(|irq| !sends_only(&irq.name)).collect();
+        let tx: Vec<&Interrupt> = irqs.iter().copied().filter(|irq| !receives_only(&irq.name)).collect();
+        // The first of several names may be the device's own; it has no queue number, and the others do.
+        if rx.len() > nic.rx.len() && rx.iter().any(|irq| queue_number(&irq.name).is_some()) {
+            rx.retain(|irq| queue_number(&irq.name).is_some());
+        }
+        QueueIrqs { rx, tx }
+    }
+}
+
+/// Whether it tells of packets, rather than of the device's own affairs.
+fn is_queue(irq: &Interrupt) -> bool {
+    const OWN: [&str; 7] = ["config", "mgmnt", "mgmt", "async", "hwc", "aq@", "ctrl"];
+    let name = irq.name.to_ascii_lowercase();
+    !OWN.iter().any(|own| name.contains(own))
+}
+
+/// `virtio0-output.3`, `eth0-q1-tx`
+fn sends_only(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("-output") || (name.contains("-tx") && !name.contains("rx"))
+}
+
+/// `virtio0-input.3`, `eth0-q1-rx`
+fn receives_only(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("-input") || (name.contains("-rx") && !name.contains("tx"))
+}
+
+/// The queue in a name: the last number before an `@`, as in `ens5-Tx-Rx-3`, `virtio0-input.3`, `mlx5_comp3@pci:…`,
+/// `eth0-q3-tx`.
+fn queue_number(name: &str) -> Option<u32> {
+    let name = name.split_once('@').map_or(name, |(before, _)| before);
+    let name = name.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let start = name.rfind(|c: char| !c.is_ascii_digit())? + 1;
+    // `eth0` alone is the name of the interface.
+    let before = &name[..start];
+    let separated = before.ends_with(['-', '.', '_']) || before.ends_with("comp") || before.ends_with("blk");
+    let in_queue = before.ends_with("-q") || before.ends_with("_q");
+    if separated || in_queue { name[start..].parse().ok() } else { None }
+}
+
+/// The CPU that takes an interrupt.
+fn taken_by(irq: &Interrupt) -> Option<u32> {
+    irq.effective.lowest().or_else(|| irq.affinity.lowest())
+}
+
+/// These CPUs, and the hardware threads that share their cores.
+fn with_siblings(facts: &Facts, cpus: &CpuSet) -> CpuSet {
+    cpus.iter().filter_map(|cpu| facts.cpu(cpu)).fold(cpus.clone(), |set, cpu| set.or(&cpu.siblings))
+}
+
+/// The first thread of every core, then the second ones…
+fn cores_first(facts: &Facts, cpus: &CpuSet) -> Vec<u32> {
+    let rank = |cpu: &u32| {
+        let siblings = facts.cpu(*cpu).map(|cpu| cpu.siblings.and(cpus)).unwrap_or_default();
+        siblings.iter().take_while(|sibling| sibling < cpu).count()
+    };
+    let mut order: Vec<u32> = cpus.iter().collect();
+    order.sort_by_key(|cpu| (rank(cpu), *cpu));
+    order
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Goes back: the old bytes of every step, the newest first, from the journal and nothing else.
+//!
+//! It can be interrupted and begun again. What has vanished has no value to restore; what cannot be restored keeps the
+//! others from nothing, and the journal stays open for another try.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::apply::meaning;
+use crate::change::Setting;
+use crate::host::Host;
+use crate::journal::{self, Journal, Place, Record, State};
+
+/// What became of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It had its old value: the step was never done, or undone by somebody else.
+    AsBefore,
+    /// It has its old value again.
+    Restored,
+    /// It has its old value again; in between somebody else had given it this one.
+    RestoredOver(String),
+    /// It is not there any more.
+    Vanished,
+    /// It could not be restored.
+    Failed(String),
+}
+
+/// What became of all steps, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RolledBack(pub Vec<(Setting, Outcome)>);
+
+impl RolledBack {
+    /// Whether everything is as before.
+    pub fn is_whole(&self) -> bool {
+        self.failures().is_empty()
+    }
+
+    /// What could not be restored, in words.
+    pub fn failures(&self) -> Vec<String> {
+        let failed = |(setting, outcome): &(Setting, Outcome)| match outcome {
+            Outcome::Failed(why) => Some(format!("{setting}: {why}")),
+            _ => None,
+        };
+        self.0.iter().filter_map(failed).collect()
+    }
+}
+
+/// Why a journal cannot be undone here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Elsewhere {
+    /// The host was started again since.
+    #[error("the host was restarted since, which has reset these settings: there is nothing to undo")]
+    Rebooted,
+    /// The paths mean other devices here.
+    #[error("it was done in the network namespace {0}, and this is another one")]
+    Network(String),
+}
+
+/// Whether a journal's settings are those of this place.
+pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
+    let there = journal.place();
+    if there.boot_id != here.boot_id {
+        return Err(Elsewhere::Rebooted);
+    }
+    match &there.network {
+        Some(network) if there.network != here.network => Err(Elsewhere::Network(network.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// Undoes a journal. The caller has checked the place.
+pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<RolledBack, journal::Error> {
+    let mut outcomes = RolledBack::default();
+    if journal.state() == State::RolledBack {
+        return Ok(outcomes);
+    }
+    for step in journal.steps().into_iter().rev().filter(|step| !step.undone) {
+        let outcome = restore(host, &step);
+        if !matches!(outcome, Outcome::Failed(_)) {
+            journal.append(Record::Undone { step: step.number })?;
+        }
+        outcomes.0.push((step.setting, outcome));
+    }
+    if outcomes.is_whole() {
+        journal.append(Record::RolledBack { why: why.to_owned() })?;
+    }
+    Ok(outcomes)
+}
+
+fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
+    let setting = &step.setting;
+    let failed = |error: io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => Outcome::Vanished,
+        _ => Outcome::Failed(meaning(setting, &error)),
+    };
+    let found = match host.read(setting) {
+        Ok(found) if setting.same(&found, &step.before) => return Outcome::AsBefore,
+        Ok(found) => found,
+        Err(error) => return failed(error),
+    };
+    if let Err(error) = host.write(setting, setting.written(&step.before)) {
+        return failed(error);
+    }
+    match host.read(setting) {
+        Ok(now) if !setting.same(&now, &step.before) => {
+            Outcome::Failed(format!("its old value was accepted, but it reads {now:?}"))
+        }
+        Ok(_) if setting.same(&found, &step.wanted) => Outcome::Restored,
+        Ok(_) => Outcome::RestoredOver(found.trim().to_owned()),
+        Err(error) => failed(error),
+    }
+}

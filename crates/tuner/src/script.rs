@@ -1,0 +1,123 @@
+//! A plan as shell scripts: the same steps, and the way back.
+//!
+//! For those who read before they run, or run it with tools of their own. What [`apply`](crate::apply) has and a script
+//! has not: the journal, and that a value that has changed since is noticed.
+
+use std::fmt::Write;
+
+use crate::change::{Change, Setting};
+use crate::plan::Plan;
+
+/// Runs the plan, and the way back if a step fails; `undo` is the path of the other script.
+pub fn doing(plan: &Plan, undo: &str) -> String {
+    let mut script = head("Carries out a plan of `evenkeel tune`; undone by the script beside it.");
+    script.push_str("# Whatever fails takes everything back.\n");
+    let _ = writeln!(script, "undo={}", quoted(undo));
+    script.push_str("trap 'status=$?; [ $status -eq 0 ] || sh \"$undo\" || true; exit $status' EXIT\n\n");
+    for change in &plan.changes {
+        let _ = writeln!(script, "# {} ({})", change.why, change.asked_by);
+        script.push_str(&line(change, &change.wanted));
+    }
+    script
+}
+
+/// The way back, from the values that the plan was made with.
+pub fn undoing(plan: &Plan) -> String {
+    let mut script = head("Undoes a plan of `evenkeel tune`: the values from before, the last change first.");
+    // One value that cannot be restored keeps the others from nothing.
+    script.push_str("failed=0\n");
+    for change in plan.changes.iter().rev() {
+        let line = line(change, change.setting.written(&change.now));
+        let _ = writeln!(script, "{} || failed=1", line.trim_end());
+    }
+    script.push_str("exit $failed\n");
+    script
+}
+
+fn head(what: &str) -> String {
+    format!("#!/bin/sh\n# {what}\nset -eu\nput() {{ printf '%s\\n' \"$1\" > \"$2\"; }}\n\n")
+}
+
+fn line(change: &Change, value: &str) -> String {
+    match &change.setting {
+        Setting::File { path, .. } => format!("put {} {}\n", quoted(value.trim()), quoted(path)),
+        Setting::Thread { tid } => {
+            let word = |name: &str| {
+                let words = value.split_whitespace().filter_map(|word| word.split_once('='));
+                words.filter(|(word, _)| *word == name).map(|(_, value)| value.to_owned()).next()
+            };
+            let priority = word("priority").unwrap_or_else(|| "0".to_owned());
+            let slice = word("slice_ns").map(|slice| format!(" --sched-runtime {slice}")).unwrap_or_default();
+            let policy = match word("policy").as_deref() {
+                Some("1") => "--fifo",
+                Some("2") => "--rr",
+                Some("3") => "--batch",
+                Some("5") => "--idle",
+                _ => "--other",
+            };
+            format!("chrt {policy}{slice} --pid {priority} {tid}\n")
+        }
+    }
+}
+
+/// For the shell: nothing inside of single quotes means anything but a single quote.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::{Risk, Stage};
+    use crate::shapes::Scratch;
+
+    fn change(path: &str, now: &str, wanted: &str) -> Change {
+        Change {
+            stage: Stage::Sysctl,
+            setting: Setting::number(path),
+            now: now.into(),
+            wanted: wanted.into(),
+            why: "so".into(),
+            asked_by: "test".into(),
+            risk: Risk::Low,
+            signal: String::new(),
+        }
+    }
+
+    /// Runs the script on two files and says what they hold afterwards.
+    fn run(second: &str) -> (bool, String, bool, String) {
+        let scratch = Scratch::new(&format!("script-{second}"));
+        let file = |name: &str| scratch.path().join(name).display().to_string();
+        let (one, undo) = (file("o'ne"), file("un do.sh"));
+        std::fs::write(&one, "1\n").unwrap();
+        std::fs::write(file("two"), "2\n").unwrap();
+        let changes = vec![change(&one, "1", "10"), change(&file(second), "2", "20")];
+        let plan = Plan { changes, ..Plan::default() };
+        std::fs::write(file("do.sh"), doing(&plan, &undo)).unwrap();
+        std::fs::write(&undo, undoing(&plan)).unwrap();
+        let sh =
+            |script: &str| std::process::Command::new("sh").arg(script).output().unwrap().status.success();
+        let first = sh(&file("do.sh"));
+        let between = std::fs::read_to_string(&one).unwrap();
+        let second = sh(&undo);
+        (first, between, second, std::fs::read_to_string(&one).unwrap())
+    }
+
+    #[test]
+    fn the_scripts_do_and_undo() {
+        assert_eq!(run("two"), (true, "10\n".into(), true, "1\n".into()));
+    }
+
+    #[test]
+    fn a_script_that_fails_takes_everything_back() {
+        assert_eq!(run("no/two"), (false, "1\n".into(), false, "1\n".into()));
+    }
+
+    #[test]
+    fn threads_are_scheduled_with_chrt() {
+        let mut change = change("", "policy=0 priority=0", "policy=1 priority=1 nice=0");
+        change.setting = Setting::Thread { tid: 8 };
+        assert_eq!(line(&change, &change.wanted), "chrt --fifo --pid 1 8\n");
+        assert_eq!(line(&change, &change.now), "chrt --other --pid 0 8\n");
+    }
+}

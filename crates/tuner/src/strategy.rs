@@ -1,0 +1,402 @@
+//! Ways to lay out a host's work, by name, each from [`Facts`] to changes or to the reason why not.
+//!
+//! Pure. A strategy is a whole layout: what it asks for is said in full, and what is so already is left out by
+//! [`plan`](crate::plan). Which one is best differs between hosts and has to be measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Change, Holds, Refusal, Risk, Setting, Stage};
+use crate::cpu_set::CpuSet;
+use crate::facts::{Facts, Nic, Service, Thread};
+use crate::masks::{self, FLOW_ENTRIES};
+use crate::scheduling;
+
+/// Interrupts put off in a row before one is taken all the same; of the memcached measurements in the cover letter of
+/// "Suspend IRQs during application busy periods" (2024).
+const DEFER_HARD_IRQS: u32 = 100;
+
+/// Microseconds of busy polling; what the kernel's documentation of `busy_poll` and `busy_read` recommends.
+const BUSY_POLL_US: u32 = 50;
+
+/// Length of a turn for threads that should wait less for theirs: of the 0.1 to 100 ms that the kernel takes, short
+/// enough to be sooner than the default of about 3 ms, long enough for some hundred requests.
+const SLICE_NS: u64 = 500_000;
+
+/// A way to lay out the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Strategy {
+    /// Everything stays as it is: what the others are compared with.
+    None,
+    /// Interrupts where irqbalance moves them, no steering.
+    Irqbalance,
+    /// All interrupts to one CPU, packets steered to the others.
+    Irq0Rps,
+    /// Packets steered to the node's other CPUs, to those where the application reads.
+    RpsRfs,
+    /// One interrupt per core.
+    Spread,
+    /// Each CPU sends through the queue that is nearest.
+    Xps,
+    /// Interrupts put off for up to 20 µs.
+    Defer20,
+    /// Interrupts put off for up to 50 µs.
+    Defer50,
+    /// Readers look for packets themselves before they sleep.
+    BusyPoll,
+    /// The services' threads get short turns, and so get them sooner.
+    SchedSlice,
+    /// The services' threads run before all others.
+    SchedFifo,
+}
+
+impl Strategy {
+    /// All, in the order in which one would try them.
+    pub const ALL: [Strategy; 11] = [
+        Strategy::None,
+        Strategy::Irqbalance,
+        Strategy::Spread,
+        Strategy::Irq0Rps,
+        Strategy::RpsRfs,
+        Strategy::Xps,
+        Strategy::Defer20,
+        Strategy::Defer50,
+        Strategy::BusyPoll,
+        Strategy::SchedSlice,
+        Strategy::SchedFifo,
+    ];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::None => "none",
+            Strategy::Irqbalance => "irqbalance",
+            Strategy::Irq0Rps => "irq0-rps",
+            Strategy::RpsRfs => "rps-rfs",
+            Strategy::Spread => "spread",
+            Strategy::Xps => "xps",
+            Strategy::Defer20 => "defer-20",
+            Strategy::Defer50 => "defer-50",
+            Strategy::BusyPoll => "busy-poll",
+            Strategy::SchedSlice => "sched-slice",
+            Strategy::SchedFifo => "sched-fifo",
+        }
+    }
+
+    /// The strategy of this name.
+    pub fn named(name: &str) -> Option<Strategy> {
+        Strategy::ALL.into_iter().find(|strategy| strategy.name() == name)
+    }
+
+    /// What it asks for of these interfaces and of all services.
+    pub fn changes(self, facts: &Facts, nics: &[&Nic]) -> Wishes {
+        let mut wishes = Wishes { asked_by: self.name().to_owned(), ..Wishes::default() };
+        match self {
+            Strategy::None => {}
+            Strategy::Irqbalance => wishes.each(nics, |wishes, nic| irqbalance(wishes, facts, nic)),
+            Strategy::Irq0Rps => wishes.each(nics, |wishes, nic| irq0_rps(wishes, facts, nic)),
+            Strategy::RpsRfs => {
+                wishes.each(nics, |wishes, nic| steer(wishes, facts, nic, &masks::irq_cpus(facts, nic)));
+            }
+            Strategy::Spread => wishes.each(nics, |wishes, nic| spread(wishes, facts, nic)),
+            Strategy::Xps => wishes.each(nics, |wishes, nic| xps(wishes, facts, nic)),
+            Strategy::Defer20 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 20_000)),
+            Strategy::Defer50 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 50_000)),
+            Strategy::BusyPoll => busy_poll(&mut wishes, facts),
+            Strategy::SchedSlice => slice(&mut wishes, facts),
+            Strategy::SchedFifo => fifo(&mut wishes, facts),
+        }
+        wishes
+    }
+}
+
+/// What somebody asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wishes {
+    /// Who.
+    pub asked_by: String,
+    /// What should be, also where it is so already.
+    pub changes: Vec<Change>,
+    /// What cannot be had, and why.
+    pub refusals: Vec<Refusal>,
+    /// What no live setting can do.
+    pub advice: Vec<String>,
+}
+
+impl Wishes {
+    pub(crate) fn refuse(&mut self, subject: impl Into<String>, reason: impl Into<String>) {
+        let asked_by = self.asked_by.clone();
+        self.refusals.push(Refusal { subject: subject.into(), asked_by, reason: reason.into() });
+    }
+
+    /// A wish, to be completed by the caller with what it is for.
+    pub(crate) fn wish(
+        &mut self,
+        stage: Stage,
+        setting: Setting,
+        now: String,
+        wanted: String,
+        reason: Reason,
+    ) {
+        self.changes.push(Change {
+            stage,
+            setting,
+            now,
+            wanted,
+            why: reason.why.to_owned(),
+            asked_by: self.asked_by.clone(),
+            risk: reason.risk,
+            signal: reason.signal.to_owned(),
+        });
+    }
+
+    fn each(&mut self, nics: &[&Nic], wish: impl Fn(&mut Wishes, &Nic)) {
+        if nics.is_empty() {
+            self.refuse("network", "there is no interface that is up; name one with --nic");
+        }
+        nics.iter().for_each(|nic| wish(self, nic));
+    }
+}
+
+/// What a wish is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Reason {
+    pub(crate) why: &'static str,
+    pub(crate) risk: Risk,
+    pub(crate) signal: &'static str,
+}
+
+const MOVE_IRQ: Reason = Reason {
+    why: "each interrupt on a core of its own, on the interface's NUMA node, keeps one CPU from doing all the work",
+    risk: Risk::Moderate,
+    signal: "the largest share of a CPU in NET_RX falls (/proc/softirqs)",
+};
+const GATHER_IRQ: Reason = Reason {
+    why: "with all interrupts on one CPU the others are free for packets and programs",
+    risk: Risk::Moderate,
+    signal: "interrupts come to one CPU alone (/proc/interrupts)",
+};
+const STEER: Reason = Reason {
+    why: "there are fewer queues than CPUs: other CPUs of the node can take over work from those with interrupts",
+    risk: Risk::Moderate,
+    signal: "received_rps grows on these CPUs (/proc/net/softnet_stat), and the busiest CPU's softirq time falls",
+};
+const FLOWS: Reason = Reason {
+    why: "packets go to the CPU where the application reads them, so its cache has them",
+    risk: Risk::Low,
+    signal: "p99 latency falls; CPU time per packet does not rise",
+};
+const NO_STEERING: Reason = Reason {
+    why: "without steering, packets are handled on the CPUs that take their interrupts, without a hop to another",
+    risk: Risk::Moderate,
+    signal: "received_rps stands still (/proc/net/softnet_stat)",
+};
+const SEND: Reason = Reason {
+    why: "a CPU sends through the queue whose completions are handled on it or near it, and shares it with few",
+    risk: Risk::Low,
+    signal: "CPU time per packet sent falls",
+};
+const PUT_OFF: Reason = Reason {
+    why: "while packets keep coming, they are fetched in batches rather than with an interrupt each",
+    risk: Risk::Moderate,
+    signal: "interrupts per packet fall; p99 latency falls under load and may rise when idle",
+};
+const POLL: Reason = Reason {
+    why: "a reader that finds nothing looks at the interface's queue itself before it sleeps",
+    risk: Risk::Moderate,
+    signal: "latency falls, CPU time rises",
+};
+const SHORT_TURNS: Reason = Reason {
+    why: "who asks for short turns gets them sooner (EEVDF)",
+    risk: Risk::Moderate,
+    signal: "wait per wall time of these threads falls (/proc/PID/task/TID/schedstat)",
+};
+const FIRST: Reason = Reason {
+    why: "these threads run before everything that is scheduled fairly",
+    risk: Risk::High,
+    signal: "wait per wall time of these threads falls, ksoftirqd's does not rise",
+};
+
+fn irqbalance(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
+    if !facts.agents.iter().any(|agent| agent.name == "irqbalance" && agent.pid.is_some()) {
+        return wishes.refuse(&nic.name, "irqbalance does not run; start it first");
+    }
+    steer_to(wishes, nic, &CpuSet::new(), 0, NO_STEERING);
+}
+
+/// Packets handled where their interrupts come.
+pub(crate) fn unsteered(nics: &[&Nic]) -> Wishes {
+    let mut wishes = Wishes::default();
+    nics.iter().for_each(|nic| steer_to(&mut wishes, nic, &CpuSet::new(), 0, NO_STEERING));
+    wishes
+}
+
+fn irq0_rps(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
+    if is_fought_over(wishes, facts, nic) {
+        return;
+    }
+    let places = masks::gathered(facts, nic);
+    let irqs = places.iter().flatten().fold(CpuSet::new(), |cpus, (_, cpu)| cpus.or(cpu));
+    match (places, masks::rps(facts, nic, &irqs)) {
+        // Interrupts are gathered only if the packets can go elsewhere: otherwise it would make the bottleneck.
+        (Ok(places), Ok(_)) => {
+            move_irqs(wishes, facts, places, GATHER_IRQ);
+            steer(wishes, facts, nic, &irqs);
+        }
+        (Err(why), _) | (_, Err(why)) => wishes.refuse(&nic.name, why.to_string()),
+    }
+}
+
+fn spread(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
+    if is_fought_over(wishes, facts, nic) {
+        return;
+    }
+    match masks::spread(facts, nic) {
+        Ok(places) => move_irqs(wishes, facts, places, MOVE_IRQ),
+        Err(why) => wishes.refuse(&nic.name, why.to_string()),
+    }
+}
+
+fn is_fought_over(wishes: &mut Wishes, facts: &Facts, nic: &Nic) -> bool {
+    let fighter = facts.agents.iter().find(|agent| agent.name == "irqbalance").and_then(|agent| agent.pid);
+    if let Some(pid) = fighter {
+        let reason = format!("irqbalance (PID {pid}) would move its interrupts back: ban them there first");
+        wishes.refuse(&nic.name, reason);
+    }
+    fighter.is_some()
+}
+
+fn move_irqs(wishes: &mut Wishes, facts: &Facts, places: Vec<(u32, CpuSet)>, reason: Reason) {
+    for (number, cpus) in places {
+        let now = facts.interrupts.iter().find(|irq| irq.irq == number).map(|irq| irq.affinity.mask());
+        let setting = Setting::mask(format!("/proc/irq/{number}/smp_affinity"));
+        wishes.wish(Stage::Affinity, setting, now.unwrap_or_default(), cpus.mask(), reason);
+    }
+}
+
+fn steer(wishes: &mut Wishes, facts: &Facts, nic: &Nic, irqs: &CpuSet) {
+    let mask = match masks::rps(facts, nic, irqs) {
+        Ok(mask) => mask,
+        Err(why) => return wishes.refuse(&nic.name, why.to_string()),
+    };
+    const ENTRIES: &str = "net.core.rps_sock_flow_entries";
+    if let Some(now) = facts.sysctl(ENTRIES) {
+        let wanted = now.max(FLOW_ENTRIES.into());
+        let setting = Setting::sysctl(ENTRIES, Holds::Number);
+        wishes.wish(Stage::Steering, setting, now.to_string(), wanted.to_string(), FLOWS);
+        steer_to(wishes, nic, &mask, masks::flows_per_queue(wanted as u32, nic.rx.len()), STEER);
+    } else {
+        wishes.refuse(&nic.name, format!("{ENTRIES} cannot be read, so packets cannot follow their readers"));
+        steer_to(wishes, nic, &mask, 0, STEER);
+    }
+}
+
+fn steer_to(wishes: &mut Wishes, nic: &Nic, mask: &CpuSet, flows: u32, reason: Reason) {
+    for (queue, rx) in nic.rx.iter().enumerate() {
+        let directory = format!("/sys/class/net/{}/queues/rx-{queue}", nic.name);
+        let cpus = Setting::mask(format!("{directory}/rps_cpus"));
+        wishes.wish(Stage::Steering, cpus, rx.rps.mask(), mask.mask(), reason);
+        let count = Setting::number(format!("{directory}/rps_flow_cnt"));
+        let reason = if flows == 0 { reason } else { FLOWS };
+        wishes.wish(Stage::Steering, count, rx.flows.to_string(), flows.to_string(), reason);
+    }
+}
+
+fn xps(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
+    let sets = match masks::xps(facts, nic) {
+        Ok(sets) => sets,
+        Err(why) => return wishes.refuse(&nic.name, why.to_string()),
+    };
+    for (queue, (tx, cpus)) in nic.tx.iter().zip(sets).enumerate() {
+        let setting = Setting::mask(format!("/sys/class/net/{}/queues/tx-{queue}/xps_cpus", nic.name));
+        let now = tx.xps.as_ref().map(CpuSet::mask).unwrap_or_default();
+        wishes.wish(Stage::Steering, setting, now, cpus.mask(), SEND);
+    }
+}
+
+fn defer(wishes: &mut Wishes, facts: &Facts, nic: &Nic, timeout_ns: u64) {
+    // `napi_defer_hard_irqs` came with Linux 5.8.
+    let (Some(defer), Some(timeout), true) =
+        (nic.defer_hard_irqs, nic.gro_flush_timeout_ns, facts.kernel.version >= (5, 8))
+    else {
+        return wishes.refuse(&nic.name, "its interrupts cannot be put off: it takes Linux 5.8 and NAPI");
+    };
+    let file = |name: &str| Setting::number(format!("/sys/class/net/{}/{name}", nic.name));
+    // The timer first: without it, interrupts that are put off are taken late.
+    let timer = file("gro_flush_timeout");
+    wishes.wish(Stage::Coalescing, timer, timeout.to_string(), timeout_ns.to_string(), PUT_OFF);
+    let count = file("napi_defer_hard_irqs");
+    wishes.wish(Stage::Coalescing, count, defer.to_string(), DEFER_HARD_IRQS.to_string(), PUT_OFF);
+}
+
+fn busy_poll(wishes: &mut Wishes, facts: &Facts) {
+    for name in ["net.core.busy_read", "net.core.busy_poll"] {
+        match facts.sysctl(name) {
+            Some(now) => {
+                let wanted = now.max(BUSY_POLL_US.into()).to_string();
+                wishes.wish(
+                    Stage::Sysctl,
+                    Setting::sysctl(name, Holds::Number),
+                    now.to_string(),
+                    wanted,
+                    POLL,
+                );
+            }
+            None => wishes.refuse("kernel", format!("it has no {name}")),
+        }
+    }
+}
+
+fn slice(wishes: &mut Wishes, facts: &Facts) {
+    // Turns of a thread's own came with Linux 6.12.
+    if facts.kernel.version < (6, 12) {
+        let reason =
+            "turns of a thread's own take Linux 6.12; cpu.weight of its cgroup is the nearest before";
+        return wishes.refuse("kernel", reason);
+    }
+    for_each_thread(wishes, facts, |wishes, _, thread| {
+        let wanted = format!("policy={} slice_ns={SLICE_NS}", scheduling::OTHER);
+        schedule(wishes, thread, wanted, SHORT_TURNS);
+    });
+}
+
+fn fifo(wishes: &mut Wishes, facts: &Facts) {
+    let online = facts.online();
+    for_each_thread(wishes, facts, |wishes, service, thread| {
+        let subject = format!("{} (PID {})", service.name, service.pid);
+        if facts.kernel.rt_group_sched == Some(true) && !["", "/"].contains(&service.cgroup.as_str()) {
+            let reason = "the kernel has CONFIG_RT_GROUP_SCHED and its cgroup no real-time budget: it would be refused";
+            return wishes.refuse(subject, reason);
+        }
+        // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
+        // (amzn-drivers #336). So some CPU, and every one that takes interrupts, has to be out of its reach.
+        let left = online.without(&thread.affinity);
+        let irqs = facts.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&masks::irq_cpus(facts, nic)));
+        if left.is_empty() || !irqs.and(&thread.affinity).is_empty() {
+            let reason = format!(
+                "thread {} may run on every CPU that takes interrupts, and would starve them: keep it off CPUs {} first (AllowedCPUs=)",
+                thread.tid,
+                if irqs.is_empty() { CpuSet::from_iter(online.lowest()) } else { irqs }
+            );
+            return wishes.refuse(subject, reason);
+        }
+        schedule(wishes, thread, format!("policy={} priority=1 nice=0", scheduling::FIFO), FIRST);
+    });
+}
+
+fn schedule(wishes: &mut Wishes, thread: &Thread, wanted: String, reason: Reason) {
+    let now = format!("policy={} priority={}", thread.policy, thread.priority);
+    wishes.wish(Stage::Scheduling, Setting::Thread { tid: thread.tid }, now, wanted, reason);
+}
+
+fn for_each_thread(wishes: &mut Wishes, facts: &Facts, each: impl Fn(&mut Wishes, &Service, &Thread)) {
+    if facts.services.is_empty() {
+        wishes.refuse("services", "no memcached, evenkeel, mysqld or redis was found; name one with --pid");
+    }
+    for service in &facts.services {
+        service.threads.iter().for_each(|thread| each(wishes, service, thread));
+    }
+}
+
+#[cfg(test)]
+mod tests;
