@@ -268,7 +268,8 @@ pub struct Service {
     pub cgroup: String,
     /// Its threads.
     pub threads: Vec<Thread>,
-    /// `jemalloc`, `tcmalloc`, `mimalloc`, else `libc`.
+    /// `jemalloc`, `tcmalloc`, `mimalloc`, else `libc`, which includes one that is linked in statically; `unknown`
+    /// without the right to see.
     pub allocator: String,
     /// Resident bytes.
     pub resident_bytes: u64,

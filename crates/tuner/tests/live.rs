@@ -1,6 +1,7 @@
 //! This host, and interfaces in a network namespace of the test's own, compared with what the kernel says by other
 //! means. Needs Linux, iproute2, and the right to make a namespace. Changes nothing outside of the namespace.
 
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use serde_json::Value;
@@ -47,7 +48,7 @@ fn ip_lists_the_same_interfaces() {
 fn this_test_is_a_service_when_it_is_asked_for() {
     let facts = here();
     let service = facts.services.iter().find(|service| service.pid == std::process::id()).expect("itself");
-    assert!(service.threads.len() >= 2, "libtest and the test: {:?}", service.threads);
+    assert!(service.allocator != "unknown" && service.cgroup.starts_with('/'), "{service:?}");
     let allowed = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let allowed = allowed.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let thread = &service.threads[0];
@@ -85,6 +86,43 @@ fn counters_of_this_host_go_up() {
     }
     let series = Series::new(vec![first, last]).expect("a series");
     assert!(series.protocol("TcpExt.ListenOverflows").is_some());
+}
+
+/// What the probe and `ss` say of the listener on this port, as `waiting backlog address`.
+#[track_caller]
+fn check_listener(port: u16, expected: &str) {
+    let expected = format!("{expected}:{port}");
+    let found = || {
+        let facts = here();
+        let listener =
+            facts.listeners.into_iter().find(|listener| listener.port == port).expect("a listener");
+        assert_eq!(listener.pid, Some(std::process::id()));
+        format!("{} {} {}", listener.waiting, listener.backlog, listener.address)
+    };
+    // The last step of a handshake may still be under way.
+    let last = (0..1000).map(|_| found()).find(|found| *found == expected);
+    assert_eq!(last.unwrap_or_else(found), expected);
+    let ss = output("ss", &["-ltnH", &format!("sport = {port}")]);
+    let words: Vec<&str> = ss.split_whitespace().skip(1).take(3).collect();
+    assert_eq!(words.join(" "), expected);
+}
+
+#[test]
+fn a_listener_shows_the_backlog_that_it_has_and_who_waits() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    rustix::net::listen(&listener, 7).expect("listen again");
+    let address = listener.local_addr().unwrap();
+    let _waiting = [(); 2].map(|()| TcpStream::connect(address).expect("connect"));
+    check_listener(address.port(), "2 7 127.0.0.1");
+}
+
+#[test]
+fn listeners_of_ipv6_are_written_as_ss_writes_them() {
+    for (address, expected) in [("[::1]:0", "0 9 [::1]"), ("[::]:0", "0 9 *")] {
+        let listener = TcpListener::bind(address).expect("bind");
+        rustix::net::listen(&listener, 9).expect("listen again");
+        check_listener(listener.local_addr().unwrap().port(), expected);
+    }
 }
 
 /// Runs this same test again as root of a network namespace, with its own /sys, after these commands.
@@ -135,4 +173,8 @@ fn queues_of_a_veth_are_read_as_they_are_set() {
     assert_eq!(right.tx.len(), 1);
     assert_eq!(right.tx[0].xps, None, "one queue has no choice");
     assert!(facts.interrupts.iter().all(|interrupt| interrupt.device.as_deref() != Some("left")));
+    assert_eq!((left.driver.as_deref(), left.channels, left.channels_max), (Some("veth"), Some(4), Some(4)));
+    let reading = read(&Root::new("/"), &facts, 0).expect("read /");
+    let index = output("cat", &["/sys/class/net/right/ifindex"]);
+    assert_eq!(reading.nics["left"]["peer_ifindex"].to_string(), index, "a counter of the driver's own");
 }

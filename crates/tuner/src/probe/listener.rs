@@ -52,6 +52,12 @@ pub(super) fn listeners(view: &View, processes: &[Process]) -> Vec<Listener> {
     for listener in &mut listeners {
         listener.pid = owners.get(&listener.inode).copied();
     }
+    let orphans = listeners.iter().filter(|listener| listener.pid.is_none()).count();
+    if orphans > 0 {
+        view.note(format!(
+            "who holds {orphans} of the listeners is unknown: not all of /proc/PID/fd can be read"
+        ));
+    }
     listeners.sort_by_key(|listener| (listener.port, listener.address.clone()));
     listeners
 }
@@ -164,7 +170,8 @@ fn owners(view: &View, processes: &[Process], listeners: &[Listener]) -> BTreeMa
     }
     for pid in processes.iter().map(|process| process.pid) {
         let directory = format!("/proc/{pid}/fd");
-        for descriptor in view.names(&directory) {
+        // Without rights this fails for most processes: one gap says it for all.
+        for descriptor in view.root.names(&directory).unwrap_or_default() {
             let link = view.root.link(&format!("{directory}/{descriptor}"));
             let inode = link
                 .as_deref()

@@ -39,7 +39,7 @@ pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<
         view.note(format!("there is no process {pid}"));
     }
     let wanted = |process: &&Process| kind(view, process).is_some() || pids.contains(&process.pid);
-    processes.iter().filter(wanted).map(|process| service(view, process)).collect()
+    processes.iter().filter(wanted).filter_map(|process| service(view, process)).collect()
 }
 
 fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
@@ -56,22 +56,27 @@ fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
     }
 }
 
-fn service(view: &View, process: &Process) -> Service {
+/// `None` if it has ended, or waits to be buried.
+fn service(view: &View, process: &Process) -> Option<Service> {
     let pid = process.pid;
+    let threads = threads(view, pid);
+    if threads.is_empty() {
+        return None;
+    }
     let cgroups = view.text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let memory = memory(view, pid);
-    Service {
+    Some(Service {
         pid,
         kind: kind(view, process).unwrap_or_default(),
         name: process.name.clone(),
         unit: unit(&cgroups),
         cgroup: cpu_cgroup(&cgroups),
-        threads: threads(view, pid),
+        threads,
         allocator: allocator(view, pid),
         resident_bytes: memory.resident,
         huge_bytes: memory.huge,
         swapped_bytes: memory.swapped,
-    }
+    })
 }
 
 /// Process ids of those in a unit of systemd: `memcached.service`, or `memcached` for short.
@@ -102,10 +107,13 @@ fn threads(view: &View, pid: u32) -> Vec<Thread> {
     tids.into_iter().filter_map(|tid| thread(view, &format!("/proc/{pid}/task/{tid}"), tid)).collect()
 }
 
-/// `None` if it has ended meanwhile.
+/// `None` if it has ended: it is gone, or a zombie.
 fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
     let stat = view.text(&format!("{here}/stat"))?;
     let status = view.text(&format!("{here}/status"))?;
+    if status.lines().any(|line| line.starts_with("State:\tZ")) {
+        return None;
+    }
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     Some(Thread {
         tid,
@@ -123,7 +131,7 @@ fn stat_field(stat: &str, number: usize) -> Option<u32> {
 }
 
 fn allocator(view: &View, pid: u32) -> String {
-    let maps = view.text(&format!("/proc/{pid}/maps")).unwrap_or_default();
+    let Some(maps) = view.text(&format!("/proc/{pid}/maps")) else { return "unknown".to_owned() };
     let libraries = ["jemalloc", "tcmalloc", "mimalloc"];
     let found = libraries.iter().find(|library| maps.contains(&format!("/lib{library}")));
     (*found.unwrap_or(&"libc")).to_owned()

@@ -5,6 +5,7 @@ mod tree;
 
 use tree::Tree;
 use tuner::facts::{Facts, Interrupt, ServiceKind};
+use tuner::probe::pids_of_unit;
 use tuner::{CpuSet, Reading, probe, read};
 
 fn look(tree: &Tree) -> (Facts, Reading) {
@@ -89,6 +90,8 @@ fn a_large_instance_has_two_nodes_an_array_and_a_service_under_a_quota() {
     let [service] = &facts.services[..] else { panic!("one service: {:?}", facts.services) };
     assert_eq!((service.kind, service.pid), (ServiceKind::Memcached, 700));
     assert_eq!(service.unit.as_deref(), Some("memcached.service"));
+    assert_eq!(pids_of_unit(&tree.root(), "memcached"), [700]);
+    assert_eq!(pids_of_unit(&tree.root(), "session-1.scope"), [900]);
     assert_eq!((service.allocator.as_str(), service.threads[0].policy), ("jemalloc", 1));
     assert_eq!((service.threads[0].priority, &service.threads[0].affinity), (5, &set("0-95")));
     assert_eq!((service.resident_bytes, service.huge_bytes, service.swapped_bytes), (2 << 20, 1 << 20, 4096));
@@ -155,7 +158,8 @@ fn a_container_without_sys_tells_what_it_can_and_says_what_it_cannot() {
     assert_eq!(facts.online(), set("0,2"));
     assert_eq!(facts.cpu(2).unwrap().siblings, set("2"));
     assert!(facts.nics.is_empty() && facts.interrupts.is_empty());
-    assert_eq!(facts.services[0].kind, ServiceKind::Redis);
+    let services: Vec<_> = facts.services.iter().map(|service| (service.pid, service.kind)).collect();
+    assert_eq!(services, [(7, ServiceKind::Redis)], "those that have ended serve nobody");
     for missing in ["topology is unknown", "no listeners.json", "no ethtool.json"] {
         assert!(facts.gaps.iter().any(|gap| gap.contains(missing)), "{missing}: {:?}", facts.gaps);
     }
@@ -164,7 +168,7 @@ fn a_container_without_sys_tells_what_it_can_and_says_what_it_cannot() {
 
 #[test]
 fn facts_survive_being_written_and_read() {
-    let (facts, reading) = look(&shapes::i3en_24xlarge());
+    let (facts, reading) = look(&shapes::c5_4xlarge());
     let text = serde_json::to_string(&(&facts, &reading)).expect("write");
     assert_eq!(serde_json::from_str::<(Facts, Reading)>(&text).expect("read"), (facts, reading));
 }

@@ -185,4 +185,8 @@ pub(crate) fn container() -> Tree {
         .file("proc/stat", "cpu  1 1 1 1 1 1 1 1\ncpu0 1 0 0 1 0 0 0 0\ncpu2 1 0 0 1 0 0 0 0\nintr 5")
         .file("proc/net/softnet_stat", "00000010 00000000 00000000\n00000020 00000000 00000000")
         .process(7, "redis-server", "0::/", "0,2")
+        // One that ended while it was looked at, and one that waits to be buried.
+        .file("proc/8/comm", "memcached")
+        .process(9, "memcached", "0::/", "0,2")
+        .file("proc/9/task/9/status", "Name:\tmemcached\nState:\tZ (zombie)\nCpus_allowed_list:\t0")
 }
