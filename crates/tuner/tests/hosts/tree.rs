@@ -41,7 +41,9 @@ impl Tree {
     pub(crate) fn new() -> Tree {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("tuner-host-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
+        // In memory where that is possible: thousands of small files take seconds on a busy disk.
+        let memory = Some(PathBuf::from("/dev/shm")).filter(|memory| memory.is_dir());
+        let path = memory.unwrap_or_else(std::env::temp_dir).join(name);
         std::fs::create_dir_all(path.join("proc")).expect("make a temporary directory");
         Tree { path }
     }
