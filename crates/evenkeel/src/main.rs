@@ -16,12 +16,13 @@ mod reload;
 mod resources;
 mod serve;
 mod sys;
+mod tune;
 mod verbs;
 
 fn main() -> ExitCode {
     let typed: Vec<OsString> = std::env::args_os().collect();
     match verbs::run(&typed) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(failure) => failure.report(verbs::name(&typed)),
     }
 }

@@ -17,16 +17,20 @@ pub(crate) fn page(verb: Option<&str>) -> Vec<u8> {
     let page = match verb {
         Some(verb) => {
             let name = format!("evenkeel-{verb}");
-            let found = command.find_subcommand(verb).expect("clap has checked the verb").clone();
+            // `tune-check` is a job of a verb.
+            let found = verb.split('-').fold(&command, |command, word| {
+                command.find_subcommand(word).expect("clap has checked the verb")
+            });
+            let found = found.clone();
             let found = found.display_name(&name).name(name).version(env!("CARGO_PKG_VERSION"));
-            render(found, verb == "serve")
+            render(found, Some(verb))
         }
-        None => render(command, false),
+        None => render(command, None),
     };
     page.expect("writing to memory does not fail")
 }
 
-fn render(command: Command, serve: bool) -> std::io::Result<Vec<u8>> {
+fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
     let man = Man::new(command).manual("Evenkeel").section("1");
     man.render_title(&mut page)?;
@@ -34,11 +38,13 @@ fn render(command: Command, serve: bool) -> std::io::Result<Vec<u8>> {
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
-    if serve {
-        extended_options(&mut page)?;
-        ending(&mut page)?;
-    } else {
-        man.render_subcommands_section(&mut page)?;
+    match verb {
+        Some("serve") => {
+            extended_options(&mut page)?;
+            ending(&mut page)?;
+        }
+        Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
+        _ => man.render_subcommands_section(&mut page)?,
     }
     man.render_version_section(&mut page)?;
     Ok(page)
@@ -102,6 +108,13 @@ fn ending(page: &mut Vec<u8>) -> std::io::Result<()> {
     roff.to_writer(page)
 }
 
+fn statuses(page: &mut Vec<u8>, statuses: &[(&str, &str)]) -> std::io::Result<()> {
+    let mut roff = Roff::new();
+    roff.control("SH", ["EXIT STATUS"]);
+    entries(&mut roff, statuses);
+    roff.to_writer(page)
+}
+
 fn entries(roff: &mut Roff, entries: &[(&str, &str)]) {
     for (term, text) in entries {
         let (term, text): (Inline, Inline) = (bold(*term), roman(*text));
@@ -133,9 +146,13 @@ mod tests {
 
     #[test]
     fn there_is_a_page_for_each_verb_and_one_for_all() {
-        for (verb, title) in
-            [(None, "evenkeel"), (Some("serve"), "evenkeel-serve"), (Some("load"), "evenkeel-load")]
-        {
+        for (verb, title) in [
+            (None, "evenkeel"),
+            (Some("serve"), "evenkeel-serve"),
+            (Some("load"), "evenkeel-load"),
+            (Some("tune"), "evenkeel-tune"),
+            (Some("tune-check"), "evenkeel-tune-check"),
+        ] {
             let page = String::from_utf8(page(verb)).expect("pages are text").replace("\\-", "-");
             assert!(page.contains(&format!(".TH {title} 1")), "{page}");
         }

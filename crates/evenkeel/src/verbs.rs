@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, Command, FromArgMatches, value_parser};
@@ -9,14 +10,14 @@ use clap_complete::Shell;
 use server::flags;
 
 use crate::failure::Failure;
-use crate::{man, serve};
+use crate::{man, serve, tune};
 
 /// What clap takes when there is no terminal.
 const COLUMNS_DEFAULT: usize = 100;
 
 /// The whole command line, with help for a terminal of so many columns.
 pub(crate) fn command(columns: usize) -> Command {
-    let page = clap::Arg::new("verb").help("The verb whose page it is").value_parser(["serve", "load"]);
+    let page = clap::Arg::new("verb").help("The verb whose page it is").value_parser(pages());
     let shell = clap::Arg::new("shell").help("The shell").required(true).value_parser(value_parser!(Shell));
     Command::new("evenkeel")
         .version(env!("CARGO_PKG_VERSION"))
@@ -30,18 +31,27 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(load::Arguments::augment_args(
             Command::new("load").about("Generate load, and measure it"),
         ))
+        .subcommand(tune::command())
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
 }
 
-/// Carries out what was typed, name of the program first.
-pub(crate) fn run(typed: &[OsString]) -> Result<(), Failure> {
+/// What there are man pages for: the verbs that have flags, and the jobs of `tune` as `tune-check`.
+fn pages() -> Vec<String> {
+    let tune = tune::command();
+    let jobs = tune.get_subcommands().map(|job| format!("tune-{}", job.get_name()));
+    ["serve", "load", "tune"].map(str::to_owned).into_iter().chain(jobs).collect()
+}
+
+/// Carries out what was typed, name of the program first, and says with which status to end.
+pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let columns = columns();
     let matches = match command(columns).try_get_matches_from(typed) {
         Ok(matches) => matches,
         Err(error) => return refused(error, name(typed)),
     };
-    match matches.subcommand() {
+    let done = match matches.subcommand() {
+        Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("serve", matches)) => serve::run(flags::LowArgs::read(matches).map_err(serve::refused)?),
         Some(("load", matches)) => {
             let arguments = load::Arguments::from_arg_matches(matches);
@@ -53,17 +63,18 @@ pub(crate) fn run(typed: &[OsString]) -> Result<(), Failure> {
             print(&completions(shell))
         }
         _ => unreachable!("clap requires one of the verbs above"),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["serve", "load", "man", "completions"];
+    let verbs = ["serve", "load", "tune", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 
 /// Prints what was asked for, or says what is wrong.
-fn refused(error: clap::Error, verb: Option<&str>) -> Result<(), Failure> {
+fn refused(error: clap::Error, verb: Option<&str>) -> Result<ExitCode, Failure> {
     if verb == Some("serve") {
         return match flags::Error::from(error) {
             flags::Error::Asked(text) => shown(&text),
@@ -76,7 +87,10 @@ fn refused(error: clap::Error, verb: Option<&str>) -> Result<(), Failure> {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Err(Failure::usage(
             "expected a command, found nothing",
-            Some("`evenkeel --help` lists them".into()),
+            Some(match verb {
+                Some(verb) => format!("`evenkeel {verb} --help` lists them"),
+                None => "`evenkeel --help` lists them".into(),
+            }),
         ));
     }
     let text = error.to_string();
@@ -86,8 +100,9 @@ fn refused(error: clap::Error, verb: Option<&str>) -> Result<(), Failure> {
     Err(Failure::usage(line, Some(format!("`evenkeel{verb} --help` says what is accepted"))))
 }
 
-fn shown(text: &clap::Error) -> Result<(), Failure> {
-    text.print().map_err(|error| Failure::system("write to standard output", error))
+fn shown(text: &clap::Error) -> Result<ExitCode, Failure> {
+    let printed = text.print().map_err(|error| Failure::system("write to standard output", error));
+    printed.map(|()| ExitCode::SUCCESS)
 }
 
 fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
@@ -110,7 +125,7 @@ fn completions(shell: Shell) -> Vec<u8> {
 }
 
 /// Writes to standard output; a reader that went away has seen enough.
-fn print(text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     match io::stdout().write_all(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::system("write to standard output", error))
@@ -120,7 +135,7 @@ fn print(text: &[u8]) -> Result<(), Failure> {
 }
 
 /// The width of the terminal that help goes to.
-fn columns() -> usize {
+pub(crate) fn columns() -> usize {
     let terminal = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
     let typed = || std::env::var("COLUMNS").ok()?.parse().ok();
     let seen = terminal.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0);
@@ -152,13 +167,18 @@ mod tests {
         check("evenkeel serve -Z", "64 -Z: not supported yet");
         check("evenkeel serve -o x", "64 -o x: unknown option");
         check("evenkeel load --depht 1", "64 unexpected argument '--depht' found");
+        check("evenkeel tune", "64 expected a command, found nothing");
+        check("evenkeel tune chekc", "64 unrecognized subcommand 'chekc'");
+        check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
     }
 
     #[test]
     fn completions_know_verbs_and_flags() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = String::from_utf8(completions(shell)).expect("scripts are text");
-            for word in ["serve", "load", "memory-limit", "max-reqs-per-event", "driver"] {
+            for word in
+                ["serve", "load", "memory-limit", "max-reqs-per-event", "driver", "explain", "fail-on"]
+            {
                 assert!(script.contains(word), "{shell}: {word}");
             }
         }

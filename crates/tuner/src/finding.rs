@@ -59,6 +59,57 @@ pub struct Finding {
     pub evidence: Vec<Evidence>,
 }
 
+impl Finding {
+    /// A finding that can be mended here; its rule's name is added by the registry.
+    pub(crate) fn about(severity: Severity, subject: impl Into<String>) -> Finding {
+        Finding {
+            rule: String::new(),
+            severity,
+            subject: subject.into(),
+            cause: String::new(),
+            effect: String::new(),
+            verdict: Verdict::Fixable,
+            evidence: Vec::new(),
+        }
+    }
+
+    /// Why it is so, in one sentence.
+    #[must_use]
+    pub(crate) fn cause(self, cause: impl Into<String>) -> Finding {
+        Finding { cause: cause.into(), ..self }
+    }
+
+    /// What mending it should bring, in one sentence.
+    #[must_use]
+    pub(crate) fn effect(self, effect: impl Into<String>) -> Finding {
+        Finding { effect: effect.into(), ..self }
+    }
+
+    /// No setting of this host will help: why, and what would.
+    #[must_use]
+    pub(crate) fn not_here(self, reason: impl Into<String>) -> Finding {
+        Finding { verdict: Verdict::NotHere { reason: reason.into() }, ..self }
+    }
+
+    /// With a number that was measured or read.
+    #[must_use]
+    pub(crate) fn saw(mut self, evidence: Evidence) -> Finding {
+        self.evidence.push(evidence);
+        self
+    }
+}
+
+impl Severity {
+    /// In one word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Critical => "critical",
+        }
+    }
+}
+
 impl Evidence {
     /// A setting as it was found.
     pub fn setting(what: impl Into<String>, value: impl Into<String>) -> Evidence {

@@ -11,6 +11,7 @@
 //! the journal does not hold yet, and nothing is ever undone by a process merely ending.
 
 pub mod apply;
+pub mod capture;
 pub mod change;
 pub mod cpu_set;
 pub mod ethtool;
@@ -25,8 +26,10 @@ pub mod probe;
 pub mod profile;
 pub mod read;
 pub mod reading;
+pub mod report;
 pub mod rollback;
 pub mod root;
+pub mod rules;
 pub mod scheduling;
 pub mod script;
 pub mod strategy;
@@ -34,6 +37,7 @@ pub mod strategy;
 #[cfg(test)]
 mod shapes;
 
+pub use capture::Capture;
 pub use change::{Change, Refusal, Setting};
 pub use cpu_set::CpuSet;
 pub use facts::Facts;
@@ -42,3 +46,4 @@ pub use probe::probe;
 pub use read::read;
 pub use reading::{Reading, Series};
 pub use root::Root;
+pub use rules::{explain, judge};

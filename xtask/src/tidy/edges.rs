@@ -16,7 +16,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 11] = [
     ("server", &["protocol", "store", "net", "stdx"], &["transcript"]),
     ("load", &["stdx"], &[]),
     ("tuner", &[], &[]),
-    ("evenkeel", &["server", "load", "stdx"], &[]),
+    ("evenkeel", &["server", "load", "tuner", "stdx"], &[]),
     ("transcript", &[], &[]),
     ("end_to_end", &["transcript"], &["stdx"]),
     ("xtask", &["end_to_end", "transcript", "stdx"], &[]),

@@ -1,0 +1,133 @@
+//! `evenkeel tune check`: look at the host for a while, and say what holds it back.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use clap::ValueEnum;
+use tuner::{Capture, Finding, Severity, judge, report};
+
+use super::look;
+use super::observe::{self, Host};
+use crate::failure::Failure;
+use crate::verbs::print;
+
+/// What `check` ends with.
+pub(crate) const STATUSES: [(&str, &str); 7] = [
+    ("0", "Nothing as severe as --fail-on was found, or --fail-on was not given."),
+    ("10", "With --fail-on: the most severe finding is a note."),
+    ("11", "With --fail-on: the most severe finding is a warning."),
+    ("12", "With --fail-on: the most severe finding is critical."),
+    ("64", "The command line is wrong."),
+    ("71", "The system refused: a file cannot be read or written."),
+    ("1", "Anything else."),
+];
+
+/// Find what holds this host back, with the evidence
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    host: Host,
+    /// How long to read counters
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+    /// End with 10, 11 or 12 if a note, a warning or something critical is the most severe finding, and at least
+    /// this severe
+    #[arg(long, value_name = "SEVERITY")]
+    fail_on: Option<Level>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write what was read to a file, to be judged again with --root
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Write the findings as metrics for node_exporter's textfile collector (a name that ends in .prom)
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Level {
+    Note,
+    Warning,
+    Critical,
+}
+
+impl From<Level> for Severity {
+    fn from(level: Level) -> Severity {
+        match level {
+            Level::Note => Severity::Note,
+            Level::Warning => Severity::Warning,
+            Level::Critical => Severity::Critical,
+        }
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
+    let capture = observe::observe(&arguments.host, arguments.seconds)?;
+    if let Some(path) = &arguments.save {
+        replace(path, &capture.json())?;
+    }
+    let Capture { facts, series } = &capture;
+    let findings = judge(facts, series);
+    if let Some(path) = &arguments.prometheus {
+        replace(path, &report::prometheus(series, &findings, unix_s()))?;
+    }
+    let text = match arguments.json {
+        true => report::json(facts, series, &findings),
+        false => report::diagnosis(facts, series, &findings, look::at(columns)),
+    };
+    print(text.as_bytes())?;
+    Ok(ExitCode::from(status(&findings, arguments.fail_on.map(Severity::from))))
+}
+
+/// The status to end with, as [`STATUSES`] says.
+fn status(findings: &[Finding], fail_on: Option<Severity>) -> u8 {
+    let worst = findings.iter().map(|finding| finding.severity).max();
+    match (worst, fail_on) {
+        (Some(worst), Some(fail_on)) if worst >= fail_on => match worst {
+            Severity::Note => 10,
+            Severity::Warning => 11,
+            Severity::Critical => 12,
+        },
+        _ => 0,
+    }
+}
+
+/// Writes a file as a whole: who reads it meanwhile sees the old one or the new one.
+fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
+    written.map_err(|error| Failure::system(format_args!("write {}", path.display()), error))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a metric says when it was made")]
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_that_of_the_worst_finding() {
+        let finding = |severity| Finding {
+            rule: String::new(),
+            severity,
+            subject: String::new(),
+            cause: String::new(),
+            effect: String::new(),
+            verdict: tuner::Verdict::Fixable,
+            evidence: Vec::new(),
+        };
+        let findings = [finding(Severity::Note), finding(Severity::Warning)];
+        assert_eq!(status(&findings, None), 0);
+        assert_eq!(status(&findings, Some(Severity::Critical)), 0);
+        assert_eq!(status(&findings, Some(Severity::Warning)), 11);
+        assert_eq!(status(&findings, Some(Severity::Note)), 11);
+        assert_eq!(status(&findings[..1], Some(Severity::Note)), 10);
+        assert_eq!(status(&[], Some(Severity::Note)), 0);
+    }
+}

@@ -1,0 +1,33 @@
+//! `evenkeel tune explain`: what the rules look for.
+
+use std::process::ExitCode;
+
+use tuner::{report, rules};
+
+use super::look;
+use crate::failure::Failure;
+use crate::verbs::print;
+
+/// Say what a rule looks for, or list all rules
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A rule, as `check` prints it; without: a list of all
+    #[arg(value_name = "RULE")]
+    rule: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
+    let look = look::at(columns);
+    let text = match arguments.rule.as_deref() {
+        None => report::list(rules::explanations(), look),
+        Some(rule) => match rules::explain(rule) {
+            Some(explanation) => report::explanation(explanation, look),
+            None => {
+                let hint = "`evenkeel tune explain` lists them".to_owned();
+                return Err(Failure::usage(format_args!("there is no rule `{rule}`"), Some(hint)));
+            }
+        },
+    };
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}

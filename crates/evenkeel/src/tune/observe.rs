@@ -1,0 +1,100 @@
+//! Looking at a host for a while.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use tuner::{Capture, Reading, Root, Series};
+
+use crate::failure::Failure;
+
+/// Which host to look at.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Host {
+    /// A captured host: a directory with its /proc and /sys, or a file written by `check --save`
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub(crate) root: PathBuf,
+    /// A process to look at as a service; may be repeated. Known servers are found without it
+    #[arg(long = "pid", value_name = "PID")]
+    pub(crate) pids: Vec<u32>,
+}
+
+/// How often counters are read: a condition that lasts shows in each of the windows.
+const WINDOWS: u32 = 3;
+
+/// Facts, and counters over so many seconds. A captured host does not move: its counters are taken as they are.
+pub(crate) fn observe(host: &Host, seconds: u32) -> Result<Capture, Failure> {
+    if host.root.is_file() {
+        return saved(&host.root);
+    }
+    let root = Root::new(&host.root);
+    let facts = tuner::probe(&root, &host.pids).map_err(Failure::other)?;
+    let readings = match root.is_live() {
+        true => measured(seconds, |at_ms| tuner::read(&root, &facts, at_ms).map_err(Failure::other))?,
+        false => vec![
+            tuner::read(&root, &facts, 0).map_err(Failure::other)?,
+            tuner::read(&root, &facts, 1).map_err(Failure::other)?,
+        ],
+    };
+    let series = Series::new(readings).expect("readings were taken one after the other");
+    Ok(Capture { facts, series })
+}
+
+fn saved(path: &PathBuf) -> Result<Capture, Failure> {
+    let what = format!("read {}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::system(&what, error))?;
+    Capture::parse(&text).map_err(Failure::other)
+}
+
+/// Readings at the beginning and at the end of each window.
+fn measured(
+    seconds: u32,
+    mut read: impl FnMut(u64) -> Result<Reading, Failure>,
+) -> Result<Vec<Reading>, Failure> {
+    let clock = Clock::start();
+    let mut readings = vec![read(0)?];
+    for window in 1..=WINDOWS {
+        let end = Duration::from_secs(u64::from(seconds)) * window / WINDOWS;
+        while let Some(left) = end.checked_sub(clock.passed()).filter(|left| !left.is_zero()) {
+            progress(&format!("measuring: {} of {seconds} s", clock.passed().as_secs()));
+            pause(left.min(Duration::from_secs(1)));
+        }
+        readings.push(read(clock.ms())?);
+    }
+    progress("");
+    Ok(readings)
+}
+
+/// One line of a terminal that is written over and over.
+fn progress(text: &str) {
+    if io::stderr().is_terminal() {
+        // It is for somebody who waits; nothing is lost without.
+        let _ = write!(io::stderr(), "\r\x1b[K{text}");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "counters of the host say nothing without time between two readings"
+)]
+pub(super) fn pause(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// Time since it was started.
+pub(super) struct Clock(Instant);
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "rates need to know how much time has passed")]
+    pub(super) fn start() -> Clock {
+        Clock(Instant::now())
+    }
+
+    fn passed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    pub(super) fn ms(&self) -> u64 {
+        self.passed().as_millis() as u64
+    }
+}

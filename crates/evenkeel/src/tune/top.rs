@@ -1,0 +1,105 @@
+//! `evenkeel tune top`: where packets and interrupts are handled, live.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+use rustix::time::Timespec;
+use tuner::{Facts, Reading, Root, Series, report};
+
+use super::{look, observe};
+use crate::failure::Failure;
+use crate::verbs::{columns, print};
+
+/// Show where packets and interrupts are handled, live
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// Seconds between two pictures
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
+    seconds: u32,
+}
+
+/// Rows that are not CPUs: the title, the heading and the line below.
+const ROWS_BESIDE: usize = 4;
+/// Where the terminal does not say.
+const ROWS_DEFAULT: usize = 24;
+
+/// Pictures until `q`. Without a terminal: one.
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let root = Root::new("/");
+    let facts = tuner::probe(&root, &[]).map_err(Failure::other)?;
+    let clock = observe::Clock::start();
+    let read = || tuner::read(&root, &facts, clock.ms()).map_err(Failure::other);
+    let seconds = Duration::from_secs(arguments.seconds.into());
+    let mut before = read()?;
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        observe::pause(seconds);
+        print(picture(&facts, before, read()?, usize::MAX).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let screen = Screen::enter().map_err(|error| Failure::system("prepare the terminal", error))?;
+    while !screen.left_within(seconds).map_err(|error| Failure::system("read the terminal", error))? {
+        let after = read()?;
+        let picture = picture(&facts, before, after.clone(), rows());
+        // To the corner; every line clears what is left of the old one, and the last what is below.
+        let text = format!("\x1b[H{}\x1b[J", picture.replace('\n', "\x1b[K\n"));
+        print(text.as_bytes())?;
+        before = after;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn picture(facts: &Facts, before: Reading, after: Reading, rows_max: usize) -> String {
+    let look = look::at(columns());
+    let series = Series::new(vec![before, after]).expect("time has passed between two readings");
+    format!("evenkeel tune top: q ends\n\n{}", report::heat(facts, &series, look, rows_max))
+}
+
+fn rows() -> usize {
+    let size = termios::tcgetwinsize(rustix::stdio::stdout()).ok();
+    let rows = size.map(|size| usize::from(size.ws_row)).filter(|rows| *rows > 0).unwrap_or(ROWS_DEFAULT);
+    rows.saturating_sub(ROWS_BESIDE).max(1)
+}
+
+/// The terminal's other screen, with keys that arrive at once; dropping it brings the first one back.
+struct Screen {
+    keys: File,
+    before: Termios,
+}
+
+impl Screen {
+    fn enter() -> io::Result<Screen> {
+        let keys = File::open("/dev/tty")?;
+        let before = termios::tcgetattr(&keys)?;
+        let mut raw = before.clone();
+        // Ctrl-C, too, comes as a key, so that the terminal is always put back.
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
+        termios::tcsetattr(&keys, OptionalActions::Now, &raw)?;
+        let screen = Screen { keys, before };
+        io::stdout().write_all(b"\x1b[?1049h\x1b[?25l\x1b[H\x1b[2Jevenkeel tune top: reading\n")?;
+        io::stdout().flush()?;
+        Ok(screen)
+    }
+
+    /// Waits, and says whether the user wants to leave: q, Ctrl-C, Ctrl-D.
+    fn left_within(&self, time: Duration) -> io::Result<bool> {
+        let time = Timespec::try_from(time).expect("a minute at most");
+        if poll(&mut [PollFd::new(&self.keys, PollFlags::IN)], Some(&time))? == 0 {
+            return Ok(false);
+        }
+        let mut key = [0; 16];
+        let len = io::Read::read(&mut &self.keys, &mut key)?;
+        Ok(len == 0 || key[..len].iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4)))
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nobody is left to tell if the terminal has gone away.
+        let _ = io::stdout().write_all(b"\x1b[?25h\x1b[?1049l").and_then(|()| io::stdout().flush());
+        let _ = termios::tcsetattr(&self.keys, OptionalActions::Now, &self.before);
+    }
+}

@@ -1,0 +1,72 @@
+//! Findings as metrics, for node_exporter's textfile collector.
+
+use std::collections::BTreeMap;
+
+use crate::{Finding, Series, Severity, Verdict};
+
+/// The text of a `.prom` file. The time is what the clock said when the last reading was taken.
+pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String {
+    let mut text = String::from(
+        "# HELP evenkeel_tune_finding What `evenkeel tune check` found; 1 for each finding.\n\
+         # TYPE evenkeel_tune_finding gauge\n",
+    );
+    // A sample may stand there only once.
+    let mut samples: BTreeMap<String, usize> = BTreeMap::new();
+    for finding in findings {
+        let fixable = finding.verdict == Verdict::Fixable;
+        let labels = format!(
+            "rule=\"{}\",severity=\"{}\",subject=\"{}\",fixable=\"{fixable}\"",
+            escaped(&finding.rule),
+            finding.severity.word(),
+            escaped(&finding.subject)
+        );
+        *samples.entry(labels).or_default() += 1;
+    }
+    for (labels, count) in samples {
+        text += &format!("evenkeel_tune_finding{{{labels}}} {count}\n");
+    }
+    text +=
+        "# HELP evenkeel_tune_findings How many findings there are.\n# TYPE evenkeel_tune_findings gauge\n";
+    for severity in [Severity::Critical, Severity::Warning, Severity::Note] {
+        let count = findings.iter().filter(|finding| finding.severity == severity).count();
+        text += &format!("evenkeel_tune_findings{{severity=\"{}\"}} {count}\n", severity.word());
+    }
+    text += &format!(
+        "# HELP evenkeel_tune_window_seconds Over how long counters were read.\n\
+         # TYPE evenkeel_tune_window_seconds gauge\n\
+         evenkeel_tune_window_seconds {}\n\
+         # HELP evenkeel_tune_checked_timestamp_seconds When.\n\
+         # TYPE evenkeel_tune_checked_timestamp_seconds gauge\n\
+         evenkeel_tune_checked_timestamp_seconds {unix_s}\n",
+        series.window_s()
+    );
+    text
+}
+
+/// A label's value: backslash, quote and line feed are written with a backslash (Prometheus' text format).
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reading;
+
+    #[test]
+    fn findings_become_samples_with_labels() {
+        let series =
+            Series::new(vec![Reading::default(), Reading { at_ms: 30_000, ..Reading::default() }]).unwrap();
+        let finding = Finding::about(Severity::Warning, "a \"quoted\" name").not_here("no");
+        let finding = Finding { rule: "swapping".into(), ..finding };
+        let text = prometheus(&series, &[finding.clone(), finding], 1_700_000_000);
+        let has = |line: &str| assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        has(
+            r#"evenkeel_tune_finding{rule="swapping",severity="warning",subject="a \"quoted\" name",fixable="false"} 2"#,
+        );
+        has(r#"evenkeel_tune_findings{severity="warning"} 2"#);
+        has(r#"evenkeel_tune_findings{severity="critical"} 0"#);
+        has("evenkeel_tune_window_seconds 30");
+        has("evenkeel_tune_checked_timestamp_seconds 1700000000");
+    }
+}

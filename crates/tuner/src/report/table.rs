@@ -1,0 +1,119 @@
+//! Findings and explanations as text.
+
+use super::paint::Tint;
+use super::{Look, wrap};
+use crate::rules::Explanation;
+use crate::{Evidence, Finding, Severity, Verdict};
+
+/// Findings, in their order, and how many there are of each severity.
+pub fn findings(findings: &[Finding], look: Look) -> String {
+    if findings.is_empty() {
+        return "Nothing was found that holds this host back.\n".to_owned();
+    }
+    let mut text: String = findings.iter().map(|finding| one(finding, look)).collect();
+    let counted = [Severity::Critical, Severity::Warning, Severity::Note].map(|severity| {
+        let count = findings.iter().filter(|finding| finding.severity == severity).count();
+        format!(
+            "{count} {}{}",
+            severity.word(),
+            if severity != Severity::Critical && count != 1 { "s" } else { "" }
+        )
+    });
+    text += &format!("{}; `evenkeel tune explain RULE` says more\n", counted.join(", "));
+    text
+}
+
+fn one(finding: &Finding, look: Look) -> String {
+    let severity = look.paint.tinted(Tint::of(finding.severity), &format!("{:<8}", finding.severity.word()));
+    let rule = look.paint.tinted(Tint::Bold, &finding.rule);
+    let mut text = format!("{severity}  {rule}  {}\n", finding.subject);
+    text += &wrap::hanging("  cause   ", &finding.cause, look.columns);
+    let mut label = "  seen    ";
+    for evidence in &finding.evidence {
+        text += &wrap::hanging(label, &seen(evidence), look.columns);
+        label = "          ";
+    }
+    text += &wrap::hanging("  effect  ", &finding.effect, look.columns);
+    if let Verdict::NotHere { reason } = &finding.verdict {
+        let lines = wrap::hanging("  verdict ", &format!("cannot be fixed here: {reason}"), look.columns);
+        text += &lines.replacen(
+            "cannot be fixed here",
+            &look.paint.tinted(Tint::Magenta, "cannot be fixed here"),
+            1,
+        );
+    }
+    text + "\n"
+}
+
+/// `irq + softirq, CPU 0: 80 % (over 30 s; counts from 60 %)`
+fn seen(evidence: &Evidence) -> String {
+    let notes: Vec<String> = [
+        evidence.window_s.map(|window_s| format!("over {window_s:.0} s")),
+        evidence.threshold.as_ref().map(|threshold| format!("threshold {threshold}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
+    format!("{}: {}{notes}", evidence.what, evidence.value)
+}
+
+/// One rule, explained.
+pub fn explanation(explanation: &Explanation, look: Look) -> String {
+    let mut text = format!("{}: {}\n\n", look.paint.tinted(Tint::Bold, explanation.rule), explanation.title);
+    for (label, words) in [
+        ("found when  ", explanation.evidence),
+        ("meaning     ", explanation.meaning),
+        ("remedy      ", explanation.remedy),
+    ] {
+        text += &wrap::hanging(label, words, look.columns);
+    }
+    text
+}
+
+/// All rules, a line each.
+pub fn list<'e>(explanations: impl Iterator<Item = &'e Explanation> + Clone, look: Look) -> String {
+    let widest = explanations.clone().map(|explanation| explanation.rule.len()).max().unwrap_or(0);
+    let line = |explanation: &Explanation| {
+        wrap::hanging(&format!("{:<widest$}  ", explanation.rule), explanation.title, look.columns)
+    };
+    explanations.map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Paint;
+    use super::*;
+
+    #[test]
+    fn a_finding_says_what_was_seen_why_and_what_mending_brings() {
+        let finding = Finding::about(Severity::Critical, "eth0")
+            .cause("the instance's packet allowance is used up")
+            .effect("no packet waits for the allowance")
+            .not_here("spread the load or resize")
+            .saw(Evidence::measured("pps_allowance_exceeded", "7 (0.2 /s)", 30.0).threshold("0"))
+            .saw(Evidence::setting("driver", "ena"));
+        let finding = Finding { rule: "allowance-exceeded".into(), ..finding };
+        assert_eq!(
+            findings(&[finding], Look { columns: 60, paint: Paint::Plain }),
+            "critical  allowance-exceeded  eth0
+  cause   the instance's packet allowance is used up
+  seen    pps_allowance_exceeded: 7 (0.2 /s) (over 30 s;
+          threshold 0)
+          driver: ena
+  effect  no packet waits for the allowance
+  verdict cannot be fixed here: spread the load or resize
+
+1 critical, 0 warnings, 0 notes; `evenkeel tune explain RULE` says more
+"
+        );
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        let finding = Finding::about(Severity::Note, "eth0");
+        let shown =
+            |paint| findings(std::slice::from_ref(&finding), Look { columns: 80, paint }).contains('\x1b');
+        assert_eq!((shown(Paint::Colours), shown(Paint::Plain)), (true, false));
+    }
+}

@@ -1,0 +1,108 @@
+//! Rules: what the facts and the counters of a host say about what holds its services back.
+//!
+//! A rule is a name, a pure function and an explanation. Nothing here reads a file or a clock, and nothing is found
+//! without numbers to show for it. Each module holds the rules of one subject, with its thresholds and their sources.
+
+mod disks;
+mod figures;
+mod host;
+mod limits;
+mod listeners;
+mod memory;
+mod packets;
+mod queues;
+mod scheduling;
+mod steering;
+mod system;
+
+#[cfg(test)]
+mod situation;
+
+use crate::{Facts, Finding, Series};
+use host::Host;
+
+pub use figures::{bytes, per_second, percent};
+pub use host::{Load, arrivals, loads, softirqs};
+
+/// One rule.
+pub(crate) struct Rule {
+    /// What it looks for.
+    explanation: Explanation,
+    /// Looks for it.
+    find: fn(&Host) -> Vec<Finding>,
+}
+
+/// What a rule looks for, and why.
+#[derive(Clone, Copy, Debug)]
+pub struct Explanation {
+    /// The rule's name: `softirq-one-core`.
+    pub rule: &'static str,
+    /// What it finds, in a few words.
+    pub title: &'static str,
+    /// What it looks at, and from which value on it speaks.
+    pub evidence: &'static str,
+    /// What that means.
+    pub meaning: &'static str,
+    /// What mends it, and when not to.
+    pub remedy: &'static str,
+}
+
+/// All rules, by subject.
+const SUBJECTS: [&[Rule]; 9] = [
+    packets::RULES,
+    steering::RULES,
+    queues::RULES,
+    limits::RULES,
+    listeners::RULES,
+    scheduling::RULES,
+    memory::RULES,
+    disks::RULES,
+    system::RULES,
+];
+
+/// What the rules find, most severe first.
+pub fn judge(facts: &Facts, series: &Series) -> Vec<Finding> {
+    let host = Host::new(facts, series);
+    let mut findings: Vec<Finding> = rules()
+        .flat_map(|rule| {
+            let named = |finding| Finding { rule: rule.explanation.rule.to_owned(), ..finding };
+            (rule.find)(&host).into_iter().map(named)
+        })
+        .collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// What a rule looks for, by its name.
+pub fn explain(rule: &str) -> Option<&'static Explanation> {
+    explanations().find(|explanation| explanation.rule == rule)
+}
+
+/// What all rules look for.
+pub fn explanations() -> impl Iterator<Item = &'static Explanation> + Clone {
+    rules().map(|rule| &rule.explanation)
+}
+
+fn rules() -> impl Iterator<Item = &'static Rule> + Clone {
+    SUBJECTS.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_rule_has_a_name_of_its_own_and_a_whole_explanation() {
+        let mut names = BTreeSet::new();
+        for explanation in explanations() {
+            let rule = explanation.rule;
+            assert!(names.insert(rule), "{rule} twice");
+            assert!(rule.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{rule}");
+            for text in [explanation.evidence, explanation.meaning, explanation.remedy] {
+                assert!(text.ends_with('.'), "{rule}: {text}");
+            }
+            assert!(std::ptr::eq(explain(rule).unwrap(), explanation));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! A host as the rules see it: facts and series, and the sums that several rules ask for.
+
+use std::collections::BTreeMap;
+
+use crate::facts::{Interrupt, Nic, Service, ServiceKind};
+use crate::reading::{Rate, Reading};
+use crate::{CpuSet, Evidence, Facts, Series};
+
+/// Facts, series, and what follows from them at once.
+pub(crate) struct Host<'a> {
+    pub(crate) facts: &'a Facts,
+    pub(crate) series: &'a Series,
+    /// CPUs in use.
+    pub(crate) online: CpuSet,
+    /// How each of them spent the window.
+    pub(crate) loads: BTreeMap<u32, Load>,
+}
+
+/// How a CPU spent the window, in percent of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// In programs.
+    pub user: f64,
+    /// In the kernel for programs.
+    pub system: f64,
+    /// In interrupt handlers.
+    pub irq: f64,
+    /// In soft interrupts.
+    pub softirq: f64,
+    /// Given to another guest.
+    pub steal: f64,
+    /// Doing nothing, also while a disk was busy.
+    pub idle: f64,
+}
+
+impl Load {
+    /// In interrupts of both kinds.
+    pub(crate) fn interrupts(self) -> f64 {
+        self.irq + self.softirq
+    }
+}
+
+/// How each CPU that counted time spent the window.
+pub fn loads(series: &Series) -> BTreeMap<u32, Load> {
+    let load = |cpu: &u32| {
+        let times = series.cpu(*cpu)?;
+        let total = times.total();
+        let percent = |ticks: u64| 100.0 * ticks as f64 / total as f64;
+        (total > 0).then(|| Load {
+            user: percent(times.user),
+            system: percent(times.system),
+            irq: percent(times.irq),
+            softirq: percent(times.softirq),
+            steal: percent(times.steal),
+            idle: percent(times.idle + times.iowait),
+        })
+    };
+    series.last().cpus.keys().filter_map(|cpu| Some((*cpu, load(cpu)?))).collect()
+}
+
+/// What a counter by CPU has grown by, on each.
+fn by_cpu(series: &Series, counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>) -> BTreeMap<u32, u64> {
+    let Some(last) = counts(series.last()) else { return BTreeMap::new() };
+    let grown = |cpu: u32| series.rate(|reading| counts(reading)?.get(&cpu).copied());
+    last.keys().filter_map(|cpu| Some((*cpu, grown(*cpu)?.count))).collect()
+}
+
+/// How often a soft interrupt of this kind ran, by CPU.
+pub fn softirqs(series: &Series, kind: &str) -> BTreeMap<u32, u64> {
+    by_cpu(series, |reading| reading.softirqs.get(kind).cloned())
+}
+
+/// How often an interrupt arrived, by CPU.
+pub fn arrivals(series: &Series, irq: u32) -> BTreeMap<u32, u64> {
+    by_cpu(series, |reading| reading.interrupts.get(&irq).cloned())
+}
+
+impl<'a> Host<'a> {
+    pub(crate) fn new(facts: &'a Facts, series: &'a Series) -> Host<'a> {
+        Host { facts, series, online: facts.online(), loads: loads(series) }
+    }
+
+    /// Evidence that was measured over the whole window.
+    pub(crate) fn measured(&self, what: impl Into<String>, value: impl Into<String>) -> Evidence {
+        Evidence::measured(what, value, self.series.window_s())
+    }
+
+    /// How a CPU spent the window; all zeros if that is unknown.
+    pub(crate) fn load(&self, cpu: u32) -> Load {
+        self.loads.get(&cpu).copied().unwrap_or_default()
+    }
+
+    /// The highest share of interrupts that one of these CPUs has spent.
+    pub(crate) fn interrupts_at_most(&self, cpus: &CpuSet) -> f64 {
+        cpus.iter().map(|cpu| self.load(cpu).interrupts()).fold(0.0, f64::max)
+    }
+
+    /// Mean of a part over all CPUs whose times are known.
+    pub(crate) fn mean(&self, part: impl Fn(Load) -> f64) -> f64 {
+        match self.loads.len() {
+            0 => 0.0,
+            cpus => self.loads.values().map(|load| part(*load)).sum::<f64>() / cpus as f64,
+        }
+    }
+
+    /// What a counter by CPU has grown by, on each.
+    pub(crate) fn by_cpu(
+        &self,
+        counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>,
+    ) -> BTreeMap<u32, u64> {
+        by_cpu(self.series, counts)
+    }
+
+    /// How often a soft interrupt of this kind ran, by CPU.
+    pub(crate) fn softirqs(&self, kind: &str) -> BTreeMap<u32, u64> {
+        softirqs(self.series, kind)
+    }
+
+    /// How often an interrupt arrived, by CPU.
+    pub(crate) fn arrivals(&self, irq: u32) -> BTreeMap<u32, u64> {
+        arrivals(self.series, irq)
+    }
+
+    /// Packets received by an interface.
+    pub(crate) fn packets(&self, nic: &Nic) -> Option<Rate> {
+        self.series.nic(&nic.name, "rx_packets")
+    }
+
+    /// Packets received by an interface per second; 0 if unknown.
+    pub(crate) fn packets_per_s(&self, nic: &Nic) -> f64 {
+        self.packets(nic).map_or(0.0, Rate::per_s)
+    }
+
+    /// Interrupts that receive packets for an interface.
+    pub(crate) fn receivers(&self, nic: &Nic) -> Vec<&'a Interrupt> {
+        let brings = |interrupt: &&Interrupt| {
+            interrupt.device.as_deref() == Some(nic.name.as_str()) && receives(&interrupt.name)
+        };
+        self.facts.interrupts.iter().filter(brings).collect()
+    }
+
+    /// CPUs that take the packets of an interface: where its interrupts did arrive, or else where they would.
+    pub(crate) fn receiving_cpus(&self, nic: &Nic) -> CpuSet {
+        self.receivers(nic)
+            .into_iter()
+            .flat_map(|interrupt| self.taken_by(interrupt).iter().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// CPUs that take an interrupt.
+    pub(crate) fn taken_by(&self, interrupt: &Interrupt) -> CpuSet {
+        let arrivals = self.arrivals(interrupt.irq);
+        let all: u64 = arrivals.values().sum();
+        if all >= ARRIVALS_MIN {
+            let most = |(_, count): &(&u32, &u64)| **count * 10 > all;
+            return arrivals.iter().filter(most).map(|(cpu, _)| *cpu).collect();
+        }
+        match interrupt.effective.is_empty() {
+            true => interrupt.affinity.and(&self.online).lowest().into_iter().collect(),
+            false => interrupt.effective.clone(),
+        }
+    }
+
+    /// CPUs that could share the work of an interface: in use, and on its NUMA node if it has one.
+    pub(crate) fn near(&self, nic: &Nic) -> CpuSet {
+        let near = nic.node.map(|node| self.facts.online_on(node)).unwrap_or_default();
+        if near.is_empty() { self.online.clone() } else { near }
+    }
+
+    /// Interfaces that are up and have queues of their own device.
+    pub(crate) fn wires(&self) -> impl Iterator<Item = &'a Nic> {
+        self.facts.nics.iter().filter(|nic| nic.up && nic.physical)
+    }
+
+    /// Services of these kinds.
+    pub(crate) fn services(&self, kinds: &[ServiceKind]) -> Vec<&'a Service> {
+        self.facts.services.iter().filter(|service| kinds.contains(&service.kind)).collect()
+    }
+
+    /// Whether an allowance of the instance is used up, which no setting of the host changes.
+    pub(crate) fn at_allowance(&self, nic: &Nic) -> bool {
+        let counters = self.series.last().nics.get(&nic.name);
+        counters.into_iter().flat_map(BTreeMap::keys).any(|counter| {
+            counter.ends_with("_allowance_exceeded")
+                && self.series.nic(&nic.name, counter).is_some_and(|rate| rate.count > 0)
+        })
+    }
+}
+
+/// Fewer interrupts than this in a window say nothing about where the next will arrive.
+const ARRIVALS_MIN: u64 = 100;
+
+/// Whether an interrupt of a network device brings packets, going by its name: not configuration, management or
+/// clocks, and not those for sending only.
+fn receives(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let others =
+        ["config", "mgmnt", "mgmt", "async", "ptp", "ctrl", "misc", "output", "-tx-", "@pages", "@cmd"];
+    !others.iter().any(|other| name.contains(other)) || name.contains("tx-rx") || name.contains("txrx")
+}
+
+/// `memcached (PID 812)`
+pub(crate) fn named(service: &Service) -> String {
+    format!("{} (PID {})", service.name, service.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_that_bring_packets_are_known_by_their_names() {
+        for (name, brings) in [
+            ("eth0-Tx-Rx-3", true),
+            ("eth0-TxRx-3", true),
+            ("virtio0-input.0", true),
+            ("mlx5_comp3@pci:0000:81:00.0", true),
+            ("mana_q2@pci:7870:00:00.0", true),
+            ("gve-ntfy-blk3@pci:0000:00:04.0", true),
+            ("virtio0-output.0", false),
+            ("virtio0-config", false),
+            ("ena-mgmnt@pci:0000:00:05.0", false),
+            ("mlx5_async0@pci:0000:81:00.0", false),
+        ] {
+            assert_eq!(receives(name), brings, "{name}");
+        }
+    }
+}

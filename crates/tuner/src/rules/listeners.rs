@@ -1,0 +1,293 @@
+//! Sockets that take connections: queues that overflow, and those that soon will.
+
+use super::figures::{count, happened};
+use super::host::{Host, named};
+use super::{Explanation, Rule};
+use crate::facts::Listener;
+use crate::reading::Rate;
+use crate::{Evidence, Finding, Severity};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        explanation: Explanation {
+            rule: "accept-overflow",
+            title: "connections are turned away because an accept queue is full",
+            evidence: "TcpExt.ListenOverflows grows; more than 5 a minute is critical.",
+            meaning: "A client has finished its handshake, but the queue of connections that the program has not yet \
+                      accepted is full. Unless tcp_abort_on_overflow is set, the client finds out by waiting a second \
+                      or more. Repeated attempts count again: the number is not that of clients.",
+            remedy: "A longer queue for that listener: its own backlog argument, and net.core.somaxconn, which cuts it \
+                     when listen() is called. If the program does not accept at all, a longer queue only hides it.",
+        },
+        find: overflow,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "backlog-small",
+            title: "a listener's accept queue is short, or half full",
+            evidence: "A service listens with a backlog below 1,024, or any listener's queue is half full.",
+            meaning: "After a deploy or a network hiccup all clients come back at once; what does not fit is turned \
+                      away. What counts is the limit at the time of listen(): raising net.core.somaxconn later changes \
+                      nothing for running programs.",
+            remedy: "Give the program a larger backlog (memcached: -b, MySQL: back_log, Redis: tcp-backlog) and raise \
+                     net.core.somaxconn before it starts.",
+        },
+        find: small,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "somaxconn-low",
+            title: "net.core.somaxconn cuts every backlog",
+            evidence: "net.core.somaxconn is below 4,096, the kernel's default since 5.4.",
+            meaning: "No program can have a longer accept queue than this, whatever it asks for.",
+            remedy: "net.core.somaxconn = 4096, then restart the programs or have them listen again.",
+        },
+        find: somaxconn,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "syn-queue-full",
+            title: "handshakes are dropped or done with cookies",
+            evidence: "TcpExt.TCPReqQFullDrop or TCPReqQFullDoCookies grows.",
+            meaning: "More handshakes are under way than the queue for them holds: a storm of connections, or an \
+                      attack. Dropped ones are repeated after a second; cookies lose TCP options.",
+            remedy: "Raise net.ipv4.tcp_max_syn_backlog and the listener's backlog, which both bound this queue; keep \
+                     net.ipv4.tcp_syncookies on.",
+        },
+        find: syn_queue,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "fast-open-off",
+            title: "many short connections without TCP Fast Open",
+            evidence: "100 or more incoming connections per second while the server's bit of net.ipv4.tcp_fastopen \
+                       is off.",
+            meaning: "With Fast Open, a returning client sends its request together with the SYN, which saves a round \
+                      trip for every connection (Pinterest: about 10 % of the time to connect). Lasting connections \
+                      are better still, and some networks drop such packets.",
+            remedy: "net.ipv4.tcp_fastopen = 3 and TCP_FASTOPEN in the server, if its clients can use it.",
+        },
+        find: fast_open,
+    },
+];
+
+/// netdata's alarms for accept-queue overflows: more than 1 a minute warns, more than 5 is critical.
+const OVERFLOWS_CRITICAL_PER_S: f64 = 5.0 / 60.0;
+/// memcached's default of `-b`; a service with less was given less, or was cut by an old default of somaxconn.
+const BACKLOG_MIN: u32 = 1024;
+/// The kernel's default since 5.4.
+const SOMAXCONN_MIN: u64 = 4096;
+/// From this many connections a second on a round trip each is worth a thought (proposal).
+const CONNECTIONS_PER_S: f64 = 100.0;
+/// The bit of net.ipv4.tcp_fastopen for servers (ip-sysctl).
+const FASTOPEN_SERVER: u64 = 2;
+
+fn grown(host: &Host, counter: &str) -> Option<Rate> {
+    host.series.protocol(counter).filter(|rate| rate.count > 0)
+}
+
+fn overflow(host: &Host) -> Vec<Finding> {
+    let Some(overflows) = grown(host, "TcpExt.ListenOverflows") else { return Vec::new() };
+    let severity =
+        if overflows.per_s() > OVERFLOWS_CRITICAL_PER_S { Severity::Critical } else { Severity::Warning };
+    let suspect = suspect(host);
+    let subject = suspect.map_or("accept queues".to_owned(), |listener| listener.address.clone());
+    let likely =
+        suspect.map_or(String::new(), |listener| format!(", most likely that of {}", owner(host, listener)));
+    let mut finding = Finding::about(severity, subject)
+        .cause(format!("an accept queue was full when handshakes ended{likely}"))
+        .effect("clients connect at once instead of after a second or more")
+        .saw(host.measured("TcpExt.ListenOverflows", happened(overflows)).threshold("0"));
+    if let Some(drops) = grown(host, "TcpExt.ListenDrops") {
+        finding = finding.saw(host.measured("TcpExt.ListenDrops", happened(drops)));
+    }
+    if let Some(listener) = suspect {
+        finding = finding.saw(queue(listener));
+    }
+    if let Some(somaxconn) = host.facts.sysctl("net.core.somaxconn") {
+        finding = finding.saw(Evidence::setting("net.core.somaxconn", count(somaxconn)));
+    }
+    let nobody_accepts = host.series.protocol("Tcp.PassiveOpens").is_some_and(|rate| rate.count == 0);
+    match nobody_accepts {
+        true => vec![finding.not_here(
+            "no connection was accepted in the whole window: the program is stuck, and a longer queue would only \
+             hide it",
+        )],
+        false => vec![finding],
+    }
+}
+
+/// The listener that most likely overflows: the fullest, else the one with the shortest queue of a service.
+fn suspect<'a>(host: &Host<'a>) -> Option<&'a Listener> {
+    let fullest = host
+        .facts
+        .listeners
+        .iter()
+        .filter(|listener| half_full(listener))
+        .max_by_key(|listener| u64::from(listener.waiting) * 1000 / u64::from(listener.backlog.max(1)));
+    let of_service = host.facts.listeners.iter().filter(|listener| is_service(host, listener));
+    fullest.or_else(|| of_service.min_by_key(|listener| listener.backlog))
+}
+
+fn half_full(listener: &Listener) -> bool {
+    listener.waiting > 0 && listener.waiting * 2 >= listener.backlog
+}
+
+fn is_service(host: &Host, listener: &Listener) -> bool {
+    host.facts.services.iter().any(|service| listener.pid == Some(service.pid))
+}
+
+fn owner(host: &Host, listener: &Listener) -> String {
+    let service = host.facts.services.iter().find(|service| listener.pid == Some(service.pid));
+    service.map_or(listener.address.clone(), named)
+}
+
+fn queue(listener: &Listener) -> Evidence {
+    Evidence::setting(
+        format!("waiting / backlog of {}", listener.address),
+        format!("{} / {}", count(listener.waiting.into()), count(listener.backlog.into())),
+    )
+}
+
+fn small(host: &Host) -> Vec<Finding> {
+    let short = |listener: &&Listener| is_service(host, listener) && listener.backlog < BACKLOG_MIN;
+    let wanting = |listener: &&Listener| short(listener) || half_full(listener);
+    host.facts.listeners.iter().filter(wanting).map(|listener| small_finding(host, listener)).collect()
+}
+
+fn small_finding(host: &Host, listener: &Listener) -> Finding {
+    let somaxconn = host.facts.sysctl("net.core.somaxconn");
+    let cut = somaxconn == Some(listener.backlog.into());
+    let cause = match (half_full(listener), cut) {
+        (true, _) => {
+            format!("{} does not accept its connections as fast as they come", owner(host, listener))
+        }
+        (false, true) => format!("net.core.somaxconn cuts the queue of {}", owner(host, listener)),
+        (false, false) => {
+            format!("{} asked for a short queue, or started when somaxconn was lower", owner(host, listener))
+        }
+    };
+    let finding = Finding::about(Severity::Warning, &listener.address)
+        .cause(cause)
+        .effect("room for all clients that come back at once")
+        .saw(queue(listener).threshold(count(BACKLOG_MIN.into())));
+    match somaxconn {
+        Some(somaxconn) => finding.saw(Evidence::setting("net.core.somaxconn", count(somaxconn))),
+        None => finding,
+    }
+}
+
+fn somaxconn(host: &Host) -> Vec<Finding> {
+    let low = host.facts.sysctl("net.core.somaxconn").filter(|somaxconn| *somaxconn < SOMAXCONN_MIN);
+    let finding = |somaxconn| {
+        Finding::about(Severity::Note, "net.core.somaxconn")
+            .cause("accept queues cannot be longer than this, whatever a program asks for")
+            .effect("programs get the queue they ask for, once they listen again")
+            .saw(Evidence::setting("net.core.somaxconn", count(somaxconn)).threshold(count(SOMAXCONN_MIN)))
+    };
+    low.map(finding).into_iter().collect()
+}
+
+fn syn_queue(host: &Host) -> Vec<Finding> {
+    let counters = [
+        ("TcpExt.TCPReqQFullDrop", Severity::Critical, "handshakes were dropped"),
+        ("TcpExt.TCPReqQFullDoCookies", Severity::Warning, "handshakes were answered with cookies"),
+    ];
+    let finding = |(counter, severity, what)| {
+        let rate = grown(host, counter)?;
+        let finding = Finding::about(severity, "handshakes")
+            .cause(format!("{what} because too many were under way"))
+            .effect("connections are made at the first attempt")
+            .saw(host.measured(counter, happened(rate)).threshold("0"));
+        Some(match host.facts.sysctl("net.ipv4.tcp_max_syn_backlog") {
+            Some(limit) => finding.saw(Evidence::setting("net.ipv4.tcp_max_syn_backlog", count(limit))),
+            None => finding,
+        })
+    };
+    counters.into_iter().filter_map(finding).collect()
+}
+
+fn fast_open(host: &Host) -> Vec<Finding> {
+    let Some(setting) = host.facts.sysctl("net.ipv4.tcp_fastopen") else { return Vec::new() };
+    let Some(opens) = host.series.protocol("Tcp.PassiveOpens") else { return Vec::new() };
+    if setting & FASTOPEN_SERVER != 0 || opens.per_s() < CONNECTIONS_PER_S {
+        return Vec::new();
+    }
+    vec![
+        Finding::about(Severity::Note, "net.ipv4.tcp_fastopen")
+            .cause("every new connection waits a round trip before its first request")
+            .effect("one round trip less per connection for clients that use Fast Open")
+            .saw(
+                host.measured("Tcp.PassiveOpens", happened(opens))
+                    .threshold(super::figures::per_second(CONNECTIONS_PER_S)),
+            )
+            .saw(Evidence::setting("net.ipv4.tcp_fastopen", setting.to_string())),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rules::situation::check;
+
+    #[test]
+    fn an_accept_queue_that_overflows() {
+        check(
+            "service memcached pid=812
+             listener 0.0.0.0:11211 backlog=128 waiting=100 pid=812
+             sysctl net.core.somaxconn=128
+             count TcpExt.ListenOverflows=21 TcpExt.ListenDrops=21",
+            "accept-overflow critical 0.0.0.0:11211: 21 (0.7 /s), 100 / 128, 128
+             backlog-small 0.0.0.0:11211: 100 / 128",
+        );
+        check("count TcpExt.ListenOverflows=2", "accept-overflow warning accept queues: 2 (0.1 /s)");
+        check("count TcpExt.ListenOverflows=0", "no accept-overflow");
+    }
+
+    #[test]
+    fn a_program_that_does_not_accept_is_not_helped_by_a_longer_queue() {
+        check(
+            "count TcpExt.ListenOverflows=30 Tcp.PassiveOpens=0",
+            "accept-overflow not-here accept queues: 30",
+        );
+        check(
+            "count TcpExt.ListenOverflows=30 Tcp.PassiveOpens=900",
+            "accept-overflow fixable accept queues: 30",
+        );
+    }
+
+    #[test]
+    fn a_service_with_a_short_queue() {
+        let host = "service memcached pid=812\n sysctl net.core.somaxconn=4096\n";
+        check(&format!("{host} listener :11211 backlog=128 pid=812"), "backlog-small :11211: 0 / 128, 4,096");
+        check(&format!("{host} listener :11211 backlog=1024 pid=812"), "no backlog-small");
+        check(&format!("{host} listener :22 backlog=128 pid=9"), "no backlog-small");
+        check(&format!("{host} listener :22 backlog=128 waiting=64 pid=9"), "backlog-small :22: 64 / 128");
+    }
+
+    #[test]
+    fn an_old_default_of_somaxconn() {
+        check("sysctl net.core.somaxconn=128", "somaxconn-low net.core.somaxconn: 128");
+        check("sysctl net.core.somaxconn=4096", "no somaxconn-low");
+    }
+
+    #[test]
+    fn too_many_handshakes_at_once() {
+        check(
+            "sysctl net.ipv4.tcp_max_syn_backlog=512\n count TcpExt.TCPReqQFullDrop=300",
+            "syn-queue-full critical handshakes: 300 (10 /s), 512",
+        );
+        check("count TcpExt.TCPReqQFullDoCookies=30", "syn-queue-full warning handshakes: 30");
+        check("count TcpExt.TCPReqQFullDrop=0 TcpExt.TCPReqQFullDoCookies=0", "no syn-queue-full");
+    }
+
+    #[test]
+    fn many_short_connections_without_fast_open() {
+        let many = "count Tcp.PassiveOpens=9000\n";
+        check(
+            &format!("{many} sysctl net.ipv4.tcp_fastopen=1"),
+            "fast-open-off net.ipv4.tcp_fastopen: 9,000 (300 /s), 1",
+        );
+        check(&format!("{many} sysctl net.ipv4.tcp_fastopen=3"), "no fast-open-off");
+        check("count Tcp.PassiveOpens=900\n sysctl net.ipv4.tcp_fastopen=1", "no fast-open-off");
+    }
+}

@@ -1,0 +1,242 @@
+//! Threads that want to run and do not.
+
+use super::figures::percent;
+use super::host::{Host, named};
+use super::{Explanation, Rule};
+use crate::facts::{Service, Thread};
+use crate::{CpuSet, Evidence, Finding, Severity};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        explanation: Explanation {
+            rule: "scheduling-delay",
+            title: "threads of a service wait for a CPU",
+            evidence: "A thread's waiting time (schedstat), as a share of the window: from 2 % on while the host is \
+                       idle for more than 20 %, from 5 % on otherwise; critical from 10 % on.",
+            meaning: "The thread had work and no CPU. With idle CPUs about it is a matter of placement: it shares its \
+                      CPU with interrupts or is bound to too few. On a busy host it is competition.",
+            remedy: "In this order: placement (its own CPUs, away from interrupts; neighbours elsewhere), cpu.weight, \
+                     a shorter slice (since Linux 6.12), and SCHED_FIFO last, with priority 1 and at least one CPU of \
+                     the interrupts left to the kernel (Pinterest: client p99 10 to 40 % lower). If a quota or the \
+                     hypervisor holds the CPU back, none of these helps.",
+        },
+        find: delay,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "realtime-everywhere",
+            title: "real-time threads may take every CPU",
+            evidence: "A service has threads with SCHED_FIFO or SCHED_RR that may run on all CPUs, or the driver \
+                       counts suspected_poll_starvation.",
+            meaning: "ksoftirqd is an ordinary thread: where a real-time thread does not sleep, packets wait for it, \
+                      and drivers (ENA) reset the device in the belief that it hangs.",
+            remedy: "Leave the CPUs that take the interrupts, or at least one CPU, out of its set (AllowedCPUs=), or \
+                     run NAPI in threads of at least the same priority.",
+        },
+        find: realtime,
+    },
+];
+
+/// Waiting that clients of a cache notice, while CPUs are idle (proposal).
+const PLACEMENT_WAIT_PERCENT: f64 = 2.0;
+const PLACEMENT_IDLE_PERCENT: f64 = 20.0;
+/// On a busy host somebody always waits a little (proposal).
+const CONTENTION_WAIT_PERCENT: f64 = 5.0;
+const CRITICAL_WAIT_PERCENT: f64 = 10.0;
+/// Since when a thread may ask for a shorter slice (sched_setattr with SCHED_OTHER).
+const SLICE_SINCE: (u32, u32) = (6, 12);
+/// From this much stolen time on it is the hypervisor who lets threads wait (netdata's warning).
+const STOLEN_PERCENT: f64 = 5.0;
+
+/// How long a thread waited.
+struct Waited<'a> {
+    thread: &'a Thread,
+    percent: f64,
+    run_percent: f64,
+    slice_delay_us: f64,
+}
+
+fn waits<'a>(host: &Host, service: &'a Service) -> Vec<Waited<'a>> {
+    let waited = |thread: &'a Thread| {
+        let times = |part: fn(&crate::reading::ThreadTimes) -> u64| {
+            host.series.rate(|reading| reading.threads.get(&thread.tid).map(part))
+        };
+        let (wait, run, slices) = (times(|t| t.wait_ns)?, times(|t| t.run_ns)?, times(|t| t.slices)?);
+        let percent = |ns: u64| ns as f64 / 1e7 / host.series.window_s();
+        Some(Waited {
+            thread,
+            percent: percent(wait.count),
+            run_percent: percent(run.count),
+            slice_delay_us: wait.count as f64 / 1e3 / slices.count.max(1) as f64,
+        })
+    };
+    service.threads.iter().filter_map(waited).collect()
+}
+
+fn delay(host: &Host) -> Vec<Finding> {
+    host.facts.services.iter().filter_map(|service| delay_of(host, service)).collect()
+}
+
+fn delay_of(host: &Host, service: &Service) -> Option<Finding> {
+    let waits = waits(host, service);
+    let worst = waits.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
+    let idle = host.mean(|load| load.idle);
+    let placement = idle > PLACEMENT_IDLE_PERCENT;
+    let threshold = if placement { PLACEMENT_WAIT_PERCENT } else { CONTENTION_WAIT_PERCENT };
+    if worst.percent < threshold {
+        return None;
+    }
+    let severity =
+        if worst.percent >= CRITICAL_WAIT_PERCENT { Severity::Critical } else { Severity::Warning };
+    let cause = match placement {
+        true => {
+            format!("{} waits for its CPU while others are idle: it is badly placed", thread(worst.thread))
+        }
+        false => format!("{} competes for a CPU on a busy host", thread(worst.thread)),
+    };
+    let late = waits.iter().filter(|wait| wait.percent >= threshold).count();
+    let mut finding = Finding::about(severity, named(service))
+        .cause(cause)
+        .effect(effect(host, placement))
+        .saw(
+            host.measured(format!("waiting, {}", thread(worst.thread)), percent(worst.percent))
+                .threshold(percent(threshold)),
+        )
+        .saw(host.measured("running, the same", percent(worst.run_percent)))
+        .saw(host.measured("mean delay of a turn, the same", format!("{:.0} µs", worst.slice_delay_us)))
+        .saw(host.measured("threads beyond the threshold", format!("{late} of {}", waits.len())))
+        .saw(host.measured("idle, mean of all CPUs", percent(idle)));
+    if let Some(stalled) = host.series.rate(|reading| reading.stalled_us.get("cpu").copied()) {
+        finding = finding.saw(host.measured("pressure/cpu some", percent(stalled.per_s() / 1e4)));
+    }
+    Some(match outside(host, service) {
+        Some(reason) => finding.not_here(reason),
+        None => finding,
+    })
+}
+
+fn thread(thread: &Thread) -> String {
+    format!("thread {} ({})", thread.name, thread.tid)
+}
+
+/// What to try, on this kernel.
+fn effect(host: &Host, placement: bool) -> String {
+    let slice = host.facts.kernel.version >= SLICE_SINCE;
+    let fifo = match host.facts.kernel.rt_group_sched {
+        Some(true) => "SCHED_FIFO will be refused in a cgroup of this kernel (RT_GROUP_SCHED)",
+        _ => "SCHED_FIFO last",
+    };
+    let first = if placement { "CPUs of its own" } else { "a higher cpu.weight" };
+    let then = if slice { "then a shorter slice" } else { "a shorter slice needs Linux 6.12" };
+    format!("requests are served when they arrive; {first} first, {then}, {fifo}")
+}
+
+/// Who holds the CPU back from outside, if anybody does.
+fn outside(host: &Host, service: &Service) -> Option<String> {
+    let is_above =
+        |cgroup: &str| service.cgroup == cgroup || service.cgroup.starts_with(&format!("{cgroup}/"));
+    let stopped = |cgroup: &&String| {
+        let throttled = host.series.rate(|reading| Some(reading.cgroups.get(*cgroup)?.throttled));
+        is_above(cgroup) && throttled.is_some_and(|rate| rate.count > 0)
+    };
+    let quota = host.series.last().cgroups.keys().find(stopped);
+    if let Some(cgroup) = quota {
+        return Some(format!(
+            "the quota of {cgroup} stops it (cpu-throttled): raise it before anything else"
+        ));
+    }
+    let stolen = host.mean(|load| load.steal);
+    (stolen >= STOLEN_PERCENT)
+        .then(|| format!("the hypervisor takes {} of the CPU time (cpu-stolen)", percent(stolen)))
+}
+
+/// As in sched(7).
+const POLICIES_REALTIME: [u32; 2] = [1, 2];
+
+fn realtime(host: &Host) -> Vec<Finding> {
+    let starved: u64 = host
+        .wires()
+        .filter_map(|nic| host.series.nic(&nic.name, "suspected_poll_starvation"))
+        .map(|rate| rate.count)
+        .sum();
+    host.facts.services.iter().filter_map(|service| realtime_of(host, service, starved)).collect()
+}
+
+fn realtime_of(host: &Host, service: &Service, starved: u64) -> Option<Finding> {
+    let is_realtime = |thread: &&Thread| POLICIES_REALTIME.contains(&thread.policy);
+    let threads: Vec<&Thread> = service.threads.iter().filter(is_realtime).collect();
+    let cpus = threads.iter().fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(&host.online);
+    let everywhere = !threads.is_empty() && cpus == host.online;
+    if threads.is_empty() || !(everywhere || starved > 0) {
+        return None;
+    }
+    let finding =
+        Finding::about(if starved > 0 { Severity::Critical } else { Severity::Warning }, named(service))
+            .cause(format!(
+                "{} real-time threads of {} leave no CPU to the kernel's own work",
+                threads.len(),
+                service.name
+            ))
+            .effect("packets are handled even while the service is busy")
+            .saw(Evidence::setting("real-time threads", threads.len().to_string()))
+            .saw(Evidence::setting("CPUs that they may take", format!("{cpus} of {}", host.online)));
+    Some(match starved {
+        0 => finding,
+        _ => finding.saw(host.measured("suspected_poll_starvation", starved.to_string()).threshold("0")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rules::situation::check;
+
+    #[test]
+    fn waiting_while_others_are_idle_is_placement() {
+        let host = "cpus 4\n cpu 0 user=90\n service memcached pid=812\n";
+        check(
+            &format!("{host} thread 812 wait=3 run=80 turns=30000\n pressure cpu=4"),
+            "scheduling-delay warning fixable memcached (PID 812): 3.0 %, 80 %, 30 µs, 1 of 1, 78 %, 4.0 %",
+        );
+        check(&format!("{host} thread 812 wait=1 run=80 turns=30000"), "no scheduling-delay");
+    }
+
+    #[test]
+    fn waiting_on_a_busy_host_is_competition() {
+        let host = "cpus 2\n cpu 0-1 user=95\n service memcached pid=812\n";
+        check(
+            &format!("{host} thread 812 wait=12 run=40 turns=3000"),
+            "scheduling-delay critical memcached (PID 812): 12 %, 40 %, 1200 µs",
+        );
+        check(&format!("{host} thread 812 wait=4 run=40 turns=3000"), "no scheduling-delay");
+    }
+
+    #[test]
+    fn quotas_and_stolen_time_are_not_cured_by_priorities() {
+        let host = "cpus 2\n cpu 0-1 user=95\n service memcached pid=812 cgroup=/a/b\n thread 812 wait=12 run=9 turns=9\n";
+        check(
+            &format!("{host} cgroup /a periods=300 throttled=3 ms=9"),
+            "scheduling-delay not-here memcached (PID 812): 12 %",
+        );
+        check(
+            &format!("{host} cgroup /c periods=300 throttled=3 ms=9"),
+            "scheduling-delay fixable memcached (PID 812): 12 %",
+        );
+        check(
+            &host.replace("user=95", "user=80 steal=15"),
+            "scheduling-delay not-here memcached (PID 812): 12 %\n cpu-stolen all CPUs: 15 %",
+        );
+    }
+
+    #[test]
+    fn realtime_threads_leave_a_cpu_to_the_kernel() {
+        let host = "cpus 4\n nic eth0\n service memcached pid=812 policy=1 cpus=CPUS\n";
+        let on = |cpus: &str| host.replace("CPUS", cpus);
+        check(&on("0-3"), "realtime-everywhere warning memcached (PID 812): 1, 0-3 of 0-3");
+        check(&on("1-3"), "no realtime-everywhere");
+        check(
+            &format!("{} count eth0 suspected_poll_starvation=2", on("1-3")),
+            "realtime-everywhere critical memcached (PID 812): 1, 1-3 of 0-3, 2",
+        );
+        check(&on("0-3").replace("policy=1", "policy=0"), "no realtime-everywhere");
+    }
+}
