@@ -2,10 +2,13 @@
 //!
 //! Clocks, files and terminals are here; what they mean is decided in `tuner`.
 
+mod apply;
 mod check;
 mod explain;
 mod look;
 mod observe;
+mod plan;
+mod rollback;
 mod top;
 
 use std::process::ExitCode;
@@ -25,6 +28,20 @@ enum Job {
     Explain(explain::Arguments),
     /// Show where packets and interrupts are handled, live
     Top(top::Arguments),
+    /// Say what would be changed, and why
+    Plan(plan::Arguments),
+    /// Carry out a plan, all of it or none
+    Apply(apply::Arguments),
+    /// Let the last plan stay
+    Confirm(rollback::Arguments),
+    /// Undo the last plan
+    Rollback(rollback::RollbackArguments),
+    /// Say what is in force, and what no longer holds
+    #[command(after_help = "Ends with 13 if a value is no longer what it was set to.")]
+    Status(rollback::Arguments),
+    /// Undo a plan that nobody confirms; started by `apply --confirm-within`
+    #[command(hide = true)]
+    WatchOver(rollback::WatchArguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -35,7 +52,7 @@ struct Arguments {
 
 /// The words of `tune` on the command line.
 pub(crate) fn command() -> Command {
-    let about = Command::new("tune").about("Find what the host limits");
+    let about = Command::new("tune").about("Find what the host limits, change it, and go back");
     Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
 }
 
@@ -46,5 +63,11 @@ pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Fail
         Job::Check(arguments) => check::run(&arguments, columns),
         Job::Explain(arguments) => explain::run(&arguments, columns),
         Job::Top(arguments) => top::run(&arguments),
+        Job::Plan(arguments) => plan::run(&arguments),
+        Job::Apply(arguments) => apply::run(&arguments),
+        Job::Confirm(arguments) => rollback::confirm(&arguments),
+        Job::Rollback(arguments) => rollback::rollback(&arguments),
+        Job::Status(arguments) => rollback::status(&arguments),
+        Job::WatchOver(arguments) => rollback::watch_over(&arguments),
     }
 }

@@ -1,0 +1,172 @@
+//! `evenkeel tune apply`: carry out a plan, all of it or none, so that it can be undone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, SystemTime};
+
+use tuner::Root;
+use tuner::apply::{Applied, apply};
+use tuner::host::FileHost;
+use tuner::journal::{Journal, Journals, Place, State};
+use tuner::outline;
+use tuner::plan::Plan;
+use tuner::rollback;
+
+use super::plan::Wanted;
+use crate::failure::Failure;
+use crate::verbs::print;
+
+/// Where the journals are.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct StateDirectory {
+    /// Where the journals are: what was changed, and what it was before
+    #[arg(long = "state", value_name = "DIR", default_value = "/var/lib/evenkeel/tune")]
+    pub(super) path: PathBuf,
+}
+
+/// Carry out a plan, all of it or none
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// A plan that `plan --json` has printed
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic"])]
+    plan: Option<PathBuf>,
+    /// Print the plan, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Undo everything unless `evenkeel tune confirm` comes in this time: 30s, 5m, 1h
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    confirm_within: Option<Duration>,
+    #[command(flatten)]
+    state: StateDirectory,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let plan = match &arguments.plan {
+        Some(path) => saved(path)?,
+        None => arguments.wanted.plan()?,
+    };
+    if arguments.dry_run || plan.changes.is_empty() {
+        print(outline::outline(&plan).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let root = Root::new(&arguments.wanted.host.root);
+    let journals = Journals::new(&arguments.state.path);
+    let _lock = journals.lock(false).map_err(Failure::other)?;
+    let here = Place::of(&root).map_err(Failure::other)?;
+    refuse_after_interruption(&journals, &here)?;
+    let confirm_by_ms =
+        arguments.confirm_within.map(|time| milliseconds_since_boot() + time.as_millis() as u64);
+    let mut journal = journals.begin(&here, seconds_since_1970(), confirm_by_ms).map_err(Failure::other)?;
+    if confirm_by_ms.is_some() {
+        watch_over(&root, &arguments.wanted.host.root, &journal, &arguments.state.path)?;
+    }
+    let applied = apply(&mut FileHost::new(root), &plan.changes, &mut journal).map_err(|failed| {
+        let whole = failed.undone.as_ref().is_ok_and(|undone| undone.is_whole());
+        let failure = Failure::other(failed);
+        if whole { failure } else { failure.hint("`evenkeel tune rollback` tries again") }
+    })?;
+    print(report(&plan, &applied, &journal, arguments.confirm_within).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn saved(path: &Path) -> Result<Plan, Failure> {
+    let what = || format!("read the plan {}", path.display());
+    let text = std::fs::read(path).map_err(|error| Failure::system(what(), error))?;
+    serde_json::from_slice(&text).map_err(|error| Failure::usage(format_args!("{}: {error}", what()), None))
+}
+
+/// The steps that an interrupted plan has left would be taken for what was so before.
+fn refuse_after_interruption(journals: &Journals, here: &Place) -> Result<(), Failure> {
+    let all = journals.all().map_err(Failure::other)?;
+    let unfinished = |journal: &&Journal| {
+        journal.state() == State::Unfinished && rollback::check_place(journal, here).is_ok()
+    };
+    match all.iter().find(unfinished) {
+        None => Ok(()),
+        Some(journal) => {
+            let path = journal.path().display();
+            let error = anyhow::anyhow!("apply a plan: an earlier one was interrupted ({path})");
+            Err(Failure::other(error).hint("`evenkeel tune rollback` undoes it"))
+        }
+    }
+}
+
+/// Starts a process of its own that undoes the plan if nobody confirms it. It starts before the first change, so that
+/// a plan that cuts this one off is undone, too.
+fn watch_over(root: &Root, given: &Path, journal: &Journal, state: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::system("start the process that would undo it", error);
+    let program =
+        if root.is_live() { "/proc/self/exe".into() } else { std::env::current_exe().map_err(failed)? };
+    let absolute = |path: &Path| std::path::absolute(path).map_err(failed);
+    Command::new(program)
+        .args(["tune", "watch-over", "--root"])
+        .arg(absolute(given)?)
+        .arg("--state")
+        .arg(absolute(state)?)
+        .arg(absolute(journal.path())?)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    Ok(())
+}
+
+fn report(plan: &Plan, applied: &Applied, journal: &Journal, confirm_within: Option<Duration>) -> String {
+    let mut lines = vec![format!("{} of {} changes are in force.", applied.done.len(), plan.changes.len())];
+    lines.extend(applied.left.iter().map(|(setting, why)| format!("Left as it was: {setting}: {why}.")));
+    lines.extend(applied.pending.iter().map(|irq| {
+        format!("Interrupt {irq} moves when it comes the next time; `evenkeel tune status` shows it.")
+    }));
+    lines.extend(plan.advice.iter().map(|advice| format!("To do by hand: {advice}.")));
+    lines.push(format!("The old values are in {}.", journal.path().display()));
+    lines.push(match confirm_within {
+        Some(time) => {
+            format!("In {} s everything is undone, unless you run `evenkeel tune confirm`.", time.as_secs())
+        }
+        None => "`evenkeel tune rollback` undoes it.".to_owned(),
+    });
+    lines.join("\n") + "\n"
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || "expected a time such as 30s, 5m or 1h".to_owned();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let seconds = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(wrong()),
+    };
+    let count: u32 = digits.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
+    Ok(Duration::from_secs(u64::from(count) * seconds))
+}
+
+/// Of the clock that goes on while the host sleeps, and that nobody sets.
+pub(super) fn milliseconds_since_boot() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+#[expect(clippy::disallowed_methods, reason = "the command line reads the clock")]
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("30s", Some(30)), ("5m", Some(300)), ("1h", Some(3600))] {
+            assert_eq!(duration(text).ok().map(|time| time.as_secs()), seconds, "{text}");
+        }
+        for text in ["", "5", "m", "0s", "-1s", "5 m", "5ms"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! `evenkeel tune plan`: what would be changed, and why.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tuner::Root;
+use tuner::outline;
+use tuner::plan::{Asked, Plan};
+use tuner::profile::Profile;
+use tuner::script;
+use tuner::strategy::Strategy;
+
+use super::observe::{self, Host};
+use crate::failure::Failure;
+use crate::verbs::print;
+
+/// What a plan is made from.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Wanted {
+    #[command(flatten)]
+    pub(super) host: Host,
+    /// A way to lay out the work: none, irqbalance, spread, irq0-rps, rps-rfs, xps, defer-20, defer-50, busy-poll,
+    /// sched-slice or sched-fifo
+    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    strategy: Option<Strategy>,
+    /// What a kind of service wants: memcached (or evenkeel), mysql, redis or generic
+    #[arg(long, value_name = "NAME", value_parser = profile)]
+    profile: Option<Profile>,
+    /// Only this network interface [default: all that are up and have a device]
+    #[arg(long, value_name = "NAME")]
+    nic: Option<String>,
+    /// How long to read counters, when neither --strategy nor --profile says what is wanted
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+}
+
+/// Say what would be changed, and why
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    wanted: Wanted,
+    /// Print only each setting's value now and then
+    #[arg(long)]
+    diff: bool,
+    /// Print JSON, which `apply --plan` takes
+    #[arg(long, conflicts_with = "diff")]
+    json: bool,
+    /// Write a shell script with the same steps, and one that undoes them to FILE.undo
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let plan = arguments.wanted.plan()?;
+    if let Some(path) = &arguments.script {
+        write_scripts(&plan, path)?;
+    }
+    let text = match (arguments.json, arguments.diff) {
+        (true, _) => serde_json::to_string_pretty(&plan).map_err(Failure::other)? + "\n",
+        (_, true) => outline::diff(&plan),
+        _ => outline::outline(&plan),
+    };
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Wanted {
+    /// Looks at the host, and plans.
+    pub(super) fn plan(&self) -> Result<Plan, Failure> {
+        let asked = Asked {
+            strategy: self.strategy,
+            profile: self.profile,
+            nic: self.nic.as_deref(),
+            ..Asked::default()
+        };
+        let wish = self.strategy.is_some() || self.profile.is_some();
+        if wish && !self.host.root.is_file() {
+            let root = Root::new(&self.host.root);
+            let facts = tuner::probe(&root, &self.host.pids).map_err(Failure::other)?;
+            return Ok(tuner::plan::plan(&facts, &asked));
+        }
+        let seen = observe::observe(&self.host, self.seconds)?;
+        // Without a wish, what is found is mended.
+        let findings = if wish { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
+        Ok(tuner::plan::plan(&seen.facts, &Asked { findings: &findings, ..asked }))
+    }
+}
+
+fn write_scripts(plan: &Plan, path: &Path) -> Result<(), Failure> {
+    let undo = PathBuf::from(format!("{}.undo", path.display()));
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text)
+            .map_err(|error| Failure::system(format!("write {}", path.display()), error))
+    };
+    // The way back first.
+    write(&undo, script::undoing(plan))?;
+    let undo =
+        std::path::absolute(&undo).map_err(|error| Failure::system("find the current directory", error))?;
+    write(path, script::doing(plan, &undo.display().to_string()))
+}
+
+fn strategy(name: &str) -> Result<Strategy, String> {
+    let names = || Strategy::ALL.map(Strategy::name).join(", ");
+    Strategy::named(name).ok_or_else(|| format!("there are {}", names()))
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    let names = || Profile::ALL.map(Profile::name).join(", ");
+    Profile::named(name).ok_or_else(|| format!("there are {}", names()))
+}

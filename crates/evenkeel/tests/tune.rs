@@ -1,0 +1,217 @@
+//! `evenkeel tune apply` and the way back, with the real program: killed between journal and write, unconfirmed, and in
+//! a network namespace of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+/// Looks, ten milliseconds apart, before a test gives up: a minute.
+const LOOKS_MAX: usize = 6000;
+
+const STEPS: [(&str, &str, &str); 3] =
+    [("proc/one", "128\n", "4096"), ("sys/two", "00000000\n", "3"), ("sys/three", "0\n", "1024")];
+
+/// A host in a directory: three settings, and a plan for all of them.
+struct Host(PathBuf);
+
+impl Host {
+    fn new(name: &str) -> Host {
+        let root = std::env::temp_dir().join(format!("evenkeel-tune-{name}-{}", std::process::id()));
+        let boot = root.join("proc/sys/kernel/random");
+        fs::create_dir_all(&boot).unwrap();
+        fs::create_dir_all(root.join("sys")).unwrap();
+        fs::write(boot.join("boot_id"), "first\n").unwrap();
+        let changes = STEPS.map(|(path, now, wanted)| {
+            fs::write(root.join(path), now).unwrap();
+            let holds = if path == "sys/two" { "mask" } else { "number" };
+            serde_json::json!({
+                "stage": "steering", "setting": {"file": {"path": format!("/{path}"), "holds": holds}},
+                "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low", "signal": "",
+            })
+        });
+        fs::write(root.join("plan"), serde_json::json!({ "changes": changes }).to_string()).unwrap();
+        Host(root)
+    }
+
+    fn tune(&self, job: &str) -> Command {
+        let mut command = Command::new(EVENKEEL);
+        command.args(["tune", job, "--root"]).arg(&self.0).arg("--state").arg(self.0.join("state"));
+        command
+    }
+
+    fn apply(&self) -> Command {
+        let mut command = self.tune("apply");
+        command.arg("--plan").arg(self.0.join("plan"));
+        command
+    }
+
+    fn journal(&self) -> String {
+        fs::read_to_string(self.0.join("state/000001.jsonl")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn holds(&self, value: fn(&(&'static str, &'static str, &'static str)) -> &'static str) {
+        for step in &STEPS {
+            assert_eq!(fs::read_to_string(self.0.join(step.0)).unwrap(), value(step), "{}", step.0);
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn succeeds(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{command:?}: {status}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+#[track_caller]
+fn fails(command: &mut Command) -> String {
+    let Output { status, stderr, .. } = command.output().unwrap();
+    assert!(!status.success(), "{command:?}");
+    String::from_utf8(stderr).unwrap()
+}
+
+#[track_caller]
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if so() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("waited for {what} in vain");
+}
+
+#[test]
+fn a_plan_is_applied_watched_for_drift_and_undone() {
+    let host = Host::new("whole");
+    succeeds(&mut host.apply());
+    host.holds(|step| step.2);
+    assert!(succeeds(&mut host.tune("status")).contains("/sys/two = 3: holds"));
+    fs::write(host.0.join("sys/two"), "1\n").unwrap();
+    let status = host.tune("status").output().unwrap();
+    assert_eq!(status.status.code(), Some(13));
+    assert!(String::from_utf8_lossy(&status.stdout).contains("/sys/two = 3: DRIFTED: it reads \"1\""));
+    assert!(succeeds(&mut host.tune("rollback")).contains("somebody else had set it to \"1\""));
+    host.holds(|step| step.1);
+    assert!(fails(&mut host.tune("rollback")).contains("none is in force"));
+}
+
+#[test]
+fn whenever_it_is_killed_between_journal_and_write_rollback_restores_everything() {
+    for (number, (path, now, _)) in STEPS.iter().enumerate() {
+        let host = Host::new(&format!("killed-{number}"));
+        // A pipe without a reader holds up who wants to write, which is when the journal has the step already.
+        let pipe = host.0.join(path);
+        fs::remove_file(&pipe).unwrap();
+        succeeds(Command::new("mkfifo").arg(&pipe));
+        let mut apply = host.apply().spawn().unwrap();
+        // Ends when it is read, by the look before the journal.
+        fs::write(&pipe, now).unwrap();
+        until("the step in the journal", || host.journal().matches("\"step\",").count() == number + 1);
+        apply.kill().unwrap();
+        apply.wait().unwrap();
+        fs::remove_file(&pipe).unwrap();
+        fs::write(&pipe, now).unwrap();
+        assert!(fails(&mut host.apply()).contains("an earlier one was interrupted"));
+        succeeds(&mut host.tune("rollback"));
+        host.holds(|step| step.1);
+    }
+}
+
+#[test]
+fn what_nobody_confirms_is_undone_and_what_is_confirmed_stays() {
+    let host = Host::new("unconfirmed");
+    succeeds(host.apply().args(["--confirm-within", "1s"]));
+    until("the way back", || host.journal().contains("rolled_back"));
+    host.holds(|step| step.1);
+    assert!(host.journal().contains("not confirmed in time"));
+
+    let host = Host::new("confirmed");
+    succeeds(host.apply().args(["--confirm-within", "1h"]));
+    succeeds(&mut host.tune("confirm"));
+    host.holds(|step| step.2);
+    assert!(fails(&mut host.tune("confirm")).contains("none is waiting for it"));
+    succeeds(&mut host.tune("rollback"));
+}
+
+#[test]
+fn after_a_restart_there_is_nothing_to_undo() {
+    let host = Host::new("restart");
+    succeeds(&mut host.apply());
+    fs::write(host.0.join("proc/sys/kernel/random/boot_id"), "second\n").unwrap();
+    assert!(fails(&mut host.tune("rollback")).contains("the host was restarted since"));
+    host.holds(|step| step.2);
+}
+
+#[test]
+fn a_plan_that_fails_leaves_nothing() {
+    let host = Host::new("fails");
+    fs::write(host.0.join("sys/three"), "7\n").unwrap();
+    let said = fails(&mut host.apply());
+    assert!(said.contains("it was \"0\\n\" when this was planned and is \"7\\n\" now"), "{said}");
+    assert!(said.contains("everything is as it was before"), "{said}");
+    assert_eq!(fs::read_to_string(host.0.join("proc/one")).unwrap(), "128\n");
+    assert_eq!(fs::read_to_string(host.0.join("sys/two")).unwrap(), "00000000\n");
+}
+
+/// What is done inside of the namespace; everything in it ends with it.
+const LIVE: &str = r#"
+set -eu
+mount -t sysfs sysfs /sys
+ip link add v0 numrxqueues 4 numtxqueues 4 type veth peer name v1 numrxqueues 4 numtxqueues 4
+ip link set v0 up; ip link set v1 up
+look() { cat /sys/class/net/v0/queues/*/?ps_cpus /sys/class/net/v0/queues/rx-*/rps_flow_cnt \
+    /sys/class/net/v0/gro_flush_timeout /sys/class/net/v0/napi_defer_hard_irqs; }
+look > "$DIR/before"
+for strategy in xps defer-50; do
+    "$EVENKEEL" tune apply --strategy $strategy --nic v0 --state "$DIR/state"
+done
+"$EVENKEEL" tune status --state "$DIR/state"
+test "$(cat /sys/class/net/v0/gro_flush_timeout)" = 50000
+echo 0 > /sys/class/net/v0/napi_defer_hard_irqs
+status=0; "$EVENKEEL" tune status --state "$DIR/state" || status=$?
+test $status = 13
+"$EVENKEEL" tune rollback --all --state "$DIR/state"
+look > "$DIR/after"
+cmp "$DIR/before" "$DIR/after"
+
+# By hand, every kind at once, and one step that the kernel refuses: a CPU that is not there.
+file() { printf '{"stage":"steering","setting":{"file":{"path":"%s","holds":"%s"}},"now":"%s","wanted":"%s","why":"","asked_by":"","risk":"low","signal":""}' "$@"; }
+q=/sys/class/net/v0/queues
+good="$(file $q/rx-0/rps_cpus mask 0 1),$(file $q/rx-3/rps_flow_cnt number 0 1024),$(file /proc/sys/net/core/somaxconn number "$(cat /proc/sys/net/core/somaxconn)" 777)"
+printf '{"changes":[%s]}' "$good" > "$DIR/good"
+printf '{"changes":[%s,%s]}' "$good" "$(file $q/rx-1/rps_cpus mask 0 80000000,00000000,00000000,00000000,00000000)" > "$DIR/bad"
+somaxconn=$(cat /proc/sys/net/core/somaxconn)
+! "$EVENKEEL" tune apply --plan "$DIR/bad" --state "$DIR/state" 2> "$DIR/said"
+grep -q 'the mask names CPUs that are not there; everything is as it was before' "$DIR/said"
+look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
+"$EVENKEEL" tune apply --plan "$DIR/good" --state "$DIR/state"
+test "$(cat /proc/sys/net/core/somaxconn)" = 777
+"$EVENKEEL" tune rollback --state "$DIR/state"
+test "$(cat /proc/sys/net/core/somaxconn)" = "$somaxconn"
+look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
+"#;
+
+#[test]
+fn a_veth_with_four_queues_is_tuned_and_restored_to_the_bytes() {
+    let directory = std::env::temp_dir().join(format!("evenkeel-tune-live-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let run = |directory: &Path| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--mount", "sh", "-c", LIVE]).env("EVENKEEL", EVENKEEL).env("DIR", directory);
+        succeeds(&mut command)
+    };
+    let said = run(&directory);
+    assert!(said.contains("/sys/class/net/v0/gro_flush_timeout = 50000: holds"), "{said}");
+    fs::remove_dir_all(&directory).unwrap();
+}
