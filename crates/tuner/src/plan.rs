@@ -40,7 +40,7 @@ pub struct Plan {
 }
 
 /// What mends what a rule finds.
-const MENDS: [(&str, Mend); 13] = [
+const MENDS: [(&str, Mend); 15] = [
     ("rps-redundant", Mend::NoSteering),
     ("rps-harmful", Mend::NoSteering),
     ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
@@ -50,6 +50,8 @@ const MENDS: [(&str, Mend); 13] = [
     ("rfs-half-set", Mend::Strategy(Strategy::RpsRfs)),
     ("xps-missing", Mend::Strategy(Strategy::Xps)),
     ("xps-crossed", Mend::Strategy(Strategy::Xps)),
+    ("interrupt-per-packet", Mend::Strategy(Strategy::Defer50)),
+    ("scheduling-delay", Mend::Strategy(Strategy::SchedSlice)),
     ("accept-overflow", Mend::Profile(Profile::Generic)),
     ("backlog-small", Mend::Profile(Profile::Generic)),
     ("somaxconn-low", Mend::Profile(Profile::Generic)),
@@ -166,6 +168,13 @@ mod tests {
     fn what_cannot_be_mended_here_asks_for_nothing() {
         check(&[finding("xps-missing", Verdict::NotHere { reason: String::new() })], &[]);
         check(&[finding("allowance-exceeded", Verdict::Fixable)], &[]);
+    }
+
+    #[test]
+    fn only_rules_that_there_are_ask_for_anything() {
+        for (rule, _) in MENDS {
+            assert!(crate::rules::explain(rule).is_some(), "{rule}");
+        }
     }
 
     #[test]
