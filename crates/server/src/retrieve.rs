@@ -133,9 +133,14 @@ impl Worker {
     #[inline]
     pub(crate) fn note_lookup(&mut self, key: &Key<'_>, fd: i32) {
         if self.watched.intersects(Streams::FETCHERS) {
-            let found = self.store.get(key, Look::Peek, self.second).map(|item| item.len());
-            self.log_fetch(key, found, fd);
+            self.log_lookup(key, fd);
         }
+    }
+
+    #[cold]
+    fn log_lookup(&mut self, key: &Key<'_>, fd: i32) {
+        let found = self.store.get(key, Look::Peek, self.second).map(|item| item.len());
+        self.log_fetch(key, found, fd);
     }
 
     #[cold]

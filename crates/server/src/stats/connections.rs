@@ -15,7 +15,7 @@ pub(super) fn stats(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     for present in shared.network.present(now) {
         let fd = present.opened.fd;
         let peer = match present.opened.transport {
-            // A client's end of a unix socket has no name; memcached prints the listener's path.
+            // A client's end of a unix socket has no name, and memcached prints `?:<AF 0>`: the path says more.
             Transport::Unix => name(&present.opened.local),
             Transport::Tcp => name(&present.opened.peer),
         };
