@@ -1,4 +1,5 @@
-//! What the tests need beyond Rust: a memcached, libmemcached's checker, and the clients people use.
+//! What the tests need beyond Rust: a memcached, libmemcached's checker, the clients people use, and tools that say
+//! what the kernel says.
 //!
 //! Programs come from the system's packages; the clients go under the target directory and touch nothing else.
 
@@ -18,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 7] = [
+const PROGRAMS: [Program; 8] = [
     ("memcached", &["-V"], &["memcached"]),
     ("memccapable", &["-a", "-h", "127.0.0.1", "-p", "1", "-T", "none"], &["libmemcached-tools"]),
     ("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"]),
@@ -26,6 +27,7 @@ const PROGRAMS: [Program; 7] = [
     ("go", &["version"], &["golang-go"]),
     ("node", &["--version"], &["nodejs"]),
     ("npm", &["--version"], &["npm"]),
+    ("ip", &["-V"], &["iproute2"]),
 ];
 
 /// PyPI has pylibmc 1.6.3 built for these Pythons; for others it is built here.
