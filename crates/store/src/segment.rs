@@ -39,6 +39,9 @@ pub(crate) struct Segments {
     /// Of the mapping, made resident ahead of use.
     frontier: Frontier,
     runner: Arc<Runner>,
+    /// Segments from here on have never been used. Changed under the pool's lock; read without it by the thread that
+    /// runs ahead, whose low priority must not keep a lock from the workers.
+    fresh: AtomicU32,
     /// Everything in segments up to this sequence number has been flushed; 0: nothing.
     flushed_through: AtomicU64,
     /// Free segments that are charged (and perhaps resident), as in the pool.
@@ -68,8 +71,6 @@ struct Pool {
     free: Vec<SegmentId>,
     /// Used before, but neither charged nor resident.
     bare: Vec<SegmentId>,
-    /// Never used from here on.
-    fresh: SegmentId,
     last_sequence: u64,
     queues: [VecDeque<SegmentId>; 2],
     open: u64,
@@ -133,6 +134,7 @@ impl Segments {
             budget,
             frontier: Frontier::default(),
             runner,
+            fresh: AtomicU32::new(0),
             flushed_through: AtomicU64::new(0),
             free: AtomicU64::new(0),
             pool: Mutex::default(),
@@ -280,10 +282,11 @@ impl Segments {
             if let Some(id) = pool.bare.pop() {
                 return Some(id);
             }
-            if pool.fresh < self.count {
-                pool.fresh += 1;
+            let fresh = self.fresh.load(Relaxed);
+            if fresh < self.count {
+                self.fresh.store(fresh + 1, Relaxed);
                 self.runner.wake();
-                return Some(pool.fresh - 1);
+                return Some(fresh);
             }
             self.budget.give_back(size);
         }
@@ -341,7 +344,7 @@ impl Segments {
 
     /// Makes resident what will be taken next, as far as memory is left for it.
     pub(crate) fn make_ahead(&self) {
-        let used = u64::from(self.pool().fresh) * self.size as u64;
+        let used = u64::from(self.fresh.load(Relaxed)) * self.size as u64;
         if let Some(bytes) = self.frontier.advance(used, self.budget.left()) {
             self.arena.populate(bytes);
         }
