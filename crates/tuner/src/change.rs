@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu_set::CpuSet;
 use crate::scheduling::Scheduling;
+use crate::signal::Signal;
 
 /// A setting of the host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -199,7 +200,8 @@ pub struct Change {
     /// What could go wrong.
     pub risk: Risk,
     /// Which figure should move, and in which direction.
-    pub signal: String,
+    #[serde(default)]
+    pub signal: Signal,
 }
 
 impl Change {

@@ -32,6 +32,7 @@ pub mod root;
 pub mod rules;
 pub mod scheduling;
 pub mod script;
+pub mod signal;
 pub mod strategy;
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ mod tests {
      why     there are fewer queues than CPUs: other CPUs of the node can take over work from those with interrupts (rps-rfs)
      risk    moderate: moves work or waiting to another place; measure it under load
      undo    write \"0\" to /sys/class/net/eth0/queues/rx-0/rps_cpus
-     expect  received_rps grows on these CPUs (/proc/net/softnet_stat), and the busiest CPU's softirq time falls
+     expect  received_rps on these CPUs grows (/proc/net/softnet_stat); the busiest CPU's softirq time falls (/proc/stat)
 
 Not planned (rps-rfs): eth0: net.core.rps_sock_flow_entries cannot be read, so packets cannot follow their readers.
 ";

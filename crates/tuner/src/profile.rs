@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Holds, Risk, Setting, Stage};
 use crate::facts::{Disk, Facts, ServiceKind};
+use crate::signal::{Expected, Figure, Moves};
 use crate::strategy::{Reason, Wishes};
 
 /// Connections that may wait: what perftune and tuned's profiles set, and more than any burst that was reported.
@@ -138,7 +139,10 @@ const ACCEPT_QUEUE: Sysctl = Sysctl {
     reason: Reason {
         why: "it cuts every listener's backlog when it begins to listen (listen(2)); clients that find it full wait a second",
         risk: Risk::Low,
-        signal: "TcpExt ListenOverflows stands still, once the listener was started again",
+        signal: &[
+            Expected::figure(Figure::ListenOverflows, Moves::StandsStill),
+            Expected::words("the listener has to be started again first"),
+        ],
     },
 };
 const SYN_QUEUE: Sysctl = Sysctl {
@@ -147,7 +151,7 @@ const SYN_QUEUE: Sysctl = Sysctl {
     reason: Reason {
         why: "connections that are half open wait here (tcp(7)); seastar's perftune sets the same",
         risk: Risk::Low,
-        signal: "TcpExt TCPReqQFullDrop and TCPReqQFullDoCookies stand still",
+        signal: &[Expected::figure(Figure::SynQueueFull, Moves::StandsStill)],
     },
 };
 const FAST_OPEN: Sysctl = Sysctl {
@@ -157,7 +161,10 @@ const FAST_OPEN: Sysctl = Sysctl {
     reason: Reason {
         why: "clients that support it send their first request with the SYN, a round trip sooner",
         risk: Risk::Low,
-        signal: "TcpExt TCPFastOpenPassive grows, if the server sets TCP_FASTOPEN",
+        signal: &[
+            Expected::figure(Figure::FastOpens, Moves::Grows),
+            Expected::words("the server has to set TCP_FASTOPEN"),
+        ],
     },
 };
 const SWAPPINESS: Sysctl = Sysctl {
@@ -166,7 +173,7 @@ const SWAPPINESS: Sysctl = Sysctl {
     reason: Reason {
         why: "a cache whose memory is on the disk is slower than none; 1 swaps only to avoid running out of memory",
         risk: Risk::Low,
-        signal: "pswpin and pswpout stand still (/proc/vmstat)",
+        signal: &[Expected::figure(Figure::Swapping, Moves::StandsStill)],
     },
 };
 const OVERCOMMIT: Sysctl = Sysctl {
@@ -175,7 +182,7 @@ const OVERCOMMIT: Sysctl = Sysctl {
     reason: Reason {
         why: "saving in the background forks, which otherwise fails when memory is half used (Redis administration guide)",
         risk: Risk::Moderate,
-        signal: "no more \"Can't save in background: fork\" in its log",
+        signal: &[Expected::words("no more \"Can't save in background: fork\" in its log")],
     },
 };
 const DIRTY_BACKGROUND: Sysctl = Sysctl {
@@ -184,7 +191,7 @@ const DIRTY_BACKGROUND: Sysctl = Sysctl {
     reason: Reason {
         why: "writing begins earlier and in smaller portions (vm.rst), so reads wait less behind it",
         risk: Risk::Low,
-        signal: "the longest waits of the disk fall (/sys/block/*/stat)",
+        signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
 const DIRTY: Sysctl = Sysctl {
@@ -193,18 +200,21 @@ const DIRTY: Sysctl = Sysctl {
     reason: Reason {
         why: "writers are slowed down before there is so much to write that everybody waits (vm.rst)",
         risk: Risk::Low,
-        signal: "the longest waits of the disk fall (/sys/block/*/stat)",
+        signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
 const HUGE_PAGES: Reason = Reason {
     why: "huge pages for who has not asked cost memory, and pauses when pages are moved together or copied after a fork",
     risk: Risk::Low,
-    signal: "compact_stall and thp_fault_fallback stand still (/proc/vmstat)",
+    signal: &[Expected::figure(Figure::Compaction, Moves::StandsStill)],
 };
 const SCHEDULER: Reason = Reason {
     why: "a disk that does not turn has no order that is better than the one of arrival",
     risk: Risk::Low,
-    signal: "CPU time per request falls, waits do not rise (/sys/block/*/stat)",
+    signal: &[
+        Expected::figure(Figure::DiskWait, Moves::DoesNotRise),
+        Expected::words("CPU time per request falls"),
+    ],
 };
 
 fn set(wishes: &mut Wishes, facts: &Facts, sysctl: &Sysctl) {

@@ -80,7 +80,7 @@ mod tests {
             why: "so".into(),
             asked_by: "test".into(),
             risk: Risk::Low,
-            signal: String::new(),
+            signal: Default::default(),
         }
     }
 

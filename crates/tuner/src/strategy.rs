@@ -10,6 +10,7 @@ use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Nic, Service, Thread};
 use crate::masks::{self, FLOW_ENTRIES};
 use crate::scheduling;
+use crate::signal::{Expected, Figure, Moves, Signal};
 
 /// Interrupts put off in a row before one is taken all the same; of the memcached measurements in the cover letter of
 /// "Suspend IRQs during application busy periods" (2024).
@@ -146,7 +147,7 @@ impl Wishes {
             why: reason.why.to_owned(),
             asked_by: self.asked_by.clone(),
             risk: reason.risk,
-            signal: reason.signal.to_owned(),
+            signal: Signal(reason.signal.to_vec()),
         });
     }
 
@@ -163,58 +164,70 @@ impl Wishes {
 pub(crate) struct Reason {
     pub(crate) why: &'static str,
     pub(crate) risk: Risk,
-    pub(crate) signal: &'static str,
+    pub(crate) signal: &'static [Expected],
 }
 
 const MOVE_IRQ: Reason = Reason {
     why: "each interrupt on a core of its own, on the interface's NUMA node, keeps one CPU from doing all the work",
     risk: Risk::Moderate,
-    signal: "the largest share of a CPU in NET_RX falls (/proc/softirqs)",
+    signal: &[Expected::figure(Figure::BusiestNetRx, Moves::Falls)],
 };
 const GATHER_IRQ: Reason = Reason {
     why: "with all interrupts on one CPU the others are free for packets and programs",
     risk: Risk::Moderate,
-    signal: "interrupts come to one CPU alone (/proc/interrupts)",
+    signal: &[Expected::figure(Figure::BusiestInterrupts, Moves::Rises)],
 };
 const STEER: Reason = Reason {
     why: "there are fewer queues than CPUs: other CPUs of the node can take over work from those with interrupts",
     risk: Risk::Moderate,
-    signal: "received_rps grows on these CPUs (/proc/net/softnet_stat), and the busiest CPU's softirq time falls",
+    signal: &[
+        Expected::figure(Figure::SteeredTo, Moves::Grows),
+        Expected::figure(Figure::BusiestSoftirq, Moves::Falls),
+    ],
 };
 const FLOWS: Reason = Reason {
     why: "packets go to the CPU where the application reads them, so its cache has them",
     risk: Risk::Low,
-    signal: "p99 latency falls; CPU time per packet does not rise",
+    signal: &[
+        Expected::words("p99 latency falls"),
+        Expected::figure(Figure::BusyTimePerPacket, Moves::DoesNotRise),
+    ],
 };
 const NO_STEERING: Reason = Reason {
     why: "without steering, packets are handled on the CPUs that take their interrupts, without a hop to another",
     risk: Risk::Moderate,
-    signal: "received_rps stands still (/proc/net/softnet_stat)",
+    signal: &[Expected::figure(Figure::Steered, Moves::StandsStill)],
 };
 const SEND: Reason = Reason {
     why: "a CPU sends through the queue whose completions are handled on it or near it, and shares it with few",
     risk: Risk::Low,
-    signal: "CPU time per packet sent falls",
+    signal: &[Expected::figure(Figure::BusyTimePerPacket, Moves::Falls)],
 };
 const PUT_OFF: Reason = Reason {
     why: "while packets keep coming, they are fetched in batches rather than with an interrupt each",
     risk: Risk::Moderate,
-    signal: "interrupts per packet fall; p99 latency falls under load and may rise when idle",
+    signal: &[
+        Expected::figure(Figure::InterruptsPerPacket, Moves::Falls),
+        Expected::words("p99 latency falls under load and may rise when idle"),
+    ],
 };
 const POLL: Reason = Reason {
     why: "a reader that finds nothing looks at the interface's queue itself before it sleeps",
     risk: Risk::Moderate,
-    signal: "latency falls, CPU time rises",
+    signal: &[Expected::words("latency falls"), Expected::figure(Figure::BusyTime, Moves::Rises)],
 };
 const SHORT_TURNS: Reason = Reason {
     why: "who asks for short turns gets them sooner (EEVDF)",
     risk: Risk::Moderate,
-    signal: "wait per wall time of these threads falls (/proc/PID/task/TID/schedstat)",
+    signal: &[Expected::figure(Figure::ThreadWait, Moves::Falls)],
 };
 const FIRST: Reason = Reason {
     why: "these threads run before everything that is scheduled fairly",
     risk: Risk::High,
-    signal: "wait per wall time of these threads falls, ksoftirqd's does not rise",
+    signal: &[
+        Expected::figure(Figure::ThreadWait, Moves::Falls),
+        Expected::words("ksoftirqd's wait does not rise"),
+    ],
 };
 
 fn irqbalance(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {

@@ -105,7 +105,7 @@ fn changes() -> Vec<Change> {
         why: String::new(),
         asked_by: String::new(),
         risk: Risk::Low,
-        signal: String::new(),
+        signal: Default::default(),
     };
     settings().into_iter().map(change).collect()
 }

@@ -1,0 +1,204 @@
+//! Which figures should move with a change, and how: one type that people read as words and programs as a figure of a
+//! [`Series`](crate::Series), so that the two cannot disagree.
+//!
+//! What a figure is about (the interface, the thread, the disk) follows from the setting that is changed.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that should be seen when a change has its effect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
+pub struct Signal(pub Vec<Expected>);
+
+/// One thing that should be seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Expected {
+    /// A figure that programs read, too.
+    Figure {
+        /// Which.
+        figure: Figure,
+        /// How.
+        moves: Moves,
+    },
+    /// In words, where only people or a load generator can see it.
+    Words(Cow<'static, str>),
+}
+
+/// A figure that is counted while the host works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// Of the CPU that receives most often, among all.
+    BusiestNetRx,
+    /// Of the CPU that takes most of the interface's interrupts, among all.
+    BusiestInterrupts,
+    /// Of the CPU with the most.
+    BusiestSoftirq,
+    /// Wake-ups by steering, on any CPU.
+    Steered,
+    /// Wake-ups by steering, on the CPUs that the change steers to.
+    SteeredTo,
+    /// Of all CPUs together.
+    BusyTime,
+    /// Of all CPUs together, per packet received or sent.
+    BusyTimePerPacket,
+    /// Of the interface.
+    InterruptsPerPacket,
+    /// Of the thread that is scheduled differently.
+    ThreadWait,
+    /// Connections that found the accept queue full.
+    ListenOverflows,
+    /// Handshakes that found the SYN queue full.
+    SynQueueFull,
+    /// Connections whose first request came with the SYN.
+    FastOpens,
+    /// Pages to and from swap.
+    Swapping,
+    /// Stalls for the sake of huge pages.
+    Compaction,
+    /// Per request of the disk, or of all disks.
+    DiskWait,
+}
+
+/// How a figure moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moves {
+    /// It is less than before.
+    Falls,
+    /// It is more than before.
+    Rises,
+    /// It is not more than before.
+    DoesNotRise,
+    /// It counts up, and sooner than before.
+    Grows,
+    /// It does not count up.
+    StandsStill,
+}
+
+/// Plans that were written by hand may say it in words.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Words(String),
+    List(Vec<Expected>),
+}
+
+impl From<Written> for Signal {
+    fn from(written: Written) -> Signal {
+        match written {
+            Written::Words(words) => Signal::from(words),
+            Written::List(list) => Signal(list),
+        }
+    }
+}
+
+/// In words only.
+impl From<String> for Signal {
+    fn from(words: String) -> Signal {
+        Signal(if words.is_empty() { Vec::new() } else { vec![Expected::Words(words.into())] })
+    }
+}
+
+impl Expected {
+    /// A figure, and how it should move.
+    pub const fn figure(figure: Figure, moves: Moves) -> Expected {
+        Expected::Figure { figure, moves }
+    }
+
+    /// What only people can see.
+    pub const fn words(words: &'static str) -> Expected {
+        Expected::Words(Cow::Borrowed(words))
+    }
+}
+
+impl Figure {
+    /// As the kernel or people call it, whether that is a plural, and where it stands.
+    fn name(self) -> (&'static str, bool, &'static str) {
+        match self {
+            Figure::BusiestNetRx => ("the largest share of a CPU in NET_RX", false, "/proc/softirqs"),
+            Figure::BusiestInterrupts => {
+                ("the largest share of a CPU in its interrupts", false, "/proc/interrupts")
+            }
+            Figure::BusiestSoftirq => ("the busiest CPU's softirq time", false, "/proc/stat"),
+            Figure::Steered => ("received_rps", false, "/proc/net/softnet_stat"),
+            Figure::SteeredTo => ("received_rps on these CPUs", false, "/proc/net/softnet_stat"),
+            Figure::BusyTime => ("CPU time", false, "/proc/stat"),
+            Figure::BusyTimePerPacket => ("CPU time per packet", false, "/proc/stat"),
+            Figure::InterruptsPerPacket => ("interrupts per packet", true, "/proc/interrupts"),
+            Figure::ThreadWait => ("the thread's wait per wall time", false, "/proc/PID/task/TID/schedstat"),
+            Figure::ListenOverflows => ("TcpExt ListenOverflows", true, "/proc/net/netstat"),
+            Figure::SynQueueFull => {
+                ("TcpExt TCPReqQFullDrop and TCPReqQFullDoCookies", true, "/proc/net/netstat")
+            }
+            Figure::FastOpens => ("TcpExt TCPFastOpenPassive", false, "/proc/net/netstat"),
+            Figure::Swapping => ("pswpin and pswpout", true, "/proc/vmstat"),
+            Figure::Compaction => ("compact_stall and thp_fault_fallback", true, "/proc/vmstat"),
+            Figure::DiskWait => ("the mean wait of a disk's requests", false, "/proc/diskstats"),
+        }
+    }
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (figure, moves) = match self {
+            Expected::Words(words) => return f.write_str(words),
+            Expected::Figure { figure, moves } => (figure, moves),
+        };
+        let (name, plural, source) = figure.name();
+        let verb = match (moves, plural) {
+            (Moves::Falls, false) => "falls",
+            (Moves::Falls, true) => "fall",
+            (Moves::Rises, false) => "rises",
+            (Moves::Rises, true) => "rise",
+            (Moves::DoesNotRise, false) => "does not rise",
+            (Moves::DoesNotRise, true) => "do not rise",
+            (Moves::Grows, false) => "grows",
+            (Moves::Grows, true) => "grow",
+            (Moves::StandsStill, false) => "stands still",
+            (Moves::StandsStill, true) => "stand still",
+        };
+        write!(f, "{name} {verb} ({source})")
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said: Vec<String> = self.0.iter().map(Expected::to_string).collect();
+        f.write_str(&said.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_come_from_the_figure_and_its_direction() {
+        let signal = Signal(vec![
+            Expected::figure(Figure::InterruptsPerPacket, Moves::Falls),
+            Expected::figure(Figure::Steered, Moves::StandsStill),
+            Expected::words("p99 latency falls"),
+        ]);
+        assert_eq!(
+            signal.to_string(),
+            "interrupts per packet fall (/proc/interrupts); received_rps stands still (/proc/net/softnet_stat); \
+             p99 latency falls"
+        );
+    }
+
+    #[test]
+    fn programs_and_people_may_write_it() {
+        let read = |json: &str| serde_json::from_str::<Signal>(json).unwrap();
+        let figure = Expected::figure(Figure::Swapping, Moves::StandsStill);
+        let signal = Signal(vec![figure, Expected::words("less noise")]);
+        assert_eq!(read(&serde_json::to_string(&signal).unwrap()), signal);
+        assert_eq!(read("\"less noise\"").to_string(), "less noise");
+        assert_eq!(read("\"\""), Signal::default());
+        assert!(serde_json::from_str::<Signal>(r#"[{"figure": "mood", "moves": "rises"}]"#).is_err());
+    }
+}
