@@ -126,6 +126,8 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
             setting: setting.clone(),
             before: before.clone(),
             wanted: change.wanted.clone(),
+            why: change.why.clone(),
+            asked_by: change.asked_by.clone(),
         })?;
         match write(host, setting, &change.wanted) {
             Ok(()) => {}

@@ -100,6 +100,10 @@ pub struct Nic {
     pub name: String,
     /// `ena`, `virtio_net`, `veth`…
     pub driver: Option<String>,
+    /// Where its device is, which stays so over a restart: `0000:00:05.0`; `None`: a virtual interface.
+    pub bus: Option<String>,
+    /// Its hardware address.
+    pub mac: Option<String>,
     /// Of its device; `None`: a virtual interface, or a machine with one node.
     pub node: Option<u32>,
     /// Whether it is up.
@@ -170,6 +174,9 @@ pub struct Interrupt {
 pub struct Disk {
     /// `nvme0n1`, `md0`
     pub name: String,
+    /// A file in its directory under /sys whose text stays so over a restart, and that text: `wwid` and
+    /// `eui.0025388b71b2f1c3`; `None`: an array, or a disk without a number.
+    pub identity: Option<(String, String)>,
     /// Whether it turns.
     pub rotational: bool,
     /// `none`, `mq-deadline`…; `None` where there is no choice.

@@ -51,6 +51,12 @@ pub enum Record {
         before: String,
         /// What is written.
         wanted: String,
+        /// Why.
+        #[serde(default)]
+        why: String,
+        /// Who asked for it.
+        #[serde(default)]
+        asked_by: String,
     },
     /// Written and read back.
     Done {
@@ -133,6 +139,10 @@ pub struct Step {
     pub before: String,
     /// What was to be written.
     pub wanted: String,
+    /// Why.
+    pub why: String,
+    /// Who asked for it.
+    pub asked_by: String,
     /// Whether it was left as it was.
     pub left: bool,
     /// Whether it is as before again.
@@ -291,11 +301,13 @@ impl Journal {
         let mut steps: Vec<Step> = Vec::new();
         for record in &self.records {
             match record {
-                Record::Step { step, setting, before, wanted } => steps.push(Step {
+                Record::Step { step, setting, before, wanted, why, asked_by } => steps.push(Step {
                     number: *step,
                     setting: setting.clone(),
                     before: before.clone(),
                     wanted: wanted.clone(),
+                    why: why.clone(),
+                    asked_by: asked_by.clone(),
                     left: false,
                     undone: false,
                 }),
@@ -348,7 +360,14 @@ mod tests {
     }
 
     fn step(step: usize) -> Record {
-        Record::Step { step, setting: Setting::number("/sys/x"), before: "1\n".into(), wanted: "2".into() }
+        Record::Step {
+            step,
+            setting: Setting::number("/sys/x"),
+            before: "1\n".into(),
+            wanted: "2".into(),
+            why: "because".into(),
+            asked_by: "xps".into(),
+        }
     }
 
     #[test]

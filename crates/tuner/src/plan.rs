@@ -24,6 +24,8 @@ pub struct Asked<'a> {
     pub findings: &'a [Finding],
     /// The only interface that is meant; `None`: all physical ones that are up.
     pub nic: Option<&'a str>,
+    /// Also what is so already: it has to be so after the next start, too.
+    pub whole: bool,
 }
 
 /// What to change.
@@ -65,6 +67,23 @@ enum Mend {
     NoSteering,
 }
 
+/// The strategy that was asked for, by itself or by the rule of a finding.
+pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
+    let of_rule = MENDS.iter().find_map(|(rule, mend)| match mend {
+        Mend::Strategy(strategy) if *rule == asked_by => Some(*strategy),
+        _ => None,
+    });
+    Strategy::named(asked_by).or(of_rule)
+}
+
+/// The profile that a finding's rule asked for.
+pub fn profile_behind(asked_by: &str) -> Option<Profile> {
+    MENDS.iter().find_map(|(rule, mend)| match mend {
+        Mend::Profile(profile) if *rule == asked_by => Some(*profile),
+        _ => None,
+    })
+}
+
 /// Makes a plan.
 pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
     let nics = meant(facts, asked.nic);
@@ -80,13 +99,13 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
             Mend::Profile(profile) => profile.changes(facts),
             Mend::NoSteering => strategy::unsteered(&about),
         };
-        plan.add(wishes, Some(&finding.rule), &mut taken);
+        plan.add(wishes, Some(&finding.rule), asked.whole, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
-        plan.add(strategy.changes(facts, &nics), None, &mut taken);
+        plan.add(strategy.changes(facts, &nics), None, asked.whole, &mut taken);
     }
     if let Some(profile) = asked.profile {
-        plan.add(profile.changes(facts), None, &mut taken);
+        plan.add(profile.changes(facts), None, asked.whole, &mut taken);
     }
     // The order inside of a stage is the one that the strategy gave.
     plan.changes.sort_by_key(|change| change.stage);
@@ -94,9 +113,9 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
 }
 
 impl Plan {
-    fn add(&mut self, wishes: Wishes, rule: Option<&str>, taken: &mut BTreeSet<Setting>) {
+    fn add(&mut self, wishes: Wishes, rule: Option<&str>, whole: bool, taken: &mut BTreeSet<Setting>) {
         for change in wishes.changes {
-            if taken.insert(change.setting.clone()) && change.is_due() {
+            if taken.insert(change.setting.clone()) && (whole || change.is_due()) {
                 let asked_by = rule.map_or(change.asked_by, str::to_owned);
                 self.changes.push(Change { asked_by, ..change });
             }

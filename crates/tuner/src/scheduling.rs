@@ -25,7 +25,8 @@ impl Scheduling {
         wanted.0.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
-    fn get(&self, name: &str) -> Option<u64> {
+    /// What it says of `policy`, `priority`…
+    pub fn get(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
     }
 }

@@ -20,6 +20,7 @@ fn disk(view: &View, name: &str) -> Disk {
     let scheduler = view.text(&format!("{here}/queue/scheduler")).unwrap_or_default();
     Disk {
         name: name.to_owned(),
+        identity: identity(view, &here),
         rotational: view.flag(&format!("{here}/queue/rotational")).unwrap_or(false),
         scheduler: chosen(&scheduler),
         schedulers: choices(&scheduler),
@@ -28,6 +29,16 @@ fn disk(view: &View, name: &str) -> Disk {
         requests: view.number(&format!("{here}/queue/nr_requests")),
         raid: raid(view, &format!("{here}/md")),
     }
+}
+
+/// What the disk says of itself: NVMe, SCSI, virtio, in the order of how sure it is that no other disk says the same.
+fn identity(view: &View, here: &str) -> Option<(String, String)> {
+    let files = ["wwid", "device/wwid", "serial", "device/serial"];
+    let said = |file: &str| {
+        let text = view.text(&format!("{here}/{file}"))?;
+        Some((file.to_owned(), text.trim().to_owned())).filter(|(_, text)| !text.is_empty())
+    };
+    files.into_iter().find_map(said)
 }
 
 fn raid(view: &View, here: &str) -> Option<Raid> {

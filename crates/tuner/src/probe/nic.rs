@@ -39,6 +39,8 @@ fn nic(view: &View, name: &str, driver: Driver) -> Nic {
             .link_name(&format!("{here}/device/driver"))
             .or(driver.driver)
             .or_else(|| device_type(view, &here)),
+        bus: bus(view, &here),
+        mac: view.text(&format!("{here}/address")).filter(|mac| !mac.is_empty()),
         // A virtio device leaves this to the PCI device that it is on.
         node: node("device").or_else(|| node("device/..")),
         up: is_up(view, &here),
@@ -54,6 +56,21 @@ fn nic(view: &View, name: &str, driver: Driver) -> Nic {
         channels_max: driver.channels_max,
         rx_ring: driver.rx_ring,
     }
+}
+
+/// The innermost address on a PCI bus that its device is at or behind (`virtio0` is numbered in the order of
+/// appearance); on other buses the device's own name.
+fn bus(view: &View, here: &str) -> Option<String> {
+    let device = std::fs::canonicalize(view.root.path(&format!("{here}/device"))).ok()?;
+    let names = || device.iter().rev().filter_map(|name| name.to_str());
+    names().find(|name| is_pci_address(name)).or_else(|| names().next()).map(str::to_owned)
+}
+
+/// `0000:00:05.0`
+fn is_pci_address(name: &str) -> bool {
+    let parts: Vec<&str> = name.split([':', '.']).collect();
+    let is_hex = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    parts.len() == 4 && name.contains('.') && parts.iter().all(is_hex)
 }
 
 /// Of an interface without a device: `bond`, `vlan`, `bridge`.
@@ -92,4 +109,19 @@ fn rx_queue(view: &View, queue: &str) -> RxQueue {
 fn tx_queue(view: &View, queue: &str) -> TxQueue {
     // An interface with one queue has the file but answers ENOENT.
     TxQueue { xps: view.mask(&format!("{queue}/xps_cpus")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_on_a_pci_bus_is_known() {
+        for name in ["0000:00:05.0", "10000:e1:1f.7"] {
+            assert!(is_pci_address(name), "{name}");
+        }
+        for name in ["virtio0", "0000:00", "00:05.0", "vif-0", "1-1:1.0", "0000:00:05:0"] {
+            assert!(!is_pci_address(name), "{name}");
+        }
+    }
 }

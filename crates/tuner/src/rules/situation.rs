@@ -375,6 +375,7 @@ fn disk<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Disk {
     };
     Disk {
         name: name.to_owned(),
+        identity: None,
         rotational: number("rotational") == Some(1),
         scheduler: value("scheduler").map(str::to_owned),
         schedulers: value("schedulers").unwrap_or_default().split(',').map(str::to_owned).collect(),
