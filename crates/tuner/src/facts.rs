@@ -347,6 +347,14 @@ pub struct Taxes {
     pub audit: Option<bool>,
 }
 
+impl Nic {
+    /// Whether packets come in by it: it is up, has a device, and does not stand on another interface. Azure's synthetic
+    /// interface (hv_netvsc) has a device, too, but its packets come by the virtual function below, and count twice.
+    pub fn is_wire(&self) -> bool {
+        self.up && self.physical && self.lower.is_empty()
+    }
+}
+
 impl Facts {
     /// CPUs in use.
     pub fn online(&self) -> CpuSet {

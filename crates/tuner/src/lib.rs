@@ -18,6 +18,7 @@ pub mod ethtool;
 pub mod facts;
 pub mod finding;
 pub mod host;
+mod irq_name;
 pub mod journal;
 pub mod masks;
 pub mod outline;

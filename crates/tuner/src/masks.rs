@@ -7,6 +7,7 @@
 
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Interrupt, Nic};
+use crate::irq_name::{Way, of_queues};
 
 /// Flows that the whole host remembers for RFS; scaling.rst calls 32768 right for a moderately loaded server.
 pub const FLOW_ENTRIES: u32 = 32_768;
@@ -46,7 +47,7 @@ pub fn usable(facts: &Facts, nic: &Nic) -> CpuSet {
 
 /// CPUs that take the interrupts of an interface now.
 pub fn irq_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
-    facts.interrupts_of(&nic.name).filter(|irq| is_queue(irq)).fold(CpuSet::new(), |cpus, irq| {
+    of_queues(facts, nic).iter().map(|irq| irq.interrupt).fold(CpuSet::new(), |cpus, irq| {
         let taking = if irq.effective.is_empty() { &irq.affinity } else { &irq.effective };
         cpus.or(taking)
     })
@@ -73,11 +74,12 @@ pub fn flows_per_queue(entries: u32, queues: usize) -> u32 {
 /// one queue go to the same CPU. Managed interrupts stay where they are.
 pub fn spread(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
     let order = cores_first(facts, &usable(facts, nic));
-    let queues = QueueIrqs::of(facts, nic);
+    let queues = of_queues(facts, nic);
+    let of = |way: fn(&Way) -> bool| queues.iter().filter(move |irq| way(&irq.way)).enumerate();
     // An interrupt for both directions has its turn as a receiving one.
-    let sending = queues.tx.iter().enumerate().filter(|(_, irq)| sends_only(&irq.name));
-    let movable: Vec<_> = (queues.rx.iter().enumerate())
-        .chain(sending)
+    let movable: Vec<_> = of(|way| *way != Way::Sends)
+        .chain(of(|way| *way == Way::Sends))
+        .map(|(queue, irq)| (queue, irq.interrupt))
         .filter(|(_, irq)| !irq.managed && !order.is_empty())
         .map(|(queue, irq)| (irq.irq, CpuSet::from_iter([order[queue % order.len()]])))
         .collect();
@@ -87,8 +89,9 @@ pub fn spread(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
 /// All movable interrupts of an interface's queues on the first CPU of its node.
 pub fn gathered(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
     let first = usable(facts, nic).lowest().ok_or(NoMask::NoInterrupt)?;
-    let irqs = facts.interrupts_of(&nic.name).filter(|irq| is_queue(irq) && !irq.managed);
-    let moved: Vec<_> = irqs.map(|irq| (irq.irq, CpuSet::from_iter([first]))).collect();
+    let irqs = of_queues(facts, nic);
+    let movable = irqs.iter().map(|irq| irq.interrupt).filter(|irq| !irq.managed);
+    let moved: Vec<_> = movable.map(|irq| (irq.irq, CpuSet::from_iter([first]))).collect();
     if moved.is_empty() { Err(NoMask::NoInterrupt) } else { Ok(moved) }
 }
 
@@ -103,9 +106,11 @@ pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
         return Err(NoMask::NoChoice);
     }
     let order = cores_first(facts, &usable(facts, nic));
-    let irqs = QueueIrqs::of(facts, nic);
+    let irqs = of_queues(facts, nic);
+    let sending: Vec<_> = irqs.iter().filter(|irq| irq.sends()).collect();
+    let receiving: Vec<_> = irqs.iter().filter(|irq| irq.receives()).collect();
     let homes: Vec<u32> = (0..queues)
-        .map(|queue| irqs.tx.get(queue).or(irqs.rx.get(queue)).and_then(|irq| taken_by(irq)))
+        .map(|queue| sending.get(queue).or(receiving.get(queue)).and_then(|irq| taken_by(irq.interrupt)))
         .enumerate()
         .map(|(queue, cpu)| cpu.filter(|cpu| online.contains(*cpu)).unwrap_or(order[queue % order.len()]))
         .collect();
@@ -124,58 +129,6 @@ pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
         sets[choice[turn % choice.len()]].insert(cpu);
     }
     Ok(sets)
-}
-
-/// The interrupts of an interface's queues, by queue. A driver with one interrupt for both directions has it in both.
-struct QueueIrqs<'f> {
-    rx: Vec<&'f Interrupt>,
-    tx: Vec<&'f Interrupt>,
-}
-
-impl<'f> QueueIrqs<'f> {
-    fn of(facts: &'f Facts, nic: &'f Nic) -> QueueIrqs<'f> {
-        let mut irqs: Vec<&Interrupt> = facts.interrupts_of(&nic.name).filter(|irq| is_queue(irq)).collect();
-        irqs.sort_by_key(|irq| (queue_number(&irq.name), irq.irq));
-        let mut rx: Vec<&Interrupt> = irqs.iter().copied().filter(|irq| !sends_only(&irq.name)).collect();
-        let tx: Vec<&Interrupt> = irqs.iter().copied().filter(|irq| !receives_only(&irq.name)).collect();
-        // The first of several names may be the device's own; it has no queue number, and the others do.
-        if rx.len() > nic.rx.len() && rx.iter().any(|irq| queue_number(&irq.name).is_some()) {
-            rx.retain(|irq| queue_number(&irq.name).is_some());
-        }
-        QueueIrqs { rx, tx }
-    }
-}
-
-/// Whether it tells of packets, rather than of the device's own affairs.
-fn is_queue(irq: &Interrupt) -> bool {
-    const OWN: [&str; 7] = ["config", "mgmnt", "mgmt", "async", "hwc", "aq@", "ctrl"];
-    let name = irq.name.to_ascii_lowercase();
-    !OWN.iter().any(|own| name.contains(own))
-}
-
-/// `virtio0-output.3`, `eth0-q1-tx`
-fn sends_only(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name.contains("-output") || (name.contains("-tx") && !name.contains("rx"))
-}
-
-/// `virtio0-input.3`, `eth0-q1-rx`
-fn receives_only(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name.contains("-input") || (name.contains("-rx") && !name.contains("tx"))
-}
-
-/// The queue in a name: the last number before an `@`, as in `ens5-Tx-Rx-3`, `virtio0-input.3`, `mlx5_comp3@pci:…`,
-/// `eth0-q3-tx`.
-fn queue_number(name: &str) -> Option<u32> {
-    let name = name.split_once('@').map_or(name, |(before, _)| before);
-    let name = name.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let start = name.rfind(|c: char| !c.is_ascii_digit())? + 1;
-    // `eth0` alone is the name of the interface.
-    let before = &name[..start];
-    let separated = before.ends_with(['-', '.', '_']) || before.ends_with("comp") || before.ends_with("blk");
-    let in_queue = before.ends_with("-q") || before.ends_with("_q");
-    if separated || in_queue { name[start..].parse().ok() } else { None }
 }
 
 /// The CPU that takes an interrupt.

@@ -139,7 +139,7 @@ impl Plan {
 fn meant<'f>(facts: &'f Facts, name: Option<&str>) -> Vec<&'f Nic> {
     let is_meant = |nic: &&Nic| match name {
         Some(name) => nic.name == name,
-        None => nic.physical && nic.up,
+        None => nic.is_wire(),
     };
     facts.nics.iter().filter(is_meant).collect()
 }

@@ -131,22 +131,6 @@ fn queues_are_counted_as_numbers() {
 }
 
 #[test]
-fn the_number_of_a_queue_is_found_in_every_drivers_name() {
-    for (name, queue) in [
-        ("ens5-Tx-Rx-3", Some(3)),
-        ("virtio0-input.12", Some(12)),
-        ("mlx5_comp7@pci:0000:3b:00.0", Some(7)),
-        ("eth0-q1-tx", Some(1)),
-        ("mana_q2@pci:7870:00:00.0", Some(2)),
-        ("gve-ntfy-blk4@pci:0000:00:04.0", Some(4)),
-        ("eth0", None),
-        ("xen-dyn-event eth0", None),
-    ] {
-        assert_eq!(queue_number(name), queue, "{name}");
-    }
-}
-
-#[test]
 fn every_cpu_sends_through_the_queue_that_is_nearest() {
     let facts = spread_out(ENA_16);
     let said: Vec<_> = xps(&facts, &facts.nics[0]).unwrap().iter().map(CpuSet::to_string).collect();

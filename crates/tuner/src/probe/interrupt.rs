@@ -1,5 +1,5 @@
 //! Whose interrupt is whose: from a device's list of message interrupts where it has one, from the names of the
-//! handlers otherwise (Xen names its event channels after the interface: `eth0`, `eth0-q0-rx`).
+//! handlers otherwise (Xen names its event channels after the interface, `eth0`, or its device, `vif0-q0-rx`).
 //!
 //! Numbers alone would not do: they change with every change of the channels, and drivers list interrupts that they
 //! have reserved and not taken. Names alone would not do either: `virtio1` is the beginning of `virtio10-input.0`.
@@ -71,8 +71,13 @@ fn interrupts_of_nic(view: &View, handlers: &Handlers, nic: &str) -> Vec<u32> {
         .iter()
         .map(|directory| view.numbers(directory))
         .find(|irqs| !irqs.is_empty());
+    // Since 4.16 xen-netfront names the two interrupts of a queue after the device, `vif-0`, and not the interface.
+    let vif =
+        view.link_name(&device).and_then(|device| Some(format!("vif{}-q", device.strip_prefix("vif-")?)));
     let named = || {
-        let of_nic = handlers.iter().filter(|(_, handler)| is_named_after(handler, nic));
+        let is_of_vif = |handler: &str| vif.as_ref().is_some_and(|vif| handler.starts_with(vif.as_str()));
+        let is_of_nic = |handler: &str| is_named_after(handler, nic) || is_of_vif(handler);
+        let of_nic = handlers.iter().filter(|(_, handler)| is_of_nic(handler));
         of_nic.map(|(irq, _)| *irq).collect()
     };
     listed.unwrap_or_else(named)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::facts::{Interrupt, Nic, Service, ServiceKind};
+use crate::irq_name::{OfQueue, of_queues};
 use crate::reading::{Rate, Reading};
 use crate::{CpuSet, Evidence, Facts, Series};
 
@@ -133,10 +134,8 @@ impl<'a> Host<'a> {
 
     /// Interrupts that receive packets for an interface.
     pub(crate) fn receivers(&self, nic: &Nic) -> Vec<&'a Interrupt> {
-        let brings = |interrupt: &&Interrupt| {
-            interrupt.device.as_deref() == Some(nic.name.as_str()) && receives(&interrupt.name)
-        };
-        self.facts.interrupts.iter().filter(brings).collect()
+        let brings = |irq: &OfQueue<'a>| irq.receives().then_some(irq.interrupt);
+        of_queues(self.facts, nic).iter().filter_map(brings).collect()
     }
 
     /// CPUs that take the packets of an interface: where its interrupts did arrive, or else where they would.
@@ -167,9 +166,9 @@ impl<'a> Host<'a> {
         if near.is_empty() { self.online.clone() } else { near }
     }
 
-    /// Interfaces that are up and have queues of their own device.
+    /// Interfaces that packets come in by.
     pub(crate) fn wires(&self) -> impl Iterator<Item = &'a Nic> {
-        self.facts.nics.iter().filter(|nic| nic.up && nic.physical)
+        self.facts.nics.iter().filter(|nic| nic.is_wire())
     }
 
     /// Services of these kinds.
@@ -177,52 +176,43 @@ impl<'a> Host<'a> {
         self.facts.services.iter().filter(|service| kinds.contains(&service.kind)).collect()
     }
 
+    /// Counters of an interface that are wanted and have grown, those of its queues added up: `rx_queue_drop_cnt[N]`.
+    pub(crate) fn grown(&self, nic: &Nic, wanted: impl Fn(&str) -> bool) -> Vec<(String, Rate)> {
+        let counters = self.series.last().nics.get(&nic.name).into_iter().flat_map(BTreeMap::keys);
+        let mut sums: BTreeMap<String, Rate> = BTreeMap::new();
+        for counter in counters {
+            let kind = of_any_queue(counter);
+            let rate = self.series.nic(&nic.name, counter).filter(|rate| rate.count > 0 && wanted(&kind));
+            if let Some(rate) = rate {
+                sums.entry(kind).and_modify(|sum| sum.count += rate.count).or_insert(rate);
+            }
+        }
+        sums.into_iter().collect()
+    }
+
     /// Whether an allowance of the instance is used up, which no setting of the host changes.
     pub(crate) fn at_allowance(&self, nic: &Nic) -> bool {
-        let counters = self.series.last().nics.get(&nic.name);
-        counters.into_iter().flat_map(BTreeMap::keys).any(|counter| {
-            counter.ends_with("_allowance_exceeded")
-                && self.series.nic(&nic.name, counter).is_some_and(|rate| rate.count > 0)
-        })
+        !self.grown(nic, is_allowance).is_empty()
     }
+}
+
+/// Whether a counter is of packets that the cloud held back: ENA's, and virtio's where the device has a limit (6.10).
+pub(crate) fn is_allowance(counter: &str) -> bool {
+    counter.ends_with("_allowance_exceeded") || counter.ends_with("x_hw_ratelimit_packets")
 }
 
 /// Fewer interrupts than this in a window say nothing about where the next will arrive.
 const ARRIVALS_MIN: u64 = 100;
 
-/// Whether an interrupt of a network device brings packets, going by its name: not configuration, management or
-/// clocks, and not those for sending only.
-fn receives(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let others =
-        ["config", "mgmnt", "mgmt", "async", "ptp", "ctrl", "misc", "output", "-tx-", "@pages", "@cmd"];
-    !others.iter().any(|other| name.contains(other)) || name.contains("tx-rx") || name.contains("txrx")
+/// `rx_queue_drop_cnt[3]` is `rx_queue_drop_cnt[N]` of queue 3.
+fn of_any_queue(counter: &str) -> String {
+    match counter.strip_suffix(']').and_then(|counter| counter.split_once('[')) {
+        Some((kind, _)) => format!("{kind}[N]"),
+        None => counter.to_owned(),
+    }
 }
 
 /// `memcached (PID 812)`
 pub(crate) fn named(service: &Service) -> String {
     format!("{} (PID {})", service.name, service.pid)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn interrupts_that_bring_packets_are_known_by_their_names() {
-        for (name, brings) in [
-            ("eth0-Tx-Rx-3", true),
-            ("eth0-TxRx-3", true),
-            ("virtio0-input.0", true),
-            ("mlx5_comp3@pci:0000:81:00.0", true),
-            ("mana_q2@pci:7870:00:00.0", true),
-            ("gve-ntfy-blk3@pci:0000:00:04.0", true),
-            ("virtio0-output.0", false),
-            ("virtio0-config", false),
-            ("ena-mgmnt@pci:0000:00:05.0", false),
-            ("mlx5_async0@pci:0000:81:00.0", false),
-        ] {
-            assert_eq!(receives(name), brings, "{name}");
-        }
-    }
 }

@@ -1,9 +1,7 @@
 //! What somebody else limits: the instance, the hypervisor, a quota. No setting of the host changes it.
 
-use std::collections::BTreeMap;
-
 use super::figures::{count, happened, percent};
-use super::host::Host;
+use super::host::{Host, is_allowance};
 use super::{Explanation, Rule};
 use crate::facts::Nic;
 use crate::reading::Rate;
@@ -14,7 +12,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "allowance-exceeded",
             title: "an allowance of the cloud instance is used up",
-            evidence: "A counter of the driver that ends in _allowance_exceeded (ENA) grows.",
+            evidence: "A counter of the driver that ends in _allowance_exceeded (ENA), or virtio's \
+                       {rx,tx}_hw_ratelimit_packets, grows.",
             meaning: "The cloud queues or drops packets beyond the instance's bandwidth, packets per second, tracked \
                       connections, or requests to local services. Short bursts count, too, at low averages.",
             remedy: "No setting of the host helps: shape or spread the load, use untracked security group rules \
@@ -26,10 +25,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "device-dropped",
-            title: "a virtual network device drops packets on the host's side",
-            evidence: "A counter of gve (rx_dropped_pkt and the like), MANA (hc_… discards) or virtio \
-                       (rx_queue_N_drops) grows.",
-            meaning: "The device had packets that the guest could not take, or more than its limit allows.",
+            title: "a virtual network device drops packets before the guest sees them",
+            evidence: "A counter of the device grows: rx_queue_drop_cnt[N] of gve (which is told only after `ethtool \
+                       --set-priv-flags DEVICE report-stats on`), hc_rx_pkt_drop_phy and hc_tx_pkt_drop_phy of MANA, \
+                       rx_hw_drops and tx_hw_drops of virtio.",
+            meaning: "The device had packets that the guest did not take in time, or more than the machine type \
+                      allows. These clouds tell no more of their limits than that.",
             remedy: "See whether the CPU that takes its interrupts is busy (softirq-one-core, rps-missing). If not, it \
                      is a limit of the machine type: spread the load or choose a larger one.",
         },
@@ -69,14 +70,6 @@ const STOLEN_CRITICAL_PERCENT: f64 = 10.0;
 const THROTTLED_WARNING_PERCENT: f64 = 1.0;
 const THROTTLED_CRITICAL_PERCENT: f64 = 10.0;
 
-/// Counters of an interface that have grown, by name.
-fn grown(host: &Host, nic: &Nic, wanted: impl Fn(&str) -> bool) -> Vec<(String, Rate)> {
-    let counters = host.series.last().nics.get(&nic.name).into_iter().flat_map(BTreeMap::keys);
-    let rate = |counter: &String| Some((counter.clone(), host.series.nic(&nic.name, counter)?));
-    let rates = counters.filter(|counter| wanted(counter)).filter_map(rate);
-    rates.filter(|(_, rate)| rate.count > 0).collect()
-}
-
 fn allowance(host: &Host) -> Vec<Finding> {
     let finding = |(counter, rate): (String, Rate), nic: &Nic| {
         let (what, remedy) = match counter.as_str() {
@@ -93,6 +86,12 @@ fn allowance(host: &Host) -> Vec<Finding> {
                 "tracked connections",
                 "use security group rules that are not tracked, keep connections open, or resize",
             ),
+            "rx_hw_ratelimit_packets" => {
+                ("incoming traffic", "spread the load, or choose a machine type with more")
+            }
+            "tx_hw_ratelimit_packets" => {
+                ("outgoing traffic", "spread the load, or choose a machine type with more")
+            }
             "linklocal_allowance_exceeded" => {
                 ("packets to local services (DNS, metadata, time)", "cache DNS answers on the host")
             }
@@ -107,18 +106,20 @@ fn allowance(host: &Host) -> Vec<Finding> {
             .not_here(remedy)
     };
     let of = |nic: &'_ Nic| -> Vec<Finding> {
-        let exceeded = grown(host, nic, |counter| counter.ends_with("_allowance_exceeded"));
+        let exceeded = host.grown(nic, is_allowance);
         exceeded.into_iter().map(|counter| finding(counter, nic)).collect()
     };
     host.wires().flat_map(of).collect()
 }
 
-/// Whether a counter of a paravirtual driver says that packets were lost outside of the guest.
+/// Whether a counter of a paravirtual driver says that packets were lost outside of the guest. Others that look like it
+/// do not: gve's rx_dropped_pkt and virtio's rx_queue_N_drops are packets that the guest had no memory for, or that XDP
+/// dropped.
 fn is_drop(driver: &str, counter: &str) -> bool {
     match driver {
-        "gve" => counter.starts_with("rx_") && counter.contains("drop"),
-        "mana" => counter.starts_with("hc_") && counter.contains("discard"),
-        "virtio_net" => counter.starts_with("rx_queue_") && counter.ends_with("_drops"),
+        "gve" => counter == "rx_queue_drop_cnt[N]",
+        "mana" => ["hc_rx_pkt_drop_phy", "hc_tx_pkt_drop_phy"].contains(&counter),
+        "virtio_net" => ["rx_hw_drops", "tx_hw_drops"].contains(&counter),
         _ => false,
     }
 }
@@ -126,7 +127,7 @@ fn is_drop(driver: &str, counter: &str) -> bool {
 fn device_dropped(host: &Host) -> Vec<Finding> {
     let finding = |nic: &Nic| {
         let driver = nic.driver.as_deref()?;
-        let dropped = grown(host, nic, |counter| is_drop(driver, counter));
+        let dropped = host.grown(nic, |counter| is_drop(driver, counter));
         let busiest = host.interrupts_at_most(&host.receiving_cpus(nic));
         let busy = busiest >= super::packets::BUSY_PERCENT;
         let mut finding = Finding::about(Severity::Warning, &nic.name)
@@ -205,15 +206,37 @@ mod tests {
 
     #[test]
     fn devices_that_drop_for_the_machine_types_sake() {
-        let drops = "nic eth0 driver=gve\n count eth0 rx_drops_packet_over_mru=0 rx_dropped_pkt=30\n";
+        let drops = "nic eth0 driver=gve\n count eth0 rx_queue_drop_cnt[0]=20 rx_queue_drop_cnt[11]=10\n";
         check(drops, "device-dropped not-here eth0: 30, gve");
         check(
-            &format!("{drops} cpus 2\n irqs 40 eth0-ntfy- on 0\n cpu 0 softirq=40"),
+            &format!("{drops} cpus 2\n irqs 40-41 eth0-ntfy-block. on 0-1\n cpu 1 softirq=40"),
             "device-dropped fixable eth0: 30, gve, 40 %",
         );
-        check("nic eth0 driver=mana\n count eth0 hc_rx_discards_no_wqe=3", "device-dropped eth0: 3, mana");
-        check("nic eth0 driver=ena\n count eth0 rx_dropped_pkt=30", "no device-dropped");
-        check("nic eth0 driver=virtio_net\n count eth0 rx_queue_0_drops=0", "no device-dropped");
+        check("nic eth0 driver=mana\n count eth0 hc_rx_pkt_drop_phy=3", "device-dropped eth0: 3, mana");
+        check(
+            "nic eth0 driver=virtio_net\n count eth0 rx_hw_drops=3 rx0_hw_drops=3",
+            "device-dropped eth0: 3",
+        );
+    }
+
+    #[test]
+    fn drops_that_are_the_guests_own_are_no_limit_of_the_machine_type() {
+        check("nic eth0 driver=gve\n count eth0 rx_dropped_pkt[0]=30", "no device-dropped\n no ring-overrun");
+        check("nic eth0 driver=ena\n count eth0 rx_queue_drop_cnt[0]=30", "no device-dropped");
+        check("nic eth0 driver=virtio_net\n count eth0 rx_queue_0_drops=9", "no device-dropped");
+        check(
+            "nic eth0 driver=gve\n count eth0 rx_no_buffers_posted[0]=9 rx_no_buffers_posted[1]=1",
+            "ring-overrun eth0: 10\n no device-dropped",
+        );
+        check("nic eth0 driver=mana\n count eth0 hc_rx_discards_no_wqe=3", "ring-overrun eth0: 3");
+    }
+
+    #[test]
+    fn virtio_tells_of_its_limit_too() {
+        check(
+            "nic eth0 driver=virtio_net\n count eth0 tx_hw_ratelimit_packets=9 tx0_hw_ratelimit_packets=9",
+            "allowance-exceeded critical not-here eth0: 9",
+        );
     }
 
     #[test]

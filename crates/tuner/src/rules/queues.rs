@@ -7,7 +7,6 @@ use super::host::Host;
 use super::packets::{BUSY_PERCENT, saturated};
 use super::{Explanation, Rule};
 use crate::facts::Nic;
-use crate::reading::Rate;
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -88,15 +87,18 @@ const UNEVEN_TIMES: f64 = 2.0;
 /// With more connections than this a hash spreads evenly.
 const CONNECTIONS_MANY: u64 = 100;
 
-/// Counters of packets that found no descriptor: of the kernel, and of the drivers ena, mlx5, igb and others.
-const OVERRUNS: [&str; 7] = [
+/// Counters of packets that found no descriptor: of the kernel, and of the drivers ena, mlx5, igb, mana, virtio and gve
+/// (which counts by queue).
+const OVERRUNS: [&str; 9] = [
     "rx_missed_errors",
     "rx_fifo_errors",
     "rx_over_errors",
     "rx_overruns",
-    "rx_drops",
     "rx_out_of_buffer",
     "rx_no_buffer_count",
+    "hc_rx_discards_no_wqe",
+    "rx_hw_drop_overruns",
+    "rx_no_buffers_posted[N]",
 ];
 
 fn few(host: &Host) -> Vec<Finding> {
@@ -129,11 +131,7 @@ fn overrun(host: &Host) -> Vec<Finding> {
 }
 
 fn overrun_of(host: &Host, nic: &Nic) -> Option<Finding> {
-    let grown = |counter: &'static str| {
-        let rate = host.series.nic(&nic.name, counter)?;
-        (rate.count > 0).then_some((counter, rate))
-    };
-    let overruns: Vec<(&str, Rate)> = OVERRUNS.into_iter().filter_map(grown).collect();
+    let overruns = host.grown(nic, |counter| OVERRUNS.contains(&counter));
     // Drivers count the same packet under several names.
     let lost = overruns.iter().map(|(_, rate)| rate.count).max()?;
     let packets = host.packets(nic).map_or(0, |rate| rate.count);
@@ -153,8 +151,8 @@ fn overrun_of(host: &Host, nic: &Nic) -> Option<Finding> {
         Finding::about(if critical { Severity::Critical } else { Severity::Warning }, &nic.name)
             .cause(format!("{} drops packets because {cause}", nic.name))
             .effect(effect);
-    for (counter, rate) in overruns {
-        finding = finding.saw(host.measured(counter, happened(rate)).threshold("0"));
+    for (counter, rate) in &overruns {
+        finding = finding.saw(host.measured(counter, happened(*rate)).threshold("0"));
     }
     if let Some((now, max)) = nic.rx_ring {
         finding = finding.saw(Evidence::setting(
@@ -212,7 +210,7 @@ fn by_queue(host: &Host, nic: &Nic) -> BTreeMap<u32, u64> {
 }
 
 /// The receive queue that a counter of packets is about: `queue_3_rx_cnt` (ena), `rx_queue_3_packets` (virtio, ixgbe),
-/// `rx3_packets` (mlx5), `rx-3.packets` (i40e), `rx_3_packets` (mana).
+/// `rx3_packets` (mlx5, virtio since 6.10), `rx-3.packets` (i40e), `rx_3_packets` (mana), `rx_completed_desc[3]` (gve).
 fn queue_of(counter: &str) -> Option<u32> {
     let number =
         |prefix: &str, suffix: &str| counter.strip_prefix(prefix)?.strip_suffix(suffix)?.parse().ok();
@@ -222,6 +220,7 @@ fn queue_of(counter: &str) -> Option<u32> {
         ("rx-", ".packets"),
         ("rx_", "_packets"),
         ("rx", "_packets"),
+        ("rx_completed_desc[", "]"),
     ]
     .into_iter()
     .find_map(|(prefix, suffix)| number(prefix, suffix))
@@ -383,7 +382,14 @@ mod tests {
 
     #[test]
     fn counters_of_queues_are_known_by_their_names() {
-        let names = ["queue_3_rx_cnt", "rx_queue_3_packets", "rx3_packets", "rx-3.packets", "rx_3_packets"];
+        let names = [
+            "queue_3_rx_cnt",
+            "rx_queue_3_packets",
+            "rx3_packets",
+            "rx-3.packets",
+            "rx_3_packets",
+            "rx_completed_desc[3]",
+        ];
         assert!(names.into_iter().all(|name| queue_of(name) == Some(3)));
         assert_eq!(
             [queue_of("rx_packets"), queue_of("rx_queue_3_bytes"), queue_of("tx3_packets")],

@@ -5,6 +5,7 @@ use super::host::Host;
 use super::packets::{BUSY_PERCENT, saturated};
 use super::{Explanation, Rule};
 use crate::facts::Nic;
+use crate::irq_name::of_queues;
 use crate::{CpuSet, Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -288,10 +289,10 @@ fn xps_crossed(host: &Host) -> Vec<Finding> {
 }
 
 fn crossed(host: &Host, nic: &Nic) -> Option<Finding> {
-    let sends = |name: &str| name.contains("output") || name.to_ascii_lowercase().contains("tx");
+    let interrupts = of_queues(host.facts, nic);
     let completes = |queue: usize| {
-        let mut interrupts = host.facts.interrupts_of(&nic.name);
-        interrupts.find(|interrupt| sends(&interrupt.name) && number(&interrupt.name) == Some(queue))
+        let mut sending = interrupts.iter().filter(|irq| irq.sends());
+        sending.find(|irq| irq.queue == Some(queue as u32)).map(|irq| irq.interrupt)
     };
     let is_crossed = |queue: usize, xps: &CpuSet| {
         let taker = host.facts.cpu(host.taken_by(completes(queue)?).lowest()?)?;
@@ -313,13 +314,6 @@ fn crossed(host: &Host, nic: &Nic) -> Option<Finding> {
             .saw(Evidence::setting(format!("xps_cpus of tx-{queue}"), cpus(xps)))
             .saw(Evidence::setting("its interrupt arrives on", format!("CPU {taker}"))),
     )
-}
-
-/// The number of the queue at the end of an interrupt's name: `eth0-TxRx-3`, `virtio0-output.3`.
-fn number(name: &str) -> Option<usize> {
-    let name = name.split('@').next()?;
-    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-    name[name.len() - digits..].parse().ok()
 }
 
 #[cfg(test)]
