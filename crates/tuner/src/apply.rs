@@ -1,8 +1,9 @@
 //! Carries out a plan: all of it, or none.
 //!
 //! Each step is in the journal, on the disk, before it is done, and is read back afterwards. A step that fails undoes
-//! the plan. Two refusals are known to concern one interrupt alone and leave the rest sensible: it is managed by the
-//! kernel (EIO), or its CPUs have no vector left (ENOSPC). Such a step is left out and named.
+//! the plan. Three refusals are known to concern one setting alone and leave the rest sensible: an interrupt is managed
+//! by the kernel (EIO), or its CPUs have no vector left (ENOSPC), or a driver does not know this setting (EOPNOTSUPP).
+//! Such a step is left out and named.
 
 use std::io;
 
@@ -12,6 +13,7 @@ use crate::change::{Change, Setting};
 use crate::host::Host;
 use crate::journal::{self, Journal, Record};
 use crate::rollback::{self, RolledBack};
+use crate::root;
 
 /// How often a setting is tried that is busy; irqbalance, too, takes EBUSY for passing.
 const TRIES_MAX: usize = 3;
@@ -72,6 +74,9 @@ pub enum StepError {
         /// Where it is.
         found: String,
     },
+    /// The rest could not be planned.
+    #[error("plan what follows")]
+    Planning(#[source] root::Error),
     /// Nothing is changed that is not in the journal.
     #[error(transparent)]
     Journal(#[from] journal::Error),
@@ -97,10 +102,28 @@ fn outcome(undone: &Result<RolledBack, journal::Error>) -> String {
 
 /// Carries out the changes in their order.
 pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, Box<Failed>> {
-    let done = steps(host, changes, journal).and_then(|applied| {
+    apply_then(host, changes, journal, || Ok(Vec::new()))
+}
+
+/// Carries out the changes in their order, then those that are planned from what the host is by then. They are one
+/// plan: in one journal, and undone together.
+pub fn apply_then(
+    host: &mut dyn Host,
+    changes: &[Change],
+    journal: &mut Journal,
+    then: impl FnOnce() -> Result<Vec<Change>, root::Error>,
+) -> Result<Applied, Box<Failed>> {
+    let both = |journal: &mut Journal| -> Result<Applied, StepError> {
+        let mut applied = steps(host, changes, journal)?;
+        let changes = then().map_err(StepError::Planning)?;
+        let after = steps(host, &changes, journal)?;
+        applied.done.extend(after.done);
+        applied.left.extend(after.left);
+        applied.pending.extend(after.pending);
         journal.append(Record::Applied)?;
         Ok(applied)
-    });
+    };
+    let done = both(journal);
     done.map_err(|error| {
         let undone = rollback::undo(host, journal, &format!("failed to {error}"));
         Box::new(Failed { error, undone })
@@ -110,7 +133,7 @@ pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> 
 fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, StepError> {
     let mut applied = Applied::default();
     let mut moved = Vec::new();
-    for (number, change) in changes.iter().enumerate() {
+    for change in changes {
         let setting = &change.setting;
         let before = host.read(setting).map_err(|source| refused("read", setting, source))?;
         if setting.same(&before, &change.wanted) {
@@ -121,14 +144,17 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
             return Err(StepError::Moved { setting, planned, found: before });
         }
         let came = setting.irq().map(|irq| (irq, host.interrupt(irq).map_or(0, |(count, _)| count)));
-        journal.append(Record::Step {
+        let mut records = kept(host, setting, journal.next_step());
+        let number = journal.next_step() + records.len();
+        records.push(Record::Step {
             step: number,
             setting: setting.clone(),
             before: before.clone(),
             wanted: change.wanted.clone(),
             why: change.why.clone(),
             asked_by: change.asked_by.clone(),
-        })?;
+        });
+        journal.append_all(records)?;
         match write(host, setting, &change.wanted) {
             Ok(()) => {}
             Err(error) if is_left_alone(host, setting, &before, &error) => {
@@ -154,6 +180,14 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
         }
     }
     Ok(applied)
+}
+
+/// What a step may reset, to be restored after the step is undone. What cannot be read has no value to restore: a single
+/// queue has no XPS.
+fn kept(host: &dyn Host, setting: &Setting, first: usize) -> Vec<Record> {
+    let reset = host.reset_by(setting).into_iter();
+    let values = reset.filter_map(|setting| host.read(&setting).ok().map(|before| (setting, before)));
+    values.zip(first..).map(|((setting, before), step)| Record::Kept { step, setting, before }).collect()
 }
 
 fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::Result<()> {
@@ -185,10 +219,13 @@ fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool,
     Ok(true)
 }
 
-/// Whether the refusal is about this interrupt alone, and it is where it was.
+/// Whether the refusal is about this interrupt or this driver alone, and it is as it was.
 fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
-    let is_known = setting.irq().is_some() && [Some(Errno::IO), Some(Errno::NOSPC)].contains(&errno);
+    let is_known = match setting {
+        Setting::Device { .. } => errno == Some(Errno::OPNOTSUPP),
+        _ => setting.irq().is_some() && [Some(Errno::IO), Some(Errno::NOSPC)].contains(&errno),
+    };
     is_known && host.read(setting).is_ok_and(|found| setting.same(&found, before))
 }
 
@@ -199,10 +236,24 @@ fn refused(what: &'static str, setting: &Setting, source: io::Error) -> StepErro
 /// What a refusal means for this setting.
 pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
     let thread = matches!(setting, Setting::Thread { .. });
+    let device = matches!(setting, Setting::Device { .. });
     let meaning = match Errno::from_io_error(error) {
         Some(Errno::IO) if setting.irq().is_some() => "the kernel manages this interrupt itself",
         Some(Errno::NOSPC) if setting.irq().is_some() => "these CPUs have no interrupt vector left",
         Some(Errno::OVERFLOW) => "the mask names CPUs that are not there",
+        Some(Errno::OPNOTSUPP) if device => "the driver cannot do this",
+        Some(Errno::INVAL) if device => {
+            "the driver does not take it: it is beyond its limits, or a queue is in use (AF_XDP)"
+        }
+        Some(Errno::BUSY) if device => {
+            "the driver is busy: it is being reset, or XDP needs the queues that there are"
+        }
+        Some(Errno::PERM) if matches!(setting, Setting::Irqbalance { .. }) => {
+            "irqbalance listens to root alone"
+        }
+        Some(Errno::TOOBIG) => {
+            "irqbalance takes no list of this length: ban them by module (--banmod) or a policy script"
+        }
         Some(Errno::INVAL) => "the kernel does not take this value",
         Some(Errno::BUSY) => "it is busy",
         Some(Errno::PERM | Errno::ACCESS) if thread => {
@@ -217,5 +268,7 @@ pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
     meaning.to_owned()
 }
 
+#[cfg(test)]
+mod queue_tests;
 #[cfg(test)]
 mod tests;

@@ -3,11 +3,13 @@
 //! Nothing is read or written here. Values are compared by what they mean, never as texts: the kernel writes `f` back
 //! as `00000000,0000000f`, and a choice with brackets around the chosen word.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cpu_set::CpuSet;
+use crate::ethtool::{Knob, Parameters};
 use crate::scheduling::Scheduling;
 use crate::signal::Signal;
 
@@ -26,6 +28,26 @@ pub enum Setting {
     Thread {
         /// Thread id.
         tid: u32,
+    },
+    /// What a driver sets when ethtool asks for it; its value is [`Parameters`].
+    Device {
+        /// The interface.
+        nic: String,
+        /// What of it.
+        knob: Knob,
+    },
+    /// Which CPUs take an interrupt, by the name of its handler: it keeps its name when a change of queues gives it
+    /// another number.
+    Interrupt {
+        /// The interface.
+        nic: String,
+        /// `virtio0-input.3`
+        handler: String,
+    },
+    /// The interrupts that irqbalance leaves alone: `38 39`.
+    Irqbalance {
+        /// Its process id: another irqbalance has another list.
+        pid: u32,
     },
 }
 
@@ -54,6 +76,10 @@ pub enum Value {
     Words(String),
     /// Of a thread.
     Scheduling(Scheduling),
+    /// Of a driver.
+    Parameters(Parameters),
+    /// Of irqbalance.
+    Interrupts(BTreeSet<u32>),
 }
 
 /// A text that does not mean what the setting holds.
@@ -100,11 +126,19 @@ impl Setting {
         let wrong =
             |expected| Misunderstood { setting: self.to_string(), expected, found: text.trim().to_owned() };
         let words = || text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let Setting::File { holds, .. } = self else {
-            return text.parse().map(Value::Scheduling).map_err(wrong);
+        let mask = || CpuSet::parse_mask(text).map(Value::Cpus).map_err(|_| wrong("a CPU mask"));
+        let holds = match self {
+            Setting::File { holds, .. } => holds,
+            Setting::Thread { .. } => return text.parse().map(Value::Scheduling).map_err(wrong),
+            Setting::Device { knob, .. } => return knob.parse(text).map(Value::Parameters).map_err(wrong),
+            Setting::Interrupt { .. } => return mask(),
+            Setting::Irqbalance { .. } => {
+                let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
+                return irqs.map(Value::Interrupts).map_err(|_| wrong("numbers of interrupts"));
+            }
         };
         match holds {
-            Holds::Mask => CpuSet::parse_mask(text).map(Value::Cpus).map_err(|_| wrong("a CPU mask")),
+            Holds::Mask => mask(),
             Holds::Number => text.trim().parse().map(Value::Number).map_err(|_| wrong("a number")),
             Holds::Choice => chosen(text)
                 .map(|word| Value::Words(word.to_owned()))
@@ -113,11 +147,12 @@ impl Setting {
         }
     }
 
-    /// Whether a text of this setting means what `wanted` means; of a thread, as far as `wanted` says anything. A text
-    /// without meaning is like itself alone.
+    /// Whether a text of this setting means what `wanted` means; of a thread or a driver, as far as `wanted` says
+    /// anything. A text without meaning is like itself alone.
     pub fn same(&self, found: &str, wanted: &str) -> bool {
         match (self.value(found), self.value(wanted)) {
             (Ok(Value::Scheduling(found)), Ok(Value::Scheduling(wanted))) => found.fulfils(&wanted),
+            (Ok(Value::Parameters(found)), Ok(Value::Parameters(wanted))) => found.fulfils(&wanted),
             (Ok(found), Ok(wanted)) => found == wanted,
             _ => found == wanted,
         }
@@ -146,6 +181,9 @@ impl fmt::Display for Setting {
         match self {
             Setting::File { path, .. } => f.write_str(path),
             Setting::Thread { tid } => write!(f, "scheduling of thread {tid}"),
+            Setting::Device { nic, knob } => write!(f, "{} of {nic}", knob.name()),
+            Setting::Interrupt { nic, handler } => write!(f, "affinity of {handler} of {nic}"),
+            Setting::Irqbalance { pid } => write!(f, "interrupts that irqbalance ({pid}) leaves alone"),
         }
     }
 }
@@ -154,6 +192,10 @@ impl fmt::Display for Setting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// How many queues an interface has, and how long they are: all that follows from them is made anew.
+    Queues,
+    /// Who else moves interrupts.
+    Irqbalance,
     /// How long interrupts are put off.
     Coalescing,
     /// Which CPU takes an interrupt.
@@ -216,6 +258,15 @@ impl Change {
         match &self.setting {
             Setting::File { path, .. } => format!("write {:?} to {path}", now.trim()),
             Setting::Thread { tid } => format!("schedule thread {tid} as {now} again"),
+            Setting::Device { nic, knob } => {
+                let arguments = now.parse().map_or(now.to_owned(), |now: Parameters| now.arguments());
+                format!("ethtool {} {nic} {arguments}", knob.option())
+            }
+            Setting::Interrupt { .. } => format!("write {:?} to its smp_affinity", now.trim()),
+            Setting::Irqbalance { .. } => {
+                let irqs = if now.trim().is_empty() { "no" } else { now.trim() };
+                format!("tell irqbalance to leave {irqs} interrupts alone")
+            }
         }
     }
 }
@@ -267,6 +318,17 @@ mod tests {
         let choice = Setting::choice("/sys/kernel/mm/transparent_hugepage/enabled");
         assert_eq!(choice.written("always [madvise] never\n"), "madvise");
         assert_eq!(Setting::mask("/sys/x").written("00,0f\n"), "00,0f\n");
+    }
+
+    #[test]
+    fn drivers_are_compared_as_far_as_something_is_wanted_of_them() {
+        let channels = Setting::Device { nic: "eth0".into(), knob: Knob::Channels };
+        assert!(channels.same("combined=4 rx=0 tx=0", "combined=4"));
+        assert!(!channels.same("combined=4", "combined=2"));
+        assert!(channels.value("rx-usecs=5").is_err());
+        let banned = Setting::Irqbalance { pid: 7 };
+        assert!(banned.same("39 38", "38 39") && banned.same("", " ") && !banned.same("38", ""));
+        assert!(banned.value("38,39").is_err());
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! What a driver says of itself through ethtool: its name, channels, rings and own counters.
 //!
-//! The one file of this crate with `unsafe`, for the one system call that has no file and no safe wrapper:
-//! `SIOCETHTOOL`, of which only commands that read are here. A captured host has the answers in `ethtool.json` beside
-//! /proc and /sys: a map of interfaces to [`Driver`]s.
+//! `unsafe` for the one system call that has no file and no safe wrapper: `SIOCETHTOOL`. A captured host has the answers
+//! in `ethtool.json` beside /proc and /sys: a map of interfaces to [`Driver`]s.
+
+mod knob;
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::io;
 
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, Result};
@@ -13,7 +15,9 @@ use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use serde::{Deserialize, Serialize};
 
+use crate::facts::{Channels, Coalescing};
 use crate::root::Root;
+pub use knob::{Knob, Parameters};
 
 /// A driver's answers about one interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,21 +29,41 @@ pub struct Driver {
     pub channels: Option<u32>,
     /// Most that can be had.
     pub channels_max: Option<u32>,
+    /// Queues by kind.
+    pub channel_kinds: Option<Channels>,
     /// Receive descriptors now and at most.
     pub rx_ring: Option<(u32, u32)>,
+    /// Transmit descriptors now and at most.
+    pub tx_ring: Option<(u32, u32)>,
+    /// When it interrupts.
+    pub coalescing: Option<Coalescing>,
+    /// Offloads, and whether they are on: `gro`, `lro`, `tso`, `ntuple`, `rxhash`.
+    pub features: BTreeMap<String, bool>,
+    /// Hash values by receive queue.
+    pub rss: BTreeMap<u32, u32>,
     /// Its own counters: `bw_in_allowance_exceeded`.
     pub statistics: BTreeMap<String, u64>,
 }
 
 /// `SIOCETHTOOL` of sockios.h.
 const SIOCETHTOOL: Opcode = 0x8946;
-/// Commands of ethtool.h. All of them read.
+/// Commands of ethtool.h that read; [`Knob`] has others.
 const GDRVINFO: u32 = 0x03;
-const GRINGPARAM: u32 = 0x10;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
-const GCHANNELS: u32 = 0x3c;
+const GRXFHINDIR: u32 = 0x38;
+/// What can be on or off: its name, the command that asks for it, and its bits in the answer (`ETH_FLAG_LRO`, `_NTUPLE`
+/// and `_RXHASH` of ethtool.h).
+const FEATURES: [(&str, u32, u32); 5] = [
+    ("gro", 0x2b, u32::MAX),
+    ("tso", 0x1e, u32::MAX),
+    ("lro", 0x25, 1 << 15),
+    ("ntuple", 0x25, 1 << 27),
+    ("rxhash", 0x25, 1 << 28),
+];
+/// Longest indirection table that is looked at; the largest known have some thousand entries.
+const INDIRECTIONS_MAX: usize = 1 << 16;
 /// `ETH_SS_STATS`: the set of names of counters.
 const SET_STATISTICS: u32 = 1;
 /// `ETH_GSTRING_LEN`.
@@ -53,18 +77,63 @@ const COUNTERS_MAX: usize = 1 << 14;
 /// may be added between the question how many there are and the question for them: room for four times as many.
 const COUNTERS_ROOM: usize = 4 * COUNTERS_MAX;
 
+/// Words of the longest command, which is that for coalescing: 23, and one more.
+const COMMAND_WORDS: usize = 24;
+
 /// Words of the longest answer, which is that to `GSTRINGS`: three words before the names.
 const ANSWER_WORDS: usize = 4 + COUNTERS_ROOM * NAME_LEN / 4;
 
-/// What is known of each interface: of this host from its drivers, of a captured one from the file.
+/// What is known of each interface but for its counters: of this host from its drivers, of a captured one from the file.
 pub(crate) fn drivers(root: &Root, nics: &[&str]) -> std::result::Result<BTreeMap<String, Driver>, String> {
+    each(root, nics, Asker::driver)
+}
+
+/// The counters of each interface's driver. Reading them is a driver's daily work; the rest may be a question to its
+/// firmware.
+pub(crate) fn statistics(
+    root: &Root,
+    nics: &[&str],
+) -> std::result::Result<BTreeMap<String, BTreeMap<String, u64>>, String> {
+    let ask = |asker: &mut Asker, nic: &str| Driver {
+        statistics: asker.statistics(nic).unwrap_or_default(),
+        ..Driver::default()
+    };
+    let drivers = each(root, nics, ask)?.into_iter();
+    Ok(drivers.map(|(nic, driver)| (nic, driver.statistics)).collect())
+}
+
+fn each(
+    root: &Root,
+    nics: &[&str],
+    ask: impl Fn(&mut Asker, &str) -> Driver,
+) -> std::result::Result<BTreeMap<String, Driver>, String> {
     if !root.is_live() {
         let text = root.read("/ethtool.json").map_err(|error| error.to_string())?;
         let text = text.ok_or("the captured host has no ethtool.json")?;
         return serde_json::from_str(&text).map_err(|error| format!("ethtool.json: {error}"));
     }
     let mut asker = Asker::new().map_err(|errno| errno.to_string())?;
-    Ok(nics.iter().map(|nic| ((*nic).to_owned(), asker.driver(nic))).collect())
+    Ok(nics.iter().map(|nic| ((*nic).to_owned(), ask(&mut asker, nic))).collect())
+}
+
+/// How a knob of an interface is set.
+pub(crate) fn read(nic: &str, knob: Knob) -> io::Result<Parameters> {
+    let mut asker = Asker::new()?;
+    Ok(Parameters::of(knob, asker.ask(nic, knob.commands().0, &[])?))
+}
+
+/// Sets what is named; everything else in the structure is as the driver has it.
+pub(crate) fn write(nic: &str, knob: Knob, wanted: &Parameters) -> io::Result<()> {
+    let (get, set) = knob.commands();
+    let mut asker = Asker::new()?;
+    let mut words = asker.ask(nic, get, &[])?[1..COMMAND_WORDS].to_vec();
+    for (name, place) in knob.words() {
+        if let Some(value) = wanted.0.get(name) {
+            words[place - 1] = *value;
+        }
+    }
+    asker.ask(nic, set, &words)?;
+    Ok(())
 }
 
 /// A socket to ask through, and room for answers.
@@ -82,21 +151,57 @@ impl Asker {
 
     /// What a driver does not support (`EOPNOTSUPP`) is left out.
     fn driver(&mut self, nic: &str) -> Driver {
-        let channels = self.ask(nic, GCHANNELS, &[]).map(|words| {
-            let [_, rx_max, _, _, combined_max, rx, _, _, combined] = first(words);
-            (rx + combined, rx_max.max(combined_max))
+        let channels = self.ask(nic, Knob::Channels.commands().0, &[]).map(|words| {
+            let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] = first(words);
+            Channels { rx: (rx, rx_max), tx: (tx, tx_max), combined: (combined, combined_max) }
         });
-        let ring = self.ask(nic, GRINGPARAM, &[]).map(|words| {
-            let [_, rx_max, _, _, _, rx] = first(words);
-            (rx, rx_max)
+        let kinds = channels.ok();
+        let rings = self.ask(nic, Knob::Rings.commands().0, &[]).map(|words| {
+            let [_, rx_max, _, _, tx_max, rx, _, _, tx] = first(words);
+            [(rx, rx_max), (tx, tx_max)]
+        });
+        let ring = |direction: usize| rings.ok().map(|rings| rings[direction]).filter(|(_, max)| *max > 0);
+        let coalescing = self.ask(nic, Knob::Coalescing.commands().0, &[]).map(|words| Coalescing {
+            adaptive_rx: words[10] != 0,
+            adaptive_tx: words[11] != 0,
+            rx_usecs: words[1],
+            tx_usecs: words[5],
         });
         Driver {
             driver: self.ask(nic, GDRVINFO, &[]).ok().map(|words| text(&words[1..1 + NAME_LEN / 4])),
-            channels: channels.ok().map(|(now, _)| now),
-            channels_max: channels.ok().map(|(_, max)| max),
-            rx_ring: ring.ok().filter(|(_, max)| *max > 0),
-            statistics: self.statistics(nic).unwrap_or_default(),
+            channels: kinds.map(|kinds| kinds.rx.0 + kinds.combined.0),
+            channels_max: kinds.map(|kinds| kinds.rx.1.max(kinds.combined.1)),
+            channel_kinds: kinds,
+            rx_ring: ring(0),
+            tx_ring: ring(1),
+            coalescing: coalescing.ok(),
+            features: self.features(nic),
+            rss: self.indirection(nic).unwrap_or_default(),
+            statistics: BTreeMap::new(),
         }
+    }
+
+    /// Whether offloads are on, one question each: that works since before there were names of features.
+    fn features(&mut self, nic: &str) -> BTreeMap<String, bool> {
+        FEATURES
+            .iter()
+            .filter_map(|(name, command, bits)| {
+                let words = self.ask(nic, *command, &[]).ok()?;
+                Some(((*name).to_owned(), words[1] & bits != 0))
+            })
+            .collect()
+    }
+
+    /// How many hash values each receive queue has.
+    fn indirection(&mut self, nic: &str) -> Result<BTreeMap<u32, u32>> {
+        // With no room for the table, the answer is its length. With another length than that it is refused.
+        let [_, count] = first(self.ask(nic, GRXFHINDIR, &[0])?);
+        let count = (count as usize).min(INDIRECTIONS_MAX);
+        let table = &self.ask(nic, GRXFHINDIR, &[count as u32])?[2..2 + count];
+        Ok(table.iter().fold(BTreeMap::new(), |mut queues, queue| {
+            *queues.entry(*queue).or_default() += 1;
+            queues
+        }))
     }
 
     fn statistics(&mut self, nic: &str) -> Result<BTreeMap<String, u64>> {
@@ -123,7 +228,7 @@ impl Asker {
         if nic.len() >= NIC_NAME_LEN {
             return Err(Errno::NODEV);
         }
-        self.answer[..16].fill(0);
+        self.answer[..COMMAND_WORDS].fill(0);
         self.answer[0] = command;
         self.answer[1..=arguments.len()].copy_from_slice(arguments);
         let mut name = [0; NIC_NAME_LEN];
@@ -131,8 +236,9 @@ impl Asker {
         let request = Request { name, data: self.answer.as_mut_ptr().cast(), unused: [0; 16] };
         // SAFETY: `Request` is what SIOCETHTOOL takes (see its `Ioctl`). `data` points to `ANSWER_WORDS` words that
         // this asker owns, borrows mutably here, and that outlive the call; the kernel keeps no pointer. It writes
-        // there the fixed structures of GDRVINFO (196 bytes), GCHANNELS and GRINGPARAM (36), GSSET_INFO (20, as one
-        // set is asked for), and for GSTRINGS and GSTATS 12 or 8 bytes and 32 or 8 for each counter, of which
+        // there the fixed structures of GDRVINFO (196 bytes), coalescing (92), channels and rings (36), GSSET_INFO (20,
+        // as one set is asked for), features (8) and the indirection table (8, and 4 for each of at most
+        // `INDIRECTIONS_MAX` entries that it is told there is room for), reads those that are set, and writes for GSTRINGS and GSTATS 12 or 8 bytes and 32 or 8 for each counter, of which
         // there would have to be more than `COUNTERS_ROOM`, four times as many as at the question before. Any bits
         // are valid words.
         #[expect(unsafe_code, reason = "SIOCETHTOOL has no safe wrapper")]
@@ -210,6 +316,8 @@ mod tests {
 
     #[test]
     fn the_loopback_has_no_rings() {
-        assert_eq!(Asker::new().unwrap().driver("lo").rx_ring, None);
+        let lo = Asker::new().unwrap().driver("lo");
+        assert_eq!((lo.rx_ring, lo.channel_kinds, lo.coalescing, lo.rss.len()), (None, None, None, 0));
+        assert_eq!((lo.features.get("gro"), lo.features.get("ntuple")), (Some(&true), Some(&false)));
     }
 }

@@ -122,14 +122,52 @@ pub struct Nic {
     pub channels_max: Option<u32>,
     /// Queues in use, as the driver counts.
     pub channels: Option<u32>,
+    /// Queues by kind; `None`: the driver does not say.
+    pub channel_kinds: Option<Channels>,
     /// Receive descriptors now and at most.
     pub rx_ring: Option<(u32, u32)>,
+    /// Transmit descriptors now and at most.
+    pub tx_ring: Option<(u32, u32)>,
+    /// When it interrupts; `None`: the driver does not say.
+    pub coalescing: Option<Coalescing>,
+    /// Offloads that matter here, and whether they are on: `gro`, `lro`, `tso`, `ntuple`, `rxhash`.
+    pub features: BTreeMap<String, bool>,
+    /// Hash values by the receive queue that gets their packets (RSS); empty: unknown.
+    pub rss: BTreeMap<u32, u32>,
+    /// Bytes of a packet.
+    pub mtu: Option<u32>,
     /// `napi_defer_hard_irqs`
     pub defer_hard_irqs: Option<u32>,
     /// `gro_flush_timeout`, in nanoseconds.
     pub gro_flush_timeout_ns: Option<u64>,
     /// Whether NAPI runs in threads of its own.
     pub threaded: Option<bool>,
+}
+
+/// How many queues of each kind there are, now and at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Channels {
+    /// That receive.
+    pub rx: (u32, u32),
+    /// That send.
+    pub tx: (u32, u32),
+    /// That do both.
+    pub combined: (u32, u32),
+}
+
+/// How long a device gathers packets before it interrupts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Coalescing {
+    /// The driver chooses for received packets, by their rate.
+    pub adaptive_rx: bool,
+    /// The driver chooses for sent packets.
+    pub adaptive_tx: bool,
+    /// Microseconds after a received packet.
+    pub rx_usecs: u32,
+    /// Microseconds after a sent packet.
+    pub tx_usecs: u32,
 }
 
 /// One receive queue.
@@ -148,6 +186,8 @@ pub struct RxQueue {
 pub struct TxQueue {
     /// CPUs that send through it (XPS); `None`: the driver has no say in it.
     pub xps: Option<CpuSet>,
+    /// Receive queues whose connections send through it (XPS by queue, for busy polling); `None`: no say in it.
+    pub xps_rxqs: Option<CpuSet>,
 }
 
 /// One interrupt of a device.

@@ -9,6 +9,9 @@ use rustix::io::Errno;
 
 use crate::change::Setting;
 use crate::cpu_set::CpuSet;
+use crate::ethtool::{self, Knob};
+use crate::irqbalance;
+use crate::probe;
 use crate::root::Root;
 use crate::scheduling;
 
@@ -29,6 +32,9 @@ pub trait Host {
 
     /// How often an interrupt has come, and which CPUs take it.
     fn interrupt(&self, irq: u32) -> io::Result<(u64, CpuSet)>;
+
+    /// Settings that the kernel or a driver sets anew when this one is written.
+    fn reset_by(&self, setting: &Setting) -> Vec<Setting>;
 }
 
 /// This host, or a captured one.
@@ -46,13 +52,16 @@ impl Host for FileHost {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         match setting {
             Setting::Thread { tid } => scheduling::read(*tid).map(|scheduling| scheduling.to_string()),
-            Setting::File { path, .. } => {
-                let path = self.0.path(path);
-                in_time(move || {
-                    let mut text = String::new();
-                    std::fs::File::open(path)?.take(VALUE_LEN_MAX).read_to_string(&mut text)?;
-                    Ok(text)
-                })
+            Setting::File { path, .. } => self.read_file(path),
+            Setting::Interrupt { nic, handler } => self.read_file(&self.affinity(nic, handler)?),
+            Setting::Device { nic, knob } => {
+                self.live()?;
+                let (nic, knob) = (nic.clone(), *knob);
+                in_time(move || ethtool::read(&nic, knob).map(|parameters| parameters.to_string()))
+            }
+            Setting::Irqbalance { pid } => {
+                self.live()?;
+                irqbalance::banned(*pid).map(|irqs| irqbalance::list(&irqs))
             }
         }
     }
@@ -63,16 +72,18 @@ impl Host for FileHost {
                 let wanted = text.parse().map_err(|_| io::Error::from(Errno::INVAL))?;
                 scheduling::write(*tid, &wanted)
             }
-            Setting::File { path, .. } => {
-                let (path, text) = (self.0.path(path), text.to_owned());
-                // One write, because the kernel takes each for a whole value; never a new file.
-                in_time(move || {
-                    let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
-                    match file.write(text.as_bytes())? {
-                        len if len == text.len() => Ok(()),
-                        _ => Err(io::ErrorKind::WriteZero.into()),
-                    }
-                })
+            Setting::File { path, .. } => self.write_file(path, text),
+            Setting::Interrupt { nic, handler } => self.write_file(&self.affinity(nic, handler)?, text),
+            Setting::Device { nic, knob } => {
+                self.live()?;
+                let wanted = knob.parse(text).map_err(|_| io::Error::from(Errno::INVAL))?;
+                let (nic, knob) = (nic.clone(), *knob);
+                in_time(move || ethtool::write(&nic, knob, &wanted))
+            }
+            Setting::Irqbalance { pid } => {
+                self.live()?;
+                let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
+                irqbalance::ban(*pid, &irqs.map_err(|_| io::Error::from(Errno::INVAL))?)
             }
         }
     }
@@ -83,6 +94,57 @@ impl Host for FileHost {
         let count = counts.split(',').filter_map(|count| count.trim().parse::<u64>().ok()).sum();
         let effective = read(format!("/proc/irq/{irq}/effective_affinity"))?.unwrap_or_default();
         Ok((count, CpuSet::parse_mask(&effective).unwrap_or_default()))
+    }
+
+    fn reset_by(&self, setting: &Setting) -> Vec<Setting> {
+        let Setting::Device { nic, knob: Knob::Channels | Knob::Rings } = setting else { return Vec::new() };
+        let queues = format!("/sys/class/net/{nic}/queues");
+        let names = self.0.names(&queues).unwrap_or_default();
+        let files = names.iter().flat_map(|queue| {
+            let file = |name| format!("{queues}/{queue}/{name}");
+            match queue.starts_with("rx-") {
+                true => [Setting::mask(file("rps_cpus")), Setting::number(file("rps_flow_cnt"))],
+                false => [Setting::mask(file("xps_cpus")), Setting::mask(file("xps_rxqs"))],
+            }
+        });
+        let interrupts = probe::handlers_of(&self.0, nic).into_iter().map(|(_, handler)| handler);
+        let interrupts = interrupts.map(|handler| Setting::Interrupt { nic: nic.clone(), handler });
+        files.chain(interrupts).collect()
+    }
+}
+
+impl FileHost {
+    /// What has no file is on this host alone.
+    fn live(&self) -> io::Result<()> {
+        if self.0.is_live() { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }
+    }
+
+    /// The file with the affinity of the interrupt that has this handler now.
+    fn affinity(&self, nic: &str, handler: &str) -> io::Result<String> {
+        let handlers = probe::handlers_of(&self.0, nic);
+        let irq = handlers.into_iter().find(|(_, name)| name == handler).map(|(irq, _)| irq);
+        irq.map(|irq| format!("/proc/irq/{irq}/smp_affinity")).ok_or(Errno::NOENT.into())
+    }
+
+    fn read_file(&self, path: &str) -> io::Result<String> {
+        let path = self.0.path(path);
+        in_time(move || {
+            let mut text = String::new();
+            std::fs::File::open(path)?.take(VALUE_LEN_MAX).read_to_string(&mut text)?;
+            Ok(text)
+        })
+    }
+
+    fn write_file(&self, path: &str, text: &str) -> io::Result<()> {
+        let (path, text) = (self.0.path(path), text.to_owned());
+        // One write, because the kernel takes each for a whole value; never a new file.
+        in_time(move || {
+            let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+            match file.write(text.as_bytes())? {
+                len if len == text.len() => Ok(()),
+                _ => Err(io::ErrorKind::WriteZero.into()),
+            }
+        })
     }
 }
 

@@ -58,6 +58,16 @@ pub enum Record {
         #[serde(default)]
         asked_by: String,
     },
+    /// Is not written, but may be set anew by the kernel or a driver when the next step is: to be as before again when
+    /// that is undone.
+    Kept {
+        /// Counts from 0, together with the steps.
+        step: usize,
+        /// What.
+        setting: Setting,
+        /// Its text, byte for byte.
+        before: String,
+    },
     /// Written and read back.
     Done {
         /// Which step.
@@ -143,7 +153,7 @@ pub struct Step {
     pub why: String,
     /// Who asked for it.
     pub asked_by: String,
-    /// Whether it was left as it was.
+    /// Whether it was left as it was: refused, or only noted because the next step may set it anew.
     pub left: bool,
     /// Whether it is as before again.
     pub undone: bool,
@@ -255,14 +265,28 @@ impl Journal {
 
     /// Puts a line on the disk. Takes the [`Lock`] if others may be at work.
     pub fn append(&mut self, record: Record) -> Result<(), Error> {
-        let mut line = serde_json::to_string(&record).expect("records are plain data");
-        line.push('\n');
+        self.append_all(vec![record])
+    }
+
+    /// Puts lines on the disk, with one wait for it.
+    pub fn append_all(&mut self, records: Vec<Record>) -> Result<(), Error> {
+        let line = |record| serde_json::to_string(record).expect("records are plain data") + "\n";
+        let lines: String = records.iter().map(line).collect();
         let cut = self.cut.take().map_or(Ok(()), |len| self.file.set_len(len));
         let written =
-            cut.and_then(|()| self.file.write_all(line.as_bytes())).and_then(|()| self.file.sync_all());
+            cut.and_then(|()| self.file.write_all(lines.as_bytes())).and_then(|()| self.file.sync_all());
         written.map_err(|source| Error::Io { what: "append to", path: self.path.clone(), source })?;
-        self.records.push(record);
+        self.records.extend(records);
         Ok(())
+    }
+
+    /// The number that the next step has.
+    pub(crate) fn next_step(&self) -> usize {
+        let number = |record: &Record| match record {
+            Record::Step { step, .. } | Record::Kept { step, .. } => Some(step + 1),
+            _ => None,
+        };
+        self.records.iter().filter_map(number).max().unwrap_or(0)
     }
 
     /// Where it is.
@@ -292,7 +316,11 @@ impl Journal {
             // Undoing has begun: until it is over, the plan is neither in force nor undone.
             Record::Undone { .. } => State::Unfinished,
             Record::RolledBack { .. } => State::RolledBack,
-            Record::Begin { .. } | Record::Step { .. } | Record::Done { .. } | Record::Left { .. } => state,
+            Record::Begin { .. }
+            | Record::Step { .. }
+            | Record::Kept { .. }
+            | Record::Done { .. }
+            | Record::Left { .. } => state,
         })
     }
 
@@ -309,6 +337,16 @@ impl Journal {
                     why: why.clone(),
                     asked_by: asked_by.clone(),
                     left: false,
+                    undone: false,
+                }),
+                Record::Kept { step, setting, before } => steps.push(Step {
+                    number: *step,
+                    setting: setting.clone(),
+                    before: before.clone(),
+                    wanted: before.clone(),
+                    why: String::new(),
+                    asked_by: String::new(),
+                    left: true,
                     undone: false,
                 }),
                 Record::Left { step: number, .. } => {

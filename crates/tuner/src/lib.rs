@@ -19,6 +19,7 @@ pub mod facts;
 pub mod finding;
 pub mod host;
 mod irq_name;
+mod irqbalance;
 pub mod journal;
 pub mod masks;
 pub mod outline;

@@ -7,7 +7,7 @@
 
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Interrupt, Nic};
-use crate::irq_name::{Way, of_queues};
+use crate::irq_name::{OfQueue, Way, of_queues};
 
 /// Flows that the whole host remembers for RFS; scaling.rst calls 32768 right for a moderately loaded server.
 pub const FLOW_ENTRIES: u32 = 32_768;
@@ -45,9 +45,18 @@ pub fn usable(facts: &Facts, nic: &Nic) -> CpuSet {
     if near.is_empty() { facts.online() } else { near }
 }
 
-/// CPUs that take the interrupts of an interface now.
+/// CPUs that take the interrupts of an interface now, in both directions.
 pub fn irq_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
-    of_queues(facts, nic).iter().map(|irq| irq.interrupt).fold(CpuSet::new(), |cpus, irq| {
+    taking(of_queues(facts, nic).iter())
+}
+
+/// CPUs that packets come to: an interrupt for sending alone brings none.
+pub fn receiving_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
+    taking(of_queues(facts, nic).iter().filter(|irq| irq.receives()))
+}
+
+fn taking<'q>(irqs: impl Iterator<Item = &'q OfQueue<'q>>) -> CpuSet {
+    irqs.map(|irq| irq.interrupt).fold(CpuSet::new(), |cpus, irq| {
         let taking = if irq.effective.is_empty() { &irq.affinity } else { &irq.effective };
         cpus.or(taking)
     })

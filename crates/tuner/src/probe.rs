@@ -66,6 +66,12 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     Ok(facts)
 }
 
+/// The interrupts of an interface that have a handler: their numbers now, and the handlers' names. Those that the kernel
+/// keeps for itself are not among them.
+pub(crate) fn handlers_of(root: &Root, nic: &str) -> Vec<(u32, String)> {
+    interrupt::handlers_of(&View::new(root), nic)
+}
+
 /// Without /proc there is nothing to say about a host.
 pub(crate) fn host_is_there(root: &Root) -> Result<(), Error> {
     if root.exists("/proc") {

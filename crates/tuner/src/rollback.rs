@@ -107,7 +107,8 @@ fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
         Ok(now) if !setting.same(&now, &step.before) => {
             Outcome::Failed(format!("its old value was accepted, but it reads {now:?}"))
         }
-        Ok(_) if setting.same(&found, &step.wanted) => Outcome::Restored,
+        // What was left was set anew by another step.
+        Ok(_) if step.left || setting.same(&found, &step.wanted) => Outcome::Restored,
         Ok(_) => Outcome::RestoredOver(found.trim().to_owned()),
         Err(error) => failed(error),
     }

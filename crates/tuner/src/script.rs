@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use crate::change::{Change, Setting};
+use crate::ethtool::Parameters;
 use crate::plan::Plan;
 
 /// Runs the plan, and the way back if a step fails; `undo` is the path of the other script.
@@ -41,6 +42,21 @@ fn head(what: &str) -> String {
 fn line(change: &Change, value: &str) -> String {
     match &change.setting {
         Setting::File { path, .. } => format!("put {} {}\n", quoted(value.trim()), quoted(path)),
+        // The directory with the handler's name is in that of its interrupt, whatever its number is by then.
+        Setting::Interrupt { handler, .. } => {
+            let directory = format!("\"$(dirname /proc/irq/*/{})\"", quoted(handler));
+            format!("put {} {directory}/smp_affinity\n", quoted(value.trim()))
+        }
+        Setting::Device { nic, knob } => {
+            let arguments = value.parse().map_or(value.to_owned(), |value: Parameters| value.arguments());
+            format!("ethtool {} {} {arguments}\n", knob.option(), quoted(nic))
+        }
+        Setting::Irqbalance { pid } => {
+            let irqs = if value.trim().is_empty() { "NONE" } else { value.trim() };
+            format!(
+                "printf '%s' 'settings ban irqs {irqs}' | socat - UNIX-CONNECT:/run/irqbalance/irqbalance{pid}.sock\n"
+            )
+        }
         Setting::Thread { tid } => {
             let word = |name: &str| {
                 let words = value.split_whitespace().filter_map(|word| word.split_once('='));

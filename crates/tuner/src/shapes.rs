@@ -46,7 +46,7 @@ impl Shape {
             up: true,
             physical: true,
             rx: vec![RxQueue::default(); self.queues as usize],
-            tx: vec![TxQueue { xps: Some(CpuSet::new()) }; self.queues as usize],
+            tx: vec![TxQueue { xps: Some(CpuSet::new()), ..TxQueue::default() }; self.queues as usize],
             ..Nic::default()
         };
         let names = self

@@ -97,7 +97,8 @@ impl Strategy {
             Strategy::Irqbalance => wishes.each(nics, |wishes, nic| irqbalance(wishes, facts, nic)),
             Strategy::Irq0Rps => wishes.each(nics, |wishes, nic| irq0_rps(wishes, facts, nic)),
             Strategy::RpsRfs => {
-                wishes.each(nics, |wishes, nic| steer(wishes, facts, nic, &masks::irq_cpus(facts, nic)));
+                wishes
+                    .each(nics, |wishes, nic| steer(wishes, facts, nic, &masks::receiving_cpus(facts, nic)));
             }
             Strategy::Spread => wishes.each(nics, |wishes, nic| spread(wishes, facts, nic)),
             Strategy::Xps => wishes.each(nics, |wishes, nic| xps(wishes, facts, nic)),

@@ -1,10 +1,13 @@
 //! This host, and interfaces in a network namespace of the test's own, compared with what the kernel says by other
 //! means. Needs Linux and iproute2, and for the namespace the right to make one. Changes nothing outside of it.
 
+mod namespace;
+
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
+use namespace::in_namespace;
 use serde_json::Value;
 use tuner::{CpuSet, Facts, Root, Series, probe, read};
 
@@ -140,36 +143,6 @@ fn listeners_of_ipv6_are_written_as_ss_writes_them() {
         rustix::net::listen(&listener, 9).expect("listen again");
         check_listener(shown, listener.local_addr().unwrap().port(), "0 9");
     }
-}
-
-/// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.
-fn namespaces_can_be_made() -> bool {
-    let script = "mount -t sysfs sysfs /sys && ip link add left type veth peer name right";
-    let tried = Command::new("unshare").args(["--net", "--mount", "--", "sh", "-c", script]).output();
-    tried.is_ok_and(|tried| tried.status.success())
-}
-
-/// Runs this same test again as root of a network namespace, with its own /sys, after these commands.
-/// `true`: this is that inner run.
-fn in_namespace(test: &str, commands: &str) -> bool {
-    const INNER: &str = "TUNER_TEST_IN_NAMESPACE";
-    if std::env::var_os(INNER).is_some() {
-        return true;
-    }
-    if !namespaces_can_be_made() {
-        eprintln!("no network namespace can be made here");
-        return false;
-    }
-    let script =
-        format!("set -e; mount -t sysfs sysfs /sys; {commands}\nexec \"$0\" --exact {test} --nocapture");
-    let itself = std::env::current_exe().expect("own path");
-    let mut unshare = Command::new("unshare");
-    unshare.args(["--net", "--mount", "--", "sh", "-c", &script]).arg(itself).env(INNER, "1");
-    let output = unshare.output().expect("unshare");
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("1 passed"), "the inner test did not run: {said}");
-    false
 }
 
 #[test]

@@ -30,6 +30,14 @@ pub(super) fn interrupts(view: &View, nics: &[Nic], disks: &[Disk]) -> Vec<Inter
     known.map(|(irq, device, name)| interrupt(view, irq, device, name)).collect()
 }
 
+/// The interrupts of an interface that have a handler and can be moved.
+pub(super) fn handlers_of(view: &View, nic: &str) -> Vec<(u32, String)> {
+    let handlers = handlers(view);
+    let irqs = interrupts_of_nic(view, &handlers, nic).into_iter();
+    let known = irqs.filter_map(|irq| Some((irq, handlers.get(&irq)?.clone())));
+    known.filter(|(irq, name)| !is_managed(view, *irq, name)).collect()
+}
+
 fn interrupt(view: &View, irq: u32, device: String, name: &str) -> Interrupt {
     let affinity = view.list(&format!("/proc/irq/{irq}/smp_affinity_list")).unwrap_or_default();
     // Kernels without effective affinities take the first CPU that they may.

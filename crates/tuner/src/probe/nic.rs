@@ -54,7 +54,13 @@ fn nic(view: &View, name: &str, driver: Driver) -> Nic {
         threaded: view.flag(&format!("{here}/threaded")),
         channels: driver.channels,
         channels_max: driver.channels_max,
+        channel_kinds: driver.channel_kinds,
         rx_ring: driver.rx_ring,
+        tx_ring: driver.tx_ring,
+        coalescing: driver.coalescing,
+        features: driver.features,
+        rss: driver.rss,
+        mtu: view.number(&format!("{here}/mtu")),
     }
 }
 
@@ -108,7 +114,8 @@ fn rx_queue(view: &View, queue: &str) -> RxQueue {
 
 fn tx_queue(view: &View, queue: &str) -> TxQueue {
     // An interface with one queue has the file but answers ENOENT.
-    TxQueue { xps: view.mask(&format!("{queue}/xps_cpus")) }
+    let mask = |name: &str| view.mask(&format!("{queue}/{name}"));
+    TxQueue { xps: mask("xps_cpus"), xps_rxqs: mask("xps_rxqs") }
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use crate::probe::view::View;
 
 pub(super) fn nics(view: &View, facts: &Facts) -> BTreeMap<String, BTreeMap<String, u64>> {
     let names: Vec<&str> = facts.nics.iter().map(|nic| nic.name.as_str()).collect();
-    let mut drivers = ethtool::drivers(view.root, &names).unwrap_or_default();
+    let mut drivers = ethtool::statistics(view.root, &names).unwrap_or_default();
     let counters = |name: &str| {
-        let mut counters = drivers.remove(name).unwrap_or_default().statistics;
+        let mut counters = drivers.remove(name).unwrap_or_default();
         // Drivers use some of the kernel's names for something else; the kernel's meaning goes first.
         counters.extend(statistics(view, name));
         (name.to_owned(), counters)

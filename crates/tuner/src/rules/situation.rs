@@ -214,6 +214,7 @@ impl Stage {
                 .get(queue)
                 .or(masks.first())
                 .map(|mask| if *mask == "none" { CpuSet::new() } else { set(mask) }),
+            xps_rxqs: None,
         };
         let rx: Vec<RxQueue> = vec![rx; number("rx").unwrap_or(1) as usize];
         let both =

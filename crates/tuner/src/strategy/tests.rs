@@ -51,6 +51,21 @@ fn one_queue_is_steered_to_the_other_cpus() {
 }
 
 #[test]
+fn the_cpu_that_only_hears_of_packets_sent_is_steered_to() {
+    let mut facts = host(Shape { cpus: 2, irqs: VIRTIO, ..XEN_16 });
+    facts.interrupts[1].effective = "1".parse().unwrap();
+    check(
+        &facts,
+        "rps-rfs",
+        &[
+            "/proc/sys/net/core/rps_sock_flow_entries 32768",
+            "queues/rx-0/rps_cpus 2",
+            "queues/rx-0/rps_flow_cnt 32768",
+        ],
+    );
+}
+
+#[test]
 fn interrupts_are_gathered_only_where_packets_can_go_elsewhere() {
     check(
         &host(XEN_16),
