@@ -2,14 +2,16 @@
 
 use crate::affinity::CpuList;
 use crate::popularity::Popularity;
+use crate::schedule::Arrivals;
 use crate::sizes::Sizes;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Generate load in a closed loop: every connection keeps DEPTH requests on their way and sends the next when a
-/// reply arrives. Measures capacity and requests per CPU-second.
+/// Generate load. With --rate in an open loop: requests go out when a schedule says, whatever the server does, and
+/// latency counts from there. Without it in a closed loop: every connection keeps DEPTH requests on their way and
+/// sends the next when a reply arrives, which measures capacity and requests per CPU-second.
 #[derive(Clone, Debug, clap::Args)]
 // The last one counts: scripts append to a common line.
 #[command(args_override_self = true)]
@@ -30,10 +32,19 @@ pub struct Arguments {
     #[arg(long, value_name = "PID", help_heading = "Target")]
     pub server_pid: Option<u32>,
 
+    /// Send this many requests per second, whatever the server does (an open loop)
+    #[arg(long, value_name = "N", help_heading = "Shape of the load")]
+    pub rate: Option<f64>,
+    /// Times between the requests of --rate: poisson, constant, pareto or pareto:SHAPE [default: poisson]
+    #[arg(long, value_name = "LAW", requires = "rate", help_heading = "Shape of the load")]
+    pub arrivals: Option<Arrivals>,
+    /// Keep the threads of --rate on their CPUs between two requests: they are less late and burn their CPUs
+    #[arg(long, requires = "rate", help_heading = "Shape of the load")]
+    pub spin: bool,
     /// Connections, over all threads
     #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
     pub connections: usize,
-    /// Requests on their way per connection
+    /// Requests on their way per connection; of --rate, at most
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub depth: usize,
     /// Threads that generate load

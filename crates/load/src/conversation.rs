@@ -6,6 +6,7 @@ use crate::plan::Items;
 use crate::reply::{Broken, Framer, Line, Piece};
 use crate::tally::{Tally, printable};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Matches the replies of a connection to what was asked on it.
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ struct Ledger {
     batches: VecDeque<Batch>,
     /// With verification: the items of all pending gets, in the order of asking.
     asked: VecDeque<u64>,
+    /// In an open loop: when each pending request should have been sent.
+    intended: VecDeque<Intended>,
     body: Body,
 }
 
@@ -56,6 +59,14 @@ enum Ending {
     Error,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Intended {
+    /// By the schedule.
+    at_ns: u64,
+    /// The earliest time at which it was due and a connection had room.
+    possible_ns: u64,
+}
+
 #[derive(Debug)]
 struct Batch {
     sent_ns: u64,
@@ -76,6 +87,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) items: &'a Items,
     pub(crate) verify: bool,
     pub(crate) done_ns: u64,
+    /// Of an open loop: only requests intended in here count.
+    pub(crate) window_ns: Range<u64>,
     pub(crate) tally: &'a mut Tally,
 }
 
@@ -97,6 +110,12 @@ impl Conversation {
     #[inline]
     pub(crate) fn expect_item(&mut self, item: u64) {
         self.ledger.asked.push_back(item);
+    }
+
+    /// The latest request should have been sent at `at_ns` and could have been at `possible_ns`.
+    #[inline]
+    pub(crate) fn intend(&mut self, at_ns: u64, possible_ns: u64) {
+        self.ledger.intended.push_back(Intended { at_ns, possible_ns });
     }
 
     /// The latest `requests` are sent together.
@@ -200,7 +219,15 @@ impl Ledger {
     #[inline]
     fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
         let Some(Pending { kind, found, unanswered }) = self.pending.pop_front() else { return };
+        if reading.verify {
+            self.asked.drain(..unanswered as usize);
+        }
+        let sent_ns = self.sent();
+        let intended = self.intended.pop_front();
         let tally = &mut *reading.tally;
+        if intended.is_some_and(|intended| !reading.window_ns.contains(&intended.at_ns)) {
+            return tally.outside(kind.keys());
+        }
         match kind.keys() {
             0 => tally.sets += 1,
             keys => {
@@ -212,16 +239,25 @@ impl Ledger {
                 }
             }
         }
-        if reading.verify {
-            self.asked.drain(..unanswered as usize);
-        }
-        if let Some(batch) = self.batches.front_mut() {
-            tally.took(reading.done_ns - batch.sent_ns);
-            batch.left -= 1;
-            if batch.left == 0 {
-                self.batches.pop_front();
+        match intended {
+            None => tally.took(reading.done_ns - sent_ns),
+            Some(Intended { at_ns, possible_ns }) => {
+                tally.took(reading.done_ns - at_ns);
+                tally.waited(sent_ns - at_ns, sent_ns - possible_ns, reading.done_ns - sent_ns);
             }
         }
+    }
+
+    /// When the request at the front was sent.
+    #[inline]
+    fn sent(&mut self) -> u64 {
+        let Some(batch) = self.batches.front_mut() else { return 0 };
+        let sent_ns = batch.sent_ns;
+        batch.left -= 1;
+        if batch.left == 0 {
+            self.batches.pop_front();
+        }
+        sent_ns
     }
 
     /// Values come in the order of the keys, missing ones left out: passes over items until the key fits.

@@ -36,6 +36,23 @@ pub(crate) fn of_this_thread() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// The host's CPU time in clock ticks: all of it, and what other guests of the machine took (proc_stat(5)). Zeros where
+/// it cannot be read: nobody is accused then.
+pub(crate) fn of_host() -> HostTime {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let ticks: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).take(8).map(|ticks| ticks.parse().unwrap_or(0)).collect();
+    HostTime { total: ticks.iter().sum(), steal: ticks.get(7).copied().unwrap_or(0) }
+}
+
+/// Clock ticks of the host's CPUs since boot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostTime {
+    pub(crate) total: u64,
+    pub(crate) steal: u64,
+}
+
 fn first_number(text: &str) -> u64 {
     text.split_ascii_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }

@@ -5,6 +5,7 @@ pub(crate) mod epoll;
 mod tests;
 pub(crate) mod uring;
 
+use crate::clock;
 use crate::error::Error;
 use crate::outbox::Outbox;
 use std::io;
@@ -19,6 +20,11 @@ pub(crate) trait Engine {
     /// it can be: the outbox is free afterwards.
     fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error>;
 
+    /// CLOCK_MONOTONIC in nanoseconds, or what a simulation takes for it.
+    fn now_ns(&self) -> u64 {
+        clock::now_ns()
+    }
+
     /// Hands out what the last exchange brought.
     fn arrivals(&mut self, each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error>;
 }
@@ -28,9 +34,11 @@ pub(crate) trait Engine {
 pub(crate) struct Wait {
     /// Replies worth waking up for: fewer end the wait only after `GATHER_TIME`.
     pub(crate) gather: usize,
+    /// Without any reply it ends after this long; zero only looks.
+    pub(crate) at_most: Duration,
 }
 
-/// Without any reply an exchange ends after this long, so that the worker sees that the window has closed.
+/// The longest wait, so that the worker sees that the window has closed.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(50);
 /// How long replies may gather: as long as a slow server needs for ten large replies. A closed loop with three
 /// quarters of its requests still on their way does not starve the server meanwhile.

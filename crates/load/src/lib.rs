@@ -1,13 +1,15 @@
-//! The load generator: a closed loop of gets and sets against any server that speaks memcached's protocols.
+//! The load generator: gets and sets against any server that speaks memcached's protocols.
 //!
-//! *Closed* means that every connection keeps `depth` requests on their way and sends the next one when a reply
+//! In an *open loop* a schedule says when each request is to be sent, whatever the server does, and its latency counts
+//! from there: a request that has to wait for a connection, because the server is slow, waits with its time running.
+//! In a *closed loop* every connection keeps `depth` requests on their way and sends the next one when a reply
 //! arrives, so a slow server is asked less often. Such a loop measures capacity and requests per CPU-second; its
 //! latencies are those of a saturated server and no answer to "how slow is it at rate X".
 //!
 //! Modules in reading order: [`Arguments`] become a `Plan` (plan.rs); `run` starts workers, opens and closes the
 //! measured window; a `Worker` alternates between one exchange with the kernel (engine) and the conversations that
-//! read replies (reply.rs) and compose requests (compose.rs) about keys, values and their popularity; the
-//! [`Summary`] is what is left.
+//! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) writes it, about
+//! keys, values and their popularity; the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
 //!
 //! What is measured, exactly: a request is *sent* at the CLOCK_MONOTONIC reading just before the system call that
 //! hands the requests of a whole turn to the kernel, and *done* at the reading just after the call that returned its
@@ -24,16 +26,21 @@ mod conversation;
 mod cpu_time;
 mod engine;
 mod error;
+mod feed;
 mod keyspace;
 mod outbox;
 mod plan;
 mod popularity;
 mod reply;
 mod run;
+mod schedule;
+mod seconds;
+mod shared;
 mod sizes;
 mod summary;
 mod tally;
 mod target;
+mod verdict;
 mod worker;
 mod zipf;
 
@@ -42,5 +49,7 @@ pub use arguments::{Arguments, EngineChoice, Protocol, Span};
 pub use error::Error;
 pub use popularity::Popularity;
 pub use run::run;
+pub use schedule::Arrivals;
 pub use sizes::Sizes;
-pub use summary::{CpuCost, ErrorLine, Latency, Second, Summary};
+pub use summary::{CpuCost, ErrorLine, Latency, Second, Summary, WaitsSummary};
+pub use verdict::{Reason, Verdict};

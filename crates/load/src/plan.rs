@@ -4,6 +4,7 @@ use crate::arguments::{Arguments, EngineChoice, Protocol};
 use crate::error::Error;
 use crate::keyspace::{Keys, Values};
 use crate::popularity::Chooser;
+use crate::schedule::Arrivals;
 use crate::target::Target;
 use std::time::Duration;
 
@@ -26,6 +27,17 @@ pub(crate) struct Plan {
     pub(crate) requests: Option<u64>,
     pub(crate) engine: EngineChoice,
     pub(crate) gather: usize,
+    /// Of an open loop.
+    pub(crate) pace: Option<Pace>,
+}
+
+/// When the requests of an open loop are sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Requests per second, all threads together.
+    pub(crate) rate: f64,
+    pub(crate) arrivals: Arrivals,
+    pub(crate) spin: bool,
 }
 
 /// The items that exist, shared by all workers.
@@ -61,6 +73,9 @@ impl Plan {
         if arguments.depth * arguments.multiget > IN_FLIGHT_MAX {
             return refuse(format!("--depth times --multiget must be at most {IN_FLIGHT_MAX}"));
         }
+        if let Some(rate) = arguments.rate.filter(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
+            return refuse(format!("--rate must be above 0 and at most {RATE_MAX:e} requests/s, not {rate}"));
+        }
         let keys = Keys::new(arguments.keys, arguments.key_size.clone()).map_err(Error::Arguments)?;
         let values = Values::new(arguments.value_size.clone());
         let duration = match (arguments.duration, arguments.requests) {
@@ -84,6 +99,11 @@ impl Plan {
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
+            pace: arguments.rate.map(|rate| Pace {
+                rate,
+                arrivals: arguments.arrivals.unwrap_or(Arrivals::Poisson),
+                spin: arguments.spin,
+            }),
         })
     }
 
@@ -96,5 +116,7 @@ impl Plan {
 
 /// Keys on their way per connection: bounds what a connection remembers.
 const IN_FLIGHT_MAX: usize = 1 << 20;
+/// A request each nanosecond: more has no schedule in whole nanoseconds.
+const RATE_MAX: f64 = 1e9;
 /// Measured: 64 saves the client nothing over 16, and 1 costs it 5 to 40 % more CPU per request.
 const GATHER: usize = 16;

@@ -9,13 +9,19 @@ use crate::engine::epoll::Epoll;
 use crate::engine::uring::Uring;
 use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
-use crate::plan::Plan;
+use crate::feed::Feed;
+use crate::plan::{Pace, Plan};
+use crate::schedule::{Schedule, Share};
+use crate::seconds::Seconds;
+use crate::shared::{Phase, Shared, Start};
 use crate::summary::{Edge, Measured, Second, Summary};
 use crate::tally::Tally;
-use crate::worker::{Phase, Shared, Worker};
+use crate::worker::{Done, Worker};
+use hdrhistogram::Histogram;
 use std::io::Write;
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -43,6 +49,8 @@ struct Runner<'a> {
 /// What a worker thread is to do.
 struct Task<'a> {
     composer: Composer<'a>,
+    /// Of an open loop.
+    pace: Option<Pace>,
     index: usize,
     connections: usize,
     depth: usize,
@@ -50,8 +58,15 @@ struct Task<'a> {
     requests_max: Option<u64>,
 }
 
-/// A worker's end: the engine's name and what it counted.
-type Outcome = Result<(&'static str, Tally), Error>;
+/// What a worker tells.
+enum Report {
+    /// Its connections are open.
+    Ready,
+    /// Its latencies since the window opened, at the end of a second of it.
+    Second(u64, Histogram<u64>),
+    /// It has ended; with the engine's name.
+    End(Result<(&'static str, Done), Error>),
+}
 
 impl Runner<'_> {
     /// Stores every key.
@@ -68,6 +83,7 @@ impl Runner<'_> {
                 plan.share(plan.connections.min(PREFILL_CONNECTIONS * plan.threads) as u64, index);
             Task {
                 composer,
+                pace: None,
                 index,
                 connections: connections as usize,
                 depth,
@@ -76,9 +92,12 @@ impl Runner<'_> {
             }
         });
         let shared = Shared::new(plan.threads, Phase::Measure);
-        let tally = self.with_workers(&shared, tasks.collect(), |outcomes| {
+        let tally = self.with_workers(&shared, tasks.collect(), |reports| {
             let mut all = All::new(plan.threads);
-            while !all.wait(outcomes, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
+            all.wait_ready(reports)?;
+            let at_ns = now_ns();
+            shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });
+            while !all.wait(reports, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
                 write!(progress, "\rprefill: {} of {} keys", shared.total().0, plan.items.count)?;
                 progress.flush()?;
             }
@@ -98,6 +117,7 @@ impl Runner<'_> {
         let plan = self.plan;
         let tasks = (0..plan.threads).map(|index| Task {
             composer: Composer::mix(plan, self.arguments.seed, index),
+            pace: plan.pace,
             index,
             connections: plan.share(plan.connections as u64, index) as usize,
             depth: plan.depth,
@@ -105,64 +125,106 @@ impl Runner<'_> {
             requests_max: plan.requests.map(|total| plan.share(total, index)),
         });
         let shared = Shared::new(plan.threads, Phase::WarmUp);
-        self.with_workers(&shared, tasks.collect(), |outcomes| {
+        self.with_workers(&shared, tasks.collect(), |reports| {
             let mut all = All::new(plan.threads);
-            all.wait(outcomes, now_ns() + plan.warm_up.as_nanos() as u64)?;
-            // Workers count from 0 when they see the window open.
-            let open = Edge { requests: 0, keys: 0, ..self.edge(&shared)? };
-            shared.enter(Phase::Measure);
-            let close_ns = plan.duration.map_or(u64::MAX, |duration| open.at_ns + duration.as_nanos() as u64);
-            let mut series = Vec::new();
-            let mut last = open.clone();
-            let close = loop {
-                let next_ns = (last.at_ns + PROGRESS_EVERY.as_nanos() as u64).min(close_ns);
-                let ended = all.wait(outcomes, next_ns)?;
-                let now = self.edge(&shared)?;
-                let second = Second::between(&last, &now);
-                write!(progress, "\r{:.0} requests/s{:20}", second.requests_per_second, "")?;
-                progress.flush()?;
-                series.push(second);
-                if ended || now.at_ns >= close_ns {
-                    break now;
+            all.wait_ready(reports)?;
+            let at_ns = now_ns() + BEGIN_AFTER.as_nanos() as u64;
+            let open_ns = at_ns + plan.warm_up.as_nanos() as u64;
+            let close_ns = plan.duration.map_or(u64::MAX, |duration| open_ns + duration.as_nanos() as u64);
+            shared.begin(Start { at_ns, window_ns: open_ns..close_ns });
+            all.wait(reports, open_ns)?;
+            let mut open = self.edge(&shared)?;
+            if plan.pace.is_none() {
+                // A closed loop's workers count from 0 when they see the window open.
+                open = Edge { requests: 0, keys: 0, ..open };
+            }
+            shared.open(open.at_ns);
+            let (close, mut series) = self.watch(&shared, &mut all, reports, &open, progress)?;
+            if plan.pace.is_some() {
+                // Requests of the window that are still on their way count, too.
+                all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
+            }
+            shared.stop();
+            while !all.wait(reports, u64::MAX)? {}
+            for interval in all.seconds.whole() {
+                if let Some(second) = series.get_mut(interval.second as usize) {
+                    second.latency = interval.latency;
                 }
-                last = now;
-            };
-            shared.enter(Phase::Stop);
-            writeln!(progress)?;
-            while !all.wait(outcomes, u64::MAX)? {}
-            Ok(Measured { engine: all.engine, tally: all.tally, open, close, series })
+            }
+            let All { engine, tally, unanswered, unsent, .. } = all;
+            Ok(Measured { engine, tally, unanswered, unsent, open, close, series })
         })
     }
 
-    /// Runs `tasks` on threads while `conduct` follows their outcomes; whatever it returns, they stop.
+    /// Follows the window second by second until it closes or the workers have nothing left to do.
+    fn watch(
+        &self,
+        shared: &Shared,
+        all: &mut All,
+        reports: &Receiver<Report>,
+        open: &Edge,
+        progress: &mut dyn Write,
+    ) -> Result<(Edge, Vec<Second>), Error> {
+        let close_ns =
+            self.plan.duration.map_or(u64::MAX, |duration| open.at_ns + duration.as_nanos() as u64);
+        let mut series = Vec::new();
+        let mut last = open.clone();
+        let close = loop {
+            let next_ns = (last.at_ns + PROGRESS_EVERY.as_nanos() as u64).min(close_ns);
+            let ended = all.wait(reports, next_ns)?;
+            let now = self.edge(shared)?;
+            let second = Second::between(&last, &now);
+            write!(progress, "\r{}{:20}", second.line(all.seconds.whole().last()), "")?;
+            progress.flush()?;
+            series.push(second);
+            if ended || now.at_ns >= close_ns {
+                break now;
+            }
+            last = now;
+        };
+        writeln!(progress)?;
+        Ok((close, series))
+    }
+
+    /// Runs `tasks` on threads while `conduct` follows their reports; whatever it returns, they stop.
     fn with_workers<T>(
         &self,
         shared: &Shared,
         tasks: Vec<Task<'_>>,
-        conduct: impl FnOnce(&Receiver<Outcome>) -> Result<T, Error>,
+        conduct: impl FnOnce(&Receiver<Report>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         thread::scope(|scope| {
-            let (report, outcomes) = channel();
+            let (sender, reports) = channel();
             for task in tasks {
-                let report = report.clone();
+                let sender = sender.clone();
                 thread::Builder::new().name(format!("load-{}", task.index)).spawn_scoped(
                     scope,
                     move || {
+                        let end = self.work(shared, task, &sender);
                         // Nobody listens any more when another worker failed first.
-                        let _ = report.send(self.work(shared, task));
+                        let _ = sender.send(Report::End(end));
                     },
                 )?;
             }
-            drop(report);
-            let result = conduct(&outcomes);
-            shared.enter(Phase::Stop);
+            drop(sender);
+            let result = conduct(&reports);
+            shared.stop();
             result
         })
     }
 
-    fn work(&self, shared: &Shared, task: Task<'_>) -> Outcome {
+    fn work(
+        &self,
+        shared: &Shared,
+        task: Task<'_>,
+        reports: &Sender<Report>,
+    ) -> Result<(&'static str, Done), Error> {
         if let Some(cpus) = &self.arguments.cpu {
             pin(cpus.of(task.index))?;
+        }
+        if task.pace.is_some() {
+            // By default the kernel may wake a thread 50 µs late. Where it refuses, the verdict sees the lateness.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         shared.workers[task.index].thread.store(thread, Ordering::Relaxed);
@@ -170,23 +232,46 @@ impl Runner<'_> {
         let sockets = match self.plan.engine {
             EngineChoice::Epoll => sockets,
             choice => match Uring::new(sockets) {
-                Ok(engine) => return self.drive(engine, shared, task),
+                Ok(engine) => return self.drive(engine, shared, task, reports),
                 Err((sockets, _)) if choice == EngineChoice::Auto => sockets,
                 Err((_, error)) => return Err(failed_to_start(Uring::NAME, error)),
             },
         };
-        self.drive(Epoll::new(sockets)?, shared, task)
+        self.drive(Epoll::new(sockets)?, shared, task, reports)
     }
 
-    fn drive<E: Engine>(&self, engine: E, shared: &Shared, task: Task<'_>) -> Outcome {
-        let Task { composer, index, connections, depth, verify, requests_max } = task;
+    fn drive<E: Engine>(
+        &self,
+        engine: E,
+        shared: &Shared,
+        task: Task<'_>,
+        reports: &Sender<Report>,
+    ) -> Result<(&'static str, Done), Error> {
+        let Task { composer, pace, index, connections, depth, verify, mut requests_max } = task;
         let (plan, slot) = (self.plan, &shared.workers[index]);
-        // A turn that waited for more connections than there are would always wait its full time.
-        let (items, gather) = (&plan.items, plan.gather.min(connections.div_ceil(4)));
+        // Nobody listens any more when another worker failed first.
+        let _ = reports.send(Report::Ready);
+        let Some(Start { at_ns, window_ns }) = shared.start() else {
+            return Ok((E::NAME, Done::nothing()));
+        };
+        let feed = match pace {
+            None => Feed::closed(connections),
+            Some(Pace { rate, arrivals, spin }) => {
+                let share = Share { index, threads: plan.threads };
+                let schedule = Schedule::new(arrivals, rate, share, self.arguments.seed);
+                // The schedule ends it, so that the last requests are waited for.
+                let most = requests_max.take().unwrap_or(u64::MAX);
+                Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
+            }
+        };
+        // A turn that waited for more connections than there are would always wait its full time; an open loop has
+        // no time to wait.
+        let gather = if pace.is_some() { 1 } else { plan.gather.min(connections.div_ceil(4)) };
         let worker = Worker {
             engine,
             composer,
-            items,
+            feed,
+            items: &plan.items,
             connections,
             depth,
             verify,
@@ -195,9 +280,11 @@ impl Runner<'_> {
             shared,
             slot,
         };
-        let tally = worker.run()?;
+        let (done, _) = worker.run(window_ns, &mut |second, total| {
+            let _ = reports.send(Report::Second(second, total));
+        })?;
         slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
-        Ok((E::NAME, tally))
+        Ok((E::NAME, done))
     }
 
     fn edge(&self, shared: &Shared) -> Result<Edge, Error> {
@@ -209,7 +296,8 @@ impl Runner<'_> {
             });
         let client_cpu_ns = client_cpu_ns.collect();
         let (requests, keys) = shared.total();
-        Ok(Edge { at_ns: now_ns(), requests, keys, client_cpu_ns, server_cpu_ns })
+        let host = cpu_time::of_host();
+        Ok(Edge { at_ns: now_ns(), requests, keys, client_cpu_ns, server_cpu_ns, host })
     }
 }
 
@@ -218,43 +306,69 @@ const PREFILL_IN_FLIGHT: usize = 64 * 1024;
 /// Enough to keep a server busy; more would only cost it memory.
 const PREFILL_CONNECTIONS: usize = 8;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// Threads that wait for the beginning are awake by then.
+const BEGIN_AFTER: Duration = Duration::from_millis(2);
+/// An open loop waits this long for the last replies of its window.
+const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// The workers' outcomes so far.
+/// What the workers have reported so far.
 struct All {
+    ready: usize,
     running: usize,
     engine: &'static str,
     tally: Tally,
+    unanswered: u64,
+    unsent: u64,
+    seconds: Seconds,
 }
 
 impl All {
     fn new(workers: usize) -> All {
-        All { running: workers, engine: "", tally: Tally::new() }
+        All {
+            ready: 0,
+            running: workers,
+            engine: "",
+            tally: Tally::new(),
+            unanswered: 0,
+            unsent: 0,
+            seconds: Seconds::new(workers),
+        }
+    }
+
+    /// Waits until all workers have their connections.
+    fn wait_ready(&mut self, reports: &Receiver<Report>) -> Result<(), Error> {
+        while self.ready < self.running {
+            self.take(reports.recv().map_err(|_| Error::Panic)?)?;
+        }
+        Ok(())
     }
 
     /// Waits for workers until the given time; `true` once none is left.
-    fn wait(&mut self, outcomes: &Receiver<Outcome>, until_ns: u64) -> Result<bool, Error> {
+    fn wait(&mut self, reports: &Receiver<Report>, until_ns: u64) -> Result<bool, Error> {
         while self.running > 0 {
             let patience = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
-            match outcomes.recv_timeout(patience) {
-                Ok(outcome) => {
-                    let (engine, tally) = outcome?;
-                    self.engine = engine;
-                    self.tally.add(&tally);
-                    self.running -= 1;
-                }
+            match reports.recv_timeout(patience) {
+                Ok(report) => self.take(report)?,
                 Err(RecvTimeoutError::Timeout) => return Ok(false),
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::Panic),
             }
         }
         Ok(true)
     }
-}
 
-impl Shared {
-    /// Requests and keys completed in the present phase.
-    fn total(&self) -> (u64, u64) {
-        self.workers.iter().fold((0, 0), |(requests, keys), slot| {
-            (requests + slot.requests.load(Ordering::Relaxed), keys + slot.keys.load(Ordering::Relaxed))
-        })
+    fn take(&mut self, report: Report) -> Result<(), Error> {
+        match report {
+            Report::Ready => self.ready += 1,
+            Report::Second(second, total) => self.seconds.add(second, &total),
+            Report::End(end) => {
+                let (engine, done) = end?;
+                self.engine = engine;
+                self.tally.add(&done.tally);
+                self.unanswered += done.unanswered;
+                self.unsent += done.unsent;
+                self.running -= 1;
+            }
+        }
+        Ok(())
     }
 }

@@ -3,9 +3,13 @@
 mod render;
 
 use crate::arguments::Arguments;
+use crate::cpu_time::HostTime;
 use crate::error::Error;
 use crate::plan::Plan;
+use crate::seconds::Interval;
 use crate::tally::Tally;
+use crate::verdict::{Evidence, OpenEvidence, Verdict};
+use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -13,8 +17,15 @@ use std::path::Path;
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
-    /// Always `closed`: latencies are those of a server kept busy.
+    /// `open`: latencies count from the time at which the schedule wanted a request to be sent. `closed`: from the time
+    /// at which it was; they are those of a server kept busy.
     pub r#loop: String,
+    /// Whether to believe the rate and the latencies.
+    pub verdict: Verdict,
+    /// Of an open loop: requests per second asked for.
+    pub rate: Option<f64>,
+    /// Of an open loop: the law of its arrivals.
+    pub arrivals: Option<String>,
     /// `io_uring` or `epoll`.
     pub engine: String,
     /// The server's address.
@@ -71,8 +82,12 @@ pub struct Summary {
     pub requests_per_second: f64,
     /// Keys, asked for or stored, per second of wall clock.
     pub keys_per_second: f64,
-    /// Latencies of requests.
+    /// Latencies of requests: from intended to done in an open loop, from sent to done in a closed one.
     pub latency: Latency,
+    /// Of an open loop: where the latency went.
+    pub waits: Option<WaitsSummary>,
+    /// Share of the host's CPU time in the window that other guests of the machine took.
+    pub steal: f64,
     /// What the threads of the generator used.
     pub client: CpuCost,
     /// How much of the window the busiest of these threads ran, from 0 to 1.
@@ -109,6 +124,21 @@ pub struct Latency {
     pub mean_us: f64,
 }
 
+/// Where the time of an open loop's requests went, and which requests are missing.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct WaitsSummary {
+    /// From intended to sent: waiting for a connection with room, and for this program.
+    pub slip: Latency,
+    /// Of that, from the moment when it could have been sent: this program's own lateness.
+    pub late: Latency,
+    /// From sent to done.
+    pub service: Latency,
+    /// Requests of the window that were sent and not answered 2 s after it.
+    pub unanswered: u64,
+    /// Requests of the window that the schedule had and that were never sent.
+    pub unsent: u64,
+}
+
 /// CPU time, and what it bought.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct CpuCost {
@@ -131,6 +161,10 @@ pub struct Second {
     pub client: CpuCost,
     /// What the server used.
     pub server: Option<CpuCost>,
+    /// How much of it the busiest thread of the generator ran, from 0 to 1.
+    pub busiest_thread: f64,
+    /// Latencies of the requests that were done in it; `None`: none was.
+    pub latency: Option<Latency>,
 }
 
 /// A reading of all counters at one moment.
@@ -142,6 +176,7 @@ pub(crate) struct Edge {
     /// Of each thread.
     pub(crate) client_cpu_ns: Vec<u64>,
     pub(crate) server_cpu_ns: Option<u64>,
+    pub(crate) host: HostTime,
 }
 
 /// A run as the workers and the edges tell it.
@@ -149,6 +184,8 @@ pub(crate) struct Edge {
 pub(crate) struct Measured {
     pub(crate) engine: &'static str,
     pub(crate) tally: Tally,
+    pub(crate) unanswered: u64,
+    pub(crate) unsent: u64,
     pub(crate) open: Edge,
     pub(crate) close: Edge,
     pub(crate) series: Vec<Second>,
@@ -202,23 +239,104 @@ impl Second {
             requests_per_second: ratio(span.requests as f64, span.seconds),
             client: client_cost(&span, open, close),
             server: server_cost(&span, open, close),
+            busiest_thread: busiest(&span, open, close),
+            latency: None,
+        }
+    }
+
+    /// For somebody who watches; `latest` is of the last second that is complete.
+    pub(crate) fn line(&self, latest: Option<&Interval>) -> String {
+        let rate = format!("{:.0} requests/s", self.requests_per_second);
+        match latest.and_then(|interval| interval.latency) {
+            Some(Latency { p50_us, p99_us, .. }) => format!("{rate}, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs"),
+            None => rate,
         }
     }
 }
 
+/// The share of the time that the busiest thread ran.
+fn busiest(span: &Span, open: &Edge, close: &Edge) -> f64 {
+    let threads = open.client_cpu_ns.iter().zip(&close.client_cpu_ns);
+    let busiest_ns = threads.map(|(open, close)| close.saturating_sub(*open)).max().unwrap_or(0);
+    ratio(busiest_ns as f64 / 1e9, span.seconds)
+}
+
+impl Latency {
+    /// `None`: nothing was recorded.
+    pub(crate) fn of(histogram_ns: &Histogram<u64>) -> Option<Latency> {
+        (!histogram_ns.is_empty()).then(|| Latency::or_zero(histogram_ns))
+    }
+
+    fn or_zero(histogram_ns: &Histogram<u64>) -> Latency {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let percentile = |share| us(histogram_ns.value_at_quantile(share));
+        Latency {
+            p50_us: percentile(0.5),
+            p90_us: percentile(0.9),
+            p99_us: percentile(0.99),
+            p999_us: percentile(0.999),
+            max_us: us(histogram_ns.max()),
+            mean_us: histogram_ns.mean() / 1e3,
+        }
+    }
+}
+
+impl Measured {
+    fn verdict(&self, plan: &Plan, span: &Span, steal: f64) -> Verdict {
+        let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
+        let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
+            let answered = self.tally.requests();
+            let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
+            OpenEvidence {
+                asked: plan.requests.map_or(pace.rate * span.seconds, |requests| requests as f64),
+                scheduled: answered + self.unanswered + self.unsent,
+                answered,
+                late_p99_us: us(&waits.late_ns),
+                response_p99_us: us(&self.tally.latency_ns),
+                spins: pace.spin,
+            }
+        });
+        Verdict::of(&Evidence {
+            busy: self.series.iter().filter_map(busy).collect(),
+            steal,
+            p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),
+            open,
+        })
+    }
+}
+
+/// A last step of the window that is shorter says nothing about a thread: its CPU time is known to some milliseconds.
+const SHORT_S: f64 = 0.2;
+
 impl Summary {
     pub(crate) fn new(arguments: &Arguments, plan: &Plan, measured: Measured) -> Summary {
-        let Measured { engine, tally, open, close, series } = measured;
-        let span = Span::between(&open, &close);
-        let threads = open.client_cpu_ns.iter().zip(&close.client_cpu_ns);
-        let busiest_ns = threads.map(|(open, close)| close.saturating_sub(*open)).max().unwrap_or(0);
-        let us = |ns: u64| ns as f64 / 1e3;
-        let percentile = |share| us(tally.latency_ns.value_at_quantile(share));
+        let span = Span::between(&measured.open, &measured.close);
+        let HostTime { total, steal } = measured.close.host;
+        let before = measured.open.host;
+        let steal =
+            ratio(steal.saturating_sub(before.steal) as f64, total.saturating_sub(before.total) as f64);
+        let verdict = measured.verdict(plan, &span, steal);
+        let Measured { engine, tally, unanswered, unsent, open, close, series } = measured;
+        // What an open loop has answered was intended in the window, even if it was done a little later.
+        let (requests, keys) = match plan.pace {
+            Some(_) => (tally.requests(), tally.keys()),
+            None => (span.requests, span.keys),
+        };
+        let waits = tally.waits.as_ref().map(|waits| WaitsSummary {
+            slip: Latency::or_zero(&waits.slip_ns),
+            late: Latency::or_zero(&waits.late_ns),
+            service: Latency::or_zero(&waits.service_ns),
+            unanswered,
+            unsent,
+        });
         let mut error_lines: Vec<_> =
             tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
         error_lines.sort_by_key(|line| std::cmp::Reverse(line.times));
         Summary {
-            r#loop: String::from("closed"),
+            r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
+            verdict,
+            rate: plan.pace.map(|pace| pace.rate),
+            arrivals: plan.pace.map(|pace| pace.arrivals.to_string()),
             engine: engine.to_owned(),
             target: plan.target.to_string(),
             protocol: plan.protocol.to_string(),
@@ -244,18 +362,13 @@ impl Summary {
             wrong_values: tally.wrong,
             errors: tally.errors,
             error_lines,
-            requests_per_second: ratio(span.requests as f64, span.seconds),
-            keys_per_second: ratio(span.keys as f64, span.seconds),
-            latency: Latency {
-                p50_us: percentile(0.5),
-                p90_us: percentile(0.9),
-                p99_us: percentile(0.99),
-                p999_us: percentile(0.999),
-                max_us: us(tally.latency_ns.max()),
-                mean_us: tally.latency_ns.mean() / 1e3,
-            },
+            requests_per_second: ratio(requests as f64, span.seconds),
+            keys_per_second: ratio(keys as f64, span.seconds),
+            latency: Latency::or_zero(&tally.latency_ns),
+            waits,
+            steal,
             client: client_cost(&span, &open, &close),
-            busiest_thread: ratio(busiest_ns as f64 / 1e9, span.seconds),
+            busiest_thread: busiest(&span, &open, &close),
             server: server_cost(&span, &open, &close),
             series,
         }

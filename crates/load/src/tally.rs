@@ -18,9 +18,25 @@ pub(crate) struct Tally {
     pub(crate) errors: u64,
     /// How often each error line came; at most `LINES_MAX` of them.
     pub(crate) error_lines: BTreeMap<String, u64>,
+    /// From sent to done in a closed loop, from intended to done in an open one.
     pub(crate) latency_ns: Histogram<u64>,
+    /// Of an open loop.
+    pub(crate) waits: Option<Box<Waits>>,
+    /// Requests and keys completed that were not intended in the window.
+    outside: (u64, u64),
     /// Requests of one turn have the same latency: counted here and recorded at once.
     run: (u64, u64),
+}
+
+/// Where the time of an open loop's requests went.
+#[derive(Clone, Debug)]
+pub(crate) struct Waits {
+    /// From intended to sent: waiting for a connection included.
+    pub(crate) slip_ns: Histogram<u64>,
+    /// From possible to sent: what this program was late.
+    pub(crate) late_ns: Histogram<u64>,
+    /// From sent to done.
+    pub(crate) service_ns: Histogram<u64>,
 }
 
 /// Three digits keep every percentile within 0.1 %.
@@ -33,7 +49,6 @@ const LINE_SHOWN_MAX: usize = 120;
 
 impl Tally {
     pub(crate) fn new() -> Tally {
-        let latency_ns = Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("constants that fit");
         Tally {
             gets: 0,
             sets: 0,
@@ -44,9 +59,22 @@ impl Tally {
             wrong: 0,
             errors: 0,
             error_lines: BTreeMap::new(),
-            latency_ns,
+            latency_ns: histogram(),
+            waits: None,
+            outside: (0, 0),
             run: (0, 0),
         }
+    }
+
+    /// For an open loop.
+    pub(crate) fn open() -> Tally {
+        let waits = Waits { slip_ns: histogram(), late_ns: histogram(), service_ns: histogram() };
+        Tally { waits: Some(Box::new(waits)), ..Tally::new() }
+    }
+
+    /// Requests and keys completed, whether they count or not.
+    pub(crate) fn completed(&self) -> (u64, u64) {
+        (self.requests() + self.outside.0, self.keys() + self.outside.1)
     }
 
     pub(crate) fn requests(&self) -> u64 {
@@ -66,6 +94,22 @@ impl Tally {
             self.run.0 = latency_ns;
         }
         self.run.1 += 1;
+    }
+
+    /// A request of an open loop waited for these times.
+    #[inline]
+    pub(crate) fn waited(&mut self, slip_ns: u64, late_ns: u64, service_ns: u64) {
+        if let Some(waits) = &mut self.waits {
+            waits.slip_ns.saturating_record(slip_ns);
+            waits.late_ns.saturating_record(late_ns);
+            waits.service_ns.saturating_record(service_ns);
+        }
+    }
+
+    /// A request that was not intended in the window asked for so many keys, 0 for a set.
+    pub(crate) fn outside(&mut self, keys: u32) {
+        self.outside.0 += 1;
+        self.outside.1 += u64::from(keys.max(1));
     }
 
     /// Moves the pending run into the histogram.
@@ -98,8 +142,24 @@ impl Tally {
         for (line, times) in &other.error_lines {
             *self.error_lines.entry(line.clone()).or_default() += times;
         }
-        self.latency_ns.add(&other.latency_ns).expect("histograms of one shape");
+        add(&mut self.latency_ns, &other.latency_ns);
+        match (&mut self.waits, &other.waits) {
+            (Some(waits), Some(others)) => {
+                add(&mut waits.slip_ns, &others.slip_ns);
+                add(&mut waits.late_ns, &others.late_ns);
+                add(&mut waits.service_ns, &others.service_ns);
+            }
+            (waits, others) => *waits = waits.take().or_else(|| others.clone()),
+        }
     }
+}
+
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("constants that fit")
+}
+
+fn add(sum: &mut Histogram<u64>, other: &Histogram<u64>) {
+    sum.add(other).expect("histograms of one shape");
 }
 
 /// A line from the wire for people: escaped and cut.

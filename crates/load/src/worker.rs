@@ -1,70 +1,22 @@
 //! One thread of load: exchange with the kernel, read replies, compose requests, again.
 
-use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::conversation::{Conversation, Reading};
 use crate::engine::{Engine, Wait};
 use crate::error::Error;
+use crate::feed::{Feed, Turn};
 use crate::outbox::Outbox;
 use crate::plan::Items;
+use crate::shared::{Phase, Shared, Slot};
 use crate::tally::Tally;
-use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
-
-/// Where the run is; workers look once a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Phase {
-    /// Load, but nothing is counted.
-    WarmUp,
-    /// The window is open.
-    Measure,
-    /// The window is closed.
-    Stop,
-}
-
-/// What the threads of a run share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    phase: AtomicU8,
-    pub(crate) workers: Vec<Slot>,
-}
-
-/// What one worker shows to the others, in a cache line of its own.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Slot {
-    /// Requests and keys completed in the present phase.
-    pub(crate) requests: AtomicU64,
-    pub(crate) keys: AtomicU64,
-    /// The kernel's number of the thread, 0 before it runs.
-    pub(crate) thread: AtomicI32,
-    /// The thread's CPU time when it ended, 0 before.
-    pub(crate) ended_cpu_ns: AtomicU64,
-}
-
-impl Shared {
-    pub(crate) fn new(workers: usize, phase: Phase) -> Shared {
-        let workers = (0..workers).map(|_| Slot::default()).collect();
-        Shared { phase: AtomicU8::new(phase as u8), workers }
-    }
-
-    pub(crate) fn enter(&self, phase: Phase) {
-        self.phase.store(phase as u8, Ordering::Release);
-    }
-
-    fn phase(&self) -> Phase {
-        match self.phase.load(Ordering::Acquire) {
-            0 => Phase::WarmUp,
-            1 => Phase::Measure,
-            _ => Phase::Stop,
-        }
-    }
-}
+use hdrhistogram::Histogram;
+use std::ops::Range;
 
 /// One thread's connections and their load.
 pub(crate) struct Worker<'a, E> {
     pub(crate) engine: E,
     pub(crate) composer: Composer<'a>,
+    pub(crate) feed: Feed,
     pub(crate) items: &'a Items,
     pub(crate) connections: usize,
     pub(crate) depth: usize,
@@ -76,65 +28,116 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) slot: &'a Slot,
 }
 
+/// What a worker has done when it ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) tally: Tally,
+    /// Requests that were sent and not answered, and those that the schedule had and that were never sent.
+    pub(crate) unanswered: u64,
+    pub(crate) unsent: u64,
+}
+
+impl Done {
+    /// Of a worker that never began.
+    pub(crate) fn nothing() -> Done {
+        Done { tally: Tally::new(), unanswered: 0, unsent: 0 }
+    }
+}
+
+/// The latencies since the window opened, at the end of one of its seconds.
+pub(crate) type OnSecond<'s> = &'s mut dyn FnMut(u64, Histogram<u64>);
+
 impl<E: Engine> Worker<'_, E> {
-    /// Loads the server until the window closes, the requests are used up or the composer has none left.
-    pub(crate) fn run(mut self) -> Result<Tally, Error> {
+    /// Loads the server until the window closes, the requests are used up or there is nothing left to send.
+    pub(crate) fn run(mut self, window_ns: Range<u64>, on_second: OnSecond<'_>) -> Result<(Done, E), Error> {
         let mut conversations: Vec<Conversation> = Vec::new();
         conversations.resize_with(self.connections, Conversation::default);
-        let mut tally = Tally::new();
+        let is_open = matches!(self.feed, Feed::Open(_));
+        let fresh = || if is_open { Tally::open() } else { Tally::new() };
+        let mut tally = fresh();
         let mut outbox = Outbox::default();
-        let mut served: Vec<usize> = (0..self.connections).collect();
         let mut phase = self.shared.phase();
+        let mut seconds = Seconds { open_ns: window_ns.start, passed: 0 };
         loop {
-            let more = self.fill(&served, &mut conversations, &mut outbox);
-            let sent_ns = now_ns();
+            let now_ns = self.engine.now_ns();
+            let mut turn = Turn {
+                composer: &mut self.composer,
+                conversations: &mut conversations,
+                outbox: &mut outbox,
+                depth: self.depth,
+                now_ns,
+            };
+            let more = self.feed.fill(&mut turn);
+            let sent_ns = self.engine.now_ns();
             outbox.connections().for_each(|connection| conversations[connection].stamp(sent_ns));
-            self.engine.exchange(&outbox, Wait { gather: self.gather })?;
-            let done_ns = now_ns();
+            let wait = Wait { gather: self.gather, at_most: self.feed.rest(sent_ns) };
+            self.engine.exchange(&outbox, wait)?;
+            let done_ns = self.engine.now_ns();
             outbox.clear();
-            served.clear();
             let now = self.shared.phase();
             if now != phase {
                 if now == Phase::Stop {
                     break;
                 }
                 phase = now;
-                tally = Tally::new();
+                // An open loop knows by its schedule what is in the window, a closed one by when it is done.
+                if !is_open {
+                    tally = fresh();
+                    seconds.open_ns = self.shared.open_ns();
+                }
             }
-            let mut reading = Reading { items: self.items, verify: self.verify, done_ns, tally: &mut tally };
-            self.engine.arrivals(|connection, bytes| {
-                served.push(connection);
-                conversations[connection].receive(bytes, &mut reading)
+            let mut reading = Reading {
+                items: self.items,
+                verify: self.verify,
+                done_ns,
+                window_ns: window_ns.clone(),
+                tally: &mut tally,
+            };
+            let Worker { engine, feed, depth, .. } = &mut self;
+            engine.arrivals(|connection, bytes| {
+                let conversation = &mut conversations[connection];
+                conversation.receive(bytes, &mut reading)?;
+                feed.served(connection, conversation.outstanding() < *depth, done_ns);
+                Ok(())
             })?;
-            self.slot.requests.store(tally.requests(), Ordering::Relaxed);
-            self.slot.keys.store(tally.keys(), Ordering::Relaxed);
+            self.slot.publish(tally.completed());
+            if phase == Phase::Measure {
+                for second in seconds.ended(done_ns) {
+                    tally.settle();
+                    on_second(second, tally.latency_ns.clone());
+                }
+            }
             let enough =
                 self.requests_max.is_some_and(|max| phase == Phase::Measure && tally.requests() >= max);
             if enough || (!more && conversations.iter().all(|conversation| conversation.outstanding() == 0)) {
                 break;
             }
         }
-        tally.settle();
-        Ok(tally)
-    }
-
-    /// Tops up every connection that was served; `false` once there is nothing left to ask.
-    #[inline]
-    fn fill(&mut self, served: &[usize], conversations: &mut [Conversation], outbox: &mut Outbox) -> bool {
-        let mut more = true;
-        for &connection in served {
-            let conversation = &mut conversations[connection];
-            let start = outbox.bytes.len();
-            let mut composed = 0;
-            while more && conversation.outstanding() < self.depth {
-                more = self.composer.compose(&mut outbox.bytes, conversation);
-                composed += usize::from(more);
-            }
-            if composed > 0 {
-                conversation.close_batch(composed);
-                outbox.address(connection, start);
-            }
+        if phase == Phase::WarmUp && !is_open {
+            // The window has closed before this worker saw it open.
+            tally = fresh();
         }
-        more
+        tally.settle();
+        let unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();
+        Ok((Done { tally, unanswered, unsent: self.feed.unsent() }, self.engine))
     }
 }
+
+/// Counts the seconds of the window.
+struct Seconds {
+    open_ns: u64,
+    passed: u64,
+}
+
+impl Seconds {
+    /// The numbers of the seconds that have ended since the last call, from 0.
+    #[inline]
+    fn ended(&mut self, now_ns: u64) -> Range<u64> {
+        let before = self.passed;
+        self.passed = before.max(now_ns.saturating_sub(self.open_ns) / 1_000_000_000);
+        before..self.passed
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The plain engine: edge-triggered epoll, one system call for each send and each receive.
 
-use super::{Engine, RECEIVE_LEN, WAIT_MAX, Wait, failed};
+use super::{Engine, RECEIVE_LEN, Wait, failed};
 use crate::error::Error;
 use crate::outbox::Outbox;
 use rustix::event::Timespec;
@@ -62,13 +62,13 @@ impl Epoll {
 impl Engine for Epoll {
     const NAME: &'static str = "epoll";
 
-    fn exchange(&mut self, outbox: &Outbox, _: Wait) -> Result<(), Error> {
+    fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
         for (connection, bytes) in outbox.parcels() {
             // An edge for OUT follows once a socket that was full has room: only then is the backlog tried again.
             let sent = if self.backlogs[connection].is_empty() { self.send(connection, bytes)? } else { 0 };
             self.backlogs[connection].extend_from_slice(&bytes[sent..]);
         }
-        let timeout = Timespec { tv_sec: 0, tv_nsec: WAIT_MAX.subsec_nanos().into() };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.at_most.subsec_nanos().into() };
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),

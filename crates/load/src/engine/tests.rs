@@ -10,6 +10,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
 use std::thread;
 
+const WAIT: Wait = Wait { gather: 1, at_most: WAIT_MAX };
+
 trait Stream: Read + Write + Into<OwnedFd> + Send + 'static {}
 impl<S: Read + Write + Into<OwnedFd> + Send + 'static> Stream for S {}
 
@@ -58,7 +60,7 @@ fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pai
     for part in sent.chunks(LEN) {
         outbox.bytes.extend_from_slice(part);
         outbox.address(0, 0);
-        engine.exchange(&outbox, Wait { gather: 1 }).expect("a full socket is no error");
+        engine.exchange(&outbox, WAIT).expect("a full socket is no error");
         outbox.clear();
         // The engine has what it could not send: changing the outbox changes nothing.
         outbox.bytes.resize(LEN, b'!');
@@ -68,7 +70,7 @@ fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pai
     go.send(()).expect("a peer that listens");
     let mut echoed = Vec::new();
     while echoed.len() < sent.len() {
-        engine.exchange(&outbox, Wait { gather: 1 }).expect("an exchange");
+        engine.exchange(&outbox, WAIT).expect("an exchange");
         engine
             .arrivals(|connection, bytes| {
                 assert_eq!(connection, 0);
@@ -80,7 +82,7 @@ fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pai
     assert!(echoed == sent, "every byte comes once and in order");
     drop(peer.join().expect("no panic"));
     let end = loop {
-        engine.exchange(&outbox, Wait { gather: 1 }).expect("an exchange");
+        engine.exchange(&outbox, WAIT).expect("an exchange");
         if let Err(end) = engine.arrivals(|_, _| Ok(())) {
             break end;
         }

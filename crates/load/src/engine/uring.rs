@@ -8,7 +8,7 @@
 //! The only module of this crate with `unsafe`: the memory that is shared with the kernel.
 #![expect(unsafe_code, reason = "memory shared with the kernel: submissions and receive buffers")]
 
-use super::{Engine, GATHER_TIME, RECEIVE_LEN, WAIT_MAX, Wait, failed};
+use super::{Engine, GATHER_TIME, RECEIVE_LEN, Wait, failed};
 use crate::error::Error;
 use crate::outbox::Outbox;
 use io_uring::types::{BufRingEntry, Fixed, Timespec};
@@ -131,7 +131,7 @@ impl Uring {
 
     /// Submits what is queued and waits.
     fn enter(&mut self, wait: Wait) -> Result<(), Error> {
-        let timeout = Timespec::new().nsec(WAIT_MAX.subsec_nanos());
+        let timeout = Timespec::new().nsec(wait.at_most.subsec_nanos());
         let gather = self.can_gather && wait.gather > 1;
         let argument = EnterArgument {
             sigmask: 0,
@@ -139,7 +139,10 @@ impl Uring {
             min_wait_usec: if gather { GATHER_TIME.as_micros() as u32 } else { 0 },
             timeout: (&raw const timeout) as u64,
         };
-        let want = if gather { wait.gather as u32 } else { 1 };
+        let want = match gather {
+            true => wait.gather as u32,
+            false => u32::from(!wait.at_most.is_zero()),
+        };
         loop {
             let queued = self.ring.submission().len() as u32;
             let flags = ENTER_GETEVENTS | ENTER_EXT_ARG;

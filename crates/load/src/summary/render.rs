@@ -1,6 +1,6 @@
 //! The summary for people.
 
-use super::{CpuCost, Summary};
+use super::{CpuCost, Latency, Summary};
 use std::fmt;
 
 impl fmt::Display for Summary {
@@ -20,28 +20,27 @@ impl fmt::Display for Summary {
         }
         cost(f, "client", &self.client)?;
         writeln!(f, ", busiest thread {:.0} %", self.busiest_thread * 100.0)?;
-        let latency = &self.latency;
-        writeln!(
-            f,
-            "  {:<10}p50 {} | p90 {} | p99 {} | p99.9 {} | max {} µs",
-            "latency",
-            grouped(latency.p50_us),
-            grouped(latency.p90_us),
-            grouped(latency.p99_us),
-            grouped(latency.p999_us),
-            grouped(latency.max_us)
-        )?;
+        percentiles(f, "latency", &self.latency)?;
+        if let Some(waits) = &self.waits {
+            percentiles(f, "  service", &waits.service)?;
+            percentiles(f, "  slip", &waits.slip)?;
+            percentiles(f, "  late", &waits.late)?;
+        }
         self.outcomes(f)?;
-        self.warnings(f)
+        self.warnings(f)?;
+        write!(f, "{}", self.verdict)
     }
 }
 
 impl Summary {
     fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} loop ({})", self.r#loop, self.engine)?;
+        if let (Some(rate), Some(arrivals)) = (self.rate, &self.arrivals) {
+            write!(f, " of {} requests/s, {arrivals},", grouped(rate))?;
+        }
         writeln!(
             f,
-            "closed loop ({}) against {}: {} connections of depth {}, {} thread{}",
-            self.engine,
+            " against {}: {} connections of depth {}, {} thread{}",
             self.target,
             self.connections,
             self.depth,
@@ -91,14 +90,6 @@ impl Summary {
     }
 
     fn warnings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.busiest_thread > BUSY {
-            writeln!(
-                f,
-                "warning: a client thread ran {:.0} % of the time: rate and latency may be the client's, not the \
-                 server's (figures per CPU-second hold)",
-                self.busiest_thread * 100.0
-            )?;
-        }
         if self.misses * 10 > self.keys_asked {
             writeln!(f, "warning: more than a tenth of the keys were missing: store them with --prefill")?;
         }
@@ -106,8 +97,17 @@ impl Summary {
     }
 }
 
-/// From here on a thread may be what limits the rate.
-const BUSY: f64 = 0.85;
+fn percentiles(f: &mut fmt::Formatter<'_>, what: &str, latency: &Latency) -> fmt::Result {
+    writeln!(
+        f,
+        "  {what:<10}p50 {} | p90 {} | p99 {} | p99.9 {} | max {} µs",
+        grouped(latency.p50_us),
+        grouped(latency.p90_us),
+        grouped(latency.p99_us),
+        grouped(latency.p999_us),
+        grouped(latency.max_us)
+    )
+}
 
 fn cost(f: &mut fmt::Formatter<'_>, who: &str, cost: &CpuCost) -> fmt::Result {
     write!(
@@ -135,7 +135,8 @@ fn grouped(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::{ErrorLine, Latency};
+    use crate::summary::{ErrorLine, WaitsSummary};
+    use crate::verdict::{Reason, Verdict};
 
     fn summary() -> Summary {
         let cost = |cpu_seconds, per_second: f64| CpuCost {
@@ -145,6 +146,9 @@ mod tests {
         };
         Summary {
             r#loop: String::from("closed"),
+            verdict: Verdict { valid: true, reasons: Vec::new() },
+            rate: None,
+            arrivals: None,
             engine: String::from("io_uring"),
             target: String::from("127.0.0.1:11211"),
             protocol: String::from("text"),
@@ -180,6 +184,8 @@ mod tests {
                 max_us: 10_000.0,
                 mean_us: 260.0,
             },
+            waits: None,
+            steal: 0.0,
             client: cost(4.0, 250_000.0),
             busiest_thread: 0.8,
             server: Some(cost(5.0, 200_000.0)),
@@ -197,8 +203,44 @@ closed loop (io_uring) against 127.0.0.1:11211: 64 connections of depth 16, 1 th
   client          250,000 requests/CPU-s 2,500,000 keys/CPU-s  in 4.00 CPU-s, busiest thread 80 %
   latency   p50 250 | p90 300 | p99 1,000 | p99.9 1,234 | max 10,000 µs
   requests  900,000 gets, 8,999,100 hits, 900 misses (0.01 %), 100,000 sets
+VALID
 ";
         assert_eq!(summary().to_string(), expected);
+    }
+
+    #[test]
+    fn an_open_loop_says_where_the_time_went() {
+        let latency = |scale: f64| Latency {
+            p50_us: scale,
+            p90_us: scale * 2.0,
+            p99_us: scale * 3.0,
+            p999_us: scale * 4.0,
+            max_us: scale * 5.0,
+            mean_us: scale,
+        };
+        let open = Summary {
+            r#loop: String::from("open"),
+            rate: Some(10_000.0),
+            arrivals: Some(String::from("poisson")),
+            latency: latency(100.0),
+            waits: Some(WaitsSummary {
+                service: latency(80.0),
+                slip: latency(20.0),
+                late: latency(10.0),
+                unanswered: 0,
+                unsent: 0,
+            }),
+            ..summary()
+        };
+        let shown = open.to_string();
+        let first = "open loop (io_uring) of 10,000 requests/s, poisson, against 127.0.0.1:11211: 64 connections of \
+                     depth 16, 1 thread";
+        let waits = "  latency   p50 100 | p90 200 | p99 300 | p99.9 400 | max 500 µs
+    service p50 80 | p90 160 | p99 240 | p99.9 320 | max 400 µs
+    slip    p50 20 | p90 40 | p99 60 | p99.9 80 | max 100 µs
+    late    p50 10 | p90 20 | p99 30 | p99.9 40 | max 50 µs
+";
+        assert!(shown.starts_with(first) && shown.contains(waits), "{shown}");
     }
 
     #[test]
@@ -209,8 +251,11 @@ closed loop (io_uring) against 127.0.0.1:11211: 64 connections of depth 16, 1 th
             not_stored: 3,
             errors: 4000,
             error_lines: vec![ErrorLine { line: String::from("SERVER_ERROR busy"), times: 4000 }],
-            busiest_thread: 0.97,
             misses: 5_000_000,
+            verdict: Verdict {
+                valid: false,
+                reasons: vec![Reason { what: String::from("steal"), why: String::from("others took 9 %") }],
+            },
             ..summary()
         };
         assert!(!bad.is_clean() && summary().is_clean());
@@ -221,9 +266,8 @@ closed loop (io_uring) against 127.0.0.1:11211: 64 connections of depth 16, 1 th
             "  declined  3 sets",
             "  errors    4,000",
             "         4,000× SERVER_ERROR busy",
-            "warning: a client thread ran 97 % of the time: rate and latency may be the client's, not the server's \
-             (figures per CPU-second hold)",
             "warning: more than a tenth of the keys were missing: store them with --prefill",
+            "INVALID (steal): others took 9 %",
         ];
         assert_eq!(tail, expected);
     }

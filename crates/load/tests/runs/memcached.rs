@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// memcached on a unix socket of its own, ended when dropped.
-struct Memcached {
-    child: Child,
-    socket: PathBuf,
+pub(crate) struct Memcached {
+    pub(crate) child: Child,
+    pub(crate) socket: PathBuf,
 }
 
 /// A program that starts on a busy machine, from a cold disk, takes its time: only a failure takes longer.
@@ -21,7 +21,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 impl Memcached {
     /// `None` where it is not installed.
     #[expect(clippy::disallowed_methods, reason = "another program lives in real time")]
-    fn start(name: &str) -> Option<Memcached> {
+    pub(crate) fn start(name: &str) -> Option<Memcached> {
         let socket = std::env::temp_dir().join(format!("evenkeel-load-{name}-{}", std::process::id()));
         let mut command = Command::new("/usr/bin/memcached");
         command.args(["-u", "root", "-t", "1", "-m", "64", "-s"]).arg(&socket).stderr(Stdio::null());

@@ -1,0 +1,174 @@
+//! What is to be sent in a turn, and on which connection.
+
+use crate::compose::Composer;
+use crate::conversation::Conversation;
+use crate::engine::WAIT_MAX;
+use crate::outbox::Outbox;
+use crate::schedule::Schedule;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The kind of loop, and where it is.
+#[derive(Debug)]
+pub(crate) enum Feed {
+    /// Every connection that was served is topped up.
+    Closed {
+        /// Connections to top up.
+        served: Vec<usize>,
+    },
+    /// Requests go out when the schedule says, on any connection that has room.
+    Open(Open),
+}
+
+/// The state of an open loop.
+///
+/// A request that is due while no connection has room stays in the schedule: it waits there with its intended time,
+/// and is sent, late, before all that come after it. So nothing is dropped, and a long wait takes no memory.
+#[derive(Debug)]
+pub(crate) struct Open {
+    schedule: Schedule,
+    /// Due and not yet sent, at most `DUE_MAX`; what is due beyond is still in the schedule.
+    due: VecDeque<u64>,
+    /// Connections with room, the one that has rested longest first.
+    free: VecDeque<usize>,
+    /// By connection: since when it has had room; `None` without.
+    free_since_ns: Vec<Option<u64>>,
+    /// Never sleep: look for replies and for the time all the while.
+    spin: bool,
+}
+
+/// Requests that one turn takes from the schedule. A turn's requests share their sent time, so the last of a longer
+/// turn would be composed long after it; 1024 take about 100 µs.
+const DUE_MAX: usize = 1024;
+
+/// What a turn needs besides the loop's own state.
+pub(crate) struct Turn<'t, 'p> {
+    pub(crate) composer: &'t mut Composer<'p>,
+    pub(crate) conversations: &'t mut [Conversation],
+    pub(crate) outbox: &'t mut Outbox,
+    pub(crate) depth: usize,
+    pub(crate) now_ns: u64,
+}
+
+impl Feed {
+    pub(crate) fn closed(connections: usize) -> Feed {
+        Feed::Closed { served: (0..connections).collect() }
+    }
+
+    pub(crate) fn open(schedule: Schedule, connections: usize, spin: bool) -> Feed {
+        Feed::Open(Open {
+            schedule,
+            due: VecDeque::with_capacity(DUE_MAX),
+            free: (0..connections).collect(),
+            free_since_ns: vec![Some(0); connections],
+            spin,
+        })
+    }
+
+    /// Composes what this turn sends; `false` once there is nothing left to ask.
+    #[inline]
+    pub(crate) fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+        match self {
+            Feed::Closed { served } => {
+                let mut more = true;
+                for &connection in &*served {
+                    more = turn.send(connection, usize::MAX, |_| {});
+                }
+                served.clear();
+                more
+            }
+            Feed::Open(open) => open.fill(turn),
+        }
+    }
+
+    /// A reply came on this connection.
+    #[inline]
+    pub(crate) fn served(&mut self, connection: usize, has_room: bool, done_ns: u64) {
+        match self {
+            Feed::Closed { served } => served.push(connection),
+            Feed::Open(open) => {
+                if has_room && open.free_since_ns[connection].is_none() {
+                    open.free_since_ns[connection] = Some(done_ns);
+                    open.free.push_back(connection);
+                }
+            }
+        }
+    }
+
+    /// How long there is nothing to send, unless a reply comes.
+    #[inline]
+    pub(crate) fn rest(&self, now_ns: u64) -> Duration {
+        match self {
+            Feed::Closed { .. } => WAIT_MAX,
+            Feed::Open(open) if open.spin => Duration::ZERO,
+            Feed::Open(open) if open.free.is_empty() => WAIT_MAX,
+            Feed::Open(open) if !open.due.is_empty() => Duration::ZERO,
+            Feed::Open(open) => match open.schedule.peek() {
+                Some(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
+                None => WAIT_MAX,
+            },
+        }
+    }
+
+    /// About how many requests the schedule had that were not sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        match self {
+            Feed::Closed { .. } => 0,
+            Feed::Open(open) => open.due.len() as u64 + open.schedule.left(),
+        }
+    }
+}
+
+impl Open {
+    fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+        while self.due.len() < DUE_MAX
+            && let Some(next) = self.schedule.peek().filter(|next| *next <= turn.now_ns)
+        {
+            self.due.push_back(next);
+            self.schedule.advance();
+        }
+        // One parcel for each connection: those that still have room afterwards rest until the next turn.
+        let takers = self.free.len().min(self.due.len());
+        for taker in 0..takers {
+            let Some(connection) = self.free.pop_front() else { break };
+            let share = self.due.len().div_ceil(takers - taker);
+            let free_since_ns = self.free_since_ns[connection].unwrap_or_default();
+            let due = &mut self.due;
+            turn.send(connection, share, |conversation| {
+                if let Some(intended_ns) = due.pop_front() {
+                    // Before that nobody could have sent it: what is lost after it, this program has lost.
+                    conversation.intend(intended_ns, intended_ns.max(free_since_ns));
+                }
+            });
+            if turn.conversations[connection].outstanding() < turn.depth {
+                self.free.push_back(connection);
+            } else {
+                self.free_since_ns[connection] = None;
+            }
+        }
+        !self.due.is_empty() || self.schedule.peek().is_some()
+    }
+}
+
+impl Turn<'_, '_> {
+    /// Sends up to `most` requests as far as the connection has room; `false` once there is nothing left to ask.
+    #[inline]
+    fn send(&mut self, connection: usize, most: usize, mut each: impl FnMut(&mut Conversation)) -> bool {
+        let Turn { composer, conversations, outbox, depth, .. } = self;
+        let conversation = &mut conversations[connection];
+        let start = outbox.bytes.len();
+        let (mut more, mut composed) = (true, 0);
+        while more && composed < most && conversation.outstanding() < *depth {
+            more = composer.compose(&mut outbox.bytes, conversation);
+            if more {
+                composed += 1;
+                each(conversation);
+            }
+        }
+        if composed > 0 {
+            conversation.close_batch(composed);
+            outbox.address(connection, start);
+        }
+        more
+    }
+}

@@ -1,0 +1,258 @@
+//! Whether a run's rate and latencies can be believed, and if not, why.
+//!
+//! Pure: from what was measured about the measuring. Figures per CPU-second hold in most of these cases; the verdict is
+//! about wall-clock rates and latencies.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What came of looking at the measuring.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// No reason against it was found.
+    pub valid: bool,
+    /// Why not to believe it.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason not to believe a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// In one word, for programs: `client-saturated`, `late`, `rate-missed`, `arrivals`, `steal`, `unsteady`.
+    pub what: String,
+    /// In a sentence, with the number and what would help.
+    pub why: String,
+}
+
+/// What is known about the measuring.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    /// By second: the share of it that the busiest client thread ran.
+    pub(crate) busy: Vec<f64>,
+    /// Share of the host's CPU time that other guests took.
+    pub(crate) steal: f64,
+    /// By second: the median latency.
+    pub(crate) p50_us: Vec<f64>,
+    /// Of an open loop.
+    pub(crate) open: Option<OpenEvidence>,
+}
+
+/// What is known about an open loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenEvidence {
+    /// Requests that the rate asked for makes in the window.
+    pub(crate) asked: f64,
+    /// Requests that the schedule had.
+    pub(crate) scheduled: u64,
+    /// Of these, answered.
+    pub(crate) answered: u64,
+    /// From the moment when a request could have been sent until it was: what this program was late.
+    pub(crate) late_p99_us: f64,
+    pub(crate) response_p99_us: f64,
+    pub(crate) spins: bool,
+}
+
+/// A thread that is busier than this may be what limits the rate.
+pub(crate) const BUSY_MAX: f64 = 0.85;
+/// For so many seconds in a row: one can be an accident.
+const BUSY_SECONDS: usize = 2;
+/// From here on, waiting for the hypervisor shows in every percentile of interest.
+const STEAL_MAX: f64 = 0.02;
+/// Less than this is answered: what is missing are the slowest.
+const ANSWERED_MIN: f64 = 0.99;
+/// Of the 99th percentile that is reported, this much may be this program's own lateness.
+const LATE_SHARE_MAX: f64 = 0.10;
+/// Standard deviations by which a random schedule may miss its rate; a Pareto law varies more than Poisson's.
+const ARRIVALS_DEVIATIONS: f64 = 6.0;
+/// Fewer seconds than this say nothing about a trend.
+const STEADY_SECONDS_MIN: usize = 10;
+
+impl Verdict {
+    pub(crate) fn of(evidence: &Evidence) -> Verdict {
+        let reasons: Vec<Reason> = [saturated(evidence), stolen(evidence), unsteady(evidence)]
+            .into_iter()
+            .chain(evidence.open.iter().flat_map(|open| [arrivals(open), missed(open), late(open)]))
+            .flatten()
+            .collect();
+        Verdict { valid: reasons.is_empty(), reasons }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.valid {
+            return writeln!(f, "VALID");
+        }
+        self.reasons.iter().try_for_each(|reason| writeln!(f, "INVALID ({}): {}", reason.what, reason.why))
+    }
+}
+
+fn reason(what: &str, why: String) -> Option<Reason> {
+    Some(Reason { what: what.to_owned(), why })
+}
+
+fn saturated(evidence: &Evidence) -> Option<Reason> {
+    // A thread that spins is always busy; whether it keeps up, its lateness tells.
+    if evidence.open.is_some_and(|open| open.spins) {
+        return None;
+    }
+    let seconds = BUSY_SECONDS.min(evidence.busy.len()).max(1);
+    let least = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    let busiest = evidence.busy.windows(seconds).map(least).fold(0.0, f64::max);
+    if busiest <= BUSY_MAX {
+        return None;
+    }
+    reason(
+        "client-saturated",
+        format!(
+            "a client thread ran {:.0} % of {seconds} s: rate and latency may be the client's (figures per CPU-second hold); use more --threads",
+            busiest * 100.0
+        ),
+    )
+}
+
+fn stolen(evidence: &Evidence) -> Option<Reason> {
+    if evidence.steal <= STEAL_MAX {
+        return None;
+    }
+    reason(
+        "steal",
+        format!("other guests of this machine took {:.1} % of its CPU time", evidence.steal * 100.0),
+    )
+}
+
+/// MSER (White 1997): the part to cut from the front so that the mean of the rest is known best. If that is more than
+/// half, the run has no steady part that is longer than its beginning.
+fn unsteady(evidence: &Evidence) -> Option<Reason> {
+    let series = &evidence.p50_us;
+    if series.len() < STEADY_SECONDS_MIN {
+        return None;
+    }
+    let error = |from: usize| {
+        let rest = &series[from..];
+        let mean = rest.iter().sum::<f64>() / rest.len() as f64;
+        rest.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
+    };
+    let cut = (0..=series.len() - STEADY_SECONDS_MIN / 2)
+        .min_by(|a, b| error(*a).total_cmp(&error(*b)))
+        .unwrap_or_default();
+    if cut <= series.len() / 2 {
+        return None;
+    }
+    reason(
+        "unsteady",
+        format!(
+            "the median latency has not settled: the first {cut} of {} s differ from the rest; use a longer --warm-up",
+            series.len()
+        ),
+    )
+}
+
+fn arrivals(open: &OpenEvidence) -> Option<Reason> {
+    let missing = (open.scheduled as f64 - open.asked).abs();
+    if missing <= ARRIVALS_DEVIATIONS * open.asked.sqrt() + 1.0 {
+        return None;
+    }
+    reason(
+        "arrivals",
+        format!("the schedule had {} requests, the rate asked for makes {:.0}", open.scheduled, open.asked),
+    )
+}
+
+fn missed(open: &OpenEvidence) -> Option<Reason> {
+    let share = open.answered as f64 / open.scheduled.max(1) as f64;
+    if share >= ANSWERED_MIN {
+        return None;
+    }
+    reason(
+        "rate-missed",
+        format!(
+            "{:.1} % of the requests were not answered in time, so the longest latencies are missing; lower --rate, or use more --connections or --depth",
+            (1.0 - share) * 100.0
+        ),
+    )
+}
+
+fn late(open: &OpenEvidence) -> Option<Reason> {
+    if open.late_p99_us <= LATE_SHARE_MAX * open.response_p99_us {
+        return None;
+    }
+    let remedy =
+        if open.spins { "use more --threads, or free CPUs for them" } else { "use --spin or more --threads" };
+    reason(
+        "late",
+        format!(
+            "the client itself sent one in a hundred requests {:.0} µs late or more, of a p99 of {:.0} µs; {remedy}",
+            open.late_p99_us, open.response_p99_us
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPEN: OpenEvidence = OpenEvidence {
+        asked: 10_000.0,
+        scheduled: 10_050,
+        answered: 10_050,
+        late_p99_us: 10.0,
+        response_p99_us: 500.0,
+        spins: false,
+    };
+
+    #[track_caller]
+    fn check(evidence: &Evidence, wanted: &[&str]) {
+        let verdict = Verdict::of(evidence);
+        let found: Vec<_> = verdict.reasons.iter().map(|reason| reason.what.as_str()).collect();
+        assert_eq!(found, wanted, "{verdict}");
+        assert_eq!(verdict.valid, wanted.is_empty());
+    }
+
+    fn open(open: OpenEvidence) -> Evidence {
+        Evidence { open: Some(open), ..Evidence::default() }
+    }
+
+    #[test]
+    fn nothing_against_it_is_valid() {
+        check(&Evidence::default(), &[]);
+        check(&open(OPEN), &[]);
+        assert_eq!(Verdict::of(&open(OPEN)).to_string(), "VALID\n");
+    }
+
+    #[test]
+    fn a_thread_that_is_busy_for_two_seconds_is_the_limit() {
+        let busy = |busy: &[f64]| Evidence { busy: busy.to_vec(), ..Evidence::default() };
+        check(&busy(&[0.2, 0.9, 0.2, 0.9]), &[]);
+        check(&busy(&[0.2, 0.9, 0.9, 0.2]), &["client-saturated"]);
+        check(&busy(&[0.9]), &["client-saturated"]);
+        let spinning = Evidence { open: Some(OpenEvidence { spins: true, ..OPEN }), ..busy(&[1.0, 1.0]) };
+        check(&spinning, &[]);
+    }
+
+    #[test]
+    fn a_schedule_that_was_not_kept_is_invalid() {
+        check(&open(OpenEvidence { answered: 9_940, ..OPEN }), &["rate-missed"]);
+        check(&open(OpenEvidence { scheduled: 12_000, answered: 12_000, ..OPEN }), &["arrivals"]);
+        check(&open(OpenEvidence { late_p99_us: 51.0, ..OPEN }), &["late"]);
+        check(&open(OpenEvidence { late_p99_us: 51.0, response_p99_us: 90_000.0, ..OPEN }), &[]);
+    }
+
+    #[test]
+    fn stolen_time_is_nobodys_latency() {
+        check(&Evidence { steal: 0.03, ..Evidence::default() }, &["steal"]);
+        check(&Evidence { steal: 0.01, ..Evidence::default() }, &[]);
+    }
+
+    #[test]
+    fn a_run_that_settles_late_is_unsteady() {
+        let series = |p50_us: Vec<f64>| Evidence { p50_us, ..Evidence::default() };
+        let noise = |n: u64| (stdx::prng::mix(n) % 10) as f64;
+        check(&series((0..30).map(|n| 100.0 + noise(n)).collect()), &[]);
+        check(&series((0..30).map(|n| if n < 5 { 500.0 } else { 100.0 } + noise(n)).collect()), &[]);
+        check(
+            &series((0..30).map(|n| if n < 20 { 500.0 } else { 100.0 } + noise(n)).collect()),
+            &["unsteady"],
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! Whole loops against a simulated server, in simulated time: what they report is held to theory.
+
+use super::*;
+use crate::arguments::Arguments;
+use crate::plan::Plan;
+use crate::schedule::{Arrivals, Schedule, Share};
+use crate::shared::Start;
+use clap::Parser;
+use std::collections::VecDeque;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A server that answers in order, `service_ns` each, and does nothing in the first `stall_ns` of each second; the
+/// clock moves when the worker waits.
+struct Simulated {
+    now_ns: u64,
+    service_ns: u64,
+    stall_ns: u64,
+    /// When the server has done everything that it has got.
+    idle_ns: u64,
+    /// Replies on their way: when they arrive, and where.
+    replies: VecDeque<(u64, usize)>,
+}
+
+/// What a turn costs the worker.
+const TURN_NS: u64 = 2_000;
+
+impl Simulated {
+    fn new(service_ns: u64, stall_ns: u64) -> Simulated {
+        Simulated { now_ns: SECOND, service_ns, stall_ns, idle_ns: 0, replies: VecDeque::new() }
+    }
+
+    fn answer(&mut self, connection: usize) {
+        let mut start = self.idle_ns.max(self.now_ns);
+        let into = start % SECOND;
+        if into < self.stall_ns {
+            start += self.stall_ns - into;
+        }
+        self.idle_ns = start + self.service_ns;
+        self.replies.push_back((self.idle_ns, connection));
+    }
+}
+
+impl Engine for Simulated {
+    const NAME: &'static str = "simulated";
+
+    fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
+        for (connection, bytes) in outbox.parcels() {
+            bytes.iter().filter(|byte| **byte == b'\n').for_each(|_| self.answer(connection));
+        }
+        self.now_ns += TURN_NS;
+        let until = self.now_ns + wait.at_most.as_nanos() as u64;
+        let reply = self.replies.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
+        self.now_ns = self.now_ns.max(until.min(reply));
+        Ok(())
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        while let Some((_, connection)) = self.replies.pop_front_if(|(at_ns, _)| *at_ns <= self.now_ns) {
+            each(connection, b"END\r\n")?;
+        }
+        Ok(())
+    }
+}
+
+/// What 20 seconds of gets come to; `rate` of an open loop.
+fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, depth: usize) -> Done {
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let plan = Plan::new(&Command::parse_from(["load"]).arguments).expect("defaults");
+    let window_ns = SECOND..21 * SECOND;
+    let shared = Shared::new(1, Phase::WarmUp);
+    shared.begin(Start { at_ns: SECOND, window_ns: window_ns.clone() });
+    shared.open(SECOND);
+    let feed = match rate {
+        None => Feed::closed(connections),
+        Some((rate, arrivals)) => {
+            let schedule = Schedule::new(arrivals, rate, Share { index: 0, threads: 1 }, 1);
+            Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, false)
+        }
+    };
+    let worker = Worker {
+        engine: server,
+        composer: Composer::mix(&plan, 1, 0),
+        feed,
+        items: &plan.items,
+        connections,
+        depth,
+        verify: false,
+        gather: 1,
+        requests_max: rate.is_none().then_some(200_000),
+        shared: &shared,
+        slot: &shared.workers[0],
+    };
+    worker.run(window_ns, &mut |_, _| {}).expect("a server that answers").0
+}
+
+fn quantile_ms(done: &Done, share: f64) -> f64 {
+    done.tally.latency_ns.value_at_quantile(share) as f64 / MS as f64
+}
+
+/// A stall of 100 ms each second, 10,000 requests per second: who arrives at `t` in the stall waits `100 - t` ms, and
+/// then for those before. So the share of requests that take longer than `x` ms is `(100 - x) / 1000`, and those that
+/// wait for the queue to be worked off (2 µs each) make it a little more.
+#[track_caller]
+fn check_stall(arrivals: Arrivals, connections: usize, depth: usize) {
+    let done = run(Simulated::new(2_000, 100 * MS), Some((10_000.0, arrivals)), connections, depth);
+    let asked: f64 = 200_000.0;
+    let requests = done.tally.requests() as f64;
+    assert!((requests - asked).abs() < 4.0 * asked.sqrt(), "{requests} of {asked}");
+    assert_eq!((done.unanswered, done.unsent), (0, 0));
+    for (share, theory_ms) in [(0.95, 50.0), (0.99, 90.0), (0.999, 99.0)] {
+        let found_ms = quantile_ms(&done, share);
+        assert!((found_ms / theory_ms - 1.0).abs() < 0.04, "{share}: {found_ms} of {theory_ms} ms");
+    }
+    let late = &done.tally.waits.as_ref().expect("an open loop").late_ns;
+    assert!(late.value_at_quantile(0.99) <= 3 * TURN_NS, "the server was late, not this program");
+}
+
+#[test]
+fn a_stall_costs_what_theory_says_whatever_the_connections() {
+    for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
+        check_stall(arrivals, 50, 1);
+        check_stall(arrivals, 1, 1);
+        check_stall(arrivals, 50, 64);
+    }
+}
+
+#[test]
+fn a_closed_loop_does_not_see_the_stall() {
+    let done = run(Simulated::new(2_000, 100 * MS), None, 50, 1);
+    assert!(quantile_ms(&done, 0.99) < 1.0, "{}", quantile_ms(&done, 0.99));
+}
+
+#[test]
+fn what_a_slow_server_leaves_undone_is_counted() {
+    // It manages half of the rate.
+    let done = run(Simulated::new(200_000, 0), Some((10_000.0, Arrivals::Constant)), 10, 1);
+    let total = done.tally.requests() + done.unanswered + done.unsent;
+    assert_eq!(total, 200_000, "{done:?}");
+    // Whoever is answered has waited in the schedule, up to the end.
+    assert!(quantile_ms(&done, 0.5) > 1000.0);
+}
+
+#[test]
+fn a_lone_request_takes_its_service_and_a_turn() {
+    let done = run(Simulated::new(50_000, 0), Some((100.0, Arrivals::Constant)), 4, 1);
+    assert_eq!(done.tally.requests(), 2000);
+    let p50_us = quantile_ms(&done, 0.5) * 1000.0;
+    assert!((50.0..58.0).contains(&p50_us), "{p50_us}");
+}

@@ -1,0 +1,118 @@
+//! Open loops: against the scripted server, and against a memcached that is stopped now and then.
+
+use crate::memcached::Memcached;
+use crate::support::{run, server};
+use rustix::process::{Pid, Signal, kill_process};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn every_request_of_the_schedule_is_sent_and_answered() {
+    for engine in ["auto", "epoll"] {
+        for line in [
+            "--arrivals constant",
+            "--depth 16 --connections 2 --gets 0.8",
+            "--arrivals pareto --threads 2 --multiget 5",
+            "--spin --protocol meta",
+        ] {
+            let line = format!(
+                "{} --engine {engine} --rate 4000 --requests 800 --warm-up 50ms --keys 200 --prefill --verify {line}",
+                server(usize::MAX, |_, reply| reply)
+            );
+            let summary = run(&line).expect(&line);
+            assert!(summary.is_clean(), "{line}\n{summary}");
+            let waits = summary.waits.expect("an open loop");
+            // What the warm-up sent does not count, nor does it use anything up.
+            assert_eq!((summary.requests, waits.unanswered, waits.unsent), (800, 0, 0), "{line}\n{summary}");
+            assert_eq!(summary.misses, 0, "{line}\n{summary}");
+            assert!(summary.latency.max_us >= waits.service.p50_us, "{line}\n{summary}");
+        }
+    }
+}
+
+#[test]
+fn a_silent_server_makes_the_run_invalid() {
+    let line = format!(
+        "{} --rate 1000 --duration 200ms --warm-up 0 --connections 3",
+        server(usize::MAX, |_, _| Vec::new())
+    );
+    let summary = run(&line).expect(&line);
+    let waits = summary.waits.expect("an open loop");
+    assert_eq!((summary.requests, waits.unanswered), (0, 3), "{summary}");
+    assert!(waits.unsent > 100, "{summary}");
+    assert!(summary.verdict.reasons.iter().any(|reason| reason.what == "rate-missed"), "{summary}");
+}
+
+#[test]
+fn a_pace_needs_a_rate_that_can_be_kept() {
+    for (line, expected) in [
+        ("--rate 0", "use these arguments: --rate must be above 0 and at most 1e9 requests/s, not 0"),
+        ("--rate -5", "use these arguments: --rate must be above 0 and at most 1e9 requests/s, not -5"),
+        ("--rate NaN", "use these arguments: --rate must be above 0 and at most 1e9 requests/s, not NaN"),
+    ] {
+        let line = line.replace("--rate ", "--rate=");
+        assert_eq!(run(&line).expect_err(&line), expected);
+    }
+}
+
+/// How long the server is stopped, and how often.
+const STALL: Duration = Duration::from_millis(100);
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Stops and continues a process until told to end; returns how long it was stopped each time.
+#[expect(clippy::disallowed_methods, reason = "another program lives in real time")]
+fn stall(pid: Pid, ended: &AtomicBool) -> Vec<Duration> {
+    let mut stalls = Vec::new();
+    while !ended.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        kill_process(pid, Signal::STOP).expect("a process of ours");
+        thread::sleep(STALL);
+        kill_process(pid, Signal::CONT).expect("a process of ours");
+        stalls.push(begun.elapsed());
+        thread::sleep(EVERY.saturating_sub(begun.elapsed()));
+    }
+    stalls
+}
+
+/// The latency that a share of all requests exceed, if they arrive evenly over `window` and wait for the end of the
+/// stall that they arrive in.
+fn theory(stalls: &[Duration], window: Duration, share: f64) -> Duration {
+    let waiting = |latency: &Duration| {
+        let longer: Duration = stalls.iter().map(|stall| stall.saturating_sub(*latency)).sum();
+        longer.as_secs_f64() / window.as_secs_f64() > share
+    };
+    let longest = stalls.iter().max().copied().unwrap_or_default();
+    (0..).map(Duration::from_micros).find(|latency| !waiting(latency)).unwrap_or(longest)
+}
+
+/// memtier_benchmark is off by a factor of 20 here.
+#[test]
+fn a_server_that_stops_is_as_slow_as_theory_says() {
+    let Some(memcached) = Memcached::start("stalls") else { return };
+    let pid = Pid::from_child(&memcached.child);
+    let line = format!(
+        "--socket {} --rate 10000 --connections 50 --duration 4s --warm-up 0 --keys 1000 --prefill",
+        memcached.socket.display()
+    );
+    let mut seen = Vec::new();
+    // A machine that is busy with other things makes requests slower than theory: it gets three chances.
+    for _ in 0..3 {
+        let ended = AtomicBool::new(false);
+        let (summary, stalls) = thread::scope(|scope| {
+            let stalls = scope.spawn(|| stall(pid, &ended));
+            let summary = run(&line);
+            ended.store(true, Ordering::Relaxed);
+            (summary.expect(&line), stalls.join().expect("no panic"))
+        });
+        let window = Duration::from_secs_f64(summary.seconds);
+        let theory_us = theory(&stalls, window, 0.01).as_secs_f64() * 1e6;
+        let off = summary.latency.p99_us / theory_us - 1.0;
+        let rate_off = summary.requests_per_second / 10_000.0 - 1.0;
+        if off.abs() < 0.05 && rate_off.abs() < 0.02 {
+            return;
+        }
+        seen.push(format!("theory {theory_us:.0} µs of {} stalls\n{summary}", stalls.len()));
+    }
+    panic!("three times off: {}", seen.join("\n"));
+}
