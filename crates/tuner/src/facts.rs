@@ -18,6 +18,8 @@ pub struct Facts {
     pub guest: Guest,
     /// Bytes of memory.
     pub memory_bytes: u64,
+    /// Bytes of swap; `None`: unknown.
+    pub swap_bytes: Option<u64>,
     /// Its CPUs, in order.
     pub cpus: Vec<Cpu>,
     /// Its network interfaces but the loopback, in order of their names.
@@ -30,6 +32,8 @@ pub struct Facts {
     pub disks: Vec<Disk>,
     /// Mounted file systems that lie on disks.
     pub mounts: Vec<Mount>,
+    /// Places of settings that cannot be written to, as in most containers: `/sys`, `/proc/sys`.
+    pub read_only: Vec<String>,
     /// Transparent huge pages.
     pub huge_pages: HugePages,
     /// Where the time comes from.
@@ -42,6 +46,10 @@ pub struct Facts {
     pub agents: Vec<Agent>,
     /// What every packet pays for.
     pub taxes: Taxes,
+    /// A scheduler that was loaded in place of the kernel's (sched_ext), by its name.
+    pub sched_ext: Option<String>,
+    /// Settings in files for sysctl that this kernel does not have (any more), and the file of each.
+    pub sysctls_dead: BTreeMap<String, String>,
     /// What could not be read, and why.
     pub gaps: Vec<String>,
 }

@@ -22,6 +22,7 @@ mod irq_name;
 mod irqbalance;
 pub mod journal;
 pub mod masks;
+mod mend;
 pub mod outline;
 pub mod plan;
 pub mod probe;

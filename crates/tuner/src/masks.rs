@@ -62,9 +62,15 @@ fn taking<'q>(irqs: impl Iterator<Item = &'q OfQueue<'q>>) -> CpuSet {
     })
 }
 
-/// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue.
+/// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue. Where the node of the
+/// interface is unknown, it is that of its interrupts: a packet that changes nodes is fetched twice.
 pub fn rps(facts: &Facts, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
-    let usable = usable(facts, nic);
+    let on_nodes = irqs.iter().filter_map(|cpu| facts.cpu(cpu)).map(|cpu| facts.online_on(cpu.node));
+    let home = on_nodes.fold(CpuSet::new(), |home, node| home.or(&node));
+    let usable = match nic.node {
+        None if !home.is_empty() => home,
+        _ => usable(facts, nic),
+    };
     if nic.rx.len() >= usable.len() {
         return Err(NoMask::QueuesEnough { queues: nic.rx.len(), cpus: usable.len() });
     }

@@ -8,9 +8,12 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Refusal, Setting};
+use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Nic};
 use crate::finding::{Finding, Verdict};
+use crate::mend;
 use crate::profile::Profile;
+use crate::rules;
 use crate::strategy::{self, Strategy, Wishes};
 
 /// What a plan is to be made from.
@@ -42,7 +45,7 @@ pub struct Plan {
 }
 
 /// What mends what a rule finds.
-const MENDS: [(&str, Mend); 15] = [
+const MENDS: [(&str, Mend); 23] = [
     ("rps-redundant", Mend::NoSteering),
     ("rps-harmful", Mend::NoSteering),
     ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
@@ -58,6 +61,35 @@ const MENDS: [(&str, Mend); 15] = [
     ("backlog-small", Mend::Profile(Profile::Generic)),
     ("somaxconn-low", Mend::Profile(Profile::Generic)),
     ("syn-queue-full", Mend::Profile(Profile::Generic)),
+    ("backlog-dropped", Mend::Settings(mend::backlog)),
+    ("huge-pages-always", Mend::Settings(mend::huge_pages)),
+    ("swappiness-high", Mend::Settings(mend::swappiness)),
+    ("dirty-pages-many", Mend::Settings(mend::dirty_pages)),
+    ("io-scheduler", Mend::Settings(mend::io_scheduler)),
+    ("io-merges", Mend::Settings(mend::io_merges)),
+    ("read-ahead-large", Mend::Settings(mend::read_ahead)),
+    ("clock-slow", Mend::Settings(mend::clock)),
+];
+
+/// The rule whose mend moves interrupts.
+const INTERRUPTS_MOVE: &str = "irqs-piled-up";
+
+/// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
+/// words.
+const BY_HAND: [&str; 13] = [
+    "irqbalance-moves",
+    "budget-squeezed",
+    "queues-few",
+    "ring-overrun",
+    "queues-uneven",
+    "fast-open-off",
+    "realtime-everywhere",
+    "swapping",
+    "memory-pressure",
+    "allocator-libc",
+    "mount-options",
+    "conntrack-full",
+    "governor-slow",
 ];
 
 #[derive(Clone, Copy)]
@@ -65,6 +97,7 @@ enum Mend {
     Strategy(Strategy),
     Profile(Profile),
     NoSteering,
+    Settings(fn(&Facts, &Finding) -> Wishes),
 }
 
 /// The strategy that was asked for, by itself or by the rule of a finding.
@@ -89,16 +122,39 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
     let nics = meant(facts, asked.nic);
     let mut plan = Plan::default();
     let mut taken = BTreeSet::new();
-    for finding in asked.findings.iter().filter(|finding| finding.verdict == Verdict::Fixable) {
+    let mut findings: Vec<&Finding> =
+        asked.findings.iter().filter(|finding| finding.verdict == Verdict::Fixable).collect();
+    // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
+    findings.sort_by_key(|finding| finding.rule != INTERRUPTS_MOVE);
+    let mut moved = facts.clone();
+    let mut spread: BTreeSet<&str> = BTreeSet::new();
+    for finding in findings {
+        if BY_HAND.contains(&finding.rule.as_str()) {
+            plan.add(by_hand(finding), None, asked.whole, &mut taken);
+        }
         let Some((_, mend)) = MENDS.iter().find(|(rule, _)| *rule == finding.rule) else { continue };
         let about: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.name == finding.subject).collect();
+        if about.is_empty() && facts.nic(&finding.subject).is_some() {
+            // It is about an interface that is not meant.
+            continue;
+        }
+        let concerned: &[&Nic] = if about.is_empty() { &nics } else { &about };
         let wishes = match mend {
-            Mend::Strategy(strategy) => {
-                strategy.changes(facts, if about.is_empty() { &nics } else { &about })
+            Mend::Strategy(Strategy::RpsRfs) => {
+                let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
+                    concerned.iter().partition(|nic| spread.contains(nic.name.as_str()));
+                wait.iter().for_each(|nic| plan.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
+                if go.is_empty() { Wishes::default() } else { Strategy::RpsRfs.changes(&moved, &go) }
             }
+            Mend::Strategy(strategy) => strategy.changes(&moved, concerned),
             Mend::Profile(profile) => profile.changes(facts),
             Mend::NoSteering => strategy::unsteered(&about),
+            Mend::Settings(wishes) => wishes(facts, finding),
         };
+        wishes.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
+        if finding.rule == INTERRUPTS_MOVE && wishes.changes.iter().any(Change::is_due) {
+            spread.extend(about.iter().map(|nic| nic.name.as_str()));
+        }
         plan.add(wishes, Some(&finding.rule), asked.whole, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
@@ -109,10 +165,58 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
     }
     // The order inside of a stage is the one that the strategy gave.
     plan.changes.sort_by_key(|change| change.stage);
+    plan.refuse_read_only(facts);
     plan
 }
 
+/// Why packets are not steered in the same plan.
+const SPREAD_FIRST: &str =
+    "its interrupts are spread first: look again under load, for steering may not be needed then";
+
+/// The remedy in words.
+fn by_hand(finding: &Finding) -> Wishes {
+    let remedy = rules::explain(&finding.rule).map_or("", |explanation| explanation.remedy);
+    let advice = format!("{} ({}): {}", finding.rule, finding.subject, remedy.trim_end_matches('.'));
+    Wishes { advice: vec![advice], ..Wishes::default() }
+}
+
+/// The host as it will be once the change is made.
+fn move_interrupt(facts: &mut Facts, change: &Change) {
+    let (Some(irq), Ok(cpus)) = (change.setting.irq(), CpuSet::parse_mask(&change.wanted)) else { return };
+    for interrupt in facts.interrupts.iter_mut().filter(|interrupt| interrupt.irq == irq) {
+        interrupt.affinity = cpus.clone();
+        interrupt.effective = cpus.clone();
+    }
+}
+
 impl Plan {
+    fn refuse(&mut self, subject: &str, asked_by: &str, reason: &str) {
+        let is_same = |other: &Refusal| other.subject == subject && other.reason == reason;
+        if !self.refusals.iter().any(is_same) {
+            let (subject, asked_by) = (subject.to_owned(), asked_by.to_owned());
+            self.refusals.push(Refusal { subject, asked_by, reason: reason.to_owned() });
+        }
+    }
+
+    /// In a container, a plan would fail at its first step.
+    fn refuse_read_only(&mut self, facts: &Facts) {
+        let place = |change: &Change| {
+            let path = change.setting.to_string();
+            let holds =
+                |place: &&String| path.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
+            facts.read_only.iter().find(holds)
+        };
+        let (refused, changes) =
+            std::mem::take(&mut self.changes).into_iter().partition(|change| place(change).is_some());
+        self.changes = changes;
+        let refused: Vec<Change> = refused;
+        for change in refused {
+            let reason = "it is mounted read-only, as in most containers: make the plan on the host itself";
+            let place = place(&change).cloned().unwrap_or_default();
+            self.refuse(&place, &change.asked_by, reason);
+        }
+    }
+
     fn add(&mut self, wishes: Wishes, rule: Option<&str>, whole: bool, taken: &mut BTreeSet<Setting>) {
         for change in wishes.changes {
             if taken.insert(change.setting.clone()) && (whole || change.is_due()) {
@@ -191,9 +295,88 @@ mod tests {
 
     #[test]
     fn only_rules_that_there_are_ask_for_anything() {
-        for (rule, _) in MENDS {
-            assert!(crate::rules::explain(rule).is_some(), "{rule}");
+        for rule in MENDS.iter().map(|(rule, _)| *rule).chain(BY_HAND).chain(REPORTS) {
+            assert!(rules::explain(rule).is_some(), "{rule}");
         }
+    }
+
+    /// Rules with nothing to mend: limits from outside, and what is good to know.
+    const REPORTS: [&str; 14] = [
+        "agents",
+        "allowance-exceeded",
+        "cpu-stolen",
+        "cpu-throttled",
+        "disk-saturated",
+        "elephant-flow",
+        "kernel-old",
+        "packet-taxes",
+        "packets-per-core",
+        "raid-degraded",
+        "raid0-chunk-small",
+        "scheduler-replaced",
+        "sysctl-dead",
+        "device-dropped",
+    ];
+
+    #[test]
+    fn every_rule_has_a_mend_or_is_advice_to_do_by_hand_or_only_reports() {
+        for rule in rules::explanations().map(|explanation| explanation.rule) {
+            let is_mended = MENDS.iter().any(|(mended, _)| *mended == rule);
+            let ways = usize::from(is_mended)
+                + usize::from(BY_HAND.contains(&rule))
+                + usize::from(REPORTS.contains(&rule));
+            assert_eq!(ways, 1, "{rule}: put it into MENDS, BY_HAND or REPORTS");
+        }
+    }
+
+    #[test]
+    fn what_has_no_setting_is_said_in_words() {
+        let findings = [finding("mount-options", Verdict::Fixable), finding("agents", Verdict::Fixable)];
+        let advice = plan(&HOST.facts(), &Asked { findings: &findings, ..Asked::default() }).advice;
+        assert_eq!(
+            advice,
+            ["mount-options (eth0): noatime in /etc/fstab, and fstrim.timer in place of discard"]
+        );
+    }
+
+    #[test]
+    fn interrupts_are_spread_before_anybody_thinks_of_steering() {
+        let findings = [finding("rps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)];
+        let asked = Asked { findings: &findings, ..Asked::default() };
+        let mut facts = HOST.facts();
+        let first = plan(&facts, &asked);
+        assert!(first.changes.iter().all(|change| change.setting.irq().is_some()), "{:?}", first.changes);
+        assert_eq!(
+            (first.refusals[0].subject.as_str(), first.refusals[0].reason.as_str()),
+            ("eth0", SPREAD_FIRST)
+        );
+
+        first.changes.iter().for_each(|change| move_interrupt(&mut facts, change));
+        let then = plan(&facts, &asked);
+        let masks = then.changes.iter().filter(|change| change.setting.to_string().ends_with("rps_cpus"));
+        assert!(masks.clone().count() == 4 && masks.clone().all(|change| change.wanted == "fff0"), "4-15");
+    }
+
+    #[test]
+    fn what_is_found_on_one_interface_is_not_mended_on_another() {
+        let findings = [finding("xps-missing", Verdict::Fixable)];
+        let mut facts = HOST.facts();
+        facts.nics.push(Nic { name: "eth1".into(), ..facts.nics[0].clone() });
+        let asked = |nic| Asked { findings: &findings, nic: Some(nic), ..Asked::default() };
+        assert_eq!(plan(&facts, &asked("eth0")).changes.len(), 4);
+        assert_eq!(plan(&facts, &asked("eth1")).changes, []);
+    }
+
+    #[test]
+    fn what_is_mounted_read_only_is_left_to_the_host() {
+        let mut facts = HOST.facts();
+        facts.read_only = vec!["/proc/sys".into(), "/sys".into(), "/proc/ir".into()];
+        let asked = Asked { strategy: Some(Strategy::Xps), ..Asked::default() };
+        let refused = plan(&facts, &asked);
+        assert_eq!((refused.changes.len(), refused.refusals.len()), (0, 1));
+        assert_eq!(refused.refusals[0].subject, "/sys");
+        let asked = Asked { strategy: Some(Strategy::Spread), ..Asked::default() };
+        assert_eq!(plan(&facts, &asked).changes.len(), 4, "/proc/irq is another place");
     }
 
     #[test]
@@ -204,7 +387,7 @@ mod tests {
             let before = plan(&facts, &asked).changes;
             let Some(first) = before.first() else { break };
             let irq = first.setting.irq().unwrap();
-            let cpus = crate::CpuSet::parse_mask(&first.wanted).unwrap();
+            let cpus = CpuSet::parse_mask(&first.wanted).unwrap();
             facts.interrupts.iter_mut().find(|other| other.irq == irq).unwrap().affinity = cpus;
             assert_eq!(plan(&facts, &asked).changes, before[1..]);
         }

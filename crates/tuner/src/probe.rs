@@ -10,6 +10,7 @@
 //!           ├─ process    data servers and their threads
 //!           ├─ listener   sockets that take connections
 //!           ├─ agent      who sets what we would set
+//!           ├─ dead       settings that nothing reads any more
 //!           └─ tax        what every packet pays for
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 mod agent;
 pub(crate) mod cpu;
+mod dead;
 mod disk;
 pub(crate) mod host;
 mod interrupt;
@@ -47,12 +49,14 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     let mut facts = Facts {
         kernel: host::kernel(&view),
         guest: host::guest(&view),
-        memory_bytes: host::memory_bytes(&view),
+        memory_bytes: host::memory(&view, "MemTotal").unwrap_or(0),
+        swap_bytes: host::memory(&view, "SwapTotal"),
         cpus: cpu::cpus(&view),
         interrupts: interrupt::interrupts(&view, &nics, &disks),
         nics,
         disks,
         mounts: disk::mounts(&view),
+        read_only: disk::read_only(&view),
         sysctls: host::sysctls(&view),
         huge_pages: host::huge_pages(&view),
         clock_source: host::clock_source(&view),
@@ -60,6 +64,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         services: process::services(&view, &processes, pids),
         agents: agent::agents(&view, &processes),
         taxes: tax::taxes(&view, &processes),
+        sched_ext: host::sched_ext(&view),
+        sysctls_dead: dead::sysctls_dead(&view),
         gaps: Vec::new(),
     };
     facts.gaps = view.into_gaps();

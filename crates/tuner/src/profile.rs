@@ -28,7 +28,7 @@ pub enum Profile {
 
 /// How a value is wanted.
 #[derive(Clone, Copy)]
-enum Want {
+pub(crate) enum Want {
     AtLeast(u64),
     AtMost(u64),
     Exactly(u64),
@@ -37,10 +37,10 @@ enum Want {
 }
 
 /// A sysctl that is wanted.
-struct Sysctl {
-    name: &'static str,
-    want: Want,
-    reason: Reason,
+pub(crate) struct Sysctl {
+    pub(crate) name: &'static str,
+    pub(crate) want: Want,
+    pub(crate) reason: Reason,
 }
 
 impl Profile {
@@ -167,7 +167,7 @@ const FAST_OPEN: Sysctl = Sysctl {
         ],
     },
 };
-const SWAPPINESS: Sysctl = Sysctl {
+pub(crate) const SWAPPINESS: Sysctl = Sysctl {
     name: "vm.swappiness",
     want: Want::AtMost(1),
     reason: Reason {
@@ -185,7 +185,7 @@ const OVERCOMMIT: Sysctl = Sysctl {
         signal: &[Expected::words("no more \"Can't save in background: fork\" in its log")],
     },
 };
-const DIRTY_BACKGROUND: Sysctl = Sysctl {
+pub(crate) const DIRTY_BACKGROUND: Sysctl = Sysctl {
     name: "vm.dirty_background_ratio",
     want: Want::AtMost(5),
     reason: Reason {
@@ -194,7 +194,7 @@ const DIRTY_BACKGROUND: Sysctl = Sysctl {
         signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
-const DIRTY: Sysctl = Sysctl {
+pub(crate) const DIRTY: Sysctl = Sysctl {
     name: "vm.dirty_ratio",
     want: Want::AtMost(15),
     reason: Reason {
@@ -203,7 +203,7 @@ const DIRTY: Sysctl = Sysctl {
         signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
-const HUGE_PAGES: Reason = Reason {
+pub(crate) const HUGE_PAGES: Reason = Reason {
     why: "huge pages for who has not asked cost memory, and pauses when pages are moved together or copied after a fork",
     risk: Risk::Low,
     signal: &[Expected::figure(Figure::Compaction, Moves::StandsStill)],
@@ -217,7 +217,7 @@ const SCHEDULER: Reason = Reason {
     ],
 };
 
-fn set(wishes: &mut Wishes, facts: &Facts, sysctl: &Sysctl) {
+pub(crate) fn set(wishes: &mut Wishes, facts: &Facts, sysctl: &Sysctl) {
     let Some(now) = facts.sysctl(sysctl.name) else {
         return wishes.refuse("kernel", format!("{} cannot be read", sysctl.name));
     };
@@ -231,7 +231,7 @@ fn set(wishes: &mut Wishes, facts: &Facts, sysctl: &Sysctl) {
     wishes.wish(Stage::Sysctl, setting, now.to_string(), wanted.to_string(), sysctl.reason);
 }
 
-fn scheduler(wishes: &mut Wishes, disk: &Disk) {
+pub(crate) fn scheduler(wishes: &mut Wishes, disk: &Disk) {
     let Some(now) = disk.scheduler.as_ref().filter(|_| !disk.rotational) else { return };
     if disk.schedulers.iter().any(|choice| choice == "none") {
         let setting = Setting::choice(format!("/sys/block/{}/queue/scheduler", disk.name));

@@ -172,6 +172,11 @@ impl Series {
         &self.0
     }
 
+    /// From each reading to the next.
+    pub fn windows(&self) -> Vec<Series> {
+        self.0.windows(2).map(|pair| Series(pair.to_vec())).collect()
+    }
+
     /// Seconds from the first to the last.
     pub fn window_s(&self) -> f64 {
         (self.last().at_ms - self.first().at_ms) as f64 / 1000.0

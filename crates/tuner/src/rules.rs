@@ -23,6 +23,7 @@ use host::Host;
 
 pub use figures::{bytes, per_second, percent};
 pub use host::{Load, arrivals, loads, softirqs};
+pub(crate) use system::clock_better;
 
 /// One rule.
 pub(crate) struct Rule {

@@ -66,6 +66,18 @@ fn no_steering_where_it_would_only_add_a_hop() {
 }
 
 #[test]
+fn where_the_node_is_unknown_packets_stay_on_that_of_the_interrupts() {
+    let mut facts = Shape { queues: 2, irqs: VIRTIO, ..ENA_96 }.facts();
+    facts.nics[0].node = None;
+    for (irq, cpu) in facts.interrupts.iter_mut().zip([25, 26, 30, 31]) {
+        irq.effective = CpuSet::from_iter([cpu]);
+    }
+    let nic = &facts.nics[0];
+    let mask = rps(&facts, nic, &receiving_cpus(&facts, nic)).unwrap();
+    assert_eq!(mask, list("24,27-47,72,75-95"), "not 25, 26 and their siblings, but those that only send");
+}
+
+#[test]
 fn offline_cpus_are_never_used() {
     let mut facts = XEN_16.facts();
     for cpu in &mut facts.cpus[12..] {

@@ -54,6 +54,19 @@ pub(super) fn mounts(view: &View) -> Vec<Mount> {
     view.lines("/proc/mounts").iter().filter_map(|line| mount(line)).collect()
 }
 
+/// Where the kernel's settings are, and cannot be changed.
+pub(super) fn read_only(view: &View) -> Vec<String> {
+    let place = |line: &String| {
+        let mut words = line.split_whitespace().skip(1);
+        let (place, _, options) = (words.next()?, words.next()?, words.next()?);
+        let holds_settings = ["/sys", "/proc"].iter().any(|root| {
+            place.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        (holds_settings && options.split(',').any(|option| option == "ro")).then(|| place.to_owned())
+    };
+    view.lines("/proc/mounts").iter().filter_map(place).collect()
+}
+
 /// `/dev/nvme0n1p1 / xfs rw,noatime 0 0`; only what lies on a device.
 fn mount(line: &str) -> Option<Mount> {
     let mut words = line.split_whitespace();

@@ -162,9 +162,16 @@ fn virtual_flag(view: &View) -> Option<bool> {
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-pub(super) fn memory_bytes(view: &View) -> u64 {
-    let meminfo = view.text("/proc/meminfo").unwrap_or_default();
-    kilobytes(&meminfo, "MemTotal").unwrap_or(0)
+/// A line of /proc/meminfo, in bytes.
+pub(super) fn memory(view: &View, name: &str) -> Option<u64> {
+    kilobytes(&view.text("/proc/meminfo")?, name)
+}
+
+/// The name of a loaded scheduler (sched_ext), while it is in charge.
+pub(super) fn sched_ext(view: &View) -> Option<String> {
+    let state = view.text("/sys/kernel/sched_ext/state")?;
+    let name = view.text("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
+    (state == "enabled").then(|| if name.is_empty() { "unnamed".to_owned() } else { name })
 }
 
 /// A line such as `MemTotal:  1024 kB`, in bytes.

@@ -40,12 +40,14 @@ pub(super) fn cgroups(view: &View, facts: &Facts) -> BTreeMap<String, Throttling
     cgroups
 }
 
-/// `/a/b`: `/a/b` and `/a`. The root has no quota.
+/// `/a/b`: `/a/b`, `/a`, and the root, which has no quota on a host, but in a container may be any cgroup of the host's.
 fn lineage(cgroup: &str) -> impl Iterator<Item = &str> {
-    fn inside(path: &str) -> Option<&str> {
-        Some(path).filter(|path| path.len() > 1)
-    }
-    std::iter::successors(inside(cgroup), |path| inside(path.rsplit_once('/')?.0))
+    let first = Some(cgroup).filter(|cgroup| cgroup.starts_with('/'));
+    std::iter::successors(first, |path| match path.rsplit_once('/')? {
+        ("", "") => None,
+        ("", _) => Some("/"),
+        (above, _) => Some(above),
+    })
 }
 
 /// Version 2 counts `throttled_usec`, version 1 `throttled_time` in nanoseconds.
@@ -73,8 +75,9 @@ mod tests {
 
     #[test]
     fn a_quota_above_counts() {
-        assert_eq!(lineage("/a/b/c").collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a"]);
-        assert_eq!(lineage("/").count() + lineage("").count(), 0);
+        assert_eq!(lineage("/a/b/c").collect::<Vec<_>>(), ["/a/b/c", "/a/b", "/a", "/"]);
+        assert_eq!(lineage("/").collect::<Vec<_>>(), ["/"]);
+        assert_eq!(lineage("").count(), 0);
     }
 
     #[test]

@@ -72,7 +72,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "disk-saturated",
             title: "a disk is busy all the time, and requests wait",
-            evidence: "A disk is busy for 90 % of the window or more, and requests take 10 ms or longer on average.",
+            evidence: "A disk is busy for 90 % of the window or more, and of most of its parts, and requests take \
+                       10 ms or longer on average.",
             meaning: "Requests come faster than the disk serves them. Cloud volumes slow down when an allowance of \
                       requests or bytes is used up.",
             remedy: "A faster disk or volume, or fewer requests: more memory for caches, larger writes.",
@@ -219,7 +220,8 @@ fn chunk(host: &Host) -> Vec<Finding> {
 fn saturated(host: &Host) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let (busy, requests, wait_ms) = work(host, disk)?;
-        (busy >= SATURATED_PERCENT && wait_ms >= SLOW_MS).then(|| {
+        let is_full = |part: &Host| work(part, disk).is_some_and(|(busy, ..)| busy >= SATURATED_PERCENT);
+        (busy >= SATURATED_PERCENT && wait_ms >= SLOW_MS && host.mostly(is_full)).then(|| {
             Finding::about(Severity::Critical, &disk.name)
                 .cause(format!("requests come faster than {} serves them", disk.name))
                 .effect("threads wait less for the disk")

@@ -96,6 +96,17 @@ impl<'a> Host<'a> {
         cpus.iter().map(|cpu| self.load(cpu).interrupts()).fold(0.0, f64::max)
     }
 
+    /// Whether something holds in more than half of the windows between readings: a burst in one of them, or a job that
+    /// ended, does not pass for how the host works. Windows too short for the kernel's ticks are taken together.
+    pub(crate) fn mostly(&self, holds: impl Fn(&Host) -> bool) -> bool {
+        let windows = self.series.windows();
+        if windows.iter().any(|window| window.window_s() < WINDOW_MIN_S) {
+            return holds(self);
+        }
+        let held = windows.iter().filter(|window| holds(&Host::new(self.facts, window))).count();
+        held * 2 > windows.len()
+    }
+
     /// Mean of a part over all CPUs whose times are known.
     pub(crate) fn mean(&self, part: impl Fn(Load) -> f64) -> f64 {
         match self.loads.len() {
@@ -200,6 +211,10 @@ impl<'a> Host<'a> {
 pub(crate) fn is_allowance(counter: &str) -> bool {
     counter.ends_with("_allowance_exceeded") || counter.ends_with("x_hw_ratelimit_packets")
 }
+
+/// Times in interrupts are counted by ticks of 1/100 s on kernels without IRQ_TIME_ACCOUNTING: with fewer than some
+/// hundred of them a percentage is noise.
+const WINDOW_MIN_S: f64 = 3.0;
 
 /// Fewer interrupts than this in a window say nothing about where the next will arrive.
 const ARRIVALS_MIN: u64 = 100;

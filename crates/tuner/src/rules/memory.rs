@@ -12,7 +12,8 @@ pub(super) const RULES: &[Rule] = &[
             rule: "huge-pages-always",
             title: "transparent huge pages are forced on a service that suffers from them",
             evidence: "transparent_hugepage/enabled is `always` and Redis or MySQL runs here; memcached and Evenkeel \
-                       only if the kernel also compacts memory for them (compact_stall grows).",
+                       only if the kernel also stops them to compact memory (`defrag` is `always`, too, and \
+                       compact_stall grows).",
             meaning: "Redis copies 2 MiB instead of 4 KiB for every page touched during a save; MySQL's allocators \
                       waste memory; direct compaction stops the thread that touches a page.",
             remedy: "madvise for all, so that programs that want huge pages ask for them; defrag not `always`.",
@@ -23,8 +24,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "swapping",
             title: "memory is being swapped",
-            evidence: "vmstat pswpin grows by a page per second or more (critical) or pswpout does (warning), or a \
-                       service has memory in swap.",
+            evidence: "vmstat pswpin grows by a page per second or more (critical) or pswpout does (warning), in most \
+                       parts of the window; or a service has memory in swap.",
             meaning: "A page that comes back from a disk takes a thousand times as long as one in memory, and the \
                       thread waits for it.",
             remedy: "Give services less memory than there is; vm.swappiness = 1 on hosts that hold data in memory.",
@@ -35,10 +36,10 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "swappiness-high",
             title: "the kernel prefers to swap services out",
-            evidence: "vm.swappiness above 10 while a data server runs.",
+            evidence: "vm.swappiness above 10 while a data server runs, and there is swap.",
             meaning: "Under pressure the kernel weighs pages of programs against its cache of files; a data server's \
                       own pages are worth more.",
-            remedy: "vm.swappiness = 1. Nothing to gain where there is no swap.",
+            remedy: "vm.swappiness = 1.",
         },
         find: swappiness,
     },
@@ -46,7 +47,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "memory-pressure",
             title: "tasks stand still for want of memory",
-            evidence: "pressure/memory: some task was stalled for 1 % of the window or more; critical from 10 % on.",
+            evidence: "pressure/memory: some task was stalled for 1 % of the window or more, and of most of its parts; \
+                       critical from 10 % on.",
             meaning: "The kernel has to reclaim memory before it can give any.",
             remedy: "Smaller services, or more memory.",
         },
@@ -95,17 +97,23 @@ fn huge_pages(host: &Host) -> Vec<Finding> {
     }
     let stalls = host.series.rate(|reading| reading.vmstat.get("compact_stall").copied());
     let stalling = stalls.filter(|rate| rate.count > 0);
+    // With another word there, only who asked for huge pages waits for them; the stalls have another cause.
+    let defrag = host.facts.huge_pages.defrag.as_deref();
+    let compacts = defrag.is_none_or(|defrag| defrag == "always");
     let finding = |service: &Service| {
         let why = match service.kind {
             ServiceKind::Redis => "a save copies 2 MiB for every page that is touched meanwhile",
             ServiceKind::Mysql => "its allocator wastes memory on huge pages",
-            _ if stalling.is_some() => "threads wait while the kernel compacts memory for huge pages",
+            _ if stalling.is_some() && compacts => {
+                "threads wait while the kernel compacts memory for huge pages"
+            }
             _ => return None,
         };
         let finding = Finding::about(Severity::Warning, named(service))
             .cause(format!("huge pages are forced on {}: {why}", service.name))
             .effect("fewer pauses, and less memory")
             .saw(Evidence::setting("transparent_hugepage/enabled", "always"))
+            .saw(Evidence::setting("transparent_hugepage/defrag", defrag.unwrap_or("unknown")))
             .saw(Evidence::setting("memory in huge pages", bytes(service.huge_bytes)));
         Some(match stalling {
             Some(rate) => finding.saw(host.measured("compact_stall", happened(rate)).threshold("0")),
@@ -120,6 +128,7 @@ fn swapping(host: &Host) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let (Some(into), Some(out)) = (rate("pswpin"), rate("pswpout"))
         && into.per_s().max(out.per_s()) >= SWAPPED_IN_PER_S
+        && host.mostly(is_swapping)
     {
         let critical = into.per_s() >= SWAPPED_IN_PER_S;
         let finding = Finding::about(if critical { Severity::Critical } else { Severity::Warning }, "memory")
@@ -140,11 +149,20 @@ fn swapping(host: &Host) -> Vec<Finding> {
     findings
 }
 
+fn is_swapping(host: &Host) -> bool {
+    let rate = |counter: &str| host.series.rate(|reading| reading.vmstat.get(counter).copied());
+    ["pswpin", "pswpout"].into_iter().filter_map(rate).any(|rate| rate.per_s() >= SWAPPED_IN_PER_S)
+}
+
 fn swappiness(host: &Host) -> Vec<Finding> {
     let high = host.facts.sysctl("vm.swappiness").filter(|swappiness| *swappiness > SWAPPINESS_MAX);
     let (Some(swappiness), Some(service)) = (high, host.services(&DATA).first().copied()) else {
         return Vec::new();
     };
+    if host.facts.swap_bytes == Some(0) {
+        return Vec::new();
+    }
+    let swap = host.facts.swap_bytes.map_or("unknown".to_owned(), bytes);
     vec![
         Finding::about(Severity::Note, "vm.swappiness")
             .cause(format!(
@@ -155,16 +173,16 @@ fn swappiness(host: &Host) -> Vec<Finding> {
             .saw(
                 Evidence::setting("vm.swappiness", swappiness.to_string())
                     .threshold(SWAPPINESS_MAX.to_string()),
-            ),
+            )
+            .saw(Evidence::setting("swap", swap)),
     ]
 }
 
 fn pressure(host: &Host) -> Vec<Finding> {
-    let Some(stalled) = host.series.rate(|reading| reading.stalled_us.get("memory").copied()) else {
-        return Vec::new();
-    };
-    let share = stalled.per_s() / 1e4;
-    if share < PRESSURE_WARNING_PERCENT {
+    let share = stalled_percent(host);
+    if share < PRESSURE_WARNING_PERCENT
+        || !host.mostly(|part| stalled_percent(part) >= PRESSURE_WARNING_PERCENT)
+    {
         return Vec::new();
     }
     let critical = share >= PRESSURE_CRITICAL_PERCENT;
@@ -178,6 +196,12 @@ fn pressure(host: &Host) -> Vec<Finding> {
             )
             .saw(Evidence::setting("memory", bytes(host.facts.memory_bytes))),
     ]
+}
+
+/// Part of the time in which some task waited for memory; 0 where the kernel does not tell (no PSI).
+fn stalled_percent(host: &Host) -> f64 {
+    let stalled = host.series.rate(|reading| reading.stalled_us.get("memory").copied());
+    stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)
 }
 
 fn dirty(host: &Host) -> Vec<Finding> {
@@ -228,7 +252,15 @@ mod tests {
         check("thp always\n service memcached pid=7\n count vmstat compact_stall=0", "no huge-pages-always");
         check(
             "thp always\n service memcached pid=7\n count vmstat compact_stall=9",
-            "huge-pages-always memcached (PID 7): always, 0 B, 9 (0.3 /s)",
+            "huge-pages-always memcached (PID 7): always, unknown, 0 B, 9 (0.3 /s)",
+        );
+        check(
+            "thp always always\n service memcached pid=7\n count vmstat compact_stall=9",
+            "huge-pages-always memcached (PID 7): always, always",
+        );
+        check(
+            "thp always madvise\n service memcached pid=7\n count vmstat compact_stall=9",
+            "no huge-pages-always",
         );
     }
 
@@ -245,6 +277,11 @@ mod tests {
         check("sysctl vm.swappiness=60\n service mysqld pid=7", "swappiness-high vm.swappiness: 60");
         check("sysctl vm.swappiness=10\n service mysqld pid=7", "no swappiness-high");
         check("sysctl vm.swappiness=60\n service nginx pid=7", "no swappiness-high");
+        check(
+            "swap 8\n sysctl vm.swappiness=60\n service mysqld pid=7",
+            "swappiness-high vm.swappiness: 60, 8 GiB",
+        );
+        check("swap 0\n sysctl vm.swappiness=60\n service mysqld pid=7", "no swappiness-high");
     }
 
     #[test]

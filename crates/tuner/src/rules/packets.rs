@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
             title: "one CPU is saturated by packets while others idle",
             evidence: "A CPU spends 60 % or more in interrupts (or has less than 10 % idle, most of it in soft \
                        interrupts), the others are idle for 30 % or more on average, and it handles at least twice \
-                       its fair share of NET_RX.",
+                       its fair share of NET_RX: over the window, and in most of its parts.",
             meaning: "Received packets are handled on the CPU that takes the interrupt. When that CPU is full, packets \
                       wait and are dropped, however idle the other CPUs are; programs that share it wait as well.",
             remedy: "More receive queues if the device has them (queues-few), interrupts on different CPUs \
@@ -105,6 +105,12 @@ const PLANNING_SOFTIRQ_PERCENT: f64 = 1.0;
 
 /// The CPUs that are saturated by packets while others idle, with their share of NET_RX in percent.
 pub(super) fn saturated(host: &Host) -> BTreeMap<u32, f64> {
+    let mut saturated = saturated_in(host);
+    saturated.retain(|cpu, _| host.mostly(|part| saturated_in(part).contains_key(cpu)));
+    saturated
+}
+
+fn saturated_in(host: &Host) -> BTreeMap<u32, f64> {
     let net_rx = host.softirqs("NET_RX");
     let all: u64 = net_rx.values().sum();
     let cpus = host.loads.len();

@@ -181,6 +181,9 @@ fn per_packet_of(host: &Host, nic: &Nic) -> Option<Finding> {
     if packets.per_s() < MODERATION_PACKETS_PER_S || quotient < INTERRUPTS_PER_PACKET {
         return None;
     }
+    if !host.mostly(|part| part.packets_per_s(nic) >= MODERATION_PACKETS_PER_S) {
+        return None;
+    }
     let deferred = nic.defer_hard_irqs.map_or("unknown".to_owned(), |times| times.to_string());
     let finding = Finding::about(Severity::Warning, &nic.name)
         .cause(format!("{} interrupts for nearly every packet: no moderation is in effect", nic.name))
@@ -238,7 +241,16 @@ fn unevenness(host: &Host, nic: &Nic) -> Option<Uneven> {
     let queues = by_queue(host, nic);
     let all: u64 = queues.values().sum();
     let (queue, most) = queues.iter().max_by_key(|(_, count)| **count)?;
-    if queues.len() < 2 || all as f64 / host.series.window_s() < SPREAD_PACKETS_PER_S {
+    let busy = |host: &Host| by_queue(host, nic).values().sum::<u64>() as f64 / host.series.window_s();
+    if queues.len() < 2 || busy(host) < SPREAD_PACKETS_PER_S {
+        return None;
+    }
+    // Connections come and go; what matters is a queue that leads all the time.
+    let leads = |part: &Host| {
+        let most = by_queue(part, nic).into_iter().max_by_key(|(_, count)| *count);
+        most.is_some_and(|(first, _)| first == *queue)
+    };
+    if !host.mostly(|part| leads(part) && busy(part) >= SPREAD_PACKETS_PER_S) {
         return None;
     }
     Some(Uneven {

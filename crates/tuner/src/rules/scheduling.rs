@@ -11,8 +11,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "scheduling-delay",
             title: "threads of a service wait for a CPU",
-            evidence: "A thread's waiting time (schedstat), as a share of the window: from 2 % on while the host is \
-                       idle for more than 20 %, from 5 % on otherwise; critical from 10 % on.",
+            evidence: "A thread's waiting time (schedstat), as a share of the window and of most of its parts: from \
+                       2 % on while the host is idle for more than 20 %, from 5 % on otherwise; critical from 10 % on.",
             meaning: "The thread had work and no CPU. With idle CPUs about it is a matter of placement: it shares its \
                       CPU with interrupts or is bound to too few. On a busy host it is competition.",
             remedy: "In this order: placement (its own CPUs, away from interrupts; neighbours elsewhere), cpu.weight, \
@@ -34,6 +34,18 @@ pub(super) const RULES: &[Rule] = &[
                      run NAPI in threads of at least the same priority.",
         },
         find: realtime,
+    },
+    Rule {
+        explanation: Explanation {
+            rule: "scheduler-replaced",
+            title: "a loaded scheduler decides who runs (sched_ext)",
+            evidence: "/sys/kernel/sched_ext/state is `enabled`.",
+            meaning: "Slices, weights and nice values mean what that scheduler makes of them, if anything. Meta \
+                      reports gains of a few percent; others lost half their throughput on large machines.",
+            remedy: "Nothing to mend: compare with and without it under load, and leave its settings to whoever \
+                     loaded it. SCHED_FIFO still runs before it.",
+        },
+        find: replaced,
     },
 ];
 
@@ -83,7 +95,11 @@ fn delay_of(host: &Host, service: &Service) -> Option<Finding> {
     let idle = host.mean(|load| load.idle);
     let placement = idle > PLACEMENT_IDLE_PERCENT;
     let threshold = if placement { PLACEMENT_WAIT_PERCENT } else { CONTENTION_WAIT_PERCENT };
-    if worst.percent < threshold {
+    let waits_in = |part: &Host| {
+        let of_part = self::waits(part, service);
+        of_part.iter().any(|wait| wait.thread.tid == worst.thread.tid && wait.percent >= threshold)
+    };
+    if worst.percent < threshold || !host.mostly(waits_in) {
         return None;
     }
     let severity =
@@ -133,8 +149,9 @@ fn effect(host: &Host, placement: bool) -> String {
 
 /// Who holds the CPU back from outside, if anybody does.
 fn outside(host: &Host, service: &Service) -> Option<String> {
-    let is_above =
-        |cgroup: &str| service.cgroup == cgroup || service.cgroup.starts_with(&format!("{cgroup}/"));
+    let is_above = |cgroup: &str| {
+        cgroup == "/" || service.cgroup == cgroup || service.cgroup.starts_with(&format!("{cgroup}/"))
+    };
     let stopped = |cgroup: &&String| {
         let throttled = host.series.rate(|reading| Some(reading.cgroups.get(*cgroup)?.throttled));
         is_above(cgroup) && throttled.is_some_and(|rate| rate.count > 0)
@@ -148,6 +165,16 @@ fn outside(host: &Host, service: &Service) -> Option<String> {
     let stolen = host.mean(|load| load.steal);
     (stolen >= STOLEN_PERCENT)
         .then(|| format!("the hypervisor takes {} of the CPU time (cpu-stolen)", percent(stolen)))
+}
+
+fn replaced(host: &Host) -> Vec<Finding> {
+    let finding = |name: &String| {
+        Finding::about(Severity::Note, "scheduler")
+            .cause(format!("{name} schedules ordinary threads in place of the kernel's own scheduler"))
+            .effect("one knows which scheduler the figures are of")
+            .saw(Evidence::setting("sched_ext", name))
+    };
+    host.facts.sched_ext.iter().map(finding).collect()
 }
 
 /// As in sched(7).
@@ -238,5 +265,21 @@ mod tests {
             "realtime-everywhere critical memcached (PID 812): 1, 1-3 of 0-3, 2",
         );
         check(&on("0-3").replace("policy=1", "policy=0"), "no realtime-everywhere");
+    }
+
+    #[test]
+    fn a_containers_own_root_may_have_a_quota() {
+        let host = "cpus 2\n cpu 0-1 user=95\n service memcached pid=812 cgroup=/\n thread 812 wait=12 run=80 turns=900";
+        check(host, "scheduling-delay memcached (PID 812): 12 %");
+        check(
+            &format!("{host}\n cgroup / periods=300 throttled=3 ms=9"),
+            "scheduling-delay not-here memcached (PID 812): 12 %",
+        );
+    }
+
+    #[test]
+    fn another_scheduler_is_reported() {
+        check("sched_ext scx_rusty", "scheduler-replaced note scheduler: scx_rusty");
+        check("cpus 2", "no scheduler-replaced");
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! cpus 8 smt nodes=2            eight CPUs; hyperthreads i and i + 4; two nodes
-//! kernel 6.1                    and: memory 64 (GiB), thp always, clock xen of xen,tsc, governor powersave
+//! kernel 6.1                    and: memory 64, swap 8 (GiB), thp always madvise, clock xen of xen,tsc,
+//!                               governor powersave, sched_ext scx_rusty, dead kernel.x=/etc/sysctl.conf
 //! nic eth0 rx=2 tx=2 rps=1-7 flows=0 xps=0/1 max=8 ring=1024/8192 node=0 driver=ena
 //! irqs 40-41 eth0-TxRx- on 0,1 managed      names end in 0, 1…; the CPUs take turns
 //! service memcached pid=812 cgroup=/a policy=1 cpus=0-3     with one thread of the same number
 //! disk md0 scheduler=none raid=raid0 chunk=4096 | mount /data rw,noatime | conntrack 7 of 100
-//! cpu 0-3 user=5 softirq=80     percent of the window; the rest is idle
+//! cpu 0-3 user=5 softirq=80     percent of the window, or `80,0,5` of each; the rest is idle
 //! NET_RX 0=900 1-7=10           soft interrupts
 //! arrivals 40 0=10,0,5          interrupts in each of three windows, or in all of them alike
 //! count eth0 rx_packets=5       counters of an interface; or protocols: count TcpExt.X=1; or vmstat
@@ -130,7 +131,16 @@ impl Stage {
                 self.facts.kernel.version = (major.parse().expect(line), minor.parse().expect(line));
             }
             "memory" => self.facts.memory_bytes = words[1].parse::<u64>().expect(line) << 30,
-            "thp" => self.facts.huge_pages.enabled = Some(words[1].to_owned()),
+            "swap" => self.facts.swap_bytes = Some(words[1].parse::<u64>().expect(line) << 30),
+            "sched_ext" => self.facts.sched_ext = Some(words[1].to_owned()),
+            "dead" => self
+                .facts
+                .sysctls_dead
+                .extend(pairs.iter().map(|(name, file)| ((*name).to_owned(), (*file).to_owned()))),
+            "thp" => {
+                self.facts.huge_pages.enabled = Some(words[1].to_owned());
+                self.facts.huge_pages.defrag = words.get(2).map(|word| (*word).to_owned());
+            }
             "clock" => {
                 let available = words[3].split(',').map(str::to_owned).collect();
                 self.facts.clock_source = ClockSource { current: Some(words[1].to_owned()), available };
@@ -253,12 +263,15 @@ impl Stage {
     }
 
     fn cpu_times(&mut self, cpu: u32, pairs: &[(&str, &str)]) {
-        let percent = |name: &str| -> u64 {
-            pairs.iter().find(|(key, _)| *key == name).map_or(0, |(_, value)| value.parse().expect(name))
+        // In each of the windows, or in all of them alike.
+        let percents = |name: &str| -> Vec<u64> {
+            let value = pairs.iter().find(|(key, _)| *key == name).map_or("0", |(_, value)| value);
+            let percents = value.split(',').map(|percent| percent.parse().expect(name));
+            percents.cycle().take(WINDOWS as usize).collect()
         };
         for (i, reading) in self.readings.iter_mut().enumerate() {
             // Ten seconds are a thousand ticks, and a percent of them ten.
-            let ticks = |name: &str| percent(name) * 10 * i as u64;
+            let ticks = |name: &str| after(i, &percents(name)) * 10;
             let busy: u64 = ["user", "system", "irq", "softirq", "steal"].into_iter().map(ticks).sum();
             let times = CpuTimes {
                 user: ticks("user"),

@@ -6,6 +6,7 @@ use super::packets::{BUSY_PERCENT, saturated};
 use super::{Explanation, Rule};
 use crate::facts::Nic;
 use crate::irq_name::of_queues;
+use crate::masks;
 use crate::{CpuSet, Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -14,8 +15,9 @@ pub(super) const RULES: &[Rule] = &[
             rule: "rps-missing",
             title: "few receive queues, and packets are not steered to other CPUs (RPS)",
             evidence: "An interface has fewer receive queues than there are CPUs near it (at least four), no queue \
-                       steers, and a CPU that takes its interrupts spends 30 % or more in interrupts. Critical if \
-                       that CPU is saturated.",
+                       steers, other cores than those with interrupts are left, and a CPU that takes its interrupts \
+                       spends 30 % or more in interrupts in most parts of the window. Critical if that CPU is \
+                       saturated.",
             meaning: "Without steering only the CPUs that take interrupts handle packets (Pinterest 2013: CPU 0 at \
                       100 %, the others idle; one setting took its system time from 47 % to 10 %).",
             remedy: "rps_cpus of every queue to the CPUs of the device's node without the interrupt's CPU and its \
@@ -122,6 +124,11 @@ fn missing(host: &Host) -> Vec<Finding> {
         let full = takes.iter().any(|cpu| saturated.contains_key(&cpu));
         // Where an allowance is used up, more CPUs would only wait for it together.
         if (busiest < BUSY_PERCENT && !full) || host.at_allowance(nic) {
+            return None;
+        }
+        let is_busy = |part: &Host| part.interrupts_at_most(&takes) >= BUSY_PERCENT;
+        // Where the CPUs with interrupts and their siblings are all there are, nobody is left to steer to.
+        if !(full || host.mostly(is_busy)) || masks::rps(host.facts, nic, &takes).is_err() {
             return None;
         }
         let near = host.near(nic);
@@ -348,6 +355,26 @@ mod tests {
     #[test]
     fn an_interface_without_load_needs_no_steering() {
         check("cpus 8\n nic eth0 rx=1\n irqs 68 eth0-q on 0\n cpu 0 softirq=10", "no rps-missing");
+    }
+
+    #[test]
+    fn a_burst_is_not_how_the_host_works() {
+        check(
+            &SINGLE_QUEUE.replace("system=10 softirq=88", "softirq=95,95,5"),
+            "rps-missing critical eth0: 1\n softirq-one-core CPU 0",
+        );
+        check(
+            &SINGLE_QUEUE.replace("system=10 softirq=88", "softirq=99,2,2"),
+            "no rps-missing\n no softirq-one-core",
+        );
+    }
+
+    #[test]
+    fn where_every_core_takes_interrupts_there_is_none_to_steer_to() {
+        let host =
+            "cpus 8 smt\n nic eth0 rx=4\n irqs 40-43 eth0-TxRx- on 0-3\n cpu 0-3 softirq=50\n cpu 4-7 user=1";
+        check(host, "no rps-missing");
+        check(&host.replace("cpus 8 smt", "cpus 8"), "rps-missing eth0: 4, 8, 50 %");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::figures::{count, per_second, percent};
 use super::host::Host;
 use super::{Explanation, Rule};
+use crate::facts::ClockSource;
 use crate::{CpuSet, Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -24,7 +25,8 @@ pub(super) const RULES: &[Rule] = &[
             evidence: "A version below those in which the network stack, the scheduler or the deferral of interrupts \
                        became better; a warning below 5.4.",
             meaning: "What the evidence lists is not to be had on this kernel.",
-            remedy: "A newer kernel.",
+            remedy: "A newer kernel. Distributions bring some of it back to older numbers (Red Hat most of all): there \
+                     the version is a hint, no proof.",
         },
         find: kernel,
     },
@@ -74,6 +76,18 @@ pub(super) const RULES: &[Rule] = &[
         },
         find: agents,
     },
+    Rule {
+        explanation: Explanation {
+            rule: "sysctl-dead",
+            title: "files set what this kernel does not have any more",
+            evidence: "A file for sysctl names a setting that Linux has dropped (kernel.sched_*_ns went in 5.13, \
+                       tcp_tw_recycle in 4.12), and /proc/sys does not have it.",
+            meaning: "Somebody counts on a value that nothing reads. The advice that it came from is as old.",
+            remedy: "Remove the line. Since 5.13 the scheduler's are in /sys/kernel/debug/sched; since 6.12 a thread \
+                     can ask for a shorter slice.",
+        },
+        find: dead,
+    },
 ];
 
 /// Clock sources without vDSO (arch/x86: only tsc, pvclock and hvclock have a vdso_clock_mode).
@@ -83,13 +97,17 @@ const CLOCKS_FAST: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page
 /// Below this release several items of the list are missing at once, and distributions have stopped maintaining them.
 const KERNEL_WARNING: (u32, u32) = (5, 4);
 /// What came with which version.
-const KERNEL_SINCE: [((u32, u32), &str); 6] = [
+const KERNEL_SINCE: [((u32, u32), &str); 10] = [
+    ((3, 18), "sending in batches (bulk dequeue)"),
+    ((4, 10), "cheaper receiving of UDP (memory accounting)"),
     ((4, 18), "sending with transmit queues chosen by receive queues, segmented UDP"),
     ((5, 4), "accept queues of 4,096 by default"),
+    ((5, 6), "changing a listener of a running program (pidfd_getfd)"),
     ((5, 8), "deferral of interrupts (napi_defer_hard_irqs)"),
     ((5, 12), "NAPI in threads"),
     ((6, 6), "the EEVDF scheduler"),
     ((6, 12), "slices per thread, and a fair server below real-time threads"),
+    ((6, 13), "suspension of interrupts while a program polls (irq_suspend_timeout)"),
 ];
 const CONNTRACK_WARNING_PERCENT: f64 = 80.0;
 const CONNTRACK_CRITICAL_PERCENT: f64 = 95.0;
@@ -102,16 +120,21 @@ fn clock(host: &Host) -> Vec<Finding> {
     let Some(current) = source.current.as_deref().filter(|current| CLOCKS_SLOW.contains(current)) else {
         return Vec::new();
     };
-    let better = CLOCKS_FAST.iter().find(|fast| source.available.iter().any(|available| available == *fast));
+    let better = clock_better(source);
     let finding = Finding::about(Severity::Warning, "clock source")
         .cause(format!("the clock source {current} cannot be read without a system call"))
         .effect("asking for the time costs 20 ns instead of some 100")
         .saw(Evidence::setting("current_clocksource", current))
         .saw(Evidence::setting("available", source.available.join(", ")));
     vec![match better {
-        Some(better) => finding.saw(Evidence::setting("better", *better)),
+        Some(better) => finding.saw(Evidence::setting("better", better)),
         None => finding.not_here("there is no better clock source on this machine type"),
     }]
+}
+
+/// The best of those that are to be had.
+pub(crate) fn clock_better(source: &ClockSource) -> Option<&'static str> {
+    CLOCKS_FAST.into_iter().find(|fast| source.available.iter().any(|available| available == fast))
 }
 
 fn kernel(host: &Host) -> Vec<Finding> {
@@ -220,6 +243,18 @@ fn agents(host: &Host) -> Vec<Finding> {
     vec![host.facts.agents.iter().fold(finding, saw)]
 }
 
+fn dead(host: &Host) -> Vec<Finding> {
+    let dead = &host.facts.sysctls_dead;
+    if dead.is_empty() {
+        return Vec::new();
+    }
+    let finding = Finding::about(Severity::Note, "sysctl")
+        .cause(format!("{} settings in files for sysctl do nothing on this kernel", dead.len()))
+        .effect("files say what is so");
+    let saw = |finding: Finding, (name, file): (&String, &String)| finding.saw(Evidence::setting(name, file));
+    vec![dead.iter().fold(finding, saw)]
+}
+
 #[cfg(test)]
 mod tests {
     use crate::rules::situation::check;
@@ -236,7 +271,7 @@ mod tests {
     fn kernels_that_lack_something() {
         check("kernel 4.14", "kernel-old warning not-here kernel: 4.14");
         check("kernel 6.1", "kernel-old note kernel: 6.1, the EEVDF scheduler, slices per thread");
-        check("kernel 6.12", "no kernel-old");
+        check("kernel 6.13", "no kernel-old");
     }
 
     #[test]
@@ -258,6 +293,12 @@ mod tests {
     fn cpus_that_slow_down() {
         check("cpus 4\n governor powersave", "governor-slow CPUs 0-3: powersave");
         check("cpus 4\n governor performance", "no governor-slow");
+    }
+
+    #[test]
+    fn settings_that_nothing_reads() {
+        check("dead net.ipv4.tcp_tw_recycle=/etc/sysctl.conf", "sysctl-dead note sysctl: /etc/sysctl.conf");
+        check("cpus 4", "no sysctl-dead");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! What the probe finds on hosts of the shapes that matter, and what their counters say.
 
 mod shapes;
+mod talk;
+mod talks;
 mod tree;
 
 use tree::Tree;

@@ -178,6 +178,22 @@ impl Tree {
         tree
     }
 
+    /// An interrupt of a device at this path under /sys/devices, which one CPU takes.
+    pub(crate) fn message_interrupt(self, device: &str, irq: u32, handler: &str, cpu: u32) -> Tree {
+        self.file(&format!("sys/devices/{device}/msi_irqs/{irq}"), "msix").interrupt(
+            irq,
+            handler,
+            &cpu.to_string(),
+            &[],
+        )
+    }
+
+    /// Takes away what is at this path.
+    pub(crate) fn without(self, path: &str) -> Tree {
+        std::fs::remove_dir_all(self.path.join(path)).expect("remove a directory");
+        self
+    }
+
     /// An interrupt as /sys and /proc show it since 4.9.
     pub(crate) fn interrupt(self, irq: u32, handler: &str, affinity: &str, counts: &[u64]) -> Tree {
         let counts: Vec<String> = counts.iter().map(u64::to_string).collect();
@@ -202,27 +218,40 @@ impl Tree {
 
     /// A process of one thread, which may run on these CPUs.
     pub(crate) fn process(self, pid: u32, name: &str, cgroup: &str, cpus: &str) -> Tree {
-        let stat: Vec<String> = (3..=52)
-            .map(|field| match field {
-                3 => "S".to_owned(),
-                40 => "5".to_owned(), // real-time priority
-                41 => "1".to_owned(), // SCHED_FIFO
-                _ => "0".to_owned(),
-            })
-            .collect();
         let task = format!("proc/{pid}/task/{pid}");
+        // The kernel keeps 15 bytes of a name.
+        let name = &name[..name.len().min(15)];
         self.file(&format!("proc/{pid}/comm"), name)
             .file(&format!("proc/{pid}/cgroup"), cgroup)
             .file(&format!("proc/{pid}/maps"), "7f00-7f01 r-xp 0 08:01 9 /usr/lib/libjemalloc.so.2")
             .file(
                 &format!("proc/{pid}/smaps_rollup"),
-                "00-ff ---p 0 00:00 0 [rollup]\nRss: 2048 kB\nAnonHugePages: 1024 kB\nSwap: 4 kB\nSwapPss: 9 kB",
+                "00-ff ---p 0 00:00 0 [rollup]\nRss: 2048 kB\nAnonHugePages: 1024 kB\nSwap: 0 kB\nSwapPss: 9 kB",
             )
             .file(&format!("{task}/comm"), name)
-            .file(&format!("{task}/stat"), &format!("{pid} ({name}) {}", stat.join(" ")))
+            .file(&format!("{task}/stat"), &stat(pid, name, 0, 0))
             .file(&format!("{task}/status"), &format!("Name:\t{name}\nCpus_allowed_list:\t{cpus}"))
             .file(&format!("{task}/schedstat"), "5000 700 60")
     }
+
+    /// Such a process with SCHED_FIFO, of which a page is in swap.
+    pub(crate) fn realtime_and_swapped(self, pid: u32, name: &str) -> Tree {
+        self.file(&format!("proc/{pid}/task/{pid}/stat"), &stat(pid, name, 5, 1)).file(
+            &format!("proc/{pid}/smaps_rollup"),
+            "00-ff ---p 0 00:00 0 [rollup]\nRss: 2048 kB\nAnonHugePages: 1024 kB\nSwap: 4 kB\nSwapPss: 9 kB",
+        )
+    }
+}
+
+/// /proc/PID/stat with a real-time priority and a policy, and zeros.
+fn stat(pid: u32, name: &str, priority: u32, policy: u32) -> String {
+    let fields = (3..=52).map(|field| match field {
+        3 => "S".to_owned(),
+        40 => priority.to_string(),
+        41 => policy.to_string(),
+        _ => "0".to_owned(),
+    });
+    format!("{pid} ({name}) {}", fields.collect::<Vec<_>>().join(" "))
 }
 
 impl Drop for Tree {

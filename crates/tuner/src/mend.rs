@@ -1,0 +1,197 @@
+//! Findings that one setting mends, each with that setting.
+//!
+//! Pure, like [`strategy`](crate::strategy) and [`profile`](crate::profile), whose reasons these are.
+
+use crate::change::{Risk, Setting, Stage};
+use crate::facts::{Disk, Facts};
+use crate::finding::Finding;
+use crate::profile::{DIRTY, DIRTY_BACKGROUND, HUGE_PAGES, SWAPPINESS, Sysctl, Want, scheduler, set};
+use crate::rules::clock_better;
+use crate::signal::{Expected, Figure, Moves};
+use crate::strategy::{Reason, Wishes};
+
+/// The kernel's default of `read_ahead_kb`.
+const READ_AHEAD_KB: u32 = 128;
+/// A longer backlog than this only delays what will be dropped: at 100,000 packets per second it holds a third of a
+/// second (proposal).
+const BACKLOG_MAX: u64 = 32_768;
+
+pub(crate) fn swappiness(facts: &Facts, _: &Finding) -> Wishes {
+    sysctls(facts, &[SWAPPINESS])
+}
+
+pub(crate) fn dirty_pages(facts: &Facts, _: &Finding) -> Wishes {
+    sysctls(facts, &[DIRTY_BACKGROUND, DIRTY])
+}
+
+fn sysctls(facts: &Facts, wanted: &[Sysctl]) -> Wishes {
+    let mut wishes = Wishes::default();
+    wanted.iter().for_each(|sysctl| set(&mut wishes, facts, sysctl));
+    wishes
+}
+
+/// Twice the backlog: if packets are dropped still, it is not bursts.
+pub(crate) fn backlog(facts: &Facts, _: &Finding) -> Wishes {
+    const NAME: &str = "net.core.netdev_max_backlog";
+    let mut wishes = Wishes::default();
+    match facts.sysctl(NAME) {
+        Some(now) if now < BACKLOG_MAX => set(
+            &mut wishes,
+            facts,
+            &Sysctl { name: NAME, want: Want::AtLeast((now * 2).min(BACKLOG_MAX)), reason: LONGER_BACKLOG },
+        ),
+        Some(now) => wishes.refuse(
+            "kernel",
+            format!("{NAME} is {now}: a longer queue would only delay packets, spread them over more CPUs"),
+        ),
+        None => wishes.refuse("kernel", format!("{NAME} cannot be read")),
+    }
+    wishes
+}
+
+/// Huge pages for who asks for them, and no pauses to make them for the others.
+pub(crate) fn huge_pages(facts: &Facts, _: &Finding) -> Wishes {
+    let mut wishes = Wishes::default();
+    for (name, now) in [("enabled", &facts.huge_pages.enabled), ("defrag", &facts.huge_pages.defrag)] {
+        if let Some(now) = now.as_ref().filter(|now| *now == "always") {
+            let setting = Setting::choice(format!("/sys/kernel/mm/transparent_hugepage/{name}"));
+            wishes.wish(Stage::Memory, setting, now.clone(), "madvise".into(), HUGE_PAGES);
+        }
+    }
+    wishes
+}
+
+pub(crate) fn io_scheduler(facts: &Facts, finding: &Finding) -> Wishes {
+    let mut wishes = Wishes::default();
+    disk(facts, finding).into_iter().for_each(|disk| scheduler(&mut wishes, disk));
+    wishes
+}
+
+pub(crate) fn io_merges(facts: &Facts, finding: &Finding) -> Wishes {
+    let now = |disk: &Disk| disk.nomerges;
+    of_disk(facts, finding, "nomerges", now, 2, NO_MERGES)
+}
+
+pub(crate) fn read_ahead(facts: &Facts, finding: &Finding) -> Wishes {
+    let now = |disk: &Disk| disk.read_ahead_kb;
+    of_disk(facts, finding, "read_ahead_kb", now, READ_AHEAD_KB, LESS_AHEAD)
+}
+
+fn of_disk(
+    facts: &Facts,
+    finding: &Finding,
+    name: &str,
+    now: fn(&Disk) -> Option<u32>,
+    wanted: u32,
+    reason: Reason,
+) -> Wishes {
+    let mut wishes = Wishes::default();
+    if let Some((disk, now)) = disk(facts, finding).and_then(|disk| Some((disk, now(disk)?))) {
+        let setting = Setting::number(format!("/sys/block/{}/queue/{name}", disk.name));
+        wishes.wish(Stage::Disk, setting, now.to_string(), wanted.to_string(), reason);
+    }
+    wishes
+}
+
+fn disk<'f>(facts: &'f Facts, finding: &Finding) -> Option<&'f Disk> {
+    facts.disks.iter().find(|disk| disk.name == finding.subject)
+}
+
+pub(crate) fn clock(facts: &Facts, _: &Finding) -> Wishes {
+    let mut wishes = Wishes::default();
+    if let (Some(now), Some(better)) = (&facts.clock_source.current, clock_better(&facts.clock_source)) {
+        let setting = Setting::choice("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        wishes.wish(Stage::Sysctl, setting, now.clone(), better.into(), FAST_CLOCK);
+    }
+    wishes
+}
+
+const LONGER_BACKLOG: Reason = Reason {
+    why: "bursts of steered packets wait here for their CPU; what does not fit is dropped",
+    risk: Risk::Low,
+    signal: &[Expected::words("softnet_stat dropped stands still")],
+};
+const NO_MERGES: Reason = Reason {
+    why: "random requests have no neighbours, and the search for them costs CPU for each",
+    risk: Risk::Low,
+    signal: &[
+        Expected::figure(Figure::DiskWait, Moves::DoesNotRise),
+        Expected::words("CPU time per request falls"),
+    ],
+};
+const LESS_AHEAD: Reason = Reason {
+    why: "a database reads pages at random, and what is read ahead of them takes bandwidth and cache",
+    risk: Risk::Moderate,
+    signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
+};
+const FAST_CLOCK: Reason = Reason {
+    why: "programs read this clock without a system call (vDSO)",
+    risk: Risk::Moderate,
+    signal: &[Expected::words(
+        "CPU time in the kernel falls, and the kernel's log does not call the clock unstable",
+    )],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Severity;
+
+    fn host() -> Facts {
+        let mut facts = Facts::default();
+        facts.sysctls.insert("net.core.netdev_max_backlog".into(), "1000".into());
+        facts.huge_pages.enabled = Some("always".into());
+        facts.huge_pages.defrag = Some("always".into());
+        facts.clock_source.current = Some("xen".into());
+        facts.clock_source.available = vec!["xen".into(), "tsc".into(), "hpet".into()];
+        let disk = |name: &str| Disk {
+            name: name.into(),
+            nomerges: Some(0),
+            read_ahead_kb: Some(4096),
+            ..Disk::default()
+        };
+        facts.disks = vec![disk("sda"), disk("nvme0n1")];
+        facts
+    }
+
+    #[track_caller]
+    fn check(mend: fn(&Facts, &Finding) -> Wishes, subject: &str, wanted: &[&str]) {
+        let wishes = mend(&host(), &Finding::about(Severity::Note, subject));
+        let said = wishes.changes.iter().map(|change| {
+            let path = change.setting.to_string();
+            let place: Vec<&str> = path.rsplit('/').take(3).collect();
+            format!(
+                "{} {} → {}",
+                place.into_iter().rev().collect::<Vec<_>>().join("/"),
+                change.now,
+                change.wanted
+            )
+        });
+        assert_eq!(said.collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn one_setting_each() {
+        check(backlog, "CPU 3", &["net/core/netdev_max_backlog 1000 → 2000"]);
+        check(
+            huge_pages,
+            "redis (PID 7)",
+            &[
+                "mm/transparent_hugepage/enabled always → madvise",
+                "mm/transparent_hugepage/defrag always → madvise",
+            ],
+        );
+        check(io_merges, "nvme0n1", &["nvme0n1/queue/nomerges 0 → 2"]);
+        check(read_ahead, "sda", &["sda/queue/read_ahead_kb 4096 → 128"]);
+        check(read_ahead, "sdz", &[]);
+        check(clock, "clock source", &["clocksource/clocksource0/current_clocksource xen → tsc"]);
+    }
+
+    #[test]
+    fn a_backlog_is_not_made_longer_without_end() {
+        let mut facts = host();
+        facts.sysctls.insert("net.core.netdev_max_backlog".into(), "32768".into());
+        let wishes = backlog(&facts, &Finding::about(Severity::Warning, "CPU 3"));
+        assert_eq!((wishes.changes.len(), wishes.refusals.len()), (0, 1));
+    }
+}
