@@ -7,6 +7,7 @@ mod check;
 mod explain;
 mod look;
 mod observe;
+mod persist;
 mod plan;
 mod rollback;
 mod top;
@@ -36,8 +37,12 @@ enum Job {
     Confirm(rollback::Arguments),
     /// Undo the last plan
     Rollback(rollback::RollbackArguments),
-    /// Say what is in force, and what no longer holds
-    #[command(after_help = "Ends with 13 if a value is no longer what it was set to.")]
+    /// Keep a plan over a restart, by the system's own means, or take it away again
+    Persist(persist::Arguments),
+    /// Say what is in force and what persists, and what no longer holds
+    #[command(
+        after_help = "Ends with 13 if a value is no longer what it was set to, or a file no longer as it was written."
+    )]
     Status(rollback::Arguments),
     /// Undo a plan that nobody confirms; started by `apply --confirm-within`
     #[command(hide = true)]
@@ -66,6 +71,7 @@ pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Fail
         Job::Plan(arguments) => plan::run(&arguments),
         Job::Apply(arguments) => apply::run(&arguments),
         Job::Confirm(arguments) => rollback::confirm(&arguments),
+        Job::Persist(arguments) => persist::run(&arguments),
         Job::Rollback(arguments) => rollback::rollback(&arguments),
         Job::Status(arguments) => rollback::status(&arguments),
         Job::WatchOver(arguments) => rollback::watch_over(&arguments),

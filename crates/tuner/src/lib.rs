@@ -24,6 +24,7 @@ pub mod journal;
 pub mod masks;
 mod mend;
 pub mod outline;
+pub mod persist;
 pub mod plan;
 pub mod probe;
 pub mod profile;

@@ -13,6 +13,8 @@ use tuner::outline;
 use tuner::plan::Plan;
 use tuner::rollback;
 
+use super::observe::Host;
+use super::persist;
 use super::plan::Wanted;
 use crate::failure::Failure;
 use crate::verbs::print;
@@ -33,6 +35,9 @@ pub(super) struct Arguments {
     /// A plan that `plan --json` has printed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic"])]
     plan: Option<PathBuf>,
+    /// What `persist` has left to be planned anew at boot
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan"])]
+    intent: Option<PathBuf>,
     /// Print the plan, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -44,9 +49,10 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let plan = match &arguments.plan {
-        Some(path) => saved(path)?,
-        None => arguments.wanted.plan()?,
+    let plan = match (&arguments.plan, &arguments.intent) {
+        (Some(path), _) => saved(path)?,
+        (None, Some(path)) => intended(path, &arguments.wanted.host)?,
+        (None, None) => arguments.wanted.plan()?,
     };
     if arguments.dry_run || plan.changes.is_empty() {
         print(outline::outline(&plan).as_bytes())?;
@@ -72,10 +78,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn saved(path: &Path) -> Result<Plan, Failure> {
+pub(super) fn saved(path: &Path) -> Result<Plan, Failure> {
     let what = || format!("read the plan {}", path.display());
     let text = std::fs::read(path).map_err(|error| Failure::system(what(), error))?;
     serde_json::from_slice(&text).map_err(|error| Failure::usage(format_args!("{}: {error}", what()), None))
+}
+
+fn intended(path: &Path, host: &Host) -> Result<Plan, Failure> {
+    let facts = tuner::probe(&Root::new(&host.root), &host.pids).map_err(Failure::other)?;
+    let plan = persist::intent(path)?.plan(&facts);
+    // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
+    for refusal in &plan.refusals {
+        eprintln!(
+            "evenkeel: tune: {}: not planned ({}): {}",
+            refusal.subject, refusal.asked_by, refusal.reason
+        );
+    }
+    Ok(plan)
 }
 
 /// The steps that an interrupted plan has left would be taken for what was so before.

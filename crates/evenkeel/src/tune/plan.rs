@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tuner::Root;
 use tuner::outline;
 use tuner::plan::{Asked, Plan};
 use tuner::profile::Profile;
 use tuner::script;
 use tuner::strategy::Strategy;
+use tuner::{Facts, Root};
 
 use super::observe::{self, Host};
 use crate::failure::Failure;
@@ -65,6 +65,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 impl Wanted {
+    /// Whether it says what is wanted; otherwise what is found decides.
+    pub(super) fn is_wish(&self) -> bool {
+        self.strategy.is_some() || self.profile.is_some()
+    }
+
+    /// What was asked for, also where it is so already, and the facts that it was planned from.
+    pub(super) fn whole_plan(&self) -> Result<(Facts, Plan), Failure> {
+        let facts = tuner::probe(&Root::new(&self.host.root), &self.host.pids).map_err(Failure::other)?;
+        let (strategy, profile) = (self.strategy, self.profile);
+        let asked = Asked { strategy, profile, nic: self.nic.as_deref(), whole: true, ..Asked::default() };
+        let plan = tuner::plan::plan(&facts, &asked);
+        Ok((facts, plan))
+    }
+
     /// Looks at the host, and plans.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
         let asked = Asked {
@@ -73,7 +87,7 @@ impl Wanted {
             nic: self.nic.as_deref(),
             ..Asked::default()
         };
-        let wish = self.strategy.is_some() || self.profile.is_some();
+        let wish = self.is_wish();
         if wish && !self.host.root.is_file() {
             let root = Root::new(&self.host.root);
             let facts = tuner::probe(&root, &self.host.pids).map_err(Failure::other)?;

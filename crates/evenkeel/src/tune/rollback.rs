@@ -12,6 +12,7 @@ use tuner::rollback::{Outcome, RolledBack, check_place, undo};
 
 use super::apply::{StateDirectory, milliseconds_since_boot};
 use super::observe::pause;
+use super::persist;
 use crate::failure::Failure;
 use crate::verbs::print;
 
@@ -89,16 +90,17 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
     Err(Failure::other(error).hint("mend what is in the way, and run it again"))
 }
 
-/// What is in force, and whether it still holds.
+/// What is in force and what persists, and whether both still hold.
 pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let found = in_force(&Journals::new(&arguments.state.path), &here(arguments)?)?;
-    if found.is_empty() {
-        print(b"Nothing is in force.\n")?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let host = FileHost::new(Root::new(&arguments.root));
+    let root = Root::new(&arguments.root);
+    let (persists, is_whole) = persist::status(&root)?;
+    let host = FileHost::new(root);
     let mut seen = BTreeSet::new();
     let (mut text, mut drifted) = (String::new(), 0);
+    if found.is_empty() {
+        text += "Nothing is in force.\n";
+    }
     for journal in &found {
         text += &format!("{}: {}\n", journal.path().display(), state(journal));
         for step in journal.steps().iter().filter(|step| !step.left && !step.undone) {
@@ -116,8 +118,9 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
             text += &format!("  {} = {wanted}: {found}\n", step.setting);
         }
     }
+    text += &persists;
     print(text.as_bytes())?;
-    Ok(if drifted == 0 { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+    Ok(if drifted == 0 && is_whole { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
 }
 
 /// Waits until a plan is confirmed or undone; undoes it when its time is over. Knows nothing but the journal.
@@ -153,7 +156,7 @@ fn here(arguments: &Arguments) -> Result<Place, Failure> {
 }
 
 /// The journals that are not undone and belong to this place, the newest first.
-fn in_force(journals: &Journals, here: &Place) -> Result<Vec<Journal>, Failure> {
+pub(super) fn in_force(journals: &Journals, here: &Place) -> Result<Vec<Journal>, Failure> {
     let all = journals.all().map_err(Failure::other)?.into_iter().rev();
     Ok(all
         .filter(|journal| journal.state() != State::RolledBack && check_place(journal, here).is_ok())

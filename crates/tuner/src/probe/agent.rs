@@ -75,6 +75,10 @@ fn files(view: &View, place: &str) -> Vec<String> {
 
 fn script(view: &View, path: String) -> Option<Agent> {
     let lines = view.lines(&path);
+    // What we keep over a restart is no other's.
+    if lines.first().is_some_and(|line| line == crate::persist::HEADER) {
+        return None;
+    }
     let acts = lines.iter().filter(|line| !line.trim_start().starts_with('#'));
     let text = acts.map(String::as_str).collect::<Vec<_>>().join("\n");
     let found: Vec<&str> = WORDS.into_iter().filter(|word| text.contains(word)).collect();

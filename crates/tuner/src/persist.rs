@@ -1,0 +1,131 @@
+//! What stays over a restart: which file keeps which setting, by the system's own means.
+//!
+//! Pure: from what is to be kept, and what the host has, to the texts of files. `means` is the table that decides which
+//! means a setting gets; `store` writes, compares and takes away. What has no means of its own (an interrupt's number
+//! and a thread's id change with every start) is kept as an intent, from which it is planned anew at boot.
+
+mod boot;
+mod check;
+pub mod conflicts;
+pub mod intent;
+mod link;
+mod means;
+mod ordered;
+mod parse;
+pub mod store;
+mod surroundings;
+mod texts;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Change, Refusal, Setting};
+use crate::facts::{Facts, Nic};
+use crate::journal::Step;
+use means::Means;
+
+pub use check::reads_back;
+pub use surroundings::Surroundings;
+
+/// The first line of every file that is written here.
+pub const HEADER: &str =
+    "# Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
+
+/// What has to be so after the next start, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// What.
+    pub setting: Setting,
+    /// Its value.
+    pub wanted: String,
+    /// Why.
+    pub why: String,
+    /// Who asks for it: the rule of a finding, a strategy, a profile.
+    pub asked_by: String,
+}
+
+/// A file that keeps settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersistentFile {
+    /// Absolute, as the host sees it.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+    /// Its permissions.
+    pub mode: u32,
+    /// What it does, in one sentence.
+    pub why: String,
+}
+
+/// What is to be written, and what cannot be kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Persistence {
+    /// In the order of their paths.
+    pub files: Vec<PersistentFile>,
+    /// What is not kept, and why.
+    pub left: Vec<Refusal>,
+}
+
+impl From<&Change> for Keep {
+    fn from(change: &Change) -> Keep {
+        let Change { setting, wanted, why, asked_by, .. } = change.clone();
+        Keep { setting, wanted, why, asked_by }
+    }
+}
+
+impl From<Step> for Keep {
+    fn from(step: Step) -> Keep {
+        Keep { setting: step.setting, wanted: step.wanted, why: step.why, asked_by: step.asked_by }
+    }
+}
+
+/// Decides what keeps each setting.
+pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persistence {
+    let mut left = Vec::new();
+    let mut kept = Vec::new();
+    for keep in keeps {
+        match means::of(keep, keeps, facts, here) {
+            Ok(means) => kept.push((keep, means)),
+            Err(reason) => left.push(Refusal {
+                subject: keep.setting.to_string(),
+                asked_by: keep.asked_by.clone(),
+                reason,
+            }),
+        }
+    }
+    let mut files = texts::files(&kept, facts);
+    files.extend(links(&kept, here, &mut left));
+    let wishes = intent::merged(kept.iter().filter_map(|(_, means)| match means {
+        Means::Boot(wish) => Some(wish.clone()),
+        _ => None,
+    }));
+    files.extend(boot::files(&wishes, here, &mut left));
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Persistence { files, left }
+}
+
+/// A `.link` file for each interface that ethtool is to set something of.
+fn links(kept: &[(&Keep, Means)], here: &Surroundings, left: &mut Vec<Refusal>) -> Vec<PersistentFile> {
+    let mut asked: BTreeMap<&str, (&Nic, Vec<link::Asked>)> = BTreeMap::new();
+    for (keep, means) in kept {
+        if let Means::Link { nic, knob } = means {
+            asked.entry(&nic.name).or_insert((nic, Vec::new())).1.push((keep, *knob));
+        }
+    }
+    let mut files = Vec::new();
+    for (nic, asked) in asked.into_values() {
+        match link::file(nic, &asked, &here.links) {
+            Ok(file) => files.push(file),
+            Err(reason) => left.push(Refusal {
+                subject: nic.name.clone(),
+                asked_by: asked[0].0.asked_by.clone(),
+                reason,
+            }),
+        }
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! What is planned anew at boot: strategies and devices rather than numbers, in `/etc/evenkeel/tune.json`.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Refusal, Stage};
+use crate::facts::{Facts, Nic};
+use crate::plan::{self, Asked, Plan};
+use crate::profile::Profile;
+use crate::strategy::Strategy;
+
+/// The version of the notation; another one is not understood.
+const VERSION: u32 = 1;
+
+/// What the file holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Intent {
+    /// Of the notation.
+    version: u32,
+    /// For whoever opens it.
+    about: String,
+    /// Whether irqbalance leaves these interfaces alone, because it asks the policy script.
+    irqbalance_knows: bool,
+    /// In this order.
+    wishes: Vec<Wish>,
+}
+
+/// A part of a strategy or profile, for one device or service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wish {
+    /// A layout…
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// … or what a kind of service wants.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
+    /// The interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<Device>,
+    /// The service, by the name of its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+    /// The service's unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// Which of its changes are meant; the others have means of their own.
+    pub stages: BTreeSet<Stage>,
+}
+
+/// An interface as it is found again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Its name, which counts if it has no place on a bus.
+    pub name: String,
+    /// Its driver; another one behind the same place is another device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Its place on a bus.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
+}
+
+/// A text that is no intent.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not in the notation.
+    #[error("understand the intent")]
+    Notation(#[from] serde_json::Error),
+    /// It is of another version.
+    #[error("understand the intent: it is of version {0}, this program knows {VERSION}")]
+    Version(u32),
+}
+
+impl Device {
+    pub(super) fn of(nic: &Nic) -> Device {
+        Device { name: nic.name.clone(), driver: nic.driver.clone(), bus: nic.bus.clone() }
+    }
+
+    /// The interface that it is now. A place on a bus may hold several: then the name decides.
+    fn find<'f>(&self, facts: &'f Facts) -> Result<&'f Nic, String> {
+        let there = |nic: &&Nic| match &self.bus {
+            Some(bus) => nic.bus.as_ref() == Some(bus),
+            None => nic.name == self.name,
+        };
+        let there: Vec<&Nic> = facts.nics.iter().filter(there).collect();
+        let named = there.iter().copied().find(|nic| nic.name == self.name);
+        let at = self.bus.as_deref().unwrap_or(&self.name);
+        let nic = match (named, there.as_slice()) {
+            (Some(nic), _) => nic,
+            (None, [nic]) => *nic,
+            (None, []) => return Err(format!("there is no interface at {at}")),
+            (None, _) => {
+                return Err(format!(
+                    "there are several interfaces at {at}, none of them called {}",
+                    self.name
+                ));
+            }
+        };
+        if self.driver.is_none() || nic.driver == self.driver {
+            return Ok(nic);
+        }
+        let name = |driver: &Option<String>| driver.clone().unwrap_or("none".to_owned());
+        Err(format!(
+            "the interface at {at} has the driver {} now, and had {}",
+            name(&nic.driver),
+            name(&self.driver)
+        ))
+    }
+}
+
+impl Intent {
+    pub(super) fn new(wishes: Vec<Wish>, irqbalance_knows: bool) -> Intent {
+        let about = "What `evenkeel tune apply --intent` plans anew at boot, because numbers of interrupts and threads \
+                     change. Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
+        Intent { version: VERSION, about: about.to_owned(), irqbalance_knows, wishes }
+    }
+
+    /// Reads one.
+    pub fn parse(text: &str) -> Result<Intent, Error> {
+        let intent: Intent = serde_json::from_str(text)?;
+        if intent.version == VERSION { Ok(intent) } else { Err(Error::Version(intent.version)) }
+    }
+
+    /// As it is written.
+    pub(super) fn text(&self) -> String {
+        serde_json::to_string_pretty(self).expect("an intent is plain data") + "\n"
+    }
+
+    /// What it takes on this host as it is now. What is not there is among the refusals.
+    pub fn plan(&self, facts: &Facts) -> Plan {
+        let mut facts = facts.clone();
+        if self.irqbalance_knows {
+            facts.agents.retain(|agent| agent.name != "irqbalance");
+        }
+        let mut whole = Plan::default();
+        for wish in &self.wishes {
+            let plan = wish.plan(&facts);
+            let known: BTreeSet<_> = whole.changes.iter().map(|change| change.setting.clone()).collect();
+            whole.changes.extend(plan.changes.into_iter().filter(|change| !known.contains(&change.setting)));
+            whole.refusals.extend(plan.refusals);
+        }
+        whole.changes.sort_by_key(|change| change.stage);
+        whole
+    }
+}
+
+impl Wish {
+    fn plan(&self, facts: &Facts) -> Plan {
+        let nic = match self.nic.as_ref().map(|device| device.find(facts)).transpose() {
+            Ok(nic) => nic.map(|nic| nic.name.as_str()),
+            Err(reason) => {
+                let subject = self.nic.as_ref().map_or(String::new(), |device| device.name.clone());
+                let refusal = Refusal { subject, asked_by: self.asked_by(), reason };
+                return Plan { refusals: vec![refusal], ..Plan::default() };
+            }
+        };
+        let mut facts = facts.clone();
+        if self.service.is_some() {
+            facts.services.retain(|service| {
+                Some(&service.name) == self.service.as_ref()
+                    && (self.unit.is_none() || service.unit == self.unit)
+            });
+        }
+        let asked = Asked { strategy: self.strategy, profile: self.profile, nic, ..Asked::default() };
+        let mut plan = plan::plan(&facts, &asked);
+        plan.changes.retain(|change| self.stages.contains(&change.stage));
+        plan
+    }
+
+    fn asked_by(&self) -> String {
+        match (self.strategy, self.profile) {
+            (Some(strategy), _) => strategy.name().to_owned(),
+            (None, Some(profile)) => format!("profile {}", profile.name()),
+            (None, None) => "nobody".to_owned(),
+        }
+    }
+}
+
+/// Each once, with all its stages.
+pub(super) fn merged(wishes: impl Iterator<Item = Wish>) -> Vec<Wish> {
+    let mut merged: Vec<Wish> = Vec::new();
+    for wish in wishes {
+        let like = |other: &&mut Wish| Wish { stages: wish.stages.clone(), ..(**other).clone() } == wish;
+        match merged.iter_mut().find(like) {
+            Some(other) => other.stages.extend(&wish.stages),
+            None => merged.push(wish),
+        }
+    }
+    merged
+}

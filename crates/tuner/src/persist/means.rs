@@ -1,0 +1,229 @@
+//! Which means keeps which setting. This is the only place that decides it.
+
+use std::collections::BTreeSet;
+
+use super::intent::{Device, Wish};
+use super::{Keep, Surroundings};
+use crate::change::{Setting, Stage, Value};
+use crate::ethtool::Knob;
+use crate::facts::{Disk, Facts, Nic, Service};
+use crate::plan;
+use crate::profile::Profile;
+use crate::scheduling;
+
+/// What keeps a setting.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Means<'f> {
+    /// A line in sysctl.d, read before any service starts.
+    Sysctl {
+        /// As it is written there.
+        key: String,
+    },
+    /// A line in tmpfiles.d: a file in /sys that is there from the beginning.
+    TmpFile {
+        /// The file.
+        path: &'f str,
+    },
+    /// A udev rule, which acts when the interface or one of its queues comes.
+    Interface {
+        /// Whose.
+        nic: &'f Nic,
+        /// From its directory: `queues/rx-0/rps_cpus`.
+        file: &'f str,
+    },
+    /// A udev rule, which acts when the disk comes or changes.
+    Disk {
+        /// Whose.
+        disk: &'f Disk,
+        /// From its directory: `queue/scheduler`.
+        file: &'f str,
+    },
+    /// A line in a `.link` file, which acts before the interface is set up.
+    Link {
+        /// Whose.
+        nic: &'f Nic,
+        /// What of it.
+        knob: Knob,
+    },
+    /// A drop-in of the service's unit.
+    Unit {
+        /// Whose.
+        service: &'f Service,
+        /// In real time.
+        priority: u64,
+    },
+    /// Planned anew at boot.
+    Boot(Wish),
+    /// Kept by what keeps another one.
+    Implied,
+}
+
+/// The means for one setting, or why there is none.
+///
+/// | setting | means | why this one |
+/// |---|---|---|
+/// | `/proc/sys` | sysctl.d | before services listen |
+/// | `/sys/class/net/X` | udev | at the moment when the interface comes; also for queues that come later |
+/// | queues, rings, coalescing | `.link` | before the interface is set up, so before anything depends on them |
+/// | `/sys/block/X` | udev | the same |
+/// | `/sys/kernel/mm`, `/sys/devices/system` | tmpfiles.d | there from the beginning: before services start |
+/// | threads, real-time | drop-in | the program has it from its first instruction |
+/// | threads, other | intent | systemd has no word for the length of a turn |
+/// | interrupts | intent | their numbers are given anew at every start |
+///
+/// Where the native means is missing, the intent is what is left.
+pub(super) fn of<'f>(
+    keep: &'f Keep,
+    keeps: &[Keep],
+    facts: &'f Facts,
+    here: &Surroundings,
+) -> Result<Means<'f>, String> {
+    if !is_plain(&keep.wanted) {
+        return Err("its value has characters that no configuration file holds safely".to_owned());
+    }
+    let path = match &keep.setting {
+        Setting::File { path, .. } => path,
+        Setting::Thread { tid } => return thread(keep, *tid, keeps, facts, here),
+        Setting::Device { nic, knob } => {
+            let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
+            let native = Means::Link { nic, knob: *knob };
+            return if here.udev && here.systemd { Ok(native) } else { boot(keep, Some(nic), None) };
+        }
+        Setting::Interrupt { nic, .. } => {
+            let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
+            return boot(keep, Some(nic), None);
+        }
+        // Its list holds numbers; the policy script, which comes with placed interrupts, knows devices.
+        Setting::Irqbalance { .. } => return Ok(Means::Implied),
+    };
+    if !is_plain(path) {
+        return Err("its path has characters that no configuration file holds safely".to_owned());
+    }
+    if let Some(name) = path.strip_prefix("/proc/sys/") {
+        return if here.sysctl { Ok(Means::Sysctl { key: key(name) }) } else { boot(keep, None, None) };
+    }
+    if let Some((name, file)) = below(path, "/sys/class/net/") {
+        let nic = facts.nic(name).ok_or_else(|| format!("there is no interface {name} now"))?;
+        let native = Means::Interface { nic, file };
+        return if here.udev { Ok(native) } else { boot(keep, Some(nic), None) };
+    }
+    if let Some((name, file)) = below(path, "/sys/block/") {
+        let disk = facts.disks.iter().find(|disk| disk.name == name);
+        let disk = disk.ok_or_else(|| format!("there is no disk {name} now"))?;
+        return if here.udev { Ok(Means::Disk { disk, file }) } else { boot(keep, None, None) };
+    }
+    if ["/sys/kernel/mm/", "/sys/devices/system/"].iter().any(|start| path.starts_with(start)) {
+        return if here.systemd { Ok(Means::TmpFile { path }) } else { boot(keep, None, None) };
+    }
+    match keep.setting.irq() {
+        Some(number) => {
+            let irq = facts.interrupts.iter().find(|irq| irq.irq == number);
+            let nic = irq.and_then(|irq| facts.nic(irq.device.as_deref()?));
+            let nic =
+                nic.ok_or("it is of no interface that is there now, and its number means nothing then")?;
+            boot(keep, Some(nic), None)
+        }
+        None => Err("nothing is known that keeps it".to_owned()),
+    }
+}
+
+/// All threads of a service at the same real-time priority are what a unit can say.
+fn thread<'f>(
+    keep: &Keep,
+    tid: u32,
+    keeps: &[Keep],
+    facts: &'f Facts,
+    here: &Surroundings,
+) -> Result<Means<'f>, String> {
+    let has = |service: &&Service| service.threads.iter().any(|thread| thread.tid == tid);
+    let service = facts.services.iter().find(has).ok_or("its program does not run any more")?;
+    let Ok(Value::Scheduling(wanted)) = keep.setting.value(&keep.wanted) else {
+        return Err("its value cannot be understood".to_owned());
+    };
+    if wanted.get("policy") != Some(scheduling::FIFO) {
+        return boot(keep, None, Some(service));
+    }
+    let same = |tid: u32| {
+        keeps.iter().any(|other| other.setting == Setting::Thread { tid } && other.wanted == keep.wanted)
+    };
+    let unit = service.unit.as_deref().unwrap_or_default();
+    match wanted.get("priority") {
+        _ if !here.systemd || !is_unit(unit) => {
+            Err(format!("{} has no unit of systemd that could start it so", service.name))
+        }
+        _ if !service.threads.iter().all(|thread| same(thread.tid)) => {
+            Err(format!("a unit starts all threads of {} alike, and this is for some of them", service.name))
+        }
+        Some(priority) => Ok(Means::Unit { service, priority }),
+        None => Err("it names no priority".to_owned()),
+    }
+}
+
+fn boot<'f>(keep: &Keep, nic: Option<&Nic>, service: Option<&Service>) -> Result<Means<'f>, String> {
+    let profile = keep.asked_by.strip_prefix("profile ").and_then(Profile::named);
+    let strategy = plan::strategy_behind(&keep.asked_by);
+    let profile = profile.or_else(|| plan::profile_behind(&keep.asked_by));
+    if strategy.is_none() && profile.is_none() {
+        return Err(
+            "no strategy or profile asked for it, from which it could be found again: use --strategy"
+                .to_owned(),
+        );
+    }
+    Ok(Means::Boot(Wish {
+        strategy,
+        profile: if strategy.is_some() { None } else { profile },
+        nic: nic.map(Device::of),
+        service: service.map(|service| service.name.clone()),
+        unit: service.and_then(|service| service.unit.clone()).filter(|unit| is_unit(unit)),
+        stages: stages(&keep.setting),
+    }))
+}
+
+/// Whether a drop-in can be written for it: scopes are made by programs, and have no files.
+fn is_unit(unit: &str) -> bool {
+    unit.ends_with(".service") && is_plain(unit) && !unit.contains([' ', '/'])
+}
+
+/// Which changes of a strategy bring a setting back. Interrupts are placed only where irqbalance leaves them.
+fn stages(setting: &Setting) -> BTreeSet<Stage> {
+    match stage(setting) {
+        Stage::Affinity => [Stage::Irqbalance, Stage::Affinity].into(),
+        other => [other].into(),
+    }
+}
+
+/// When a setting has its turn.
+fn stage(setting: &Setting) -> Stage {
+    let path = match setting {
+        Setting::File { path, .. } => path,
+        Setting::Thread { .. } => return Stage::Scheduling,
+        Setting::Interrupt { .. } => return Stage::Affinity,
+        Setting::Irqbalance { .. } => return Stage::Irqbalance,
+        Setting::Device { knob: Knob::Coalescing, .. } => return Stage::Coalescing,
+        Setting::Device { .. } => return Stage::Queues,
+    };
+    const PLACES: [(&str, Stage); 5] = [
+        ("/proc/irq/", Stage::Affinity),
+        ("/proc/sys/net/core/rps_", Stage::Steering),
+        ("/proc/sys/", Stage::Sysctl),
+        ("/sys/block/", Stage::Disk),
+        ("/sys/kernel/mm/", Stage::Memory),
+    ];
+    let place = PLACES.iter().find(|(start, _)| path.starts_with(start)).map(|(_, stage)| *stage);
+    place.unwrap_or(if path.contains("/queues/") { Stage::Steering } else { Stage::Coalescing })
+}
+
+/// `net/core/somaxconn` with points, or with slashes where a name holds a point itself (sysctl.d(5)).
+fn key(name: &str) -> String {
+    if name.contains('.') { name.to_owned() } else { name.replace('/', ".") }
+}
+
+fn below<'p>(path: &'p str, directory: &str) -> Option<(&'p str, &'p str)> {
+    path.strip_prefix(directory)?.split_once('/')
+}
+
+/// Whether a text means itself in sysctl.d, udev rules, tmpfiles.d and units alike: no quotes, no patterns, nothing that
+/// is replaced, no line end.
+pub(super) fn is_plain(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_graphic() && !"\"'\\$%*?[]|;#".contains(c) || c == ' ')
+}

@@ -1,0 +1,339 @@
+//! Writes the files, all of them or none, says whether they are as they were written, and takes them away.
+//!
+//! A manifest in `/etc/evenkeel` holds the texts. It is on the disk before the first file, with what was there before,
+//! so that a process which is killed at any moment leaves something that the next one puts right. What is not ours is
+//! never overwritten, and what somebody has edited is never lost.
+
+mod disk;
+mod manifest;
+
+use std::collections::BTreeSet;
+use std::io;
+
+use super::PersistentFile;
+use super::boot::DIRECTORY;
+use crate::root::Root;
+pub use disk::{Disk, Found, RootDisk};
+use manifest::{Manifest, State};
+
+/// Where an edited file goes when ours takes its place or is taken away: a name that no program reads.
+const EDITED: &str = ".edited";
+
+/// Why files could not be written or taken away.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused.
+    #[error("{what} {path}")]
+    Io {
+        /// To do what.
+        what: &'static str,
+        /// With which file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is a file of this name that was not written here.
+    #[error("write {path}: there is one already, and it is not ours")]
+    Foreign {
+        /// Which.
+        path: String,
+    },
+    /// Somebody has changed it since.
+    #[error("write {path}: it was edited since it was written")]
+    Edited {
+        /// Which.
+        path: String,
+    },
+    /// The manifest is not one.
+    #[error("understand {path}")]
+    Manifest {
+        /// Which.
+        path: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// It is of another version.
+    #[error("understand {path}: it is of version {version}")]
+    Version {
+        /// Which.
+        path: &'static str,
+        /// Which version.
+        version: u32,
+    },
+    /// Somebody else is writing just now.
+    #[error("lock {DIRECTORY}: another `evenkeel tune persist` is at work")]
+    Locked,
+    /// Nothing was written here.
+    #[error("take away what persists: nothing does")]
+    Nothing,
+    /// Writing failed, and putting back what was there failed, too.
+    #[error("{error}; and not everything could be put back: {undoing}")]
+    Halfway {
+        /// Why writing failed.
+        error: Box<Error>,
+        /// Why undoing failed.
+        undoing: Box<Error>,
+    },
+}
+
+/// How a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// As it was written.
+    AsWritten,
+    /// Its text, its kind or its permissions are not those that were written.
+    Edited,
+    /// It is gone.
+    Missing,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Files that were written or taken away.
+    pub paths: Vec<String>,
+    /// Edited files, and where they are now.
+    pub aside: Vec<(String, String)>,
+    /// Whether an earlier attempt had been interrupted, and was undone first.
+    pub recovered: bool,
+}
+
+/// What persists on a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The files, and how they are.
+    pub files: Vec<(PersistentFile, Condition)>,
+    /// Whether writing or taking away was interrupted.
+    pub interrupted: bool,
+}
+
+/// What persists.
+pub fn status(root: &Root) -> Result<Status, Error> {
+    let disk = RootDisk::new(root.clone());
+    let manifest = manifest::read(&disk)?;
+    let interrupted = manifest.state != State::Whole;
+    let mut files = Vec::new();
+    for file in manifest.files {
+        let condition = condition(&disk, &file)?;
+        files.push((file, condition));
+    }
+    Ok(Status { files, interrupted })
+}
+
+/// Writes the files; those that were written before and are not among them go. With `force` edited files are put aside
+/// and replaced.
+pub fn write(root: &Root, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+    let mut disk = RootDisk::new(root.clone());
+    disk.make_directory(DIRECTORY).map_err(failed("create", DIRECTORY))?;
+    let _lock = disk.lock()?;
+    let written = write_to(&mut disk, files, force);
+    if written.is_err() {
+        // An empty directory says nothing; one that is not empty stays.
+        let _ = disk.remove_directory(DIRECTORY);
+    }
+    written
+}
+
+/// Takes all files away; edited ones are put aside.
+pub fn remove(root: &Root) -> Result<Done, Error> {
+    let mut disk = RootDisk::new(root.clone());
+    if !root.exists(DIRECTORY) {
+        return Err(Error::Nothing);
+    }
+    let _lock = disk.lock()?;
+    let removed = remove_from(&mut disk);
+    // What others keep there keeps it.
+    let _ = disk.remove_directory(DIRECTORY);
+    removed
+}
+
+pub(crate) fn write_to(disk: &mut dyn Disk, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+    let recovered = recover(disk)?;
+    let before = manifest::read(disk)?;
+    let mut done = Done { recovered, ..Done::default() };
+    let mut edited = Vec::new();
+    for file in files {
+        let Some(known) = before.files.iter().find(|known| known.path == file.path) else {
+            match find(disk, &file.path)? {
+                Found::Nothing => continue,
+                _ => return Err(Error::Foreign { path: file.path.clone() }),
+            }
+        };
+        if condition(disk, known)? == Condition::Edited {
+            edited.push(known.path.clone());
+        }
+    }
+    let gone = before.files.iter().filter(|known| !files.iter().any(|file| file.path == known.path));
+    let gone: Vec<PersistentFile> = gone.cloned().collect();
+    for known in &gone {
+        if condition(disk, known)? == Condition::Edited {
+            edited.push(known.path.clone());
+        }
+    }
+    if let (Some(path), false) = (edited.first(), force) {
+        return Err(Error::Edited { path: path.clone() });
+    }
+    for path in edited {
+        let aside = copy_aside(disk, &path)?;
+        done.aside.push((path, aside));
+    }
+    let mut previous = Vec::new();
+    for known in &before.files {
+        if let Found::File { text, mode } = find(disk, &known.path)? {
+            previous.push(PersistentFile { text, mode, ..known.clone() });
+        }
+    }
+    let mut directories: BTreeSet<String> = before.directories.clone();
+    directories.extend(files.iter().flat_map(|file| missing_directories(disk, &file.path)));
+    let known = before.files.clone();
+    let manifest = Manifest { state: State::Writing, files: files.to_vec(), previous, directories, ..before };
+    manifest::write(disk, &manifest)?;
+    let outcome = carry_out(disk, &manifest, &known, &gone);
+    match outcome {
+        Ok(()) => {
+            done.paths = files.iter().map(|file| file.path.clone()).collect();
+            Ok(done)
+        }
+        Err(error) => match recover(disk) {
+            Ok(_) => Err(error),
+            Err(undoing) => Err(Error::Halfway { error: Box::new(error), undoing: Box::new(undoing) }),
+        },
+    }
+}
+
+fn carry_out(
+    disk: &mut dyn Disk,
+    manifest: &Manifest,
+    known: &[PersistentFile],
+    gone: &[PersistentFile],
+) -> Result<(), Error> {
+    for directory in &manifest.directories {
+        disk.make_directory(directory).map_err(failed("create", directory))?;
+    }
+    for file in &manifest.files {
+        // What is in the place of one of ours, a link perhaps, has been put aside.
+        let is_new = !known.iter().any(|known| known.path == file.path);
+        disk.replace(&file.path, &file.text, file.mode, is_new).map_err(failed("write", &file.path))?;
+    }
+    for file in gone {
+        disk.remove(&file.path).map_err(failed("remove", &file.path))?;
+    }
+    let left = remove_directories(disk, manifest);
+    let whole = Manifest { state: State::Whole, previous: Vec::new(), directories: left, ..manifest.clone() };
+    manifest::write(disk, &whole)
+}
+
+pub(crate) fn remove_from(disk: &mut dyn Disk) -> Result<Done, Error> {
+    let recovered = recover(disk)?;
+    let manifest = manifest::read(disk)?;
+    if manifest.files.is_empty() {
+        return Err(Error::Nothing);
+    }
+    let mut done = Done { recovered, ..Done::default() };
+    for file in &manifest.files {
+        match condition(disk, file)? {
+            Condition::Missing => continue,
+            Condition::AsWritten => {}
+            Condition::Edited => {
+                let aside = copy_aside(disk, &file.path)?;
+                done.aside.push((file.path.clone(), aside));
+            }
+        }
+        disk.remove(&file.path).map_err(failed("remove", &file.path))?;
+        done.paths.push(file.path.clone());
+    }
+    remove_directories(disk, &manifest);
+    manifest::remove(disk)?;
+    Ok(done)
+}
+
+/// Puts right what was interrupted while it was written: what was there before is there again. Says whether there was
+/// such a thing.
+fn recover(disk: &mut dyn Disk) -> Result<bool, Error> {
+    let manifest = manifest::read(disk)?;
+    if manifest.state == State::Whole {
+        return Ok(false);
+    }
+    for file in &manifest.files {
+        let found = find(disk, &file.path)?;
+        disk.remove_unfinished(&file.path).map_err(failed("remove what is unfinished of", &file.path))?;
+        // Somebody else's by now, or never written.
+        let is_new = matches!(&found, Found::File { text, .. } if *text == file.text);
+        if is_new && !manifest.previous.iter().any(|previous| previous.path == file.path) {
+            disk.remove(&file.path).map_err(failed("remove", &file.path))?;
+        }
+    }
+    // Those that have become empty may be gone already.
+    let needs = |directory: &&String| {
+        manifest.previous.iter().any(|previous| previous.path.starts_with(&format!("{directory}/")))
+    };
+    for directory in manifest.directories.iter().filter(needs) {
+        disk.make_directory(directory).map_err(failed("create", directory))?;
+    }
+    for previous in &manifest.previous {
+        let new = manifest.files.iter().find(|file| file.path == previous.path).map(|file| &file.text);
+        match find(disk, &previous.path)? {
+            Found::File { text, .. } if Some(&text) == new => {
+                disk.replace(&previous.path, &previous.text, previous.mode, false)
+            }
+            Found::Nothing => disk.replace(&previous.path, &previous.text, previous.mode, true),
+            _ => Ok(()),
+        }
+        .map_err(failed("put back", &previous.path))?;
+    }
+    let directories = remove_directories(disk, &manifest);
+    if manifest.previous.is_empty() {
+        manifest::remove(disk)?;
+    } else {
+        let files = manifest.previous.clone();
+        let whole = Manifest { state: State::Whole, files, previous: Vec::new(), directories, ..manifest };
+        manifest::write(disk, &whole)?;
+    }
+    Ok(true)
+}
+
+/// Removes those of our directories that are empty, the innermost first, and says which are left.
+fn remove_directories(disk: &mut dyn Disk, manifest: &Manifest) -> BTreeSet<String> {
+    let mut left = manifest.directories.clone();
+    for directory in manifest.directories.iter().rev() {
+        // Not empty, or not there: both is fine.
+        if disk.remove_directory(directory).is_ok() {
+            left.remove(directory);
+        }
+    }
+    left
+}
+
+/// Directories that have to be made for a file, the outermost first.
+fn missing_directories(disk: &dyn Disk, path: &str) -> Vec<String> {
+    let ancestors = std::path::Path::new(path).ancestors().skip(1);
+    let missing = ancestors.filter_map(|path| path.to_str()).take_while(|path| !disk.is_directory(path));
+    let mut missing: Vec<String> = missing.map(str::to_owned).collect();
+    missing.reverse();
+    missing
+}
+
+fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<Condition, Error> {
+    Ok(match find(disk, &file.path)? {
+        Found::Nothing => Condition::Missing,
+        Found::File { text, mode } if text == file.text && mode == file.mode => Condition::AsWritten,
+        _ => Condition::Edited,
+    })
+}
+
+fn copy_aside(disk: &mut dyn Disk, path: &str) -> Result<String, Error> {
+    let aside = format!("{path}{EDITED}");
+    disk.copy(path, &aside).map_err(failed("keep a copy of", path))?;
+    Ok(aside)
+}
+
+fn find(disk: &dyn Disk, path: &str) -> Result<Found, Error> {
+    disk.find(path).map_err(failed("read", path))
+}
+
+fn failed<'p>(what: &'static str, path: &'p str) -> impl FnOnce(io::Error) -> Error + 'p {
+    move |source| Error::Io { what, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

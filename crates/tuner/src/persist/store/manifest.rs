@@ -1,0 +1,74 @@
+//! `/etc/evenkeel/persisted.json`: what was written, and while something is being written, what was there before.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::disk::{Disk, Found};
+use super::{Error, failed, find};
+use crate::persist::PersistentFile;
+
+/// The version of the notation; another one is not understood.
+const VERSION: u32 = 1;
+
+const PATH: &str = "/etc/evenkeel/persisted.json";
+
+/// What it holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Manifest {
+    /// Of the notation.
+    pub(super) version: u32,
+    /// How far it has come.
+    pub(super) state: State,
+    /// Ours, with their texts.
+    pub(super) files: Vec<PersistentFile>,
+    /// What was there before, while it is being written.
+    #[serde(default)]
+    pub(super) previous: Vec<PersistentFile>,
+    /// Directories that were made for them.
+    #[serde(default)]
+    pub(super) directories: BTreeSet<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    /// Some of the files may be there already.
+    Writing,
+    /// All of them were written.
+    Whole,
+}
+
+/// The manifest; an empty one if there is none.
+pub(super) fn read(disk: &dyn Disk) -> Result<Manifest, Error> {
+    let text = match find(disk, PATH)? {
+        Found::Nothing => {
+            return Ok(Manifest {
+                version: VERSION,
+                state: State::Whole,
+                files: Vec::new(),
+                previous: Vec::new(),
+                directories: BTreeSet::new(),
+            });
+        }
+        Found::File { text, .. } => text,
+        Found::Other => return Err(Error::Foreign { path: PATH.to_owned() }),
+    };
+    let manifest: Manifest =
+        serde_json::from_str(&text).map_err(|source| Error::Manifest { path: PATH, source })?;
+    match manifest.version {
+        VERSION => Ok(manifest),
+        version => Err(Error::Version { path: PATH, version }),
+    }
+}
+
+/// Puts it on the disk.
+pub(super) fn write(disk: &mut dyn Disk, manifest: &Manifest) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(manifest).expect("a manifest is plain data") + "\n";
+    disk.replace(PATH, &text, 0o644, false).map_err(failed("write", PATH))
+}
+
+/// Takes it away.
+pub(super) fn remove(disk: &mut dyn Disk) -> Result<(), Error> {
+    disk.remove(PATH).map_err(failed("remove", PATH))
+}
