@@ -395,6 +395,19 @@ pub struct Taxes {
     pub audit: Option<bool>,
 }
 
+impl Interrupt {
+    /// CPUs that take it. A new affinity is followed by the next interrupt only: until then `effective` says where the
+    /// last one went, which is no longer allowed. Then the first CPU in use that it may go to stands for the next one.
+    pub fn taken_by(&self, online: &CpuSet) -> CpuSet {
+        let allowed = self.affinity.and(online);
+        let is_old = !allowed.is_empty() && !self.effective.without(&allowed).is_empty();
+        match self.effective.is_empty() || is_old {
+            true => allowed.lowest().into_iter().collect(),
+            false => self.effective.clone(),
+        }
+    }
+}
+
 impl Nic {
     /// Whether packets come in by it: it is up, has a device, and does not stand on another interface. Azure's synthetic
     /// interface (hv_netvsc) has a device, too, but its packets come by the virtual function below, and count twice.
@@ -432,5 +445,28 @@ impl Facts {
     /// A sysctl that is a number.
     pub fn sysctl(&self, name: &str) -> Option<u64> {
         self.sysctls.get(name)?.trim().parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(affinity: &str, effective: &str, online: &str, expected: &str) {
+        let cpus = |list: &str| CpuSet::parse_list(list).unwrap();
+        let interrupt =
+            Interrupt { affinity: cpus(affinity), effective: cpus(effective), ..Interrupt::default() };
+        assert_eq!(interrupt.taken_by(&cpus(online)), cpus(expected), "{affinity} {effective} {online}");
+    }
+
+    #[test]
+    fn an_interrupt_is_taken_where_the_last_one_went_if_it_still_may() {
+        check("0-3", "2", "0-7", "2");
+        check("4-5", "2", "0-7", "4");
+        check("4-5", "2", "0-3,5-7", "5");
+        check("4-5", "", "0-7", "4");
+        // Both of its CPUs are gone: the kernel has given it another one.
+        check("4-5", "2", "0-3", "2");
     }
 }

@@ -6,7 +6,7 @@
 //! where queues are as many as CPUs.
 
 use crate::cpu_set::CpuSet;
-use crate::facts::{Facts, Interrupt, Nic};
+use crate::facts::{Facts, Nic};
 use crate::irq_name::{OfQueue, Way, of_queues};
 
 /// Flows that the whole host remembers for RFS; scaling.rst calls 32768 right for a moderately loaded server.
@@ -47,19 +47,17 @@ pub fn usable(facts: &Facts, nic: &Nic) -> CpuSet {
 
 /// CPUs that take the interrupts of an interface now, in both directions.
 pub fn irq_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
-    taking(of_queues(facts, nic).iter())
+    taking(facts, of_queues(facts, nic).iter())
 }
 
 /// CPUs that packets come to: an interrupt for sending alone brings none.
 pub fn receiving_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
-    taking(of_queues(facts, nic).iter().filter(|irq| irq.receives()))
+    taking(facts, of_queues(facts, nic).iter().filter(|irq| irq.receives()))
 }
 
-fn taking<'q>(irqs: impl Iterator<Item = &'q OfQueue<'q>>) -> CpuSet {
-    irqs.map(|irq| irq.interrupt).fold(CpuSet::new(), |cpus, irq| {
-        let taking = if irq.effective.is_empty() { &irq.affinity } else { &irq.effective };
-        cpus.or(taking)
-    })
+fn taking<'q>(facts: &Facts, irqs: impl Iterator<Item = &'q OfQueue<'q>>) -> CpuSet {
+    let online = facts.online();
+    irqs.fold(CpuSet::new(), |cpus, irq| cpus.or(&irq.interrupt.taken_by(&online)))
 }
 
 /// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue. Where the node of the
@@ -125,7 +123,12 @@ pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
     let sending: Vec<_> = irqs.iter().filter(|irq| irq.sends()).collect();
     let receiving: Vec<_> = irqs.iter().filter(|irq| irq.receives()).collect();
     let homes: Vec<u32> = (0..queues)
-        .map(|queue| sending.get(queue).or(receiving.get(queue)).and_then(|irq| taken_by(irq.interrupt)))
+        .map(|queue| {
+            sending
+                .get(queue)
+                .or(receiving.get(queue))
+                .and_then(|irq| irq.interrupt.taken_by(&online).lowest())
+        })
         .enumerate()
         .map(|(queue, cpu)| cpu.filter(|cpu| online.contains(*cpu)).unwrap_or(order[queue % order.len()]))
         .collect();
@@ -144,11 +147,6 @@ pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
         sets[choice[turn % choice.len()]].insert(cpu);
     }
     Ok(sets)
-}
-
-/// The CPU that takes an interrupt.
-fn taken_by(irq: &Interrupt) -> Option<u32> {
-    irq.effective.lowest().or_else(|| irq.affinity.lowest())
 }
 
 /// These CPUs, and the hardware threads that share their cores.

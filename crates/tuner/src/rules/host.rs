@@ -165,10 +165,7 @@ impl<'a> Host<'a> {
             let most = |(_, count): &(&u32, &u64)| **count * 10 > all;
             return arrivals.iter().filter(most).map(|(cpu, _)| *cpu).collect();
         }
-        match interrupt.effective.is_empty() {
-            true => interrupt.affinity.and(&self.online).lowest().into_iter().collect(),
-            false => interrupt.effective.clone(),
-        }
+        interrupt.taken_by(&self.online)
     }
 
     /// CPUs that could share the work of an interface: in use, and on its NUMA node if it has one.
