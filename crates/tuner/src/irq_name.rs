@@ -48,12 +48,15 @@ pub(crate) fn of_queues<'f>(facts: &'f Facts, nic: &Nic) -> Vec<OfQueue<'f>> {
         Some(OfQueue { interrupt, way, queue })
     };
     let mut found: Vec<OfQueue> = interrupts.into_iter().filter_map(of_queue).collect();
-    if blocks > 0 {
-        found.retain(|irq| {
-            let queues = if irq.way == Way::Sends { nic.tx.len() } else { nic.rx.len() };
-            irq.queue.is_some_and(|queue| (queue as usize) < queues)
-        });
-    }
+    // gve has blocks to spare, and virtio keeps the interrupts of queues that `ethtool -L` has put out of use.
+    found.retain(|irq| {
+        let queues = match irq.way {
+            Way::Receives => nic.rx.len(),
+            Way::Sends => nic.tx.len(),
+            Way::Both => return true,
+        };
+        irq.queue.is_none_or(|queue| (queue as usize) < queues)
+    });
     // Where queues have numbers, what has none is the device's own: igb's `eth0` beside `eth0-TxRx-0`.
     if found.iter().any(|irq| irq.queue.is_some()) {
         found.retain(|irq| irq.queue.is_some());
@@ -175,6 +178,14 @@ mod tests {
         check(&names, 2, "0:0s 4:0r 1:1s 5:1r");
         let old = ["eth0-ntfy-block.0", "eth0-ntfy-block.1", "eth0-mgmnt"];
         check(&old, 1, "0:0s 1:0r");
+    }
+
+    #[test]
+    fn virtio_keeps_interrupts_of_queues_that_are_out_of_use() {
+        let names =
+            ["virtio1-config", "virtio1-input.0", "virtio1-output.0", "virtio1-input.1", "virtio1-output.1"];
+        check(&names, 2, "1:0r 2:0s 3:1r 4:1s");
+        check(&names, 1, "1:0r 2:0s");
     }
 
     #[test]
