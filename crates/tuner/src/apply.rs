@@ -240,6 +240,7 @@ pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
     let meaning = match Errno::from_io_error(error) {
         Some(Errno::IO) if setting.irq().is_some() => "the kernel manages this interrupt itself",
         Some(Errno::NOSPC) if setting.irq().is_some() => "these CPUs have no interrupt vector left",
+        Some(Errno::INVAL) if setting.irq().is_some() => "none of these CPUs is in use",
         Some(Errno::OVERFLOW) => "the mask names CPUs that are not there",
         Some(Errno::OPNOTSUPP) if device => "the driver cannot do this",
         Some(Errno::INVAL) if device => {
