@@ -241,11 +241,24 @@ impl Plan {
 
 /// The interface that was named, or those that carry the host's traffic.
 fn meant<'f>(facts: &'f Facts, name: Option<&str>) -> Vec<&'f Nic> {
-    let is_meant = |nic: &&Nic| match name {
-        Some(name) => nic.name == name,
-        None => nic.is_wire(),
-    };
-    facts.nics.iter().filter(is_meant).collect()
+    let Some(name) = name else { return facts.nics.iter().filter(|nic| nic.is_wire()).collect() };
+    let mut below = Vec::new();
+    facts.nic(name).into_iter().for_each(|nic| devices_below(facts, nic, &mut below));
+    match below.is_empty() {
+        true => facts.nic(name).into_iter().collect(),
+        false => below,
+    }
+}
+
+/// The interfaces with a device that one stands on: queues and interrupts of a bond or a VLAN are theirs.
+fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
+    if !nic.physical {
+        let lower = nic.lower.iter().filter_map(|name| facts.nic(name));
+        return lower.for_each(|nic| devices_below(facts, nic, found));
+    }
+    if !found.iter().any(|other| other.name == nic.name) {
+        found.push(nic);
+    }
 }
 
 #[cfg(test)]
@@ -392,6 +405,24 @@ mod tests {
             assert_eq!(plan(&facts, &asked).changes, before[1..]);
         }
         assert!(plan(&facts, &asked).changes.is_empty());
+    }
+
+    #[test]
+    fn a_vlan_on_a_bond_means_the_devices_below() {
+        let mut facts = HOST.facts();
+        let stacked = |name: &str, lower: &str| Nic {
+            name: name.into(),
+            up: true,
+            lower: vec![lower.into()],
+            ..Nic::default()
+        };
+        facts.nics.extend([stacked("bond0", "eth0"), stacked("bond0.7", "bond0"), stacked("br0", "gone")]);
+        let named = |nic| {
+            plan(&facts, &Asked { strategy: Some(Strategy::Spread), nic: Some(nic), ..Asked::default() })
+        };
+        assert!(!named("eth0").changes.is_empty());
+        assert_eq!(named("bond0.7"), named("eth0"));
+        assert_eq!(named("br0").refusals[0].subject, "br0");
     }
 
     #[test]
