@@ -6,6 +6,7 @@ mod test;
 mod tidy;
 mod tools;
 mod transcripts;
+mod vm;
 
 use anyhow::Result;
 use clap::Parser;
@@ -16,7 +17,11 @@ use std::process::ExitCode;
 #[command(name = "cargo xtask", about = "Evenkeel's automation")]
 enum Verb {
     /// Everything that must hold: tools, tidiness, lints, the release build, all tests
-    Test,
+    Test {
+        /// Only the tuner in a virtual machine with more CPUs
+        #[arg(long)]
+        vm: bool,
+    },
     /// Tidiness, formatting and lints: the quick part of `test`
     Ci,
     /// The shape of the project: crate edges, names, lengths
@@ -39,7 +44,8 @@ enum Bench {
 
 fn main() -> ExitCode {
     let outcome: Result<bool> = match Verb::parse() {
-        Verb::Test => test::test(),
+        Verb::Test { vm: false } => test::test(),
+        Verb::Test { vm: true } => vm::test(),
         Verb::Ci => test::ci(),
         Verb::Tidy => tidy::tidy(),
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: what continuous integration runs, and what a newcomer runs.
 
 use crate::steps::{Steps, cargo, run, run_tests};
-use crate::{tidy, tools};
+use crate::{tidy, tools, vm};
 use anyhow::{Result, ensure};
 use end_to_end::subject::target_directory;
 
@@ -16,6 +16,7 @@ pub(crate) fn test() -> Result<bool> {
         tests.env("EVENKEEL_BIN", target_directory().join("release/evenkeel"));
         run_tests(tests, results)
     });
+    vm::step(&mut steps);
     Ok(steps.finish())
 }
 

@@ -81,20 +81,29 @@ fn packages() -> Result<()> {
 }
 
 fn install_packages(packages: &[&str]) -> Result<()> {
-    let apt = |arguments: &[&str]| {
-        // Another apt at work is waited for, be it the one that every new machine starts by itself.
-        let mut apt =
-            command("apt-get", &["-q", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=600"]);
-        apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        run(apt)
-    };
-    if let Err(error) = apt(&["update"]) {
-        println!("{error:#}: the packages are looked for in older lists");
-    }
+    update_packages();
     apt(&[["install", "-y", "--no-install-recommends"].as_slice(), packages].concat())?;
     let missing = missing().join(" ");
     ensure!(missing.is_empty(), "{missing}: installed, and yet not of use");
     Ok(())
+}
+
+/// Asks for the newest lists of packages.
+pub(crate) fn update_packages() {
+    if let Err(error) = apt(&["update"]) {
+        println!("{error:#}: the packages are looked for in older lists");
+    }
+}
+
+/// One run of apt-get.
+///
+/// # Errors
+/// If it fails.
+pub(crate) fn apt(arguments: &[&str]) -> Result<()> {
+    // Another apt at work is waited for, be it the one that every new machine starts by itself.
+    let mut apt = command("apt-get", &["-q", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=600"]);
+    apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    run(apt)
 }
 
 /// The packages of all programs that are not there.
@@ -110,11 +119,12 @@ fn is_there(program: &str, question: &[&str]) -> bool {
     if program == "memccapable" { asked.status().is_ok() } else { answers(asked) }
 }
 
-fn answers(mut question: Command) -> bool {
+/// Whether a command can be run and succeeds.
+pub(crate) fn answers(mut question: Command) -> bool {
     question.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata("/proc/self").is_ok_and(|metadata| metadata.uid() == 0)
 }

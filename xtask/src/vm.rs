@@ -1,0 +1,92 @@
+//! `cargo xtask test --vm`: the tuner on a machine with more CPUs than the one at hand.
+//!
+//! QEMU in software emulation boots Debian's cloud kernel with an initramfs of busybox and our binary. Every step of the
+//! conversations in `tests/vm` runs in there, in order and after one boot; their answers come back over a serial port
+//! and are compared here. Nothing is installed but QEMU, and nothing of the host is changed: the machine's network ends
+//! in a namespace of its own.
+
+mod answer;
+mod conversation;
+mod initramfs;
+mod machine;
+mod modules;
+mod packages;
+
+use crate::steps::{Steps, cargo, run};
+use anyhow::{Context, Result, ensure};
+use conversation::Conversation;
+use end_to_end::clock;
+use end_to_end::subject::{target_directory, workspace};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The lane alone; whether it held.
+pub(crate) fn test() -> Result<bool> {
+    let mut steps = Steps::new();
+    if std::env::var_os("EVENKEEL_BIN").is_none() {
+        steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
+    }
+    step(&mut steps);
+    Ok(steps.finish())
+}
+
+/// The lane as one of several steps. Where the packages cannot be had it says so and holds.
+pub(crate) fn step(steps: &mut Steps) {
+    steps.step("Virtual machine: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues", |results| {
+        let folder = target_directory().join("vm");
+        match packages::obtain(&folder)? {
+            Ok(parts) => converse(&parts, &folder, results),
+            Err(why) => {
+                println!("left out: {why}");
+                results.push(format!("virtual machine: LEFT OUT, {why}"));
+                Ok(())
+            }
+        }
+    });
+}
+
+fn converse(parts: &packages::Parts, folder: &Path, results: &mut Vec<String>) -> Result<()> {
+    let conversations = conversations()?;
+    let archive = folder.join("initramfs");
+    let content = initramfs::pack(parts, &binary(), &conversations)?;
+    fs::write(&archive, content).with_context(|| format!("write {}", archive.display()))?;
+    let started = clock::now();
+    let said = machine::run(&parts.kernel, &archive, folder)?;
+    let took = started.elapsed().as_secs_f64();
+    let console = folder.join(machine::CONSOLE);
+    let booted = answer::booted_after_s(&said)
+        .with_context(|| format!("the machine did not boot; see {}", console.display()))?;
+    let failures: Vec<String> =
+        conversations.iter().flat_map(|conversation| answer::judge(conversation, &said)).collect();
+    let count: usize = conversations.iter().map(|conversation| conversation.steps.len()).sum();
+    results.push(format!(
+        "virtual machine: {} of {count} steps as expected, booted in {booted} s, {took:.1} s in all",
+        count - failures.len()
+    ));
+    ensure!(failures.is_empty(), "{}\n(the kernel's log is {})", failures.join("\n"), console.display());
+    Ok(())
+}
+
+/// What `tests/vm` holds, in the order of their names.
+fn conversations() -> Result<Vec<Conversation>> {
+    let folder = workspace().join("tests/vm");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| format!("list {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    paths.sort();
+    paths
+        .iter()
+        .map(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            let text = fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+            Conversation::parse(&name, &text)
+        })
+        .collect()
+}
+
+fn binary() -> PathBuf {
+    std::env::var_os("EVENKEEL_BIN")
+        .map_or_else(|| target_directory().join("release/evenkeel"), PathBuf::from)
+}
