@@ -44,6 +44,8 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
             ending(&mut page)?;
         }
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
+        Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
+        Some("tune-tournament") => statuses(&mut page, &crate::tune::TOURNAMENT_STATUSES)?,
         _ => man.render_subcommands_section(&mut page)?,
     }
     man.render_version_section(&mut page)?;

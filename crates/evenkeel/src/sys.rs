@@ -5,6 +5,8 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::ptr;
 
 /// Space for the texts of one line of the user database; 16 times what glibc advises.
@@ -126,6 +128,22 @@ impl Signals {
             other => unreachable!("signal {other} is not in the set"),
         }
     }
+}
+
+/// Lets a command be interrupted by signals again: a process inherits those that its parent has blocked.
+pub(crate) fn unblock_in(command: &mut Command) {
+    let unblock = || {
+        let mut none = MaybeUninit::uninit();
+        // SAFETY: sigemptyset fills in the set, which the other call reads; the old mask is not asked for.
+        let error = unsafe {
+            libc::sigemptyset(none.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut())
+        };
+        if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
+    };
+    // SAFETY: between fork and exec only what is safe in a signal handler may be called. Both calls are
+    // (signal-safety(7)), and nothing is allocated: an error is a number.
+    unsafe { command.pre_exec(unblock) };
 }
 
 #[cfg(test)]

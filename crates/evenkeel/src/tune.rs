@@ -5,12 +5,16 @@
 mod apply;
 mod check;
 mod explain;
+mod load;
 mod look;
+mod memcached;
 mod observe;
 mod persist;
 mod plan;
 mod rollback;
 mod top;
+mod tournament;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -19,6 +23,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use crate::failure::Failure;
 
 pub(crate) use check::STATUSES;
+pub(crate) use tournament::STATUSES as TOURNAMENT_STATUSES;
+pub(crate) use verify::STATUSES as VERIFY_STATUSES;
 
 /// What can be done about a host.
 #[derive(Clone, Debug, Subcommand)]
@@ -44,6 +50,10 @@ enum Job {
         after_help = "Ends with 13 if a value is no longer what it was set to, or a file no longer as it was written."
     )]
     Status(rollback::Arguments),
+    /// Say whether the plans in force do what they promised
+    Verify(verify::Arguments),
+    /// Try strategies in turns under load, and say which one is better
+    Tournament(tournament::Arguments),
     /// Undo a plan that nobody confirms; started by `apply --confirm-within`
     #[command(hide = true)]
     WatchOver(rollback::WatchArguments),
@@ -74,6 +84,8 @@ pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Fail
         Job::Persist(arguments) => persist::run(&arguments),
         Job::Rollback(arguments) => rollback::rollback(&arguments),
         Job::Status(arguments) => rollback::status(&arguments),
+        Job::Verify(arguments) => verify::run(&arguments, columns),
+        Job::Tournament(arguments) => tournament::run(&arguments, columns),
         Job::WatchOver(arguments) => rollback::watch_over(&arguments),
     }
 }

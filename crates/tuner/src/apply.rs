@@ -123,11 +123,22 @@ pub fn apply_then(
         journal.append(Record::Applied)?;
         Ok(applied)
     };
-    let done = both(journal);
-    done.map_err(|error| {
-        let undone = rollback::undo(host, journal, &format!("failed to {error}"));
-        Box::new(Failed { error, undone })
-    })
+    both(journal).map_err(|error| taken_back(host, journal, error))
+}
+
+/// Carries out the changes for a while: the journal says of them that they are unfinished until they are undone, so
+/// that, whatever ends this process, no other plan is applied before.
+pub fn try_out(
+    host: &mut dyn Host,
+    changes: &[Change],
+    journal: &mut Journal,
+) -> Result<Applied, Box<Failed>> {
+    steps(host, changes, journal).map_err(|error| taken_back(host, journal, error))
+}
+
+fn taken_back(host: &mut dyn Host, journal: &mut Journal, error: StepError) -> Box<Failed> {
+    let undone = rollback::undo(host, journal, &format!("failed to {error}"));
+    Box::new(Failed { error, undone })
 }
 
 fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, StepError> {
@@ -204,7 +215,7 @@ fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::Result<()> {
 
 /// Whether an interrupt is taken where it should be. It moves when it comes the next time; the one after that must have
 /// moved.
-fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
+pub(crate) fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
     let Ok((count, effective)) = host.interrupt(irq) else { return Ok(false) };
     let wanted = crate::CpuSet::parse_mask(wanted).unwrap_or_default();
     if effective.is_empty() || !effective.without(&wanted).is_empty() {

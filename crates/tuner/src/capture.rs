@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{Facts, Reading, Series};
 
 /// Facts and readings of one host.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Capture {
     /// What is so.
     pub facts: Facts,
@@ -30,18 +31,29 @@ struct Written {
     readings: Vec<Reading>,
 }
 
+impl From<Capture> for Written {
+    fn from(Capture { facts, series }: Capture) -> Written {
+        Written { facts, readings: series.readings().to_vec() }
+    }
+}
+
+impl TryFrom<Written> for Capture {
+    type Error = Error;
+
+    fn try_from(Written { facts, readings }: Written) -> Result<Capture, Error> {
+        Ok(Capture { facts, series: Series::new(readings).ok_or(Error::Readings)? })
+    }
+}
+
 impl Capture {
     /// As JSON.
     pub fn json(&self) -> String {
-        let written = Written { facts: self.facts.clone(), readings: self.series.readings().to_vec() };
-        serde_json::to_string(&written).expect("numbers and texts can be written as JSON")
+        serde_json::to_string(self).expect("numbers and texts can be written as JSON")
     }
 
     /// From JSON.
     pub fn parse(text: &str) -> Result<Capture, Error> {
-        let written: Written = serde_json::from_str(text)?;
-        let series = Series::new(written.readings).ok_or(Error::Readings)?;
-        Ok(Capture { facts: written.facts, series })
+        serde_json::from_str::<Written>(text)?.try_into()
     }
 }
 

@@ -22,12 +22,15 @@ mod irq_name;
 mod irqbalance;
 pub mod journal;
 pub mod masks;
+pub mod measure;
 mod mend;
+pub mod metric;
 pub mod outline;
 pub mod persist;
 pub mod plan;
 pub mod probe;
 pub mod profile;
+pub mod promise;
 pub mod read;
 pub mod reading;
 pub mod report;
@@ -37,7 +40,11 @@ pub mod rules;
 pub mod scheduling;
 pub mod script;
 pub mod signal;
+pub mod statistics;
 pub mod strategy;
+pub mod tournament;
+pub mod verification;
+pub mod verify;
 
 #[cfg(test)]
 mod shapes;

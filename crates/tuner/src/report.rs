@@ -7,6 +7,8 @@ mod heat;
 mod paint;
 mod prometheus;
 mod table;
+mod tournament;
+mod verification;
 mod wrap;
 
 use serde::Serialize;
@@ -18,6 +20,8 @@ pub use heat::heat;
 pub use paint::{Paint, Tint};
 pub use prometheus::prometheus;
 pub use table::{explanation, findings, list};
+pub use tournament::standings;
+pub use verification::verification;
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ mod situation;
 use crate::{Facts, Finding, Series};
 use host::Host;
 
-pub use figures::{bytes, per_second, percent};
+pub use figures::{bytes, number, per_second, percent};
 pub use host::{Load, arrivals, loads, softirqs};
 pub(crate) use system::clock_better;
 

@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     ("net", &["stdx"], &[]),
     ("server", &["protocol", "store", "net", "stdx"], &["transcript"]),
     ("load", &["stdx"], &[]),
-    ("tuner", &[], &[]),
+    ("tuner", &["stdx"], &[]),
     ("lab", &[], &["stdx"]),
     ("evenkeel", &["server", "load", "tuner", "stdx"], &[]),
     ("transcript", &[], &[]),

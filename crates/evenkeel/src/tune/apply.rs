@@ -6,14 +6,15 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
 use tuner::Root;
-use tuner::apply::{Applied, apply};
+use tuner::apply::{Applied, Failed, apply};
 use tuner::host::FileHost;
 use tuner::journal::{Journal, Journals, Place, State};
 use tuner::outline;
 use tuner::plan::Plan;
+use tuner::promise::Promise;
 use tuner::rollback;
 
-use super::observe::Host;
+use super::observe::{self, Host};
 use super::persist;
 use super::plan::Wanted;
 use crate::failure::Failure;
@@ -44,15 +45,18 @@ pub(super) struct Arguments {
     /// Undo everything unless `evenkeel tune confirm` comes in this time: 30s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     confirm_within: Option<Duration>,
+    /// Measure for so long before the first change, so that `evenkeel tune verify` can say what has moved since
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    before: Option<u32>,
     #[command(flatten)]
     state: StateDirectory,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let plan = match (&arguments.plan, &arguments.intent) {
-        (Some(path), _) => saved(path)?,
-        (None, Some(path)) => intended(path, &arguments.wanted.host)?,
-        (None, None) => arguments.wanted.plan()?,
+    let (plan, seen) = match (&arguments.plan, &arguments.intent) {
+        (Some(path), _) => (saved(path)?, None),
+        (None, Some(path)) => (intended(path, &arguments.wanted.host)?, None),
+        (None, None) => arguments.wanted.plan_and_look()?,
     };
     if arguments.dry_run || plan.changes.is_empty() {
         print(outline::outline(&plan).as_bytes())?;
@@ -63,17 +67,23 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let _lock = journals.lock(false).map_err(Failure::other)?;
     let here = Place::of(&root).map_err(Failure::other)?;
     refuse_after_interruption(&journals, &here)?;
+    let before = match arguments.before {
+        Some(seconds) => Some(observe::observe(&arguments.wanted.host, seconds)?),
+        None => seen,
+    };
     let confirm_by_ms =
         arguments.confirm_within.map(|time| milliseconds_since_boot() + time.as_millis() as u64);
     let mut journal = journals.begin(&here, seconds_since_1970(), confirm_by_ms).map_err(Failure::other)?;
     if confirm_by_ms.is_some() {
         watch_over(&root, &arguments.wanted.host.root, &journal, &arguments.state.path)?;
     }
-    let applied = apply(&mut FileHost::new(root), &plan.changes, &mut journal).map_err(|failed| {
-        let whole = failed.undone.as_ref().is_ok_and(|undone| undone.is_whole());
-        let failure = Failure::other(failed);
-        if whole { failure } else { failure.hint("`evenkeel tune rollback` tries again") }
-    })?;
+    let mut host = FileHost::new(root);
+    let promise = Promise { changes: plan.changes.clone(), before };
+    if let Err(error) = promise.keep(journal.path()) {
+        rollback::undo(&mut host, &mut journal, "failed to keep what it promised").map_err(Failure::other)?;
+        return Err(Failure::system("keep what the plan promises beside its journal", error));
+    }
+    let applied = apply(&mut host, &plan.changes, &mut journal).map_err(not_applied)?;
     print(report(&plan, &applied, &journal, arguments.confirm_within).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -97,8 +107,15 @@ fn intended(path: &Path, host: &Host) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
+/// What to say of a plan, or of a trial, that could not be carried out.
+pub(super) fn not_applied(failed: Box<Failed>) -> Failure {
+    let whole = failed.undone.as_ref().is_ok_and(|undone| undone.is_whole());
+    let failure = Failure::other(failed);
+    if whole { failure } else { failure.hint("`evenkeel tune rollback` tries again") }
+}
+
 /// The steps that an interrupted plan has left would be taken for what was so before.
-fn refuse_after_interruption(journals: &Journals, here: &Place) -> Result<(), Failure> {
+pub(super) fn refuse_after_interruption(journals: &Journals, here: &Place) -> Result<(), Failure> {
     let all = journals.all().map_err(Failure::other)?;
     let unfinished = |journal: &&Journal| {
         journal.state() == State::Unfinished && rollback::check_place(journal, here).is_ok()
@@ -151,7 +168,7 @@ fn report(plan: &Plan, applied: &Applied, journal: &Journal, confirm_within: Opt
     lines.join("\n") + "\n"
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 30s, 5m or 1h".to_owned();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let seconds = match &text[digits.len()..] {
@@ -171,7 +188,7 @@ pub(super) fn milliseconds_since_boot() -> u64 {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line reads the clock")]
-fn seconds_since_1970() -> u64 {
+pub(super) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 

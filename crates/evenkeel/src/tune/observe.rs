@@ -66,7 +66,7 @@ fn measured(
 }
 
 /// One line of a terminal that is written over and over.
-fn progress(text: &str) {
+pub(super) fn progress(text: &str) {
     if io::stderr().is_terminal() {
         // It is for somebody who waits; nothing is lost without.
         let _ = write!(io::stderr(), "\r\x1b[K{text}");
@@ -90,7 +90,7 @@ impl Clock {
         Clock(Instant::now())
     }
 
-    fn passed(&self) -> Duration {
+    pub(super) fn passed(&self) -> Duration {
         self.0.elapsed()
     }
 

@@ -8,7 +8,7 @@ use tuner::plan::{Asked, Plan};
 use tuner::profile::Profile;
 use tuner::script;
 use tuner::strategy::Strategy;
-use tuner::{Facts, Root};
+use tuner::{Capture, Facts, Root};
 
 use super::observe::{self, Host};
 use crate::failure::Failure;
@@ -81,6 +81,11 @@ impl Wanted {
 
     /// Looks at the host, and plans.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
+        Ok(self.plan_and_look()?.0)
+    }
+
+    /// The plan, and what was counted for it, if anything was.
+    pub(super) fn plan_and_look(&self) -> Result<(Plan, Option<Capture>), Failure> {
         let asked = Asked {
             strategy: self.strategy,
             profile: self.profile,
@@ -91,12 +96,13 @@ impl Wanted {
         if wish && !self.host.root.is_file() {
             let root = Root::new(&self.host.root);
             let facts = tuner::probe(&root, &self.host.pids).map_err(Failure::other)?;
-            return Ok(tuner::plan::plan(&facts, &asked));
+            return Ok((tuner::plan::plan(&facts, &asked), None));
         }
         let seen = observe::observe(&self.host, self.seconds)?;
         // Without a wish, what is found is mended.
         let findings = if wish { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
-        Ok(tuner::plan::plan(&seen.facts, &Asked { findings: &findings, ..asked }))
+        let plan = tuner::plan::plan(&seen.facts, &Asked { findings: &findings, ..asked });
+        Ok((plan, Some(seen)))
     }
 }
 
@@ -113,7 +119,7 @@ fn write_scripts(plan: &Plan, path: &Path) -> Result<(), Failure> {
     write(path, script::doing(plan, &undo.display().to_string()))
 }
 
-fn strategy(name: &str) -> Result<Strategy, String> {
+pub(super) fn strategy(name: &str) -> Result<Strategy, String> {
     let names = || Strategy::ALL.map(Strategy::name).join(", ");
     Strategy::named(name).ok_or_else(|| format!("there are {}", names()))
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::verbs::print;
 
 /// What `status` ends with when a value is no longer what it was set to.
-const DRIFTED: u8 = 13;
+pub(super) const DRIFTED: u8 = 13;
 
 /// How long the watching process sleeps at most: it notices a confirmation that late, which nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

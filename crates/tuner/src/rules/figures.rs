@@ -36,6 +36,19 @@ pub(crate) fn happened(rate: Rate) -> String {
     format!("{} ({})", count(rate.count), per_second(rate.per_s()))
 }
 
+/// Three digits or more, as many as are worth reading: `1,204`, `93.4`, `7.25`, `0.031`.
+pub fn number(number: f64) -> String {
+    match number.abs() {
+        size if size >= 100.0 => {
+            let sign = if number < 0.0 { "-" } else { "" };
+            format!("{sign}{}", count(size.round() as u64))
+        }
+        size if size >= 10.0 => format!("{number:.1}"),
+        size if size >= 1.0 => format!("{number:.2}"),
+        _ => format!("{number:.3}"),
+    }
+}
+
 /// `4 GiB`, `512 KiB`
 pub fn bytes(bytes: u64) -> String {
     let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
@@ -64,6 +77,8 @@ mod tests {
         let shown = [count(7), count(1204), count(12_345_678), percent(0.0), percent(9.96), percent(86.6)];
         assert_eq!(shown, ["7", "1,204", "12,345,678", "0.0 %", "10 %", "87 %"]);
         let shown = [per_second(0.7), per_second(50_000.4), bytes(512 << 10), bytes(3 << 29), bytes(12)];
+        let numbers = [number(1203.6), number(-93.44), number(7.25), number(0.0314), number(0.0)];
+        assert_eq!(numbers, ["1,204", "-93.4", "7.25", "0.031", "0.000"]);
         assert_eq!(shown, ["0.7 /s", "50,000 /s", "512 KiB", "1.5 GiB", "12 B"]);
     }
 }

@@ -1,0 +1,39 @@
+//! What a plan was expected to bring, and how the host was before: kept beside the plan's journal for `verify`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::capture::Capture;
+use crate::change::Change;
+
+/// Changes with their signals, and the measurement from before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// What was to be changed.
+    pub changes: Vec<Change>,
+    /// The host before the first change, if it was measured.
+    pub before: Option<Capture>,
+}
+
+impl Promise {
+    /// Where the promise of a journal is: `000001.promise.json` beside `000001.jsonl`.
+    fn path(journal: &Path) -> PathBuf {
+        journal.with_extension("promise.json")
+    }
+
+    /// Keeps it. It is no part of the way back, so it need not be on the disk before the first change.
+    pub fn keep(&self, journal: &Path) -> io::Result<()> {
+        std::fs::write(Promise::path(journal), serde_json::to_vec(self)?)
+    }
+
+    /// Finds it again; none if the journal has none.
+    pub fn of(journal: &Path) -> io::Result<Option<Promise>> {
+        match std::fs::read(Promise::path(journal)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What `verify` has found out, for people.
+
+use super::paint::Tint;
+use super::{Look, wrap};
+use crate::rules::number;
+use crate::verification::{Objective, Outcome, Value, Verification};
+use crate::verify::{Holding, Judged, Verdict};
+
+/// Values, signals, objectives, limits, and what follows.
+pub fn verification(verification: &Verification, look: Look) -> String {
+    let Verification { values, signals, objectives, limits, .. } = verification;
+    let mut text = format!("Over {:.0} s.\n\nvalues\n", verification.window_s);
+    values.iter().for_each(|found| text += &value(found, look));
+    if !signals.is_empty() {
+        text += "\nsignals of the newest plan\n";
+        signals.iter().for_each(|judged| text += &signal(judged, look));
+        if !verification.measured_before {
+            text +=
+                "  There is no measurement from before it; `evenkeel tune apply --before 60` makes one.\n";
+        }
+    }
+    if !objectives.is_empty() {
+        text += "\nobjectives\n";
+        objectives.iter().for_each(|found| text += &objective(found, look));
+    }
+    if !limits.is_empty() {
+        text += "\nlimits that no setting changes; nothing is credited while they are there\n";
+        for finding in limits {
+            text += &wrap::hanging("  ", &format!("{}: {}", finding.subject, finding.cause), look.columns);
+        }
+    }
+    let tint = match verification.outcome {
+        Outcome::Verified => Tint::Green,
+        Outcome::NothingShown => Tint::Yellow,
+        Outcome::NotHeld | Outcome::ObjectiveMissed | Outcome::NotMoved => Tint::Red,
+    };
+    format!("{text}\n{}\n", look.paint.tinted(tint, verification.outcome.sentence()))
+}
+
+/// A word in a column of its own, then text that hangs behind it.
+fn row(word: &str, tint: Tint, text: &str, look: Look) -> String {
+    let lines = wrap::hanging(&format!("  {word:<10}"), text, look.columns);
+    lines.replacen(word, &look.paint.tinted(tint, word), 1)
+}
+
+fn value(value: &Value, look: Look) -> String {
+    let said = format!("{} = {}", value.setting, value.wanted.trim());
+    match &value.holding {
+        Holding::Yes => row("holds", Tint::Green, &said, look),
+        Holding::Pending => {
+            row("pending", Tint::Yellow, &format!("{said}: its interrupt has not come since"), look)
+        }
+        Holding::No { found } => row("NOT HELD", Tint::Red, &format!("{said}: found {found:?}"), look),
+    }
+}
+
+fn signal(judged: &Judged, look: Look) -> String {
+    let figure = |figure: Option<f64>| match figure {
+        Some(figure) => format!("{} {}", number(figure), judged.unit).trim_end().to_owned(),
+        None => "?".to_owned(),
+    };
+    let figures = match (judged.before, judged.after) {
+        (None, None) => String::new(),
+        (before, after) => format!(": {} → {}", figure(before), figure(after)),
+    };
+    let said = format!("{}{figures}", judged.expected);
+    match &judged.verdict {
+        Verdict::Moved => row("moved", Tint::Green, &said, look),
+        Verdict::AsBefore => row("as before", Tint::Green, &said, look),
+        Verdict::NotMoved => row("NOT MOVED", Tint::Red, &said, look),
+        Verdict::Unknown { why } => row("unknown", Tint::Yellow, &format!("{said} ({why})"), look),
+    }
+}
+
+fn objective(objective: &Objective, look: Look) -> String {
+    let said = format!("{}: {}", objective.what, objective.seen);
+    match objective.held {
+        Some(true) => row("held", Tint::Green, &said, look),
+        Some(false) => row("MISSED", Tint::Red, &said, look),
+        None => row("unknown", Tint::Yellow, &said, look),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Paint;
+    use super::*;
+
+    #[test]
+    fn everything_is_said_with_its_numbers() {
+        let judged = |expected: &str, before, after, unit, verdict| Judged {
+            expected: expected.into(),
+            settings: Vec::new(),
+            before,
+            after,
+            unit,
+            verdict,
+        };
+        let silent =
+            Verdict::Unknown { why: "no load: NET_RX counted 2.0 a second, and it takes 100".into() };
+        let found = Verification::conclude(
+            vec![
+                Value { setting: "/sys/a".into(), wanted: "1\n".into(), holding: Holding::Yes },
+                Value {
+                    setting: "/sys/b".into(),
+                    wanted: "1".into(),
+                    holding: Holding::No { found: "0".into() },
+                },
+            ],
+            vec![
+                judged("the share falls", Some(93.4), Some(51.25), "%", Verdict::Moved),
+                judged("p99 falls", None, None, "", silent),
+                judged("it grows", None, Some(1204.0), "/s", Verdict::NotMoved),
+            ],
+            vec![Objective { what: "./load".into(), seen: "status 0".into(), held: Some(true) }],
+            Vec::new(),
+            false,
+            60.0,
+        );
+        let wanted = "\
+Over 60 s.
+
+values
+  holds     /sys/a = 1
+  NOT HELD  /sys/b = 1: found \"0\"
+
+signals of the newest plan
+  moved     the share falls: 93.4 % → 51.2 %
+  unknown   p99 falls (no load: NET_RX counted 2.0 a second, and it takes 100)
+  NOT MOVED it grows: ? → 1,204 /s
+  There is no measurement from before it; `evenkeel tune apply --before 60` makes one.
+
+objectives
+  held      ./load: status 0
+
+Not verified: a value is no longer what it was set to.
+";
+        assert_eq!(verification(&found, Look { columns: 100, paint: Paint::Plain }), wanted);
+    }
+}

@@ -1,0 +1,282 @@
+//! Whether a plan did what it promised: values hold, and the figures that should move have moved.
+//!
+//! Pure but for the settings that are read. A figure is compared window by window: before and after each consist of a few,
+//! and only if all of one lie beyond all of the other, and the middle has moved by a tenth, has it moved. Nothing is
+//! credited to a plan that was not measured, nor what was measured while the host's limits came and went.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use crate::apply::has_moved;
+use crate::change::{Change, Setting};
+use crate::finding::{Finding, Severity};
+use crate::host::Host;
+use crate::journal::Step;
+use crate::measure::{self, Measured, Nothing, Subject};
+use crate::reading::Series;
+use crate::signal::{Expected, Figure, Moves};
+use crate::statistics::median;
+use crate::{Capture, judge};
+
+/// What has moved less than this may have moved by itself.
+const MOVED_PERCENT_MIN: f64 = 10.0;
+
+/// Loads that differ by more than this factor are not compared: fewer packets have more interrupts each, whatever is set.
+const LOAD_RATIO_MAX: f64 = 2.0;
+
+/// Rules about what no setting of the host can change, and what changes every figure.
+const LIMITS: [&str; 4] = ["allowance-exceeded", "device-dropped", "cpu-stolen", "cpu-throttled"];
+
+/// Whether a value is still what it was set to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "holds", rename_all = "snake_case")]
+pub enum Holding {
+    /// It is, in what it means.
+    Yes,
+    /// It is; the interrupt has not come since, and moves when it comes.
+    Pending,
+    /// It is something else, or the interrupt comes elsewhere.
+    No {
+        /// What was found.
+        found: String,
+    },
+}
+
+/// What became of an expectation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It moved as expected.
+    Moved,
+    /// It is as it should be, and would be without the change as far as was measured: it stood still before, too.
+    AsBefore,
+    /// It did not move as expected.
+    NotMoved,
+    /// Nothing can be said.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+/// An expectation, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// What was expected, in words.
+    pub expected: String,
+    /// Settings from which it was expected.
+    pub settings: Vec<String>,
+    /// The figure before.
+    pub before: Option<f64>,
+    /// The figure now.
+    pub after: Option<f64>,
+    /// What it counts in.
+    pub unit: &'static str,
+    /// What became of it.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// Whether the step's value holds. `came` says how often its interrupt had come when the look began.
+pub fn holding(host: &dyn Host, step: &Step, came: Option<u64>) -> Holding {
+    let setting = &step.setting;
+    match host.read(setting) {
+        Ok(found) if !setting.same(&found, &step.wanted) => {
+            return Holding::No { found: found.trim().to_owned() };
+        }
+        Ok(_) => {}
+        Err(error) => return Holding::No { found: format!("cannot be read: {error}") },
+    }
+    let (Some(irq), Some(came)) = (setting.irq(), came) else { return Holding::Yes };
+    match has_moved(host, irq, came, &step.wanted) {
+        Ok(true) => Holding::Yes,
+        Ok(false) => Holding::Pending,
+        Err(error) => Holding::No { found: error.to_string() },
+    }
+}
+
+/// How often the interrupts have come that these steps move.
+pub fn interrupts(host: &dyn Host, steps: &[Step]) -> BTreeMap<u32, u64> {
+    let irqs = steps.iter().filter_map(|step| step.setting.irq());
+    irqs.filter_map(|irq| Some((irq, host.interrupt(irq).ok()?.0))).collect()
+}
+
+/// What is so in the windows that no setting can change, and that changes every figure: used-up allowances, stolen time,
+/// quotas.
+pub fn limits(capture: &Capture) -> Vec<Finding> {
+    let found = judge(&capture.facts, &capture.series).into_iter();
+    found
+        .filter(|finding| LIMITS.contains(&finding.rule.as_str()) && finding.severity > Severity::Note)
+        .collect()
+}
+
+/// What became of everything that these changes were expected to bring; what several expect of the same thing is said
+/// once.
+pub fn signals(changes: &[Change], before: Option<&Capture>, after: &Capture) -> Vec<Judged> {
+    let mut judged: Vec<Judged> = Vec::new();
+    let mut seen: Vec<(Expected, Subject)> = Vec::new();
+    for change in changes {
+        let subject = Subject::of(change, &after.facts);
+        for expected in &change.signal.0 {
+            let key = (expected.clone(), subject_of(expected, &subject));
+            match seen.iter().position(|other| *other == key) {
+                Some(place) => judged[place].settings.push(change.setting.to_string()),
+                None => {
+                    judged.push(one(expected, &change.setting, &key.1, before, after));
+                    seen.push(key);
+                }
+            }
+        }
+    }
+    judged
+}
+
+/// Words are about everything alike.
+fn subject_of(expected: &Expected, subject: &Subject) -> Subject {
+    match expected {
+        Expected::Words(_) => Subject::default(),
+        Expected::Figure { .. } => subject.clone(),
+    }
+}
+
+fn one(
+    expected: &Expected,
+    setting: &Setting,
+    subject: &Subject,
+    before: Option<&Capture>,
+    after: &Capture,
+) -> Judged {
+    let mut judged = Judged {
+        expected: expected.to_string(),
+        settings: vec![setting.to_string()],
+        before: None,
+        after: None,
+        unit: "",
+        verdict: Verdict::Unknown { why: "no counter shows it; give --objective".to_owned() },
+    };
+    let Expected::Figure { figure, moves } = expected else { return judged };
+    judged.unit = measure::unit(*figure);
+    let then = before.map(|capture| windows(*figure, subject, capture));
+    let now = windows(*figure, subject, after);
+    let value = |windows: &Result<Vec<Measured>, Nothing>| Some(middle(windows.as_ref().ok()?, |m| m.value));
+    judged.before = then.as_ref().and_then(value);
+    judged.after = value(&now);
+    judged.verdict = match now {
+        Err(why) => Verdict::Unknown { why: why.to_string() },
+        Ok(now) => moved(*moves, then, &now),
+    };
+    judged
+}
+
+/// The figure in each window of a capture.
+fn windows(figure: Figure, subject: &Subject, capture: &Capture) -> Result<Vec<Measured>, Nothing> {
+    let pairs = capture.series.readings().windows(2);
+    let series = pairs.map(|pair| Series::new(pair.to_vec()).expect("parts of a series are in order"));
+    series.map(|series| measure::measure(figure, subject, &capture.facts, &series)).collect()
+}
+
+fn middle(windows: &[Measured], of: fn(&Measured) -> f64) -> f64 {
+    median(&windows.iter().map(of).collect::<Vec<_>>())
+}
+
+fn moved(moves: Moves, then: Option<Result<Vec<Measured>, Nothing>>, now: &[Measured]) -> Verdict {
+    let still = now.iter().all(|window| window.value == 0.0);
+    match (moves, then) {
+        (Moves::StandsStill, _) if !still => Verdict::NotMoved,
+        // That it grew before, under load, is what makes standing still an effect.
+        (Moves::StandsStill, Some(Ok(then))) if then.iter().any(|window| window.value > 0.0) => {
+            Verdict::Moved
+        }
+        (Moves::StandsStill, _) => Verdict::AsBefore,
+        (Moves::Grows, _) if still => Verdict::NotMoved,
+        (_, None) => Verdict::Unknown {
+            why: "it was not measured before the plan was applied; apply with --before".to_owned(),
+        },
+        (_, Some(Err(why))) => Verdict::Unknown { why: format!("before the plan: {why}") },
+        (_, Some(Ok(then))) => compared(moves, &then, now),
+    }
+}
+
+fn compared(moves: Moves, then: &[Measured], now: &[Measured]) -> Verdict {
+    let (load_then, load_now) = (middle(then, |m| m.load_per_s), middle(now, |m| m.load_per_s));
+    let ratio = load_now / load_then;
+    if !(1.0 / LOAD_RATIO_MAX..=LOAD_RATIO_MAX).contains(&ratio) {
+        let why = format!("the load was {load_then:.0} a second before and is {load_now:.0}: not comparable");
+        return Verdict::Unknown { why };
+    }
+    let least = |windows: &[Measured]| windows.iter().map(|m| m.value).fold(f64::INFINITY, f64::min);
+    let most = |windows: &[Measured]| windows.iter().map(|m| m.value).fold(f64::NEG_INFINITY, f64::max);
+    let (old, new) = (middle(then, |m| m.value), middle(now, |m| m.value));
+    let far = (new - old).abs() >= old.abs() * MOVED_PERCENT_MIN / 100.0 && new != old;
+    let fell = far && most(now) < least(then);
+    let rose = far && least(now) > most(then);
+    let as_expected = match moves {
+        Moves::Falls => fell,
+        Moves::Rises | Moves::Grows => rose,
+        Moves::DoesNotRise if fell => true,
+        Moves::DoesNotRise if !rose => return Verdict::AsBefore,
+        Moves::DoesNotRise | Moves::StandsStill => false,
+    };
+    if as_expected { Verdict::Moved } else { Verdict::NotMoved }
+}
+
+/// The steps of several plans, the newest first, without those that a newer plan has set since, nor those that were
+/// left or undone.
+pub fn in_force(newest_first: impl IntoIterator<Item = Vec<Step>>) -> Vec<Step> {
+    let mut taken = BTreeSet::new();
+    let steps = newest_first.into_iter().flatten().filter(|step| !step.left && !step.undone);
+    steps.filter(|step| taken.insert(step.setting.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn windows(values: &[f64], load_per_s: f64) -> Vec<Measured> {
+        values.iter().map(|value| Measured { value: *value, load_per_s }).collect()
+    }
+
+    #[track_caller]
+    fn check(moves: Moves, before: &[f64], after: &[f64], wanted: Verdict) {
+        let before = (!before.is_empty()).then(|| Ok(windows(before, 1000.0)));
+        assert_eq!(moved(moves, before, &windows(after, 1500.0)), wanted, "{moves:?}");
+    }
+
+    #[test]
+    fn a_figure_has_moved_when_no_window_overlaps_and_the_middle_is_a_tenth_away() {
+        use Verdict::{AsBefore, Moved, NotMoved};
+        check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 60.0, 55.0], Moved);
+        check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 81.0, 55.0], NotMoved);
+        check(Moves::Falls, &[90.0, 90.0, 90.0], &[89.0, 89.0, 89.0], NotMoved);
+        check(Moves::Rises, &[10.0], &[12.0], Moved);
+        check(Moves::Rises, &[10.0], &[8.0], NotMoved);
+        check(Moves::DoesNotRise, &[10.0, 11.0], &[11.0, 10.0], AsBefore);
+        check(Moves::DoesNotRise, &[10.0], &[15.0], NotMoved);
+        check(Moves::DoesNotRise, &[10.0], &[5.0], Moved);
+        check(Moves::Grows, &[0.0, 0.0], &[5.0, 6.0], Moved);
+        check(Moves::Grows, &[5.0, 6.0], &[5.0, 6.0], NotMoved);
+        check(Moves::Grows, &[], &[0.0], NotMoved);
+        check(Moves::StandsStill, &[4.0], &[0.0], Moved);
+        check(Moves::StandsStill, &[0.0], &[0.0], AsBefore);
+        check(Moves::StandsStill, &[], &[0.0], AsBefore);
+        check(Moves::StandsStill, &[4.0], &[0.0, 0.1], NotMoved);
+        check(Moves::Falls, &[0.0], &[0.0], NotMoved);
+    }
+
+    #[test]
+    fn nothing_is_credited_that_was_not_measured_alike() {
+        let why = |verdict| match verdict {
+            Verdict::Unknown { why } => why,
+            other => panic!("{other:?}"),
+        };
+        let now = windows(&[5.0], 1000.0);
+        assert!(why(moved(Moves::Falls, None, &now)).contains("apply with --before"));
+        let silent = Nothing::Silent { counter: "NET_RX".into(), per_s: 2.0, least: 100.0 };
+        let said = why(moved(Moves::Falls, Some(Err(silent)), &now));
+        assert_eq!(said, "before the plan: no load: NET_RX counted 2.0 a second, and it takes 100");
+        let busier = Ok(windows(&[9.0], 2001.0));
+        let said = why(moved(Moves::Falls, Some(busier), &now));
+        assert_eq!(said, "the load was 2001 a second before and is 1000: not comparable");
+    }
+}
