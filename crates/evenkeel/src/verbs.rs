@@ -110,6 +110,10 @@ fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
         true => Box::new(io::stderr()),
         false => Box::new(io::sink()),
     };
+    if let Some(objective) = &arguments.search {
+        let knee = load::search(arguments, objective, &mut progress).map_err(Failure::other)?;
+        return print(knee.to_string().as_bytes());
+    }
     let summary = load::run(arguments, &mut progress).map_err(Failure::other)?;
     print(summary.to_string().as_bytes())?;
     if summary.is_clean() { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(UNCLEAN))) }

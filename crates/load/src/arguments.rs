@@ -3,6 +3,7 @@
 use crate::affinity::CpuList;
 use crate::popularity::Popularity;
 use crate::schedule::Arrivals;
+use crate::search::Objective;
 use crate::sizes::Sizes;
 use std::fmt;
 use std::path::PathBuf;
@@ -36,10 +37,14 @@ pub struct Arguments {
     #[arg(long, value_name = "N", help_heading = "Shape of the load")]
     pub rate: Option<f64>,
     /// Times between the requests of --rate: poisson, constant, pareto or pareto:SHAPE [default: poisson]
-    #[arg(long, value_name = "LAW", requires = "rate", help_heading = "Shape of the load")]
+    #[arg(long, value_name = "LAW", help_heading = "Shape of the load")]
     pub arrivals: Option<Arrivals>,
+    /// Look for the highest rate at which this holds: p50, p90, p99, p99.9 or max, as in p99<1ms. Every try lasts
+    /// --warm-up and --duration; --rate is the first
+    #[arg(long, value_name = "OBJECTIVE", help_heading = "Shape of the load")]
+    pub search: Option<Objective>,
     /// Keep the threads of --rate on their CPUs between two requests: they are less late and burn their CPUs
-    #[arg(long, requires = "rate", help_heading = "Shape of the load")]
+    #[arg(long, help_heading = "Shape of the load")]
     pub spin: bool,
     /// Connections, over all threads
     #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]

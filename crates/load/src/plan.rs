@@ -76,6 +76,14 @@ impl Plan {
         if let Some(rate) = arguments.rate.filter(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
             return refuse(format!("--rate must be above 0 and at most {RATE_MAX:e} requests/s, not {rate}"));
         }
+        if arguments.rate.is_none()
+            && arguments.search.is_none()
+            && (arguments.arrivals.is_some() || arguments.spin)
+        {
+            return refuse(String::from(
+                "--arrivals and --spin are for an open loop: use --rate or --search, too",
+            ));
+        }
         let keys = Keys::new(arguments.keys, arguments.key_size.clone()).map_err(Error::Arguments)?;
         let values = Values::new(arguments.value_size.clone());
         let duration = match (arguments.duration, arguments.requests) {

@@ -11,10 +11,11 @@ use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::plan::{Pace, Plan};
-use crate::schedule::{Schedule, Share};
+use crate::schedule::{Arrivals, Schedule, Share};
+use crate::search::{Knee, Objective, Search};
 use crate::seconds::Seconds;
 use crate::shared::{Phase, Shared, Start};
-use crate::summary::{Edge, Measured, Second, Summary};
+use crate::summary::{Edge, Measured, Second, Summary, write_json};
 use crate::tally::Tally;
 use crate::worker::{Done, Worker};
 use hdrhistogram::Histogram;
@@ -36,10 +37,44 @@ pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, E
     let measured = runner.measure(progress)?;
     let summary = Summary::new(arguments, &plan, measured);
     if let Some(path) = &arguments.json {
-        summary.write_json(path)?;
+        write_json(&summary, path)?;
     }
     Ok(summary)
 }
+
+/// Looks for the highest rate at which `objective` holds: one run after the other, each with the arguments' warm-up and
+/// duration.
+pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn Write) -> Result<Knee, Error> {
+    let mut plan = Plan::new(arguments)?;
+    if plan.requests.is_some() {
+        return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
+    }
+    if arguments.prefill {
+        Runner { arguments, plan: &plan }.prefill(progress)?;
+    }
+    let pace = plan.pace.unwrap_or(Pace {
+        rate: SEARCH_RATE,
+        arrivals: arguments.arrivals.unwrap_or(Arrivals::Poisson),
+        spin: arguments.spin,
+    });
+    let mut search = Search::new(pace.rate, arguments.seed);
+    while let Some(rate) = search.next() {
+        plan.pace = Some(Pace { rate, ..pace });
+        writeln!(progress, "trying {rate:.0} requests/s")?;
+        let measured = Runner { arguments, plan: &plan }.measure(progress)?;
+        let summary = Summary::new(arguments, &plan, measured);
+        let outcome = objective.judge(&summary);
+        search.tried(outcome, objective.of(&summary.latency));
+    }
+    let knee = search.knee(objective);
+    if let Some(path) = &arguments.json {
+        write_json(&knee, path)?;
+    }
+    Ok(knee)
+}
+
+/// Where a search begins: so few that any server manages them.
+const SEARCH_RATE: f64 = 1000.0;
 
 struct Runner<'a> {
     arguments: &'a Arguments,

@@ -378,12 +378,12 @@ impl Summary {
     pub fn is_clean(&self) -> bool {
         self.errors == 0 && self.wrong_values == 0 && self.not_stored == 0
     }
+}
 
-    /// Writes the summary to `path` as JSON.
-    pub(crate) fn write_json(&self, path: &Path) -> Result<(), Error> {
-        let failed = |source| Error::Json { path: path.to_path_buf(), source };
-        let mut text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        text.push('\n');
-        fs::write(path, text).map_err(failed)
-    }
+/// Writes a result to `path` as JSON.
+pub(crate) fn write_json(result: &impl Serialize, path: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Json { path: path.to_path_buf(), source };
+    let mut text = serde_json::to_string_pretty(result).map_err(|error| failed(error.into()))?;
+    text.push('\n');
+    fs::write(path, text).map_err(failed)
 }

@@ -1,7 +1,7 @@
 //! Open loops: against the scripted server, and against a memcached that is stopped now and then.
 
 use crate::memcached::Memcached;
-use crate::support::{run, server};
+use crate::support::{arguments, run, server};
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -54,6 +54,24 @@ fn a_pace_needs_a_rate_that_can_be_kept() {
         let line = line.replace("--rate ", "--rate=");
         assert_eq!(run(&line).expect_err(&line), expected);
     }
+}
+
+#[test]
+fn a_search_ends_with_a_knee() {
+    let line = format!(
+        "{} --search p50<200ms --rate 200 --duration 20ms --warm-up 5ms --connections 2 --keys 10",
+        server(usize::MAX, |_, reply| reply)
+    );
+    let arguments = arguments(&line);
+    let objective = arguments.search.expect("an objective");
+    let knee = load::search(&arguments, &objective, &mut std::io::sink()).expect(&line);
+    // Where a server's limit is depends on the machine; the least that any manages is known.
+    assert!(knee.rate.is_some_and(|rate| rate >= 200.0 && rate >= knee.held_up_to), "{knee}");
+    let error = run("--spin --requests 5").expect_err("a closed loop");
+    assert_eq!(
+        error,
+        "use these arguments: --arrivals and --spin are for an open loop: use --rate or --search, too"
+    );
 }
 
 /// How long the server is stopped, and how often.

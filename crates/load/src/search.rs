@@ -1,0 +1,420 @@
+//! The highest rate at which a server keeps an objective: its knee.
+//!
+//! Pure: which rate to try next, and what all tries together say. It climbs by doubling, halves the distance between a
+//! rate that held and one that did not, and then goes back to the rates around the knee, in random order, because a
+//! single run near it is decided by chance. What is reported is the knee and the interval outside of which no run
+//! contradicts it.
+
+use crate::summary::{Latency, Summary};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use stdx::prng::Prng;
+
+/// A limit on a percentile of the latency: `p99<1ms`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Objective {
+    percentile: Percentile,
+    limit_us: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Percentile {
+    P50,
+    P90,
+    P99,
+    P999,
+    Max,
+}
+
+const PERCENTILES: [(&str, Percentile); 5] = [
+    ("p50", Percentile::P50),
+    ("p90", Percentile::P90),
+    ("p99", Percentile::P99),
+    ("p99.9", Percentile::P999),
+    ("max", Percentile::Max),
+];
+
+impl FromStr for Objective {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Objective, String> {
+        let wrong = || String::from("p50, p90, p99, p99.9 or max, then <, then a time in us or ms: p99<1ms");
+        let (name, limit) = text.split_once('<').ok_or_else(wrong)?;
+        let (_, percentile) =
+            *PERCENTILES.iter().find(|(known, _)| *known == name.trim()).ok_or_else(wrong)?;
+        let limit = limit.trim_start_matches('=').trim();
+        let in_us = |unit: &str, us: f64| Some(limit.strip_suffix(unit)?.trim().parse::<f64>().ok()? * us);
+        let limit_us = in_us("us", 1.0).or_else(|| in_us("µs", 1.0)).or_else(|| in_us("ms", 1000.0));
+        match limit_us.or_else(|| in_us("s", 1e6)) {
+            Some(limit_us) if limit_us > 0.0 && limit_us.is_finite() => {
+                Ok(Objective { percentile, limit_us })
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = PERCENTILES.iter().find(|(_, percentile)| *percentile == self.percentile);
+        write!(f, "{}<{}us", name.map_or("", |(name, _)| name), self.limit_us)
+    }
+}
+
+/// How one run stands to the objective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The objective held.
+    Held,
+    /// It did not, or the server did not keep up.
+    Missed,
+    /// The run says nothing about the server.
+    Invalid,
+}
+
+impl Objective {
+    /// What a run of an open loop says.
+    pub(crate) fn judge(&self, summary: &Summary) -> Outcome {
+        let reasons = &summary.verdict.reasons;
+        let is = |what: &str| reasons.iter().any(|reason| reason.what == what);
+        let latency = self.of(&summary.latency);
+        // A server that does not answer in time has missed it, unless it was not asked in time.
+        if is("client-saturated") || is("steal") {
+            Outcome::Invalid
+        } else if is("rate-missed") || latency >= self.limit_us {
+            Outcome::Missed
+        } else if summary.waits.is_some_and(|waits| waits.late.p99_us > self.limit_us * LATE_SHARE_MAX) {
+            Outcome::Invalid
+        } else {
+            Outcome::Held
+        }
+    }
+
+    /// The percentile that it is about, in microseconds.
+    pub(crate) fn of(&self, latency: &Latency) -> f64 {
+        match self.percentile {
+            Percentile::P50 => latency.p50_us,
+            Percentile::P90 => latency.p90_us,
+            Percentile::P99 => latency.p99_us,
+            Percentile::P999 => latency.p999_us,
+            Percentile::Max => latency.max_us,
+        }
+    }
+}
+
+/// Of the limit, this much may be the generator's own lateness in a run that held.
+const LATE_SHARE_MAX: f64 = 0.5;
+
+/// One run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Try {
+    /// Requests per second.
+    pub rate: f64,
+    /// What it said.
+    pub outcome: Outcome,
+    /// The percentile of the objective.
+    pub latency_us: f64,
+}
+
+/// What a search has found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// The objective.
+    pub objective: String,
+    /// The highest rate at which it holds, most likely; `None`: it never held.
+    pub rate: Option<f64>,
+    /// Up to here it held in every run; 0 if it never did.
+    pub held_up_to: f64,
+    /// From here on it was missed in every run; `None`: the search ended before.
+    pub missed_from: Option<f64>,
+    /// Why the search ended early, if it did.
+    pub ended: Option<String>,
+    /// Every run, in order.
+    pub tries: Vec<Try>,
+}
+
+/// Where the search is.
+#[derive(Debug)]
+enum Stage {
+    Climb,
+    Descend,
+    Bisect,
+    /// Rates to go back to, the next one last.
+    Revisit(Vec<f64>),
+    Over,
+}
+
+/// Chooses rates.
+#[derive(Debug)]
+pub(crate) struct Search {
+    stage: Stage,
+    first_rate: f64,
+    rate: f64,
+    tries: Vec<Try>,
+    invalid_in_a_row: u32,
+    ended: Option<String>,
+    prng: Prng,
+}
+
+/// The knee is known well enough: two rates are closer than this.
+const RESOLUTION: f64 = 1.05;
+/// How often each of the rates around the knee is tried again.
+const REVISITS: usize = 3;
+/// A generator that cannot make a rate several times in a row will not make it at all.
+const INVALID_MAX: u32 = 3;
+/// How far from the first rate the search goes, up or down.
+const CLIMB_MAX: f64 = 100_000.0;
+/// After so many runs it does not begin again.
+const TRIES_MAX: usize = 40;
+
+impl Search {
+    pub(crate) fn new(first_rate: f64, seed: u64) -> Search {
+        Search {
+            stage: Stage::Climb,
+            first_rate,
+            rate: first_rate,
+            tries: Vec::new(),
+            invalid_in_a_row: 0,
+            ended: None,
+            prng: Prng::new(seed),
+        }
+    }
+
+    /// The rate to try next; `None` when there is nothing more to learn.
+    pub(crate) fn next(&self) -> Option<f64> {
+        (!matches!(self.stage, Stage::Over)).then_some(self.rate)
+    }
+
+    /// What came of it.
+    pub(crate) fn tried(&mut self, outcome: Outcome, latency_us: f64) {
+        self.tries.push(Try { rate: self.rate, outcome, latency_us });
+        if outcome == Outcome::Invalid {
+            self.invalid_in_a_row += 1;
+            if self.invalid_in_a_row == INVALID_MAX {
+                self.give_up(format!("the generator did not manage {:.0} requests/s", self.rate));
+            }
+            return;
+        }
+        self.invalid_in_a_row = 0;
+        let held = outcome == Outcome::Held;
+        match &mut self.stage {
+            Stage::Climb if held && self.rate > self.first_rate * CLIMB_MAX => {
+                self.give_up(String::from("the rate was doubled as often as makes sense"));
+            }
+            Stage::Climb if held => self.rate *= 2.0,
+            Stage::Climb if self.tries.iter().any(|other| other.outcome == Outcome::Held) => self.bisect(),
+            Stage::Climb => {
+                self.stage = Stage::Descend;
+                self.rate /= 2.0;
+            }
+            Stage::Descend if held => self.bisect(),
+            Stage::Descend if self.rate < self.first_rate / CLIMB_MAX || self.rate < 2.0 => {
+                self.give_up(String::from("the objective is missed at any rate"));
+            }
+            Stage::Descend => self.rate /= 2.0,
+            Stage::Bisect => self.bisect(),
+            Stage::Revisit(rates) => match rates.pop() {
+                Some(rate) => self.rate = rate,
+                None => self.look_back(),
+            },
+            Stage::Over => {}
+        }
+    }
+
+    /// The end, unless the highest of the rates mostly holds: then the run that seemed to be beyond the knee was
+    /// disturbed by something else.
+    fn look_back(&mut self) {
+        let top = self.tries.iter().map(|one| one.rate).fold(0.0, f64::max);
+        let at_top = |outcome| self.rates(outcome).filter(|rate| *rate == top).count();
+        if at_top(Outcome::Held) <= at_top(Outcome::Missed) {
+            self.stage = Stage::Over;
+        } else if self.tries.len() > TRIES_MAX {
+            self.give_up(String::from(
+                "runs at the same rate contradict each other; use a longer --duration",
+            ));
+        } else {
+            self.stage = Stage::Climb;
+            self.rate = top * 2.0;
+        }
+    }
+
+    fn give_up(&mut self, why: String) {
+        self.stage = Stage::Over;
+        self.ended = Some(why);
+    }
+
+    /// Halves the distance between the highest rate that held and the lowest above it that did not.
+    fn bisect(&mut self) {
+        self.stage = Stage::Bisect;
+        let held = self.rates(Outcome::Held).fold(0.0, f64::max);
+        let missed = self.rates(Outcome::Missed).filter(|rate| *rate > held).fold(f64::INFINITY, f64::min);
+        if missed.is_infinite() {
+            // What had been missed has held since, higher up: on with the climb.
+            self.stage = Stage::Climb;
+            self.rate = held * RESOLUTION;
+        } else if missed / held > RESOLUTION {
+            self.rate = (held * missed).sqrt();
+        } else {
+            let mut rates = [held / RESOLUTION, held, missed, missed * RESOLUTION].repeat(REVISITS);
+            for last in (1..rates.len()).rev() {
+                rates.swap(last, self.prng.below(last as u64 + 1) as usize);
+            }
+            self.rate = rates.pop().unwrap_or(held);
+            self.stage = Stage::Revisit(rates);
+        }
+    }
+
+    fn rates(&self, outcome: Outcome) -> impl Iterator<Item = f64> {
+        self.tries.iter().filter(move |one| one.outcome == outcome).map(|one| one.rate)
+    }
+
+    /// What all runs together say.
+    pub(crate) fn knee(self, objective: &Objective) -> Knee {
+        let first_missed = self.rates(Outcome::Missed).fold(f64::INFINITY, f64::min);
+        let last_held = self.rates(Outcome::Held).fold(0.0, f64::max);
+        let held_up_to = self.rates(Outcome::Held).filter(|rate| *rate < first_missed).fold(0.0, f64::max);
+        let missed_from =
+            self.rates(Outcome::Missed).filter(|rate| *rate > last_held).fold(f64::INFINITY, f64::min);
+        Knee {
+            objective: objective.to_string(),
+            rate: self.most_likely(),
+            held_up_to,
+            missed_from: missed_from.is_finite().then_some(missed_from),
+            ended: self.ended,
+            tries: self.tries,
+        }
+    }
+
+    /// The rate that the fewest runs contradict, by holding above it or missing at it or below; the highest of them
+    /// at which it held.
+    fn most_likely(&self) -> Option<f64> {
+        let contradictions = |knee: f64| {
+            let above = self.rates(Outcome::Held).filter(|rate| *rate > knee).count();
+            above + self.rates(Outcome::Missed).filter(|rate| *rate <= knee).count()
+        };
+        let mut held: Vec<f64> = self.rates(Outcome::Held).collect();
+        held.sort_by(f64::total_cmp);
+        held.into_iter().rev().min_by_key(|rate| contradictions(*rate))
+    }
+}
+
+impl fmt::Display for Knee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Try { rate, outcome, latency_us } in &self.tries {
+            let word = match outcome {
+                Outcome::Held => "held",
+                Outcome::Missed => "missed",
+                Outcome::Invalid => "invalid",
+            };
+            writeln!(f, "  {rate:>12.0} requests/s  {latency_us:>10.0} µs  {word}")?;
+        }
+        match (self.rate, self.missed_from) {
+            (None, _) => writeln!(f, "{} never held", self.objective)?,
+            (Some(rate), Some(missed)) => writeln!(
+                f,
+                "{} holds up to {rate:.0} requests/s ({:.0} to {missed:.0}: below it always held, from there on never)",
+                self.objective, self.held_up_to
+            )?,
+            (Some(rate), None) => {
+                writeln!(f, "{} holds up to {rate:.0} requests/s, at least", self.objective)?
+            }
+        }
+        match &self.ended {
+            Some(why) => writeln!(f, "the search ended early: {why}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Searches a server whose p99 grows with the rate and varies; it reaches 1 ms at `knee`.
+    fn search(knee: f64, first: f64, noise: f64, seed: u64) -> Knee {
+        let mut search = Search::new(first, seed);
+        let mut prng = Prng::new(seed + 1);
+        while let Some(rate) = search.next() {
+            let latency_us = 1000.0 * (rate / knee).powi(4) * (1.0 + noise * (2.0 * prng.unit() - 1.0));
+            let outcome = if latency_us < 1000.0 { Outcome::Held } else { Outcome::Missed };
+            search.tried(outcome, latency_us);
+            assert!(search.tries.len() < 80, "it ends: {:?}", search.tries);
+        }
+        search.knee(&"p99<1ms".parse().expect("an objective"))
+    }
+
+    #[test]
+    fn the_knee_is_found_from_below_and_from_above() {
+        for first in [1000.0, 80_000.0, 900_000.0] {
+            let knee = search(123_456.0, first, 0.0, 1);
+            let rate = knee.rate.expect("it held somewhere");
+            assert!((0.94..=1.0).contains(&(rate / 123_456.0)), "{knee}");
+            assert!(
+                knee.held_up_to <= 123_456.0 && knee.missed_from.expect("it was missed") >= 123_456.0,
+                "{knee}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_noisy_knee_lies_in_its_interval_and_is_not_far_off() {
+        for seed in 0..200 {
+            let knee = search(50_000.0, 1000.0, 0.3, seed);
+            let rate = knee.rate.expect("it held somewhere");
+            assert!((0.85..1.15).contains(&(rate / 50_000.0)), "{knee}");
+            assert!(knee.held_up_to <= rate && knee.missed_from.is_none_or(|missed| missed > rate), "{knee}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_disturbed_does_not_hide_the_knee() {
+        let mut search = Search::new(1000.0, 1);
+        let mut disturbed = false;
+        while let Some(rate) = search.next() {
+            let held = rate < 50_000.0 && (disturbed || rate < 8000.0);
+            disturbed |= rate >= 8000.0;
+            search.tried(if held { Outcome::Held } else { Outcome::Missed }, 0.0);
+        }
+        let knee = search.knee(&"p99<1ms".parse().expect("an objective"));
+        assert!(knee.rate.is_some_and(|rate| rate > 45_000.0 && rate < 50_000.0), "{knee}");
+    }
+
+    #[test]
+    fn a_server_that_never_keeps_it_is_told() {
+        let knee = search(0.5, 1000.0, 0.0, 1);
+        assert_eq!(knee.rate, None);
+        assert!(knee.to_string().contains("p99<1000us never held"), "{knee}");
+        assert!(knee.ended.is_some());
+    }
+
+    #[test]
+    fn a_generator_that_is_too_slow_ends_the_search() {
+        let mut search = Search::new(1000.0, 1);
+        while let Some(rate) = search.next() {
+            search.tried(if rate < 5000.0 { Outcome::Held } else { Outcome::Invalid }, 10.0);
+        }
+        let knee = search.knee(&"max<5ms".parse().expect("an objective"));
+        assert_eq!((knee.rate, knee.missed_from), (Some(4000.0), None));
+        assert_eq!(knee.ended.as_deref(), Some("the generator did not manage 8000 requests/s"));
+    }
+
+    #[test]
+    fn objectives_are_read() {
+        for (text, shown) in [
+            ("p99<1ms", "p99<1000us"),
+            ("p99.9 < 500us", "p99.9<500us"),
+            ("max<=2s", "max<2000000us"),
+            ("p50<0.5ms", "p50<500us"),
+        ] {
+            assert_eq!(
+                text.parse::<Objective>().map(|objective| objective.to_string()).as_deref(),
+                Ok(shown)
+            );
+        }
+        for bad in ["", "p99", "p99<", "p99<1", "p98<1ms", "p99>1ms", "p99<-1ms", "p99<0ms"] {
+            assert!(bad.parse::<Objective>().is_err(), "{bad:?}");
+        }
+    }
+}
