@@ -26,7 +26,7 @@ pub(super) struct Wanted {
     /// What a kind of service wants: memcached (or evenkeel), mysql, redis or generic
     #[arg(long, value_name = "NAME", value_parser = profile)]
     profile: Option<Profile>,
-    /// Only this network interface [default: all that are up and have a device]
+    /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
     /// How long to read counters, when neither --strategy nor --profile says what is wanted
