@@ -18,7 +18,7 @@ affinities() {
     grep . /proc/irq/*/smp_affinity
 }
 
-# Whether a text has numbers of interrupts that differ from kernel to kernel: names for them.
+# A text with the names of interrupts, whose numbers differ from kernel to kernel.
 named() {
     sed "$(for irq in $(ls /sys/kernel/irq); do
         echo "s@/irq/$irq/@/irq/$(cat /sys/kernel/irq/"$irq"/actions)/@"
@@ -54,9 +54,11 @@ traffic() {
     echo "$* has failed for $round rounds"
 }
 
-# Whether every interrupt of an interface's queues has followed its affinity.
+# Whether every interrupt of an interface's queues has followed its affinity; those of queues out of use never come.
 followed() {
-    interrupts "$1" | awk '/put/ && $2 != $3 { behind = 1 } END { exit behind }'
+    interrupts "$1" | awk -F '[. ]' -v queues="$(ls -d /sys/class/net/"$1"/queues/rx-* | wc -l)" '
+        /put/ && $2 < queues && $3 != $4 { behind = 1 }
+        END { exit behind }'
 }
 
 # Policy (0 fair, 1 FIFO) and real-time priority of each thread of a process, sorted and counted.
