@@ -322,7 +322,14 @@ fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<Condition, Error>
 }
 
 fn copy_aside(disk: &mut dyn Disk, path: &str) -> Result<String, Error> {
-    let aside = format!("{path}{EDITED}");
+    let mut aside = format!("{path}{EDITED}");
+    // An earlier copy is somebody's work, too.
+    for number in 2.. {
+        if find(disk, &aside)? == Found::Nothing {
+            break;
+        }
+        aside = format!("{path}{EDITED}.{number}");
+    }
     disk.copy(path, &aside).map_err(failed("keep a copy of", path))?;
     Ok(aside)
 }

@@ -104,7 +104,10 @@ fn look(
 /// tuned sets its profile's sysctls, and then, unless told not to, again those of /etc/sysctl.d.
 fn tuned(root: &Root, kept: &Kept, wanted: &[Wanted]) -> Result<Vec<Conflict>, Error> {
     let mut found = Vec::new();
-    let Some(active) = root.read("/etc/tuned/active_profile")? else { return Ok(found) };
+    // A profile that was chosen once says nothing where tuned does not start any more.
+    let starts = kept.facts.agents.iter().any(|agent| agent.name == "tuned")
+        || root.link("/etc/systemd/system/multi-user.target.wants/tuned.service").is_some();
+    let Some(active) = root.read("/etc/tuned/active_profile")?.filter(|_| starts) else { return Ok(found) };
     let main = root.read("/etc/tuned/tuned-main.conf")?.unwrap_or_default();
     let reapply = acting(&main).find_map(|(_, line)| option(line, "reapply_sysctl"));
     let ours_again = !matches!(reapply.map(str::to_lowercase).as_deref(), Some("0" | "false" | "no" | "off"));

@@ -149,6 +149,8 @@ fn tuned_wins_only_if_it_does_not_apply_sysctl_d_again() {
                 "[sysctl]\nnet.core.somaxconn=>2048\nnet.core.somaxconn=2048\n",
             )
     };
+    host("tuned-off", "reapply_sysctl=0\n").check(&[]);
+    let host = |name, main| host(name, main).agent("tuned", Some(9));
     host("tuned-1", "reapply_sysctl = 1\n")
         .check(&["/usr/lib/tuned/base/tuned.conf:3: net.core.somaxconn = 2048: ours wins"]);
     host("tuned-0", "reapply_sysctl=0\n")
@@ -225,6 +227,7 @@ fn huge_pages_are_fought_over_at_boot() {
     Host::new("pages", PAGES)
         .file("etc/rc.local", "#!/bin/sh\necho never > /sys/kernel/mm/transparent_hugepage/enabled\n")
         .file("etc/tmpfiles.d/thp.conf", "w /sys/kernel/mm/transparent_hugepage/enabled - - - - always\n")
+        .link("etc/systemd/system/multi-user.target.wants/tuned.service", "/usr/lib/systemd/system/tuned.service")
         .file("etc/tuned/active_profile", "x\n")
         .file("usr/lib/tuned/x/tuned.conf", "[vm]\ntransparent_hugepages=never\n")
         .check(&[

@@ -43,7 +43,7 @@ pub trait Disk {
     fn remove(&mut self, path: &str) -> io::Result<()>;
     /// Removes what an interrupted `replace` may have left.
     fn remove_unfinished(&mut self, path: &str) -> io::Result<()>;
-    /// Copies whatever is there, byte for byte; replaces an earlier copy.
+    /// Copies whatever is there, byte for byte, to where nothing is.
     fn copy(&mut self, path: &str, to: &str) -> io::Result<()>;
 }
 
@@ -154,7 +154,6 @@ impl Disk for RootDisk {
 
     fn copy(&mut self, path: &str, to: &str) -> io::Result<()> {
         let (from, to) = (self.path(path)?, self.path(to)?);
-        remove_file(&to)?;
         match fs::symlink_metadata(&from)?.is_symlink() {
             true => std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?,
             false => {

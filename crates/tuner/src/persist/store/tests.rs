@@ -226,7 +226,7 @@ fn what_was_edited_is_said_and_never_lost() {
     assert!(host.all().contains(&("etc/b.edited".into(), "by hand\n".into())));
     host.put("etc/b", "again\n");
     remove(&host.root()).unwrap();
-    host.check(&[("etc/b.edited", "again\n"), ("etc/others", "not ours\n")]);
+    host.check(&[("etc/b.edited", "by hand\n"), ("etc/b.edited.2", "again\n"), ("etc/others", "not ours\n")]);
 }
 
 #[test]
