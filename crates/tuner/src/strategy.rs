@@ -256,8 +256,25 @@ fn irq0_rps(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
         (Ok(places), Ok(_)) => {
             move_irqs(wishes, facts, places, GATHER_IRQ);
             steer(wishes, facts, nic, &irqs);
+            keep_off(wishes, facts, &irqs);
         }
         (Err(why), _) | (_, Err(why)) => wishes.refuse(&nic.name, why.to_string()),
+    }
+}
+
+/// A CPU that takes all interrupts is the slowest that a program can run on, and takes it with it (scylla-operator #2017).
+fn keep_off(wishes: &mut Wishes, facts: &Facts, irqs: &CpuSet) {
+    let may_run =
+        |service: &&Service| service.threads.iter().any(|thread| !thread.affinity.and(irqs).is_empty());
+    for service in facts.services.iter().filter(may_run) {
+        let others = facts.online().without(irqs);
+        let advice = format!(
+            "{} (PID {}) may run on CPUs {irqs}, which take all interrupts then: keep it to {others} (AllowedCPUs=)",
+            service.name, service.pid
+        );
+        if !wishes.advice.contains(&advice) {
+            wishes.advice.push(advice);
+        }
     }
 }
 

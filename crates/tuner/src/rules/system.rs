@@ -11,7 +11,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "clock-slow",
             title: "asking for the time is a system call",
-            evidence: "The clock source is xen, acpi_pm, hpet, jiffies or pit.",
+            evidence: "The clock source is xen, hyperv_clocksource_msr, acpi_pm, hpet, jiffies or pit.",
             meaning: "With these the C library cannot read the clock by itself (vDSO); databases and caches ask for it \
                       with every request.",
             remedy: "clocksource/current_clocksource = tsc, or kvm-clock on KVM, where it is to be had.",
@@ -91,7 +91,8 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Clock sources without vDSO (arch/x86: only tsc, pvclock and hvclock have a vdso_clock_mode).
-const CLOCKS_SLOW: [&str; 6] = ["xen", "acpi_pm", "hpet", "jiffies", "refined-jiffies", "pit"];
+const CLOCKS_SLOW: [&str; 7] =
+    ["xen", "hyperv_clocksource_msr", "acpi_pm", "hpet", "jiffies", "refined-jiffies", "pit"];
 /// What is better, the best first.
 const CLOCKS_FAST: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// Below this release several items of the list are missing at once, and distributions have stopped maintaining them.
@@ -263,6 +264,10 @@ mod tests {
     fn clocks_that_need_a_system_call() {
         check("clock xen of xen,tsc", "clock-slow fixable clock source: xen, xen, tsc");
         check("clock hpet of hpet,acpi_pm", "clock-slow not-here clock source: hpet");
+        check(
+            "clock hyperv_clocksource_msr of hyperv_clocksource_tsc_page",
+            "clock-slow fixable clock source",
+        );
         check("clock kvm-clock of kvm-clock,tsc", "no clock-slow");
         check("clock tsc of tsc", "no clock-slow");
     }

@@ -1,5 +1,6 @@
 //! What the probe finds on hosts of the shapes that matter, and what their counters say.
 
+mod failures;
 mod shapes;
 mod talk;
 mod talks;

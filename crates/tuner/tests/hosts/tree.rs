@@ -197,8 +197,10 @@ impl Tree {
     /// An interrupt as /sys and /proc show it since 4.9.
     pub(crate) fn interrupt(self, irq: u32, handler: &str, affinity: &str, counts: &[u64]) -> Tree {
         let counts: Vec<String> = counts.iter().map(u64::to_string).collect();
+        let mask = CpuSet::parse_list(affinity).expect("a list of CPUs").mask();
         self.file(&format!("sys/kernel/irq/{irq}/actions"), handler)
             .file(&format!("sys/kernel/irq/{irq}/per_cpu_count"), &counts.join(","))
+            .file(&format!("proc/irq/{irq}/smp_affinity"), &mask)
             .file(&format!("proc/irq/{irq}/smp_affinity_list"), affinity)
             .file(&format!("proc/irq/{irq}/effective_affinity_list"), affinity)
     }

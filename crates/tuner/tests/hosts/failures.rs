@@ -1,0 +1,225 @@
+//! What went wrong with other tools, each a row of the list that this one was begun with, so that it does not here.
+//!
+//! ```text
+//!  1 CPUs taken from the application (scylla-operator #2017)      2 one CPU for 32 queues (redpanda #10444)
+//!  3 steering where every CPU has a queue (redpanda #27680)       4 `virtio1` found in `virtio10` (seastar #244)
+//!  5 masks of more than 32 CPUs (seastar #316, #1179)            11 a guest agent that fights (scylla-ansible #515)
+//! 12 interrupts of the kernel's own, EIO (seastar #703)          13 no vector left, ENOSPC (irqbalance #303)
+//! 15 undone by the mere end of a process (OCPBUGS-13065)         17 deleted instead of restored (NTO #396)
+//! 18 equal values spelt differently (tuned #857)                 21 real-time threads starve the device (ena #336)
+//! 22 no budget for real-time threads (AL2023 #315)
+//! ```
+//!
+//! A step that hangs (19) and every errno at every step are in `apply/tests.rs`. Those about what lasts over a restart
+//! (6, 7, 16, 23), drift (8, 9, 10), irqbalance (14) and what a step costs (20) are with what does it.
+
+use std::io;
+
+use rustix::io::Errno;
+use tuner::apply::apply;
+use tuner::change::{Change, Setting};
+use tuner::host::{FileHost, Host};
+use tuner::journal::{Journal, Journals, Place};
+use tuner::plan::{Asked, Plan, plan};
+use tuner::rollback::undo;
+use tuner::strategy::Strategy;
+use tuner::{CpuSet, Facts, Root, probe};
+
+use crate::shapes;
+use crate::tree::{Shape, Tree};
+
+const SMALL: Shape = Shape { sockets: 1, cores_per_socket: 4, threads_per_core: 1, cores_per_cache: 4 };
+const PCI: &str = "pci0000:00/0000:00:03.0";
+
+fn facts(tree: &Tree) -> Facts {
+    probe(&tree.root(), &[]).expect("probe")
+}
+
+fn planned(facts: &Facts, strategy: Strategy) -> Plan {
+    plan(facts, &Asked { strategy: Some(strategy), ..Asked::default() })
+}
+
+fn reasons(plan: &Plan) -> Vec<&str> {
+    plan.refusals.iter().map(|refusal| refusal.reason.as_str()).collect()
+}
+
+/// Four CPUs, and an interface whose queues all interrupt the first.
+fn with_queues(queues: u32) -> Tree {
+    let tree = Tree::new()
+        .kernel("6.1.0-18-amd64")
+        .cpus(SMALL)
+        .file("proc/sys/net/core/rps_sock_flow_entries", "0")
+        .nic("eth0", PCI, "ixgbe", queues, queues);
+    (0..queues)
+        .fold(tree, |tree, queue| tree.message_interrupt(PCI, 40 + queue, &format!("eth0-TxRx-{queue}"), 0))
+}
+
+fn small() -> Tree {
+    with_queues(1)
+}
+
+#[test]
+fn row_01_no_cpu_is_taken_from_the_application_without_a_word() {
+    let served = |cpus: &str| small().process(7, "memcached", "0::/a", cpus);
+    let shared = planned(&facts(&served("0-3")), Strategy::Irq0Rps);
+    assert_eq!(
+        shared.advice,
+        [
+            "memcached (PID 7) may run on CPUs 0, which take all interrupts then: keep it to 1-3 (AllowedCPUs=)"
+        ]
+    );
+    assert!(planned(&facts(&served("1-3")), Strategy::Irq0Rps).advice.is_empty());
+    assert!(shared.changes.iter().all(|change| !change.undo().is_empty()), "and every step has a way back");
+}
+
+#[test]
+fn row_02_interrupts_of_many_queues_are_not_gathered_on_one_cpu() {
+    let plan = planned(&facts(&shapes::n2_standard_16()), Strategy::Irq0Rps);
+    assert_eq!(plan.changes, []);
+    assert_eq!(reasons(&plan), ["16 receive queues for 16 CPUs: steering would only add a hop"]);
+}
+
+#[test]
+fn row_03_packets_are_not_steered_where_every_cpu_has_a_queue() {
+    let plan = planned(&facts(&with_queues(4)), Strategy::RpsRfs);
+    assert_eq!(reasons(&plan), ["4 receive queues for 4 CPUs: steering would only add a hop"]);
+}
+
+#[test]
+fn row_04_an_interface_has_the_interrupts_of_its_own_device() {
+    let virtio = |tree: Tree, nic: &str, device: u32, irq: u32| {
+        let pci = format!("pci0000:00/0000:00:{device:02}.0");
+        let name = |way: &str| format!("virtio{device}-{way}.0");
+        tree.nic(nic, &format!("{pci}/virtio{device}"), "virtio_net", 1, 1)
+            .message_interrupt(&pci, irq, &name("input"), 0)
+            .message_interrupt(&pci, irq + 1, &name("output"), 0)
+    };
+    let tree = Tree::new().kernel("6.1.0-18-amd64").cpus(SMALL);
+    let facts = facts(&virtio(virtio(tree, "eth0", 1, 40), "eth1", 10, 50));
+    let moved = |nic: &str| -> Vec<u32> {
+        let wishes = Strategy::Spread.changes(&facts, &[facts.nic(nic).unwrap()]);
+        wishes.changes.iter().filter_map(|change| change.setting.irq()).collect()
+    };
+    assert_eq!((moved("eth0"), moved("eth1")), (vec![40, 41], vec![50, 51]));
+}
+
+#[test]
+fn row_05_masks_are_words_of_32_cpus_with_one_comma_between() {
+    for cpus in (1..1100).step_by(7) {
+        for set in [CpuSet::first(cpus), CpuSet::from_iter([cpus])] {
+            let mask = set.mask();
+            let words: Vec<usize> = mask.split(',').map(str::len).collect();
+            assert!((1..=8).contains(&words[0]) && words[1..].iter().all(|len| *len == 8), "{mask}");
+            assert_eq!(CpuSet::parse_mask(&mask).unwrap(), set, "{mask}");
+        }
+    }
+}
+
+#[test]
+fn row_11_who_would_set_the_same_is_known_before_anything_is_planned() {
+    let tree = shapes::n2_standard_16().file("usr/bin/google_set_multiqueue", "#!/bin/bash");
+    let names: Vec<String> = facts(&tree).agents.into_iter().map(|agent| agent.name).collect();
+    assert_eq!(names, ["google_guest_agent", "google_set_multiqueue"]);
+}
+
+/// A host that refuses to write one setting.
+struct Refusing {
+    host: FileHost,
+    setting: Setting,
+    errno: Errno,
+}
+
+impl Host for Refusing {
+    fn read(&self, setting: &Setting) -> io::Result<String> {
+        self.host.read(setting)
+    }
+
+    fn write(&mut self, setting: &Setting, text: &str) -> io::Result<()> {
+        if *setting == self.setting { Err(self.errno.into()) } else { self.host.write(setting, text) }
+    }
+
+    fn interrupt(&self, irq: u32) -> io::Result<(u64, CpuSet)> {
+        self.host.interrupt(irq)
+    }
+
+    fn reset_by(&self, setting: &Setting) -> Vec<Setting> {
+        self.host.reset_by(setting)
+    }
+}
+
+fn journal(root: &Root) -> Journal {
+    let journals = Journals::new(root.path("/var/lib/evenkeel/tune"));
+    journals.begin(&Place::of(root).expect("a place"), 0, None).expect("begin a journal")
+}
+
+/// Spreads four interrupts of which the kernel refuses one: it alone is left, with a word that says why.
+#[track_caller]
+fn check_refused(errno: Errno, word: &str) {
+    let tree = with_queues(4);
+    let changes = planned(&facts(&tree), Strategy::Spread).changes;
+    assert_eq!(changes.len(), 3, "the first is where it should be");
+    let host = FileHost::new(tree.root());
+    let setting = changes[1].setting.clone();
+    let applied =
+        apply(&mut Refusing { host, setting, errno }, &changes, &mut journal(&tree.root())).unwrap();
+    assert_eq!((applied.done.len(), applied.left.len()), (2, 1));
+    assert!(applied.left[0].1.contains(word), "{}", applied.left[0].1);
+}
+
+#[test]
+fn row_12_an_interrupt_that_the_kernel_manages_is_left_and_named() {
+    check_refused(Errno::IO, "the kernel manages this interrupt");
+    let mut managed = facts(&small());
+    managed.interrupts.iter_mut().for_each(|interrupt| interrupt.managed = true);
+    assert_eq!(reasons(&planned(&managed, Strategy::Spread)), ["it has no interrupt that can be moved"]);
+}
+
+#[test]
+fn row_13_an_interrupt_without_a_vector_is_left_and_named() {
+    check_refused(Errno::NOSPC, "no interrupt vector left");
+}
+
+#[test]
+fn row_15_and_17_nothing_is_undone_by_an_end_and_what_is_undone_has_its_bytes_again() {
+    let tree = small().file("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000,00000000");
+    let file = Setting::mask("/sys/class/net/eth0/queues/rx-0/rps_cpus");
+    let read = || FileHost::new(tree.root()).read(&file).expect("read");
+    let changes = planned(&facts(&tree), Strategy::RpsRfs).changes;
+    {
+        let mut journal = journal(&tree.root());
+        apply(&mut FileHost::new(tree.root()), &changes, &mut journal).expect("apply");
+    }
+    assert_eq!(read(), "e", "the host and the journal have gone out of scope");
+    let journals = Journals::new(tree.root().path("/var/lib/evenkeel/tune"));
+    let mut journal = journals.all().expect("journals").pop().expect("one");
+    assert!(undo(&mut FileHost::new(tree.root()), &mut journal, "test").expect("undo").is_whole());
+    assert_eq!(read(), "00000000,00000000\n");
+}
+
+#[test]
+fn row_18_what_is_so_in_other_letters_is_so() {
+    let tree = small()
+        .file("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000,0000000e")
+        .file("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "32768")
+        .file("proc/sys/net/core/rps_sock_flow_entries", "32768");
+    assert_eq!(planned(&facts(&tree), Strategy::RpsRfs).changes, Vec::<Change>::new());
+}
+
+#[test]
+fn row_21_realtime_threads_leave_the_cpus_with_interrupts_alone() {
+    let served = |cpus: &str| small().process(7, "memcached", "0::/", cpus);
+    let everywhere = planned(&facts(&served("0-3")), Strategy::SchedFifo);
+    assert_eq!(everywhere.changes, []);
+    assert!(reasons(&everywhere)[0].contains("would starve them"));
+    assert_eq!(planned(&facts(&served("1-3")), Strategy::SchedFifo).changes.len(), 1);
+}
+
+#[test]
+fn row_22_realtime_threads_need_a_budget_where_the_kernel_wants_one() {
+    let tree = small()
+        .process(7, "memcached", "0::/system.slice/memcached.service", "1-3")
+        .file("boot/config-6.1.0-18-amd64", "CONFIG_RT_GROUP_SCHED=y");
+    let plan = planned(&facts(&tree), Strategy::SchedFifo);
+    assert_eq!(plan.changes, []);
+    assert!(reasons(&plan)[0].contains("CONFIG_RT_GROUP_SCHED"), "{:?}", plan.refusals);
+}
