@@ -1,6 +1,10 @@
 //! Experiments that survive noise.
 //!
-//! So far: the change points of a history, which tell a regression from a noisy day.
+//! An [`Experiment`](experiment::Experiment) is a file with one question. Its trials run in random order and in turns,
+//! each leaves a [`Record`](record::Record), and what records say is judged with the trial as the unit, never a second
+//! of it. The [change points](change_point) of a history tell a regression from a noisy day.
 
 pub mod change_point;
+pub mod experiment;
+pub mod record;
 mod student;

@@ -1,0 +1,294 @@
+//! An experiment as its file says it: one question, its subjects, its load, its factors.
+//!
+//! TOML, and strict: a key that is not known is an error with its line, because a setting that is silently ignored makes
+//! an experiment about something else. What is here can be carried out as it stands; names in braces (`{port}`) are
+//! filled in by each trial.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One question and how it is answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// What is asked, for people.
+    pub question: String,
+    /// What is compared or varied: at least one. The first is the baseline.
+    #[serde(rename = "subject")]
+    pub subjects: Vec<Subject>,
+    /// What is varied besides; every combination is a cell. The first level of each is the baseline.
+    #[serde(default, rename = "factor", skip_serializing_if = "Vec::is_empty")]
+    pub factors: Vec<Factor>,
+    /// What puts load on the subject.
+    pub workload: Workload,
+    /// What decides.
+    pub measure: Measure,
+    /// How often, and in which order.
+    #[serde(default)]
+    pub repeat: Repeat,
+}
+
+/// A server to be measured: any command line.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subject {
+    /// In pictures and tables.
+    pub name: String,
+    /// The command that starts it, in the foreground, for the shell. `{port}` is a free port, `{dir}` an empty
+    /// directory of this trial.
+    pub start: String,
+    /// Commands before it starts, such as making a database; their time does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// How it is known to be ready.
+    #[serde(default)]
+    pub ready: Ready,
+    /// Longest wait for that, in seconds.
+    #[serde(default = "ready_within_s")]
+    pub ready_within_s: u32,
+}
+
+/// How a subject is known to be ready.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ready {
+    /// It accepts connections at `{port}` of 127.0.0.1.
+    #[default]
+    Port,
+    /// A command ends with status 0; it is tried again and again.
+    Command(String),
+    /// It writes a line that contains this, to its output or its errors.
+    Line(String),
+}
+
+/// Something that is varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Factor {
+    /// In pictures and tables.
+    pub name: String,
+    /// What it can be: at least two.
+    #[serde(rename = "level")]
+    pub levels: Vec<Level>,
+}
+
+/// One way a factor can be. What it leaves out stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Level {
+    /// In pictures and tables.
+    pub name: String,
+    /// Words for the command lines: `set.connections = "500"` makes `{connections}` 500.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: BTreeMap<String, String>,
+    /// Environment of the subject, such as LD_PRELOAD.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Sysctls, as in sysctl.conf.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctl: BTreeMap<String, String>,
+    /// Other files below /proc/sys and /sys, and what to write there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub file: BTreeMap<String, String>,
+    /// A strategy of `evenkeel tune`, such as `rps-rfs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// The scheduler's policy for the subject's threads: `fifo:1`, `other:0`, `batch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// CPUs that the subject may run on: `0,2-3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// A file system of its own at `{dir}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystem>,
+}
+
+/// A file system on a loop device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileSystem {
+    /// `ext4`, `xfs`…: `mkfs.KIND` makes it.
+    pub kind: String,
+    /// Mount options.
+    #[serde(default)]
+    pub options: String,
+    /// Megabytes (2^20 bytes).
+    pub size_mb: u32,
+}
+
+/// What puts load on a subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Commands before the load, with the subject running, such as filling it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prepare: Vec<String>,
+    /// The command, for the shell. `{seconds}` is how long it is to run, `{output}` a file for its results.
+    pub run: String,
+    /// What understands its results.
+    pub parser: Parser,
+    /// Seconds of load in each trial, of which the first `warm_up_s` are dropped.
+    pub seconds: u32,
+    /// Seconds that are dropped.
+    #[serde(default)]
+    pub warm_up_s: u32,
+}
+
+/// What understands the results of a load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Parser {
+    /// The JSON of `evenkeel load --json {output}`.
+    EvenkeelLoad,
+    /// The output of `sysbench … --report-interval=1`.
+    Sysbench,
+    /// The JSON of `fio --output-format=json+`.
+    Fio,
+    /// The JSON of memtier_benchmark's `--json-out-file={output}`.
+    Memtier,
+    /// Lines of its output by pattern: a metric's name and a text with `{}` where the number stands.
+    Lines(BTreeMap<String, String>),
+}
+
+/// What decides.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// The metric that the verdict is about.
+    pub primary: String,
+    /// Which values of it are good.
+    pub better: Better,
+    /// Others to show and to test.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// Relative differences below this do not matter: `0.02` is 2 %.
+    #[serde(default = "equivalent")]
+    pub equivalent: f64,
+    /// A process to charge CPU time to, instead of the subject: a command that prints its id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<String>,
+}
+
+/// Which values are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Latencies, times.
+    Lower,
+    /// Rates.
+    Higher,
+}
+
+/// How often, and in which order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Repeat {
+    /// Rounds; in each, every cell has one trial.
+    pub rounds: u32,
+    /// The order of each round is drawn from this.
+    pub seed: u64,
+    /// Seconds of rest between two trials.
+    pub rest_s: u32,
+}
+
+impl Default for Repeat {
+    fn default() -> Repeat {
+        Repeat { rounds: 10, seed: 1, rest_s: 0 }
+    }
+}
+
+fn ready_within_s() -> u32 {
+    60
+}
+
+fn equivalent() -> f64 {
+    0.02
+}
+
+/// Cells times rounds of one experiment: a week of trials of a minute.
+const TRIALS_MAX: usize = 10_000;
+
+/// What is wrong with an experiment's file.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// It is not TOML, or has a key that is not known, or lacks one.
+    #[error("understand the experiment: {0}")]
+    Notation(String),
+    /// It cannot be carried out as it stands.
+    #[error("use the experiment: {place}: {what}")]
+    Sense {
+        /// The key, with the name of what it belongs to: `factor "allocator"`.
+        place: String,
+        /// What was found and what is accepted.
+        what: String,
+    },
+}
+
+impl Experiment {
+    /// Reads a file's text.
+    pub fn parse(text: &str) -> Result<Experiment, Error> {
+        let experiment: Experiment =
+            toml::from_str(text).map_err(|error| Error::Notation(error.to_string().trim_end().to_owned()))?;
+        experiment.check()?;
+        Ok(experiment)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let wrong = |place: &str, what: &str| Err(Error::Sense { place: place.into(), what: what.into() });
+        if self.subjects.is_empty() {
+            return wrong("subject", "there is none; at least one [[subject]] with name and start is needed");
+        }
+        distinct("subject", self.subjects.iter().map(|subject| &subject.name))?;
+        distinct("factor", self.factors.iter().map(|factor| &factor.name))?;
+        for factor in &self.factors {
+            let place = format!("factor {:?}", factor.name);
+            if factor.levels.len() < 2 {
+                return wrong(&place, "it has fewer than two levels, so nothing is varied");
+            }
+            distinct(&place, factor.levels.iter().map(|level| &level.name))?;
+        }
+        if self.subjects.len() == 1 && self.factors.is_empty() {
+            return wrong("factor", "there is one subject and no factor, so nothing is compared");
+        }
+        if self.workload.seconds <= self.workload.warm_up_s {
+            return wrong(
+                "workload.warm_up_s",
+                "everything is dropped: it must be less than workload.seconds",
+            );
+        }
+        if self.repeat.rounds == 0 {
+            return wrong("repeat.rounds", "it must be at least 1");
+        }
+        if !(0.0..1.0).contains(&self.measure.equivalent) {
+            return wrong("measure.equivalent", "it is a share from 0 to below 1: 0.02 is 2 %");
+        }
+        let cells =
+            self.factors.iter().map(|factor| factor.levels.len()).product::<usize>() * self.subjects.len();
+        if cells * self.repeat.rounds as usize > TRIALS_MAX {
+            return wrong(
+                "repeat.rounds",
+                &format!("{cells} cells times rounds are more than {TRIALS_MAX} trials"),
+            );
+        }
+        Ok(())
+    }
+}
+
+fn distinct<'n>(place: &str, names: impl Iterator<Item = &'n String>) -> Result<(), Error> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        let what = if name.trim().is_empty() {
+            "a name is empty".to_owned()
+        } else if !seen.insert(name) {
+            format!("the name {name:?} is there twice")
+        } else {
+            continue;
+        };
+        return Err(Error::Sense { place: place.to_owned(), what });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! What a file may say, and what is said about one that is wrong.
+
+use super::*;
+
+const MINIMAL: &str = r#"
+question = "Does io_uring beat epoll?"
+[[subject]]
+name = "epoll"
+start = "evenkeel serve --driver epoll -p {port}"
+[[subject]]
+name = "io_uring"
+start = "evenkeel serve --driver io_uring -p {port}"
+[workload]
+run = "evenkeel load --port {port} --duration {seconds}s --json {output}"
+parser = "evenkeel-load"
+seconds = 5
+[measure]
+primary = "requests_per_cpu_second"
+better = "higher"
+"#;
+
+#[test]
+fn what_is_left_out_has_its_default() {
+    let experiment = Experiment::parse(MINIMAL).expect("an experiment");
+    assert_eq!(experiment.subjects[1].ready, Ready::Port);
+    assert_eq!((experiment.repeat.rounds, experiment.measure.equivalent), (10, 0.02));
+    assert!(experiment.factors.is_empty());
+}
+
+#[test]
+fn levels_say_what_they_change() {
+    let text = format!(
+        "{MINIMAL}{}",
+        r#"
+[[factor]]
+name = "kernel"
+[[factor.level]]
+name = "stock"
+[[factor.level]]
+name = "tuned"
+sysctl = { "vm.swappiness" = "1" }
+strategy = "rps-rfs"
+env.LD_PRELOAD = "libjemalloc.so.2"
+set.connections = "500"
+scheduler = "fifo:1"
+file_system = { kind = "ext4", options = "noatime", size_mb = 256 }
+"#
+    );
+    let experiment = Experiment::parse(&text).expect("an experiment");
+    let level = &experiment.factors[0].levels[1];
+    assert_eq!(level.sysctl["vm.swappiness"], "1");
+    assert_eq!((level.set["connections"].as_str(), level.env.len()), ("500", 1));
+    assert_eq!(level.file_system.as_ref().map(|it| it.size_mb), Some(256));
+    // What is kept with the records can be read again.
+    let kept = toml::to_string(&experiment).expect("a text");
+    assert_eq!(Experiment::parse(&kept), Ok(experiment));
+}
+
+#[track_caller]
+fn check(change: impl Fn(&str) -> String, expected: &str) {
+    let error = Experiment::parse(&change(MINIMAL)).expect_err(expected).to_string();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn mistakes_are_named_with_their_place() {
+    check(|text| text.replace("seconds = 5", "second = 5"), "unknown field `second`");
+    check(|text| text.replace("seconds = 5", ""), "missing field `seconds`");
+    check(|text| text.replace("\"higher\"", "\"more\""), "unknown variant `more`");
+    check(|text| text.replace("\"epoll\"", "\"io_uring\""), "subject: the name \"io_uring\" is there twice");
+    check(
+        |text| text.replace("seconds = 5", "seconds = 5\nwarm_up_s = 5"),
+        "workload.warm_up_s: everything is dropped",
+    );
+    check(|text| format!("{text}[repeat]\nrounds = 0"), "repeat.rounds: it must be at least 1");
+    check(|text| format!("{text}[repeat]\nrounds = 6000"), "more than 10000 trials");
+    check(|text| format!("{text}equivalent = 2"), "measure.equivalent: it is a share");
+    let one_level = "[[factor]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"";
+    check(|text| format!("{text}{one_level}"), "factor \"a\": it has fewer than two levels");
+    // The line is said, too.
+    check(|text| text.replace("seconds = 5", "second = 5"), "line 12");
+}

@@ -1,0 +1,94 @@
+//! What a trial leaves behind: written once, when it ends, and never changed.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One trial of one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// The round, from 0.
+    pub round: u32,
+    /// Its place in the order of all trials, from 0.
+    pub place: u32,
+    /// The subject's name.
+    pub subject: String,
+    /// The level of each factor.
+    pub levels: BTreeMap<String, String>,
+    /// When it began, in seconds since 1970.
+    pub began_unix_s: u64,
+    /// The kernel's release and the host's name: a history of several machines keeps them apart.
+    pub kernel: String,
+    /// See `kernel`.
+    pub host: String,
+    /// What the subject says when asked for its version, if it can be asked.
+    pub version: Option<String>,
+    /// By name, over the seconds that count: what the load says (`p99_us`, `requests_per_second`) and what the host
+    /// says (`requests_per_cpu_second`, `server_cpu_s`, `server_wait_share`, `steal_share`).
+    pub metrics: BTreeMap<String, f64>,
+    /// Why it is not to be believed; empty: it is.
+    pub doubts: Vec<String>,
+    /// Second by second, those that are dropped included.
+    pub samples: Vec<Sample>,
+}
+
+/// One second of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Seconds since the load began, at its end.
+    pub at_s: f64,
+    /// What the load says, by metric.
+    pub load: BTreeMap<String, f64>,
+    /// By CPU.
+    pub cpus: Vec<CpuShares>,
+    /// Packets that each CPU has handled: NET_RX of /proc/softirqs.
+    pub net_rx: Vec<u64>,
+    /// Interrupts of network interfaces that each CPU has taken.
+    pub interrupts: Vec<u64>,
+    /// Seconds that the subject's threads ran.
+    pub run_s: f64,
+    /// Seconds that the subject's threads waited for a CPU.
+    pub wait_s: f64,
+    /// Resident bytes of the subject.
+    pub rss_bytes: u64,
+    /// Packets dropped in and squeezed out of the softirq budget: /proc/net/softnet_stat.
+    pub softnet_dropped: u64,
+    /// See `softnet_dropped`.
+    pub softnet_squeezed: u64,
+    /// TcpExt ListenOverflows.
+    pub listen_overflows: u64,
+    /// Seconds in which some task waited, by `cpu`, `memory`, `io`: /proc/pressure.
+    pub stalled_s: BTreeMap<String, f64>,
+}
+
+/// How a CPU spent a second: shares of 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuShares {
+    /// In programs.
+    pub user: f64,
+    /// In the kernel on their behalf.
+    pub system: f64,
+    /// In interrupts.
+    pub irq: f64,
+    /// In soft interrupts.
+    pub softirq: f64,
+    /// Doing nothing.
+    pub idle: f64,
+    /// Taken by other guests.
+    pub steal: f64,
+}
+
+impl Record {
+    /// The name of its cell: subject and levels, as a row of a table has it.
+    pub fn cell(&self) -> String {
+        let levels = self.levels.iter().map(|(factor, level)| format!("{factor}={level}"));
+        std::iter::once(self.subject.clone()).chain(levels).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether it counts.
+    pub fn is_valid(&self) -> bool {
+        self.doubts.is_empty()
+    }
+}
