@@ -250,9 +250,10 @@ fn meant<'f>(facts: &'f Facts, name: Option<&str>) -> Vec<&'f Nic> {
     }
 }
 
-/// The interfaces with a device that one stands on: queues and interrupts of a bond or a VLAN are theirs.
+/// The interfaces with a device that one stands on: queues and interrupts of a bond or a VLAN are theirs, and so are
+/// those of Azure's synthetic interface, although it has a device itself.
 fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
-    if !nic.physical {
+    if !nic.physical || !nic.lower.is_empty() {
         let lower = nic.lower.iter().filter_map(|name| facts.nic(name));
         return lower.for_each(|nic| devices_below(facts, nic, found));
     }
@@ -368,6 +369,18 @@ mod tests {
         let then = plan(&facts, &asked);
         let masks = then.changes.iter().filter(|change| change.setting.to_string().ends_with("rps_cpus"));
         assert!(masks.clone().count() == 4 && masks.clone().all(|change| change.wanted == "fff0"), "4-15");
+    }
+
+    #[test]
+    fn a_synthetic_interface_means_the_function_below() {
+        let mut facts = HOST.facts();
+        let synthetic = Nic { name: "eth9".into(), lower: vec!["eth0".into()], ..facts.nics[0].clone() };
+        facts.nics.push(synthetic);
+        let asked = Asked { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..Asked::default() };
+        let changes = plan(&facts, &asked).changes;
+        assert!(
+            changes.len() == 4 && changes.iter().all(|change| change.setting.to_string().contains("/eth0/"))
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //! 22 no budget for real-time threads (AL2023 #315)
 //! ```
 //!
-//! A step that hangs (19) and every errno at every step are in `apply/tests.rs`. Those about what lasts over a restart
-//! (6, 7, 16, 23), drift (8, 9, 10), irqbalance (14) and what a step costs (20) are with what does it.
+//! A step that hangs (19) and every errno at every step are in `apply/tests.rs`. What lasts over a restart (6, 7, 16, 23),
+//! drift (8, 9, 10), irqbalance (14) and what a step costs (20) are matters of the modules that do them.
 
 use std::io;
 
