@@ -15,6 +15,7 @@ mod rollback;
 mod top;
 mod tournament;
 mod verify;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ use crate::failure::Failure;
 pub(crate) use check::STATUSES;
 pub(crate) use tournament::STATUSES as TOURNAMENT_STATUSES;
 pub(crate) use verify::STATUSES as VERIFY_STATUSES;
+pub(crate) use watch::STATUSES as WATCH_STATUSES;
 
 /// What can be done about a host.
 #[derive(Clone, Debug, Subcommand)]
@@ -54,6 +56,8 @@ enum Job {
     Verify(verify::Arguments),
     /// Try strategies in turns under load, and say which one is better
     Tournament(tournament::Arguments),
+    /// Notice when something no longer is as it was set, say why, and put it right if told to
+    Watch(watch::Arguments),
     /// Undo a plan that nobody confirms; started by `apply --confirm-within`
     #[command(hide = true)]
     WatchOver(rollback::WatchArguments),
@@ -86,6 +90,7 @@ pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Fail
         Job::Status(arguments) => rollback::status(&arguments),
         Job::Verify(arguments) => verify::run(&arguments, columns),
         Job::Tournament(arguments) => tournament::run(&arguments, columns),
+        Job::Watch(arguments) => watch::run(&arguments),
         Job::WatchOver(arguments) => rollback::watch_over(&arguments),
     }
 }

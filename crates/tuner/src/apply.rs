@@ -157,6 +157,9 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
         let came = setting.irq().map(|irq| (irq, host.interrupt(irq).map_or(0, |(count, _)| count)));
         let mut records = kept(host, setting, journal.next_step());
         let number = journal.next_step() + records.len();
+        if let Some(identity) = host.identity(setting) {
+            records.push(Record::Identity { step: number, identity });
+        }
         records.push(Record::Step {
             step: number,
             setting: setting.clone(),
@@ -201,7 +204,8 @@ fn kept(host: &dyn Host, setting: &Setting, first: usize) -> Vec<Record> {
     values.zip(first..).map(|((setting, before), step)| Record::Kept { step, setting, before }).collect()
 }
 
-fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::Result<()> {
+/// Writes, again while it is busy.
+pub(crate) fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::Result<()> {
     let busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
     let mut result = host.write(setting, text);
     for _ in 1..TRIES_MAX {
@@ -240,7 +244,8 @@ fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::E
     is_known && host.read(setting).is_ok_and(|found| setting.same(&found, before))
 }
 
-fn refused(what: &'static str, setting: &Setting, source: io::Error) -> StepError {
+/// A refusal, with what it means for this setting.
+pub(crate) fn refused(what: &'static str, setting: &Setting, source: io::Error) -> StepError {
     StepError::Refused { what, setting: setting.clone(), meaning: meaning(setting, &source), source }
 }
 

@@ -35,6 +35,12 @@ pub trait Host {
 
     /// Settings that the kernel or a driver sets anew when this one is written.
     fn reset_by(&self, setting: &Setting) -> Vec<Setting>;
+
+    /// Whose interrupt, or which thread, a setting is about, where it is named by a number that is given to another one
+    /// when this one has gone.
+    fn identity(&self, _setting: &Setting) -> Option<String> {
+        None
+    }
 }
 
 /// This host, or a captured one.
@@ -111,6 +117,17 @@ impl Host for FileHost {
         let interrupts = interrupts.map(|handler| Setting::Interrupt { nic: nic.clone(), handler });
         files.chain(interrupts).collect()
     }
+
+    fn identity(&self, setting: &Setting) -> Option<String> {
+        let read = |path: String| self.0.read(&path).ok().flatten().filter(|text| !text.is_empty());
+        if let Setting::Thread { tid } = setting {
+            // Field 22 of proc(5), counted from behind the name: when it began.
+            let stat = read(format!("/proc/{tid}/stat"))?;
+            let (_, after_name) = stat.rsplit_once(')')?;
+            return Some(format!("begun {}", after_name.split_whitespace().nth(19)?));
+        }
+        read(format!("/sys/kernel/irq/{}/actions", setting.irq()?))
+    }
 }
 
 impl FileHost {
@@ -146,6 +163,11 @@ impl FileHost {
             }
         })
     }
+}
+
+/// Whether two identities are of the same one. Devices that share an interrupt come and go beside each other.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    one.split(',').any(|handler| other.split(',').any(|other| other.trim() == handler.trim()))
 }
 
 /// Does it on a thread of its own, which is left behind if it takes too long: a system call that hangs cannot be called

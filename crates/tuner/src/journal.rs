@@ -5,6 +5,7 @@
 //! one step of which it is not known whether it was done, and its old value is there. A last line that is cut off was
 //! never acted upon.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,20 @@ pub enum Record {
         setting: Setting,
         /// Its text, byte for byte.
         before: String,
+    },
+    /// Whose interrupt, or which thread, the next step is about: numbers are given to others.
+    Identity {
+        /// Which step.
+        step: usize,
+        /// As [`crate::host::Host::identity`] has it.
+        identity: String,
+    },
+    /// About to be written again, because it has drifted. Its text before the plan stays the one to restore.
+    Repair {
+        /// Which step.
+        step: usize,
+        /// What it read.
+        found: String,
     },
     /// Written and read back.
     Done {
@@ -153,6 +168,8 @@ pub struct Step {
     pub why: String,
     /// Who asked for it.
     pub asked_by: String,
+    /// Whose interrupt, or which thread, it was.
+    pub identity: Option<String>,
     /// Whether it was left as it was: refused, or only noted because the next step may set it anew.
     pub left: bool,
     /// Whether it is as before again.
@@ -316,17 +333,16 @@ impl Journal {
             // Undoing has begun: until it is over, the plan is neither in force nor undone.
             Record::Undone { .. } => State::Unfinished,
             Record::RolledBack { .. } => State::RolledBack,
-            Record::Begin { .. }
-            | Record::Step { .. }
-            | Record::Kept { .. }
-            | Record::Done { .. }
-            | Record::Left { .. } => state,
+            Record::Begin { .. } | Record::Identity { .. } | Record::Step { .. } => state,
+            Record::Kept { .. } | Record::Repair { .. } => state,
+            Record::Done { .. } | Record::Left { .. } => state,
         })
     }
 
     /// Its steps, the first one first.
     pub fn steps(&self) -> Vec<Step> {
         let mut steps: Vec<Step> = Vec::new();
+        let mut identities = BTreeMap::new();
         for record in &self.records {
             match record {
                 Record::Step { step, setting, before, wanted, why, asked_by } => steps.push(Step {
@@ -336,6 +352,7 @@ impl Journal {
                     wanted: wanted.clone(),
                     why: why.clone(),
                     asked_by: asked_by.clone(),
+                    identity: identities.remove(step),
                     left: false,
                     undone: false,
                 }),
@@ -346,9 +363,13 @@ impl Journal {
                     wanted: before.clone(),
                     why: String::new(),
                     asked_by: String::new(),
+                    identity: None,
                     left: true,
                     undone: false,
                 }),
+                Record::Identity { step, identity } => {
+                    identities.insert(*step, identity.clone());
+                }
                 Record::Left { step: number, .. } => {
                     steps.iter_mut().filter(|step| step.number == *number).for_each(|step| step.left = true);
                 }

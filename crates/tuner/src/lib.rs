@@ -45,6 +45,7 @@ pub mod strategy;
 pub mod tournament;
 pub mod verification;
 pub mod verify;
+pub mod watch;
 
 #[cfg(test)]
 mod shapes;

@@ -32,7 +32,7 @@ pub(crate) mod view;
 use std::io;
 use std::path::PathBuf;
 
-use crate::facts::Facts;
+use crate::facts::{Agent, Facts, Interrupt};
 use crate::root::{Error, Root};
 pub use process::pids_of_unit;
 use view::View;
@@ -76,6 +76,18 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
 /// keeps for itself are not among them.
 pub(crate) fn handlers_of(root: &Root, nic: &str) -> Vec<(u32, String)> {
     interrupt::handlers_of(&View::new(root), nic)
+}
+
+/// Interrupts of interfaces and disks alone.
+pub(crate) fn interrupts(root: &Root) -> Vec<Interrupt> {
+    let view = View::new(root);
+    interrupt::interrupts(&view, &nic::nics(&view), &disk::disks(&view))
+}
+
+/// Programs and files alone that set what we would set.
+pub(crate) fn agents(root: &Root) -> Vec<Agent> {
+    let view = View::new(root);
+    agent::agents(&view, &process::processes(&view))
 }
 
 /// Without /proc there is nothing to say about a host.

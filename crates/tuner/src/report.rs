@@ -18,6 +18,7 @@ use crate::{Facts, Finding, Series};
 pub use bars::bars;
 pub use heat::heat;
 pub use paint::{Paint, Tint};
+pub(crate) use prometheus::escaped;
 pub use prometheus::prometheus;
 pub use table::{explanation, findings, list};
 pub use tournament::standings;

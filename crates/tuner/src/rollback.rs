@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::apply::meaning;
 use crate::change::Setting;
-use crate::host::Host;
+use crate::host::{Host, is_same};
 use crate::journal::{self, Journal, Place, Record, State};
 
 /// What became of one step.
@@ -95,6 +95,11 @@ fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
         Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => Outcome::Vanished,
         _ => Outcome::Failed(meaning(setting, &error)),
     };
+    // Its number is another one's now, which is none of ours.
+    let expected = step.identity.as_deref();
+    if expected.is_some_and(|was| host.identity(setting).is_some_and(|is| !is_same(was, &is))) {
+        return Outcome::Vanished;
+    }
     let found = match host.read(setting) {
         Ok(found) if setting.same(&found, &step.before) => return Outcome::AsBefore,
         Ok(found) => found,

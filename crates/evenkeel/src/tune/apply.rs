@@ -168,6 +168,7 @@ fn report(plan: &Plan, applied: &Applied, journal: &Journal, confirm_within: Opt
     lines.join("\n") + "\n"
 }
 
+/// `30s`, `5m` or `1h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || "expected a time such as 30s, 5m or 1h".to_owned();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());

@@ -95,7 +95,7 @@ fn status(findings: &[Finding], fail_on: Option<Severity>) -> u8 {
 }
 
 /// Writes a file as a whole: who reads it meanwhile sees the old one or the new one.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));

@@ -26,10 +26,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    state: StateDirectory,
+    pub(super) state: StateDirectory,
     /// The directory with the host's /proc and /sys
     #[arg(long, value_name = "DIR", default_value = "/")]
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 /// Which plans to undo.
@@ -151,7 +151,7 @@ pub(super) fn watch_over(arguments: &WatchArguments) -> Result<ExitCode, Failure
     Ok(ExitCode::SUCCESS)
 }
 
-fn here(arguments: &Arguments) -> Result<Place, Failure> {
+pub(super) fn here(arguments: &Arguments) -> Result<Place, Failure> {
     Place::of(&Root::new(&arguments.root)).map_err(Failure::other)
 }
 

@@ -44,7 +44,7 @@ pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String 
 }
 
 /// A label's value: backslash, quote and line feed are written with a backslash (Prometheus' text format).
-fn escaped(value: &str) -> String {
+pub(crate) fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

@@ -1,0 +1,157 @@
+//! `evenkeel tune watch`: notice when something no longer is as it was set, say why, and put it right if told to.
+//!
+//! Sockets, signals, the clock and the journals' lock are here; what is to be said and done is decided in
+//! `tuner::watch`. It can be ended at any moment, by any signal, and leaves everything as it is then.
+
+mod notify;
+mod wake;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tuner::Root;
+use tuner::host::FileHost;
+use tuner::journal::{self, Journal, Journals};
+use tuner::watch::{Act, Line, Look, News, Policy, Seen, Watch, holds, look, prometheus, repair, watching};
+
+use super::apply::{duration, seconds_since_1970};
+use super::check::replace;
+use super::observe::Clock;
+use super::rollback::{self, here, in_force};
+use crate::failure::Failure;
+use crate::sys::Signals;
+use crate::verbs::print;
+use wake::Wake;
+
+/// What `watch` ends with.
+pub(crate) const STATUSES: [(&str, &str); 4] = [
+    ("0", "It was told to end."),
+    ("64", "The command line is wrong."),
+    ("71", "The system refused: a journal cannot be read."),
+    ("1", "Anything else."),
+];
+
+/// Notice when something no longer is as it was set, and say why
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "SIGHUP makes it look at once; SIGTERM and SIGINT end it with status 0. Nothing is undone \
+                        when it ends.")]
+pub(super) struct Arguments {
+    /// What to do about it
+    #[arg(long, value_name = "POLICY", default_value = "never")]
+    repair: Repair,
+    /// Look at least this often: 1s, 30s, 5m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    every: Duration,
+    /// Print lines of JSON
+    #[arg(long)]
+    json: bool,
+    /// Write metrics for node_exporter's textfile collector after each look (a name that ends in .prom)
+    #[arg(long, value_name = "FILE")]
+    prometheus: Option<PathBuf>,
+    #[command(flatten)]
+    place: rollback::Arguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Repair {
+    /// Only say it
+    Never,
+    /// Set it again, unless somebody chose the value it has now or goes on changing it
+    Auto,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    // Before any thread is started, so that no thread takes them.
+    let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
+    let root = Root::new(&arguments.place.root);
+    let wake = Wake::open(signals, root.is_live())?;
+    let journals = Journals::new(&arguments.place.state.path);
+    let policy =
+        Policy { repair: arguments.repair == Repair::Auto, every_ms: arguments.every.as_millis() as u64 };
+    let host = FileHost::new(root.clone());
+    let clock = Clock::start();
+    let mut watcher =
+        Watcher { arguments, root, host, journals, clock, watch: Watch::new(policy), watched: None };
+    watcher.round()?;
+    notify::ready();
+    loop {
+        let left_ms = watcher.watch.next_look_ms().saturating_sub(watcher.clock.ms());
+        for event in wake.wait(left_ms)? {
+            watcher.watch.event(watcher.clock.ms(), event);
+        }
+        if watcher.watch.next_look_ms() <= watcher.clock.ms() {
+            watcher.round()?;
+        }
+    }
+}
+
+struct Watcher<'a> {
+    arguments: &'a Arguments,
+    root: Root,
+    host: FileHost,
+    journals: Journals,
+    clock: Clock,
+    watch: Watch,
+    /// How many settings it was said to watch.
+    watched: Option<usize>,
+}
+
+impl Watcher<'_> {
+    /// Looks, and does what there is to do.
+    fn round(&mut self) -> Result<(), Failure> {
+        let (_, seen) = self.look()?;
+        if seen.seen.iter().all(Seen::holds) {
+            return self.judge(&seen, &mut []);
+        }
+        // It may be a plan that is being applied or undone just now: only what is so under the lock has drifted.
+        let _lock = match self.journals.lock(false) {
+            Ok(lock) => lock,
+            Err(journal::Error::Locked { .. }) => {
+                self.watch.postpone(self.clock.ms());
+                return Ok(());
+            }
+            Err(error) => return Err(Failure::other(error)),
+        };
+        let (mut journals, seen) = self.look()?;
+        self.judge(&seen, &mut journals)
+    }
+
+    fn look(&self) -> Result<(Vec<Journal>, Look), Failure> {
+        let mut journals = in_force(&self.journals, &here(&self.arguments.place)?)?;
+        journals.reverse();
+        let look = look(&self.root, &self.host, &holds(&journals));
+        Ok((journals, look))
+    }
+
+    /// Says what there is to say about a look, after doing what there is to do.
+    fn judge(&mut self, look: &Look, journals: &mut [Journal]) -> Result<(), Failure> {
+        let (json, unix_s) = (self.arguments.json, seconds_since_1970());
+        if self.watched != Some(look.seen.len()) {
+            self.watched = Some(look.seen.len());
+            print(watching(unix_s, look.seen.len(), json).as_bytes())?;
+        }
+        for news in self.watch.look(self.clock.ms(), look) {
+            let failure = if news.act == Act::Repair { self.repair(&news, journals) } else { None };
+            let line = Line { unix_s: seconds_since_1970(), news: &news, failure: failure.as_deref() };
+            print(format!("{}\n", if json { line.json() } else { line.text() }).as_bytes())?;
+        }
+        if let Some(path) = &self.arguments.prometheus {
+            // A full disk is no reason to stop watching.
+            if let Err(failure) = replace(path, &prometheus(&self.watch, unix_s)) {
+                eprintln!("evenkeel: tune watch: {failure}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Why it did not work, if it did not.
+    fn repair(&mut self, news: &News, journals: &mut [Journal]) -> Option<String> {
+        let journal = journals.iter_mut().find(|journal| journal.path() == news.hold.journal);
+        let journal = journal.expect("what should be is read from the journals of the same look");
+        let repaired = repair(&mut self.host, journal, &news.hold);
+        self.watch.repaired(self.clock.ms(), &news.hold.setting, repaired.is_ok());
+        repaired.err().map(|error| error.to_string())
+    }
+}

@@ -1,0 +1,120 @@
+//! What ends a sleep: the kernel's news, SIGHUP, or the time.
+
+use std::io;
+use std::process;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::netlink::{KOBJECT_UEVENT, ROUTE, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recvfrom, socket_with};
+use rustix::pipe::{PipeFlags, pipe_with};
+use tuner::watch::Event;
+
+use crate::failure::Failure;
+use crate::sys::{Signal, Signals};
+
+/// `RTMGRP_LINK` of rtnetlink.h: changes of links.
+const LINKS: u32 = 1;
+/// The kernel's own uevents; group 2 is what udev makes of them.
+const UEVENTS: u32 = 1;
+/// The kernel sends no longer datagrams than this through netlink.
+const DATAGRAM_LEN_MAX: usize = 32 * 1024;
+
+/// How a datagram is understood.
+type Understood = fn(&[u8]) -> Vec<Event>;
+
+/// What is waited for.
+pub(super) struct Wake {
+    news: Vec<(OwnedFd, Understood)>,
+    /// A byte for each SIGHUP.
+    asked: OwnedFd,
+}
+
+impl Wake {
+    /// Opens the sockets, if it is this host that is watched, and takes the signals over.
+    pub(super) fn open(signals: Signals, is_live: bool) -> Result<Wake, Failure> {
+        let (asked, ask) =
+            pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|errno| failed("make a pipe", errno))?;
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                while signals.wait() == Signal::Reload {
+                    // If the pipe is full it has been asked often enough.
+                    let _ = rustix::io::write(&ask, &[0]);
+                }
+                // At once, whatever the other thread does: the journal is whole at every moment, nothing is undone.
+                process::exit(0);
+            })
+            .map_err(|error| Failure::system("start the thread that waits for signals", error))?;
+        let mut news: Vec<(OwnedFd, Understood)> = Vec::new();
+        if is_live {
+            let uevent: Understood = |bytes| Event::of_uevent(bytes).into_iter().collect();
+            for (protocol, groups, understood) in
+                [(ROUTE, LINKS, Event::of_route as Understood), (KOBJECT_UEVENT, UEVENTS, uevent)]
+            {
+                match listen(protocol, groups) {
+                    Ok(socket) => news.push((socket, understood)),
+                    // Some containers have no netlink. Whatever it would tell, the next look sees.
+                    Err(errno) => eprintln!("evenkeel: tune watch: hear the kernel's news: {errno}"),
+                }
+            }
+        }
+        Ok(Wake { news, asked })
+    }
+
+    /// Sleeps until something is told or the time is over, and says what was told.
+    pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<Event>, Failure> {
+        let sources = self.news.iter().map(|(socket, _)| socket).chain([&self.asked]);
+        let mut polled: Vec<PollFd> = sources.map(|source| PollFd::new(source, PollFlags::IN)).collect();
+        let timeout = Timespec {
+            tv_sec: (at_most_ms / 1000) as i64,
+            tv_nsec: (at_most_ms % 1000 * 1_000_000) as _,
+        };
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(errno) => return Err(failed("wait for news", errno)),
+        }
+        let mut events = Vec::new();
+        for (socket, understood) in &self.news {
+            hear(socket, *understood, &mut events).map_err(|errno| failed("hear the kernel's news", errno))?;
+        }
+        let mut bytes = [0; 64];
+        if rustix::io::read(&self.asked, &mut bytes).is_ok_and(|len| len > 0) {
+            events.push(Event::Asked);
+        }
+        Ok(events)
+    }
+}
+
+fn listen(protocol: rustix::net::Protocol, groups: u32) -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(protocol))?;
+    bind(&socket, &SocketAddrNetlink::new(0, groups))?;
+    Ok(socket)
+}
+
+/// All that is there.
+fn hear(socket: &OwnedFd, understood: Understood, events: &mut Vec<Event>) -> rustix::io::Result<()> {
+    let mut datagram = vec![0; DATAGRAM_LEN_MAX];
+    loop {
+        match recvfrom(socket, &mut datagram[..], RecvFlags::empty()) {
+            // Anybody may send to this socket; the kernel's address is 0.
+            Ok((len, _, Some(from))) => {
+                if SocketAddrNetlink::try_from(from).is_ok_and(|from| from.pid() == 0) {
+                    events.extend(understood(&datagram[..len]));
+                }
+            }
+            Ok((_, _, None)) => {}
+            Err(Errno::NOBUFS) => events.push(Event::Lost),
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+fn failed(what: &str, errno: Errno) -> Failure {
+    Failure::system(what, io::Error::from(errno))
+}

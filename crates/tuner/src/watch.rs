@@ -1,0 +1,306 @@
+//! Watches over what is in force: notices what has drifted, says why, and puts it right if it may.
+//!
+//! ```text
+//! netlink, uevents ─► Event ──────────────┐
+//! journals ─► holds ─► look(root) ─► Look ┴─► Watch ─► News { Because, Act } ─► [journal] ─► repair
+//!                                              ▲                                               │
+//!                                              └──────────────── repaired ◄────────────────────┘
+//! ```
+//!
+//! [`Watch`] decides and does nothing: time, events and looks are given to it. It is told of every repair. Nothing is
+//! undone when it ends, whichever way; a setting that somebody else insists on is left to them.
+
+mod cause;
+mod event;
+mod hold;
+mod line;
+mod look;
+mod metrics;
+mod repair;
+
+use std::collections::{BTreeMap, VecDeque};
+
+pub use cause::{Because, Cause, Sure};
+pub use event::Event;
+pub use hold::{Hold, holds};
+pub use line::{Line, watching};
+pub use look::{Found, Look, NicState, Seen, look};
+pub use metrics::prometheus;
+pub use repair::repair;
+
+use cause::{EVENT_LAG_MS, Held, because};
+
+use crate::change::Setting;
+use crate::cpu_set::CpuSet;
+
+/// A setting is repaired so often within [`REVERSIONS_MS`]; whoever changes it once more wants it so, and two programs
+/// that take turns do more harm than either value.
+pub const REVERSIONS_MAX: usize = 3;
+/// Ten minutes: irqbalance, the most frequent adversary, has its turn every ten seconds.
+pub const REVERSIONS_MS: u64 = 600_000;
+
+/// A driver that resets a device tells a dozen things within milliseconds; a look waits until it has been quiet so long…
+const QUIET_MS: u64 = 300;
+/// …but not longer than this after the first of them…
+const QUIET_WAIT_MAX_MS: u64 = 2_000;
+/// …and after the last look: however much is told, there is no more than one round of repairs a second.
+const ROUND_PAUSE_MS: u64 = 1_000;
+
+/// Events that are remembered. A host with hundreds of queues that are all made anew tells about as many.
+const EVENTS_MAX: usize = 1024;
+
+/// What may be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// Whether to put right what has drifted.
+    pub repair: bool,
+    /// Longest time between two looks.
+    pub every_ms: u64,
+}
+
+/// What is to be said of one setting, and done about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct News {
+    /// What should be.
+    pub hold: Hold,
+    /// What is.
+    pub found: Found,
+    /// Why, unless all is well.
+    pub because: Option<Because>,
+    /// What is to be done.
+    pub act: Act,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing but to say it.
+    Report,
+    /// To set it again, and to say here whether that worked.
+    Repair,
+    /// Nothing yet: it could not be set now, for this reason.
+    Wait(String),
+    /// Nothing: there is nothing to be set.
+    Gone,
+    /// Nothing any more: it was changed too often.
+    BackOff,
+    /// Nothing any more: somebody chose this value.
+    StepAside,
+    /// Nothing: somebody has put it right.
+    HoldsAgain,
+}
+
+/// Watches over settings.
+#[derive(Debug)]
+pub struct Watch {
+    policy: Policy,
+    kept: BTreeMap<Setting, Kept>,
+    /// With their times, the oldest first.
+    events: VecDeque<(u64, Event)>,
+    looked_ms: Option<u64>,
+    /// Of the first event since the last look.
+    told_ms: Option<u64>,
+    due_ms: u64,
+    counts: Counts,
+}
+
+/// How often what happened.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    drifts: BTreeMap<(Setting, Cause), u64>,
+    repairs: BTreeMap<Setting, u64>,
+    failures: BTreeMap<Setting, u64>,
+}
+
+/// One setting that is watched.
+#[derive(Debug)]
+struct Kept {
+    hold: Hold,
+    stance: Stance,
+    held: Option<Held>,
+    /// How things will be if the repair that was decided upon works.
+    repairing: Option<Held>,
+    /// When it was decided to repair it.
+    repairs_ms: VecDeque<u64>,
+    /// What was said last, while it does not hold.
+    said: Option<(Act, Found)>,
+}
+
+/// How a setting is treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stance {
+    /// As the policy says.
+    Kept,
+    /// Left to whoever fights for it, until it has held for [`REVERSIONS_MS`].
+    BackedOff { held_since_ms: Option<u64> },
+    /// Left to whoever chose its value, until it holds again.
+    SteppedAside,
+}
+
+impl Watch {
+    /// Begins; the first look is due at once.
+    pub fn new(policy: Policy) -> Watch {
+        Watch {
+            policy,
+            kept: BTreeMap::new(),
+            events: VecDeque::new(),
+            looked_ms: None,
+            told_ms: None,
+            due_ms: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// When to look next.
+    pub fn next_look_ms(&self) -> u64 {
+        self.due_ms
+    }
+
+    /// Something was told.
+    pub fn event(&mut self, at_ms: u64, event: Event) {
+        if event == Event::Asked {
+            self.due_ms = at_ms;
+            return;
+        }
+        self.events.push_back((at_ms, event));
+        if self.events.len() > EVENTS_MAX {
+            self.events.pop_front();
+        }
+        let first_ms = *self.told_ms.get_or_insert(at_ms);
+        let quiet_ms = (at_ms + QUIET_MS).min(first_ms + QUIET_WAIT_MAX_MS);
+        let earliest_ms = self.looked_ms.map_or(0, |looked_ms| looked_ms + ROUND_PAUSE_MS);
+        self.due_ms = quiet_ms.max(earliest_ms).min(self.latest_ms(at_ms));
+    }
+
+    /// Somebody is changing settings by a plan just now: look a little later.
+    pub fn postpone(&mut self, at_ms: u64) {
+        self.due_ms = at_ms + ROUND_PAUSE_MS;
+    }
+
+    /// Judges a look. Every [`Act::Repair`] is followed by [`Watch::repaired`].
+    pub fn look(&mut self, at_ms: u64, look: &Look) -> Vec<News> {
+        self.kept.retain(|setting, kept| {
+            look.seen.iter().any(|seen| seen.hold.setting == *setting && seen.hold == kept.hold)
+        });
+        let events: Vec<(u64, Event)> = self.events.iter().cloned().collect();
+        let news: Vec<News> =
+            look.seen.iter().filter_map(|seen| self.judge(at_ms, seen, &events, look)).collect();
+        self.events.retain(|(told_ms, _)| told_ms + REVERSIONS_MS > at_ms);
+        self.looked_ms = Some(at_ms);
+        // What a driver does after it has told of it shows soon, and need not wait for the next turn.
+        let told = self.told_ms.take().is_some();
+        self.due_ms =
+            at_ms + if told { self.policy.every_ms.min(EVENT_LAG_MS) } else { self.policy.every_ms };
+        news
+    }
+
+    /// What has become of a repair.
+    pub fn repaired(&mut self, at_ms: u64, setting: &Setting, worked: bool) {
+        let count = if worked { &mut self.counts.repairs } else { &mut self.counts.failures };
+        *count.entry(setting.clone()).or_default() += 1;
+        let Some(kept) = self.kept.get_mut(setting) else { return };
+        let repairing = kept.repairing.take();
+        kept.said = None;
+        if worked {
+            kept.held = repairing.map(|held| Held { at_ms, ..held });
+        }
+    }
+
+    fn latest_ms(&self, at_ms: u64) -> u64 {
+        self.looked_ms.map_or(at_ms, |looked_ms| looked_ms + self.policy.every_ms)
+    }
+
+    fn judge(&mut self, at_ms: u64, seen: &Seen, events: &[(u64, Event)], look: &Look) -> Option<News> {
+        let (policy, hold) = (self.policy, &seen.hold);
+        let kept = self.kept.entry(hold.setting.clone()).or_insert_with(|| Kept::new(hold));
+        let news = |because, act| News { hold: hold.clone(), found: seen.found.clone(), because, act };
+        if seen.holds() {
+            let had_drifted = kept.said.take().is_some();
+            kept.holds(at_ms, Held::now(at_ms, seen, look));
+            return had_drifted.then(|| news(None, Act::HoldsAgain));
+        }
+        let because = because(seen, kept.held.as_ref(), events, at_ms, look);
+        let act = kept.decide(at_ms, policy, seen, because.cause, &look.online);
+        let is_new = kept.said.is_none();
+        if is_new {
+            *self.counts.drifts.entry((hold.setting.clone(), because.cause)).or_default() += 1;
+        }
+        if act == Act::Repair {
+            kept.repairing = Some(Held::now(at_ms, seen, look));
+        }
+        let saying = (act.clone(), seen.found.clone());
+        // Whoever goes on changing what is left to them is not worth a line each time.
+        let left = matches!(act, Act::BackOff | Act::StepAside);
+        let said = match &kept.said {
+            Some((said, _)) if left => *said == act,
+            said => act != Act::Repair && said.as_ref() == Some(&saying),
+        };
+        kept.said = Some(saying);
+        (!said).then(|| news(Some(because), act))
+    }
+}
+
+impl Kept {
+    fn new(hold: &Hold) -> Kept {
+        Kept {
+            hold: hold.clone(),
+            stance: Stance::Kept,
+            held: None,
+            repairing: None,
+            repairs_ms: VecDeque::new(),
+            said: None,
+        }
+    }
+
+    /// It is as it should be.
+    fn holds(&mut self, at_ms: u64, held: Held) {
+        self.held = Some(held);
+        self.stance = match self.stance {
+            Stance::Kept | Stance::SteppedAside => Stance::Kept,
+            Stance::BackedOff { held_since_ms } => {
+                let since_ms = held_since_ms.unwrap_or(at_ms);
+                let long = at_ms - since_ms >= REVERSIONS_MS;
+                if long { Stance::Kept } else { Stance::BackedOff { held_since_ms: Some(since_ms) } }
+            }
+        };
+    }
+
+    /// It is not as it should be: what is to be done?
+    fn decide(&mut self, at_ms: u64, policy: Policy, seen: &Seen, cause: Cause, online: &CpuSet) -> Act {
+        if matches!(cause, Cause::Gone | Cause::Renumbered) || seen.found == Found::Gone {
+            return Act::Gone;
+        }
+        if !policy.repair || matches!(seen.found, Found::Unreadable(_)) {
+            return Act::Report;
+        }
+        while self.repairs_ms.front().is_some_and(|first_ms| first_ms + REVERSIONS_MS <= at_ms) {
+            self.repairs_ms.pop_front();
+        }
+        if self.stance == Stance::Kept && cause == Cause::Somebody {
+            self.stance = Stance::SteppedAside;
+        }
+        match self.stance {
+            Stance::SteppedAside => return Act::StepAside,
+            Stance::Kept if self.repairs_ms.len() < REVERSIONS_MAX => {}
+            Stance::Kept | Stance::BackedOff { .. } => {
+                self.stance = Stance::BackedOff { held_since_ms: None };
+                return Act::BackOff;
+            }
+        }
+        if let Some(missing) = offline(&self.hold, online) {
+            return Act::Wait(format!("it takes CPU {missing}, which is not in use"));
+        }
+        self.repairs_ms.push_back(at_ms);
+        Act::Repair
+    }
+}
+
+/// CPUs that an interrupt should go to, if none of them is in use: the kernel would refuse.
+fn offline(hold: &Hold, online: &CpuSet) -> Option<CpuSet> {
+    hold.setting.irq()?;
+    let wanted = CpuSet::parse_mask(&hold.wanted).ok()?;
+    (!online.is_empty() && wanted.and(online).is_empty()).then_some(wanted)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! Why a setting is not as it should be: from what has changed since it last was, what was told meanwhile, and who else
+//! sets such things.
+//!
+//! Pure. Whoever wrote a file leaves no trace in /proc or /sys, so most causes are inferred: each says how sure it is
+//! and why, and "somebody" is an answer.
+
+use serde::Serialize;
+
+use super::event::Event;
+use super::look::{Found, Look, NicState, Seen, nic_of};
+use crate::change::Setting;
+use crate::cpu_set::CpuSet;
+use crate::facts::Agent;
+use crate::host::is_same;
+
+/// A driver goes on for a while after it has told of a change.
+pub(super) const EVENT_LAG_MS: u64 = 5_000;
+
+/// What has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// What it is a setting of is not there any more.
+    Gone,
+    /// The interrupt has another number now, and this number is another one's or nobody's.
+    Renumbered,
+    /// The interface was removed and made anew.
+    Recreated,
+    /// The driver has reset the device.
+    DriverReset,
+    /// The interface has more or fewer queues than before.
+    QueuesChanged,
+    /// CPUs came or went.
+    Hotplug,
+    /// The interface went down and up, or was reconfigured.
+    Link,
+    /// A program that is known to set such things.
+    Agent,
+    /// It is again as it was before, and nothing was seen that explains it.
+    Reset,
+    /// It has a value of its own, and nothing was seen that explains it: somebody wants it so.
+    Somebody,
+}
+
+/// How sure a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sure {
+    /// The kernel says so.
+    Certain,
+    /// It happened at that time, and does such things.
+    Likely,
+    /// Nothing speaks against it.
+    Guess,
+}
+
+/// A cause with what speaks for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Because {
+    /// What has happened.
+    pub cause: Cause,
+    /// How sure that is.
+    pub sure: Sure,
+    /// What speaks for it, in words.
+    pub evidence: Vec<String>,
+    /// Who sets such things here.
+    pub suspects: Vec<String>,
+}
+
+/// How things were when a setting last was as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Held {
+    /// When.
+    pub at_ms: u64,
+    /// Whose interrupt, or which thread it was.
+    pub identity: Option<String>,
+    /// The interface that it belongs to.
+    pub nic: Option<(String, NicState)>,
+    /// CPUs in use.
+    pub online: CpuSet,
+}
+
+impl Cause {
+    /// As it is called in metrics and JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Gone => "gone",
+            Cause::Renumbered => "renumbered",
+            Cause::Recreated => "recreated",
+            Cause::DriverReset => "driver-reset",
+            Cause::QueuesChanged => "queues-changed",
+            Cause::Hotplug => "hotplug",
+            Cause::Link => "link",
+            Cause::Agent => "agent",
+            Cause::Reset => "reset",
+            Cause::Somebody => "somebody",
+        }
+    }
+}
+
+impl Held {
+    /// How things are in this look, in which the setting is as it should be.
+    pub(super) fn now(at_ms: u64, seen: &Seen, look: &Look) -> Held {
+        let nic = nic_of(&seen.hold.setting, &look.interrupts);
+        let state = nic.and_then(|nic| Some((nic.to_owned(), look.nics.get(nic)?.clone())));
+        Held { at_ms, identity: seen.identity.clone(), nic: state, online: look.online.clone() }
+    }
+}
+
+/// Why this setting, which does not hold, does not. `events` are all that are remembered, with their times.
+pub(super) fn because(
+    seen: &Seen,
+    held: Option<&Held>,
+    events: &[(u64, Event)],
+    now_ms: u64,
+    look: &Look,
+) -> Because {
+    let since = held.map_or(0, |held| held.at_ms.saturating_sub(EVENT_LAG_MS));
+    let story = Story { seen, held, events: events.iter().filter(|(at, _)| *at >= since), now_ms, look };
+    let told = story
+        .clone()
+        .other_interrupt()
+        .or_else(|| story.clone().other_interface())
+        .or_else(|| story.clone().gone())
+        .or_else(|| story.clone().driver_reset())
+        .or_else(|| story.clone().queues_changed())
+        .or_else(|| story.clone().hotplug())
+        .or_else(|| story.clone().link())
+        .or_else(|| story.clone().agent());
+    let (cause, sure, evidence) = told.unwrap_or_else(|| story.unexplained());
+    let suspects = look.agents.iter().filter(|agent| sets(agent, &seen.hold.setting)).map(named);
+    Because { cause, sure, evidence, suspects: suspects.collect() }
+}
+
+type Told = (Cause, Sure, Vec<String>);
+
+/// What is known about one setting that does not hold.
+#[derive(Clone)]
+struct Story<'a, E> {
+    seen: &'a Seen,
+    held: Option<&'a Held>,
+    events: E,
+    now_ms: u64,
+    look: &'a Look,
+}
+
+impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
+    fn other_interrupt(self) -> Option<Told> {
+        let setting = &self.seen.hold.setting;
+        let was = self.seen.hold.identity.as_ref().or(self.held?.identity.as_ref())?;
+        let is = &self.seen.identity;
+        if is.as_ref().is_some_and(|is| is_same(was, is)) {
+            return None;
+        }
+        let Some(irq) = setting.irq() else {
+            let what = format!("{setting}: what had this number has ended");
+            return Some((Cause::Gone, Sure::Certain, vec![what]));
+        };
+        let whose = match is {
+            Some(other) => format!("interrupt {irq} was {was}, and is {other} now"),
+            None => format!("interrupt {irq} was {was}, and is nobody's now"),
+        };
+        let Some(new) = self.look.interrupts.iter().find(|interrupt| interrupt.name == *was) else {
+            return Some((Cause::Gone, Sure::Certain, vec![whose]));
+        };
+        let moved = format!("{was} is interrupt {} now", new.irq);
+        Some((Cause::Renumbered, Sure::Certain, vec![whose, moved]))
+    }
+
+    fn other_interface(self) -> Option<Told> {
+        let (nic, was) = self.held?.nic.as_ref()?;
+        let evidence = match self.look.nics.get(nic) {
+            Some(is) if is.index == was.index => return None,
+            Some(is) => format!("{nic} was interface {} and is {} now", was.index, is.index),
+            None => return Some((Cause::Gone, Sure::Certain, vec![format!("there is no {nic} any more")])),
+        };
+        Some((Cause::Recreated, Sure::Certain, vec![evidence]))
+    }
+
+    fn gone(self) -> Option<Told> {
+        if self.seen.found != Found::Gone {
+            return None;
+        }
+        let queues = self.clone().queues_changed().map(|(_, _, evidence)| evidence);
+        Some((Cause::Gone, Sure::Certain, queues.unwrap_or_default()))
+    }
+
+    fn driver_reset(self) -> Option<Told> {
+        let (nic, was) = self.held?.nic.as_ref()?;
+        let is = self.look.nics.get(nic)?;
+        let counted = format!("{nic}'s driver counted {} resets before, and {} now", was.resets, is.resets);
+        (is.resets != was.resets).then(|| (Cause::DriverReset, Sure::Certain, vec![counted]))
+    }
+
+    fn queues_changed(self) -> Option<Told> {
+        let (nic, was) = self.held?.nic.as_ref()?;
+        let is = self.look.nics.get(nic)?;
+        let (rx, tx) = was.queues;
+        let counted = format!(
+            "{nic} had {rx} receive and {tx} transmit queues, and has {} and {} now",
+            is.queues.0, is.queues.1
+        );
+        (is.queues != was.queues).then(|| (Cause::QueuesChanged, Sure::Likely, vec![counted]))
+    }
+
+    fn hotplug(self) -> Option<Told> {
+        if !names_cpus(&self.seen.hold.setting) {
+            return None;
+        }
+        let told = self.clone().events.filter_map(|(at, event)| match event {
+            Event::Cpu { cpu, online } => {
+                let what = if *online { "came into use" } else { "was taken out of use" };
+                Some(format!("CPU {cpu} {what} {}", self.ago(*at)))
+            }
+            _ => None,
+        });
+        let mut evidence: Vec<String> = told.collect();
+        if let Some(held) = self.held.filter(|held| held.online != self.look.online) {
+            evidence.push(format!("CPUs in use were {} and are {} now", held.online, self.look.online));
+        }
+        (!evidence.is_empty()).then_some((Cause::Hotplug, Sure::Likely, evidence))
+    }
+
+    fn link(self) -> Option<Told> {
+        let held = self.held.and_then(|held| held.nic.as_ref()).map(|(nic, _)| nic.as_str());
+        let of_nic = held.or_else(|| nic_of(&self.seen.hold.setting, &self.look.interrupts))?;
+        let mut sure = Sure::Guess;
+        let told = self.clone().events.filter_map(|(at, event)| match event {
+            Event::Link { nic, up: false, .. } if nic == of_nic => {
+                sure = Sure::Likely;
+                Some(format!("{nic} was without link {}", self.ago(*at)))
+            }
+            Event::Link { nic, .. } if nic == of_nic => {
+                Some(format!("{nic} was configured or came up {}", self.ago(*at)))
+            }
+            Event::Device { name, subsystem, action } if name == of_nic => {
+                Some(format!("{name}: {action} ({subsystem}) {}", self.ago(*at)))
+            }
+            _ => None,
+        });
+        let evidence: Vec<String> = told.collect();
+        // An interface is configured for many reasons; few of them reset anything to a value that somebody chose.
+        let explains = !evidence.is_empty() && (sure == Sure::Likely || self.seen.reads_like_after_a_reset());
+        explains.then_some((Cause::Link, sure, evidence))
+    }
+
+    fn agent(self) -> Option<Told> {
+        let agents = self.look.agents.iter().filter(|agent| agent.pid.is_some());
+        let agent = agents.into_iter().find(|agent| sets(agent, &self.seen.hold.setting))?;
+        let runs = format!("{} runs, which sets {}", named(agent), agent.sets);
+        Some((Cause::Agent, Sure::Likely, vec![runs]))
+    }
+
+    fn unexplained(self) -> Told {
+        let when = match self.held {
+            Some(held) => format!("it was as it should be {}", self.ago(held.at_ms)),
+            None => "it was so already when watching began".to_owned(),
+        };
+        match self.seen.reads_like_after_a_reset() {
+            true => (Cause::Reset, Sure::Guess, vec![when, "it reads as it did before it was set".into()]),
+            false => (Cause::Somebody, Sure::Guess, vec![when]),
+        }
+    }
+
+    fn ago(&self, at_ms: u64) -> String {
+        format!("{} s ago", self.now_ms.saturating_sub(at_ms) / 1000)
+    }
+}
+
+/// Whether the kernel has to think of it when CPUs come and go.
+fn names_cpus(setting: &Setting) -> bool {
+    let path = setting.to_string();
+    setting.irq().is_some()
+        || path.ends_with("/rps_cpus")
+        || path.ends_with("/xps_cpus")
+        || path.starts_with("/sys/devices/system/cpu/")
+}
+
+/// Whether an agent is known to set such things.
+fn sets(agent: &Agent, setting: &Setting) -> bool {
+    let path = setting.to_string();
+    let last = path.rsplit('/').next().unwrap_or_default();
+    let words: &[&str] = match last {
+        _ if setting.irq().is_some() => &["affinities", "smp_affinity"],
+        "rps_cpus" => &["RPS"],
+        "rps_flow_cnt" | "rps_sock_flow_entries" => &["RFS"],
+        "xps_cpus" | "xps_rxqs" => &["XPS"],
+        "scaling_governor" => &["governor"],
+        "current_clocksource" => &["clock source"],
+        _ if path.starts_with("/proc/sys/") => &["sysctls"],
+        _ if path.starts_with("/sys/block/") => &["disks"],
+        _ => &[],
+    };
+    // Scripts are known by the names of the files that they write to.
+    agent.sets.split(", ").any(|set| set == last) || words.iter().any(|word| agent.sets.contains(word))
+}
+
+fn named(agent: &Agent) -> String {
+    match agent.pid {
+        Some(pid) => format!("{} (PID {pid})", agent.name),
+        None => agent.name.clone(),
+    }
+}

@@ -1,0 +1,88 @@
+//! What should be: the steps of the plans that are in force.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::change::Setting;
+use crate::journal::{Journal, State};
+
+/// One setting that somebody decided upon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// What.
+    pub setting: Setting,
+    /// Its value, as it was written.
+    pub wanted: String,
+    /// Its values from before, of every plan that set it: what a reset brings back.
+    pub before: Vec<String>,
+    /// Which handler's interrupt, or which thread it was; none where the setting's name says it all.
+    pub identity: Option<String>,
+    /// The journal that says so.
+    pub journal: PathBuf,
+    /// Its step there.
+    pub step: usize,
+}
+
+/// What the journals say, the oldest journal first: of two plans the later one decides. A plan that is being carried
+/// out or undone says nothing yet.
+pub fn holds(journals: &[Journal]) -> Vec<Hold> {
+    let mut befores: BTreeMap<Setting, Vec<String>> = BTreeMap::new();
+    let mut holds: Vec<Hold> = Vec::new();
+    for journal in journals.iter().filter(|journal| is_in_force(journal)) {
+        for step in journal.steps().into_iter().filter(|step| !step.left && !step.undone) {
+            let before = befores.entry(step.setting.clone()).or_default();
+            before.push(step.before);
+            holds.retain(|hold| hold.setting != step.setting);
+            holds.push(Hold {
+                setting: step.setting,
+                wanted: step.wanted,
+                before: before.clone(),
+                identity: step.identity,
+                journal: journal.path().to_owned(),
+                step: step.number,
+            });
+        }
+    }
+    holds
+}
+
+fn is_in_force(journal: &Journal) -> bool {
+    matches!(journal.state(), State::Applied | State::Confirmed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::{Journals, Place, Record};
+    use crate::shapes::Scratch;
+
+    #[test]
+    fn the_later_plan_decides_and_an_unfinished_one_says_nothing() {
+        let scratch = Scratch::new("watch-holds");
+        let journals = Journals::new(scratch.path());
+        let place = Place { boot_id: "b".into(), network: None };
+        let step = |step, path: &str, before: &str, wanted: &str| {
+            let (before, wanted, why, asked_by) =
+                (before.to_owned(), wanted.to_owned(), String::new(), String::new());
+            Record::Step { step, setting: Setting::number(path), before, wanted, why, asked_by }
+        };
+        let plans: [&[Record]; 3] = [
+            &[step(0, "/a", "0\n", "1"), step(1, "/b", "0\n", "1"), Record::Applied],
+            &[
+                step(0, "/a", "1\n", "2"),
+                step(1, "/c", "0\n", "1"),
+                Record::Left { step: 1, why: "".into() },
+                Record::Applied,
+                Record::Confirmed,
+            ],
+            &[step(0, "/b", "1\n", "3")],
+        ];
+        for records in plans {
+            let mut journal = journals.begin(&place, 0, None).unwrap();
+            records.iter().for_each(|record| journal.append(record.clone()).unwrap());
+        }
+        let holds = holds(&journals.all().unwrap());
+        let said = holds.iter().map(|hold| format!("{}={} {:?}", hold.setting, hold.wanted, hold.before));
+        assert_eq!(said.collect::<Vec<_>>(), [r#"/b=1 ["0\n"]"#, r#"/a=2 ["0\n", "1\n"]"#]);
+    }
+}

@@ -1,0 +1,258 @@
+//! One line for each piece of news: for people, or as JSON for programs.
+
+use serde::Serialize;
+
+use super::{Act, Cause, Found, News, REVERSIONS_MAX, REVERSIONS_MS, Sure};
+
+/// News and what has become of it.
+#[derive(Clone, Debug)]
+pub struct Line<'a> {
+    /// When, in seconds since 1970.
+    pub unix_s: u64,
+    /// What.
+    pub news: &'a News,
+    /// Why a repair failed, if it did.
+    pub failure: Option<&'a str>,
+}
+
+/// The line as programs read it.
+#[derive(Serialize)]
+struct Json<'a> {
+    unix_s: u64,
+    time: String,
+    setting: String,
+    wanted: &'a str,
+    found: Option<&'a str>,
+    done: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sure: Option<Sure>,
+    evidence: &'a [String],
+    suspects: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// How much is watched, as a line of its own.
+pub fn watching(unix_s: u64, settings: usize, json: bool) -> String {
+    let time = time(unix_s);
+    match json {
+        true => format!("{}\n", serde_json::json!({ "unix_s": unix_s, "time": time, "watching": settings })),
+        false => format!("{time} watching: {settings} settings\n"),
+    }
+}
+
+impl Line<'_> {
+    /// What was done, in one word.
+    pub fn done(&self) -> &'static str {
+        match (&self.news.act, self.failure) {
+            (Act::Repair, None) => "repaired",
+            (Act::Repair, Some(_)) => "failed",
+            (Act::Report, _) => "reported",
+            (Act::Wait(_), _) => "waiting",
+            (Act::Gone, _) => "gone",
+            (Act::BackOff, _) => "backed-off",
+            (Act::StepAside, _) => "stepped-aside",
+            (Act::HoldsAgain, _) => "holds-again",
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let News { hold, found, because, .. } = self.news;
+        let (time, done, setting, wanted) =
+            (time(self.unix_s), self.done(), &hold.setting, hold.wanted.trim());
+        let mut line = match found {
+            Found::Text(text) if done == "holds-again" => {
+                format!("{time} {done}: {setting} = {}", text.trim())
+            }
+            Found::Text(text) => {
+                format!("{time} {done}: {setting} was to be {wanted} and read {}", text.trim())
+            }
+            Found::Gone => format!("{time} {done}: {setting} was to be {wanted}"),
+            Found::Unreadable(why) => {
+                format!("{time} {done}: {setting} was to be {wanted} and cannot be read: {why}")
+            }
+        };
+        if let Some(because) = because {
+            line += &format!("; {}", because.cause.words());
+            if because.sure != Sure::Certain {
+                line += &format!(" ({})", because.sure.words());
+            }
+            if !because.evidence.is_empty() {
+                line += &format!(": {}", because.evidence.join(", "));
+            }
+            if !because.suspects.is_empty() && because.sure != Sure::Certain {
+                line += &format!("; sets such things: {}", because.suspects.join(", "));
+            }
+        }
+        if let Some(detail) = self.detail() {
+            line += &format!("; {detail}");
+        }
+        line
+    }
+
+    /// For programs.
+    pub fn json(&self) -> String {
+        let News { hold, found, because, .. } = self.news;
+        let json = Json {
+            unix_s: self.unix_s,
+            time: time(self.unix_s),
+            setting: hold.setting.to_string(),
+            wanted: hold.wanted.trim(),
+            found: match found {
+                Found::Text(text) => Some(text.trim()),
+                Found::Gone | Found::Unreadable(_) => None,
+            },
+            done: self.done(),
+            cause: because.as_ref().map(|because| because.cause),
+            sure: because.as_ref().map(|because| because.sure),
+            evidence: because.as_ref().map_or(&[], |because| &because.evidence),
+            suspects: because.as_ref().map_or(&[], |because| &because.suspects),
+            detail: self.detail(),
+        };
+        serde_json::to_string(&json).expect("lines are plain data")
+    }
+
+    /// What whoever reads it may want to do.
+    fn detail(&self) -> Option<String> {
+        const HAND_OVER: &str = "`evenkeel tune rollback` hands it over for good";
+        let cause = self.news.because.as_ref().map(|because| because.cause);
+        match (&self.news.act, self.failure) {
+            (Act::Repair, Some(why)) => Some(format!("failed to {why}")),
+            (Act::Repair, None) if matches!(cause, Some(Cause::Agent | Cause::Reset)) => {
+                Some(format!("if that was on purpose, {HAND_OVER}"))
+            }
+            (Act::Wait(why), _) => Some(why.clone()),
+            (Act::BackOff, _) => Some(format!(
+                "it was repaired {REVERSIONS_MAX} times within {} min and is left alone from now on; {HAND_OVER}",
+                REVERSIONS_MS / 60_000
+            )),
+            (Act::StepAside, _) => Some(format!(
+                "it is left to whoever chose this value, until it reads as it was to be; {HAND_OVER}"
+            )),
+            _ => None,
+        }
+    }
+}
+
+impl Cause {
+    fn words(self) -> &'static str {
+        match self {
+            Cause::Gone => "it is not there any more",
+            Cause::Renumbered => "it has another number",
+            Cause::Recreated => "the interface was made anew",
+            Cause::DriverReset => "the driver has reset the device",
+            Cause::QueuesChanged => "the number of queues has changed",
+            Cause::Hotplug => "CPUs came or went",
+            Cause::Link => "the interface was down or was configured",
+            Cause::Agent => "another program sets it",
+            Cause::Reset => "something or somebody has put it back",
+            Cause::Somebody => "somebody has chosen this value",
+        }
+    }
+}
+
+impl Sure {
+    fn words(self) -> &'static str {
+        match self {
+            Sure::Certain => "certain",
+            Sure::Likely => "likely",
+            Sure::Guess => "a guess",
+        }
+    }
+}
+
+/// `2026-11-21T16:38:38Z`
+fn time(unix_s: u64) -> String {
+    let (days, s) = (unix_s / 86_400, unix_s % 86_400);
+    let (mut year, mut left) = (1970, days);
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    while left >= 365 + u64::from(is_leap(year)) {
+        left -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if left < days {
+            break;
+        }
+        left -= days;
+        month += 1;
+    }
+    let (hour, minute, second) = (s / 3600, s / 60 % 60, s % 60);
+    format!("{year:04}-{month:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", left + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Setting;
+    use crate::watch::{Because, Hold};
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (unix_s, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_709_251_199, "2024-02-29T23:59:59Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (1_795_279_118, "2026-11-21T16:38:38Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(time(unix_s), expected);
+        }
+    }
+
+    fn news(act: Act) -> News {
+        News {
+            hold: Hold {
+                setting: Setting::mask("/sys/class/net/eth0/queues/rx-0/rps_cpus"),
+                wanted: "3".into(),
+                before: vec!["0\n".into()],
+                identity: None,
+                journal: "000001.jsonl".into(),
+                step: 0,
+            },
+            found: Found::Text("0\n".into()),
+            because: Some(Because {
+                cause: Cause::Recreated,
+                sure: Sure::Certain,
+                evidence: vec!["eth0 was interface 4 and is 9 now".into()],
+                suspects: vec![],
+            }),
+            act,
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_was_found_why_and_what_was_done() {
+        let news = news(Act::Repair);
+        let line = Line { unix_s: 0, news: &news, failure: None };
+        assert_eq!(
+            line.text(),
+            "1970-01-01T00:00:00Z repaired: /sys/class/net/eth0/queues/rx-0/rps_cpus was to be 3 and read 0; \
+             the interface was made anew: eth0 was interface 4 and is 9 now"
+        );
+        let failed = Line { failure: Some("write it: it is busy"), ..line };
+        assert!(failed.text().ends_with("; failed to write it: it is busy"), "{}", failed.text());
+    }
+
+    #[test]
+    fn json_has_the_same() {
+        let news = news(Act::StepAside);
+        let json: serde_json::Value =
+            serde_json::from_str(&Line { unix_s: 7, news: &news, failure: None }.json()).unwrap();
+        let word = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
+        assert_eq!(
+            ["done", "cause", "sure", "found"].map(word),
+            ["stepped-aside", "recreated", "certain", "0"]
+        );
+        assert!(word("detail").contains("`evenkeel tune rollback`"));
+        assert_eq!(json["unix_s"], 7);
+    }
+}

@@ -1,0 +1,167 @@
+//! One look at everything that is watched: what each setting reads, and what its reading may depend on.
+//!
+//! Reads and does not judge. What it reads is plain data, so that a test can write down any look.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use rustix::io::Errno;
+
+use super::hold::Hold;
+use crate::apply::meaning;
+use crate::change::Setting;
+use crate::cpu_set::CpuSet;
+use crate::ethtool::{self, Driver};
+use crate::facts::{Agent, Interrupt};
+use crate::host::{Host, is_same};
+use crate::probe;
+use crate::root::Root;
+
+/// Counters of drivers that count resets and what leads to them: ENA, gVNIC, and others' watchdogs.
+const RESETS: [&str; 4] = ["total_resets", "reset_cnt", "wd_expired", "tx_timeout"];
+
+/// Settings of interfaces that are 0 until somebody sets them.
+const ZERO_BY_DEFAULT: [&str; 4] =
+    ["/rps_cpus", "/rps_flow_cnt", "/napi_defer_hard_irqs", "/gro_flush_timeout"];
+
+/// What is so.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Look {
+    /// All that is watched.
+    pub seen: Vec<Seen>,
+    /// Interfaces that watched settings belong to.
+    pub nics: BTreeMap<String, NicState>,
+    /// Interrupts of interfaces and disks, if an interrupt is watched.
+    pub interrupts: Vec<Interrupt>,
+    /// CPUs in use.
+    pub online: CpuSet,
+    /// Programs and files that set such things, if something is not as it should be.
+    pub agents: Vec<Agent>,
+}
+
+/// One watched setting.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    /// What should be.
+    pub hold: Hold,
+    /// What is.
+    pub found: Found,
+    /// Whose interrupt, or which thread it is now.
+    pub identity: Option<String>,
+    /// What the kernel begins with, where that is known.
+    pub default: Option<String>,
+}
+
+/// What a setting reads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// This.
+    Text(String),
+    /// It is not there.
+    Gone,
+    /// It could not be read, for this reason.
+    Unreadable(String),
+}
+
+/// What tells one life of an interface from the next one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NicState {
+    /// The kernel's number; another one is another interface.
+    pub index: u32,
+    /// Receive and transmit queues.
+    pub queues: (usize, usize),
+    /// What its driver counts of resets.
+    pub resets: u64,
+}
+
+impl Seen {
+    /// Whether it is as it should be.
+    pub fn holds(&self) -> bool {
+        let is_the_same = match (&self.hold.identity, &self.identity) {
+            (Some(expected), Some(identity)) => is_same(expected, identity),
+            _ => true,
+        };
+        is_the_same && self.text().is_some_and(|text| self.hold.setting.same(text, &self.hold.wanted))
+    }
+
+    /// What it reads, if it can be read.
+    pub fn text(&self) -> Option<&str> {
+        match &self.found {
+            Found::Text(text) => Some(text),
+            Found::Gone | Found::Unreadable(_) => None,
+        }
+    }
+
+    /// Whether it reads as it did before it was set, or as the kernel begins.
+    pub fn reads_like_after_a_reset(&self) -> bool {
+        let like = |value: &String| self.text().is_some_and(|text| self.hold.setting.same(text, value));
+        self.hold.before.iter().any(like) || self.default.as_ref().is_some_and(like)
+    }
+}
+
+/// Looks.
+pub fn look(root: &Root, host: &dyn Host, holds: &[Hold]) -> Look {
+    let seen: Vec<Seen> = holds.iter().map(|hold| seen(root, host, hold)).collect();
+    let watches_interrupts = holds.iter().any(|hold| hold.setting.irq().is_some());
+    let interrupts = if watches_interrupts { probe::interrupts(root) } else { Vec::new() };
+    let nics: BTreeSet<String> =
+        holds.iter().filter_map(|hold| nic_of(&hold.setting, &interrupts)).map(str::to_owned).collect();
+    let agents = if seen.iter().all(Seen::holds) { Vec::new() } else { probe::agents(root) };
+    let online = root.read("/sys/devices/system/cpu/online").ok().flatten();
+    Look {
+        nics: states(root, &nics),
+        interrupts,
+        online: online.and_then(|list| CpuSet::parse_list(&list).ok()).unwrap_or_default(),
+        agents,
+        seen,
+    }
+}
+
+fn seen(root: &Root, host: &dyn Host, hold: &Hold) -> Seen {
+    let setting = &hold.setting;
+    let found = match host.read(setting) {
+        Ok(text) => Found::Text(text),
+        Err(error) if is_gone(&error) => Found::Gone,
+        Err(error) => Found::Unreadable(meaning(setting, &error)),
+    };
+    Seen { hold: hold.clone(), found, identity: host.identity(setting), default: default(root, setting) }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::NODEV | Errno::SRCH))
+}
+
+fn default(root: &Root, setting: &Setting) -> Option<String> {
+    if setting.irq().is_some() {
+        return root.read("/proc/irq/default_smp_affinity").ok().flatten();
+    }
+    let path = setting.to_string();
+    let is_zero = path.starts_with(NICS) && ZERO_BY_DEFAULT.iter().any(|name| path.ends_with(name));
+    is_zero.then(|| "0".to_owned())
+}
+
+const NICS: &str = "/sys/class/net/";
+
+/// The interface that a setting belongs to.
+pub(super) fn nic_of<'a>(setting: &'a Setting, interrupts: &'a [Interrupt]) -> Option<&'a str> {
+    if let Some(irq) = setting.irq() {
+        return interrupts.iter().find(|interrupt| interrupt.irq == irq)?.device.as_deref();
+    }
+    let Setting::File { path, .. } = setting else { return None };
+    path.strip_prefix(NICS)?.split('/').next()
+}
+
+fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {
+    let names: Vec<&str> = nics.iter().map(String::as_str).collect();
+    // A captured host without ethtool.json, or one that lets nobody ask: then resets are not known by their number.
+    let mut drivers = ethtool::drivers(root, &names).unwrap_or_default();
+    let states = names.into_iter().filter_map(|name| {
+        let index = root.value(&format!("{NICS}{name}/ifindex"), "a number").ok().flatten()?;
+        let queues = root.names(&format!("{NICS}{name}/queues")).unwrap_or_default();
+        let count = |prefix: &str| queues.iter().filter(|queue| queue.starts_with(prefix)).count();
+        let driver: Driver = drivers.remove(name).unwrap_or_default();
+        let resets = RESETS.iter().filter_map(|counter| driver.statistics.get(*counter)).sum();
+        Some((name.to_owned(), NicState { index, queues: (count("rx-"), count("tx-")), resets }))
+    });
+    states.collect()
+}

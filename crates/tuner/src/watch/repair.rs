@@ -1,0 +1,73 @@
+//! Sets again what a plan had set.
+//!
+//! The plan's journal gets a line before the write. The value from before the plan stays the one that rollback
+//! restores, whatever has been found since; what has been found is in that line, for whoever misses it.
+
+use super::hold::Hold;
+use crate::apply::{StepError, refused, write};
+use crate::host::Host;
+use crate::journal::{Journal, Record};
+
+/// Sets it again and reads it back. The caller has the lock, and has read the journal and the hold since it got it.
+pub fn repair(host: &mut dyn Host, journal: &mut Journal, hold: &Hold) -> Result<(), StepError> {
+    let (setting, wanted, step) = (&hold.setting, &hold.wanted, hold.step);
+    let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
+    if setting.same(&found, wanted) {
+        return Ok(());
+    }
+    journal.append(Record::Repair { step, found })?;
+    write(host, setting, wanted).map_err(|source| refused("write", setting, source))?;
+    let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
+    if !setting.same(&found, wanted) {
+        return Err(StepError::NotTaken { setting: setting.clone(), wanted: wanted.clone(), found });
+    }
+    journal.append(Record::Done { step })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::change::Setting;
+    use crate::host::FileHost;
+    use crate::journal::{Journals, Place, State};
+    use crate::rollback::{Outcome, undo};
+    use crate::root::Root;
+    use crate::shapes::Scratch;
+    use crate::watch::holds;
+
+    #[test]
+    fn the_value_from_before_the_plan_stays_the_one_that_is_restored() {
+        let scratch = Scratch::new("watch-repair");
+        let file = scratch.path().join("mask");
+        let setting = Setting::mask("/mask");
+        let mut host = FileHost::new(Root::new(scratch.path()));
+        let place = Place { boot_id: "b".into(), network: None };
+        let journals = Journals::new(scratch.path().join("state"));
+        let mut journal = journals.begin(&place, 0, None).unwrap();
+        let before = "00000000,00000000\n";
+        let step = Record::Step {
+            step: 0,
+            setting: setting.clone(),
+            before: before.into(),
+            wanted: "3".into(),
+            why: String::new(),
+            asked_by: String::new(),
+        };
+        for record in [step, Record::Done { step: 0 }, Record::Applied, Record::Confirmed] {
+            journal.append(record).unwrap();
+        }
+        // An administrator's value, found by the watch.
+        std::fs::write(&file, "00000000,00000002\n").unwrap();
+        let hold = holds(&journals.all().unwrap()).remove(0);
+        repair(&mut host, &mut journal, &hold).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
+        let mut journal = journals.all().unwrap().remove(0);
+        assert_eq!(journal.state(), State::Confirmed);
+        assert_eq!(holds(&[journal]), [hold], "what should be has not changed");
+        journal = journals.all().unwrap().remove(0);
+        let undone = undo(&mut host, &mut journal, "asked").unwrap();
+        assert_eq!(undone.0, [(setting, Outcome::Restored)]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+    }
+}
