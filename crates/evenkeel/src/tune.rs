@@ -57,7 +57,7 @@ enum Job {
     /// Try strategies in turns under load, and say which one is better
     Tournament(tournament::Arguments),
     /// Notice when something no longer is as it was set, say why, and put it right if told to
-    Watch(watch::Arguments),
+    Watch(watch::WatchArguments),
     /// Undo a plan that nobody confirms; started by `apply --confirm-within`
     #[command(hide = true)]
     WatchOver(rollback::WatchArguments),

@@ -180,3 +180,67 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'sta
     })?;
     receiver.recv_timeout(STEP_TIME_MAX).unwrap_or_else(|_| Err(Errno::TIMEDOUT.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::apply;
+    use crate::change::{Change, Risk, Stage};
+    use crate::journal::{Journals, Place};
+    use crate::rollback::{Outcome, undo};
+    use crate::shapes::Scratch;
+
+    /// Moves an interrupt of eth0, lets its number be this handler's, and undoes it.
+    #[track_caller]
+    fn check(handler_then: &str, outcome: Outcome, affinity: &str) {
+        let scratch = Scratch::new(&format!("identity-{handler_then}"));
+        let file = |path: &str| scratch.path().join(path);
+        for directory in ["proc/irq/38", "sys/kernel/irq/38"] {
+            std::fs::create_dir_all(file(directory)).unwrap();
+        }
+        let handler = |name: &str| std::fs::write(file("sys/kernel/irq/38/actions"), name).unwrap();
+        handler("eth0-rx-0\n");
+        std::fs::write(file("proc/irq/38/smp_affinity"), "f\n").unwrap();
+        let setting = Setting::mask("/proc/irq/38/smp_affinity");
+        let change = Change {
+            stage: Stage::Affinity,
+            setting: setting.clone(),
+            now: "f".into(),
+            wanted: "2".into(),
+            why: String::new(),
+            asked_by: String::new(),
+            risk: Risk::Low,
+            signal: Default::default(),
+        };
+        let mut host = FileHost::new(Root::new(scratch.path()));
+        let journals = Journals::new(file("state"));
+        let place = Place { boot_id: "b".into(), network: None };
+        let mut journal = journals.begin(&place, 0, None).unwrap();
+        apply(&mut host, &[change], &mut journal).unwrap();
+        handler(handler_then);
+        let mut journal = journals.all().unwrap().remove(0);
+        assert_eq!(journal.steps()[0].identity.as_deref(), Some("eth0-rx-0"));
+        assert_eq!(undo(&mut host, &mut journal, "asked").unwrap().0, [(setting, outcome)]);
+        assert_eq!(std::fs::read_to_string(file("proc/irq/38/smp_affinity")).unwrap(), affinity);
+    }
+
+    #[test]
+    fn an_interrupts_affinity_is_restored_unless_its_number_is_another_ones() {
+        check("eth0-rx-0", Outcome::Restored, "f\n");
+        check("usb1,eth0-rx-0", Outcome::Restored, "f\n");
+        check("nvme0q1", Outcome::Vanished, "2");
+        // The interface is down: it still has its interrupt, and no handler.
+        check("", Outcome::Restored, "f\n");
+    }
+
+    #[test]
+    fn a_thread_is_known_by_when_it_began() {
+        let host = FileHost::new(Root::new("/"));
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        let identity = host.identity(&Setting::Thread { tid });
+        assert!(identity.as_ref().is_some_and(|identity| identity.starts_with("begun ")), "{identity:?}");
+        let later = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
+        assert!(later.join().unwrap() != tid);
+        assert_eq!(host.identity(&Setting::Thread { tid }), identity);
+    }
+}

@@ -29,6 +29,7 @@ pub use metrics::prometheus;
 pub use repair::repair;
 
 use cause::{EVENT_LAG_MS, Held, because};
+use look::is_affinity;
 
 use crate::change::Setting;
 use crate::cpu_set::CpuSet;
@@ -297,8 +298,7 @@ impl Kept {
 
 /// CPUs that an interrupt should go to, if none of them is in use: the kernel would refuse.
 fn offline(hold: &Hold, online: &CpuSet) -> Option<CpuSet> {
-    hold.setting.irq()?;
-    let wanted = CpuSet::parse_mask(&hold.wanted).ok()?;
+    let wanted = CpuSet::parse_mask(&hold.wanted).ok().filter(|_| is_affinity(&hold.setting))?;
     (!online.is_empty() && wanted.and(online).is_empty()).then_some(wanted)
 }
 

@@ -35,9 +35,11 @@ pub(crate) const STATUSES: [(&str, &str); 4] = [
 
 /// Notice when something no longer is as it was set, and say why
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "SIGHUP makes it look at once; SIGTERM and SIGINT end it with status 0. Nothing is undone \
-                        when it ends.")]
-pub(super) struct Arguments {
+#[command(
+    after_help = "SIGHUP makes it look at once; SIGTERM and SIGINT end it with status 0. Nothing is undone \
+                        when it ends."
+)]
+pub(super) struct WatchArguments {
     /// What to do about it
     #[arg(long, value_name = "POLICY", default_value = "never")]
     repair: Repair,
@@ -62,7 +64,7 @@ enum Repair {
     Auto,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
     // Before any thread is started, so that no thread takes them.
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let root = Root::new(&arguments.place.root);
@@ -88,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 struct Watcher<'a> {
-    arguments: &'a Arguments,
+    arguments: &'a WatchArguments,
     root: Root,
     host: FileHost,
     journals: Journals,

@@ -7,7 +7,7 @@
 use serde::Serialize;
 
 use super::event::Event;
-use super::look::{Found, Look, NicState, Seen, nic_of};
+use super::look::{Found, Look, NicState, Seen, is_affinity, nic_of};
 use crate::change::Setting;
 use crate::cpu_set::CpuSet;
 use crate::facts::Agent;
@@ -270,7 +270,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
 /// Whether the kernel has to think of it when CPUs come and go.
 fn names_cpus(setting: &Setting) -> bool {
     let path = setting.to_string();
-    setting.irq().is_some()
+    is_affinity(setting)
         || path.ends_with("/rps_cpus")
         || path.ends_with("/xps_cpus")
         || path.starts_with("/sys/devices/system/cpu/")
@@ -281,12 +281,15 @@ fn sets(agent: &Agent, setting: &Setting) -> bool {
     let path = setting.to_string();
     let last = path.rsplit('/').next().unwrap_or_default();
     let words: &[&str] = match last {
-        _ if setting.irq().is_some() => &["affinities", "smp_affinity"],
+        _ if is_affinity(setting) => &["affinities", "smp_affinity"],
         "rps_cpus" => &["RPS"],
         "rps_flow_cnt" | "rps_sock_flow_entries" => &["RFS"],
         "xps_cpus" | "xps_rxqs" => &["XPS"],
         "scaling_governor" => &["governor"],
         "current_clocksource" => &["clock source"],
+        _ if matches!(setting, Setting::Device { .. }) => &["queues"],
+        // Who clears irqbalance's list moves interrupts by it.
+        _ if matches!(setting, Setting::Irqbalance { .. }) => &["affinities"],
         _ if path.starts_with("/proc/sys/") => &["sysctls"],
         _ if path.starts_with("/sys/block/") => &["disks"],
         _ => &[],

@@ -102,7 +102,7 @@ impl Seen {
 /// Looks.
 pub fn look(root: &Root, host: &dyn Host, holds: &[Hold]) -> Look {
     let seen: Vec<Seen> = holds.iter().map(|hold| seen(root, host, hold)).collect();
-    let watches_interrupts = holds.iter().any(|hold| hold.setting.irq().is_some());
+    let watches_interrupts = holds.iter().any(|hold| is_affinity(&hold.setting));
     let interrupts = if watches_interrupts { probe::interrupts(root) } else { Vec::new() };
     let nics: BTreeSet<String> =
         holds.iter().filter_map(|hold| nic_of(&hold.setting, &interrupts)).map(str::to_owned).collect();
@@ -132,7 +132,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 fn default(root: &Root, setting: &Setting) -> Option<String> {
-    if setting.irq().is_some() {
+    if is_affinity(setting) {
         return root.read("/proc/irq/default_smp_affinity").ok().flatten();
     }
     let path = setting.to_string();
@@ -142,13 +142,21 @@ fn default(root: &Root, setting: &Setting) -> Option<String> {
 
 const NICS: &str = "/sys/class/net/";
 
+/// Whether it says which CPUs take an interrupt.
+pub(super) fn is_affinity(setting: &Setting) -> bool {
+    setting.irq().is_some() || matches!(setting, Setting::Interrupt { .. })
+}
+
 /// The interface that a setting belongs to.
 pub(super) fn nic_of<'a>(setting: &'a Setting, interrupts: &'a [Interrupt]) -> Option<&'a str> {
     if let Some(irq) = setting.irq() {
         return interrupts.iter().find(|interrupt| interrupt.irq == irq)?.device.as_deref();
     }
-    let Setting::File { path, .. } = setting else { return None };
-    path.strip_prefix(NICS)?.split('/').next()
+    match setting {
+        Setting::File { path, .. } => path.strip_prefix(NICS)?.split('/').next(),
+        Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => Some(nic),
+        _ => None,
+    }
 }
 
 fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {

@@ -6,8 +6,8 @@ use std::process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::netlink::{KOBJECT_UEVENT, ROUTE, SocketAddrNetlink};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recvfrom, socket_with};
+use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
+use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, recvfrom, socket_with};
 use rustix::pipe::{PipeFlags, pipe_with};
 use tuner::watch::Event;
 
@@ -34,8 +34,8 @@ pub(super) struct Wake {
 impl Wake {
     /// Opens the sockets, if it is this host that is watched, and takes the signals over.
     pub(super) fn open(signals: Signals, is_live: bool) -> Result<Wake, Failure> {
-        let (asked, ask) =
-            pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|errno| failed("make a pipe", errno))?;
+        let (asked, ask) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|errno| failed("make a pipe", errno))?;
         std::thread::Builder::new()
             .name("signals".into())
             .spawn(move || {
@@ -50,8 +50,9 @@ impl Wake {
         let mut news: Vec<(OwnedFd, Understood)> = Vec::new();
         if is_live {
             let uevent: Understood = |bytes| Event::of_uevent(bytes).into_iter().collect();
+            // The protocol for routes and links is number 0.
             for (protocol, groups, understood) in
-                [(ROUTE, LINKS, Event::of_route as Understood), (KOBJECT_UEVENT, UEVENTS, uevent)]
+                [(None, LINKS, Event::of_route as Understood), (Some(KOBJECT_UEVENT), UEVENTS, uevent)]
             {
                 match listen(protocol, groups) {
                     Ok(socket) => news.push((socket, understood)),
@@ -67,10 +68,8 @@ impl Wake {
     pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<Event>, Failure> {
         let sources = self.news.iter().map(|(socket, _)| socket).chain([&self.asked]);
         let mut polled: Vec<PollFd> = sources.map(|source| PollFd::new(source, PollFlags::IN)).collect();
-        let timeout = Timespec {
-            tv_sec: (at_most_ms / 1000) as i64,
-            tv_nsec: (at_most_ms % 1000 * 1_000_000) as _,
-        };
+        let timeout =
+            Timespec { tv_sec: (at_most_ms / 1000) as i64, tv_nsec: (at_most_ms % 1000 * 1_000_000) as _ };
         match poll(&mut polled, Some(&timeout)) {
             Ok(0) | Err(Errno::INTR) => return Ok(Vec::new()),
             Ok(_) => {}
@@ -78,7 +77,8 @@ impl Wake {
         }
         let mut events = Vec::new();
         for (socket, understood) in &self.news {
-            hear(socket, *understood, &mut events).map_err(|errno| failed("hear the kernel's news", errno))?;
+            hear(socket, *understood, &mut events)
+                .map_err(|errno| failed("hear the kernel's news", errno))?;
         }
         let mut bytes = [0; 64];
         if rustix::io::read(&self.asked, &mut bytes).is_ok_and(|len| len > 0) {
@@ -88,9 +88,9 @@ impl Wake {
     }
 }
 
-fn listen(protocol: rustix::net::Protocol, groups: u32) -> rustix::io::Result<OwnedFd> {
+fn listen(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(protocol))?;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, protocol)?;
     bind(&socket, &SocketAddrNetlink::new(0, groups))?;
     Ok(socket)
 }

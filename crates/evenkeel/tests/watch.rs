@@ -1,0 +1,265 @@
+//! `evenkeel tune watch` with the real program: on a host in a directory, and in a network namespace of its own where an
+//! adversary rewrites values, an interface is made anew, and the watch is killed.
+
+use std::fs;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+/// Looks, ten milliseconds apart, before a test gives up: a minute.
+const LOOKS_MAX: usize = 6000;
+
+/// A host in a directory, with a plan that is in force: `/proc/one` was 128 and is 4096, `/sys/two` was 0 and is 3.
+struct Host(PathBuf);
+
+impl Host {
+    fn new(name: &str) -> Host {
+        let root = std::env::temp_dir().join(format!("evenkeel-watch-{name}-{}", std::process::id()));
+        let boot = root.join("proc/sys/kernel/random");
+        fs::create_dir_all(&boot).unwrap();
+        fs::create_dir_all(root.join("sys")).unwrap();
+        fs::write(boot.join("boot_id"), "first\n").unwrap();
+        let change = |path: &str, holds: &str, now: &str, wanted: &str| {
+            fs::write(root.join(path), format!("{now}\n")).unwrap();
+            serde_json::json!({
+                "stage": "steering", "setting": {"file": {"path": format!("/{path}"), "holds": holds}},
+                "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low",
+            })
+        };
+        let changes =
+            [change("proc/one", "number", "128", "4096"), change("sys/two", "mask", "00000000", "3")];
+        fs::write(root.join("plan"), serde_json::json!({ "changes": changes }).to_string()).unwrap();
+        let host = Host(root);
+        let applied = host.tune("apply").arg("--plan").arg(host.0.join("plan")).output().unwrap();
+        assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+        host
+    }
+
+    fn tune(&self, job: &str) -> Command {
+        let mut command = Command::new(EVENKEEL);
+        command.args(["tune", job, "--root"]).arg(&self.0).arg("--state").arg(self.0.join("state"));
+        command
+    }
+
+    /// A watch that has begun.
+    fn watch(&self, arguments: &[&str]) -> Watch<'_> {
+        let said = fs::File::create(self.0.join("said")).unwrap();
+        let child = self.tune("watch").args(arguments).stdout(said).spawn().unwrap();
+        let watch = Watch { child, host: self };
+        watch.says("watching");
+        watch
+    }
+
+    fn write(&self, path: &str, value: &str) {
+        fs::write(self.0.join(path), value).unwrap();
+    }
+
+    fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.0.join(path)).unwrap_or_default()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Watch<'h> {
+    child: Child,
+    host: &'h Host,
+}
+
+impl Watch<'_> {
+    #[track_caller]
+    fn says(&self, text: &str) {
+        for _ in 0..LOOKS_MAX {
+            if self.host.read("said").contains(text) {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        panic!("waited in vain for {text:?}; it said {}", self.host.read("said"));
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The status that it ends with.
+    fn ends(&mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn it_only_says_what_it_sees_unless_it_may_repair() {
+    let host = Host::new("never");
+    let metrics = host.0.join("watch.prom").display().to_string();
+    let mut watch = host.watch(&["--every", "1s", "--prometheus", &metrics]);
+    host.write("proc/one", "128\n");
+    watch.says("reported: /proc/one was to be 4096 and read 128; something or somebody has put it back");
+    for _ in 0..LOOKS_MAX {
+        if host.read("watch.prom").contains("evenkeel_tune_watch_drifted 1") {
+            break;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    assert!(host.read("watch.prom").contains(r#"drifts_total{setting="/proc/one",cause="reset"} 1"#));
+    host.write("proc/one", "  4096\n");
+    watch.says("holds-again: /proc/one = 4096");
+    host.write("proc/one", "7\n");
+    watch.says("reported: /proc/one was to be 4096 and read 7; somebody has chosen this value");
+    assert_eq!(watch.ends(Signal::TERM), Some(0));
+    assert_eq!(host.read("proc/one"), "7\n", "nothing was repaired");
+    assert_eq!(host.read("sys/two"), "3", "nothing was undone");
+}
+
+#[test]
+fn it_repairs_a_reset_and_leaves_a_choice_and_rollback_restores_the_bytes() {
+    let host = Host::new("auto");
+    let mut watch = host.watch(&["--every", "1s", "--repair", "auto", "--json"]);
+    host.write("sys/two", "00000000\n");
+    watch.says(r#""setting":"/sys/two","wanted":"3","found":"00000000","done":"repaired","cause":"reset""#);
+    assert_eq!(host.read("sys/two"), "3");
+    host.write("proc/one", "1000\n");
+    watch.says(r#""setting":"/proc/one","wanted":"4096","found":"1000","done":"stepped-aside""#);
+    assert_eq!(host.read("proc/one"), "1000\n");
+    // The plan is handed over while it is being watched.
+    let undone = host.tune("rollback").output().unwrap();
+    assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
+    watch.says(r#""watching":0"#);
+    assert_eq!((host.read("proc/one"), host.read("sys/two")), ("128\n".into(), "00000000\n".into()));
+    assert_eq!(watch.ends(Signal::INT), Some(0));
+}
+
+#[test]
+fn it_looks_at_once_when_it_is_asked_to() {
+    let host = Host::new("asked");
+    let mut watch = host.watch(&["--every", "24h", "--repair", "auto"]);
+    host.write("sys/two", "00000000\n");
+    // Asked once more for the case that the first signal came before the write was seen.
+    watch.signal(Signal::HUP);
+    watch.says("repaired: /sys/two was to be 3 and read 00000000");
+    assert_eq!(watch.ends(Signal::KILL), None);
+    assert_eq!((host.read("proc/one"), host.read("sys/two")), ("4096".into(), "3".into()));
+}
+
+#[test]
+fn it_waits_while_somebody_else_is_at_work() {
+    let host = Host::new("lock");
+    let lock = fs::OpenOptions::new().append(true).open(host.0.join("state/lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    host.write("sys/two", "00000000\n");
+    let socket = host.0.join("notify");
+    let told = UnixDatagram::bind(&socket).unwrap();
+    told.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut watch = host.tune("watch");
+    let said = host.0.join("said");
+    watch.args(["--every", "1s", "--repair", "auto"]).env("NOTIFY_SOCKET", &socket);
+    watch.stdout(fs::File::create(&said).unwrap()).stderr(Stdio::inherit());
+    let watch = Watch { child: watch.spawn().unwrap(), host: &host };
+    let mut bytes = [0; 100];
+    let len = told.recv(&mut bytes).expect("word that it is ready");
+    assert!(bytes[..len].starts_with(b"READY=1"));
+    assert_eq!((host.read("said"), host.read("sys/two")), (String::new(), "00000000\n".into()));
+    drop(lock);
+    watch.says("repaired: /sys/two");
+}
+
+/// What is done inside of the namespace; everything in it ends with it.
+const LIVE: &str = r#"
+set -eu
+mount -t sysfs sysfs /sys
+make() { ip link add left numrxqueues 4 numtxqueues 4 type veth peer name right; ip link set left up; ip link set right up; }
+make
+q=/sys/class/net/left/queues
+look() { cat $q/rx-*/rps_cpus $q/rx-*/rps_flow_cnt; }
+look > "$DIR/before"
+file() { printf '{"stage":"steering","setting":{"file":{"path":"%s","holds":"%s"}},"now":"%s","wanted":"%s","why":"","asked_by":"","risk":"low"}' "$@"; }
+printf '{"changes":[%s,%s,%s]}' "$(file $q/rx-0/rps_cpus mask 0 1)" "$(file $q/rx-1/rps_cpus mask 0 1)" \
+    "$(file $q/rx-3/rps_flow_cnt number 0 1024)" > "$DIR/plan"
+"$EVENKEEL" tune apply --plan "$DIR/plan" --state "$DIR/state"
+look > "$DIR/applied"
+# Waits for so many lines, a minute at most.
+said() { n=0; until [ "$(grep -c "$1" "$DIR/$3")" -ge "$2" ]; do
+    n=$((n + 1)); [ $n -lt 600 ] || { echo "waited in vain for $1"; cat "$DIR/$3"; exit 1; }; sleep 0.1; done; }
+
+# An adversary that takes a value back whenever it is set wins the fourth round, and the others are kept.
+"$EVENKEEL" tune watch --state "$DIR/state" --repair auto --every 1s > "$DIR/fight" &
+watch=$!
+said 'watching: 3 settings' 1 fight
+( n=0; while [ $n -lt 1200 ]; do n=$((n + 1)); grep -q '^0*$' $q/rx-0/rps_cpus || echo 0 > $q/rx-0/rps_cpus; sleep 0.05; done ) &
+adversary=$!
+said 'backed-off: .*/rx-0/rps_cpus' 1 fight
+test "$(grep -c 'repaired: .*/rx-0/rps_cpus' "$DIR/fight")" = 3
+echo 0 > $q/rx-3/rps_flow_cnt
+said 'repaired: .*/rx-3/rps_flow_cnt' 1 fight
+kill $adversary; wait $adversary || true
+echo 1 > $q/rx-0/rps_cpus
+said 'holds-again: .*/rx-0/rps_cpus' 1 fight
+
+# Killed, it leaves everything as it is, and the way back is the same.
+kill -KILL $watch; wait $watch || true
+look > "$DIR/killed"; cmp "$DIR/applied" "$DIR/killed"
+
+# The kernel tells of an interface that is made anew; nobody would look for a day.
+"$EVENKEEL" tune watch --state "$DIR/state" --every 24h > "$DIR/anew" &
+watch=$!
+said 'watching: 3 settings' 1 anew
+ip link del left
+make
+said 'reported: .*/rx-[013]/rps_[a-z_]* was to be .*; the interface was made anew: left was interface' 3 anew
+kill -HUP $watch
+kill -TERM $watch
+status=0; wait $watch || status=$?
+test $status = 0
+look > "$DIR/anew-before"; cmp "$DIR/before" "$DIR/anew-before"
+
+# The same, repaired; then the old bytes again.
+"$EVENKEEL" tune watch --state "$DIR/state" --repair auto --every 24h > "$DIR/repaired" &
+watch=$!
+said 'repaired: ' 3 repaired
+look > "$DIR/again"; cmp "$DIR/applied" "$DIR/again"
+kill -TERM $watch; wait $watch
+"$EVENKEEL" tune rollback --state "$DIR/state"
+look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
+"#;
+
+/// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.
+fn namespaces_can_be_made() -> bool {
+    let script = "mount -t sysfs sysfs /sys && ip link add v0 type veth peer name v1";
+    let tried = Command::new("unshare").args(["--net", "--mount", "sh", "-c", script]).output();
+    tried.is_ok_and(|tried| tried.status.success())
+}
+
+#[test]
+fn an_adversary_a_new_interface_and_sigkill_in_a_namespace() {
+    if !namespaces_can_be_made() {
+        return eprintln!("no network namespace can be made here");
+    }
+    let directory = std::env::temp_dir().join(format!("evenkeel-watch-live-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    // Whatever it has started ends with it.
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", LIVE]);
+    let output = command.env("EVENKEEL", EVENKEEL).env("DIR", &directory).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    fs::remove_dir_all(&directory).unwrap();
+}
