@@ -94,6 +94,18 @@ pub(crate) enum Signal {
     Reload,
 }
 
+impl Signal {
+    /// As the kernel counts.
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            Signal::Interrupt => libc::SIGINT,
+            Signal::Terminate => libc::SIGTERM,
+            Signal::Graceful => libc::SIGUSR1,
+            Signal::Reload => libc::SIGHUP,
+        }
+    }
+}
+
 /// The signals above, kept from interrupting anything: they come out of [`Signals::wait`] only.
 pub(crate) struct Signals(libc::sigset_t);
 

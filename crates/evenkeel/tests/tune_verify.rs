@@ -158,18 +158,30 @@ fn where_there_is_no_difference_none_is_shown() {
 
 #[test]
 fn a_signal_in_the_middle_of_a_trial_ends_the_load_and_restores_everything() {
-    for (signal, status) in [("INT", 130), ("TERM", 143)] {
-        let host = Host::new(&format!("signal-{signal}"));
+    // What this test itself ignores, a background job for one, is not to matter; and somebody who starts a tournament
+    // with nohup wants it to outlive the terminal.
+    let cases = [
+        ("--default-signal", None, "INT", 130),
+        ("--default-signal", None, "TERM", 143),
+        ("--ignore-signal=HUP", Some("HUP"), "INT", 130),
+    ];
+    for (disposition, ignored, signal, status) in cases {
+        let host = Host::new(&format!("signal-{signal}-{}", ignored.unwrap_or_default()));
         // The first run is the rehearsal; then it stays until it is ended, with a child of its own.
         let load = "test -f $HOST/rehearsed || { touch $HOST/rehearsed; exit 0; }
             timer=$(cat $HOST/sys/class/net/eth0/gro_flush_timeout)
             test $timer != 0 || exit 0
             sleep 1000 & echo $! > $HOST/sleeps.new; mv $HOST/sleeps.new $HOST/sleeps; wait";
-        let mut tournament = host.tournament("none,defer-50", load);
-        let running = tournament.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let tournament = host.tournament("none,defer-50", load);
+        let mut env = Command::new("env");
+        env.args(["--default-signal", disposition, EVENKEEL]).args(tournament.get_args());
+        let running = env.env("HOST", &host.0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let sleeps = host.0.join("sleeps");
         until("the trial", || sleeps.exists());
         assert_eq!(host.timer(), "50000");
+        if let Some(ignored) = ignored {
+            text(Command::new("kill").args([format!("-{ignored}"), running.id().to_string()]), 0);
+        }
         text(Command::new("kill").args([format!("-{signal}"), running.id().to_string()]), 0);
         assert_eq!(running.wait_with_output().unwrap().status.code(), Some(status));
         assert_eq!((host.timer().as_str(), host.journals()), ("0\n", 0));

@@ -25,7 +25,9 @@ impl Promise {
 
     /// Keeps it. It is no part of the way back, so it need not be on the disk before the first change.
     pub fn keep(&self, journal: &Path) -> io::Result<()> {
-        std::fs::write(Promise::path(journal), serde_json::to_vec(self)?)
+        let (path, beside) = (Promise::path(journal), journal.with_extension("promise.new"));
+        std::fs::write(&beside, serde_json::to_vec(self)?)?;
+        std::fs::rename(beside, path)
     }
 
     /// Finds it again; none if the journal has none.

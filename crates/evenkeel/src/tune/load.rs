@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal as Kill, kill_process_group};
 
+use super::observe::Clock;
 use crate::failure::Failure;
 use crate::sys::{Signal, Signals, unblock_in};
 
@@ -29,6 +30,7 @@ const END_TIME_MAX: Duration = Duration::from_secs(5);
 /// A command that has been started.
 pub(super) struct Load {
     child: Child,
+    clock: Clock,
     output: Heard,
     complaints: Heard,
 }
@@ -44,6 +46,8 @@ struct Heard {
 pub(super) struct Ended {
     /// How it ended.
     pub(super) status: ExitStatus,
+    /// How long it took.
+    pub(super) time: Duration,
     /// What it printed.
     pub(super) output: String,
     /// What it complained about.
@@ -70,10 +74,11 @@ fn start(line: &str, group: Option<i32>) -> io::Result<Load> {
         command.process_group(group);
     }
     unblock_in(&mut command);
+    let clock = Clock::start();
     let mut child = command.spawn()?;
     let output = Heard::from(child.stdout.take().expect("it is piped"))?;
     let complaints = Heard::from(child.stderr.take().expect("it is piped"))?;
-    Ok(Load { child, output, complaints })
+    Ok(Load { child, clock, output, complaints })
 }
 
 impl Heard {
@@ -118,11 +123,12 @@ impl Load {
     /// Waits for its end.
     pub(super) fn ended(mut self) -> Result<Ended, Failure> {
         let status = self.child.wait().map_err(|error| Failure::system("wait for the command", error))?;
-        Ok(self.left_behind(status))
+        let time = self.clock.passed();
+        Ok(self.left_behind(status, time))
     }
 
-    fn left_behind(self, status: ExitStatus) -> Ended {
-        Ended { status, output: self.output.text(), complaints: self.complaints.text() }
+    fn left_behind(self, status: ExitStatus, time: Duration) -> Ended {
+        Ended { status, time, output: self.output.text(), complaints: self.complaints.text() }
     }
 }
 
@@ -138,6 +144,13 @@ impl From<Failure> for Halt {
     fn from(failure: Failure) -> Halt {
         Halt::Failed(failure)
     }
+}
+
+/// The signals that this process ignores, signal 1 in the lowest bit.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 enum Event {
@@ -159,7 +172,16 @@ impl Runner {
         let signals = Signals::block().map_err(failed)?;
         let (sender, events) = channel();
         let to = sender.clone();
-        let answer = move || while to.send(Event::Signal(signals.wait())).is_ok() {};
+        // A signal that this process was told to ignore (nohup, a background job) comes all the same once it is blocked.
+        let ignored = ignored();
+        let answer = move || {
+            loop {
+                let signal = signals.wait();
+                if ignored >> (signal.number() - 1) & 1 == 0 && to.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        };
         thread::Builder::new().name("signals".into()).spawn(answer).map_err(failed)?;
         Ok(Runner { events, sender })
     }
@@ -189,7 +211,7 @@ impl Runner {
         // In a group of its own, so that it can be ended with all that it starts, and so that Ctrl-C reaches this
         // process alone, which then ends it.
         let load = start(line, Some(0)).map_err(|error| not_started(line, error))?;
-        let Load { mut child, output, complaints } = load;
+        let Load { mut child, clock, output, complaints } = load;
         let group = Pid::from_child(&child);
         let sender = self.sender.clone();
         let wait = move || {
@@ -202,9 +224,10 @@ impl Runner {
         let waiter = waiter.map_err(|error| Failure::system("start a thread", error))?;
         let halt = match self.events.recv_timeout(time) {
             Ok(Event::Ended(status)) => {
+                let time = clock.passed();
                 let status = status.map_err(|error| Failure::system("wait for the command", error))?;
                 let child = waiter.join().expect("waiting does not panic");
-                return Ok(Some(Load { child, output, complaints }.left_behind(status)));
+                return Ok(Some(Load { child, clock, output, complaints }.left_behind(status, time)));
             }
             Ok(Event::Signal(signal)) => Some(Halt::Signal(signal)),
             Err(RecvTimeoutError::Timeout) => None,
@@ -229,7 +252,8 @@ impl Runner {
                         let _ = kill_process_group(group, Kill::KILL);
                         return halt;
                     }
-                    Ok(Event::Signal(signal)) => halt = Some(Halt::Signal(signal)),
+                    // The first one decides.
+                    Ok(Event::Signal(signal)) => halt = halt.or(Some(Halt::Signal(signal))),
                     Err(_) => break,
                 }
             }

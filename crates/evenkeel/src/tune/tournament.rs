@@ -347,9 +347,8 @@ impl<'a> Arena<'a> {
         let clock = Clock::start();
         let read = |at_ms| tuner::read(&self.root, &facts, at_ms).map_err(Failure::other);
         let before = read(0)?;
-        let begun = clock.passed();
         let ended = self.runner.run(&self.arguments.load, self.arguments.time_limit)?;
-        let seconds = (clock.passed() - begun).as_secs_f64();
+        let seconds = ended.time.as_secs_f64();
         let after = read(clock.ms().max(1))?;
         self.must_succeed(&ended)?;
         let figure = match &self.arguments.metric {
