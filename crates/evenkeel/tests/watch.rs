@@ -153,7 +153,7 @@ fn it_looks_at_once_when_it_is_asked_to() {
     let host = Host::new("asked");
     let mut watch = host.watch(&["--every", "24h", "--repair", "auto"]);
     host.write("sys/two", "00000000\n");
-    // Asked once more for the case that the first signal came before the write was seen.
+    // Nobody tells of a file that was written, and a day is long.
     watch.signal(Signal::HUP);
     watch.says("repaired: /sys/two was to be 3 and read 00000000");
     assert_eq!(watch.ends(Signal::KILL), None);
