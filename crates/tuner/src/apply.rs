@@ -55,7 +55,7 @@ pub enum StepError {
         found: String,
     },
     /// The write succeeded, and had another effect.
-    #[error("change {setting}: {wanted:?} was accepted, but it reads {found:?}")]
+    #[error("change {setting}: {wanted:?} was accepted, but it reads {found:?}{}", likely(.setting))]
     NotTaken {
         /// What.
         setting: Setting,
@@ -249,10 +249,21 @@ pub(crate) fn refused(what: &'static str, setting: &Setting, source: io::Error) 
     StepError::Refused { what, setting: setting.clone(), meaning: meaning(setting, &source), source }
 }
 
+/// Why a setting may have taken another value.
+fn likely(setting: &Setting) -> &'static str {
+    match setting {
+        Setting::Listener { .. } => {
+            " (net.core.somaxconn of its network namespace cuts it: raise that first, as a plan for this host does)"
+        }
+        _ => "",
+    }
+}
+
 /// What a refusal means for this setting.
 pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
     let thread = matches!(setting, Setting::Thread { .. });
     let device = matches!(setting, Setting::Device { .. });
+    let listener = matches!(setting, Setting::Listener { .. });
     let meaning = match Errno::from_io_error(error) {
         Some(Errno::IO) if setting.irq().is_some() => "the kernel manages this interrupt itself",
         Some(Errno::NOSPC) if setting.irq().is_some() => "these CPUs have no interrupt vector left",
@@ -275,6 +286,16 @@ pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
         Some(Errno::BUSY) => "it is busy",
         Some(Errno::PERM | Errno::ACCESS) if thread => {
             "not allowed: its cgroup has no real-time budget, or CAP_SYS_NICE is missing"
+        }
+        Some(Errno::PERM | Errno::ACCESS) if listener => {
+            "not allowed to take part in that program: it takes root with CAP_SYS_PTRACE, which containers lack, and a \
+             kernel.yama.ptrace_scope below 3"
+        }
+        Some(Errno::NOSYS) if listener => {
+            "it takes pidfd_getfd: Linux 5.6, and no container that forbids the call"
+        }
+        Some(Errno::SRCH | Errno::NOENT) if listener => {
+            "the program has ended or no longer listens there; what is started now needs a new plan"
         }
         Some(Errno::PERM | Errno::ACCESS) => "not allowed: it takes root",
         Some(Errno::ROFS) => "it is mounted read-only, as in most containers",

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu_set::CpuSet;
 use crate::ethtool::{Knob, Parameters};
+use crate::listening::{Limit, Socket};
 use crate::scheduling::Scheduling;
 use crate::signal::Signal;
 
@@ -48,6 +49,13 @@ pub enum Setting {
     Irqbalance {
         /// Its process id: another irqbalance has another list.
         pid: u32,
+    },
+    /// How many connections a listener of a running program lets wait; its value is a number.
+    Listener {
+        /// Which listener.
+        socket: Socket,
+        /// Where they wait.
+        limit: Limit,
     },
 }
 
@@ -126,12 +134,14 @@ impl Setting {
         let wrong =
             |expected| Misunderstood { setting: self.to_string(), expected, found: text.trim().to_owned() };
         let words = || text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let number = || text.trim().parse().map(Value::Number).map_err(|_| wrong("a number"));
         let mask = || CpuSet::parse_mask(text).map(Value::Cpus).map_err(|_| wrong("a CPU mask"));
         let holds = match self {
             Setting::File { holds, .. } => holds,
             Setting::Thread { .. } => return text.parse().map(Value::Scheduling).map_err(wrong),
             Setting::Device { knob, .. } => return knob.parse(text).map(Value::Parameters).map_err(wrong),
             Setting::Interrupt { .. } => return mask(),
+            Setting::Listener { .. } => return number(),
             Setting::Irqbalance { .. } => {
                 let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
                 return irqs.map(Value::Interrupts).map_err(|_| wrong("numbers of interrupts"));
@@ -139,7 +149,7 @@ impl Setting {
         };
         match holds {
             Holds::Mask => mask(),
-            Holds::Number => text.trim().parse().map(Value::Number).map_err(|_| wrong("a number")),
+            Holds::Number => number(),
             Holds::Choice => chosen(text)
                 .map(|word| Value::Words(word.to_owned()))
                 .ok_or_else(|| wrong("one word, or one in brackets")),
@@ -184,6 +194,7 @@ impl fmt::Display for Setting {
             Setting::Device { nic, knob } => write!(f, "{} of {nic}", knob.name()),
             Setting::Interrupt { nic, handler } => write!(f, "affinity of {handler} of {nic}"),
             Setting::Irqbalance { pid } => write!(f, "interrupts that irqbalance ({pid}) leaves alone"),
+            Setting::Listener { socket, limit } => write!(f, "{limit} of {socket}"),
         }
     }
 }
@@ -204,6 +215,8 @@ pub enum Stage {
     Steering,
     /// Sysctls.
     Sysctl,
+    /// Listeners of programs, which a sysctl may cut.
+    Listener,
     /// Memory: huge pages.
     Memory,
     /// Disks.
@@ -267,6 +280,8 @@ impl Change {
                 let irqs = if now.trim().is_empty() { "no" } else { now.trim() };
                 format!("tell irqbalance to leave {irqs} interrupts alone")
             }
+            Setting::Listener { limit: Limit::Backlog, .. } => format!("listen(2) with {now} again"),
+            Setting::Listener { limit: Limit::FastOpen, .. } => format!("set TCP_FASTOPEN to {now} again"),
         }
     }
 }
@@ -336,5 +351,16 @@ mod tests {
         assert_eq!(Setting::mask("/proc/irq/38/smp_affinity").irq(), Some(38));
         assert_eq!(Setting::mask("/proc/irq/default_smp_affinity").irq(), None);
         assert_eq!(Setting::Thread { tid: 38 }.irq(), None);
+    }
+
+    #[test]
+    fn listeners_come_after_the_sysctl_that_cuts_them_and_are_written_and_read_as_json() {
+        assert!(Stage::Sysctl < Stage::Listener && Stage::Listener < Stage::Scheduling);
+        let socket = Socket { pid: 812, started: 7, inode: 33, address: "[::]:11211".into() };
+        let setting = Setting::Listener { socket, limit: Limit::FastOpen };
+        assert_eq!(setting.to_string(), "Fast Open queue of [::]:11211 (PID 812, socket 33)");
+        assert!(setting.same("128", "128\n") && !setting.same("128", "4096"));
+        let json = serde_json::to_string(&setting).unwrap();
+        assert_eq!(serde_json::from_str::<Setting>(&json).unwrap(), setting, "{json}");
     }
 }

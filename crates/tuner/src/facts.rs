@@ -305,6 +305,11 @@ pub struct Listener {
     pub inode: u64,
     /// Who holds it.
     pub pid: Option<u32>,
+    /// When that process was started, in clock ticks since boot.
+    pub started: Option<u64>,
+    /// Of a service: how many requests may have come with a SYN and wait for the end of the handshake (Fast Open);
+    /// 0: off.
+    pub fast_open: Option<u32>,
 }
 
 /// A server.

@@ -69,6 +69,11 @@ impl Host for FileHost {
                 self.live()?;
                 irqbalance::banned(*pid).map(|irqs| irqbalance::list(&irqs))
             }
+            Setting::Listener { socket, limit } => {
+                self.live()?;
+                let (socket, limit) = (socket.clone(), *limit);
+                in_time(move || socket.read(limit).map(|connections| connections.to_string()))
+            }
         }
     }
 
@@ -90,6 +95,12 @@ impl Host for FileHost {
                 self.live()?;
                 let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
                 irqbalance::ban(*pid, &irqs.map_err(|_| io::Error::from(Errno::INVAL))?)
+            }
+            Setting::Listener { socket, limit } => {
+                self.live()?;
+                let connections = text.trim().parse().map_err(|_| io::Error::from(Errno::INVAL))?;
+                let (socket, limit) = (socket.clone(), *limit);
+                in_time(move || socket.write(limit, connections))
             }
         }
     }

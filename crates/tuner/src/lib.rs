@@ -10,6 +10,7 @@
 //! host is a test fixture. The root of the file system is an argument everywhere. Nothing on the host is changed that
 //! the journal does not hold yet, and nothing is ever undone by a process merely ending.
 
+mod accept;
 pub mod apply;
 pub mod capture;
 pub mod change;
@@ -21,6 +22,7 @@ pub mod host;
 mod irq_name;
 mod irqbalance;
 pub mod journal;
+pub mod listening;
 pub mod masks;
 pub mod measure;
 mod mend;

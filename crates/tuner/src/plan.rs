@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::accept;
 use crate::change::{Change, Refusal, Setting};
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Nic};
@@ -29,6 +30,8 @@ pub struct Asked<'a> {
     pub nic: Option<&'a str>,
     /// Also what is so already: it has to be so after the next start, too.
     pub whole: bool,
+    /// Whether listeners of running programs may be changed.
+    pub live: bool,
 }
 
 /// What to change.
@@ -45,7 +48,7 @@ pub struct Plan {
 }
 
 /// What mends what a rule finds.
-const MENDS: [(&str, Mend); 23] = [
+const MENDS: [(&str, Mend); 24] = [
     ("rps-redundant", Mend::NoSteering),
     ("rps-harmful", Mend::NoSteering),
     ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
@@ -57,10 +60,11 @@ const MENDS: [(&str, Mend); 23] = [
     ("xps-crossed", Mend::Strategy(Strategy::Xps)),
     ("interrupt-per-packet", Mend::Strategy(Strategy::Defer50)),
     ("scheduling-delay", Mend::Strategy(Strategy::SchedSlice)),
-    ("accept-overflow", Mend::Profile(Profile::Generic)),
-    ("backlog-small", Mend::Profile(Profile::Generic)),
+    ("accept-overflow", Mend::AcceptQueue),
+    ("backlog-small", Mend::AcceptQueue),
     ("somaxconn-low", Mend::Profile(Profile::Generic)),
     ("syn-queue-full", Mend::Profile(Profile::Generic)),
+    ("fast-open-off", Mend::FastOpen),
     ("backlog-dropped", Mend::Settings(mend::backlog)),
     ("huge-pages-always", Mend::Settings(mend::huge_pages)),
     ("swappiness-high", Mend::Settings(mend::swappiness)),
@@ -76,13 +80,12 @@ const INTERRUPTS_MOVE: &str = "irqs-piled-up";
 
 /// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
 /// words.
-const BY_HAND: [&str; 13] = [
+const BY_HAND: [&str; 12] = [
     "irqbalance-moves",
     "budget-squeezed",
     "queues-few",
     "ring-overrun",
     "queues-uneven",
-    "fast-open-off",
     "realtime-everywhere",
     "swapping",
     "memory-pressure",
@@ -98,6 +101,10 @@ enum Mend {
     Profile(Profile),
     NoSteering,
     Settings(fn(&Facts, &Finding) -> Wishes),
+    /// Of the listener that the finding is about.
+    AcceptQueue,
+    /// Of the listener that the finding is about, else of all for which it may be good.
+    FastOpen,
 }
 
 /// The strategy that was asked for, by itself or by the rule of a finding.
@@ -112,8 +119,11 @@ pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
 /// The profile that a finding's rule asked for.
 pub fn profile_behind(asked_by: &str) -> Option<Profile> {
     MENDS.iter().find_map(|(rule, mend)| match mend {
-        Mend::Profile(profile) if *rule == asked_by => Some(*profile),
-        _ => None,
+        _ if *rule != asked_by => None,
+        Mend::Profile(profile) => Some(*profile),
+        Mend::AcceptQueue => Some(Profile::Generic),
+        Mend::FastOpen => Some(Profile::Memcached),
+        Mend::Strategy(_) | Mend::NoSteering | Mend::Settings(_) => None,
     })
 }
 
@@ -147,7 +157,9 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
                 if go.is_empty() { Wishes::default() } else { Strategy::RpsRfs.changes(&moved, &go) }
             }
             Mend::Strategy(strategy) => strategy.changes(&moved, concerned),
-            Mend::Profile(profile) => profile.changes(facts),
+            Mend::Profile(profile) => profile.changes(facts, asked.live),
+            Mend::AcceptQueue => accept::mend_queue(facts, finding, asked.live),
+            Mend::FastOpen => accept::mend_fast_open(facts, finding, asked.live),
             Mend::NoSteering => strategy::unsteered(&about),
             Mend::Settings(wishes) => wishes(facts, finding),
         };
@@ -161,7 +173,7 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
         plan.add(strategy.changes(facts, &nics), None, asked.whole, &mut taken);
     }
     if let Some(profile) = asked.profile {
-        plan.add(profile.changes(facts), None, asked.whole, &mut taken);
+        plan.add(profile.changes(facts, asked.live), None, asked.whole, &mut taken);
     }
     // The order inside of a stage is the one that the strategy gave.
     plan.changes.sort_by_key(|change| change.stage);
@@ -265,6 +277,7 @@ fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::{Listener, Service};
     use crate::finding::Severity;
     use crate::shapes::{ENA, Shape};
 
@@ -305,6 +318,54 @@ mod tests {
     fn what_cannot_be_mended_here_asks_for_nothing() {
         check(&[finding("xps-missing", Verdict::NotHere { reason: String::new() })], &[]);
         check(&[finding("allowance-exceeded", Verdict::Fixable)], &[]);
+    }
+
+    /// What a finding about a listener asks for, with live changes allowed.
+    #[track_caller]
+    fn check_listener(rule: &str, subject: &str, wanted: &[&str]) {
+        let listener = |port: u16, backlog| Listener {
+            address: format!("0.0.0.0:{port}"),
+            port,
+            inode: port.into(),
+            backlog,
+            pid: Some(8),
+            started: Some(1),
+            fast_open: Some(0),
+            ..Listener::default()
+        };
+        let mut facts = HOST.facts();
+        facts.kernel.version = (6, 1);
+        facts.sysctls = ["net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_fastopen"]
+            .map(|name| (name.to_owned(), "128".to_owned()))
+            .into();
+        facts.services = vec![Service { pid: 8, name: "memcached".into(), ..Service::default() }];
+        facts.listeners = vec![listener(1, 128), listener(2, 128), listener(3, 4096)];
+        let finding = Finding { subject: subject.into(), ..finding(rule, Verdict::Fixable) };
+        let plan = plan(&facts, &Asked { findings: &[finding], live: true, ..Asked::default() });
+        let last = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
+        let said = plan.changes.iter().map(last);
+        let refused = plan.refusals.iter().map(|refusal| format!("no: {}", refusal.subject));
+        assert_eq!(said.chain(refused).collect::<Vec<_>>(), wanted);
+    }
+
+    #[test]
+    fn a_listeners_queue_is_mended_after_the_limits_that_cut_it() {
+        let limits = ["somaxconn", "tcp_max_syn_backlog"];
+        let backlog = |port| format!("backlog of 0.0.0.0:{port} (PID 8, socket {port})");
+        let (one, two) = (backlog(1), backlog(2));
+        let wanted = [limits[0], limits[1], &one];
+        check_listener("accept-overflow", "0.0.0.0:1", &wanted);
+        check_listener("backlog-small", "0.0.0.0:1", &wanted);
+        check_listener("accept-overflow", "accept queues", &[limits[0], limits[1], &one, &two]);
+        check_listener("accept-overflow", "0.0.0.0:3", &[limits[0], limits[1], "no: 0.0.0.0:3"]);
+    }
+
+    #[test]
+    fn fast_open_is_allowed_on_the_host_and_then_asked_of_the_listener() {
+        let queue = |port| format!("Fast Open queue of 0.0.0.0:{port} (PID 8, socket {port})");
+        let (one, two, three) = (queue(1), queue(2), queue(3));
+        check_listener("fast-open-off", "0.0.0.0:1", &["tcp_fastopen", &one]);
+        check_listener("fast-open-off", "net.ipv4.tcp_fastopen", &["tcp_fastopen", &one, &two, &three]);
     }
 
     #[test]

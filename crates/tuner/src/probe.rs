@@ -23,7 +23,7 @@ mod dead;
 mod disk;
 pub(crate) mod host;
 mod interrupt;
-mod listener;
+pub(crate) mod listener;
 mod nic;
 mod process;
 mod tax;
@@ -46,6 +46,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     let nics = nic::nics(&view);
     let disks = disk::disks(&view);
     let processes = process::processes(&view);
+    let services = process::services(&view, &processes, pids);
+    listener::note_strangers(&view, &services);
     let mut facts = Facts {
         kernel: host::kernel(&view),
         guest: host::guest(&view),
@@ -60,8 +62,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         sysctls: host::sysctls(&view),
         huge_pages: host::huge_pages(&view),
         clock_source: host::clock_source(&view),
-        listeners: listener::listeners(&view, &processes),
-        services: process::services(&view, &processes, pids),
+        listeners: listener::listeners(&view, &processes, &services),
+        services,
         agents: agent::agents(&view, &processes),
         taxes: tax::taxes(&view, &processes),
         sched_ext: host::sched_ext(&view),

@@ -4,13 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::accept;
 use crate::change::{Holds, Risk, Setting, Stage};
-use crate::facts::{Disk, Facts, ServiceKind};
+use crate::facts::{Disk, Facts, Listener, ServiceKind};
 use crate::signal::{Expected, Figure, Moves};
 use crate::strategy::{Reason, Wishes};
 
-/// Connections that may wait: what perftune and tuned's profiles set, and more than any burst that was reported.
-const BACKLOG: u64 = 4096;
+/// As long as the longest queue that is asked for.
+const BACKLOG: u64 = accept::BACKLOG as u64;
 
 /// A kind of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,17 +64,26 @@ impl Profile {
         Profile::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
-    /// What it asks for.
-    pub fn changes(self, facts: &Facts) -> Wishes {
-        let mut wishes = Wishes { asked_by: format!("profile {}", self.name()), ..Wishes::default() };
-        for sysctl in self.sysctls() {
-            set(&mut wishes, facts, &sysctl);
-        }
+    /// What it asks for; `live`: also of programs while they run.
+    pub fn changes(self, facts: &Facts, live: bool) -> Wishes {
+        let mut wishes = self.limits(facts);
         self.huge_pages(&mut wishes, facts);
         if self == Profile::Mysql {
             facts.disks.iter().for_each(|disk| scheduler(&mut wishes, disk));
         }
-        self.listeners(&mut wishes, facts);
+        accept::longer(&mut wishes, facts, self.listeners(facts), live);
+        if self == Profile::Memcached {
+            accept::fast_open(&mut wishes, facts, self.listeners(facts), live);
+        }
+        wishes
+    }
+
+    /// Of that, the limits of the host.
+    pub(crate) fn limits(self, facts: &Facts) -> Wishes {
+        let mut wishes = Wishes { asked_by: format!("profile {}", self.name()), ..Wishes::default() };
+        for sysctl in self.sysctls() {
+            set(&mut wishes, facts, &sysctl);
+        }
         wishes
     }
 
@@ -101,26 +111,12 @@ impl Profile {
         }
     }
 
-    /// A listener's backlog is fixed when it begins to listen.
-    fn listeners(self, wishes: &mut Wishes, facts: &Facts) {
-        let option = |kind| match kind {
-            ServiceKind::Memcached | ServiceKind::Evenkeel => "-b 4096",
-            ServiceKind::Mysql => "back_log=4096",
-            ServiceKind::Redis => "tcp-backlog 4096",
-            ServiceKind::Generic => "a backlog of 4096",
-        };
-        for listener in facts.listeners.iter().filter(|listener| u64::from(listener.backlog) < BACKLOG) {
-            let service = facts.services.iter().find(|service| Some(service.pid) == listener.pid);
-            let Some(service) =
-                service.filter(|service| self == Profile::Generic || self.suits(service.kind))
-            else {
-                continue;
-            };
-            wishes.advice.push(format!(
-                "{} (PID {}) listens at {} with a backlog of {}: start it again with {}, after net.core.somaxconn is raised",
-                service.name, service.pid, listener.address, listener.backlog, option(service.kind)
-            ));
-        }
+    /// Those of the services that are meant.
+    fn listeners(self, facts: &Facts) -> impl Iterator<Item = &Listener> {
+        facts.listeners.iter().filter(move |listener| {
+            accept::service(facts, listener)
+                .is_some_and(|service| self == Profile::Generic || self.suits(service.kind))
+        })
     }
 
     fn suits(self, kind: ServiceKind) -> bool {
@@ -141,7 +137,7 @@ const ACCEPT_QUEUE: Sysctl = Sysctl {
         risk: Risk::Low,
         signal: &[
             Expected::figure(Figure::ListenOverflows, Moves::StandsStill),
-            Expected::words("the listener has to be started again first"),
+            Expected::words("the listener has to be started again or changed with --live first"),
         ],
     },
 };
@@ -154,7 +150,7 @@ const SYN_QUEUE: Sysctl = Sysctl {
         signal: &[Expected::figure(Figure::SynQueueFull, Moves::StandsStill)],
     },
 };
-const FAST_OPEN: Sysctl = Sysctl {
+pub(crate) const FAST_OPEN: Sysctl = Sysctl {
     name: "net.ipv4.tcp_fastopen",
     // 1: clients, 2: servers (ip-sysctl.rst).
     want: Want::Bits(3),
@@ -243,7 +239,7 @@ pub(crate) fn scheduler(wishes: &mut Wishes, disk: &Disk) {
 mod tests {
     use super::*;
     use crate::change::Change;
-    use crate::facts::{Listener, Service};
+    use crate::facts::Service;
 
     fn host() -> Facts {
         let sysctls = [
@@ -269,7 +265,7 @@ mod tests {
 
     #[track_caller]
     fn check(profile: Profile, wanted: &[&str]) {
-        let due = profile.changes(&host()).changes.into_iter().filter(Change::is_due);
+        let due = profile.changes(&host(), false).changes.into_iter().filter(Change::is_due);
         let said = due.map(|change| {
             let path = change.setting.to_string();
             format!("{} {}", path.rsplit('/').next().unwrap(), change.wanted)
@@ -291,29 +287,42 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_restart_changes_is_advice() {
+    fn a_profile_means_the_listeners_of_its_kind_of_service() {
         let mut facts = host();
+        facts.kernel.version = (6, 1);
         facts.services = vec![Service {
             pid: 8,
             name: "memcached".into(),
             kind: ServiceKind::Memcached,
             ..Service::default()
         }];
-        facts.listeners = vec![Listener {
-            address: "0.0.0.0:11211".into(),
-            backlog: 128,
-            pid: Some(8),
-            ..Listener::default()
-        }];
-        let advice = Profile::named("evenkeel").unwrap().changes(&facts).advice;
-        assert_eq!(advice.len(), 1);
-        assert!(advice[0].contains("start it again with -b 4096"), "{advice:?}");
-        assert!(Profile::Mysql.changes(&facts).advice.is_empty());
+        facts.listeners = [8, 9]
+            .map(|pid| Listener {
+                address: format!("0.0.0.0:{pid}"),
+                backlog: 128,
+                pid: Some(pid),
+                started: Some(1),
+                fast_open: Some(0),
+                ..Listener::default()
+            })
+            .into();
+        let asked = |profile: Profile, live| {
+            let wishes = profile.changes(&facts, live);
+            let is_listener = |change: &&Change| change.stage == Stage::Listener;
+            (wishes.changes.iter().filter(is_listener).count(), wishes.advice.len())
+        };
+        let memcached = Profile::named("evenkeel").unwrap();
+        assert_eq!(
+            (asked(memcached, false), asked(memcached, true)),
+            ((0, 2), (2, 2)),
+            "backlog and Fast Open"
+        );
+        assert_eq!((asked(Profile::Mysql, true), asked(Profile::Generic, true)), ((0, 0), (1, 1)));
     }
 
     #[test]
     fn what_cannot_be_read_is_refused_with_its_name() {
-        let refusals = Profile::Generic.changes(&Facts::default()).refusals;
+        let refusals = Profile::Generic.changes(&Facts::default(), false).refusals;
         assert_eq!(refusals[0].reason, "net.core.somaxconn cannot be read");
     }
 }

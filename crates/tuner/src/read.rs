@@ -10,9 +10,9 @@ mod service;
 use std::collections::BTreeMap;
 
 use crate::facts::Facts;
-use crate::probe::host_is_there;
 use crate::probe::view::View;
-use crate::reading::{DiskTimes, Reading};
+use crate::probe::{host_is_there, listener};
+use crate::reading::{Accepting, DiskTimes, Reading};
 use crate::root::{Error, Root};
 
 /// Reads all counters. `at_ms` is the moment, in milliseconds since whatever the caller likes.
@@ -34,6 +34,7 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
         stalled_us: stalled(&view),
         cgroups: service::cgroups(&view, facts),
         disks: disks(&view, facts),
+        accepting: accepting(&view),
     })
 }
 
@@ -55,6 +56,11 @@ fn stalled(view: &View) -> BTreeMap<String, u64> {
     };
     let kinds = ["cpu", "io", "memory"].into_iter();
     kinds.filter_map(|kind| Some((kind.to_owned(), total(kind)?))).collect()
+}
+
+/// A captured host does not move.
+fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
+    if view.root.is_live() { listener::accepting(view) } else { BTreeMap::new() }
 }
 
 /// Numbers of /proc/diskstats after the name, as Documentation/admin-guide/iostats.rst counts them, from 0.

@@ -35,6 +35,8 @@ pub struct Reading {
     pub cgroups: BTreeMap<String, Throttling>,
     /// By disk: /sys/block/NAME/stat.
     pub disks: BTreeMap<String, DiskTimes>,
+    /// Of sockets that take connections, by inode.
+    pub accepting: BTreeMap<u64, Accepting>,
 }
 
 /// How a CPU spent its time, in clock ticks (1/100 s).
@@ -95,6 +97,16 @@ pub struct Throttling {
     pub throttled: u64,
     /// Microseconds that it was stopped.
     pub throttled_us: u64,
+}
+
+/// What became of connections at a socket that takes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Accepting {
+    /// Connections that wait to be accepted, at this moment.
+    pub waiting: u32,
+    /// Handshakes that were turned away, for want of room most of all. Counts up since Linux 4.7.
+    pub dropped: u32,
 }
 
 /// A disk's work.

@@ -113,8 +113,8 @@ fn done(result: libc::c_long) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Field 22 of /proc/TID/stat; the name before it may hold anything but ends at the last bracket.
-fn started(tid: u32) -> io::Result<u64> {
+/// When a thread was started, in clock ticks since boot: field 22 of /proc/TID/stat; the name before it may hold anything but ends at the last bracket.
+pub(crate) fn started(tid: u32) -> io::Result<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{tid}/stat"))?;
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = after_name.split_whitespace().nth(19).and_then(|field| field.parse().ok());

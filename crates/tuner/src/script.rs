@@ -1,7 +1,8 @@
 //! A plan as shell scripts: the same steps, and the way back.
 //!
 //! For those who read before they run, or run it with tools of their own. What [`apply`](crate::apply) has and a script
-//! has not: the journal, and that a value that has changed since is noticed.
+//! has not: the journal, that a value that has changed since is noticed, and listeners of running programs, for which
+//! there is no command. They are named when the script runs.
 
 use std::fmt::Write;
 
@@ -17,7 +18,7 @@ pub fn doing(plan: &Plan, undo: &str) -> String {
     script.push_str("trap 'status=$?; [ $status -eq 0 ] || sh \"$undo\" || true; exit $status' EXIT\n\n");
     for change in &plan.changes {
         let _ = writeln!(script, "# {} ({})", change.why, change.asked_by);
-        script.push_str(&line(change, &change.wanted));
+        script.push_str(&line(change, &change.wanted).unwrap_or_else(|| left_out(change)));
     }
     script
 }
@@ -28,8 +29,9 @@ pub fn undoing(plan: &Plan) -> String {
     // One value that cannot be restored keeps the others from nothing.
     script.push_str("failed=0\n");
     for change in plan.changes.iter().rev() {
-        let line = line(change, change.setting.written(&change.now));
-        let _ = writeln!(script, "{} || failed=1", line.trim_end());
+        if let Some(line) = line(change, change.setting.written(&change.now)) {
+            let _ = writeln!(script, "{} || failed=1", line.trim_end());
+        }
     }
     script.push_str("exit $failed\n");
     script
@@ -39,8 +41,15 @@ fn head(what: &str) -> String {
     format!("#!/bin/sh\n# {what}\nset -eu\nput() {{ printf '%s\\n' \"$1\" > \"$2\"; }}\n\n")
 }
 
-fn line(change: &Change, value: &str) -> String {
-    match &change.setting {
+fn left_out(change: &Change) -> String {
+    let what =
+        format!("left out: {} = {}: `evenkeel tune apply --live` does it", change.setting, change.wanted);
+    format!("echo {} >&2\n", quoted(&what))
+}
+
+/// The command that gives a setting this value, if there is one.
+fn line(change: &Change, value: &str) -> Option<String> {
+    Some(match &change.setting {
         Setting::File { path, .. } => format!("put {} {}\n", quoted(value.trim()), quoted(path)),
         // The directory with the handler's name is in that of its interrupt, whatever its number is by then.
         Setting::Interrupt { handler, .. } => {
@@ -73,7 +82,8 @@ fn line(change: &Change, value: &str) -> String {
             };
             format!("chrt {policy}{slice} --pid {priority} {tid}\n")
         }
-    }
+        Setting::Listener { .. } => return None,
+    })
 }
 
 /// For the shell: nothing inside of single quotes means anything but a single quote.
@@ -85,6 +95,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::change::{Risk, Stage};
+    use crate::listening::{Limit, Socket};
     use crate::shapes::Scratch;
 
     fn change(path: &str, now: &str, wanted: &str) -> Change {
@@ -133,7 +144,24 @@ mod tests {
     fn threads_are_scheduled_with_chrt() {
         let mut change = change("", "policy=0 priority=0", "policy=1 priority=1 nice=0");
         change.setting = Setting::Thread { tid: 8 };
-        assert_eq!(line(&change, &change.wanted), "chrt --fifo --pid 1 8\n");
-        assert_eq!(line(&change, &change.now), "chrt --other --pid 0 8\n");
+        assert_eq!(line(&change, &change.wanted).unwrap(), "chrt --fifo --pid 1 8\n");
+        assert_eq!(line(&change, &change.now).unwrap(), "chrt --other --pid 0 8\n");
+    }
+
+    #[test]
+    fn what_no_command_does_is_named_when_the_script_runs() {
+        let mut change = change("", "128", "4096");
+        let socket = Socket { pid: 8, started: 1, inode: 9, address: "0.0.0.0:11211".into() };
+        change.setting = Setting::Listener { socket, limit: Limit::Backlog };
+        let plan = Plan { changes: vec![change], ..Plan::default() };
+        let run = |script: String| std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let done = run(doing(&plan, "/dev/null"));
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(done.status.success(), "{said}");
+        assert_eq!(
+            said,
+            "left out: backlog of 0.0.0.0:11211 (PID 8, socket 9) = 4096: `evenkeel tune apply --live` does it\n"
+        );
+        assert!(run(undoing(&plan)).status.success());
     }
 }

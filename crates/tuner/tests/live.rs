@@ -4,11 +4,19 @@
 mod namespace;
 
 use std::collections::BTreeSet;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 
 use namespace::in_namespace;
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SocketType, bind, listen, socket, sockopt};
 use serde_json::Value;
+use tuner::apply::apply;
+use tuner::host::FileHost;
+use tuner::journal::{Journals, Place};
+use tuner::plan::{Asked, plan};
+use tuner::profile::Profile;
+use tuner::rollback::undo;
 use tuner::{CpuSet, Facts, Root, Series, probe, read};
 
 #[track_caller]
@@ -127,7 +135,7 @@ fn check_listener(address: &str, port: u16, expected: &str) {
 #[test]
 fn a_listener_shows_the_backlog_that_it_has_and_who_waits() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-    rustix::net::listen(&listener, 7).expect("listen again");
+    listen(&listener, 7).expect("listen again");
     let address = listener.local_addr().unwrap();
     let _waiting = [(); 2].map(|()| TcpStream::connect(address).expect("connect"));
     check_listener("127.0.0.1", address.port(), "2 7");
@@ -140,7 +148,7 @@ fn listeners_of_ipv6_are_written_as_ss_writes_them() {
     }
     for (address, shown) in [("[::1]:0", "[::1]"), ("[::]:0", "*")] {
         let listener = TcpListener::bind(address).expect("bind");
-        rustix::net::listen(&listener, 9).expect("listen again");
+        listen(&listener, 9).expect("listen again");
         check_listener(shown, listener.local_addr().unwrap().port(), "0 9");
     }
 }
@@ -178,4 +186,40 @@ fn queues_of_a_veth_are_read_as_they_are_set() {
     let reading = read(&Root::new("/"), &facts, 0).expect("read /");
     let index = output("cat", &["/sys/class/net/right/ifindex"]);
     assert_eq!(reading.nics["left"]["peer_ifindex"].to_string(), index, "a counter of the driver's own");
+}
+
+/// A listener of its own at an address that others share.
+fn worker(address: &str, backlog: i32) -> OwnedFd {
+    let address: SocketAddr = address.parse().expect("an address");
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let worker = socket(family, SocketType::STREAM, None).expect("socket");
+    sockopt::set_socket_reuseport(&worker, true).expect("SO_REUSEPORT");
+    bind(&worker, &address).expect("bind");
+    listen(&worker, backlog).expect("listen");
+    worker
+}
+
+#[test]
+fn workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back() {
+    let test = "workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back";
+    if !in_namespace(test, "ip link set lo up; echo 512 > /proc/sys/net/core/somaxconn") {
+        return;
+    }
+    let mut workers = vec![worker("127.0.0.1:7", 5), worker("127.0.0.1:7", 6)];
+    if std::path::Path::new("/proc/net/if_inet6").exists() {
+        workers.push(worker("[::1]:7", 7));
+    }
+    let backlogs = || here().listeners.iter().map(|listener| listener.backlog).collect::<Vec<_>>();
+    let before = backlogs();
+    let asked = Asked { profile: Some(Profile::Generic), live: true, ..Asked::default() };
+    let changes = plan(&here(), &asked).changes;
+    let state = std::env::temp_dir().join(format!("tuner-workers-{}", std::process::id()));
+    let place = Place::of(&Root::new("/")).expect("a place");
+    let mut journal = Journals::new(&state).begin(&place, 0, None).expect("a journal");
+    let mut host = FileHost::new(Root::new("/"));
+    apply(&mut host, &changes, &mut journal).expect("apply");
+    assert_eq!(backlogs(), vec![4096; workers.len()]);
+    undo(&mut host, &mut journal, "asked").expect("undo");
+    assert_eq!(backlogs(), before);
+    std::fs::remove_dir_all(state).expect("remove the journal");
 }

@@ -34,7 +34,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
     /// A plan that `plan --json` has printed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live"])]
     plan: Option<PathBuf>,
     /// What `persist` has left to be planned anew at boot
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan"])]

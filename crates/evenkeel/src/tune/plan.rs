@@ -29,6 +29,9 @@ pub(super) struct Wanted {
     /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
+    /// Change listeners of running programs, too: longer accept queues and Fast Open, until they are started again
+    #[arg(long)]
+    live: bool,
     /// How long to read counters, when neither --strategy nor --profile says what is wanted
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
@@ -90,6 +93,7 @@ impl Wanted {
             strategy: self.strategy,
             profile: self.profile,
             nic: self.nic.as_deref(),
+            live: self.live,
             ..Asked::default()
         };
         let wish = self.is_wish();

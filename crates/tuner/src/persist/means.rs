@@ -7,6 +7,7 @@ use super::{Keep, Surroundings};
 use crate::change::{Setting, Stage, Value};
 use crate::ethtool::Knob;
 use crate::facts::{Disk, Facts, Nic, Service};
+use crate::listening::Limit;
 use crate::plan;
 use crate::profile::Profile;
 use crate::scheduling;
@@ -70,6 +71,7 @@ pub(super) enum Means<'f> {
 /// | threads, real-time | drop-in | the program has it from its first instruction |
 /// | threads, other | intent | systemd has no word for the length of a turn |
 /// | interrupts | intent | their numbers are given anew at every start |
+/// | listeners | none | the program's own flag |
 ///
 /// Where the native means is missing, the intent is what is left.
 pub(super) fn of<'f>(
@@ -95,6 +97,7 @@ pub(super) fn of<'f>(
         }
         // Its list holds numbers; the policy script, which comes with placed interrupts, knows devices.
         Setting::Irqbalance { .. } => return Ok(Means::Implied),
+        Setting::Listener { limit, .. } => return Err(until_restart(*limit).to_owned()),
     };
     if !is_plain(path) {
         return Err("its path has characters that no configuration file holds safely".to_owned());
@@ -124,6 +127,18 @@ pub(super) fn of<'f>(
             boot(keep, Some(nic), None)
         }
         None => Err("nothing is known that keeps it".to_owned()),
+    }
+}
+
+/// A program asks for both when it begins to listen.
+fn until_restart(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Backlog => {
+            "it ends with the program, whose own flag keeps it (memcached: -b, Redis: tcp-backlog)"
+        }
+        Limit::FastOpen => {
+            "it ends with the program; net.ipv4.tcp_fastopen = 1027 gives it to every one that listens later"
+        }
     }
 }
 
@@ -201,6 +216,7 @@ fn stage(setting: &Setting) -> Stage {
         Setting::Irqbalance { .. } => return Stage::Irqbalance,
         Setting::Device { knob: Knob::Coalescing, .. } => return Stage::Coalescing,
         Setting::Device { .. } => return Stage::Queues,
+        Setting::Listener { .. } => return Stage::Listener,
     };
     const PLACES: [(&str, Stage); 5] = [
         ("/proc/irq/", Stage::Affinity),

@@ -375,3 +375,13 @@ fn a_reason_cannot_break_out_of_its_comment() {
     let persistence = check(&[keep], &facts, &all(), &[]);
     assert_eq!(sysctls(&persistence.files[0].text).len(), 1, "{persistence:?}");
 }
+
+#[test]
+fn what_a_program_asks_for_itself_is_left_to_its_flags() {
+    let socket = crate::listening::Socket { pid: 8, started: 1, inode: 2, address: "0.0.0.0:11211".into() };
+    let setting = Setting::Listener { socket, limit: crate::listening::Limit::Backlog };
+    let keep =
+        Keep { setting, wanted: "4096".into(), why: String::new(), asked_by: "profile generic".into() };
+    let left = persistence(&[keep], &host(), &all()).left;
+    assert!(left[0].reason.contains("whose own flag keeps it (memcached: -b"), "{left:?}");
+}

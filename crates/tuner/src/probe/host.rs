@@ -16,6 +16,7 @@ const SYSCTLS: &[&str] = &[
     "kernel.sched_autogroup_enabled",
     "kernel.sched_rt_period_us",
     "kernel.sched_rt_runtime_us",
+    "kernel.yama.ptrace_scope",
     "net.core.busy_poll",
     "net.core.busy_read",
     "net.core.default_qdisc",

@@ -14,7 +14,10 @@ use rustix::net::{
 
 use super::process::Process;
 use super::view::View;
-use crate::facts::Listener;
+use crate::facts::{Listener, Service};
+use crate::listening::{Limit, Socket};
+use crate::reading::Accepting;
+use crate::scheduling;
 
 /// `SOCK_DIAG_BY_FAMILY` of sock_diag.h.
 const BY_FAMILY: u16 = 20;
@@ -34,23 +37,31 @@ const REQUEST_LEN: usize = 56;
 const ANSWER_LEN: usize = 72;
 /// `INET_DIAG_SKV6ONLY`: an attribute of one byte.
 const ATTRIBUTE_V6_ONLY: u16 = 11;
+/// `INET_DIAG_SKMEMINFO`, the bit that asks for it, and where `SK_MEMINFO_DROPS` is in it: what `ss -m` shows as `d`.
+const ATTRIBUTE_MEMORY: u16 = 7;
+const ASKS_FOR_MEMORY: u8 = 1 << (ATTRIBUTE_MEMORY - 1);
+const MEMORY_DROPS: usize = 8 * 4;
 /// What the kernel fills at most per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
 const BUFFER_LEN: usize = 64 << 10;
 
-pub(super) fn listeners(view: &View, processes: &[Process]) -> Vec<Listener> {
+/// A listener, and what became of connections there.
+struct Answer {
+    listener: Listener,
+    accepting: Accepting,
+}
+
+pub(super) fn listeners(view: &View, processes: &[Process], services: &[Service]) -> Vec<Listener> {
     if !view.root.is_live() {
         return captured(view);
     }
-    let mut listeners = Vec::new();
-    for family in [AddressFamily::INET, AddressFamily::INET6] {
-        match ask(family) {
-            Ok(answers) => listeners.extend(answers),
-            Err(errno) => view.note(format!("listeners are unknown: inet_diag of {family:?}: {errno}")),
-        }
-    }
+    let mut listeners: Vec<Listener> = all(view).into_iter().map(|answer| answer.listener).collect();
     let owners = owners(view, processes, &listeners);
     for listener in &mut listeners {
         listener.pid = owners.get(&listener.inode).copied();
+        listener.started = listener.pid.and_then(|pid| scheduling::started(pid).ok());
+        if services.iter().any(|service| Some(service.pid) == listener.pid) {
+            listener.fast_open = fast_open(view, listener);
+        }
     }
     let orphans = listeners.iter().filter(|listener| listener.pid.is_none()).count();
     if orphans > 0 {
@@ -60,6 +71,40 @@ pub(super) fn listeners(view: &View, processes: &[Process]) -> Vec<Listener> {
     }
     listeners.sort_by_key(|listener| (listener.port, listener.address.clone()));
     listeners
+}
+
+/// What became of connections at each, by inode.
+pub(crate) fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
+    all(view).into_iter().map(|answer| (answer.listener.inode, answer.accepting)).collect()
+}
+
+/// inet_diag answers for our own network namespace alone: notes the services that are in another one.
+pub(super) fn note_strangers(view: &View, services: &[Service]) {
+    let network = |pid: &str| view.root.link(&format!("/proc/{pid}/ns/net"));
+    let here = network("self");
+    for Service { pid, name, .. } in services {
+        if network(&pid.to_string()).is_some_and(|there| here.as_ref().is_some_and(|here| *here != there)) {
+            view.note(format!(
+                "{name} (PID {pid}) is in another network namespace, where its listeners are: look there, too, with \
+                 `nsenter --net --target {pid} evenkeel tune check`"
+            ));
+        }
+    }
+}
+
+/// Only the socket itself knows.
+fn fast_open(view: &View, listener: &Listener) -> Option<u32> {
+    let Listener { address, inode, pid, started, .. } = listener;
+    let socket = Socket { pid: (*pid)?, started: (*started)?, inode: *inode, address: address.clone() };
+    match socket.read(Limit::FastOpen) {
+        Ok(connections) => Some(connections),
+        // It has ended since.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => None,
+        Err(error) => {
+            view.note(format!("whether services use Fast Open is unknown: pidfd_getfd: {error}"));
+            None
+        }
+    }
 }
 
 fn captured(view: &View) -> Vec<Listener> {
@@ -73,7 +118,18 @@ fn captured(view: &View) -> Vec<Listener> {
     })
 }
 
-fn ask(family: AddressFamily) -> Result<Vec<Listener>, Errno> {
+fn all(view: &View) -> Vec<Answer> {
+    let mut all = Vec::new();
+    for family in [AddressFamily::INET, AddressFamily::INET6] {
+        match ask(family) {
+            Ok(answers) => all.extend(answers),
+            Err(errno) => view.note(format!("listeners are unknown: inet_diag of {family:?}: {errno}")),
+        }
+    }
+    all
+}
+
+fn ask(family: AddressFamily) -> Result<Vec<Answer>, Errno> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
@@ -90,23 +146,23 @@ fn request(family: AddressFamily) -> Vec<u8> {
     message.extend(BY_FAMILY.to_ne_bytes());
     message.extend(FLAGS_DUMP.to_ne_bytes());
     message.extend([0; 8]); // sequence number, port: one request per socket
-    message.extend([family.as_raw() as u8, PROTOCOL_TCP, 0, 0]);
+    message.extend([family.as_raw() as u8, PROTOCOL_TCP, ASKS_FOR_MEMORY, 0]);
     message.extend(STATES_LISTEN.to_ne_bytes());
     message.resize(HEADER_LEN + REQUEST_LEN, 0); // any address, any port
     message
 }
 
-fn collect(socket: &OwnedFd) -> Result<Vec<Listener>, Errno> {
-    let mut listeners = Vec::new();
+fn collect(socket: &OwnedFd) -> Result<Vec<Answer>, Errno> {
+    let mut answers = Vec::new();
     let mut buffer = vec![0; BUFFER_LEN];
     loop {
         let (len, _) = recv(socket, &mut buffer[..], RecvFlags::empty())?;
         let mut rest = &buffer[..len];
         while let Some((kind, body, next)) = message(rest) {
             match kind {
-                MESSAGE_DONE => return Ok(listeners),
+                MESSAGE_DONE => return Ok(answers),
                 MESSAGE_ERROR => return Err(Errno::from_raw_os_error(-(u32_at(body, 0) as i32))),
-                _ => listeners.extend(listener(body)),
+                _ => answers.extend(listener(body)),
             }
             rest = next;
         }
@@ -126,35 +182,41 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// A `struct inet_diag_msg`. Of a socket that listens, the queues are the connections that wait and the most that may.
-fn listener(body: &[u8]) -> Option<Listener> {
+fn listener(body: &[u8]) -> Option<Answer> {
     let (answer, attributes) = body.split_at_checked(ANSWER_LEN)?;
     let port = u16::from_be_bytes([answer[4], answer[5]]);
     let address: [u8; 16] = answer[8..24].try_into().ok()?;
     let is_v6 = u16::from(answer[0]) == AddressFamily::INET6.as_raw();
     let host = match Ipv6Addr::from(address) {
         _ if !is_v6 => Ipv4Addr::new(address[0], address[1], address[2], address[3]).to_string(),
-        any if any.is_unspecified() && !v6_only(attributes) => "*".to_owned(),
+        any if any.is_unspecified() && attribute(attributes, ATTRIBUTE_V6_ONLY) != Some(&[1]) => {
+            "*".to_owned()
+        }
         v6 => format!("[{v6}]"),
     };
-    Some(Listener {
+    let waiting = u32_at(answer, 56);
+    let dropped = attribute(attributes, ATTRIBUTE_MEMORY).map_or(0, |memory| u32_at(memory, MEMORY_DROPS));
+    let listener = Listener {
         address: format!("{host}:{port}"),
         port,
-        waiting: u32_at(answer, 56),
+        waiting,
         backlog: u32_at(answer, 60),
         inode: u64::from(u32_at(answer, 68)),
-        pid: None,
-    })
+        ..Listener::default()
+    };
+    Some(Answer { listener, accepting: Accepting { waiting, dropped } })
 }
 
-fn v6_only(mut attributes: &[u8]) -> bool {
+/// The value of the attribute of this kind.
+fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     while let [len_low, len_high, kind_low, kind_high, ..] = *attributes {
         let len = usize::from(u16::from_ne_bytes([len_low, len_high]));
-        if u16::from_ne_bytes([kind_low, kind_high]) == ATTRIBUTE_V6_ONLY {
-            return attributes.get(4) == Some(&1);
+        if u16::from_ne_bytes([kind_low, kind_high]) == wanted {
+            return attributes.get(4..len);
         }
-        attributes = attributes.get(len.next_multiple_of(4).max(4)..).unwrap_or(&[]);
+        attributes = attributes.get(len.next_multiple_of(4).max(4)..)?;
     }
-    false
+    None
 }
 
 fn u32_at(bytes: &[u8], place: usize) -> u32 {
@@ -162,13 +224,16 @@ fn u32_at(bytes: &[u8], place: usize) -> u32 {
     bytes.map_or(0, u32::from_ne_bytes)
 }
 
-/// Who holds these sockets: /proc/PID/fd has links to `socket:[INODE]`. Of several, the first that started.
+/// Who holds these sockets: /proc/PID/fd has links to `socket:[INODE]`. Of several, the first that started; process 1
+/// only if it is alone, because it goes on holding what it has handed to the program that serves.
 fn owners(view: &View, processes: &[Process], listeners: &[Listener]) -> BTreeMap<u64, u32> {
     let mut owners = BTreeMap::new();
     if listeners.is_empty() {
         return owners;
     }
-    for pid in processes.iter().map(|process| process.pid) {
+    let (first, others): (Vec<u32>, Vec<u32>) =
+        processes.iter().map(|process| process.pid).partition(|pid| *pid == 1);
+    for pid in others.into_iter().chain(first) {
         let directory = format!("/proc/{pid}/fd");
         // Without rights this fails for most processes: one gap says it for all.
         for descriptor in view.root.names(&directory).unwrap_or_default() {

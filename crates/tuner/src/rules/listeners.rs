@@ -3,8 +3,9 @@
 use super::figures::{count, happened};
 use super::host::{Host, named};
 use super::{Explanation, Rule};
+use crate::accept::{clients_speak_first, service};
 use crate::facts::Listener;
-use crate::reading::Rate;
+use crate::reading::{Rate, Reading};
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -12,12 +13,14 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "accept-overflow",
             title: "connections are turned away because an accept queue is full",
-            evidence: "TcpExt.ListenOverflows grows; more than 5 a minute is critical.",
+            evidence: "TcpExt.ListenOverflows grows; more than 5 a minute is critical. Which listener it is says the \
+                       socket itself: it counts what it turns away.",
             meaning: "A client has finished its handshake, but the queue of connections that the program has not yet \
                       accepted is full. Unless tcp_abort_on_overflow is set, the client finds out by waiting a second \
                       or more. Repeated attempts count again: the number is not that of clients.",
             remedy: "A longer queue for that listener: its own backlog argument, and net.core.somaxconn, which cuts it \
-                     when listen() is called. If the program does not accept at all, a longer queue only hides it.",
+                     when listen() is called; `tune apply --live` does that for a running program. If the program \
+                     does not accept at all, a longer queue only hides it.",
         },
         find: overflow,
     },
@@ -30,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
                       away. What counts is the limit at the time of listen(): raising net.core.somaxconn later changes \
                       nothing for running programs.",
             remedy: "Give the program a larger backlog (memcached: -b, MySQL: back_log, Redis: tcp-backlog) and raise \
-                     net.core.somaxconn before it starts.",
+                     net.core.somaxconn before it starts, or have `tune apply --live` do it while it runs.",
         },
         find: small,
     },
@@ -61,11 +64,13 @@ pub(super) const RULES: &[Rule] = &[
             rule: "fast-open-off",
             title: "many short connections without TCP Fast Open",
             evidence: "100 or more incoming connections per second while the server's bit of net.ipv4.tcp_fastopen \
-                       is off.",
+                       is off, or a service whose clients speak first listens without TCP_FASTOPEN.",
             meaning: "With Fast Open, a returning client sends its request together with the SYN, which saves a round \
                       trip for every connection (Pinterest: about 10 % of the time to connect). Lasting connections \
-                      are better still, and some networks drop such packets.",
-            remedy: "net.ipv4.tcp_fastopen = 3 and TCP_FASTOPEN in the server, if its clients can use it.",
+                      are better still, some networks drop such packets, and a request may arrive twice, which \
+                      increments and appends do not forgive.",
+            remedy: "net.ipv4.tcp_fastopen = 3 and TCP_FASTOPEN in the server, if its clients can use it; `tune apply \
+                     --live` sets it for a running one, net.ipv4.tcp_fastopen = 1027 for all that start later.",
         },
         find: fast_open,
     },
@@ -88,77 +93,119 @@ fn grown(host: &Host, counter: &str) -> Option<Rate> {
 
 fn overflow(host: &Host) -> Vec<Finding> {
     let Some(overflows) = grown(host, "TcpExt.ListenOverflows") else { return Vec::new() };
+    let mut full = turned_away(host);
+    if full.is_empty() {
+        return vec![overflow_finding(host, overflows, suspect(host), None)];
+    }
+    full.sort_by_key(|(_, rate)| std::cmp::Reverse(rate.count));
+    full.into_iter()
+        .map(|(listener, rate)| overflow_finding(host, overflows, Some(listener), Some(rate)))
+        .collect()
+}
+
+fn overflow_finding(host: &Host, all: Rate, listener: Option<&Listener>, own: Option<Rate>) -> Finding {
     let severity =
-        if overflows.per_s() > OVERFLOWS_CRITICAL_PER_S { Severity::Critical } else { Severity::Warning };
-    let suspect = suspect(host);
-    let subject = suspect.map_or("accept queues".to_owned(), |listener| listener.address.clone());
-    let likely =
-        suspect.map_or(String::new(), |listener| format!(", most likely that of {}", owner(host, listener)));
+        if all.per_s() > OVERFLOWS_CRITICAL_PER_S { Severity::Critical } else { Severity::Warning };
+    let subject = listener.map_or("accept queues".to_owned(), |listener| listener.address.clone());
+    let cause = match (listener, own) {
+        (Some(listener), Some(_)) => {
+            format!("the accept queue of {} was full when handshakes ended", owner(host, listener))
+        }
+        (Some(listener), None) => format!(
+            "an accept queue was full when handshakes ended, most likely that of {}",
+            owner(host, listener)
+        ),
+        (None, _) => "an accept queue was full when handshakes ended".to_owned(),
+    };
     let mut finding = Finding::about(severity, subject)
-        .cause(format!("an accept queue was full when handshakes ended{likely}"))
+        .cause(cause)
         .effect("clients connect at once instead of after a second or more")
-        .saw(host.measured("TcpExt.ListenOverflows", happened(overflows)).threshold("0"));
-    if let Some(drops) = grown(host, "TcpExt.ListenDrops") {
+        .saw(host.measured("TcpExt.ListenOverflows", happened(all)).threshold("0"));
+    if let Some(own) = own {
+        finding = finding.saw(host.measured("turned away by this listener", happened(own)));
+    } else if let Some(drops) = grown(host, "TcpExt.ListenDrops") {
         finding = finding.saw(host.measured("TcpExt.ListenDrops", happened(drops)));
     }
-    if let Some(listener) = suspect {
-        finding = finding.saw(queue(listener));
+    if let Some(listener) = listener {
+        finding = finding.saw(queue(host, listener));
     }
     if let Some(somaxconn) = host.facts.sysctl("net.core.somaxconn") {
         finding = finding.saw(Evidence::setting("net.core.somaxconn", count(somaxconn)));
     }
     let nobody_accepts = host.series.protocol("Tcp.PassiveOpens").is_some_and(|rate| rate.count == 0);
     match nobody_accepts {
-        true => vec![finding.not_here(
+        true => finding.not_here(
             "no connection was accepted in the whole window: the program is stuck, and a longer queue would only \
              hide it",
-        )],
-        false => vec![finding],
+        ),
+        false => finding,
     }
+}
+
+/// Listeners that turned connections away in the window, an address each; of workers that share one, the fullest.
+fn turned_away<'a>(host: &Host<'a>) -> Vec<(&'a Listener, Rate)> {
+    let mut found: Vec<(&Listener, Rate)> = Vec::new();
+    for listener in &host.facts.listeners {
+        let count =
+            |reading: &Reading| reading.accepting.get(&listener.inode).map(|queue| queue.dropped.into());
+        let Some(rate) = host.series.rate(count).filter(|rate| rate.count > 0) else { continue };
+        match found.iter_mut().find(|(other, _)| other.address == listener.address) {
+            None => found.push((listener, rate)),
+            Some((other, sum)) => {
+                sum.count += rate.count;
+                if waiting(host, listener) > waiting(host, other) {
+                    *other = listener;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The most that were seen to wait, when facts were gathered or at any reading since.
+fn waiting(host: &Host, listener: &Listener) -> u32 {
+    let readings = host.series.readings().iter();
+    let seen = readings.filter_map(|reading| reading.accepting.get(&listener.inode));
+    seen.map(|queue| queue.waiting).fold(listener.waiting, u32::max)
 }
 
 /// The listener that most likely overflows: the fullest, else the one with the shortest queue of a service.
 fn suspect<'a>(host: &Host<'a>) -> Option<&'a Listener> {
-    let fullest = host
-        .facts
-        .listeners
-        .iter()
-        .filter(|listener| half_full(listener))
-        .max_by_key(|listener| u64::from(listener.waiting) * 1000 / u64::from(listener.backlog.max(1)));
-    let of_service = host.facts.listeners.iter().filter(|listener| is_service(host, listener));
+    let fullest =
+        host.facts.listeners.iter().filter(|listener| half_full(host, listener)).max_by_key(|listener| {
+            u64::from(waiting(host, listener)) * 1000 / u64::from(listener.backlog.max(1))
+        });
+    let of_service = host.facts.listeners.iter().filter(|listener| service(host.facts, listener).is_some());
     fullest.or_else(|| of_service.min_by_key(|listener| listener.backlog))
 }
 
-fn half_full(listener: &Listener) -> bool {
-    listener.waiting > 0 && listener.waiting * 2 >= listener.backlog
-}
-
-fn is_service(host: &Host, listener: &Listener) -> bool {
-    host.facts.services.iter().any(|service| listener.pid == Some(service.pid))
+fn half_full(host: &Host, listener: &Listener) -> bool {
+    let waiting = waiting(host, listener);
+    waiting > 0 && waiting * 2 >= listener.backlog
 }
 
 fn owner(host: &Host, listener: &Listener) -> String {
-    let service = host.facts.services.iter().find(|service| listener.pid == Some(service.pid));
-    service.map_or(listener.address.clone(), named)
+    service(host.facts, listener).map_or(listener.address.clone(), named)
 }
 
-fn queue(listener: &Listener) -> Evidence {
+fn queue(host: &Host, listener: &Listener) -> Evidence {
     Evidence::setting(
         format!("waiting / backlog of {}", listener.address),
-        format!("{} / {}", count(listener.waiting.into()), count(listener.backlog.into())),
+        format!("{} / {}", count(waiting(host, listener).into()), count(listener.backlog.into())),
     )
 }
 
 fn small(host: &Host) -> Vec<Finding> {
-    let short = |listener: &&Listener| is_service(host, listener) && listener.backlog < BACKLOG_MIN;
-    let wanting = |listener: &&Listener| short(listener) || half_full(listener);
+    let short =
+        |listener: &&Listener| service(host.facts, listener).is_some() && listener.backlog < BACKLOG_MIN;
+    let wanting = |listener: &&Listener| short(listener) || half_full(host, listener);
     host.facts.listeners.iter().filter(wanting).map(|listener| small_finding(host, listener)).collect()
 }
 
 fn small_finding(host: &Host, listener: &Listener) -> Finding {
     let somaxconn = host.facts.sysctl("net.core.somaxconn");
     let cut = somaxconn == Some(listener.backlog.into());
-    let cause = match (half_full(listener), cut) {
+    let cause = match (half_full(host, listener), cut) {
         (true, _) => {
             format!("{} does not accept its connections as fast as they come", owner(host, listener))
         }
@@ -170,7 +217,7 @@ fn small_finding(host: &Host, listener: &Listener) -> Finding {
     let finding = Finding::about(Severity::Warning, &listener.address)
         .cause(cause)
         .effect("room for all clients that come back at once")
-        .saw(queue(listener).threshold(count(BACKLOG_MIN.into())));
+        .saw(queue(host, listener).threshold(count(BACKLOG_MIN.into())));
     match somaxconn {
         Some(somaxconn) => finding.saw(Evidence::setting("net.core.somaxconn", count(somaxconn))),
         None => finding,
@@ -210,19 +257,33 @@ fn syn_queue(host: &Host) -> Vec<Finding> {
 fn fast_open(host: &Host) -> Vec<Finding> {
     let Some(setting) = host.facts.sysctl("net.ipv4.tcp_fastopen") else { return Vec::new() };
     let Some(opens) = host.series.protocol("Tcp.PassiveOpens") else { return Vec::new() };
-    if setting & FASTOPEN_SERVER != 0 || opens.per_s() < CONNECTIONS_PER_S {
+    if opens.per_s() < CONNECTIONS_PER_S {
         return Vec::new();
     }
-    vec![
-        Finding::about(Severity::Note, "net.ipv4.tcp_fastopen")
-            .cause("every new connection waits a round trip before its first request")
+    let finding = |subject: &str, cause: String| {
+        Finding::about(Severity::Note, subject)
+            .cause(cause)
             .effect("one round trip less per connection for clients that use Fast Open")
             .saw(
                 host.measured("Tcp.PassiveOpens", happened(opens))
                     .threshold(super::figures::per_second(CONNECTIONS_PER_S)),
             )
-            .saw(Evidence::setting("net.ipv4.tcp_fastopen", setting.to_string())),
-    ]
+            .saw(Evidence::setting("net.ipv4.tcp_fastopen", setting.to_string()))
+    };
+    if setting & FASTOPEN_SERVER == 0 {
+        let cause = "every new connection waits a round trip before its first request".to_owned();
+        return vec![finding("net.ipv4.tcp_fastopen", cause)];
+    }
+    let mut without: Vec<&Listener> = host.facts.listeners.iter().collect();
+    without.retain(|listener| {
+        listener.fast_open == Some(0) && service(host.facts, listener).is_some_and(clients_speak_first)
+    });
+    without.dedup_by_key(|listener| &listener.address);
+    let each = without.into_iter().map(|listener| {
+        let cause = format!("{} has not asked for Fast Open, which the host allows", owner(host, listener));
+        finding(&listener.address, cause)
+    });
+    each.collect()
 }
 
 #[cfg(test)]
@@ -241,6 +302,29 @@ mod tests {
         );
         check("count TcpExt.ListenOverflows=2", "accept-overflow warning accept queues: 2 (0.1 /s)");
         check("count TcpExt.ListenOverflows=0", "no accept-overflow");
+    }
+
+    #[test]
+    fn the_socket_itself_says_that_it_turned_connections_away() {
+        // The shorter queue, and the one that was full before, are not to blame.
+        let host = "service memcached pid=812
+             listener 0.0.0.0:22 backlog=8 waiting=8 pid=9
+             listener 0.0.0.0:11210 backlog=64 pid=812
+             listener 0.0.0.0:11211 backlog=128 later=129 dropped=21 pid=812
+             count TcpExt.ListenOverflows=21 TcpExt.ListenDrops=21";
+        check(host, "accept-overflow critical 0.0.0.0:11211: 21 (0.7 /s), 21 (0.7 /s), 129 / 128");
+        check(
+            "listener :1 backlog=8 dropped=30\n listener :2 backlog=8 dropped=60\n listener :2 backlog=8 dropped=9
+             count TcpExt.ListenOverflows=99",
+            "accept-overflow :1: 99, 30 (1.0 /s)
+             accept-overflow :2: 99, 69 (2.3 /s)",
+        );
+    }
+
+    #[test]
+    fn a_queue_that_fills_after_the_first_look_is_seen() {
+        check("listener :22 backlog=128 later=64 pid=9", "backlog-small :22: 64 / 128");
+        check("listener :22 backlog=128 later=63 pid=9", "no backlog-small");
     }
 
     #[test]
@@ -289,5 +373,9 @@ mod tests {
         );
         check(&format!("{many} sysctl net.ipv4.tcp_fastopen=3"), "no fast-open-off");
         check("count Tcp.PassiveOpens=900\n sysctl net.ipv4.tcp_fastopen=1", "no fast-open-off");
+        let allowed = format!("{many} sysctl net.ipv4.tcp_fastopen=3\n service memcached pid=8\n");
+        check(&format!("{allowed} listener :1 fast_open=0 pid=8"), "fast-open-off :1: 9,000 (300 /s), 3");
+        check(&format!("{allowed} listener :1 fast_open=16 pid=8"), "no fast-open-off");
+        check(&format!("{allowed} listener :1 fast_open=0 pid=9"), "no fast-open-off");
     }
 }

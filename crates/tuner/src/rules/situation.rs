@@ -7,6 +7,7 @@
 //! nic eth0 rx=2 tx=2 rps=1-7 flows=0 xps=0/1 max=8 ring=1024/8192 node=0 driver=ena
 //! irqs 40-41 eth0-TxRx- on 0,1 managed      names end in 0, 1…; the CPUs take turns
 //! service memcached pid=812 cgroup=/a policy=1 cpus=0-3     with one thread of the same number
+//! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21
 //! disk md0 scheduler=none raid=raid0 chunk=4096 | mount /data rw,noatime | conntrack 7 of 100
 //! cpu 0-3 user=5 softirq=80     percent of the window, or `80,0,5` of each; the rest is idle
 //! NET_RX 0=900 1-7=10           soft interrupts
@@ -21,7 +22,7 @@
 use std::collections::BTreeMap;
 
 use crate::facts::*;
-use crate::reading::{CpuTimes, DiskTimes, Reading, ThreadTimes, Throttling};
+use crate::reading::{Accepting, CpuTimes, DiskTimes, Reading, ThreadTimes, Throttling};
 use crate::{CpuSet, Facts, Finding, Series, Severity, Verdict};
 
 /// Windows of a series, of ten seconds each.
@@ -113,13 +114,7 @@ impl Stage {
             "sysctl" => pairs.iter().for_each(|(name, value)| {
                 self.facts.sysctls.insert((*name).to_owned(), (*value).to_owned());
             }),
-            "listener" => self.facts.listeners.push(Listener {
-                address: words[1].to_owned(),
-                backlog: number("backlog").unwrap_or(0) as u32,
-                waiting: number("waiting").unwrap_or(0) as u32,
-                pid: number("pid").map(|pid| pid as u32),
-                ..Listener::default()
-            }),
+            "listener" => self.listener(words[1], &|name| number(name).map(|number| number as u32)),
             "service" => self.facts.services.push(service(words[1], &value)),
             "agent" => self.facts.agents.push(Agent {
                 name: words[1].to_owned(),
@@ -212,6 +207,25 @@ impl Stage {
         };
         self.facts.cpus = (0..count).map(cpu).collect();
         (0..count).for_each(|cpu| self.cpu_times(cpu, &[]));
+    }
+
+    fn listener(&mut self, address: &str, number: &impl Fn(&str) -> Option<u32>) {
+        let inode = self.facts.listeners.len() as u64 + 1;
+        let waiting = number("waiting").unwrap_or(0);
+        self.facts.listeners.push(Listener {
+            address: address.to_owned(),
+            backlog: number("backlog").unwrap_or(0),
+            waiting,
+            inode,
+            pid: number("pid"),
+            fast_open: number("fast_open"),
+            ..Listener::default()
+        });
+        for (i, reading) in self.readings.iter_mut().enumerate() {
+            let now = if i == 0 { waiting } else { number("later").unwrap_or(waiting) };
+            let dropped = if i == 0 { 0 } else { number("dropped").unwrap_or(0) };
+            reading.accepting.insert(inode, Accepting { waiting: now, dropped });
+        }
     }
 
     fn nic<'v>(&mut self, name: &str, value: &impl Fn(&str) -> Option<&'v str>) {

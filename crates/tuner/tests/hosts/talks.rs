@@ -51,8 +51,8 @@ fn c5_4xlarge_the_instances_packets_are_used_up() {
          warning  backlog-small: memcached (PID 700) asked for a short queue, or started when somaxconn was
                   lower
          notes    packets-per-core, kernel-old
-         by hand  memcached (PID 700) listens at 0.0.0.0:11211 with a backlog of 128: start it again with -b
-                  4096, after net.core.somaxconn is raised
+         by hand  memcached (PID 700) at 0.0.0.0:11211 listens with a backlog of 128: start it again with -b
+                  4096, after net.core.somaxconn is raised; --live changes it as it runs
          spread   interrupts 0 1 2 3 4 5 6 7
          irq0-rps interrupts 8×0; net.core.rps_sock_flow_entries 32768; eth0 rps_cpus 8×1-7,9-15; eth0
                   rps_flow_cnt 8×4096

@@ -1,0 +1,339 @@
+//! `evenkeel tune --live` with a real memcached that knows nothing of it: its accept queue overflows, is made longer
+//! while it runs, and shorter again. In network and process namespaces of the test's own, where nobody else connects.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, connect, sendto, socket_with};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tuner::facts::Listener;
+use tuner::plan::{Asked, Plan, plan};
+use tuner::{Change, Facts, Finding, Root, Setting, Severity, Verdict};
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
+/// What memcached asks for; the kernel lets one more wait.
+const BACKLOG: u32 = 128;
+/// Clients that come at once: more than fit.
+const CLIENTS: u32 = 200;
+/// Looks, ten milliseconds apart, before a test gives up: a minute.
+const LOOKS_MAX: usize = 6000;
+
+/// Runs this same test again as root of its own network and processes. `true`: this is that inner run.
+fn in_namespaces(test: &str) -> bool {
+    const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
+    if std::env::var_os(INNER).is_some() {
+        return true;
+    }
+    let unshare = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", script]);
+        command.env(INNER, "1").arg(std::env::current_exe().expect("own path"));
+        command.output().expect("unshare")
+    };
+    if !unshare("ip link set lo up && memcached -V").status.success() {
+        eprintln!("no namespaces can be made here, or there is no memcached");
+        return false;
+    }
+    let output = unshare(&format!("ip link set lo up; \"$0\" --exact {test} --nocapture"));
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{complained}");
+    assert!(said.contains("1 passed"), "the inner test did not run: {said}");
+    print!("{said}");
+    false
+}
+
+#[track_caller]
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if so() {
+            return;
+        }
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("waited for {what} in vain");
+}
+
+struct Memcached(Child);
+
+impl Memcached {
+    fn start() -> Memcached {
+        let mut command = Command::new("memcached");
+        command.args(["-u", "root", "-l", &ADDRESS.ip().to_string(), "-p", &ADDRESS.port().to_string()]);
+        let memcached = Memcached(command.args(["-b", &BACKLOG.to_string()]).spawn().expect("memcached"));
+        until("memcached", || TcpStream::connect(ADDRESS).is_ok());
+        until("it to accept", || queue().0 == 0);
+        memcached
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.0)
+    }
+
+    /// Stops it between two instructions, as a debugger or a busy neighbour would.
+    fn stop(&self) {
+        kill_process(self.pid(), Signal::STOP).expect("stop");
+        let tasks = format!("/proc/{}/task", self.0.id());
+        let is_stopped = |task: fs::DirEntry| {
+            let stat = fs::read_to_string(task.path().join("stat")).expect("stat");
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        };
+        until("every thread to stop", || {
+            fs::read_dir(&tasks).expect("its threads").flatten().all(is_stopped)
+        });
+    }
+
+    /// Lets it go on until it has accepted everybody.
+    fn go_on(&self) {
+        kill_process(self.pid(), Signal::CONT).expect("continue");
+        until("it to accept", || queue().0 == 0);
+    }
+
+    /// All clients come while it stands still: how many found the queue full, and how many wait.
+    fn burst(&self) -> (u64, u32) {
+        self.stop();
+        let before = count("TcpExt", "ListenOverflows");
+        let (waiting, length) = queue();
+        assert_eq!(waiting, 0);
+        let clients: Vec<OwnedFd> = (0..CLIENTS).map(|_| client()).collect();
+        let fit = CLIENTS.min(length + 1);
+        let refused = || count("TcpExt", "ListenOverflows") - before;
+        until("all handshakes", || queue().0 == fit && refused() >= u64::from(CLIENTS - fit));
+        let (refused, waiting) = (refused(), queue().0);
+        drop(clients);
+        self.go_on();
+        (refused, waiting)
+    }
+}
+
+impl Drop for Memcached {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A client on its way, which does not wait for the end of its handshake.
+fn client() -> OwnedFd {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("socket");
+    match connect(&socket, &ADDRESS) {
+        Ok(()) | Err(Errno::INPROGRESS) => socket,
+        Err(errno) => panic!("connect: {errno}"),
+    }
+}
+
+/// A counter of /proc/net/netstat.
+fn count(protocol: &str, name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/net/netstat").expect("netstat");
+    let mut lines = text.lines().filter(|line| line.starts_with(&format!("{protocol}:")));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let mut both = names.split(' ').zip(values.split(' '));
+    both.find(|(other, _)| *other == name).expect(name).1.parse().expect("a number")
+}
+
+/// Who waits, and how many may, as `ss` says.
+fn queue() -> (u32, u32) {
+    let output = Command::new("ss").args(["-ltnH"]).output().expect("ss");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let line = lines.into_iter().find(|words| words[3] == ADDRESS.to_string()).expect("a listener");
+    (line[1].parse().expect("Recv-Q"), line[2].parse().expect("Send-Q"))
+}
+
+fn sysctl(name: &str) -> String {
+    fs::read_to_string(format!("/proc/sys/net/{name}")).expect(name).trim().to_owned()
+}
+
+fn facts() -> Facts {
+    tuner::probe(&Root::new("/"), &[]).expect("probe /")
+}
+
+fn listener() -> Listener {
+    let found = facts().listeners.into_iter().find(|listener| listener.address == ADDRESS.to_string());
+    found.expect("memcached's listener")
+}
+
+/// What a finding about memcached asks for, live. Only settings of the network namespace and of memcached.
+fn planned(rule: &str) -> Plan {
+    let finding = Finding {
+        rule: rule.into(),
+        severity: Severity::Warning,
+        subject: ADDRESS.to_string(),
+        cause: String::new(),
+        effect: String::new(),
+        verdict: Verdict::Fixable,
+        evidence: Vec::new(),
+    };
+    plan(&facts(), &Asked { findings: &[finding], live: true, ..Asked::default() })
+}
+
+/// A directory for journals and plans, gone with the value.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(name: &str) -> Desk {
+        let path = std::env::temp_dir().join(format!("evenkeel-listeners-{name}"));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Desk(path)
+    }
+
+    fn tune(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(EVENKEEL);
+        command.arg("tune").args(words).arg("--state").arg(self.0.join("state"));
+        command
+    }
+
+    fn apply(&self, plan: &Plan) -> Command {
+        let file = self.0.join("plan");
+        fs::write(&file, serde_json::to_string(plan).unwrap()).unwrap();
+        self.tune(&["apply", "--plan", file.to_str().expect("UTF-8")])
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[track_caller]
+fn succeeds(mut command: Command) -> String {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    assert!(status.success(), "{command:?}: {status}: {}", String::from_utf8_lossy(&stderr));
+    String::from_utf8(stdout).unwrap()
+}
+
+#[track_caller]
+fn fails(mut command: Command, saying: &str) {
+    let Output { status, stderr, .. } = command.output().unwrap();
+    let said = String::from_utf8(stderr).unwrap();
+    assert!(!status.success() && said.contains(saying), "{command:?}: {status}: {said}");
+    assert!(said.contains("everything is as it was before"), "{said}");
+}
+
+/// Bursts for as long as `check` counts; its finding about memcached's accept queue, if it has one.
+fn checked(memcached: &Memcached) -> Option<Value> {
+    let mut command = Command::new(EVENKEEL);
+    command.args(["tune", "check", "--seconds", "3", "--json"]);
+    let check = std::thread::spawn(move || succeeds(command));
+    while !check.is_finished() {
+        memcached.burst();
+    }
+    let said: Value = serde_json::from_str(&check.join().expect("check")).expect("JSON");
+    let findings = said["findings"].as_array().expect("a list").clone();
+    let is_it = |finding: &Value| finding["rule"] == "accept-overflow" && finding["verdict"] == "fixable";
+    findings.into_iter().find(is_it)
+}
+
+#[test]
+fn an_accept_queue_that_overflows_is_named_made_longer_as_memcached_runs_and_restored() {
+    if !in_namespaces("an_accept_queue_that_overflows_is_named_made_longer_as_memcached_runs_and_restored") {
+        return;
+    }
+    fs::write("/proc/sys/net/core/somaxconn", "512").expect("somaxconn of the namespace");
+    let (memcached, desk) = (Memcached::start(), Desk::new("backlog"));
+    let (before, waiting) = memcached.burst();
+    assert!(before >= u64::from(CLIENTS - BACKLOG - 1), "{before}");
+    assert_eq!(waiting, BACKLOG + 1);
+
+    // On a busy machine a window may pass between two bursts.
+    let finding = (0..10).find_map(|_| checked(&memcached)).expect("a finding");
+    assert_eq!(finding["subject"], ADDRESS.to_string());
+    assert!(finding["cause"].to_string().contains("of memcached (PID"), "{finding}");
+
+    let said = succeeds(desk.tune(&["apply", "--live", "--profile", "generic"]));
+    assert!(said.contains("is lost when it is started again: give it -b 4096"), "{said}");
+    assert_eq!((queue(), sysctl("core/somaxconn").as_str()), ((0, 4096), "4096"));
+    assert_eq!(listener().pid, Some(memcached.0.id()), "the same process");
+    let (after, waiting) = memcached.burst();
+    assert_eq!((after, waiting), (0, CLIENTS), "the same burst");
+    println!("{CLIENTS} clients at once: overflows {before} with {BACKLOG}, {after} with 4096");
+
+    let status = succeeds(desk.tune(&["status"]));
+    assert!(status.contains("= 4096: holds") && status.contains("backlog of 127.0.0.1:11211"), "{status}");
+    assert!(succeeds(desk.tune(&["rollback"])).contains("restored"));
+    assert_eq!((queue(), sysctl("core/somaxconn").as_str()), ((0, BACKLOG), "512"));
+    assert!(memcached.burst().0 >= u64::from(CLIENTS - BACKLOG - 1), "as before");
+}
+
+/// Whether memcached answers a client that sends its request with the SYN, if it may; and how many such requests it has
+/// had since.
+fn fast_opens() -> u64 {
+    let before = count("TcpExt", "TCPFastOpenPassive");
+    // The first brings home a cookie, the second may use it.
+    for _ in 0..2 {
+        let socket =
+            socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("socket");
+        let with_syn = SendFlags::from_bits_retain(libc::MSG_FASTOPEN as _);
+        sendto(&socket, b"mn\r\n", with_syn, &ADDRESS).expect("send");
+        let mut answer = [0; 4];
+        std::io::Read::read_exact(&mut TcpStream::from(socket), &mut answer).expect("an answer");
+        assert_eq!(&answer, b"MN\r\n");
+    }
+    count("TcpExt", "TCPFastOpenPassive") - before
+}
+
+#[test]
+fn fast_open_is_switched_on_and_off_again_as_memcached_runs() {
+    if !in_namespaces("fast_open_is_switched_on_and_off_again_as_memcached_runs") {
+        return;
+    }
+    fs::write("/proc/sys/net/ipv4/tcp_fastopen", "1").expect("tcp_fastopen of the namespace");
+    let (_memcached, desk) = (Memcached::start(), Desk::new("fast-open"));
+    assert_eq!((listener().fast_open, fast_opens()), (Some(0), 0));
+    let said = succeeds(desk.apply(&planned("fast-open-off")));
+    assert!(said.contains("2 of 2 changes are in force"), "{said}");
+    assert_eq!((listener().fast_open, sysctl("ipv4/tcp_fastopen").as_str()), (Some(1024), "3"));
+    assert_eq!(fast_opens(), 1, "the first client has no cookie yet");
+    succeeds(desk.tune(&["rollback"]));
+    assert_eq!((listener().fast_open, sysctl("ipv4/tcp_fastopen").as_str()), (Some(0), "1"));
+    assert_eq!(fast_opens(), 0);
+}
+
+#[test]
+fn what_cannot_be_changed_is_said_and_leaves_everything_as_it_was() {
+    if !in_namespaces("what_cannot_be_changed_is_said_and_leaves_everything_as_it_was") {
+        return;
+    }
+    fs::write("/proc/sys/net/core/somaxconn", "512").expect("somaxconn of the namespace");
+    let (memcached, desk) = (Memcached::start(), Desk::new("refused"));
+    let whole = planned("backlog-small");
+    let is_listener = |change: &Change| matches!(change.setting, Setting::Listener { .. });
+    assert_eq!(whole.changes.iter().map(is_listener).collect::<Vec<_>>(), [false, false, true], "{whole:?}");
+
+    let mut alone = whole.clone();
+    alone.changes.retain(is_listener);
+    fails(desk.apply(&alone), "it reads \"512\" (net.core.somaxconn of its network namespace cuts it");
+    assert_eq!(queue().1, BACKLOG);
+
+    let mut without_right = Command::new("setpriv");
+    let apply = desk.apply(&alone);
+    without_right.args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"]);
+    without_right.arg(apply.get_program()).args(apply.get_args());
+    fails(without_right, "CAP_SYS_PTRACE");
+
+    // Undone after the program has ended, the rest is restored.
+    succeeds(desk.apply(&whole));
+    let pid = memcached.0.id();
+    drop(memcached);
+    assert!(succeeds(desk.tune(&["rollback"])).contains("is not there any more"));
+    assert_eq!(sysctl("core/somaxconn"), "512");
+    let ended = "the program has ended or no longer listens there";
+    fails(desk.apply(&whole), ended);
+
+    // Another memcached with the same id, at the same address.
+    fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("the next process id");
+    let other = Memcached::start();
+    assert_eq!(other.0.id(), pid);
+    fails(desk.apply(&whole), ended);
+    assert_eq!((queue().1, sysctl("core/somaxconn").as_str()), (BACKLOG, "512"));
+}

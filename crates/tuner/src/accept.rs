@@ -1,0 +1,289 @@
+//! What is wished of listeners: longer accept queues, and Fast Open.
+//!
+//! Pure. A program sets both when it begins to listen, so each wish is advice for its next start. Who asks for live
+//! changes gets a change of the running program, too, which ends with it; the advice stays, because of that.
+
+use crate::change::{Risk, Setting, Stage};
+use crate::facts::{Facts, Listener, Service, ServiceKind};
+use crate::finding::Finding;
+use crate::listening::{Limit, Socket};
+use crate::profile::{self, Profile};
+use crate::signal::{Expected, Figure, Moves};
+use crate::strategy::{Reason, Wishes};
+
+/// Connections that may wait: what perftune and tuned's profiles set, and more than any burst that was reported.
+pub(crate) const BACKLOG: u32 = 4096;
+
+/// Requests that may have come with a SYN. They wait in the accept queue from then on, so who forges SYNs fills it no
+/// further than to a quarter (RFC 7413, section 5.1).
+pub(crate) const FAST_OPEN: u32 = BACKLOG / 4;
+
+/// pidfd_getfd(2).
+const KERNEL_MIN: (u32, u32) = (5, 6);
+/// `kernel.yama.ptrace_scope`: until the next boot nobody takes part in another process.
+const PTRACE_NEVER: u64 = 3;
+
+const LONGER: Reason = Reason {
+    why: "clients that find the queue full wait a second or more; listen(2) again changes its length and nothing else",
+    risk: Risk::Low,
+    signal: &[
+        Expected::figure(Figure::ListenOverflows, Moves::StandsStill),
+        Expected::words("`ss -ltn` shows the new length as Send-Q"),
+    ],
+};
+const EARLIER: Reason = Reason {
+    why: "clients that support it send their first request with the SYN, a round trip sooner; such a request may \
+          arrive twice (RFC 7413, section 2.1)",
+    risk: Risk::Moderate,
+    signal: &[Expected::figure(Figure::FastOpens, Moves::Grows)],
+};
+
+/// Accept queues of [`BACKLOG`] where they are shorter.
+pub(crate) fn longer<'f>(
+    wishes: &mut Wishes,
+    facts: &Facts,
+    listeners: impl Iterator<Item = &'f Listener>,
+    live: bool,
+) {
+    for listener in listeners.filter(|listener| listener.backlog < BACKLOG) {
+        let (who, option) = (holder(facts, listener), backlog_option(service(facts, listener)));
+        if live && change(wishes, facts, listener, Limit::Backlog) {
+            wishes.advice.push(format!(
+                "the longer queue of {who} is lost when it is started again: give it {option} before that, and have \
+                 net.core.somaxconn raised at boot"
+            ));
+        } else {
+            wishes.advice.push(format!(
+                "{who} listens with a backlog of {}: start it again with {option}, after net.core.somaxconn is \
+                 raised{}",
+                listener.backlog,
+                without_restart(live)
+            ));
+        }
+    }
+}
+
+/// Fast Open where it is off.
+pub(crate) fn fast_open<'f>(
+    wishes: &mut Wishes,
+    facts: &Facts,
+    listeners: impl Iterator<Item = &'f Listener>,
+    live: bool,
+) {
+    for listener in listeners.filter(|listener| listener.fast_open == Some(0)) {
+        let who = holder(facts, listener);
+        // 0x400 stands for TCP_FASTOPEN in every program that begins to listen (ip-sysctl.rst).
+        const AT_START: &str = "set TCP_FASTOPEN in it, or net.ipv4.tcp_fastopen = 1027";
+        if live && change(wishes, facts, listener, Limit::FastOpen) {
+            wishes.advice.push(format!(
+                "Fast Open of {who} is lost when it is started again: {AT_START} at boot, before it starts"
+            ));
+        } else {
+            wishes.advice.push(format!(
+                "{who} takes no requests with the SYN: {AT_START} and start it again{}",
+                without_restart(live)
+            ));
+        }
+    }
+}
+
+/// Room for more connections at the listener that a finding is about, or at all services if it could not tell.
+pub(crate) fn mend_queue(facts: &Facts, finding: &Finding, live: bool) -> Wishes {
+    let named = at(facts, &finding.subject);
+    if named.is_empty() {
+        return Profile::Generic.changes(facts, live);
+    }
+    let mut wishes = Profile::Generic.limits(facts);
+    if finding.rule == "accept-overflow" && named.iter().all(|listener| listener.backlog >= BACKLOG) {
+        let reason = format!(
+            "a queue of {} overflows, too: the program accepts too slowly, which a longer one only hides",
+            named[0].backlog
+        );
+        wishes.refuse(&finding.subject, reason);
+    }
+    longer(&mut wishes, facts, named.into_iter(), live);
+    wishes
+}
+
+/// Fast Open for the listener that a finding is about, or for all services that may gain by it.
+pub(crate) fn mend_fast_open(facts: &Facts, finding: &Finding, live: bool) -> Wishes {
+    let mut wishes = Wishes::default();
+    profile::set(&mut wishes, facts, &profile::FAST_OPEN);
+    let mut listeners = at(facts, &finding.subject);
+    if listeners.is_empty() {
+        let gains = |listener: &&Listener| service(facts, listener).is_some_and(clients_speak_first);
+        listeners = facts.listeners.iter().filter(gains).collect();
+    }
+    fast_open(&mut wishes, facts, listeners.into_iter(), live);
+    wishes
+}
+
+/// Several, if workers share a port.
+fn at<'f>(facts: &'f Facts, address: &str) -> Vec<&'f Listener> {
+    facts.listeners.iter().filter(|listener| listener.address == address).collect()
+}
+
+/// Whether its clients speak first: only then a request can come with the SYN.
+pub(crate) fn clients_speak_first(service: &Service) -> bool {
+    service.kind != ServiceKind::Mysql
+}
+
+/// The service that holds a listener.
+pub(crate) fn service<'f>(facts: &'f Facts, listener: &Listener) -> Option<&'f Service> {
+    facts.services.iter().find(|service| Some(service.pid) == listener.pid)
+}
+
+/// Wishes the change, or says why it cannot be had.
+fn change(wishes: &mut Wishes, facts: &Facts, listener: &Listener, limit: Limit) -> bool {
+    let Listener { address, inode, pid, started, .. } = listener;
+    let refusal = match (pid, started) {
+        _ if facts.kernel.version < KERNEL_MIN => "changing a running program takes Linux 5.6",
+        _ if facts.sysctl("kernel.yama.ptrace_scope") == Some(PTRACE_NEVER) => {
+            "kernel.yama.ptrace_scope is 3, so until the next boot nobody changes a running program"
+        }
+        (Some(pid), Some(started)) => {
+            let socket = Socket { pid: *pid, started: *started, inode: *inode, address: address.clone() };
+            let (now, wanted, reason) = match limit {
+                Limit::Backlog => (listener.backlog, BACKLOG, LONGER),
+                Limit::FastOpen => (0, FAST_OPEN, EARLIER),
+            };
+            let setting = Setting::Listener { socket, limit };
+            wishes.wish(Stage::Listener, setting, now.to_string(), wanted.to_string(), reason);
+            return true;
+        }
+        _ => "which program listens there is unknown: it takes root",
+    };
+    wishes.refuse(address, refusal);
+    false
+}
+
+fn holder(facts: &Facts, listener: &Listener) -> String {
+    let Listener { address, pid, .. } = listener;
+    match (service(facts, listener), pid) {
+        (Some(Service { name, pid, .. }), _) => format!("{name} (PID {pid}) at {address}"),
+        (None, Some(pid)) => format!("process {pid} at {address}"),
+        (None, None) => format!("the program at {address}"),
+    }
+}
+
+fn backlog_option(service: Option<&Service>) -> &'static str {
+    match service.map(|service| service.kind).unwrap_or_default() {
+        ServiceKind::Memcached | ServiceKind::Evenkeel => "-b 4096",
+        ServiceKind::Mysql => "back_log=4096",
+        ServiceKind::Redis => "tcp-backlog 4096",
+        ServiceKind::Generic => "a backlog of 4096",
+    }
+}
+
+fn without_restart(asked: bool) -> &'static str {
+    if asked { "" } else { "; --live changes it as it runs" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// memcached with two workers of its own sockets at one port, and MySQL, all with short queues.
+    fn host() -> Facts {
+        let listener = |port: u16, inode, pid, backlog| Listener {
+            address: format!("0.0.0.0:{port}"),
+            port,
+            inode,
+            backlog,
+            pid: Some(pid),
+            started: Some(70),
+            fast_open: Some(0),
+            ..Listener::default()
+        };
+        let service = |pid, name: &str, kind| Service { pid, name: name.into(), kind, ..Service::default() };
+        let mut facts = Facts {
+            services: vec![
+                service(8, "memcached", ServiceKind::Memcached),
+                service(9, "mysqld", ServiceKind::Mysql),
+            ],
+            listeners: vec![
+                listener(11211, 1, 8, 128),
+                listener(11211, 2, 8, 128),
+                listener(3306, 3, 9, 151),
+                listener(22, 4, 7, 128),
+                listener(11212, 5, 8, 4096),
+            ],
+            ..Facts::default()
+        };
+        facts.kernel.version = (6, 1);
+        facts
+    }
+
+    fn wishes(facts: &Facts, port: u16, live: bool) -> Wishes {
+        let mut wishes = Wishes::default();
+        let listeners = || facts.listeners.iter().filter(|listener| listener.port == port);
+        longer(&mut wishes, facts, listeners(), live);
+        wishes
+    }
+
+    #[test]
+    fn each_socket_of_a_port_is_changed_and_the_restart_is_spoken_of_once_a_program() {
+        let wishes = wishes(&host(), 11211, true);
+        let settings: Vec<_> = wishes.changes.iter().map(|change| change.setting.to_string()).collect();
+        let backlog = |socket| format!("backlog of 0.0.0.0:11211 (PID 8, socket {socket})");
+        assert_eq!(settings, [backlog(1), backlog(2)]);
+        assert!(wishes.changes.iter().all(|change| (&*change.now, &*change.wanted) == ("128", "4096")));
+        assert_eq!(wishes.advice[0], wishes.advice[1]);
+        assert!(
+            wishes.advice[0].starts_with(
+                "the longer queue of memcached (PID 8) at 0.0.0.0:11211 is lost when it is started again: give it \
+                 -b 4096"
+            ),
+            "{:?}",
+            wishes.advice
+        );
+    }
+
+    #[test]
+    fn without_live_changes_there_is_advice_alone() {
+        let facts = host();
+        for (port, option) in [(11211, "-b 4096"), (3306, "back_log=4096"), (22, "a backlog of 4096")] {
+            let wishes = wishes(&facts, port, false);
+            assert!(wishes.changes.is_empty());
+            assert!(
+                wishes.advice[0].contains(&format!("start it again with {option}")),
+                "{:?}",
+                wishes.advice
+            );
+            assert!(wishes.advice[0].ends_with("--live changes it as it runs"), "{:?}", wishes.advice);
+        }
+        assert_eq!(wishes(&facts, 11212, true), Wishes::default(), "long enough");
+    }
+
+    #[test]
+    fn what_cannot_be_changed_live_is_refused_with_the_reason_and_advised() {
+        let check = |change: fn(&mut Facts), reason: &str| {
+            let mut facts = host();
+            change(&mut facts);
+            let wishes = wishes(&facts, 3306, true);
+            assert_eq!((wishes.changes.len(), wishes.advice.len()), (0, 1));
+            assert!(wishes.refusals[0].reason.contains(reason), "{:?}", wishes.refusals);
+        };
+        check(|facts| facts.kernel.version = (5, 4), "takes Linux 5.6");
+        check(|facts| facts.listeners[2].pid = None, "is unknown: it takes root");
+        check(
+            |facts| drop(facts.sysctls.insert("kernel.yama.ptrace_scope".into(), "3".into())),
+            "ptrace_scope is 3",
+        );
+    }
+
+    #[test]
+    fn fast_open_is_switched_on_where_it_is_known_to_be_off() {
+        let mut facts = host();
+        facts.listeners[1].fast_open = Some(16);
+        facts.listeners[2].fast_open = None;
+        let mut wishes = Wishes::default();
+        fast_open(&mut wishes, &facts, facts.listeners[..3].iter(), true);
+        let [change] = &wishes.changes[..] else { panic!("{wishes:?}") };
+        assert_eq!(
+            (change.setting.to_string().as_str(), &*change.now, &*change.wanted, change.risk),
+            ("Fast Open queue of 0.0.0.0:11211 (PID 8, socket 1)", "0", "1024", Risk::Moderate)
+        );
+        assert!(wishes.advice[0].contains("net.ipv4.tcp_fastopen = 1027 at boot"), "{:?}", wishes.advice);
+    }
+}
