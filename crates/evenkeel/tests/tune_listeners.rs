@@ -25,16 +25,18 @@ const CLIENTS: u32 = 200;
 /// Looks, ten milliseconds apart, before a test gives up: a minute.
 const LOOKS_MAX: usize = 6000;
 
+/// Set for the inner run, to the process id of the outer one: those inside are the same in every run.
+const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
+
 /// Runs this same test again as root of its own network and processes. `true`: this is that inner run.
 fn in_namespaces(test: &str) -> bool {
-    const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
     if std::env::var_os(INNER).is_some() {
         return true;
     }
     let unshare = |script: &str| {
         let mut command = Command::new("unshare");
         command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", script]);
-        command.env(INNER, "1").arg(std::env::current_exe().expect("own path"));
+        command.env(INNER, std::process::id().to_string()).arg(std::env::current_exe().expect("own path"));
         command.output().expect("unshare")
     };
     if !unshare("ip link set lo up && memcached -V").status.success() {
@@ -180,8 +182,8 @@ struct Desk(PathBuf);
 
 impl Desk {
     fn new(name: &str) -> Desk {
-        let path = std::env::temp_dir().join(format!("evenkeel-listeners-{name}"));
-        let _ = fs::remove_dir_all(&path);
+        let run = std::env::var(INNER).expect("the inner run");
+        let path = std::env::temp_dir().join(format!("evenkeel-listeners-{name}-{run}"));
         fs::create_dir_all(&path).unwrap();
         Desk(path)
     }
