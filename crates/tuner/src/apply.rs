@@ -3,7 +3,7 @@
 //! Each step is in the journal, on the disk, before it is done, and is read back afterwards. A step that fails undoes
 //! the plan. Three refusals are known to concern one setting alone and leave the rest sensible: an interrupt is managed
 //! by the kernel (EIO), or its CPUs have no vector left (ENOSPC), or a driver does not know this setting (EOPNOTSUPP).
-//! Such a step is left out and named.
+//! Such a step is left out and named. So is one about a thread that has ended since the plan was made.
 
 use std::io;
 
@@ -146,7 +146,13 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
     let mut moved = Vec::new();
     for change in changes {
         let setting = &change.setting;
-        let before = host.read(setting).map_err(|source| refused("read", setting, source))?;
+        let before = match host.read(setting) {
+            Err(error) if has_ended(setting, &error) => {
+                applied.left.push((setting.clone(), meaning(setting, &error)));
+                continue;
+            }
+            read => read.map_err(|source| refused("read", setting, source))?,
+        };
         if setting.same(&before, &change.wanted) {
             continue;
         }
@@ -179,7 +185,10 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
             }
             Err(error) => return Err(refused("write", setting, error)),
         }
-        let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
+        let found = match host.read(setting) {
+            Err(error) if has_ended(setting, &error) => change.wanted.clone(),
+            read => read.map_err(|source| refused("read", setting, source))?,
+        };
         if !setting.same(&found, &change.wanted) {
             let (setting, wanted) = (setting.clone(), change.wanted.clone());
             return Err(StepError::NotTaken { setting, wanted, found });
@@ -234,8 +243,17 @@ pub(crate) fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> R
     Ok(true)
 }
 
-/// Whether the refusal is about this interrupt or this driver alone, and it is as it was.
+/// Whether it was about a thread, which is no more.
+fn has_ended(setting: &Setting, error: &io::Error) -> bool {
+    let is_gone = matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH));
+    matches!(setting, Setting::Thread { .. }) && is_gone
+}
+
+/// Whether the refusal is about this interrupt or this driver alone, and it is as it was; or about a thread that has ended.
 fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::Error) -> bool {
+    if has_ended(setting, error) {
+        return true;
+    }
     let errno = Errno::from_io_error(error);
     let is_known = match setting {
         Setting::Device { .. } => errno == Some(Errno::OPNOTSUPP),

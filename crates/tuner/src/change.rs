@@ -267,12 +267,12 @@ impl Change {
 
     /// How it is undone, in words.
     pub fn undo(&self) -> String {
-        let now = self.setting.written(&self.now);
+        let now = self.shown(&self.now);
         match &self.setting {
-            Setting::File { path, .. } => format!("write {:?} to {path}", now.trim()),
+            Setting::File { path, .. } => format!("write {now:?} to {path}"),
             Setting::Thread { tid } => format!("schedule thread {tid} as {now} again"),
             Setting::Device { nic, knob } => {
-                let arguments = now.parse().map_or(now.to_owned(), |now: Parameters| now.arguments());
+                let arguments = now.parse().map_or(now.clone(), |now: Parameters| now.arguments());
                 format!("ethtool {} {nic} {arguments}", knob.option())
             }
             Setting::Interrupt { .. } => format!("write {:?} to its smp_affinity", now.trim()),
@@ -282,6 +282,19 @@ impl Change {
             }
             Setting::Listener { limit: Limit::Backlog, .. } => format!("listen(2) with {now} again"),
             Setting::Listener { limit: Limit::FastOpen, .. } => format!("set TCP_FASTOPEN to {now} again"),
+        }
+    }
+
+    /// One of its two values for people: of a thread only what changes, and not when it was started.
+    pub fn shown(&self, text: &str) -> String {
+        let name = |word: &'_ str| word.split_once('=').map(|(name, _)| name.to_owned());
+        let changes = |word: &&str| {
+            let is_named = self.wanted.split_whitespace().any(|wanted| name(wanted) == name(word));
+            is_named && !word.starts_with("started=")
+        };
+        match &self.setting {
+            Setting::Thread { .. } => text.split_whitespace().filter(changes).collect::<Vec<_>>().join(" "),
+            _ => self.setting.written(text).trim().to_owned(),
         }
     }
 }
@@ -344,6 +357,22 @@ mod tests {
         let banned = Setting::Irqbalance { pid: 7 };
         assert!(banned.same("39 38", "38 39") && banned.same("", " ") && !banned.same("38", ""));
         assert!(banned.value("38,39").is_err());
+    }
+
+    #[test]
+    fn of_a_thread_people_see_what_changes() {
+        let change = Change {
+            stage: Stage::Scheduling,
+            setting: Setting::Thread { tid: 8 },
+            now: "policy=0 priority=0 nice=0 slice_ns=2800000 started=9".into(),
+            wanted: "policy=1 priority=1 started=9".into(),
+            why: String::new(),
+            asked_by: String::new(),
+            risk: Risk::High,
+            signal: Default::default(),
+        };
+        assert_eq!(change.shown(&change.wanted), "policy=1 priority=1");
+        assert_eq!(change.undo(), "schedule thread 8 as policy=0 priority=0 again");
     }
 
     #[test]

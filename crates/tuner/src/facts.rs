@@ -3,6 +3,7 @@
 //! Plain data. What could not be found out is `None` or missing; [`Facts::gaps`] says why.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -326,6 +327,12 @@ pub struct Service {
     pub unit: Option<String>,
     /// Its cgroup's path.
     pub cgroup: String,
+    /// Its cgroup's share of CPU time; `None` in the root cgroup, which has none.
+    pub cpu_weight: Option<CpuWeight>,
+    /// Microseconds that real-time threads of its cgroup may run in a period; `None` where cgroups do not ration that.
+    pub realtime_budget_us: Option<i64>,
+    /// Bytes that its cgroup may use; `None`: as many as there are.
+    pub memory_limit_bytes: Option<u64>,
     /// Its threads.
     pub threads: Vec<Thread>,
     /// `jemalloc`, `tcmalloc`, `mimalloc`, else `libc`, which includes one that is linked in statically; `unknown`
@@ -337,6 +344,18 @@ pub struct Service {
     pub huge_bytes: u64,
     /// Of its memory, swapped out.
     pub swapped_bytes: u64,
+}
+
+/// How much of the CPU time a cgroup gets beside others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuWeight {
+    /// `cpu.weight` of version 2, or `cpu.shares` of version 1.
+    pub path: String,
+    /// Its value.
+    pub value: u64,
+    /// What every cgroup has at first.
+    pub ordinary: u64,
 }
 
 /// What kind of server it is.
@@ -368,6 +387,12 @@ pub struct Thread {
     pub policy: u32,
     /// Real-time priority; 0 without.
     pub priority: u32,
+    /// Nice value.
+    pub nice: i32,
+    /// Length of its turns in nanoseconds, since Linux 6.12.
+    pub slice_ns: Option<u64>,
+    /// When it was started, in clock ticks since boot; 0: unknown.
+    pub started: u64,
     /// CPUs that it may run on.
     pub affinity: CpuSet,
 }
@@ -421,6 +446,12 @@ impl Nic {
     }
 }
 
+impl fmt::Display for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (PID {})", self.name, self.pid)
+    }
+}
+
 impl Facts {
     /// CPUs in use.
     pub fn online(&self) -> CpuSet {
@@ -440,6 +471,15 @@ impl Facts {
     /// The interface of this name.
     pub fn nic(&self, name: &str) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.name == name)
+    }
+
+    /// Process ids of the services in a unit of systemd: `memcached.service`, or `memcached` for short.
+    pub fn pids_of_unit(&self, wanted: &str) -> Vec<u32> {
+        let is_in = |service: &&Service| {
+            let unit = service.unit.as_deref();
+            unit.is_some_and(|unit| unit == wanted || unit.strip_suffix(".service") == Some(wanted))
+        };
+        self.services.iter().filter(is_in).map(|service| service.pid).collect()
     }
 
     /// Interrupts of an interface or disk.

@@ -41,6 +41,11 @@ pub trait Host {
     fn identity(&self, _setting: &Setting) -> Option<String> {
         None
     }
+
+    /// The other threads of a thread's process.
+    fn others(&self, _tid: u32) -> io::Result<Vec<u32>> {
+        Ok(Vec::new())
+    }
 }
 
 /// This host, or a captured one.
@@ -111,6 +116,11 @@ impl Host for FileHost {
         let count = counts.split(',').filter_map(|count| count.trim().parse::<u64>().ok()).sum();
         let effective = read(format!("/proc/irq/{irq}/effective_affinity"))?.unwrap_or_default();
         Ok((count, CpuSet::parse_mask(&effective).unwrap_or_default()))
+    }
+
+    fn others(&self, tid: u32) -> io::Result<Vec<u32>> {
+        self.live()?;
+        scheduling::others(tid)
     }
 
     fn reset_by(&self, setting: &Setting) -> Vec<Setting> {

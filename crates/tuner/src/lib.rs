@@ -27,6 +27,7 @@ pub mod masks;
 pub mod measure;
 mod mend;
 pub mod metric;
+pub mod my_cnf;
 pub mod outline;
 pub mod persist;
 pub mod plan;

@@ -4,21 +4,30 @@ use std::fmt::Write;
 
 use crate::change::{Change, Risk};
 use crate::plan::Plan;
+use crate::report::wrap;
 
-/// Each change with its reason, its risk, the way back and the figure that should move; then what is not planned.
+/// Each change, or several that are alike, with the reason, the risk, the way back and the figure that should move; then
+/// what is not planned.
 pub fn outline(plan: &Plan) -> String {
     let mut text = match plan.changes.len() {
         0 => "Nothing to change.\n".to_owned(),
         1 => "1 change:\n".to_owned(),
         count => format!("{count} changes, in this order:\n"),
     };
-    for (number, change) in plan.changes.iter().enumerate() {
-        let _ =
-            writeln!(text, "\n{:>3}  {}: {} → {}", number + 1, change.setting, now(change), change.wanted);
-        let _ = writeln!(text, "     why     {} ({})", change.why, change.asked_by);
-        let _ = writeln!(text, "     risk    {}", risk(change.risk));
-        let _ = writeln!(text, "     undo    {}", change.undo());
-        let _ = writeln!(text, "     expect  {}", change.signal);
+    let mut number = 0;
+    for alike in plan.changes.chunk_by(are_alike) {
+        text.push('\n');
+        for change in alike {
+            number += 1;
+            let (setting, wanted) = (&change.setting, change.shown(&change.wanted));
+            let _ = writeln!(text, "{number:>3}  {setting}: {} → {wanted}", change.shown(&change.now));
+        }
+        let first = &alike[0];
+        let _ = writeln!(text, "     why     {} ({})", first.why, first.asked_by);
+        let _ = writeln!(text, "     risk    {}", risk(first.risk));
+        let undo = if alike.len() == 1 { first.undo() } else { "each gets its old value again".to_owned() };
+        let _ = writeln!(text, "     undo    {undo}");
+        let _ = writeln!(text, "     expect  {}", first.signal);
     }
     for refusal in &plan.refusals {
         let _ =
@@ -30,16 +39,39 @@ pub fn outline(plan: &Plan) -> String {
     text
 }
 
+/// An outline for a terminal: lines that are too long go on below where they began.
+pub fn wrapped(outline: &str, columns: usize) -> String {
+    let line = |line: &str| {
+        // `     why     …`, `  1  …`, and what begins at the margin.
+        let label = match line {
+            _ if line.starts_with("     ") => LABEL_LEN,
+            _ if line.starts_with(' ') => NUMBER_LEN,
+            _ => 0,
+        };
+        let (label, text) = line.split_at_checked(label).unwrap_or(("", line));
+        wrap::hanging(label, text, columns)
+    };
+    outline.lines().map(line).collect()
+}
+
+/// What stands before a change, and before what is said of it.
+const NUMBER_LEN: usize = 5;
+const LABEL_LEN: usize = 13;
+
 /// Each setting with its value now and then, as `diff` shows files.
 pub fn diff(plan: &Plan) -> String {
     plan.changes.iter().fold(String::new(), |mut text, change| {
-        let _ = write!(text, "@@ {} @@\n-{}\n+{}\n", change.setting, now(change), change.wanted);
+        let (now, wanted) = (change.shown(&change.now), change.shown(&change.wanted));
+        let _ = write!(text, "@@ {} @@\n-{now}\n+{wanted}\n", change.setting);
         text
     })
 }
 
-fn now(change: &Change) -> &str {
-    change.setting.written(&change.now).trim()
+/// Whether there is the same to say about both.
+fn are_alike(one: &Change, other: &Change) -> bool {
+    let said =
+        |change: &Change| (change.why.clone(), change.asked_by.clone(), change.risk, change.signal.clone());
+    said(one) == said(other)
 }
 
 fn risk(risk: Risk) -> &'static str {
@@ -54,7 +86,7 @@ fn risk(risk: Risk) -> &'static str {
 mod tests {
     use super::*;
     use crate::change::Refusal;
-    use crate::shapes::{Shape, XEN};
+    use crate::shapes::{ENA, Shape, XEN};
     use crate::strategy::Strategy;
 
     #[test]
@@ -75,6 +107,23 @@ Not planned (rps-rfs): eth0: net.core.rps_sock_flow_entries cannot be read, so p
 ";
         assert_eq!(outline(&plan), wanted);
         assert_eq!(diff(&plan), "@@ /sys/class/net/eth0/queues/rx-0/rps_cpus @@\n-0\n+e\n");
+    }
+
+    #[test]
+    fn long_lines_go_on_below_where_they_began() {
+        let outline = "1 change:\n\n  1  /sys/x: 0 → e\n     why     there are fewer queues than CPUs (x)\n\nNot planned: a b\n";
+        let wanted = "1 change:\n\n  1  /sys/x: 0 → e\n     why     there are fewer queues\n             than CPUs (x)\n\nNot planned: a b\n";
+        assert_eq!(wrapped(outline, 36), wanted);
+        assert_eq!(wrapped(outline, 80), outline);
+    }
+
+    #[test]
+    fn what_is_alike_is_said_once() {
+        let facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 4, irqs: ENA }.facts();
+        let asked = crate::plan::Asked { strategy: Some(Strategy::Spread), ..Default::default() };
+        let text = outline(&crate::plan::plan(&facts, &asked));
+        assert!(text.contains("\n  4  /proc/irq/43/smp_affinity: ff → 8\n     why"), "{text}");
+        assert_eq!(text.matches("each gets its old value again").count(), 1, "{text}");
     }
 
     #[test]

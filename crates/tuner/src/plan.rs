@@ -15,7 +15,7 @@ use crate::finding::{Finding, Verdict};
 use crate::mend;
 use crate::profile::Profile;
 use crate::rules;
-use crate::strategy::{self, Strategy, Wishes};
+use crate::strategy::{self, Strategy, Wishes, turns};
 
 /// What a plan is to be made from.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct Asked<'a> {
     pub findings: &'a [Finding],
     /// The only interface that is meant; `None`: all physical ones that are up.
     pub nic: Option<&'a str>,
+    /// The only processes that are meant; none: all data servers.
+    pub pids: &'a [u32],
     /// Also what is so already: it has to be so after the next start, too.
     pub whole: bool,
     /// Whether listeners of running programs may be changed.
@@ -59,7 +61,7 @@ const MENDS: [(&str, Mend); 24] = [
     ("xps-missing", Mend::Strategy(Strategy::Xps)),
     ("xps-crossed", Mend::Strategy(Strategy::Xps)),
     ("interrupt-per-packet", Mend::Strategy(Strategy::Defer50)),
-    ("scheduling-delay", Mend::Strategy(Strategy::SchedSlice)),
+    (THREADS_WAIT, Mend::Settings(turns::mend)),
     ("accept-overflow", Mend::AcceptQueue),
     ("backlog-small", Mend::AcceptQueue),
     ("somaxconn-low", Mend::Profile(Profile::Generic)),
@@ -74,6 +76,9 @@ const MENDS: [(&str, Mend); 24] = [
     ("read-ahead-large", Mend::Settings(mend::read_ahead)),
     ("clock-slow", Mend::Settings(mend::clock)),
 ];
+
+/// The rule whose mend shortens turns of one service.
+const THREADS_WAIT: &str = "scheduling-delay";
 
 /// The rule whose mend moves interrupts.
 const INTERRUPTS_MOVE: &str = "irqs-piled-up";
@@ -111,6 +116,7 @@ enum Mend {
 pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
     let of_rule = MENDS.iter().find_map(|(rule, mend)| match mend {
         Mend::Strategy(strategy) if *rule == asked_by => Some(*strategy),
+        Mend::Settings(_) if *rule == asked_by && asked_by == THREADS_WAIT => Some(Strategy::SchedSlice),
         _ => None,
     });
     Strategy::named(asked_by).or(of_rule)
@@ -129,6 +135,8 @@ pub fn profile_behind(asked_by: &str) -> Option<Profile> {
 
 /// Makes a plan.
 pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
+    let narrowed = narrowed(facts, asked.pids);
+    let facts = narrowed.as_ref().unwrap_or(facts);
     let nics = meant(facts, asked.nic);
     let mut plan = Plan::default();
     let mut taken = BTreeSet::new();
@@ -251,6 +259,13 @@ impl Plan {
     }
 }
 
+/// The host with these processes as its only services; `None`: as it is.
+fn narrowed(facts: &Facts, pids: &[u32]) -> Option<Facts> {
+    let mut facts = (!pids.is_empty()).then(|| facts.clone())?;
+    facts.services.retain(|service| pids.contains(&service.pid));
+    Some(facts)
+}
+
 /// The interface that was named, or those that carry the host's traffic.
 fn meant<'f>(facts: &'f Facts, name: Option<&str>) -> Vec<&'f Nic> {
     let Some(name) = name else { return facts.nics.iter().filter(|nic| nic.is_wire()).collect() };
@@ -277,7 +292,7 @@ fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::{Listener, Service};
+    use crate::facts::{Listener, Service, Thread};
     use crate::finding::Severity;
     use crate::shapes::{ENA, Shape};
 
@@ -366,6 +381,27 @@ mod tests {
         let (one, two, three) = (queue(1), queue(2), queue(3));
         check_listener("fast-open-off", "0.0.0.0:1", &["tcp_fastopen", &one]);
         check_listener("fast-open-off", "net.ipv4.tcp_fastopen", &["tcp_fastopen", &one, &two, &three]);
+    }
+
+    #[test]
+    fn who_is_named_is_meant_alone() {
+        let mut facts = HOST.facts();
+        facts.kernel.version = (6, 18);
+        let service = |pid| Service {
+            pid,
+            name: "memcached".into(),
+            threads: vec![Thread { tid: pid, ..Thread::default() }],
+            ..Service::default()
+        };
+        facts.services = vec![service(7), service(8)];
+        let threads = |asked: &Asked| plan(&facts, asked).changes.into_iter().map(|change| change.setting);
+        let slice = Asked { strategy: Some(Strategy::SchedSlice), ..Asked::default() };
+        assert_eq!(threads(&slice).count(), 2);
+        let wanted = [Setting::Thread { tid: 8 }];
+        assert!(threads(&Asked { pids: &[8], ..slice }).eq(wanted.clone()));
+        let delayed =
+            Finding { subject: "memcached (PID 8)".into(), ..finding("scheduling-delay", Verdict::Fixable) };
+        assert!(threads(&Asked { findings: &[delayed], ..Asked::default() }).eq(wanted));
     }
 
     #[test]

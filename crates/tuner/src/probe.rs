@@ -8,6 +8,7 @@
 //!           ├─ interrupt  whose interrupt is whose
 //!           ├─ disk       disks, arrays, mounts
 //!           ├─ process    data servers and their threads
+//!           ├─ ration     what a service's cgroup gives it
 //!           ├─ listener   sockets that take connections
 //!           ├─ agent      who sets what we would set
 //!           ├─ dead       settings that nothing reads any more
@@ -26,6 +27,7 @@ mod interrupt;
 pub(crate) mod listener;
 mod nic;
 mod process;
+mod ration;
 mod tax;
 pub(crate) mod view;
 

@@ -9,7 +9,8 @@ mod prometheus;
 mod table;
 mod tournament;
 mod verification;
-mod wrap;
+mod waits;
+pub(crate) mod wrap;
 
 use serde::Serialize;
 
@@ -23,6 +24,7 @@ pub use prometheus::prometheus;
 pub use table::{explanation, findings, list};
 pub use tournament::standings;
 pub use verification::verification;
+pub use waits::waits;
 
 /// How text is to look.
 #[derive(Clone, Copy, Debug)]

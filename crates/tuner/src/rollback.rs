@@ -2,7 +2,11 @@
 //!
 //! It can be interrupted and begun again. What has vanished has no value to restore; what cannot be restored keeps the
 //! others from nothing, and the journal stays open for another try.
+//!
+//! Threads inherit their scheduling from the one that starts them, so a server that has grown since has threads that no
+//! journal names. They are found and made as the others were.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use rustix::io::Errno;
@@ -11,6 +15,7 @@ use crate::apply::meaning;
 use crate::change::Setting;
 use crate::host::{Host, is_same};
 use crate::journal::{self, Journal, Place, Record, State};
+use crate::scheduling::Scheduling;
 
 /// What became of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,18 +88,68 @@ pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<Rol
         }
         outcomes.0.push((step.setting, outcome));
     }
+    let mut looked_at = BTreeSet::new();
+    for step in journal.steps() {
+        disinherit(host, &step, &mut looked_at, &mut outcomes);
+    }
     if outcomes.is_whole() {
         journal.append(Record::RolledBack { why: why.to_owned() })?;
     }
     Ok(outcomes)
 }
 
+/// Looks for heirs, at most: each look finds what threads have started that the look before has not seen.
+const LOOKS_MAX: usize = 8;
+
+/// Makes threads that have inherited what a step set as that step's thread was before. Each process is looked at once, by
+/// the first of its steps: what one plan wants of its threads is the same for all.
+fn disinherit(
+    host: &mut dyn Host,
+    step: &journal::Step,
+    looked_at: &mut BTreeSet<u32>,
+    outcomes: &mut RolledBack,
+) {
+    let Setting::Thread { tid } = &step.setting else { return };
+    if looked_at.contains(tid) {
+        return;
+    }
+    let (Ok(before), Ok(wanted)) = (step.before.parse::<Scheduling>(), step.wanted.parse()) else { return };
+    for _ in 0..LOOKS_MAX {
+        // Who has ended, alone or with the whole process, has left nothing behind.
+        let others = host.others(*tid).unwrap_or_default();
+        looked_at.extend(&others);
+        let heir = |tid: u32| {
+            let setting = Setting::Thread { tid };
+            let found: Scheduling = host.read(&setting).ok()?.parse().ok()?;
+            Some((setting, found.inherited(&before, &wanted)?))
+        };
+        let heirs: Vec<_> = others.into_iter().filter_map(heir).collect();
+        if heirs.is_empty() {
+            return;
+        }
+        for (setting, old) in heirs {
+            let outcome = match host.write(&setting, &old.to_string()) {
+                Ok(()) => Outcome::Restored,
+                Err(error) => failed(&setting, &error),
+            };
+            outcomes.0.push((setting, outcome));
+        }
+        if !outcomes.is_whole() {
+            return;
+        }
+    }
+}
+
+fn failed(setting: &Setting, error: &io::Error) -> Outcome {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => Outcome::Vanished,
+        _ => Outcome::Failed(meaning(setting, error)),
+    }
+}
+
 fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
     let setting = &step.setting;
-    let failed = |error: io::Error| match Errno::from_io_error(&error) {
-        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => Outcome::Vanished,
-        _ => Outcome::Failed(meaning(setting, &error)),
-    };
+    let failed = |error: io::Error| failed(setting, &error);
     // Its number is another one's now, which is none of ours.
     let expected = step.identity.as_deref();
     if expected.is_some_and(|was| host.identity(setting).is_some_and(|is| !is_same(was, &is))) {

@@ -1,7 +1,11 @@
 //! How a thread is scheduled: read and set with sched_getattr(2) and sched_setattr(2), which no safe library has.
 //!
-//! As a text it is `policy=0 priority=0 nice=0 slice_ns=3000000 started=8123`. `started` (clock ticks since boot) says
-//! which thread is meant: ids are used again. What a wanted text does not name stays as it is.
+//! As a text it is `policy=0 priority=0 nice=0 slice_ns=3000000 started=8123 seen=9120`. `started` (clock ticks since
+//! boot) says which thread is meant: ids are used again. `seen`, on the same clock, says when that was read: threads
+//! that were started later may have inherited what was set since. What a wanted text does not name stays as it is.
+//!
+//! The nice value is read and set with getpriority(2) and setpriority(2), which know it under every policy:
+//! sched_getattr does not tell that of a real-time thread, and sched_setattr does not set that of an idle one.
 
 #![expect(unsafe_code, reason = "two system calls that have no safe wrapper")]
 
@@ -10,10 +14,14 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+
 /// sched(7): shared fairly.
-pub const OTHER: u64 = 0;
+pub const OTHER: u32 = 0;
 /// sched(7): runs until it waits, before everything that is shared fairly.
-pub const FIFO: u64 = 1;
+pub const FIFO: u32 = 1;
+/// sched(7): as before, but in turn with others of its priority.
+pub const RR: u32 = 2;
 
 /// Some or all of a thread's scheduling, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +30,18 @@ pub struct Scheduling(BTreeMap<String, u64>);
 impl Scheduling {
     /// Whether everything that `wanted` names is so here.
     pub fn fulfils(&self, wanted: &Scheduling) -> bool {
-        wanted.0.iter().all(|(name, value)| self.0.get(name) == Some(value))
+        wanted.0.iter().all(|(name, value)| name == SEEN || self.0.get(name) == Some(value))
+    }
+
+    /// What a thread that has inherited `wanted` from one that was like this needs to be as that one was before; `None`
+    /// if this thread has not inherited it: it was there before, or is otherwise.
+    pub(crate) fn inherited(&self, before: &Scheduling, wanted: &Scheduling) -> Option<Scheduling> {
+        let mut wanted = wanted.clone();
+        wanted.0.remove(STARTED);
+        let is_later = self.get(STARTED)? >= before.get(SEEN)?;
+        let old = |name: &&str| before.get(name).map(|value| ((*name).to_owned(), value));
+        let restored = ["policy", "priority", "slice_ns"].iter().filter_map(old);
+        (is_later && self.fulfils(&wanted)).then(|| Scheduling(restored.collect()))
     }
 
     /// What it says of `policy`, `priority`…
@@ -30,6 +49,9 @@ impl Scheduling {
         self.0.get(name).copied()
     }
 }
+
+const STARTED: &str = "started";
+const SEEN: &str = "seen";
 
 impl fmt::Display for Scheduling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +64,7 @@ impl FromStr for Scheduling {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Scheduling, Self::Err> {
-        const NAMES: [&str; 5] = ["policy", "priority", "nice", "slice_ns", "started"];
+        const NAMES: [&str; 6] = ["policy", "priority", "nice", "slice_ns", STARTED, SEEN];
         let word = |word: &str| {
             let (name, value) = word.split_once('=')?;
             let value = value.parse::<i64>().ok()?;
@@ -76,30 +98,63 @@ pub(crate) fn read(tid: u32) -> io::Result<Scheduling> {
     let named = [
         ("policy", u64::from(attributes.policy)),
         ("priority", u64::from(attributes.priority)),
-        ("nice", i64::from(attributes.nice) as u64),
+        ("nice", i64::from(nice(tid)?) as u64),
         ("slice_ns", attributes.runtime_ns),
-        ("started", started(tid)?),
+        (STARTED, started(tid)?),
+        (SEEN, ticks_since_boot()?),
     ];
     Ok(Scheduling(named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
 }
 
 /// Schedules a thread as `wanted` says. Another thread that has its id now is no such thread (ESRCH).
 pub(crate) fn write(tid: u32, wanted: &Scheduling) -> io::Result<()> {
-    if wanted.get("started").is_some_and(|wanted| started(tid).ok() != Some(wanted)) {
+    if wanted.get(STARTED).is_some_and(|wanted| started(tid).ok() != Some(wanted)) {
         return Err(rustix::io::Errno::SRCH.into());
     }
     let now = attributes(tid)?;
     let or = |name: &str, now: u64| wanted.get(name).unwrap_or(now);
+    let nice_now = nice(tid)?;
+    let nice_wanted = or("nice", i64::from(nice_now) as u64) as i64 as i32;
     let attributes = Attributes {
         size: ATTRIBUTES_LEN,
         policy: or("policy", now.policy.into()) as u32,
-        nice: or("nice", i64::from(now.nice) as u64) as i64 as i32,
+        nice: nice_wanted,
         priority: or("priority", now.priority.into()) as u32,
         runtime_ns: or("slice_ns", now.runtime_ns),
         ..now
     };
     // SAFETY: the structure outlives the call, which reads as many bytes as `size` says.
-    done(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) })
+    done(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) })?;
+    if nice(tid)? != nice_wanted {
+        setpriority_process(pid(tid)?, nice_wanted)?;
+    }
+    Ok(())
+}
+
+fn nice(tid: u32) -> io::Result<i32> {
+    Ok(getpriority_process(pid(tid)?)?)
+}
+
+/// Linux takes a thread's id where POSIX has a process's.
+fn pid(tid: u32) -> io::Result<Option<Pid>> {
+    let pid = i32::try_from(tid).ok().and_then(Pid::from_raw);
+    pid.map(Some).ok_or_else(|| rustix::io::Errno::SRCH.into())
+}
+
+/// On the clock that `started` is measured by.
+fn ticks_since_boot() -> io::Result<u64> {
+    let uptime = std::fs::read_to_string("/proc/uptime")?;
+    let seconds = uptime.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    let seconds = seconds.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no uptime"))?;
+    Ok((seconds * rustix::param::clock_ticks_per_second() as f64).round() as u64)
+}
+
+/// The other threads of a thread's process.
+pub(crate) fn others(tid: u32) -> io::Result<Vec<u32>> {
+    let number = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
+    // Any thread's directory lists all of its process.
+    let all = std::fs::read_dir(format!("/proc/{tid}/task"))?.filter_map(number);
+    Ok(all.filter(|other| *other != tid).collect())
 }
 
 fn attributes(tid: u32) -> io::Result<Attributes> {
@@ -125,23 +180,53 @@ pub(crate) fn started(tid: u32) -> io::Result<u64> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_threads_scheduling_is_set_read_back_and_restored() {
-        let wanted: Scheduling = "policy=3 nice=4".parse().unwrap();
-        let (before, between, after) = std::thread::spawn(move || {
+    /// A thread that is first as `first` says is made as `wanted` says, and gets back what it had.
+    #[track_caller]
+    fn check(first: &str, wanted: &str) {
+        let [first, wanted]: [Scheduling; 2] = [first, wanted].map(|text| text.parse().unwrap());
+        let [before, between, after] = std::thread::spawn(move || {
             let tid = rustix::thread::gettid().as_raw_pid() as u32;
+            write(tid, &first).unwrap();
             let before = read(tid).unwrap();
+            assert!(before.fulfils(&first), "{before}");
             write(tid, &wanted).unwrap();
             let between = read(tid).unwrap();
             assert!(between.fulfils(&wanted), "{between}");
             write(tid, &before).unwrap();
-            (before, between, read(tid).unwrap())
+            [before, between, read(tid).unwrap()]
         })
         .join()
         .unwrap();
-        assert_ne!(before, between);
-        assert_eq!(before, after);
+        assert!(!between.fulfils(&before), "{between}");
+        assert!(after.fulfils(&before), "{after} is not {before}");
         assert_eq!(before.to_string().parse(), Ok(before));
+    }
+
+    #[test]
+    fn a_threads_scheduling_is_set_read_back_and_restored() {
+        // Without privileges, one may only become nicer, and not come back: then there is nothing to see.
+        if !rustix::process::geteuid().is_root() {
+            return eprintln!("it takes root to become less nice");
+        }
+        check("policy=0 nice=0", "policy=3 nice=4");
+        check("policy=3 nice=7", "policy=0 nice=0");
+        check("policy=5 nice=3", "policy=3 nice=4");
+        check("policy=5 nice=0", "policy=0 nice=-2");
+    }
+
+    #[test]
+    fn who_was_started_later_and_is_as_was_set_has_inherited_it() {
+        let scheduling = |text: &str| text.parse::<Scheduling>().unwrap();
+        let before = scheduling("policy=0 priority=0 nice=3 slice_ns=7 started=50 seen=90");
+        let wanted = scheduling("policy=1 priority=1 started=50");
+        let check = |found: &str, restored: Option<&str>| {
+            let found = scheduling(found).inherited(&before, &wanted);
+            assert_eq!(found.map(|text| text.to_string()).as_deref(), restored);
+        };
+        check("policy=1 priority=1 nice=3 started=90", Some("policy=0 priority=0 slice_ns=7"));
+        check("policy=1 priority=1 nice=3 started=89", None);
+        check("policy=1 priority=2 nice=3 started=95", None);
+        check("policy=0 priority=0 nice=3 started=95", None);
     }
 
     #[test]
@@ -156,6 +241,7 @@ mod tests {
         let scheduling = |text: &str| text.parse::<Scheduling>().unwrap();
         assert!(scheduling("policy=0 nice=-5 slice_ns=7").fulfils(&scheduling("nice=-5")));
         assert!(!scheduling("policy=0").fulfils(&scheduling("slice_ns=7")));
+        assert!(scheduling("policy=0").fulfils(&scheduling("policy=0 seen=8")));
         assert!("polcy=0".parse::<Scheduling>().is_err());
     }
 }

@@ -72,7 +72,10 @@ fn line(change: &Change, value: &str) -> Option<String> {
                 words.filter(|(word, _)| *word == name).map(|(_, value)| value.to_owned()).next()
             };
             let priority = word("priority").unwrap_or_else(|| "0".to_owned());
-            let slice = word("slice_ns").map(|slice| format!(" --sched-runtime {slice}")).unwrap_or_default();
+            // Of itself, the kernel keeps the length of a thread's turns. To set it takes chrt of util-linux 2.41.
+            let is_set = change.wanted.contains("slice_ns=");
+            let slice = word("slice_ns").filter(|_| is_set).map(|slice| format!(" --sched-runtime {slice}"));
+            let slice = slice.unwrap_or_default();
             let policy = match word("policy").as_deref() {
                 Some("1") => "--fifo",
                 Some("2") => "--rr",
@@ -142,10 +145,15 @@ mod tests {
 
     #[test]
     fn threads_are_scheduled_with_chrt() {
-        let mut change = change("", "policy=0 priority=0", "policy=1 priority=1 nice=0");
-        change.setting = Setting::Thread { tid: 8 };
-        assert_eq!(line(&change, &change.wanted).unwrap(), "chrt --fifo --pid 1 8\n");
-        assert_eq!(line(&change, &change.now).unwrap(), "chrt --other --pid 0 8\n");
+        let check = |wanted: &str, doing: &str, undoing: &str| {
+            let mut change = change("", "policy=0 priority=0 nice=0 slice_ns=2800000 started=9", wanted);
+            change.setting = Setting::Thread { tid: 8 };
+            assert_eq!(line(&change, &change.wanted).unwrap(), format!("chrt {doing} 8\n"));
+            assert_eq!(line(&change, &change.now).unwrap(), format!("chrt {undoing} 8\n"));
+        };
+        check("policy=1 priority=1 started=9", "--fifo --pid 1", "--other --pid 0");
+        let slice = ["500000", "2800000"].map(|ns| format!("--other --sched-runtime {ns} --pid 0"));
+        check("policy=0 slice_ns=500000 started=9", &slice[0], &slice[1]);
     }
 
     #[test]

@@ -3,13 +3,14 @@
 //! Pure. A strategy is a whole layout: what it asks for is said in full, and what is so already is left out by
 //! [`plan`](crate::plan). Which one is best differs between hosts and has to be measured.
 
+pub(crate) mod turns;
+
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Holds, Refusal, Risk, Setting, Stage};
 use crate::cpu_set::CpuSet;
-use crate::facts::{Facts, Nic, Service, Thread};
+use crate::facts::{Facts, Nic, Service};
 use crate::masks::{self, FLOW_ENTRIES};
-use crate::scheduling;
 use crate::signal::{Expected, Figure, Moves, Signal};
 
 /// Interrupts put off in a row before one is taken all the same; of the memcached measurements in the cover letter of
@@ -18,10 +19,6 @@ const DEFER_HARD_IRQS: u32 = 100;
 
 /// Microseconds of busy polling; what the kernel's documentation of `busy_poll` and `busy_read` recommends.
 const BUSY_POLL_US: u32 = 50;
-
-/// Length of a turn for threads that should wait less for theirs: of the 0.1 to 100 ms that the kernel takes, short
-/// enough to be sooner than the default of about 3 ms, long enough for some hundred requests.
-const SLICE_NS: u64 = 500_000;
 
 /// A way to lay out the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,8 +102,8 @@ impl Strategy {
             Strategy::Defer20 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 20_000)),
             Strategy::Defer50 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 50_000)),
             Strategy::BusyPoll => busy_poll(&mut wishes, facts),
-            Strategy::SchedSlice => slice(&mut wishes, facts),
-            Strategy::SchedFifo => fifo(&mut wishes, facts),
+            Strategy::SchedSlice => turns::slice(&mut wishes, facts),
+            Strategy::SchedFifo => turns::fifo(&mut wishes, facts),
         }
         wishes
     }
@@ -217,20 +214,6 @@ const POLL: Reason = Reason {
     risk: Risk::Moderate,
     signal: &[Expected::words("latency falls"), Expected::figure(Figure::BusyTime, Moves::Rises)],
 };
-const SHORT_TURNS: Reason = Reason {
-    why: "who asks for short turns gets them sooner (EEVDF)",
-    risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::ThreadWait, Moves::Falls)],
-};
-const FIRST: Reason = Reason {
-    why: "these threads run before everything that is scheduled fairly",
-    risk: Risk::High,
-    signal: &[
-        Expected::figure(Figure::ThreadWait, Moves::Falls),
-        Expected::words("ksoftirqd's wait does not rise"),
-    ],
-};
-
 fn irqbalance(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
     if !facts.agents.iter().any(|agent| agent.name == "irqbalance" && agent.pid.is_some()) {
         return wishes.refuse(&nic.name, "irqbalance does not run; start it first");
@@ -375,57 +358,6 @@ fn busy_poll(wishes: &mut Wishes, facts: &Facts) {
             }
             None => wishes.refuse("kernel", format!("it has no {name}")),
         }
-    }
-}
-
-fn slice(wishes: &mut Wishes, facts: &Facts) {
-    // Turns of a thread's own came with Linux 6.12.
-    if facts.kernel.version < (6, 12) {
-        let reason =
-            "turns of a thread's own take Linux 6.12; cpu.weight of its cgroup is the nearest before";
-        return wishes.refuse("kernel", reason);
-    }
-    for_each_thread(wishes, facts, |wishes, _, thread| {
-        let wanted = format!("policy={} slice_ns={SLICE_NS}", scheduling::OTHER);
-        schedule(wishes, thread, wanted, SHORT_TURNS);
-    });
-}
-
-fn fifo(wishes: &mut Wishes, facts: &Facts) {
-    let online = facts.online();
-    for_each_thread(wishes, facts, |wishes, service, thread| {
-        let subject = format!("{} (PID {})", service.name, service.pid);
-        if facts.kernel.rt_group_sched == Some(true) && !["", "/"].contains(&service.cgroup.as_str()) {
-            let reason = "the kernel has CONFIG_RT_GROUP_SCHED and its cgroup no real-time budget: it would be refused";
-            return wishes.refuse(subject, reason);
-        }
-        // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
-        // (amzn-drivers #336). So some CPU, and every one that takes interrupts, has to be out of its reach.
-        let left = online.without(&thread.affinity);
-        let irqs = facts.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&masks::irq_cpus(facts, nic)));
-        if left.is_empty() || !irqs.and(&thread.affinity).is_empty() {
-            let reason = format!(
-                "thread {} may run on every CPU that takes interrupts, and would starve them: keep it off CPUs {} first (AllowedCPUs=)",
-                thread.tid,
-                if irqs.is_empty() { CpuSet::from_iter(online.lowest()) } else { irqs }
-            );
-            return wishes.refuse(subject, reason);
-        }
-        schedule(wishes, thread, format!("policy={} priority=1 nice=0", scheduling::FIFO), FIRST);
-    });
-}
-
-fn schedule(wishes: &mut Wishes, thread: &Thread, wanted: String, reason: Reason) {
-    let now = format!("policy={} priority={}", thread.policy, thread.priority);
-    wishes.wish(Stage::Scheduling, Setting::Thread { tid: thread.tid }, now, wanted, reason);
-}
-
-fn for_each_thread(wishes: &mut Wishes, facts: &Facts, each: impl Fn(&mut Wishes, &Service, &Thread)) {
-    if facts.services.is_empty() {
-        wishes.refuse("services", "no memcached, evenkeel, mysqld or redis was found; name one with --pid");
-    }
-    for service in &facts.services {
-        service.threads.iter().for_each(|thread| each(wishes, service, thread));
     }
 }
 

@@ -9,14 +9,13 @@ use tuner::Root;
 use tuner::apply::{Applied, Failed, apply};
 use tuner::host::FileHost;
 use tuner::journal::{Journal, Journals, Place, State};
-use tuner::outline;
 use tuner::plan::Plan;
 use tuner::promise::Promise;
 use tuner::rollback;
 
 use super::observe::{self, Host};
 use super::persist;
-use super::plan::Wanted;
+use super::plan::{Wanted, shown};
 use crate::failure::Failure;
 use crate::verbs::print;
 
@@ -59,7 +58,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         (None, None) => arguments.wanted.plan_and_look()?,
     };
     if arguments.dry_run || plan.changes.is_empty() {
-        print(outline::outline(&plan).as_bytes())?;
+        print(shown(&plan).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let root = Root::new(&arguments.wanted.host.root);
@@ -95,7 +94,7 @@ pub(super) fn saved(path: &Path) -> Result<Plan, Failure> {
 }
 
 fn intended(path: &Path, host: &Host) -> Result<Plan, Failure> {
-    let facts = tuner::probe(&Root::new(&host.root), &host.pids).map_err(Failure::other)?;
+    let facts = host.facts()?;
     let plan = persist::intent(path)?.plan(&facts);
     // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
     for refusal in &plan.refusals {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use tuner::{Capture, Reading, Root, Series};
+use tuner::{Capture, Facts, Reading, Root, Series};
 
 use crate::failure::Failure;
 
@@ -14,9 +14,42 @@ pub(crate) struct Host {
     /// A captured host: a directory with its /proc and /sys, or a file written by `check --save`
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(crate) root: PathBuf,
-    /// A process to look at as a service; may be repeated. Known servers are found without it
+    /// A process to look at as a service, which a plan then concerns alone; may be repeated. Known servers are found
+    /// without it
     #[arg(long = "pid", value_name = "PID")]
-    pub(crate) pids: Vec<u32>,
+    pub(super) pids: Vec<u32>,
+    /// A unit of systemd, whose processes are meant as with --pid: memcached, or memcached.service; may be repeated
+    #[arg(long = "unit", value_name = "NAME")]
+    units: Vec<String>,
+}
+
+impl Host {
+    /// What is so on it.
+    pub(super) fn facts(&self) -> Result<Facts, Failure> {
+        if self.root.is_file() {
+            return saved(&self.root).map(|capture| capture.facts);
+        }
+        tuner::probe(&Root::new(&self.root), &self.named()?).map_err(Failure::other)
+    }
+
+    /// The processes that were named, themselves or by their unit.
+    pub(super) fn named(&self) -> Result<Vec<u32>, Failure> {
+        let of_unit = |unit: &String| {
+            let pids = match self.root.is_file() {
+                true => saved(&self.root)?.facts.pids_of_unit(unit),
+                false => tuner::probe::pids_of_unit(&Root::new(&self.root), unit),
+            };
+            if pids.is_empty() {
+                let error = anyhow::anyhow!("find a process of the unit {unit}");
+                return Err(
+                    Failure::other(error).hint(format!("`systemctl status {unit}` says whether it runs"))
+                );
+            }
+            Ok(pids)
+        };
+        let of_units: Vec<Vec<u32>> = self.units.iter().map(of_unit).collect::<Result<_, _>>()?;
+        Ok(self.pids.iter().copied().chain(of_units.into_iter().flatten()).collect())
+    }
 }
 
 /// How often counters are read: a condition that lasts shows in each of the windows.
@@ -28,7 +61,7 @@ pub(crate) fn observe(host: &Host, seconds: u32) -> Result<Capture, Failure> {
         return saved(&host.root);
     }
     let root = Root::new(&host.root);
-    let facts = tuner::probe(&root, &host.pids).map_err(Failure::other)?;
+    let facts = host.facts()?;
     let readings = match root.is_live() {
         true => measured(seconds, |at_ms| tuner::read(&root, &facts, at_ms).map_err(Failure::other))?,
         false => vec![

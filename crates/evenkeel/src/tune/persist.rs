@@ -113,7 +113,7 @@ pub(super) fn status(root: &Root) -> Result<(String, bool), Failure> {
 
 /// What is to be kept, and the facts that it was planned from.
 fn wanted(arguments: &Arguments, root: &Root) -> Result<(Facts, Vec<Keep>), Failure> {
-    let probe = || tuner::probe(root, &arguments.wanted.host.pids).map_err(Failure::other);
+    let probe = || arguments.wanted.host.facts();
     if let Some(path) = &arguments.plan {
         let plan = apply::saved(path)?;
         return Ok((probe()?, plan.changes.iter().map(Keep::from).collect()));

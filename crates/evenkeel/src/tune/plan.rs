@@ -1,18 +1,20 @@
 //! `evenkeel tune plan`: what would be changed, and why.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tuner::outline;
 use tuner::plan::{Asked, Plan};
 use tuner::profile::Profile;
 use tuner::script;
 use tuner::strategy::Strategy;
-use tuner::{Capture, Facts, Root};
+use tuner::{Capture, Facts, my_cnf, outline};
 
+use super::check::replace;
+use super::look;
 use super::observe::{self, Host};
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::verbs::{columns, print};
 
 /// What a plan is made from.
 #[derive(Clone, Debug, clap::Args)]
@@ -51,20 +53,38 @@ pub(super) struct Arguments {
     /// Write a shell script with the same steps, and one that undoes them to FILE.undo
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+    /// With --profile mysql: write a fragment of my.cnf for this host, with a reason over each line
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    my_cnf: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let plan = arguments.wanted.plan()?;
+    if let Some(path) = &arguments.my_cnf {
+        if arguments.wanted.profile != Some(Profile::Mysql) {
+            return Err(Failure::usage("--my-cnf takes --profile mysql", None));
+        }
+        write_my_cnf(&arguments.wanted.host.facts()?, path)?;
+    }
     if let Some(path) = &arguments.script {
         write_scripts(&plan, path)?;
     }
     let text = match (arguments.json, arguments.diff) {
         (true, _) => serde_json::to_string_pretty(&plan).map_err(Failure::other)? + "\n",
         (_, true) => outline::diff(&plan),
-        _ => outline::outline(&plan),
+        _ => shown(&plan),
     };
     print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// For whoever looks: a terminal, or a program that has its own idea of lines.
+pub(super) fn shown(plan: &Plan) -> String {
+    let outline = outline::outline(plan);
+    match io::stdout().is_terminal() {
+        true => outline::wrapped(&outline, look::at(columns()).columns),
+        false => outline,
+    }
 }
 
 impl Wanted {
@@ -75,9 +95,10 @@ impl Wanted {
 
     /// What was asked for, also where it is so already, and the facts that it was planned from.
     pub(super) fn whole_plan(&self) -> Result<(Facts, Plan), Failure> {
-        let facts = tuner::probe(&Root::new(&self.host.root), &self.host.pids).map_err(Failure::other)?;
+        let (facts, pids) = (self.host.facts()?, self.host.named()?);
         let (strategy, profile) = (self.strategy, self.profile);
-        let asked = Asked { strategy, profile, nic: self.nic.as_deref(), whole: true, ..Asked::default() };
+        let nic = self.nic.as_deref();
+        let asked = Asked { strategy, profile, nic, pids: &pids, whole: true, ..Asked::default() };
         let plan = tuner::plan::plan(&facts, &asked);
         Ok((facts, plan))
     }
@@ -89,24 +110,41 @@ impl Wanted {
 
     /// The plan, and what was counted for it, if anything was.
     pub(super) fn plan_and_look(&self) -> Result<(Plan, Option<Capture>), Failure> {
+        let pids = self.host.named()?;
         let asked = Asked {
             strategy: self.strategy,
             profile: self.profile,
             nic: self.nic.as_deref(),
             live: self.live,
+            pids: &pids,
             ..Asked::default()
         };
         let wish = self.is_wish();
         if wish && !self.host.root.is_file() {
-            let root = Root::new(&self.host.root);
-            let facts = tuner::probe(&root, &self.host.pids).map_err(Failure::other)?;
-            return Ok((tuner::plan::plan(&facts, &asked), None));
+            return Ok((tuner::plan::plan(&self.host.facts()?, &asked), None));
         }
         let seen = observe::observe(&self.host, self.seconds)?;
         // Without a wish, what is found is mended.
         let findings = if wish { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
         let plan = tuner::plan::plan(&seen.facts, &Asked { findings: &findings, ..asked });
         Ok((plan, Some(seen)))
+    }
+}
+
+/// Replaces only what was made here.
+fn write_my_cnf(facts: &Facts, path: &Path) -> Result<(), Failure> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if !text.starts_with(my_cnf::HEAD) => {
+            let error = anyhow::anyhow!(
+                "write {}: there is a file already, and it was not made here",
+                path.display()
+            );
+            Err(Failure::other(error).hint("name a new file, such as /etc/mysql/conf.d/evenkeel.cnf"))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Failure::system(format_args!("read {}", path.display()), error))
+        }
+        _ => replace(path, &my_cnf::fragment(facts)),
     }
 }
 

@@ -8,15 +8,18 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use rustix::time::Timespec;
-use tuner::{Facts, Reading, Root, Series, report};
+use tuner::{Capture, Facts, Reading, Root, Series, report};
 
-use super::{look, observe};
+use super::look;
+use super::observe::{self, Host};
 use crate::failure::Failure;
 use crate::verbs::{columns, print};
 
 /// Show where packets and interrupts are handled, live
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
+    #[command(flatten)]
+    host: Host,
     /// Seconds between two pictures
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
@@ -24,26 +27,33 @@ pub(super) struct Arguments {
 
 /// Rows that are not CPUs: the title, the heading and the line below.
 const ROWS_BESIDE: usize = 4;
+/// Threads that are shown at most: those that wait longest are what one looks for.
+const WAITS_MAX: usize = 8;
 /// Where the terminal does not say.
 const ROWS_DEFAULT: usize = 24;
 
-/// Pictures until `q`. Without a terminal: one.
+/// Pictures until `q`. Without a terminal, or of a captured host, which does not move: one.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let root = Root::new("/");
-    let facts = tuner::probe(&root, &[]).map_err(Failure::other)?;
+    let root = Root::new(&arguments.host.root);
+    if !root.is_live() {
+        let Capture { facts, series } = observe::observe(&arguments.host, arguments.seconds)?;
+        print(picture(&facts, &series, usize::MAX).as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let facts = arguments.host.facts()?;
     let clock = observe::Clock::start();
     let read = || tuner::read(&root, &facts, clock.ms()).map_err(Failure::other);
     let seconds = Duration::from_secs(arguments.seconds.into());
     let mut before = read()?;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         observe::pause(seconds);
-        print(picture(&facts, before, read()?, usize::MAX).as_bytes())?;
+        print(picture(&facts, &between(before, read()?), usize::MAX).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let screen = Screen::enter().map_err(|error| Failure::system("prepare the terminal", error))?;
     while !screen.left_within(seconds).map_err(|error| Failure::system("read the terminal", error))? {
         let after = read()?;
-        let picture = picture(&facts, before, after.clone(), rows());
+        let picture = picture(&facts, &between(before, after.clone()), rows());
         // To the corner; every line clears what is left of the old one, and the last what is below.
         let text = format!("\x1b[H{}\x1b[J", picture.replace('\n', "\x1b[K\n"));
         print(text.as_bytes())?;
@@ -52,10 +62,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn picture(facts: &Facts, before: Reading, after: Reading, rows_max: usize) -> String {
+fn between(before: Reading, after: Reading) -> Series {
+    Series::new(vec![before, after]).expect("time has passed between two readings")
+}
+
+fn picture(facts: &Facts, series: &Series, rows_max: usize) -> String {
     let look = look::at(columns());
-    let series = Series::new(vec![before, after]).expect("time has passed between two readings");
-    format!("evenkeel tune top: q ends\n\n{}", report::heat(facts, &series, look, rows_max))
+    let threads: usize = facts.services.iter().map(|service| service.threads.len()).sum();
+    let waits = threads.min(WAITS_MAX);
+    // A heading, an empty line, and one for those that are left out.
+    let beside = if waits == 0 { 0 } else { waits + 3 };
+    let heat = report::heat(facts, series, look, rows_max.saturating_sub(beside).max(1));
+    let waits = report::waits(facts, series, look, waits);
+    let gap = if waits.is_empty() { "" } else { "\n" };
+    format!("evenkeel tune top: q ends\n\n{heat}{gap}{waits}")
 }
 
 fn rows() -> usize {

@@ -248,9 +248,9 @@ impl<'a> Arena<'a> {
 
     /// What the strategy would change now, or why it does not take part.
     fn planned(&self, strategy: Strategy) -> Result<Result<Plan, String>, Failure> {
-        let facts = tuner::probe(&self.root, &self.arguments.host.pids).map_err(Failure::other)?;
-        let asked =
-            Asked { strategy: Some(strategy), nic: self.arguments.nic.as_deref(), ..Asked::default() };
+        let (facts, pids) = (self.arguments.host.facts()?, self.arguments.host.named()?);
+        let nic = self.arguments.nic.as_deref();
+        let asked = Asked { strategy: Some(strategy), nic, pids: &pids, ..Asked::default() };
         let plan = tuner::plan::plan(&facts, &asked);
         if strategy == Strategy::None || !plan.changes.is_empty() {
             return Ok(Ok(plan));
@@ -343,7 +343,7 @@ impl<'a> Arena<'a> {
 
     /// One run of the command.
     fn loaded(&self) -> Result<Run, Halt> {
-        let facts = tuner::probe(&self.root, &self.arguments.host.pids).map_err(Failure::other)?;
+        let facts = self.arguments.host.facts()?;
         let clock = Clock::start();
         let read = |at_ms| tuner::read(&self.root, &facts, at_ms).map_err(Failure::other);
         let before = read(0)?;

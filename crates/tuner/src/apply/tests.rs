@@ -73,6 +73,14 @@ impl Host for Kernel {
         let looks = self.writes as u64 * self.interrupts_per_look;
         Ok((self.interrupt.0 + looks, self.interrupt.1.clone()))
     }
+
+    fn others(&self, tid: u32) -> io::Result<Vec<u32>> {
+        let tids = self.values.keys().filter_map(|setting| match setting {
+            Setting::Thread { tid } => Some(*tid),
+            _ => None,
+        });
+        Ok(tids.filter(|other| *other != tid).collect())
+    }
 }
 
 /// Settings of every kind: before and wanted.
@@ -241,5 +249,38 @@ fn what_somebody_else_changed_is_restored_and_named_and_what_is_gone_is_let_go()
     let undone = undo(&mut kernel, &mut journal, "asked").unwrap().0;
     assert_eq!(undone[3].1, Outcome::RestoredOver("0000000f".into()));
     assert_eq!(undone[5].1, Outcome::Vanished);
+    assert_eq!(journal.state(), State::RolledBack);
+}
+
+#[test]
+fn threads_that_have_ended_are_left_and_those_that_have_inherited_are_undone() {
+    let scratch = Scratch::new("apply-threads");
+    let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+    let thread = |tid| Setting::Thread { tid };
+    let change = |tid| Change {
+        setting: thread(tid),
+        now: "policy=0 started=50".into(),
+        wanted: "policy=1 priority=1 started=50".into(),
+        ..changes().remove(0)
+    };
+    let mut is = |tid, text: &str| kernel.values.insert(thread(tid), text.into());
+    is(81, "policy=0 priority=0 nice=3 slice_ns=7 started=50 seen=90");
+    let applied = apply(&mut kernel, &[change(81), change(82)], &mut journal).unwrap();
+    assert_eq!(
+        (applied.done, applied.left),
+        (vec![thread(81)], vec![(thread(82), "it is not there any more".into())])
+    );
+
+    let mut is = |tid, text: &str| kernel.values.insert(thread(tid), text.into());
+    is(90, "policy=1 priority=1 nice=3 slice_ns=0 started=95 seen=99");
+    let others =
+        [(91, "policy=1 priority=1 started=60 seen=99"), (92, "policy=1 priority=9 started=95 seen=99")];
+    others.iter().for_each(|(tid, text)| drop(is(*tid, text)));
+    let undone = undo(&mut kernel, &mut journal, "asked").unwrap();
+    assert_eq!(undone.0, [(thread(81), Outcome::Restored), (thread(90), Outcome::Restored)]);
+    assert_eq!(kernel.values[&thread(90)], "policy=0 priority=0 slice_ns=7\n");
+    for (tid, text) in others {
+        assert_eq!(kernel.values[&thread(tid)], text, "who has not inherited it keeps it");
+    }
     assert_eq!(journal.state(), State::RolledBack);
 }

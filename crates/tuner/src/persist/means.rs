@@ -155,7 +155,7 @@ fn thread<'f>(
     let Ok(Value::Scheduling(wanted)) = keep.setting.value(&keep.wanted) else {
         return Err("its value cannot be understood".to_owned());
     };
-    if wanted.get("policy") != Some(scheduling::FIFO) {
+    if wanted.get("policy") != Some(scheduling::FIFO.into()) {
         return boot(keep, None, Some(service));
     }
     let same = |tid: u32| {

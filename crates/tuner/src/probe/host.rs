@@ -51,6 +51,7 @@ const SYSCTLS: &[&str] = &[
     "vm.dirty_ratio",
     "vm.max_map_count",
     "vm.min_free_kbytes",
+    "vm.nr_hugepages",
     "vm.overcommit_memory",
     "vm.swappiness",
     "vm.zone_reclaim_mode",
@@ -93,7 +94,13 @@ fn rt_group_sched(view: &View, release: &str) -> Option<bool> {
         .iter()
         .find_map(|path| view.text(path));
     if let Some(config) = config {
-        return Some(config.lines().any(|line| line == "CONFIG_RT_GROUP_SCHED=y"));
+        let has = |line: &str| config.lines().any(|other| other == line);
+        // Since Linux 6.16 it can be built in and left off.
+        let off = has("CONFIG_RT_GROUP_SCHED_DEFAULT_DISABLED=y");
+        let words = view.text("/proc/cmdline").unwrap_or_default();
+        let asked =
+            |value: &str| words.split_whitespace().any(|word| word == format!("rt_group_sched={value}"));
+        return Some(has("CONFIG_RT_GROUP_SCHED=y") && if off { asked("1") } else { !asked("0") });
     }
     let cpu = cgroup_mounts(view).cpu?;
     Some(view.root.exists(&format!("{cpu}/cpu.rt_runtime_us")))
@@ -103,21 +110,23 @@ fn rt_group_sched(view: &View, release: &str) -> Option<bool> {
 pub(crate) struct CgroupMounts {
     /// The controller `cpu` of version 1.
     pub(crate) cpu: Option<String>,
+    /// The controller `memory` of version 1.
+    pub(crate) memory: Option<String>,
     /// Version 2.
     pub(crate) unified: Option<String>,
 }
 
 pub(crate) fn cgroup_mounts(view: &View) -> CgroupMounts {
-    let mut mounts = CgroupMounts { cpu: None, unified: None };
+    let mut mounts = CgroupMounts { cpu: None, memory: None, unified: None };
     for line in view.lines("/proc/mounts") {
         let mut words = line.split_whitespace().skip(1);
         let (Some(path), Some(kind), Some(options)) = (words.next(), words.next(), words.next()) else {
             continue;
         };
+        let has = |controller: &str| options.split(',').any(|option| option == controller);
         match kind {
-            "cgroup" if options.split(',').any(|option| option == "cpu") => {
-                mounts.cpu = Some(path.to_owned())
-            }
+            "cgroup" if has("cpu") => mounts.cpu = Some(path.to_owned()),
+            "cgroup" if has("memory") => mounts.memory = Some(path.to_owned()),
             "cgroup2" => mounts.unified = Some(path.to_owned()),
             _ => {}
         }

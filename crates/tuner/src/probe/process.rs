@@ -1,6 +1,9 @@
 //! Processes: their names, and which of them are data servers.
 
+use std::str::FromStr;
+
 use super::host::kilobytes;
+use super::ration::rations;
 use super::view::View;
 use crate::cpu_set::CpuSet;
 use crate::facts::{Service, ServiceKind, Thread};
@@ -10,6 +13,8 @@ const COMM_LEN_MAX: usize = 15;
 
 /// Fields of /proc/PID/stat after the name, counted from the state, which is field 3 of proc(5).
 const STAT_STATE: usize = 3;
+const STAT_NICE: usize = 19;
+const STAT_STARTED: usize = 22;
 const STAT_RT_PRIORITY: usize = 40;
 const STAT_POLICY: usize = 41;
 
@@ -65,12 +70,16 @@ fn service(view: &View, process: &Process) -> Option<Service> {
     }
     let cgroups = view.text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let memory = memory(view, pid);
+    let rations = rations(view, &cgroups);
     Some(Service {
         pid,
         kind: kind(view, process).unwrap_or_default(),
         name: process.name.clone(),
         unit: unit(&cgroups),
         cgroup: cpu_cgroup(&cgroups),
+        cpu_weight: rations.cpu_weight,
+        realtime_budget_us: rations.realtime_budget_us,
+        memory_limit_bytes: rations.memory_limit_bytes,
         threads,
         allocator: allocator(view, pid),
         resident_bytes: memory.resident,
@@ -96,10 +105,14 @@ fn unit(cgroups: &str) -> Option<String> {
 
 /// The path in the hierarchy that rations CPU time: version 1's `cpu` where there is one, else version 2.
 fn cpu_cgroup(cgroups: &str) -> String {
-    let rows = || cgroups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let v1 = rows().find(|(controllers, _)| controllers.split(',').any(|controller| controller == "cpu"));
-    let v2 = || rows().find(|(controllers, _)| controllers.is_empty());
-    v1.or_else(v2).map(|(_, path)| path.to_owned()).unwrap_or_default()
+    let v1 = cgroup_of(cgroups, "cpu");
+    v1.or_else(|| cgroup_of(cgroups, "")).map(str::to_owned).unwrap_or_default()
+}
+
+/// The path in the hierarchy of version 1 that has this controller; of version 2, which has none: the empty one.
+pub(super) fn cgroup_of<'t>(cgroups: &'t str, controller: &str) -> Option<&'t str> {
+    let mut rows = cgroups.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    rows.find(|(controllers, _)| controllers.split(',').any(|other| other == controller)).map(|row| row.1)
 }
 
 fn threads(view: &View, pid: u32) -> Vec<Thread> {
@@ -120,12 +133,22 @@ fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
         name: view.text(&format!("{here}/comm"))?,
         policy: stat_field(&stat, STAT_POLICY)?,
         priority: stat_field(&stat, STAT_RT_PRIORITY)?,
+        nice: stat_field(&stat, STAT_NICE)?,
+        slice_ns: slice_ns(view, here),
+        started: stat_field(&stat, STAT_STARTED)?,
         affinity: CpuSet::parse_list(allowed?).ok()?,
     })
 }
 
+/// There is such a line only where a turn can have a length of its own: the kernel shows it since that is so.
+fn slice_ns(view: &View, here: &str) -> Option<u64> {
+    let sched = view.text(&format!("{here}/sched"))?;
+    let (_, value) = sched.lines().find(|line| line.starts_with("se.slice "))?.split_once(':')?;
+    value.trim().parse().ok()
+}
+
 /// A field of /proc/PID/stat by its number in proc(5). The name before may hold spaces and brackets.
-fn stat_field(stat: &str, number: usize) -> Option<u32> {
+fn stat_field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(number - STAT_STATE)?.parse().ok()
 }
@@ -190,6 +213,6 @@ mod tests {
         let stat = format!("7 (a) b (c) {rest}");
         assert_eq!(stat_field(&stat, STAT_POLICY), Some(41));
         assert_eq!(stat_field(&stat, STAT_RT_PRIORITY), Some(40));
-        assert_eq!(stat_field("7 (short) S 1", STAT_POLICY), None);
+        assert_eq!(stat_field::<u32>("7 (short) S 1", STAT_POLICY), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Breaking lines between words.
 
 /// The text after a label, broken so that no line is longer than `columns`; what follows is indented below the text.
-pub(super) fn hanging(label: &str, text: &str, columns: usize) -> String {
+pub(crate) fn hanging(label: &str, text: &str, columns: usize) -> String {
     let indent = label.chars().count();
     let room = columns.saturating_sub(indent).max(ROOM_MIN);
     let mut lines = String::new();

@@ -226,5 +226,5 @@ fn of_any_queue(counter: &str) -> String {
 
 /// `memcached (PID 812)`
 pub(crate) fn named(service: &Service) -> String {
-    format!("{} (PID {})", service.name, service.pid)
+    service.to_string()
 }

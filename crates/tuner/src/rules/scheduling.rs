@@ -135,16 +135,21 @@ fn thread(thread: &Thread) -> String {
     format!("thread {} ({})", thread.name, thread.tid)
 }
 
-/// What to try, on this kernel.
+/// What to try on this kernel, what costs others least first.
 fn effect(host: &Host, placement: bool) -> String {
-    let slice = host.facts.kernel.version >= SLICE_SINCE;
-    let fifo = match host.facts.kernel.rt_group_sched {
-        Some(true) => "SCHED_FIFO will be refused in a cgroup of this kernel (RT_GROUP_SCHED)",
-        _ => "SCHED_FIFO last",
+    let place = match placement {
+        true => "CPUs of its own first",
+        false => "CPUs of its own first, if any can be spared",
     };
-    let first = if placement { "CPUs of its own" } else { "a higher cpu.weight" };
-    let then = if slice { "then a shorter slice" } else { "a shorter slice needs Linux 6.12" };
-    format!("requests are served when they arrive; {first} first, {then}, {fifo}")
+    let slice = match host.facts.kernel.version >= SLICE_SINCE {
+        true => "a shorter slice (sched-slice)",
+        false => "(a shorter slice takes Linux 6.12)",
+    };
+    let fifo = match host.facts.kernel.rt_group_sched {
+        Some(true) => "SCHED_FIFO last (sched-fifo), if its cgroup has a real-time budget",
+        _ => "SCHED_FIFO last (sched-fifo)",
+    };
+    format!("requests are served when they arrive; {place}; then a higher cpu.weight, {slice}, and {fifo}")
 }
 
 /// Who holds the CPU back from outside, if anybody does.

@@ -379,7 +379,7 @@ fn service<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Service 
         name: name.to_owned(),
         policy: value("policy").map_or(0, |policy| policy.parse().expect("a policy")),
         affinity: value("cpus").map(set).unwrap_or_default(),
-        priority: 0,
+        ..Thread::default()
     };
     Service {
         pid,

@@ -3,10 +3,10 @@ use crate::facts::Agent;
 use crate::plan::{Asked, plan};
 use crate::shapes::{ENA, Shape, VIRTIO, XEN};
 
-const XEN_16: Shape = Shape { cpus: 16, threads: 1, nodes: 1, queues: 1, irqs: XEN };
+pub(super) const XEN_16: Shape = Shape { cpus: 16, threads: 1, nodes: 1, queues: 1, irqs: XEN };
 const ENA_96: Shape = Shape { cpus: 96, threads: 2, nodes: 2, queues: 8, irqs: ENA };
 
-fn host(shape: Shape) -> Facts {
+pub(super) fn host(shape: Shape) -> Facts {
     let mut facts = shape.facts();
     for name in ["net.core.rps_sock_flow_entries", "net.core.busy_read", "net.core.busy_poll"] {
         facts.sysctls.insert(name.into(), "0".into());
@@ -17,16 +17,9 @@ fn host(shape: Shape) -> Facts {
     facts
 }
 
-fn with_service(mut facts: Facts, affinity: &str) -> Facts {
-    let thread = Thread { tid: 81, affinity: affinity.parse().unwrap(), ..Thread::default() };
-    facts.services =
-        vec![Service { pid: 80, name: "memcached".into(), threads: vec![thread], ..Service::default() }];
-    facts
-}
-
 /// What the strategy would do, a line each, refusals at the end.
 #[track_caller]
-fn check(facts: &Facts, strategy: &str, wanted: &[&str]) {
+pub(super) fn check(facts: &Facts, strategy: &str, wanted: &[&str]) {
     let asked = Asked { strategy: Strategy::named(strategy), ..Asked::default() };
     let plan = plan(facts, &asked);
     let name = |change: &Change| change.setting.to_string().replace("/sys/class/net/eth0/", "");
@@ -122,49 +115,6 @@ fn interrupts_are_put_off_with_the_timer_first() {
         &host(XEN_16),
         "busy-poll",
         &["/proc/sys/net/core/busy_read 50", "/proc/sys/net/core/busy_poll 50"],
-    );
-}
-
-#[test]
-fn short_turns_take_a_kernel_that_knows_them() {
-    let facts = with_service(host(XEN_16), "0-15");
-    check(&facts, "sched-slice", &["scheduling of thread 81 policy=0 slice_ns=500000"]);
-    let old = Facts { kernel: crate::facts::Kernel { version: (6, 11), ..facts.kernel.clone() }, ..facts };
-    check(
-        &old,
-        "sched-slice",
-        &["kernel: turns of a thread's own take Linux 6.12; cpu.weight of its cgroup is the nearest before"],
-    );
-}
-
-#[test]
-fn fifo_never_reaches_a_cpu_that_takes_interrupts() {
-    check(
-        &with_service(host(XEN_16), "1-15"),
-        "sched-fifo",
-        &["scheduling of thread 81 policy=1 priority=1 nice=0"],
-    );
-    check(
-        &with_service(host(XEN_16), "0-15"),
-        "sched-fifo",
-        &[
-            "memcached (PID 80): thread 81 may run on every CPU that takes interrupts, and would starve them: keep it off CPUs 0 first (AllowedCPUs=)",
-        ],
-    );
-    let mut grouped = with_service(host(XEN_16), "1-15");
-    grouped.kernel.rt_group_sched = Some(true);
-    grouped.services[0].cgroup = "/system.slice/memcached.service".into();
-    check(
-        &grouped,
-        "sched-fifo",
-        &[
-            "memcached (PID 80): the kernel has CONFIG_RT_GROUP_SCHED and its cgroup no real-time budget: it would be refused",
-        ],
-    );
-    check(
-        &host(XEN_16),
-        "sched-fifo",
-        &["services: no memcached, evenkeel, mysqld or redis was found; name one with --pid"],
     );
 }
 

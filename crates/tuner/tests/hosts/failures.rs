@@ -210,7 +210,7 @@ fn row_21_realtime_threads_leave_the_cpus_with_interrupts_alone() {
     let served = |cpus: &str| small().process(7, "memcached", "0::/", cpus);
     let everywhere = planned(&facts(&served("0-3")), Strategy::SchedFifo);
     assert_eq!(everywhere.changes, []);
-    assert!(reasons(&everywhere)[0].contains("would starve them"));
+    assert!(reasons(&everywhere)[0].contains("would starve the packets"));
     assert_eq!(planned(&facts(&served("1-3")), Strategy::SchedFifo).changes.len(), 1);
 }
 
