@@ -1,0 +1,167 @@
+//! The commands of the pages in docs/howto, run as they stand there, in network namespaces of their own.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+fn pages() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/howto")
+}
+
+/// The blocks of a page that are marked `sh`.
+fn commands(page: &str) -> String {
+    let text = fs::read_to_string(pages().join(page)).unwrap();
+    let mut commands = String::new();
+    let mut is_inside = false;
+    for line in text.lines() {
+        match line {
+            "```sh" => is_inside = true,
+            "```" => is_inside = false,
+            line if is_inside => commands += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    assert!(!commands.is_empty(), "{page} has no commands");
+    commands
+}
+
+/// Whether the lab can be made: not by everyone, nor in most containers.
+fn lab_can_be_made() -> bool {
+    let script =
+        "mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /mnt && ip link add v0 type veth peer name v1";
+    let unshare = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script];
+    Command::new("unshare").args(unshare).output().is_ok_and(|tried| tried.status.success())
+}
+
+/// A file for one test.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Runs a page's commands, which all have to succeed, and looks for these words, in this order, in what they say.
+#[track_caller]
+fn check(page: &str, queues: u32, words: &[&str]) {
+    if !lab_can_be_made() {
+        return eprintln!("no network namespaces can be made here");
+    }
+    let script = Scratch(std::env::temp_dir().join(format!("evenkeel-{page}-{}.sh", std::process::id())));
+    fs::write(&script.0, commands(page)).unwrap();
+    let mut path = OsString::from(Path::new(EVENKEEL).parent().unwrap());
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    // What waits in vain fails, too: a page takes seconds.
+    let mut lab = Command::new("timeout");
+    lab.args(["600", "sh"])
+        .arg(pages().join("lab.sh"))
+        .arg(&script.0)
+        .env("PATH", path)
+        .env("QUEUES", queues.to_string());
+    let output = lab.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let mut rest = said.as_str();
+    for word in words {
+        let place = rest.find(word).unwrap_or_else(|| panic!("{word:?} is not, or not there, in\n{said}"));
+        rest = &rest[place + word.len()..];
+    }
+}
+
+#[test]
+fn every_page_is_listed_and_named_in_a_test() {
+    let list = fs::read_to_string(pages().join("README.md")).unwrap();
+    let tests = include_str!("howto.rs");
+    let names = fs::read_dir(pages()).unwrap().map(|page| page.unwrap().file_name().into_string().unwrap());
+    for page in names.filter(|name| name.ends_with(".md") && name != "README.md") {
+        assert!(list.contains(&format!("]({page})")), "{page} is not in the list");
+        assert!(tests.contains(&format!("\"{page}\"")), "{page} is not run");
+    }
+}
+
+#[test]
+fn one_cpu_handles_all_packets() {
+    check(
+        "one-cpu-handles-all-packets.md",
+        1,
+        &[
+            "eth0/queues/rx-0/rps_cpus: 0 → ",
+            "1 of 1 changes are in force",
+            "Confirmed",
+            "eth0/queues/rx-0/rps_cpus = ",
+            ": holds",
+            "eth0/queues/rx-0/rps_cpus: restored",
+        ],
+    );
+}
+
+#[test]
+fn which_layout_is_best() {
+    check(
+        "which-layout-is-best.md",
+        4,
+        &[
+            "Not planned (irqbalance): eth0",
+            "Not planned (spread): eth0: it has no interrupt that can be moved",
+            "Not planned (irq0-rps): eth0",
+            "== xps\n@@ /sys/class/net/eth0/queues/tx-0/xps_cpus @@",
+            "gro_flush_timeout @@\n-0\n+50000",
+            "none:   rate",
+            "xps:   rate",
+            "xps:   rate",
+            "none:   rate",
+        ],
+    );
+}
+
+#[test]
+fn refused_and_waiting() {
+    check(
+        "refused-and-waiting.md",
+        4,
+        &[
+            "accept-overflow  10.77.0.1:11212",
+            "waiting / backlog of 10.77.0.1:11212: ",
+            " / 16",
+            "/proc/sys/net/core/somaxconn: 16 → 4096",
+            "LISTEN 0      4096       10.77.0.1:11212",
+            "scheduling-delay  evenkeel",
+            " of evenkeel ",
+            "changes are in force",
+            ": restored",
+            "changes are in force",
+            "fifo 1",
+            ": restored",
+            "somaxconn = 4096: holds",
+        ],
+    );
+}
+
+#[test]
+fn an_interrupt_for_every_packet() {
+    check(
+        "an-interrupt-for-every-packet.md",
+        4,
+        &[
+            "interrupt-per-packet",
+            "2 of 2 changes are in force",
+            "gro_flush_timeout = 50000: holds",
+            "napi_defer_hard_irqs = 100: holds",
+            "xps_cpus",
+            ": restored",
+        ],
+    );
+}
+
+#[test]
+fn a_host_for_mysql() {
+    if !Path::new("/usr/sbin/mariadbd").exists() {
+        return eprintln!("there is no /usr/sbin/mariadbd here");
+    }
+    check("a-host-for-mysql.md", 4, &["[mysqld]", "innodb_buffer_pool_size = ", "innodb-buffer-pool-size  "]);
+}
