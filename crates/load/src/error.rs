@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A connection could not be opened.
-    #[error("connect to {server} (connection {number} of {count})")]
+    #[error("connect to {server} (connection {number} of {count}){}", advice(source))]
     Connect {
         /// The server's address.
         server: String,
@@ -29,6 +29,21 @@ pub enum Error {
         /// Of how many.
         count: usize,
         /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The process may not have as many files open as there are connections.
+    #[error(
+        "open {connections} connections: {needed} files are needed, the hard limit is {found}; raise `ulimit -Hn`"
+    )]
+    Files {
+        /// Connections asked for.
+        connections: usize,
+        /// Files that they need, with those of the process itself.
+        needed: u64,
+        /// The hard limit.
+        found: u64,
+        /// Why it was not raised.
         #[source]
         source: io::Error,
     },
@@ -110,4 +125,14 @@ pub enum Error {
     /// A worker ended without a result.
     #[error("finish: a worker thread panicked")]
     Panic,
+}
+
+/// What would help where the system's own words do not say.
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            ": out of local ports for this server; widen net.ipv4.ip_local_port_range or use more addresses"
+        }
+        _ => "",
+    }
 }

@@ -10,6 +10,7 @@ use crate::engine::uring::Uring;
 use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
 use crate::feed::Feed;
+use crate::files;
 use crate::plan::{Pace, Plan};
 use crate::schedule::{Arrivals, Schedule, Share};
 use crate::search::{Knee, Objective, Search};
@@ -30,6 +31,7 @@ use std::time::Duration;
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     let plan = Plan::new(arguments)?;
+    files::allow(plan.connections)?;
     let runner = Runner { arguments, plan: &plan };
     if arguments.prefill {
         runner.prefill(progress)?;
@@ -49,6 +51,7 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     if plan.requests.is_some() {
         return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
     }
+    files::allow(plan.connections)?;
     if arguments.prefill {
         Runner { arguments, plan: &plan }.prefill(progress)?;
     }

@@ -1,10 +1,11 @@
 //! Where the server is, and opening connections to it.
 
 use crate::arguments::Arguments;
+use crate::connecting;
 use crate::error::Error;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -34,19 +35,14 @@ impl Target {
 
     /// Opens `count` connections. They block, as io_uring wants them.
     pub(crate) fn connect(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
-        let one = || match self {
-            Target::Tcp(address) => {
-                let stream = TcpStream::connect(address)?;
-                stream.set_nodelay(true)?;
-                Ok(OwnedFd::from(stream))
-            }
-            Target::Unix(path) => UnixStream::connect(path).map(OwnedFd::from),
+        let opened = match self {
+            Target::Tcp(address) => connecting::open(*address, count),
+            // There is no round trip to save, and whoever finds the server's queue full waits.
+            Target::Unix(path) => (1..=count)
+                .map(|number| UnixStream::connect(path).map(OwnedFd::from).map_err(|error| (number, error)))
+                .collect(),
         };
-        (1..=count)
-            .map(|number| {
-                one().map_err(|source| Error::Connect { server: self.to_string(), number, count, source })
-            })
-            .collect()
+        opened.map_err(|(number, source)| Error::Connect { server: self.to_string(), number, count, source })
     }
 }
 

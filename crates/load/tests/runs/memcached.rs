@@ -24,7 +24,10 @@ impl Memcached {
     pub(crate) fn start(name: &str) -> Option<Memcached> {
         let socket = std::env::temp_dir().join(format!("evenkeel-load-{name}-{}", std::process::id()));
         let mut command = Command::new("/usr/bin/memcached");
-        command.args(["-u", "root", "-t", "1", "-m", "64", "-s"]).arg(&socket).stderr(Stdio::null());
+        command
+            .args(["-u", "root", "-t", "1", "-m", "64", "-c", "4096", "-s"])
+            .arg(&socket)
+            .stderr(Stdio::null());
         let child = command.spawn().ok()?;
         let mut memcached = Memcached { child, socket };
         let started = Instant::now();
@@ -78,6 +81,7 @@ fn memcached_keeps_what_is_stored() {
             "--depth 16 --gets 0.9 --popularity zipf",
             "--depth 64 --multiget 20 --connections 8",
             "--protocol meta --gets 0.8",
+            "--connections 2000 --threads 2",
             "--protocol meta --multiget 50 --depth 4",
             "--threads 2 --key-size 10-250 --value-size 0-2000 --gets 0.5",
         ] {
