@@ -68,10 +68,11 @@ pub struct Arguments {
     /// Number of distinct keys
     #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Items")]
     pub keys: u64,
-    /// Bytes per key: 14, 10-40 (each equally likely) or 14,14,30 (a list)
+    /// Bytes per key: 14, 10-40 (each equally likely), 14:9,30-40:1 (a list with weights), exp:MEAN,
+    /// gpareto:LOC,SCALE,SHAPE, gev:LOC,SCALE,SHAPE or fb_key
     #[arg(long, default_value = "14", value_name = "SIZES", help_heading = "Items")]
     pub key_size: Sizes,
-    /// Bytes per value: 100, 64-4k or 100,100,16k
+    /// Bytes per value, likewise: 100, 64-4k, 100:9,16k:1, exp:MEAN, gpareto:…, gev:… or fb_value
     #[arg(long, default_value = "100", value_name = "SIZES", help_heading = "Items")]
     pub value_size: Sizes,
     /// Which keys are asked for: uniform, zipf or zipf:EXPONENT

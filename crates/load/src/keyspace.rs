@@ -3,23 +3,26 @@
 //! Item `id` has one key, one value size and one value, whatever the seed and the command line of the run that
 //! stores it: a later run can verify what an earlier one stored, if the sizes are the same.
 
-use crate::sizes::Sizes;
+use crate::sizes::{Sizer, Sizes};
 use stdx::prng::{Prng, mix};
 
 /// memcached's limit.
 pub(crate) const KEY_SIZE_MAX: usize = 250;
+/// The longest value that a law makes: it fits into memcached's default limit of 1 MiB together with its key.
+const VALUE_SIZE_MAX: usize = 1_000_000;
 
 /// The names of the items: `key:0000000017`, padded with zeros to the size asked for.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    sizes: Sizes,
+    sizes: Sizer,
     template: [u8; KEY_SIZE_MAX],
 }
 
 impl Keys {
     /// Keys of `sizes` for `count` items; `Err` says what is wrong with the sizes.
-    pub(crate) fn new(count: u64, sizes: Sizes) -> Result<Keys, String> {
+    pub(crate) fn new(count: u64, sizes: &Sizes) -> Result<Keys, String> {
         let digits = count.saturating_sub(1).to_string().len();
+        let sizes = sizes.sizer(PREFIX.len() + digits..=KEY_SIZE_MAX);
         if sizes.min() < digits {
             return Err(format!(
                 "{count} keys need {digits} digits, a key size of {} has no room",
@@ -42,6 +45,11 @@ impl Keys {
         let size = self.sizes.of(mix(id ^ KEY_SIZE_SALT));
         out.extend_from_slice(&self.template[..size]);
         write_digits(id, out);
+    }
+
+    /// The mean size.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sizes.mean()
     }
 
     /// Whether `key` is the key of item `id`.
@@ -87,15 +95,20 @@ const PAIRS: [u8; 200] = {
 /// The values of the items: eight letters that name the item, then a stretch of one fixed pool of letters.
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
-    sizes: Sizes,
+    sizes: Sizer,
     pool: Vec<u8>,
 }
 
 impl Values {
-    pub(crate) fn new(sizes: Sizes) -> Values {
+    pub(crate) fn new(sizes: &Sizes) -> Values {
         let mut prng = Prng::new(0x706f_6f6c);
         let pool = (0..POOL_LEN).map(|_| letter(prng.next_u64())).collect();
-        Values { sizes, pool }
+        Values { sizes: sizes.sizer(0..=VALUE_SIZE_MAX), pool }
+    }
+
+    /// The mean size.
+    pub(crate) fn mean(&self) -> f64 {
+        self.sizes.mean()
     }
 
     /// The length of the value of item `id`.
@@ -161,6 +174,10 @@ fn letter(bits: u64) -> u8 {
 mod tests {
     use super::*;
 
+    fn sizes(text: &str) -> Sizes {
+        text.parse().expect(text)
+    }
+
     fn key(keys: &Keys, id: u64) -> String {
         let mut out = b"x".to_vec();
         keys.write(id, &mut out);
@@ -169,8 +186,8 @@ mod tests {
 
     #[test]
     fn a_key_is_its_number_padded() {
-        let check = |count, size, id, expected: &str| {
-            let keys = Keys::new(count, Sizes::Fixed(size)).expect("room");
+        let check = |count, size: usize, id, expected: &str| {
+            let keys = Keys::new(count, &sizes(&size.to_string())).expect("room");
             assert_eq!(key(&keys, id), expected);
             assert!(keys.is(expected.as_bytes(), id, &mut Vec::new()));
         };
@@ -180,20 +197,30 @@ mod tests {
         check(100_000, 5, 12_345, "12345");
         check(10, 1, 9, "9");
         check(u64::MAX, 24, u64::MAX - 1, "key:18446744073709551614");
-        assert!(Keys::new(1000, Sizes::Fixed(2)).is_err());
-        assert!(Keys::new(1000, Sizes::Fixed(251)).is_err());
+        assert!(Keys::new(1000, &sizes("2")).is_err());
+        assert!(Keys::new(1000, &sizes("251")).is_err());
+        assert!(Keys::new(1000, &sizes("240-251")).is_err());
     }
 
     #[test]
     fn keys_of_mixed_sizes_differ() {
-        let keys = Keys::new(1000, Sizes::Range(3, 9)).expect("room");
+        let keys = Keys::new(1000, &sizes("3-9")).expect("room");
         let all: std::collections::HashSet<_> = (0..1000).map(|id| key(&keys, id)).collect();
         assert_eq!(all.len(), 1000);
     }
 
     #[test]
+    fn a_law_makes_no_key_too_short_or_too_long() {
+        let keys = Keys::new(1000, &sizes("exp:60")).expect("room");
+        let mut sizes: Vec<_> = (0..1000).map(|id| key(&keys, id).len()).collect();
+        sizes.sort_unstable();
+        assert_eq!((sizes[0], sizes[999]), (PREFIX.len() + 3, KEY_SIZE_MAX));
+        assert_eq!(key(&keys, 17).get(..4), Some("key:"));
+    }
+
+    #[test]
     fn a_value_is_always_the_same_and_only_its_own() {
-        let values = Values::new(Sizes::Range(0, 3000));
+        let values = Values::new(&sizes("0-3000"));
         for id in 0..300 {
             let mut out = Vec::new();
             values.write(id, &mut out);
@@ -213,7 +240,7 @@ mod tests {
 
     #[test]
     fn values_longer_than_the_pool_wrap() {
-        let values = Values::new(Sizes::Fixed(3 * POOL_LEN));
+        let values = Values::new(&sizes("192k"));
         let mut out = Vec::new();
         values.write(5, &mut out);
         assert!(values.matches(5, 0, &out));
@@ -224,7 +251,7 @@ mod tests {
 
     #[test]
     fn the_values_never_change_between_versions() {
-        let values = Values::new(Sizes::Fixed(16));
+        let values = Values::new(&sizes("16"));
         let shown = |id| {
             let mut out = Vec::new();
             values.write(id, &mut out);

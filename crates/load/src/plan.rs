@@ -84,8 +84,8 @@ impl Plan {
                 "--arrivals and --spin are for an open loop: use --rate or --search, too",
             ));
         }
-        let keys = Keys::new(arguments.keys, arguments.key_size.clone()).map_err(Error::Arguments)?;
-        let values = Values::new(arguments.value_size.clone());
+        let keys = Keys::new(arguments.keys, &arguments.key_size).map_err(Error::Arguments)?;
+        let values = Values::new(&arguments.value_size);
         let duration = match (arguments.duration, arguments.requests) {
             (Some(span), _) => Some(span.0),
             (None, None) => Some(Duration::from_secs(10)),

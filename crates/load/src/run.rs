@@ -110,8 +110,8 @@ impl Runner<'_> {
     /// Stores every key.
     fn prefill(&self, progress: &mut dyn Write) -> Result<(), Error> {
         let plan = self.plan;
-        let value_size = self.arguments.value_size.max() + self.arguments.key_size.max();
-        let depth = (PREFILL_IN_FLIGHT / value_size.max(1)).clamp(1, 64);
+        let item_size = plan.items.values.mean() + plan.items.keys.mean();
+        let depth = ((PREFILL_IN_FLIGHT / item_size) as usize).clamp(1, 64);
         let mut start = 0;
         let tasks = (0..plan.threads).map(|index| {
             let end = start + plan.share(plan.items.count, index);
@@ -339,8 +339,8 @@ impl Runner<'_> {
     }
 }
 
-/// Bytes on their way per connection while prefilling.
-const PREFILL_IN_FLIGHT: usize = 64 * 1024;
+/// Bytes on their way per connection while prefilling, about.
+const PREFILL_IN_FLIGHT: f64 = 65_536.0;
 /// Enough to keep a server busy; more would only cost it memory.
 const PREFILL_CONNECTIONS: usize = 8;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
