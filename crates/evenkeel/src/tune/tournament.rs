@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stdx::statistics::rounds_min;
 use tuner::apply::try_out;
 use tuner::host::FileHost;
 use tuner::journal::{Journals, Lock, Place};
@@ -11,7 +12,6 @@ use tuner::metric::Metric;
 use tuner::plan::{Asked, Plan};
 use tuner::report;
 use tuner::rollback::undo;
-use tuner::statistics::rounds_min;
 use tuner::strategy::Strategy;
 use tuner::tournament::{Better, Standing, order, standings};
 use tuner::verify::{self, Holding};
