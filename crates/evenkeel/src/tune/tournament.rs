@@ -252,6 +252,11 @@ impl<'a> Arena<'a> {
         let nic = self.arguments.nic.as_deref();
         let asked = Asked { strategy: Some(strategy), nic, pids: &pids, ..Asked::default() };
         let plan = tuner::plan::plan(&facts, &asked);
+        if plan.then.is_some() {
+            let reason =
+                "it makes the device's queues anew, which is no matter of turns: apply and verify it";
+            return Ok(Err(reason.to_owned()));
+        }
         if strategy == Strategy::None || !plan.changes.is_empty() {
             return Ok(Ok(plan));
         }
