@@ -9,7 +9,6 @@ use std::process::ExitCode;
 
 mod background;
 mod failure;
-mod lab;
 mod man;
 mod pidfile;
 mod privileges;

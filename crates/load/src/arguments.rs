@@ -29,6 +29,12 @@ pub struct Arguments {
     /// Unix socket of the server, instead of TCP
     #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port", "server"], help_heading = "Target")]
     pub socket: Option<PathBuf>,
+    /// Send each request as a datagram, with memcached's UDP frame
+    #[arg(long, conflicts_with = "socket", help_heading = "Target")]
+    pub udp: bool,
+    /// Of --udp: a request without a reply for this long counts as lost
+    #[arg(long, default_value = "500ms", value_name = "TIME", help_heading = "Target")]
+    pub udp_timeout: Span,
     /// Report requests per CPU-second of this process, the server (must run on this machine)
     #[arg(long, value_name = "PID", help_heading = "Target")]
     pub server_pid: Option<u32>,

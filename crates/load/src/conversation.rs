@@ -132,6 +132,17 @@ impl Conversation {
         }
     }
 
+    /// What is on its way will not be answered.
+    #[cold]
+    pub(crate) fn abandon(&mut self, reading: &mut Reading<'_>) {
+        let Ledger { pending, intended, .. } = &self.ledger;
+        let counts = |at: usize| {
+            intended.get(at).is_none_or(|intended: &Intended| reading.window_ns.contains(&intended.at_ns))
+        };
+        reading.tally.lost += (0..pending.len()).filter(|at| counts(*at)).count() as u64;
+        *self = Conversation::default();
+    }
+
     /// Takes what arrived and counts what it completes.
     #[inline]
     pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {

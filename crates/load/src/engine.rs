@@ -1,8 +1,11 @@
-//! The way to the kernel: one exchange per turn, by io_uring or by epoll.
+//! The way to the kernel: one exchange per turn, by io_uring or by epoll, or as datagrams.
 
 pub(crate) mod epoll;
+mod frame;
+mod mmsg;
 #[cfg(test)]
 mod tests;
+pub(crate) mod udp;
 pub(crate) mod uring;
 
 use crate::clock;
@@ -27,6 +30,20 @@ pub(crate) trait Engine {
 
     /// Hands out what the last exchange brought.
     fn arrivals(&mut self, each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error>;
+
+    /// Tells what else has happened since the last call: to most engines, nothing.
+    fn events(&mut self, _each: impl FnMut(Event)) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+/// What can happen besides bytes that arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// What is on its way on this connection, if anything is, will not be answered.
+    Lost(usize),
+    /// So many datagrams came that answer nothing: too late, or twice.
+    Stray(u64),
 }
 
 /// How long an exchange waits.

@@ -47,6 +47,11 @@ impl Keys {
         write_digits(id, out);
     }
 
+    /// The largest size.
+    pub(crate) fn longest(&self) -> usize {
+        self.sizes.max()
+    }
+
     /// The mean size.
     pub(crate) fn mean(&self) -> f64 {
         self.sizes.mean()
@@ -104,6 +109,11 @@ impl Values {
         let mut prng = Prng::new(0x706f_6f6c);
         let pool = (0..POOL_LEN).map(|_| letter(prng.next_u64())).collect();
         Values { sizes: sizes.sizer(0..=VALUE_SIZE_MAX), pool }
+    }
+
+    /// The largest size.
+    pub(crate) fn longest(&self) -> usize {
+        self.sizes.max()
     }
 
     /// The mean size.

@@ -1,6 +1,7 @@
 //! The arguments after every check: what workers believe.
 
 use crate::arguments::{Arguments, EngineChoice, Protocol};
+use crate::engine::udp;
 use crate::error::Error;
 use crate::keyspace::{Keys, Values};
 use crate::popularity::Chooser;
@@ -12,6 +13,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) target: Target,
+    /// With datagrams: how long a reply is waited for.
+    pub(crate) udp_timeout: Option<Duration>,
     pub(crate) items: Items,
     pub(crate) protocol: Protocol,
     pub(crate) connections: usize,
@@ -86,6 +89,9 @@ impl Plan {
         }
         let keys = Keys::new(arguments.keys, &arguments.key_size).map_err(Error::Arguments)?;
         let values = Values::new(&arguments.value_size);
+        if arguments.udp {
+            check_udp(arguments, keys.longest() + values.longest()).map_err(Error::Arguments)?;
+        }
         let duration = match (arguments.duration, arguments.requests) {
             (Some(span), _) => Some(span.0),
             (None, None) => Some(Duration::from_secs(10)),
@@ -93,6 +99,7 @@ impl Plan {
         };
         Ok(Plan {
             target: Target::of(arguments)?,
+            udp_timeout: arguments.udp.then_some(arguments.udp_timeout.0),
             items: Items { count: arguments.keys, keys, values },
             protocol: arguments.protocol,
             connections: arguments.connections,
@@ -115,6 +122,15 @@ impl Plan {
         })
     }
 
+    /// What carries the requests, in one word.
+    pub(crate) fn transport(&self) -> &'static str {
+        match (&self.target, self.udp_timeout) {
+            (Target::Unix(_), _) => "unix",
+            (Target::Tcp(_), None) => "tcp",
+            (Target::Tcp(_), Some(_)) => "udp",
+        }
+    }
+
     /// How many of `total` belong to worker `index`: the first ones take the remainder.
     pub(crate) fn share(&self, total: u64, index: usize) -> u64 {
         let threads = self.threads as u64;
@@ -122,6 +138,36 @@ impl Plan {
     }
 }
 
+/// What cannot be asked by datagrams.
+fn check_udp(arguments: &Arguments, item_max: usize) -> Result<(), String> {
+    if arguments.engine == EngineChoice::Uring {
+        return Err(String::from("--udp is without io_uring: leave out --engine"));
+    }
+    if arguments.udp_timeout.0 < UDP_TIMEOUT_MIN {
+        return Err(format!("--udp-timeout must be at least {UDP_TIMEOUT_MIN:?}"));
+    }
+    if arguments.depth > udp::DEPTH_MAX {
+        return Err(format!("--depth of --udp must be at most {}", udp::DEPTH_MAX));
+    }
+    if arguments.multiget > 1 {
+        // Each value is a message of its own there, with the same id and sequence numbers from 0.
+        return Err(String::from(
+            "--multiget is not for --udp: memcached numbers the datagrams of every value from 0, so a loss could not be told from a miss",
+        ));
+    }
+    if (arguments.prefill || arguments.gets < 1.0) && item_max + SET_WORDS_MAX > udp::REQUEST_MAX {
+        return Err(format!(
+            "a set must fit a datagram: keys and values of --udp must be at most {} bytes together",
+            udp::REQUEST_MAX - SET_WORDS_MAX
+        ));
+    }
+    Ok(())
+}
+
+/// Of a set with its length, besides key and value: `set `, ` 0 0 65507` and two line ends.
+const SET_WORDS_MAX: usize = 18;
+/// Less is less than a server that is put off by the scheduler once needs.
+const UDP_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Keys on their way per connection: bounds what a connection remembers.
 const IN_FLIGHT_MAX: usize = 1 << 20;
 /// A request each nanosecond: more has no schedule in whole nanoseconds.

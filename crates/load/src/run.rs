@@ -6,6 +6,7 @@ use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::cpu_time;
 use crate::engine::epoll::Epoll;
+use crate::engine::udp::{Patience, Udp};
 use crate::engine::uring::Uring;
 use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
@@ -94,6 +95,8 @@ struct Task<'a> {
     depth: usize,
     verify: bool,
     requests_max: Option<u64>,
+    /// How often a datagram without a reply is sent again.
+    repeats: u32,
 }
 
 /// What a worker tells.
@@ -111,7 +114,11 @@ impl Runner<'_> {
     fn prefill(&self, progress: &mut dyn Write) -> Result<(), Error> {
         let plan = self.plan;
         let item_size = plan.items.values.mean() + plan.items.keys.mean();
-        let depth = ((PREFILL_IN_FLIGHT / item_size) as usize).clamp(1, 64);
+        let (in_flight, depth_max) = match plan.udp_timeout {
+            None => (PREFILL_IN_FLIGHT, 64),
+            Some(_) => (PREFILL_DATAGRAMS, 8),
+        };
+        let depth = ((in_flight / item_size) as usize).clamp(1, depth_max);
         let mut start = 0;
         let tasks = (0..plan.threads).map(|index| {
             let end = start + plan.share(plan.items.count, index);
@@ -127,6 +134,7 @@ impl Runner<'_> {
                 depth,
                 verify: false,
                 requests_max: None,
+                repeats: PREFILL_REPEATS,
             }
         });
         let shared = Shared::new(plan.threads, Phase::Measure);
@@ -141,9 +149,10 @@ impl Runner<'_> {
             }
             Ok(all.tally)
         })?;
-        let refused = tally.errors + tally.not_stored;
+        let refused = tally.errors + tally.not_stored + tally.lost;
         if refused > 0 {
-            let example = tally.error_lines.into_keys().next().unwrap_or_else(|| String::from("NOT_STORED"));
+            let other = if tally.lost > 0 { "no reply" } else { "NOT_STORED" };
+            let example = tally.error_lines.into_keys().next().unwrap_or_else(|| String::from(other));
             return Err(Error::Prefill { refused, keys: plan.items.count, example });
         }
         writeln!(progress, "\rprefill: {} keys stored{:20}", plan.items.count, "")?;
@@ -161,6 +170,7 @@ impl Runner<'_> {
             depth: plan.depth,
             verify: plan.verify,
             requests_max: plan.requests.map(|total| plan.share(total, index)),
+            repeats: 0,
         });
         let shared = Shared::new(plan.threads, Phase::WarmUp);
         self.with_workers(&shared, tasks.collect(), |reports| {
@@ -266,6 +276,13 @@ impl Runner<'_> {
         }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         shared.workers[task.index].thread.store(thread, Ordering::Relaxed);
+        if let Some(timeout) = self.plan.udp_timeout {
+            let sockets = self.plan.target.datagrams(task.connections)?;
+            let patience = Patience { timeout, repeats: task.repeats };
+            let engine = Udp::new(sockets, task.depth, patience)?;
+            let task = Task { connections: task.connections * task.depth, depth: 1, ..task };
+            return self.drive(engine, shared, task, reports);
+        }
         let sockets = self.plan.target.connect(task.connections)?;
         let sockets = match self.plan.engine {
             EngineChoice::Epoll => sockets,
@@ -285,7 +302,7 @@ impl Runner<'_> {
         task: Task<'_>,
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Done), Error> {
-        let Task { composer, pace, index, connections, depth, verify, mut requests_max } = task;
+        let Task { composer, pace, index, connections, depth, verify, mut requests_max, repeats: _ } = task;
         let (plan, slot) = (self.plan, &shared.workers[index]);
         // Nobody listens any more when another worker failed first.
         let _ = reports.send(Report::Ready);
@@ -341,6 +358,10 @@ impl Runner<'_> {
 
 /// Bytes on their way per connection while prefilling, about.
 const PREFILL_IN_FLIGHT: f64 = 65_536.0;
+/// The same of datagrams: a socket of a server holds about 200 KiB, and a small datagram takes one of them.
+const PREFILL_DATAGRAMS: f64 = 8192.0;
+/// A datagram that gets lost so often in a row meets no server, or one that does not take it.
+const PREFILL_REPEATS: u32 = 10;
 /// Enough to keep a server busy; more would only cost it memory.
 const PREFILL_CONNECTIONS: usize = 8;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);

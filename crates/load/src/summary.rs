@@ -26,10 +26,12 @@ pub struct Summary {
     pub rate: Option<f64>,
     /// Of an open loop: the law of its arrivals.
     pub arrivals: Option<String>,
-    /// `io_uring` or `epoll`.
+    /// `io_uring`, `epoll` or `mmsg`.
     pub engine: String,
     /// The server's address.
     pub target: String,
+    /// `tcp`, `unix` or `udp`.
+    pub transport: String,
     /// `text` or `meta`.
     pub protocol: String,
     /// Connections over all threads.
@@ -77,6 +79,10 @@ pub struct Summary {
     pub errors: u64,
     /// Which ones, the most frequent first.
     pub error_lines: Vec<ErrorLine>,
+    /// Requests that nobody waits for any longer: a datagram of theirs or of their reply has got lost.
+    pub lost: u64,
+    /// Datagrams that answered nothing: they came too late, or twice.
+    pub stray_datagrams: u64,
 
     /// Requests per second of wall clock.
     pub requests_per_second: f64,
@@ -289,7 +295,7 @@ impl Measured {
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             OpenEvidence {
                 asked: plan.requests.map_or(pace.rate * span.seconds, |requests| requests as f64),
-                scheduled: answered + self.unanswered + self.unsent,
+                scheduled: answered + self.tally.lost + self.unanswered + self.unsent,
                 answered,
                 late_p99_us: us(&waits.late_ns),
                 response_p99_us: us(&self.tally.latency_ns),
@@ -299,6 +305,7 @@ impl Measured {
         Verdict::of(&Evidence {
             busy: self.series.iter().filter_map(busy).collect(),
             steal,
+            lost: ratio(self.tally.lost as f64, (self.tally.lost + self.tally.requests()) as f64),
             p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),
             open,
         })
@@ -339,6 +346,7 @@ impl Summary {
             arrivals: plan.pace.map(|pace| pace.arrivals.to_string()),
             engine: engine.to_owned(),
             target: plan.target.to_string(),
+            transport: plan.transport().to_owned(),
             protocol: plan.protocol.to_string(),
             connections: plan.connections,
             depth: plan.depth,
@@ -361,6 +369,8 @@ impl Summary {
             not_stored: tally.not_stored,
             wrong_values: tally.wrong,
             errors: tally.errors,
+            lost: tally.lost,
+            stray_datagrams: tally.strays,
             error_lines,
             requests_per_second: ratio(requests as f64, span.seconds),
             keys_per_second: ratio(keys as f64, span.seconds),

@@ -16,6 +16,9 @@ pub(crate) struct Tally {
     /// Values that do not belong to their key.
     pub(crate) wrong: u64,
     pub(crate) errors: u64,
+    /// Requests whose reply was not waited for any longer, and datagrams that answered nothing.
+    pub(crate) lost: u64,
+    pub(crate) strays: u64,
     /// How often each error line came; at most `LINES_MAX` of them.
     pub(crate) error_lines: BTreeMap<String, u64>,
     /// From sent to done in a closed loop, from intended to done in an open one.
@@ -58,6 +61,8 @@ impl Tally {
             not_stored: 0,
             wrong: 0,
             errors: 0,
+            lost: 0,
+            strays: 0,
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
             waits: None,
@@ -139,6 +144,8 @@ impl Tally {
         self.not_stored += other.not_stored;
         self.wrong += other.wrong;
         self.errors += other.errors;
+        self.lost += other.lost;
+        self.strays += other.strays;
         for (line, times) in &other.error_lines {
             *self.error_lines.entry(line.clone()).or_default() += times;
         }

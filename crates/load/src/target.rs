@@ -3,9 +3,10 @@
 use crate::arguments::Arguments;
 use crate::connecting;
 use crate::error::Error;
+use rustix::net::sockopt;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -33,6 +34,30 @@ impl Target {
         }
     }
 
+    /// Opens `count` sockets for datagrams to the server.
+    pub(crate) fn datagrams(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
+        let Target::Tcp(address) = self else { unreachable!("the arguments exclude each other") };
+        let local: IpAddr = match address {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let one = || -> io::Result<OwnedFd> {
+            let socket = UdpSocket::bind((local, 0))?;
+            socket.connect(address)?;
+            // As much as the system allows: what does not fit is lost here, and no fault of the server.
+            let forced = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_LEN);
+            if forced.is_err() {
+                let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_LEN);
+            }
+            Ok(socket.into())
+        };
+        (1..=count)
+            .map(|number| {
+                one().map_err(|source| Error::Connect { server: self.to_string(), number, count, source })
+            })
+            .collect()
+    }
+
     /// Opens `count` connections. They block, as io_uring wants them.
     pub(crate) fn connect(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
         let opened = match self {
@@ -45,6 +70,9 @@ impl Target {
         opened.map_err(|(number, source)| Error::Connect { server: self.to_string(), number, count, source })
     }
 }
+
+/// The replies to a thousand requests of 2 KiB, with what the kernel adds.
+const RECEIVE_BUFFER_LEN: usize = 4 << 20;
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

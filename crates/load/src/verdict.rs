@@ -18,7 +18,8 @@ pub struct Verdict {
 /// One reason not to believe a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// In one word, for programs: `client-saturated`, `late`, `rate-missed`, `arrivals`, `steal`, `unsteady`.
+    /// In one word, for programs: `client-saturated`, `late`, `rate-missed`, `arrivals`, `steal`,
+    /// `unsteady`, `lost`.
     pub what: String,
     /// In a sentence, with the number and what would help.
     pub why: String,
@@ -33,6 +34,8 @@ pub(crate) struct Evidence {
     pub(crate) steal: f64,
     /// By second: the median latency.
     pub(crate) p50_us: Vec<f64>,
+    /// Share of the requests that got lost.
+    pub(crate) lost: f64,
     /// Of an open loop.
     pub(crate) open: Option<OpenEvidence>,
 }
@@ -60,6 +63,8 @@ const BUSY_SECONDS: usize = 2;
 const STEAL_MAX: f64 = 0.02;
 /// Less than this is answered: what is missing are the slowest.
 const ANSWERED_MIN: f64 = 0.99;
+/// More that is lost hides the 99th percentile.
+const LOST_MAX: f64 = 0.01;
 /// Of the 99th percentile that is reported, this much may be this program's own lateness.
 const LATE_SHARE_MAX: f64 = 0.10;
 /// Standard deviations by which a random schedule may miss its rate; a Pareto law varies more than Poisson's.
@@ -69,11 +74,12 @@ const STEADY_SECONDS_MIN: usize = 10;
 
 impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Verdict {
-        let reasons: Vec<Reason> = [saturated(evidence), stolen(evidence), unsteady(evidence)]
-            .into_iter()
-            .chain(evidence.open.iter().flat_map(|open| [arrivals(open), missed(open), late(open)]))
-            .flatten()
-            .collect();
+        let reasons: Vec<Reason> =
+            [saturated(evidence), stolen(evidence), unsteady(evidence), lost(evidence)]
+                .into_iter()
+                .chain(evidence.open.iter().flat_map(|open| [arrivals(open), missed(open), late(open)]))
+                .flatten()
+                .collect();
         Verdict { valid: reasons.is_empty(), reasons }
     }
 }
@@ -144,6 +150,19 @@ fn unsteady(evidence: &Evidence) -> Option<Reason> {
         format!(
             "the median latency has not settled: the first {cut} of {} s differ from the rest; use a longer --warm-up",
             series.len()
+        ),
+    )
+}
+
+fn lost(evidence: &Evidence) -> Option<Reason> {
+    if evidence.lost <= LOST_MAX {
+        return None;
+    }
+    reason(
+        "lost",
+        format!(
+            "{:.1} % of the requests got no reply, so the longest latencies are missing",
+            evidence.lost * 100.0
         ),
     )
 }
@@ -236,6 +255,12 @@ mod tests {
         check(&open(OpenEvidence { scheduled: 12_000, answered: 12_000, ..OPEN }), &["arrivals"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, ..OPEN }), &["late"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, response_p99_us: 90_000.0, ..OPEN }), &[]);
+    }
+
+    #[test]
+    fn a_hundredth_that_is_lost_hides_the_slowest() {
+        check(&Evidence { lost: 0.011, ..Evidence::default() }, &["lost"]);
+        check(&Evidence { lost: 0.009, ..Evidence::default() }, &[]);
     }
 
     #[test]

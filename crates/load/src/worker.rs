@@ -2,7 +2,7 @@
 
 use crate::compose::Composer;
 use crate::conversation::{Conversation, Reading};
-use crate::engine::{Engine, Wait};
+use crate::engine::{Engine, Event, Wait};
 use crate::error::Error;
 use crate::feed::{Feed, Turn};
 use crate::outbox::Outbox;
@@ -99,6 +99,13 @@ impl<E: Engine> Worker<'_, E> {
                 conversation.receive(bytes, &mut reading)?;
                 feed.served(connection, conversation.outstanding() < *depth, done_ns);
                 Ok(())
+            })?;
+            engine.events(|event| match event {
+                Event::Lost(connection) => {
+                    conversations[connection].abandon(&mut reading);
+                    feed.served(connection, true, done_ns);
+                }
+                Event::Stray(datagrams) => reading.tally.strays += datagrams,
             })?;
             self.slot.publish(tally.completed());
             if phase == Phase::Measure {

@@ -5,7 +5,7 @@
 //! call returns; with `MSG_WAITALL` a partial send counts as failed and tells how far it came. Only failed sends
 //! report back. The rest of a failed send is kept and goes out when the socket has room.
 //!
-//! The only module of this crate with `unsafe`: the memory that is shared with the kernel.
+//! With `unsafe`: the memory that is shared with the kernel.
 #![expect(unsafe_code, reason = "memory shared with the kernel: submissions and receive buffers")]
 
 use super::{Engine, GATHER_TIME, RECEIVE_LEN, Wait, failed};

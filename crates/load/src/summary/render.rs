@@ -40,8 +40,9 @@ impl Summary {
         }
         writeln!(
             f,
-            " against {}: {} connections of depth {}, {} thread{}",
+            " against {} ({}): {} connections of depth {}, {} thread{}",
             self.target,
+            self.transport,
             self.connections,
             self.depth,
             self.threads,
@@ -85,6 +86,11 @@ impl Summary {
         }
         for error in &self.error_lines {
             writeln!(f, "  {:>12}× {}", grouped(error.times as f64), error.line)?;
+        }
+        if self.transport == "udp" || self.lost > 0 {
+            let share = self.lost as f64 / (self.lost + self.requests).max(1) as f64;
+            write!(f, "  {:<10}{} requests ({:.2} %)", "lost", grouped(self.lost as f64), share * 100.0)?;
+            writeln!(f, ", {} datagrams too late or twice", grouped(self.stray_datagrams as f64))?;
         }
         Ok(())
     }
@@ -151,6 +157,7 @@ mod tests {
             arrivals: None,
             engine: String::from("io_uring"),
             target: String::from("127.0.0.1:11211"),
+            transport: String::from("tcp"),
             protocol: String::from("text"),
             connections: 64,
             depth: 16,
@@ -173,6 +180,8 @@ mod tests {
             not_stored: 0,
             wrong_values: 0,
             errors: 0,
+            lost: 0,
+            stray_datagrams: 0,
             error_lines: Vec::new(),
             requests_per_second: 200_000.4,
             keys_per_second: 1_820_000.0,
@@ -196,7 +205,7 @@ mod tests {
     #[test]
     fn a_good_run_reads_like_this() {
         let expected = "\
-closed loop (io_uring) against 127.0.0.1:11211: 64 connections of depth 16, 1 thread
+closed loop (io_uring) against 127.0.0.1:11211 (tcp): 64 connections of depth 16, 1 thread
   text protocol, 90 % gets of 10 keys; 100,000 items, keys of 14, values of 64-1024 bytes, zipf:0.99, seed 1
   rate            200,000 requests/s     1,820,000 keys/s  over 5.00 s
   server          200,000 requests/CPU-s 2,000,000 keys/CPU-s  in 5.00 CPU-s
@@ -233,7 +242,7 @@ VALID
             ..summary()
         };
         let shown = open.to_string();
-        let first = "open loop (io_uring) of 10,000 requests/s, poisson, against 127.0.0.1:11211: 64 connections of \
+        let first = "open loop (io_uring) of 10,000 requests/s, poisson, against 127.0.0.1:11211 (tcp): 64 connections of \
                      depth 16, 1 thread";
         let waits = "  latency   p50 100 | p90 200 | p99 300 | p99.9 400 | max 500 µs
     service p50 80 | p90 160 | p99 240 | p99.9 320 | max 400 µs

@@ -4,3 +4,4 @@ mod memcached;
 mod open;
 mod scripted;
 mod support;
+mod udp;

@@ -64,6 +64,49 @@ impl Memcached {
     }
 }
 
+/// memcached on ports of loopback that it chose, ended when dropped.
+pub(crate) struct Listening {
+    child: Child,
+    /// Where it writes which ports those are.
+    file: PathBuf,
+    /// `127.0.0.1:PORT`, the first for TCP, the second for datagrams.
+    pub(crate) addresses: [String; 2],
+}
+
+impl Listening {
+    /// `None` where it is not installed.
+    #[expect(clippy::disallowed_methods, reason = "another program lives in real time")]
+    pub(crate) fn start(name: &str, options: &[&str]) -> Option<Listening> {
+        let file = std::env::temp_dir().join(format!("evenkeel-load-{name}-{}", std::process::id()));
+        let mut command = Command::new("/usr/bin/memcached");
+        command.args(["-u", "root", "-t", "1", "-m", "64", "-c", "4096", "-l", "127.0.0.1"]);
+        command.args(["-p", "-1", "-U", "-1"]).args(options);
+        let child = command.env("MEMCACHED_PORT_FILENAME", &file).stderr(Stdio::null()).spawn().ok()?;
+        let mut listening = Listening { child, file, addresses: [const { String::new() }; 2] };
+        let started = Instant::now();
+        // It appears under this name when it is complete.
+        while started.elapsed() < PATIENCE && !listening.file.exists() {
+            let ended = listening.child.try_wait().expect("a child");
+            assert!(ended.is_none(), "memcached has ended: {ended:?}");
+            std::thread::sleep(GLANCE);
+        }
+        let text = std::fs::read_to_string(&listening.file).expect("the ports");
+        listening.addresses = ["TCP INET: ", "UDP INET: "].map(|kind| {
+            let port = text.lines().find_map(|line| line.strip_prefix(kind)).expect(&text);
+            format!("127.0.0.1:{port}")
+        });
+        Some(listening)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.file);
+    }
+}
+
 impl Drop for Memcached {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -39,7 +39,7 @@ pub(crate) fn server(piece: usize, script: Script) -> String {
     format!("--server {address}")
 }
 
-type Items = Arc<Mutex<HashMap<String, Vec<u8>>>>;
+pub(crate) type Items = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
 fn serve(stream: &TcpStream, items: &Items, piece: usize, script: Script) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
@@ -64,7 +64,7 @@ fn serve(stream: &TcpStream, items: &Items, piece: usize, script: Script) -> std
 /// A script's wish that the server closes the connection.
 pub(crate) const CLOSE: &[u8] = b"close";
 
-fn answer(words: &[&str], items: &Items, body: &mut impl Read) -> std::io::Result<Vec<u8>> {
+pub(crate) fn answer(words: &[&str], items: &Items, body: &mut impl Read) -> std::io::Result<Vec<u8>> {
     let mut items = items.lock().expect("no panic");
     let mut reply = Vec::new();
     match words {

@@ -1,4 +1,0 @@
-//! What is said about runs whose truth is known.
-
-mod comparisons;
-mod synthetic;

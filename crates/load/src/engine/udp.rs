@@ -1,0 +1,260 @@
+//! Requests and replies as datagrams: memcached's UDP protocol, in batches of `sendmmsg` and `recvmmsg`.
+//!
+//! Replies overtake each other and get lost, so each request on its way is a *lane* of its own: what is a connection to
+//! the worker is a lane here, `depth` of them share a socket, and a lane has one request at a time. The lower bits of a
+//! request's id say which lane, the others count its requests, so that a reply which comes too late is known as such.
+
+use super::frame::{Frame, Parts};
+use super::mmsg::{BATCH, HEAD_LEN, Receives, Sends};
+use super::{Engine, Event, Wait, failed};
+use crate::error::Error;
+use crate::outbox::Outbox;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Sockets behind one epoll instance.
+pub(crate) struct Udp {
+    epoll: OwnedFd,
+    sockets: Vec<OwnedFd>,
+    lanes: Lanes,
+    /// Numbers of the parcels that a socket sends in this turn, and the sockets that have any.
+    queues: Vec<Vec<usize>>,
+    queued: Vec<usize>,
+    sends: Sends,
+    receives: Receives,
+    events: Vec<epoll::Event>,
+    patience: Patience,
+    /// When lanes are next looked over for replies that are missing.
+    look_at_ns: u64,
+    strays: u64,
+}
+
+/// How long a reply is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) timeout: Duration,
+    /// A request without a reply is sent again so often before it counts as lost. Only where a repeated request does the
+    /// same as a single one, and its latency is of no interest.
+    pub(crate) repeats: u32,
+}
+
+impl Patience {
+    /// How often lanes are looked over: a loss is noticed at most an eighth of the timeout late.
+    fn look_every_ns(&self) -> u64 {
+        (self.timeout.as_nanos() as u64 / 8).max(1)
+    }
+}
+
+/// Requests on their way on all sockets of a thread.
+struct Lanes {
+    all: Vec<Lane>,
+    /// Lanes of each socket.
+    depth: usize,
+    /// Bits of an id that say which lane.
+    bits: u32,
+    /// Whether to keep requests, to send them again.
+    keep: bool,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    id: u16,
+    /// When the request was last sent; `None`: none is on its way.
+    sent_ns: Option<u64>,
+    parts: Parts,
+    /// All datagrams of the reply have come. If they held no whole reply, the request is lost all the same.
+    is_answered: bool,
+    /// The request, if it may have to be sent again, and how often it was.
+    request: Vec<u8>,
+    repeated: u32,
+}
+
+/// With more, too few bits of an id are left to tell a late reply from a present one.
+pub(crate) const DEPTH_MAX: usize = 1024;
+/// Bytes of a request: what IPv4 leaves of 64 KiB.
+pub(crate) const REQUEST_MAX: usize = 65_507 - HEAD_LEN;
+
+impl Udp {
+    /// `sockets` are connected and block: a send waits until the network device has room, which is soon.
+    pub(crate) fn new(sockets: Vec<OwnedFd>, depth: usize, patience: Patience) -> Result<Udp, Error> {
+        let start = || -> rustix::io::Result<OwnedFd> {
+            let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+            for (number, socket) in sockets.iter().enumerate() {
+                let flags = EventFlags::IN | EventFlags::ET;
+                epoll::add(&epoll, socket, EventData::new_u64(number as u64), flags)?;
+            }
+            Ok(epoll)
+        };
+        let epoll = start().map_err(|error| super::failed_to_start(Udp::NAME, error.into()))?;
+        Ok(Udp {
+            epoll,
+            lanes: Lanes::new(sockets.len(), depth, patience.repeats > 0),
+            queues: vec![Vec::new(); sockets.len()],
+            queued: Vec::new(),
+            sends: Sends::new(),
+            receives: Receives::new(),
+            events: Vec::with_capacity(sockets.len()),
+            sockets,
+            patience,
+            look_at_ns: 0,
+            strays: 0,
+        })
+    }
+
+    /// Sends everything that is queued, socket by socket.
+    fn send_queued(&mut self, outbox: &Outbox) -> Result<(), Error> {
+        let Udp { sockets, lanes, queues, queued, sends, .. } = self;
+        for socket in queued.drain(..) {
+            let queue = &mut queues[socket];
+            let mut rest = &queue[..];
+            while !rest.is_empty() {
+                let datagrams = rest.iter().map(|&number| {
+                    let (lane, bytes) = outbox.parcel(number);
+                    (Frame::request(lanes.all[lane].id), bytes)
+                });
+                let sent = sends.send(sockets[socket].as_fd(), datagrams);
+                rest = &rest[sent.count..];
+                match sent.error {
+                    None | Some(Errno::INTR) => {}
+                    // The device has no room for it: lost like one that the network loses.
+                    Some(Errno::NOBUFS) => rest = &rest[1..],
+                    Some(error) => return Err(failed(socket, Some(error.into()))),
+                }
+            }
+            queue.clear();
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Udp {
+    const NAME: &'static str = "mmsg";
+
+    fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
+        let now_ns = self.now_ns();
+        for (number, (lane, bytes)) in outbox.parcels().enumerate() {
+            let socket = self.lanes.begin(lane, bytes, now_ns);
+            if self.queues[socket].is_empty() {
+                self.queued.push(socket);
+            }
+            self.queues[socket].push(number);
+        }
+        self.send_queued(outbox)?;
+        let at_most = wait.at_most.min(Duration::from_nanos(self.patience.look_every_ns()));
+        let timeout = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
+        self.events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(Error::Exchange(error.into())),
+        }
+    }
+
+    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let Udp { sockets, lanes, receives, events, strays, .. } = self;
+        for event in &*events {
+            let socket = event.data.u64() as usize;
+            loop {
+                let count = match receives.receive(sockets[socket].as_fd()) {
+                    Ok(count) => count,
+                    Err(Errno::AGAIN) => break,
+                    Err(Errno::INTR) => continue,
+                    Err(error) => return Err(failed(socket, Some(error.into()))),
+                };
+                for number in 0..count {
+                    let is_answer = lanes.arrive(socket, receives.datagram(number), &mut each)?;
+                    *strays += u64::from(!is_answer);
+                }
+                // A short batch emptied the socket; what comes later makes a new edge.
+                if count < BATCH {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn events(&mut self, mut each: impl FnMut(Event)) -> Result<(), Error> {
+        if self.strays > 0 {
+            each(Event::Stray(std::mem::take(&mut self.strays)));
+        }
+        let now_ns = self.now_ns();
+        if now_ns < self.look_at_ns {
+            return Ok(());
+        }
+        self.look_at_ns = now_ns + self.patience.look_every_ns();
+        let timeout_ns = self.patience.timeout.as_nanos() as u64;
+        for number in 0..self.lanes.all.len() {
+            let lane = &mut self.lanes.all[number];
+            if lane.sent_ns.is_none_or(|sent_ns| now_ns - sent_ns < timeout_ns) {
+                continue;
+            }
+            if lane.is_answered || lane.repeated == self.patience.repeats {
+                lane.sent_ns = None;
+                each(Event::Lost(number));
+                continue;
+            }
+            lane.repeated += 1;
+            lane.sent_ns = Some(now_ns);
+            let socket = number / self.lanes.depth;
+            let datagram = (Frame::request(lane.id), &lane.request[..]);
+            // What cannot be sent now is repeated once more, or lost in the end.
+            self.sends.send(self.sockets[socket].as_fd(), std::iter::once(datagram));
+        }
+        Ok(())
+    }
+}
+
+impl Lanes {
+    fn new(sockets: usize, depth: usize, keep: bool) -> Lanes {
+        let bits = depth.next_power_of_two().trailing_zeros();
+        let mut all = Vec::new();
+        all.resize_with(sockets * depth, Lane::default);
+        for (number, lane) in all.iter_mut().enumerate() {
+            lane.id = (number % depth) as u16;
+        }
+        Lanes { all, depth, bits, keep }
+    }
+
+    /// A request goes out in a lane; says on which socket.
+    fn begin(&mut self, number: usize, request: &[u8], now_ns: u64) -> usize {
+        let lane = &mut self.all[number];
+        lane.id = lane.id.wrapping_add(1 << self.bits);
+        lane.sent_ns = Some(now_ns);
+        lane.parts.clear();
+        lane.is_answered = false;
+        lane.repeated = 0;
+        if self.keep {
+            lane.request.clear();
+            lane.request.extend_from_slice(request);
+        }
+        number / self.depth
+    }
+
+    /// Hands out what a datagram brings; `false` if it answers no request that is on its way.
+    fn arrive(
+        &mut self,
+        socket: usize,
+        datagram: &[u8],
+        each: &mut impl FnMut(usize, &[u8]) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let Some((frame, payload)) = Frame::read(datagram) else { return Ok(false) };
+        let index = usize::from(frame.id) & ((1 << self.bits) - 1);
+        if index >= self.depth {
+            return Ok(false);
+        }
+        let number = socket * self.depth + index;
+        let lane = &mut self.all[number];
+        if lane.sent_ns.is_none() || lane.id != frame.id {
+            return Ok(false);
+        }
+        let is_new = lane.parts.take(frame.sequence, payload, |bytes| each(number, bytes))?;
+        lane.is_answered |= lane.parts.is_whole(frame.total);
+        Ok(is_new)
+    }
+}
+
+#[cfg(test)]
+mod tests;
