@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 mod background;
 mod failure;
+mod lab;
 mod man;
 mod pidfile;
 mod privileges;

@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use server::flags;
 
 use crate::failure::Failure;
-use crate::{man, serve, tune};
+use crate::{lab, man, serve, tune};
 
 /// What clap takes when there is no terminal.
 const COLUMNS_DEFAULT: usize = 100;
@@ -32,15 +32,18 @@ pub(crate) fn command(columns: usize) -> Command {
             Command::new("load").about("Generate load, and measure it"),
         ))
         .subcommand(tune::command())
+        .subcommand(lab::command())
         .subcommand(Command::new("man").about("Print the man page of a command").arg(page))
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
 }
 
-/// What there are man pages for: the verbs that have flags, and the jobs of `tune` as `tune-check`.
+/// What there are man pages for: the verbs that have flags, and the jobs of `tune` and `lab` as `tune-check`.
 fn pages() -> Vec<String> {
-    let tune = tune::command();
-    let jobs = tune.get_subcommands().map(|job| format!("tune-{}", job.get_name()));
-    ["serve", "load", "tune"].map(str::to_owned).into_iter().chain(jobs).collect()
+    let jobs = |verb: Command| -> Vec<String> {
+        verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
+    };
+    let verbs = ["serve", "load", "tune", "lab"].map(str::to_owned).into_iter();
+    verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
 }
 
 /// Carries out what was typed, name of the program first, and says with which status to end.
@@ -52,6 +55,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     };
     let done = match matches.subcommand() {
         Some(("tune", matches)) => return tune::run(matches, columns),
+        Some(("lab", matches)) => return lab::run(matches),
         Some(("serve", matches)) => serve::run(flags::LowArgs::read(matches).map_err(serve::refused)?),
         Some(("load", matches)) => {
             let arguments = load::Arguments::from_arg_matches(matches);
@@ -69,7 +73,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
 
 /// The verb that was typed, if it is one.
 pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
-    let verbs = ["serve", "load", "tune", "man", "completions"];
+    let verbs = ["serve", "load", "tune", "lab", "man", "completions"];
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 
@@ -173,6 +177,7 @@ mod tests {
         check("evenkeel load --depht 1", "64 unexpected argument '--depht' found");
         check("evenkeel tune", "64 expected a command, found nothing");
         check("evenkeel tune chekc", "64 unrecognized subcommand 'chekc'");
+        check("evenkeel lab", "64 expected a command, found nothing");
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
     }
 

@@ -200,6 +200,20 @@ test "$(cat /proc/sys/net/core/somaxconn)" = 777
 "$EVENKEEL" tune rollback --state "$DIR/state"
 test "$(cat /proc/sys/net/core/somaxconn)" = "$somaxconn"
 look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
+
+# One queue of four by hand, then as many as there are cores; all four are back with what was set of them.
+echo 1 > $q/rx-3/rps_cpus; echo 2048 > $q/rx-3/rps_flow_cnt; look > "$DIR/before"
+printf '{"changes":[{"stage":"queues","setting":{"device":{"nic":"v0","knob":"channels"}},"now":"rx=4 tx=4","wanted":"rx=1 tx=1","why":"","asked_by":"","risk":"blink","signal":""}]}' > "$DIR/one"
+"$EVENKEEL" tune apply --plan "$DIR/one" --state "$DIR/state"
+! test -e $q/rx-1
+if test "$(getconf _NPROCESSORS_ONLN)" -gt 1; then
+    "$EVENKEEL" tune plan --strategy queues --nic v0
+    "$EVENKEEL" tune apply --strategy queues --nic v0 --state "$DIR/state"
+    test -e $q/rx-1
+fi
+"$EVENKEEL" tune status --state "$DIR/state"
+"$EVENKEEL" tune rollback --all --state "$DIR/state"
+look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
 /// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.

@@ -1,4 +1,4 @@
-//! What could have been in std: gathered output, counters, time as data, random numbers, sizes with units.
+//! What could have been in std: gathered output, counters, time as data, random numbers, statistics, sizes with units.
 //!
 //! No word of caching in here, no I/O and no clock.
 
@@ -6,4 +6,5 @@ pub mod clock;
 pub mod counter;
 pub mod gather;
 pub mod prng;
+pub mod statistics;
 pub mod units;

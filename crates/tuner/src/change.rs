@@ -233,6 +233,8 @@ pub enum Risk {
     Low,
     /// It moves work or waiting to another place; under load the gain has to be shown.
     Moderate,
+    /// The driver makes its queues anew: the link may blink.
+    Blink,
     /// It can starve others on the host.
     High,
 }
@@ -277,8 +279,8 @@ impl Change {
             }
             Setting::Interrupt { .. } => format!("write {:?} to its smp_affinity", now.trim()),
             Setting::Irqbalance { .. } => {
-                let irqs = if now.trim().is_empty() { "no" } else { now.trim() };
-                format!("tell irqbalance to leave {irqs} interrupts alone")
+                let irqs = if now.trim().is_empty() { "none" } else { now.trim() };
+                format!("tell irqbalance to leave alone: {irqs}")
             }
             Setting::Listener { limit: Limit::Backlog, .. } => format!("listen(2) with {now} again"),
             Setting::Listener { limit: Limit::FastOpen, .. } => format!("set TCP_FASTOPEN to {now} again"),

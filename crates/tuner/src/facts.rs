@@ -2,7 +2,7 @@
 //!
 //! Plain data. What could not be found out is `None` or missing; [`Facts::gaps`] says why.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub struct Facts {
     pub services: Vec<Service>,
     /// Programs that set what we would set.
     pub agents: Vec<Agent>,
+    /// irqbalance, if it runs and answers.
+    pub irqbalance: Option<Irqbalance>,
     /// What every packet pays for.
     pub taxes: Taxes,
     /// A scheduler that was loaded in place of the kernel's (sched_ext), by its name.
@@ -407,6 +409,16 @@ pub struct Agent {
     pub pid: Option<u32>,
     /// What it is known to set, in words.
     pub sets: String,
+}
+
+/// A running irqbalance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Irqbalance {
+    /// Its process id.
+    pub pid: u32,
+    /// Interrupts that it was told to leave alone.
+    pub banned: BTreeSet<u32>,
 }
 
 /// What every packet, or every system call, pays for.

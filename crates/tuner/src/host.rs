@@ -134,8 +134,13 @@ impl Host for FileHost {
                 false => [Setting::mask(file("xps_cpus")), Setting::mask(file("xps_rxqs"))],
             }
         });
-        let interrupts = probe::handlers_of(&self.0, nic).into_iter().map(|(_, handler)| handler);
-        let interrupts = interrupts.map(|handler| Setting::Interrupt { nic: nic.clone(), handler });
+        let mut handlers: Vec<String> =
+            probe::handlers_of(&self.0, nic).into_iter().map(|(_, handler)| handler).collect();
+        handlers.sort();
+        // One name for several interrupts does not say which is which.
+        let unique = handlers.chunk_by(|one, other| one == other).filter(|same| same.len() == 1).flatten();
+        let interrupts =
+            unique.map(|handler| Setting::Interrupt { nic: nic.clone(), handler: handler.clone() });
         files.chain(interrupts).collect()
     }
 
@@ -263,5 +268,59 @@ mod tests {
         let later = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get() as u32);
         assert!(later.join().unwrap() != tid);
         assert_eq!(host.identity(&Setting::Thread { tid }), identity);
+    }
+
+    fn interrupt(scratch: &Scratch, irq: u32, handler: &str, affinity: &str) {
+        let write = |path: String, text: &str| {
+            let path = scratch.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write(format!("sys/class/net/eth0/device/msi_irqs/{irq}"), "msix");
+        write(format!("sys/kernel/irq/{irq}/actions"), handler);
+        write(format!("proc/irq/{irq}/smp_affinity"), affinity);
+    }
+
+    #[test]
+    fn an_interrupt_is_found_by_its_handler_under_another_number() {
+        let scratch = Scratch::new("host-handler");
+        interrupt(&scratch, 40, "eth0-TxRx-0", "1\n");
+        interrupt(&scratch, 41, "eth0-TxRx-1", "2\n");
+        let mut host = FileHost::new(Root::new(scratch.path()));
+        let second = Setting::Interrupt { nic: "eth0".into(), handler: "eth0-TxRx-1".into() };
+        assert_eq!(host.read(&second).unwrap(), "2\n");
+        std::fs::write(scratch.path().join("sys/kernel/irq/41/actions"), "").unwrap();
+        assert_eq!(Errno::from_io_error(&host.read(&second).unwrap_err()), Some(Errno::NOENT));
+        interrupt(&scratch, 57, "eth0-TxRx-1", "f\n");
+        host.write(&second, "2").unwrap();
+        assert_eq!(std::fs::read_to_string(scratch.path().join("proc/irq/57/smp_affinity")).unwrap(), "2");
+    }
+
+    #[test]
+    fn new_queues_reset_their_steering_and_their_interrupts() {
+        let scratch = Scratch::new("host-reset");
+        interrupt(&scratch, 40, "eth0-TxRx-0", "1\n");
+        interrupt(&scratch, 41, "eth0-misc", "2\n");
+        interrupt(&scratch, 42, "eth0-misc", "2\n");
+        for queue in ["rx-0", "tx-0"] {
+            std::fs::create_dir_all(scratch.path().join("sys/class/net/eth0/queues").join(queue)).unwrap();
+        }
+        let host = FileHost::new(Root::new(scratch.path()));
+        let device = |knob| Setting::Device { nic: "eth0".into(), knob };
+        let reset: Vec<String> =
+            host.reset_by(&device(Knob::Channels)).iter().map(Setting::to_string).collect();
+        let file = |name: &str| format!("/sys/class/net/eth0/queues/{name}");
+        let wanted = [
+            file("rx-0/rps_cpus"),
+            file("rx-0/rps_flow_cnt"),
+            file("tx-0/xps_cpus"),
+            file("tx-0/xps_rxqs"),
+            "affinity of eth0-TxRx-0 of eth0".to_owned(),
+        ];
+        assert_eq!(reset, wanted);
+        assert!(host.reset_by(&device(Knob::Coalescing)).is_empty());
+        // A captured host has no drivers, and this one is not meant.
+        let error = host.read(&device(Knob::Channels)).unwrap_err();
+        assert_eq!(Errno::from_io_error(&error), Some(Errno::OPNOTSUPP));
     }
 }

@@ -43,7 +43,6 @@ pub mod rules;
 pub mod scheduling;
 pub mod script;
 pub mod signal;
-pub mod statistics;
 pub mod strategy;
 pub mod tournament;
 pub mod verification;

@@ -149,6 +149,16 @@ pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
     Ok(sets)
 }
 
+/// How many cores can take the interrupts of an interface; a second thread of a core brings nothing there (scaling.rst).
+pub fn cores(facts: &Facts, nic: &Nic) -> usize {
+    let usable = usable(facts, nic);
+    let first = |cpu: &u32| {
+        let siblings = facts.cpu(*cpu).map(|cpu| cpu.siblings.and(&usable)).unwrap_or_default();
+        siblings.lowest().is_none_or(|lowest| lowest == *cpu)
+    };
+    usable.iter().filter(first).count()
+}
+
 /// These CPUs, and the hardware threads that share their cores.
 fn with_siblings(facts: &Facts, cpus: &CpuSet) -> CpuSet {
     cpus.iter().filter_map(|cpu| facts.cpu(cpu)).fold(cpus.clone(), |set, cpu| set.or(&cpu.siblings))

@@ -29,6 +29,12 @@ pub fn outline(plan: &Plan) -> String {
         let _ = writeln!(text, "     undo    {undo}");
         let _ = writeln!(text, "     expect  {}", first.signal);
     }
+    if plan.then.is_some() {
+        text.push_str(
+            "\nThen the host is looked at again, because its queues and interrupts have other numbers, and the rest is \
+             planned and done with them; it is undone together with this.\n",
+        );
+    }
     for refusal in &plan.refusals {
         let _ =
             writeln!(text, "\nNot planned ({}): {}: {}.", refusal.asked_by, refusal.subject, refusal.reason);
@@ -78,6 +84,9 @@ fn risk(risk: Risk) -> &'static str {
     match risk {
         Risk::Low => "low: takes effect at once, and is undone at once",
         Risk::Moderate => "moderate: moves work or waiting to another place; measure it under load",
+        Risk::Blink => {
+            "moderate: the driver makes its queues anew, so packets are lost for a moment and the link may blink"
+        }
         Risk::High => "high: can starve others on this host; use --confirm-within",
     }
 }

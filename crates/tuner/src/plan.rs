@@ -3,19 +3,20 @@
 //! Pure: from [`Facts`] and what was asked for to a [`Plan`]. Asked for can be a strategy, a profile, and whatever
 //! findings have a strategy that mends them; who asks first for a setting has it.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::accept;
-use crate::change::{Change, Refusal, Setting};
+use crate::change::{Change, Refusal, Setting, Stage};
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Nic};
-use crate::finding::{Finding, Verdict};
+use crate::finding::{Finding, Severity, Verdict};
 use crate::mend;
 use crate::profile::Profile;
-use crate::rules;
 use crate::strategy::{self, Strategy, Wishes, turns};
+use crate::{Series, irqbalance, masks, rules};
 
 /// What a plan is to be made from.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +35,8 @@ pub struct Asked<'a> {
     pub whole: bool,
     /// Whether listeners of running programs may be changed.
     pub live: bool,
+    /// How busy CPUs are with interrupts, in percent, where it was measured.
+    pub interrupts_percent: BTreeMap<u32, u32>,
 }
 
 /// What to change.
@@ -47,10 +50,34 @@ pub struct Plan {
     /// What no live setting can do.
     #[serde(default)]
     pub advice: Vec<String>,
+    /// What is still to be planned, once the changes are made: they give queues and interrupts other numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<Intent>,
+}
+
+/// What a plan was made for, to be planned again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Intent {
+    /// A layout.
+    pub strategy: Option<Strategy>,
+    /// A kind of service.
+    pub profile: Option<Profile>,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// Whether listeners of running programs may be changed.
+    #[serde(default)]
+    pub live: bool,
+    /// The only processes that were meant; none: all data servers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pids: Vec<u32>,
+    /// The interfaces that were meant. One whose queues are made anew may be down for a moment.
+    pub nics: Vec<String>,
 }
 
 /// What mends what a rule finds.
-const MENDS: [(&str, Mend); 24] = [
+const MENDS: [(&str, Mend); 26] = [
+    ("queues-few", Mend::Strategy(Strategy::Queues)),
+    ("ring-overrun", Mend::Strategy(Strategy::Rings)),
     ("rps-redundant", Mend::NoSteering),
     ("rps-harmful", Mend::NoSteering),
     ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
@@ -60,7 +87,7 @@ const MENDS: [(&str, Mend); 24] = [
     ("rfs-half-set", Mend::Strategy(Strategy::RpsRfs)),
     ("xps-missing", Mend::Strategy(Strategy::Xps)),
     ("xps-crossed", Mend::Strategy(Strategy::Xps)),
-    ("interrupt-per-packet", Mend::Strategy(Strategy::Defer50)),
+    ("interrupt-per-packet", Mend::Either(Strategy::Defer50, Strategy::Coalesce)),
     (THREADS_WAIT, Mend::Settings(turns::mend)),
     ("accept-overflow", Mend::AcceptQueue),
     ("backlog-small", Mend::AcceptQueue),
@@ -80,16 +107,14 @@ const MENDS: [(&str, Mend); 24] = [
 /// The rule whose mend shortens turns of one service.
 const THREADS_WAIT: &str = "scheduling-delay";
 
-/// The rule whose mend moves interrupts.
-const INTERRUPTS_MOVE: &str = "irqs-piled-up";
+/// The rules whose mends move interrupts.
+const INTERRUPTS_MOVE: [&str; 2] = ["irqs-piled-up", "queues-few"];
 
 /// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
 /// words.
-const BY_HAND: [&str; 12] = [
+const BY_HAND: [&str; 10] = [
     "irqbalance-moves",
     "budget-squeezed",
-    "queues-few",
-    "ring-overrun",
     "queues-uneven",
     "realtime-everywhere",
     "swapping",
@@ -103,6 +128,8 @@ const BY_HAND: [&str; 12] = [
 #[derive(Clone, Copy)]
 enum Mend {
     Strategy(Strategy),
+    /// The second where the first cannot be had.
+    Either(Strategy, Strategy),
     Profile(Profile),
     NoSteering,
     Settings(fn(&Facts, &Finding) -> Wishes),
@@ -115,7 +142,7 @@ enum Mend {
 /// The strategy that was asked for, by itself or by the rule of a finding.
 pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
     let of_rule = MENDS.iter().find_map(|(rule, mend)| match mend {
-        Mend::Strategy(strategy) if *rule == asked_by => Some(*strategy),
+        Mend::Strategy(strategy) | Mend::Either(strategy, _) if *rule == asked_by => Some(*strategy),
         Mend::Settings(_) if *rule == asked_by && asked_by == THREADS_WAIT => Some(Strategy::SchedSlice),
         _ => None,
     });
@@ -129,21 +156,68 @@ pub fn profile_behind(asked_by: &str) -> Option<Profile> {
         Mend::Profile(profile) => Some(*profile),
         Mend::AcceptQueue => Some(Profile::Generic),
         Mend::FastOpen => Some(Profile::Memcached),
-        Mend::Strategy(_) | Mend::NoSteering | Mend::Settings(_) => None,
+        Mend::Strategy(_) | Mend::Either(..) | Mend::NoSteering | Mend::Settings(_) => None,
     })
 }
 
-/// Makes a plan.
+/// How busy CPUs are with interrupts of both kinds, for [`Asked`].
+pub fn interrupts_percent(series: &Series) -> BTreeMap<u32, u32> {
+    rules::loads(series).into_iter().map(|(cpu, load)| (cpu, load.interrupts() as u32)).collect()
+}
+
+/// Makes a plan. One that gives an interface other queues holds nothing else: what depends on them is planned by
+/// [`rest`] when they are there.
 pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
     let narrowed = narrowed(facts, asked.pids);
     let facts = narrowed.as_ref().unwrap_or(facts);
     let nics = meant(facts, asked.nic);
+    let mut plan = complete(facts, asked, &nics);
+    let renews = |change: &Change| change.stage == Stage::Queues;
+    if !asked.whole && plan.changes.iter().any(renews) {
+        plan.changes.retain(renews);
+        plan.then = Some(Intent {
+            strategy: asked.strategy,
+            profile: asked.profile,
+            findings: asked.findings.to_vec(),
+            live: asked.live,
+            pids: asked.pids.to_vec(),
+            nics: nics.iter().map(|nic| nic.name.clone()).collect(),
+        });
+    }
+    plan
+}
+
+/// What is left to do when a plan's queues are there: everything but queues.
+pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
+    let narrowed = narrowed(facts, &intent.pids);
+    let facts = narrowed.as_ref().unwrap_or(facts);
+    let nics: Vec<&Nic> = facts.nics.iter().filter(|nic| intent.nics.contains(&nic.name)).collect();
+    // Rings were all that these asked for, and would be doubled once more.
+    let of_rings = |finding: &Finding| strategy_behind(&finding.rule) == Some(Strategy::Rings);
+    let findings: Vec<Finding> =
+        intent.findings.iter().filter(|finding| !of_rings(finding)).cloned().collect();
+    let asked = Asked {
+        strategy: intent.strategy.filter(|strategy| *strategy != Strategy::Rings),
+        profile: intent.profile,
+        findings: &findings,
+        live: intent.live,
+        ..Asked::default()
+    };
+    let mut plan = complete(facts, &asked, &nics);
+    plan.changes.retain(|change| change.stage != Stage::Queues);
+    plan
+}
+
+/// Settings that somebody has asked for, and who was the first.
+type Taken = BTreeMap<Setting, String>;
+
+fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
     let mut plan = Plan::default();
-    let mut taken = BTreeSet::new();
+    let mut taken = Taken::new();
     let mut findings: Vec<&Finding> =
         asked.findings.iter().filter(|finding| finding.verdict == Verdict::Fixable).collect();
     // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
-    findings.sort_by_key(|finding| finding.rule != INTERRUPTS_MOVE);
+    findings.sort_by_key(|finding| !moves_interrupts(finding));
     let mut moved = facts.clone();
     let mut spread: BTreeSet<&str> = BTreeSet::new();
     for finding in findings {
@@ -156,13 +230,29 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
             // It is about an interface that is not meant.
             continue;
         }
-        let concerned: &[&Nic] = if about.is_empty() { &nics } else { &about };
+        let concerned: &[&Nic] = if about.is_empty() { nics } else { &about };
+        if let Some(reason) = reason_against(facts, finding, concerned, &asked.interrupts_percent) {
+            plan.refuse(&finding.subject, &finding.rule, &reason);
+            continue;
+        }
+        let mut rule = Some(finding.rule.as_str());
         let wishes = match mend {
             Mend::Strategy(Strategy::RpsRfs) => {
                 let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
                     concerned.iter().partition(|nic| spread.contains(nic.name.as_str()));
                 wait.iter().for_each(|nic| plan.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
                 if go.is_empty() { Wishes::default() } else { Strategy::RpsRfs.changes(&moved, &go) }
+            }
+            Mend::Either(first, second) => {
+                let (first, second) = (first.changes(facts, concerned), second.changes(facts, concerned));
+                match first.changes.is_empty() && !second.changes.is_empty() {
+                    true => {
+                        // Who looks for the strategy behind the rule would find the first.
+                        rule = None;
+                        second
+                    }
+                    false => first,
+                }
             }
             Mend::Strategy(strategy) => strategy.changes(&moved, concerned),
             Mend::Profile(profile) => profile.changes(facts, asked.live),
@@ -172,17 +262,18 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
             Mend::Settings(wishes) => wishes(facts, finding),
         };
         wishes.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
-        if finding.rule == INTERRUPTS_MOVE && wishes.changes.iter().any(Change::is_due) {
+        if moves_interrupts(finding) && wishes.changes.iter().any(Change::is_due) {
             spread.extend(about.iter().map(|nic| nic.name.as_str()));
         }
-        plan.add(wishes, Some(&finding.rule), asked.whole, &mut taken);
+        plan.add(wishes, rule, asked.whole, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
-        plan.add(strategy.changes(facts, &nics), None, asked.whole, &mut taken);
+        plan.add(strategy.changes(facts, nics), None, asked.whole, &mut taken);
     }
     if let Some(profile) = asked.profile {
         plan.add(profile.changes(facts, asked.live), None, asked.whole, &mut taken);
     }
+    plan.add(left_alone(facts, &taken), None, asked.whole, &mut taken);
     // The order inside of a stage is the one that the strategy gave.
     plan.changes.sort_by_key(|change| change.stage);
     plan.refuse_read_only(facts);
@@ -192,6 +283,10 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
 /// Why packets are not steered in the same plan.
 const SPREAD_FIRST: &str =
     "its interrupts are spread first: look again under load, for steering may not be needed then";
+
+fn moves_interrupts(finding: &Finding) -> bool {
+    INTERRUPTS_MOVE.contains(&finding.rule.as_str())
+}
 
 /// The remedy in words.
 fn by_hand(finding: &Finding) -> Wishes {
@@ -207,6 +302,49 @@ fn move_interrupt(facts: &mut Facts, change: &Change) {
         interrupt.affinity = cpus.clone();
         interrupt.effective = cpus.clone();
     }
+}
+
+/// Why a finding is better not mended in the way that its rule knows.
+fn reason_against(
+    facts: &Facts,
+    finding: &Finding,
+    nics: &[&Nic],
+    interrupts_percent: &BTreeMap<u32, u32>,
+) -> Option<String> {
+    match finding.rule.as_str() {
+        "queues-few" if finding.severity == Severity::Note => Some(
+            "the fewest queues that do not overflow are the most efficient, and its CPUs have time"
+                .to_owned(),
+        ),
+        "ring-overrun" => {
+            let cpus =
+                nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&masks::receiving_cpus(facts, nic)));
+            let percent = cpus.iter().filter_map(|cpu| interrupts_percent.get(&cpu)).max()?;
+            (f64::from(*percent) >= rules::BUSY_PERCENT).then(|| {
+                format!(
+                    "the CPU that empties its ring is busy with interrupts ({percent} %): a longer ring would only \
+                     delay the drops, so spread its packets first"
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
+/// irqbalance would move back the interrupts that are given a place: they are added to those that it leaves alone. Who
+/// asked for a place asks for this.
+fn left_alone(facts: &Facts, taken: &Taken) -> Wishes {
+    let placed: BTreeMap<u32, &String> =
+        taken.iter().filter_map(|(setting, by)| Some((setting.irq()?, by))).collect();
+    let mut wishes = Wishes::default();
+    if let (Some(irqbalance), Some((_, by))) = (&facts.irqbalance, placed.first_key_value()) {
+        wishes.asked_by = (*by).clone();
+        let wanted = &irqbalance.banned | &placed.keys().copied().collect();
+        let (now, wanted) = (irqbalance::list(&irqbalance.banned), irqbalance::list(&wanted));
+        let setting = Setting::Irqbalance { pid: irqbalance.pid };
+        wishes.wish(Stage::Irqbalance, setting, now, wanted, strategy::LEFT_ALONE);
+    }
+    wishes
 }
 
 impl Plan {
@@ -237,10 +375,12 @@ impl Plan {
         }
     }
 
-    fn add(&mut self, wishes: Wishes, rule: Option<&str>, whole: bool, taken: &mut BTreeSet<Setting>) {
+    fn add(&mut self, wishes: Wishes, rule: Option<&str>, whole: bool, taken: &mut Taken) {
         for change in wishes.changes {
-            if taken.insert(change.setting.clone()) && (whole || change.is_due()) {
-                let asked_by = rule.map_or(change.asked_by, str::to_owned);
+            let asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
+            let Entry::Vacant(first) = taken.entry(change.setting.clone()) else { continue };
+            first.insert(asked_by.clone());
+            if whole || change.is_due() {
                 self.changes.push(Change { asked_by, ..change });
             }
         }
@@ -327,6 +467,88 @@ mod tests {
             &[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)],
             &[("smp_affinity", "irqs-piled-up"), ("xps_cpus", "xps-missing")],
         );
+    }
+
+    /// Two queues of eight, a ring of 1,024 of 8,192.
+    fn with_queues_to_spare() -> Facts {
+        let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 2, irqs: ENA }.facts();
+        let nic = &mut facts.nics[0];
+        (nic.channels, nic.channels_max, nic.rx_ring) = (Some(2), Some(8), Some((1024, 8192)));
+        facts.memory_bytes = 64 << 30;
+        facts
+    }
+
+    fn settings(plan: &Plan) -> Vec<String> {
+        plan.changes.iter().map(|change| format!("{} {}", change.setting, change.wanted)).collect()
+    }
+
+    #[test]
+    fn a_plan_with_other_queues_holds_them_alone_and_the_rest_follows_from_what_is_there_then() {
+        let rules = ["queues-few", "xps-missing", "ring-overrun"];
+        let findings = rules.map(|rule| finding(rule, Verdict::Fixable));
+        let facts = with_queues_to_spare();
+        let first = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+        assert_eq!(settings(&first), ["channels of eth0 combined=8", "rings of eth0 rx=4096"]);
+        let text = serde_json::to_string(&first).unwrap();
+        let first: Plan = serde_json::from_str(&text).unwrap();
+
+        let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 8, irqs: ENA }.facts();
+        // The interface may still be down.
+        (facts.nics[0].channels, facts.nics[0].channels_max, facts.nics[0].up) = (Some(8), Some(8), false);
+        let then = rest(&facts, &first.then.unwrap());
+        assert_eq!((then.changes.len(), then.then.is_none()), (16, true), "{:?}", settings(&then));
+        assert_eq!(settings(&then)[3], "/proc/irq/43/smp_affinity 8");
+        assert!(then.changes.iter().all(|change| change.stage != Stage::Queues) && then.refusals.is_empty());
+        let whole =
+            plan(&with_queues_to_spare(), &Asked { findings: &findings, whole: true, ..Asked::default() });
+        assert!(whole.then.is_none() && whole.changes.len() > 1, "what is to last is said as a whole");
+    }
+
+    #[test]
+    fn queues_without_load_and_rings_of_a_busy_cpu_are_left() {
+        let facts = with_queues_to_spare();
+        let planned = |finding: Finding, percent: u32| {
+            let interrupts_percent = BTreeMap::from([(0, percent), (1, 0)]);
+            plan(&facts, &Asked { findings: &[finding], interrupts_percent, ..Asked::default() })
+        };
+        let note = Finding { severity: Severity::Note, ..finding("queues-few", Verdict::Fixable) };
+        assert_eq!(planned(note, 0).refusals.len(), 1);
+        let overrun = || finding("ring-overrun", Verdict::Fixable);
+        assert_eq!(settings(&planned(overrun(), 5)), ["rings of eth0 rx=4096"]);
+        let busy = planned(overrun(), 70);
+        assert_eq!((busy.changes.len(), busy.refusals[0].asked_by.as_str()), (0, "ring-overrun"));
+        assert!(busy.refusals[0].reason.contains("(70 %)"), "{:?}", busy.refusals);
+    }
+
+    #[test]
+    fn who_asks_for_a_place_asks_irqbalance_to_respect_it() {
+        let mut facts = HOST.facts();
+        facts.irqbalance = Some(crate::facts::Irqbalance { pid: 7, banned: [9].into() });
+        let made = |findings: &[Finding]| plan(&facts, &Asked { findings, ..Asked::default() }).changes;
+        let changes =
+            made(&[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)]);
+        let (told, by) = (&changes[0], changes[0].asked_by.as_str());
+        assert_eq!((told.wanted.as_str(), by), ("9 40 41 42 43", "irqs-piled-up"));
+        assert_eq!(changes[1].stage, Stage::Affinity);
+        assert!(
+            made(&[finding("xps-missing", Verdict::Fixable)])
+                .iter()
+                .all(|change| change.stage == Stage::Steering)
+        );
+    }
+
+    #[test]
+    fn where_interrupts_cannot_be_put_off_the_device_gathers_packets() {
+        let mut facts = with_queues_to_spare();
+        facts.nics[0].coalescing = Some(crate::facts::Coalescing::default());
+        let findings = [finding("interrupt-per-packet", Verdict::Fixable)];
+        let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+        assert_eq!(settings(&made), ["coalescing of eth0 rx-usecs=50"]);
+        assert_eq!(made.changes[0].asked_by, "coalesce");
+        (facts.nics[0].defer_hard_irqs, facts.nics[0].gro_flush_timeout_ns) = (Some(0), Some(0));
+        facts.kernel.version = (6, 1);
+        let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+        assert_eq!((made.changes.len(), made.changes[0].asked_by.as_str()), (2, "interrupt-per-packet"));
     }
 
     #[test]

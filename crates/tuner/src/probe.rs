@@ -50,6 +50,7 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     let processes = process::processes(&view);
     let services = process::services(&view, &processes, pids);
     listener::note_strangers(&view, &services);
+    let agents = agent::agents(&view, &processes);
     let mut facts = Facts {
         kernel: host::kernel(&view),
         guest: host::guest(&view),
@@ -66,7 +67,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         clock_source: host::clock_source(&view),
         listeners: listener::listeners(&view, &processes, &services),
         services,
-        agents: agent::agents(&view, &processes),
+        irqbalance: agent::irqbalance(&view, &agents),
+        agents,
         taxes: tax::taxes(&view, &processes),
         sched_ext: host::sched_ext(&view),
         sysctls_dead: dead::sysctls_dead(&view),

@@ -86,7 +86,10 @@ pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<Rol
         if !matches!(outcome, Outcome::Failed(_)) {
             journal.append(Record::Undone { step: step.number })?;
         }
-        outcomes.0.push((step.setting, outcome));
+        // What was left and needs nothing is no news.
+        if !(step.left && outcome == Outcome::AsBefore) {
+            outcomes.0.push((step.setting, outcome));
+        }
     }
     let mut looked_at = BTreeSet::new();
     for step in journal.steps() {

@@ -23,6 +23,7 @@ use host::Host;
 
 pub use figures::{bytes, number, per_second, percent};
 pub use host::{Load, arrivals, loads, softirqs};
+pub(crate) use packets::BUSY_PERCENT;
 pub(crate) use system::clock_better;
 
 /// One rule.

@@ -13,6 +13,9 @@ use crate::plan::Plan;
 /// Runs the plan, and the way back if a step fails; `undo` is the path of the other script.
 pub fn doing(plan: &Plan, undo: &str) -> String {
     let mut script = head("Carries out a plan of `evenkeel tune`; undone by the script beside it.");
+    if plan.then.is_some() {
+        script.push_str("# What follows from the new queues is not here: plan again when this has run.\n");
+    }
     script.push_str("# Whatever fails takes everything back.\n");
     let _ = writeln!(script, "undo={}", quoted(undo));
     script.push_str("trap 'status=$?; [ $status -eq 0 ] || sh \"$undo\" || true; exit $status' EXIT\n\n");

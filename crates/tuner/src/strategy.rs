@@ -3,6 +3,7 @@
 //! Pure. A strategy is a whole layout: what it asks for is said in full, and what is so already is left out by
 //! [`plan`](crate::plan). Which one is best differs between hosts and has to be measured.
 
+mod queues;
 pub(crate) mod turns;
 
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,12 @@ pub enum Strategy {
     Spread,
     /// Each CPU sends through the queue that is nearest.
     Xps,
+    /// A queue for each core, and its interrupt there.
+    Queues,
+    /// Longer receive rings.
+    Rings,
+    /// Packets gathered by the device before it interrupts.
+    Coalesce,
     /// Interrupts put off for up to 20 µs.
     Defer20,
     /// Interrupts put off for up to 50 µs.
@@ -50,13 +57,16 @@ pub enum Strategy {
 
 impl Strategy {
     /// All, in the order in which one would try them.
-    pub const ALL: [Strategy; 11] = [
+    pub const ALL: [Strategy; 14] = [
         Strategy::None,
         Strategy::Irqbalance,
         Strategy::Spread,
         Strategy::Irq0Rps,
         Strategy::RpsRfs,
         Strategy::Xps,
+        Strategy::Queues,
+        Strategy::Rings,
+        Strategy::Coalesce,
         Strategy::Defer20,
         Strategy::Defer50,
         Strategy::BusyPoll,
@@ -73,6 +83,9 @@ impl Strategy {
             Strategy::RpsRfs => "rps-rfs",
             Strategy::Spread => "spread",
             Strategy::Xps => "xps",
+            Strategy::Queues => "queues",
+            Strategy::Rings => "rings",
+            Strategy::Coalesce => "coalesce",
             Strategy::Defer20 => "defer-20",
             Strategy::Defer50 => "defer-50",
             Strategy::BusyPoll => "busy-poll",
@@ -99,6 +112,9 @@ impl Strategy {
             }
             Strategy::Spread => wishes.each(nics, |wishes, nic| spread(wishes, facts, nic)),
             Strategy::Xps => wishes.each(nics, |wishes, nic| xps(wishes, facts, nic)),
+            Strategy::Queues => wishes.each(nics, |wishes, nic| queues::more(wishes, facts, nic)),
+            Strategy::Rings => wishes.each(nics, |wishes, nic| queues::longer(wishes, facts, nic)),
+            Strategy::Coalesce => wishes.each(nics, queues::gather),
             Strategy::Defer20 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 20_000)),
             Strategy::Defer50 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 50_000)),
             Strategy::BusyPoll => busy_poll(&mut wishes, facts),
@@ -137,16 +153,23 @@ impl Wishes {
         wanted: String,
         reason: Reason,
     ) {
-        self.changes.push(Change {
-            stage,
-            setting,
-            now,
-            wanted,
-            why: reason.why.to_owned(),
-            asked_by: self.asked_by.clone(),
-            risk: reason.risk,
-            signal: Signal(reason.signal.to_vec()),
-        });
+        self.ask(stage, setting, now, wanted, reason.why.to_owned(), reason.risk, reason.signal);
+    }
+
+    /// A wish whose reason has figures of this host in it.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a change")]
+    fn ask(
+        &mut self,
+        stage: Stage,
+        setting: Setting,
+        now: String,
+        wanted: String,
+        why: String,
+        risk: Risk,
+        signal: &[Expected],
+    ) {
+        let (asked_by, signal) = (self.asked_by.clone(), Signal(signal.to_vec()));
+        self.changes.push(Change { stage, setting, now, wanted, why, asked_by, risk, signal });
     }
 
     fn each(&mut self, nics: &[&Nic], wish: impl Fn(&mut Wishes, &Nic)) {
@@ -214,6 +237,12 @@ const POLL: Reason = Reason {
     risk: Risk::Moderate,
     signal: &[Expected::words("latency falls"), Expected::figure(Figure::BusyTime, Moves::Rises)],
 };
+pub(crate) const LEFT_ALONE: Reason = Reason {
+    why: "irqbalance would move these interrupts back in its next round, every ten seconds",
+    risk: Risk::Low,
+    signal: &[Expected::words("the affinities still hold after ten seconds (evenkeel tune status)")],
+};
+
 fn irqbalance(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
     if !facts.agents.iter().any(|agent| agent.name == "irqbalance" && agent.pid.is_some()) {
         return wishes.refuse(&nic.name, "irqbalance does not run; start it first");
@@ -273,11 +302,13 @@ fn spread(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
 
 fn is_fought_over(wishes: &mut Wishes, facts: &Facts, nic: &Nic) -> bool {
     let fighter = facts.agents.iter().find(|agent| agent.name == "irqbalance").and_then(|agent| agent.pid);
-    if let Some(pid) = fighter {
-        let reason = format!("irqbalance (PID {pid}) would move its interrupts back: ban them there first");
-        wishes.refuse(&nic.name, reason);
-    }
-    fighter.is_some()
+    // One that answers is told to leave them alone, see `plan`.
+    let Some(pid) = fighter.filter(|_| facts.irqbalance.is_none()) else { return false };
+    let reason = format!(
+        "irqbalance (PID {pid}) would move its interrupts back, and does not answer on its socket: ban them there first"
+    );
+    wishes.refuse(&nic.name, reason);
+    true
 }
 
 fn move_irqs(wishes: &mut Wishes, facts: &Facts, places: Vec<(u32, CpuSet)>, reason: Reason) {

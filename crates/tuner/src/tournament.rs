@@ -7,7 +7,7 @@
 use serde::Serialize;
 use stdx::prng::Prng;
 
-use crate::statistics::{ALPHA, holm, median, median_interval, sign_flip_p};
+use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p};
 
 /// Which figures are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -16,8 +16,8 @@ use crate::journal::Step;
 use crate::measure::{self, Measured, Nothing, Subject};
 use crate::reading::Series;
 use crate::signal::{Expected, Figure, Moves};
-use crate::statistics::median;
 use crate::{Capture, judge};
+use stdx::statistics::median;
 
 /// What has moved less than this may have moved by itself.
 const MOVED_PERCENT_MIN: f64 = 10.0;

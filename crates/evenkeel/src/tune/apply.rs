@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
-use tuner::Root;
-use tuner::apply::{Applied, Failed, apply};
+use tuner::apply::{Applied, Failed, apply_then};
 use tuner::host::FileHost;
 use tuner::journal::{Journal, Journals, Place, State};
-use tuner::plan::Plan;
+use tuner::plan::{self, Plan};
 use tuner::promise::Promise;
 use tuner::rollback;
+use tuner::{Root, Setting};
 
 use super::observe::{self, Host};
 use super::persist;
@@ -76,14 +76,26 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if confirm_by_ms.is_some() {
         watch_over(&root, &arguments.wanted.host.root, &journal, &arguments.state.path)?;
     }
-    let mut host = FileHost::new(root);
-    let promise = Promise { changes: plan.changes.clone(), before };
+    let mut host = FileHost::new(root.clone());
+    let mut promise = Promise { changes: plan.changes.clone(), before };
     if let Err(error) = promise.keep(journal.path()) {
         rollback::undo(&mut host, &mut journal, "failed to keep what it promised").map_err(Failure::other)?;
         return Err(Failure::system("keep what the plan promises beside its journal", error));
     }
-    let applied = apply(&mut host, &plan.changes, &mut journal).map_err(not_applied)?;
-    print(report(&plan, &applied, &journal, arguments.confirm_within).as_bytes())?;
+    let mut rest = Plan::default();
+    let then = || {
+        if let Some(intent) = &plan.then {
+            rest = plan::rest(&tuner::probe(&root, &arguments.wanted.host.pids)?, intent);
+        }
+        Ok(rest.changes.clone())
+    };
+    let applied = apply_then(&mut host, &plan.changes, &mut journal, then).map_err(not_applied)?;
+    if !rest.changes.is_empty() {
+        promise.changes.extend(rest.changes.iter().cloned());
+        let kept = promise.keep(journal.path());
+        kept.map_err(|error| Failure::system("keep what the plan promises beside its journal", error))?;
+    }
+    print(report(&plan, &rest, &applied, &journal, arguments.confirm_within).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,13 +162,34 @@ fn watch_over(root: &Root, given: &Path, journal: &Journal, state: &Path) -> Res
     Ok(())
 }
 
-fn report(plan: &Plan, applied: &Applied, journal: &Journal, confirm_within: Option<Duration>) -> String {
-    let mut lines = vec![format!("{} of {} changes are in force.", applied.done.len(), plan.changes.len())];
+fn report(
+    plan: &Plan,
+    rest: &Plan,
+    applied: &Applied,
+    journal: &Journal,
+    confirm_within: Option<Duration>,
+) -> String {
+    let count = plan.changes.len() + rest.changes.len();
+    let mut lines = vec![format!("{} of {count} changes are in force.", applied.done.len())];
+    if plan.then.is_some() {
+        lines.push(format!("{} of them were planned with the new queues.", rest.changes.len()));
+    }
+    lines.extend(rest.refusals.iter().map(|refusal| {
+        format!("Not planned ({}): {}: {}.", refusal.asked_by, refusal.subject, refusal.reason)
+    }));
     lines.extend(applied.left.iter().map(|(setting, why)| format!("Left as it was: {setting}: {why}.")));
     lines.extend(applied.pending.iter().map(|irq| {
         format!("Interrupt {irq} moves when it comes the next time; `evenkeel tune status` shows it.")
     }));
-    lines.extend(plan.advice.iter().map(|advice| format!("To do by hand: {advice}.")));
+    let told = |setting: &Setting| matches!(setting, Setting::Irqbalance { .. });
+    if applied.done.iter().any(told) {
+        lines.push(
+            "irqbalance leaves these interrupts alone from its next round on, in about 10 s; `evenkeel tune status` \
+             shows after that whether they stayed."
+                .to_owned(),
+        );
+    }
+    lines.extend(plan.advice.iter().chain(&rest.advice).map(|advice| format!("To do by hand: {advice}.")));
     lines.push(format!("The old values are in {}.", journal.path().display()));
     lines.push(match confirm_within {
         Some(time) => {

@@ -21,8 +21,8 @@ use crate::verbs::{columns, print};
 pub(super) struct Wanted {
     #[command(flatten)]
     pub(super) host: Host,
-    /// A way to lay out the work: none, irqbalance, spread, irq0-rps, rps-rfs, xps, defer-20, defer-50, busy-poll,
-    /// sched-slice or sched-fifo
+    /// A way to lay out the work: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20,
+    /// defer-50, busy-poll, sched-slice or sched-fifo
     #[arg(long, value_name = "NAME", value_parser = strategy)]
     strategy: Option<Strategy>,
     /// What a kind of service wants: memcached (or evenkeel), mysql, redis or generic
@@ -126,8 +126,9 @@ impl Wanted {
         let seen = observe::observe(&self.host, self.seconds)?;
         // Without a wish, what is found is mended.
         let findings = if wish { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
-        let plan = tuner::plan::plan(&seen.facts, &Asked { findings: &findings, ..asked });
-        Ok((plan, Some(seen)))
+        let interrupts_percent = tuner::plan::interrupts_percent(&seen.series);
+        let asked = Asked { findings: &findings, interrupts_percent, ..asked };
+        Ok((tuner::plan::plan(&seen.facts, &asked), Some(seen)))
     }
 }
 

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use stdx::statistics::rounds_min;
 use tuner::apply::try_out;
 use tuner::host::FileHost;
 use tuner::journal::{Journals, Lock, Place};
@@ -11,7 +12,6 @@ use tuner::metric::Metric;
 use tuner::plan::{Asked, Plan};
 use tuner::report;
 use tuner::rollback::undo;
-use tuner::statistics::rounds_min;
 use tuner::strategy::Strategy;
 use tuner::tournament::{Better, Standing, order, standings};
 use tuner::verify::{self, Holding};
@@ -252,6 +252,11 @@ impl<'a> Arena<'a> {
         let nic = self.arguments.nic.as_deref();
         let asked = Asked { strategy: Some(strategy), nic, pids: &pids, ..Asked::default() };
         let plan = tuner::plan::plan(&facts, &asked);
+        if plan.then.is_some() {
+            let reason =
+                "it makes the device's queues anew, which is no matter of turns: apply and verify it";
+            return Ok(Err(reason.to_owned()));
+        }
         if strategy == Strategy::None || !plan.changes.is_empty() {
             return Ok(Ok(plan));
         }

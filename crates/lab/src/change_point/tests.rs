@@ -51,7 +51,7 @@ fn neighbours_on_both_sides_are_judged_anew() {
 fn limits_are_those_of_otava() {
     let otavas = Detector { runs_min: 1, ..Detector::default() };
     let small = series(11, 120, &[(0, 100.0), (40, 104.0), (80, 100.0)], 0.03);
-    assert_eq!(indexes(Detector { change_min: 0.05, ..otavas }, &small), []);
+    assert_eq!(indexes(Detector { change_min: 0.05, ..otavas }, &small), [0_usize; 0]);
     let weak = series(12, 200, &[(0, 100.0), (100, 98.0)], 0.02);
     assert_eq!(indexes(Detector { p_max: 0.01, ..otavas }, &weak), [97]);
 }
@@ -87,16 +87,16 @@ fn a_single_bad_night_is_no_change() {
     for at in [0, 1, 30, 58, 59] {
         let mut series = series(3, 60, &[(0, 100.0)], 0.01);
         series[at] = 10.0;
-        assert_eq!(indexes(Detector::default(), &series), [], "at {at}");
+        assert_eq!(indexes(Detector::default(), &series), [0_usize; 0], "at {at}");
     }
 }
 
 #[test]
 fn short_and_constant_series_have_no_change_points() {
     for len in 0..8 {
-        assert_eq!(indexes(Detector::default(), &vec![5.0; len]), []);
+        assert_eq!(indexes(Detector::default(), &vec![5.0; len]), [0_usize; 0]);
     }
-    assert_eq!(indexes(Detector::default(), &[5.0; 200]), []);
+    assert_eq!(indexes(Detector::default(), &[5.0; 200]), [0_usize; 0]);
     let step: Vec<f64> = (0..20).map(|place| if place < 10 { 5.0 } else { 6.0 }).collect();
     assert_eq!(indexes(Detector::default(), &step), [10]);
 }

@@ -2,7 +2,8 @@
 
 use super::process::Process;
 use super::view::View;
-use crate::facts::Agent;
+use crate::facts::{Agent, Irqbalance};
+use crate::irqbalance;
 
 /// Programs by their process names, and what each is known to set.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -57,6 +58,21 @@ pub(super) fn agents(view: &View, processes: &[Process]) -> Vec<Agent> {
     }));
     agents.extend(SCRIPTS.iter().flat_map(|place| files(view, place)).filter_map(|path| script(view, path)));
     agents
+}
+
+/// What irqbalance says of itself; a captured host has it in `irqbalance.json`.
+pub(super) fn irqbalance(view: &View, agents: &[Agent]) -> Option<Irqbalance> {
+    if !view.root.is_live() {
+        return serde_json::from_str(&view.text("/irqbalance.json")?).ok();
+    }
+    let pid = agents.iter().find(|agent| agent.name == "irqbalance")?.pid?;
+    match irqbalance::banned(pid) {
+        Ok(banned) => Some(Irqbalance { pid, banned }),
+        Err(error) => {
+            view.note(format!("what irqbalance leaves alone is unknown: {error}"));
+            None
+        }
+    }
 }
 
 fn running(process: &Process) -> Option<Agent> {

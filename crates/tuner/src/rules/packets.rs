@@ -96,7 +96,7 @@ const FULL_IDLE_PERCENT: f64 = 10.0;
 /// Others must have this much to give.
 const OTHERS_IDLE_PERCENT: f64 = 30.0;
 /// From this share on interrupts are worth spreading.
-pub(super) const BUSY_PERCENT: f64 = 30.0;
+pub(crate) const BUSY_PERCENT: f64 = 30.0;
 /// netdata's alarm for `softnet` drops and squeezes: more than 10 a minute.
 const SQUEEZES_PER_S: f64 = 10.0 / 60.0;
 /// Below these a quotient of packets and time is noise.

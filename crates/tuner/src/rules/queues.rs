@@ -18,8 +18,8 @@ pub(super) const RULES: &[Rule] = &[
                        that takes its interrupts spends 30 % or more in interrupts, else a note.",
             meaning: "Queues in hardware spread packets at no cost to the CPUs. The fewest that do not overflow are \
                       the most efficient, so without load this is only good to know.",
-            remedy: "ethtool -L DEVICE combined N, then one CPU for each interrupt: the numbers of interrupts change. \
-                     The link may blink.",
+            remedy: "evenkeel tune apply --strategy queues: ethtool -L DEVICE combined N, then one CPU for each \
+                     interrupt, as the numbers of interrupts change. The link may blink.",
         },
         find: few,
     },
@@ -31,7 +31,8 @@ pub(super) const RULES: &[Rule] = &[
                        rx_out_of_buffer or rx_no_buffer_count grows. Critical from one packet in 10,000 on.",
             meaning: "The CPU did not empty the ring in time. If that CPU is busy, it is the cause, and a longer ring \
                       only delays the drops; if not, bursts are longer than the ring.",
-            remedy: "Spread the packets if the CPU is busy; otherwise ethtool -G DEVICE rx N.",
+            remedy: "Spread the packets if the CPU is busy; otherwise evenkeel tune apply --strategy rings (ethtool -G \
+                     DEVICE rx N).",
         },
         find: overrun,
     },
@@ -43,8 +44,8 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "No moderation is in effect: the device interrupts, the kernel takes one or two packets and \
                       waits for the next interrupt.",
             remedy: "napi_defer_hard_irqs and gro_flush_timeout of 20 to 50 µs (since Linux 5.8; on one rig with \
-                     memcached p99 fell by 70 %, while 10 µs made it worse: try values), or adaptive coalescing of \
-                     the driver.",
+                     memcached p99 fell by 70 %, while 10 µs made it worse: try values), or coalescing by the \
+                     device (evenkeel tune apply --strategy coalesce, ethtool -C DEVICE adaptive-rx on).",
         },
         find: per_packet,
     },
@@ -194,9 +195,10 @@ fn per_packet_of(host: &Host, nic: &Nic) -> Option<Finding> {
         )
         .saw(host.measured("packets received", per_second(packets.per_s())))
         .saw(Evidence::setting("napi_defer_hard_irqs", deferred));
-    Some(match host.facts.kernel.version < (5, 8) {
+    let can_gather = nic.coalescing.is_some_and(|now| !now.adaptive_rx && now.rx_usecs == 0);
+    Some(match host.facts.kernel.version < (5, 8) && !can_gather {
         true => finding.saw(Evidence::setting("kernel", &host.facts.kernel.release)).not_here(
-            "this kernel cannot defer interrupts (since 5.8): use the driver's coalescing, or a newer kernel",
+            "this kernel cannot defer interrupts (since 5.8), and the driver has no coalescing to turn on",
         ),
         false => finding,
     })

@@ -1,5 +1,5 @@
 use super::*;
-use crate::facts::Agent;
+use crate::facts::{Agent, Channels, Coalescing, Irqbalance};
 use crate::plan::{Asked, plan};
 use crate::shapes::{ENA, Shape, VIRTIO, XEN};
 
@@ -91,8 +91,24 @@ fn interrupts_are_moved_before_anything_depends_on_them_and_only_if_nobody_moves
     check(
         &facts,
         "spread",
-        &["eth0: irqbalance (PID 5) would move its interrupts back: ban them there first"],
+        &[
+            "eth0: irqbalance (PID 5) would move its interrupts back, and does not answer on its socket: ban them there first",
+        ],
     );
+    facts.irqbalance = Some(Irqbalance { pid: 5, banned: [7].into() });
+    check(
+        &facts,
+        "spread",
+        &[
+            "interrupts that irqbalance (5) leaves alone 7 40 41 42 43",
+            "/proc/irq/41/smp_affinity 2",
+            "/proc/irq/42/smp_affinity 1",
+            "/proc/irq/43/smp_affinity 2",
+        ],
+    );
+    facts.irqbalance = Some(Irqbalance { pid: 5, banned: (40..44).collect() });
+    facts.interrupts[1].affinity = "1".parse().unwrap();
+    check(&facts, "spread", &["/proc/irq/42/smp_affinity 1", "/proc/irq/43/smp_affinity 2"]);
     facts.nics[0].rx[1].rps = CpuSet::first(4);
     check(&facts, "irqbalance", &["queues/rx-1/rps_cpus 0"]);
 }
@@ -116,6 +132,66 @@ fn interrupts_are_put_off_with_the_timer_first() {
         "busy-poll",
         &["/proc/sys/net/core/busy_read 50", "/proc/sys/net/core/busy_poll 50"],
     );
+}
+
+#[test]
+fn queues_are_as_many_as_cores_and_never_fewer_than_before() {
+    let with = |cpus, threads, combined| {
+        let mut facts = host(Shape { cpus, threads, ..XEN_16 });
+        facts.interrupts.clear();
+        facts.nics[0].channel_kinds = Some(Channels { combined, ..Channels::default() });
+        facts
+    };
+    check(&with(16, 1, (1, 32)), "queues", &["channels of eth0 combined=16"]);
+    check(&with(16, 2, (1, 32)), "queues", &["channels of eth0 combined=8"]);
+    check(&with(16, 1, (2, 8)), "queues", &["channels of eth0 combined=8"]);
+    check(&with(2, 1, (4, 8)), "queues", &[]);
+    check(&with(16, 1, (8, 8)), "queues", &[]);
+    let mut apart = with(4, 1, (0, 0));
+    apart.nics[0].channel_kinds = Some(Channels { rx: (1, 4), tx: (2, 2), combined: (0, 0) });
+    check(&apart, "queues", &["channels of eth0 rx=4 tx=2"]);
+    apart.nics[0].channel_kinds = None;
+    check(&apart, "queues", &["eth0: its driver does not say how many queues it has"]);
+}
+
+#[test]
+fn rings_are_as_long_as_bursts_and_memory_allow() {
+    let with = |ring, memory_bytes| {
+        let mut facts = host(Shape { queues: 8, ..XEN_16 });
+        (facts.nics[0].rx_ring, facts.nics[0].mtu, facts.memory_bytes) = (ring, Some(9001), memory_bytes);
+        facts
+    };
+    let large = 128 << 30;
+    check(&with(Some((1024, 16384)), large), "rings", &["rings of eth0 rx=4096"]);
+    check(&with(Some((4096, 16384)), large), "rings", &["rings of eth0 rx=8192"]);
+    check(&with(Some((256, 511)), large), "rings", &["rings of eth0 rx=511"]);
+    check(
+        &with(Some((512, 512)), large),
+        "rings",
+        &["eth0: its receive ring is as long as can be: 512 of 512"],
+    );
+    check(&with(None, large), "rings", &["eth0: its driver has no ring that can be set"]);
+    check(
+        &with(Some((1024, 16384)), 8 << 30),
+        "rings",
+        &["eth0: 3072 more descriptors for each of 8 queues would take 384 MiB, more than 1 % of the memory"],
+    );
+}
+
+#[test]
+fn a_driver_moderates_as_well_as_it_can_and_only_if_it_does_not_yet() {
+    let with = |driver: &str, coalescing| {
+        let mut facts = host(XEN_16);
+        (facts.nics[0].driver, facts.nics[0].coalescing) = (Some(driver.into()), coalescing);
+        facts
+    };
+    let off = Some(Coalescing::default());
+    check(&with("ena", off), "coalesce", &["coalescing of eth0 adaptive-rx=1"]);
+    check(&with("tg3", off), "coalesce", &["coalescing of eth0 rx-usecs=50"]);
+    let set = Some(Coalescing { rx_usecs: 8, ..Coalescing::default() });
+    let already = "eth0: it moderates its interrupts already; measure before changing rx-usecs by hand";
+    check(&with("tg3", set), "coalesce", &[already]);
+    check(&with("veth", None), "coalesce", &["eth0: its driver does not moderate interrupts"]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::fmt::Write;
 
 use tuner::change::Change;
 use tuner::facts::{Facts, Nic};
-use tuner::plan::{Asked, plan};
+use tuner::plan::{Asked, interrupts_percent, plan};
 use tuner::reading::CpuTimes;
 use tuner::strategy::Strategy;
 use tuner::{CpuSet, Finding, Reading, Series, Severity, Verdict, judge, probe, read};
@@ -77,7 +77,8 @@ fn talk(tree: &Tree, load: &str) -> String {
     let mut notes: Vec<&str> = notes.map(|finding| finding.rule.as_str()).collect();
     notes.dedup();
     let _ = writeln!(text, "notes    {}", notes.join(", "));
-    let plan = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    let interrupts_percent = interrupts_percent(&series);
+    let plan = plan(&facts, &Asked { findings: &findings, interrupts_percent, ..Asked::default() });
     for line in layout(&plan.changes) {
         let _ = writeln!(text, "plan     {line}");
     }

@@ -82,8 +82,8 @@ fn r5_8xlarge_after_a_reset_all_interrupts_are_on_cpu_0() {
          plan     interrupts 1 2 3 4 5 6 7
          refused  eth0: its interrupts are spread first: look again under load, for steering may not be
                   needed then
-         by hand  ring-overrun (eth0): Spread the packets if the CPU is busy; otherwise ethtool -G DEVICE rx
-                  N
+         refused  eth0: the CPU that empties its ring is busy with interrupts (85 %): a longer ring would
+                  only delay the drops, so spread its packets first
          spread   interrupts 0 1 2 3 4 5 6 7
          irq0-rps interrupts 8×0; net.core.rps_sock_flow_entries 32768; eth0 rps_cpus 8×1-15,17-31; eth0
                   rps_flow_cnt 8×4096
@@ -114,8 +114,10 @@ fn i3en_24xlarge_a_slice_above_the_service_has_the_quota() {
                   least one CPU, out of its set (AllowedCPUs=), or run NAPI in threads of at least the same priority
          by hand  swapping (memcached (PID 700)): Give services less memory than there is; vm.swappiness = 1
                   on hosts that hold data in memory
-         spread   ens6: no, irqbalance (PID 800) would move its interrupts back: ban them there first
-         irq0-rps ens6: no, irqbalance (PID 800) would move its interrupts back: ban them there first
+         spread   ens6: no, irqbalance (PID 800) would move its interrupts back, and does not answer on its
+                  socket: ban them there first
+         irq0-rps ens6: no, irqbalance (PID 800) would move its interrupts back, and does not answer on its
+                  socket: ban them there first
          rps-rfs  ens6: no, CPUs 24-47,72-79 take its interrupts, and with their siblings they are all there
                   are of 24-47,72-95
          xps      ens6 xps_cpus 0,24,56 … 55,79",
@@ -163,8 +165,8 @@ fn metal_256_has_masks_of_eight_words() {
          plan     ens1f0np0 xps_cpus
                   0,12,24,36,48,60,64,84,96,108,120,132,144,156,168,180,192,216,228,240,252 …
                   11,23,35,47,59,75,79,83,95,107,119,131,143,155,167,179,191,203,207,215,227,239,251
-         by hand  ring-overrun (ens1f0np0): Spread the packets if the CPU is busy; otherwise ethtool -G
-                  DEVICE rx N
+         refused  ens1f0np0: the CPU that empties its ring is busy with interrupts (40 %): a longer ring
+                  would only delay the drops, so spread its packets first
          spread   interrupts 64 65 66 67 68 69 70 71 72 73 74 75
          irq0-rps interrupts 12×64; net.core.rps_sock_flow_entries 32768; ens1f0np0 rps_cpus
                   12×65-127,193-255; ens1f0np0 rps_flow_cnt 12×4096
@@ -205,8 +207,8 @@ fn azure_mana_works_below_a_synthetic_interface() {
          critical ring-overrun: enP30832s1 drops packets because the CPU that empties the ring is busy with
                   interrupts
          notes    packets-per-core, kernel-old
-         by hand  ring-overrun (enP30832s1): Spread the packets if the CPU is busy; otherwise ethtool -G
-                  DEVICE rx N
+         refused  enP30832s1: the CPU that empties its ring is busy with interrupts (40 %): a longer ring
+                  would only delay the drops, so spread its packets first
          spread   interrupts 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
          irq0-rps enP30832s1: no, 16 receive queues for 16 CPUs: steering would only add a hop
          rps-rfs  enP30832s1: no, 16 receive queues for 16 CPUs: steering would only add a hop

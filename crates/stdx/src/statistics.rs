@@ -4,7 +4,7 @@
 //! that take them for independent find differences between equals. Runs are paired within a round, because a host drifts
 //! more between rounds than inside of one. Pure; random numbers come from a seed.
 
-use stdx::prng::Prng;
+use crate::prng::Prng;
 
 /// Samples drawn for an interval.
 const RESAMPLES: usize = 10_000;
@@ -15,7 +15,7 @@ const EXACT_PAIRS_MAX: usize = 16;
 /// Share of intervals that should hold the true value.
 const CONFIDENCE: f64 = 0.95;
 
-/// Chance to speak of a difference where there is none, over all comparisons of a tournament together.
+/// Chance to speak of a difference where there is none, over all comparisons of one question together.
 pub const ALPHA: f64 = 0.05;
 
 /// The middle one, or the mean of the two in the middle. There must be at least one.

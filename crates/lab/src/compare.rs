@@ -1,0 +1,287 @@
+//! What a run's records say: every cell against the baseline under the same conditions.
+//!
+//! Pure. The unit is the trial. A cell's trial and the baseline's trial of the same round are a pair; the logarithms of
+//! their ratios are tested and give the interval. Trials with doubts are left out, and said to be.
+
+use serde::Serialize;
+use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p};
+
+use crate::design::{Cell, Design};
+use crate::experiment::{Better, Experiment, Subject};
+use crate::quantity;
+use crate::record::Record;
+use crate::results::Results;
+
+/// Everything that is said about a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What was asked.
+    pub question: String,
+    /// Trials that count.
+    pub trials: usize,
+    /// Rounds that have a trial that counts.
+    pub rounds: usize,
+    /// Trials that do not count, and why.
+    pub left_out: Vec<LeftOut>,
+    /// The metric that decides first, then the others.
+    pub metrics: Vec<Metric>,
+}
+
+/// A trial that does not count.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LeftOut {
+    /// Its place in the order of all trials.
+    pub place: u32,
+    /// Its cell's name.
+    pub cell: String,
+    /// Why.
+    pub doubts: Vec<String>,
+}
+
+/// A metric in all cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metric {
+    /// Its name.
+    pub name: String,
+    /// Which values are good, if that is known.
+    pub better: Option<Better>,
+    /// Relative differences below this do not matter.
+    pub band: f64,
+    /// Whether equal subjects, compared with each other, have widened the band.
+    pub band_from_equals: bool,
+    /// In the order of the design.
+    pub standings: Vec<Standing>,
+}
+
+/// A cell, compared with its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// What is compared.
+    pub treatment: String,
+    /// Under which conditions.
+    pub condition: String,
+    /// The value of each trial that counts, with its round.
+    pub values: Vec<(u32, f64)>,
+    /// Their median and the interval that holds it with 95 % confidence; `None` without values.
+    pub median: Option<Interval>,
+    /// The median ratio to the baseline, over pairs; `None` for the baseline itself and without pairs.
+    pub ratio: Option<Interval>,
+    /// Rounds in which both count.
+    pub pairs: usize,
+    /// Whether it differs from the baseline by nothing but its name, so that any difference shown is a false alarm.
+    pub is_of_equals: bool,
+    /// How often chance alone gives as much, for all comparisons of the metric together (Holm).
+    pub p: f64,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// A value and where it lies with 95 % confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The best guess.
+    pub middle: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The median of values, if there are any.
+    pub fn of(values: &[f64]) -> Option<Interval> {
+        if values.is_empty() {
+            return None;
+        }
+        let (low, high) = median_interval(values, SEED);
+        Some(Interval { low, middle: median(values), high })
+    }
+
+    /// The same, of logarithms, back in their unit.
+    pub fn exp(self) -> Interval {
+        Interval { low: self.low.exp(), middle: self.middle.exp(), high: self.high.exp() }
+    }
+
+    /// The same, of logarithms, is nowhere farther from nothing than this.
+    pub fn is_within(self, log: f64) -> bool {
+        self.low >= -log && self.high <= log
+    }
+}
+
+/// What records say about a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// What the others are compared with.
+    Baseline,
+    /// A difference was shown, for the better.
+    Better,
+    /// A difference was shown, for the worse.
+    Worse,
+    /// A difference was shown, of a metric whose good values are not known.
+    Different,
+    /// Any difference is smaller than what matters.
+    Equivalent,
+    /// Chance may have made all that was seen.
+    NoDifferenceShown,
+    /// There are no pairs with values above zero.
+    NotCompared,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Baseline => "baseline",
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Different => "different",
+            Verdict::Equivalent => "equivalent",
+            Verdict::NoDifferenceShown => "no difference shown",
+            Verdict::NotCompared => "not compared",
+        }
+    }
+}
+
+/// The same records give the same intervals.
+pub(crate) const SEED: u64 = 1;
+
+/// An interval of fewer pairs is not wide enough to say that there is nothing: all of `n` values lie on one side of
+/// their median with a chance of 2 / 2^n, which is below 5 % from 6 on.
+const PAIRS_MIN: usize = 6;
+
+/// Compares the cells of a run.
+pub fn compare(results: &Results) -> Comparison {
+    let experiment = &results.experiment;
+    let design = Design::of(experiment);
+    let valid: Vec<&Record> = results.valid().collect();
+    let measure = &experiment.measure;
+    let primary = metric(experiment, &design, &valid, &measure.primary, Some(measure.better));
+    let others = measure.also.iter().filter(|name| **name != measure.primary);
+    let others = others.map(|name| metric(experiment, &design, &valid, name, quantity::better(name)));
+    let mut rounds: Vec<u32> = valid.iter().map(|record| record.round).collect();
+    rounds.sort_unstable();
+    rounds.dedup();
+    let doubtful = results.records.iter().filter(|record| !record.is_valid());
+    let left_out =
+        |record: &Record| LeftOut { place: record.place, cell: record.cell(), doubts: record.doubts.clone() };
+    Comparison {
+        question: experiment.question.clone(),
+        trials: valid.len(),
+        rounds: rounds.len(),
+        left_out: doubtful.map(left_out).collect(),
+        metrics: std::iter::once(primary).chain(others).collect(),
+    }
+}
+
+fn metric(
+    experiment: &Experiment,
+    design: &Design,
+    records: &[&Record],
+    name: &str,
+    better: Option<Better>,
+) -> Metric {
+    let values = |cell: &Cell| values(records, cell, name);
+    let of_equals = band_of_equals(experiment, design, &values);
+    let band = of_equals.max(experiment.measure.equivalent);
+    let mut standings: Vec<Standing> = Vec::new();
+    let mut compared: Vec<(usize, Vec<f64>)> = Vec::new();
+    for cell in &design.cells {
+        let own = values(cell);
+        let baseline = design.baseline(cell);
+        let is_baseline = baseline == cell;
+        let logs = if is_baseline { Vec::new() } else { log_ratios(&own, &values(baseline)) };
+        let plain: Vec<f64> = own.iter().map(|(_, value)| *value).collect();
+        standings.push(Standing {
+            treatment: cell.treatment.clone(),
+            condition: cell.condition.clone(),
+            median: Interval::of(&plain),
+            values: own,
+            ratio: Interval::of(&logs).map(Interval::exp),
+            pairs: logs.len(),
+            is_of_equals: !is_baseline
+                && cell.levels == baseline.levels
+                && equals(experiment, &cell.subject, &baseline.subject),
+            p: 1.0,
+            verdict: if is_baseline { Verdict::Baseline } else { Verdict::NotCompared },
+        });
+        if !logs.is_empty() {
+            compared.push((standings.len() - 1, logs));
+        }
+    }
+    let ps: Vec<f64> = compared.iter().map(|(_, logs)| sign_flip_p(logs, SEED)).collect();
+    for ((index, logs), p) in compared.iter().zip(holm(&ps)) {
+        standings[*index].p = p;
+        // Equals have made the band; it does not excuse themselves.
+        let band = if standings[*index].is_of_equals { experiment.measure.equivalent } else { band };
+        standings[*index].verdict = verdict(logs, p, band, better);
+    }
+    let band_from_equals = of_equals > experiment.measure.equivalent;
+    Metric { name: name.to_owned(), better, band, band_from_equals, standings }
+}
+
+/// The values of a cell by round; of a round that was repeated, the last.
+fn values(records: &[&Record], cell: &Cell, metric: &str) -> Vec<(u32, f64)> {
+    let own = records.iter().filter(|record| cell.holds(record));
+    let found = own.filter_map(|record| Some((record.round, *record.metrics.get(metric)?)));
+    let finite = found.filter(|(_, value)| value.is_finite());
+    finite.collect::<std::collections::BTreeMap<u32, f64>>().into_iter().collect()
+}
+
+/// The logarithms of the ratios of two cells, by round. A value of zero has none: then nothing is compared, because to
+/// leave out just those rounds would choose among them.
+fn log_ratios(values: &[(u32, f64)], baseline: &[(u32, f64)]) -> Vec<f64> {
+    if values.iter().chain(baseline).any(|(_, value)| *value <= 0.0) {
+        return Vec::new();
+    }
+    let pair = |(round, value): &(u32, f64)| {
+        let (_, base) = baseline.iter().find(|(other, _)| other == round)?;
+        Some((value / base).ln())
+    };
+    values.iter().filter_map(pair).collect()
+}
+
+fn verdict(logs: &[f64], p: f64, band: f64, better: Option<Better>) -> Verdict {
+    let interval = Interval::of(logs).expect("only pairs are judged");
+    if logs.len() >= PAIRS_MIN && interval.is_within(band.ln_1p()) {
+        return Verdict::Equivalent;
+    }
+    let lower = logs.iter().sum::<f64>() < 0.0;
+    // The test is about the mean; where mean and middle disagree, nothing is shown.
+    if p > ALPHA || interval.middle == 0.0 || lower != (interval.middle < 0.0) {
+        return Verdict::NoDifferenceShown;
+    }
+    match better {
+        None => Verdict::Different,
+        Some(better) if lower == (better == Better::Lower) => Verdict::Better,
+        Some(_) => Verdict::Worse,
+    }
+}
+
+/// How far apart subjects are that differ by nothing but their names: what this host makes of nothing.
+fn band_of_equals(
+    experiment: &Experiment,
+    design: &Design,
+    values: &impl Fn(&Cell) -> Vec<(u32, f64)>,
+) -> f64 {
+    let mut farthest: f64 = 0.0;
+    for (index, cell) in design.cells.iter().enumerate() {
+        let is_equal =
+            |other: &&Cell| other.levels == cell.levels && equals(experiment, &cell.subject, &other.subject);
+        for equal in design.cells[..index].iter().filter(is_equal) {
+            let interval = Interval::of(&log_ratios(&values(cell), &values(equal)));
+            let ends = interval.map_or(0.0, |interval| interval.high.max(-interval.low));
+            farthest = farthest.max(ends.exp_m1());
+        }
+    }
+    farthest
+}
+
+/// Whether two subjects differ by nothing but their names.
+fn equals(experiment: &Experiment, one: &str, other: &str) -> bool {
+    let nameless = |name: &str| {
+        let subject = experiment.subjects.iter().find(|subject| subject.name == name)?;
+        Some(Subject { name: String::new(), ..subject.clone() })
+    };
+    one != other && nameless(one) == nameless(other)
+}

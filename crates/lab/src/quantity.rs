@@ -1,0 +1,111 @@
+//! What a metric's name says: its unit, and which values of it are good.
+
+use crate::experiment::Better;
+
+/// Which values are good, as far as the name tells: `None` if it does not.
+pub fn better(metric: &str) -> Option<Better> {
+    let ends = |endings: &[&str]| endings.iter().any(|ending| metric.ends_with(ending));
+    let has = |parts: &[&str]| parts.iter().any(|part| metric.contains(part));
+    if has(&["_per_s", "_per_cpu_s", "hit"]) || ends(&["qps", "tps", "iops"]) {
+        Some(Better::Higher)
+    } else if ends(&["_ns", "_us", "_ms", "_s", "_bytes"])
+        || has(&["wait", "steal", "error", "dropped", "squeezed", "overflow", "miss"])
+    {
+        Some(Better::Lower)
+    } else {
+        None
+    }
+}
+
+/// The name without its unit, and the unit, for people: `p99_us` is `p99` in `µs`.
+pub fn title(metric: &str) -> String {
+    let units = [
+        ("_per_cpu_second", "1/CPU-s"),
+        ("_per_second", "1/s"),
+        ("_ns", "ns"),
+        ("_us", "µs"),
+        ("_ms", "ms"),
+        ("_bytes", "bytes"),
+        ("_share", "share"),
+        ("_s", "s"),
+    ];
+    match units.iter().find_map(|(ending, unit)| Some((metric.strip_suffix(ending)?, unit))) {
+        Some((name, unit)) => format!("{} ({unit})", name.replace('_', " ")),
+        None => metric.replace('_', " "),
+    }
+}
+
+/// A number for people: three digits that count, thousands apart.
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 1e15 || !value.is_finite() {
+        return format!("{value:e}");
+    }
+    if magnitude < 100.0 {
+        let decimals = match magnitude {
+            0.0 => 0,
+            m if m >= 10.0 => 1,
+            m if m >= 1.0 => 2,
+            m => (2 - m.log10().floor() as i32).clamp(3, 9) as usize,
+        };
+        let text = format!("{value:.decimals$}");
+        return if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        };
+    }
+    let digits = format!("{magnitude:.0}");
+    let mut text = String::from(if value < 0.0 { "-" } else { "" });
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A ratio as a change: 1.132 is `+13.2 %`, and what is larger than tenfold is a factor.
+pub fn change(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 10.0 => format!("×{}", number(ratio)),
+        ratio => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+    }
+}
+
+/// How often chance does it.
+pub fn chance(p: f64) -> String {
+    if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_is_good() {
+        for metric in ["p99_us", "server_cpu_s", "steal_share", "server_wait_share", "softnet_dropped"] {
+            assert_eq!(better(metric), Some(Better::Lower), "{metric}");
+        }
+        for metric in ["requests_per_second", "requests_per_cpu_second", "hit_share", "read_iops"] {
+            assert_eq!(better(metric), Some(Better::Higher), "{metric}");
+        }
+        assert_eq!(better("colour"), None);
+    }
+
+    #[test]
+    fn numbers_are_for_people() {
+        let numbers = [0.0, 0.001_234, 0.5, 12.34, 99.96, 1234.5, 1_234_567.0, -4321.0];
+        let texts = numbers.map(number);
+        assert_eq!(texts, ["0", "0.00123", "0.5", "12.3", "100", "1,234", "1,234,567", "-4,321"]);
+        assert_eq!(
+            (change(1.132), change(0.5), change(12.0)),
+            ("+13.2 %".into(), "-50.0 %".into(), "×12".into())
+        );
+        assert_eq!(
+            (title("p99_us"), title("requests_per_cpu_second")),
+            ("p99 (µs)".into(), "requests (1/CPU-s)".into())
+        );
+    }
+}

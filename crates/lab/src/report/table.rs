@@ -1,0 +1,102 @@
+//! A table as a value: aligned on a terminal, marked up in a page.
+
+use std::fmt;
+
+/// Rows of texts below a header, as many each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// What it is about.
+    pub title: String,
+    /// The columns' names.
+    pub header: Vec<&'static str>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Columns of figures stand at the right: those between the first and the last, if they begin with a digit or sign.
+    fn is_figures(&self, column: usize) -> bool {
+        let figure =
+            |row: &Vec<String>| row[column].starts_with(|c: char| c.is_ascii_digit() || "+-×<".contains(c));
+        let filled = self.rows.iter().filter(|row| !row[column].is_empty());
+        column > 0
+            && column + 1 < self.header.len()
+            && filled.clone().count() > 0
+            && filled.clone().all(figure)
+    }
+
+    /// As HTML.
+    pub fn html(&self) -> String {
+        let class = |column: usize| if self.is_figures(column) { " class=\"n\"" } else { "" };
+        let head = self.header.iter().enumerate();
+        let head: String = head.map(|(i, name)| format!("<th{}>{}</th>", class(i), escape(name))).collect();
+        let mut html =
+            format!("<h3>{}</h3>\n<div class=\"wide\"><table>\n<tr>{head}</tr>\n", escape(&self.title));
+        for row in &self.rows {
+            let cells = row.iter().enumerate();
+            let cells: String =
+                cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i), escape(cell))).collect();
+            let mark = match row.last().map_or("", String::as_str) {
+                word @ ("better" | "worse") => format!(" class=\"{word}\""),
+                _ => String::new(),
+            };
+            html += &format!("<tr{mark}>{cells}</tr>\n");
+        }
+        html + "</table></div>\n"
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title)?;
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            cells.chain([self.header[column].chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
+        let header: Vec<String> = self.header.iter().map(|name| (*name).to_owned()).collect();
+        for row in std::iter::once(&header).chain(&self.rows) {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                match self.is_figures(column) {
+                    true => line += &format!("  {cell:>width$}"),
+                    false => line += &format!("  {cell:<width$}"),
+                }
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// Text as HTML has it.
+pub(crate) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        Table {
+            title: "p99 (µs)".into(),
+            header: vec!["cell", "median", "verdict"],
+            rows: vec![row(["a<b", "5", "baseline"]), row(["io_uring", "1,234", "better"])],
+        }
+    }
+
+    #[test]
+    fn a_terminal_has_columns() {
+        let wanted = "p99 (µs)\n  cell      median  verdict\n  a<b            5  baseline\n  io_uring   1,234  better\n";
+        assert_eq!(table().to_string(), wanted);
+    }
+
+    #[test]
+    fn a_page_has_marks_and_no_markup_of_others() {
+        let html = table().html();
+        assert!(html.contains("<tr class=\"better\"><td>io_uring</td><td class=\"n\">1,234</td>"), "{html}");
+        assert!(html.contains("a&lt;b") && !html.contains("a<b"), "{html}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Planted effects are found, equals are left alone.
+
+use std::path::{Path, PathBuf};
+
+use lab::compare::{Verdict, compare};
+use lab::report;
+use lab::results::Results;
+
+use crate::synthetic::{self, Host};
+
+const DRIVERS: &str = r#"
+question = "Does io_uring beat epoll?"
+[[subject]]
+name = "epoll"
+start = "serve --driver epoll"
+[[subject]]
+name = "epoll again"
+start = "serve --driver epoll"
+[[subject]]
+name = "io_uring"
+start = "serve --driver io_uring"
+[[factor]]
+name = "threads"
+level = [{ name = "16", set = { threads = "16" } }, { name = "32", set = { threads = "32" } }]
+[workload]
+run = "load -t {threads}"
+parser = "evenkeel-load"
+seconds = 30
+warm_up_s = 5
+[measure]
+primary = "requests_per_cpu_second"
+better = "higher"
+also = ["p99_us", "steal_share"]
+[repeat]
+rounds = 12
+"#;
+
+fn host(effect: fn(&lab::design::Cell) -> f64) -> Host {
+    Host { noise: 0.02, effect, rate: |_| 200_000.0, seconds: 2 }
+}
+
+fn better_by_20_percent(cell: &lab::design::Cell) -> f64 {
+    if cell.subject == "io_uring" { 1.2 } else { 1.0 }
+}
+
+fn directory(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+fn verdicts(results: &Results) -> Vec<Verdict> {
+    compare(results).metrics[0].standings.iter().map(|standing| standing.verdict).collect()
+}
+
+#[test]
+fn a_planted_effect_is_found_and_sized_under_each_load() {
+    let comparison = compare(&synthetic::run(DRIVERS, &host(better_by_20_percent), 1));
+    let metric = &comparison.metrics[0];
+    for standing in metric.standings.iter().filter(|standing| standing.treatment == "io_uring") {
+        let ratio = standing.ratio.expect("there are pairs");
+        assert_eq!((standing.verdict, standing.pairs), (Verdict::Better, 12), "{standing:?}");
+        assert!(ratio.low < 1.2 && 1.2 < ratio.high && ratio.high < 1.4, "{standing:?}");
+    }
+    // What this host makes of equals does not matter elsewhere.
+    assert!(metric.band_from_equals && metric.band < 0.15, "{}", metric.band);
+    // A metric of zeros has no ratios.
+    assert_eq!(comparison.metrics[2].standings[1].verdict, Verdict::NotCompared);
+}
+
+#[test]
+fn what_is_smaller_than_the_difference_of_equals_is_equivalent() {
+    let results = synthetic::run(DRIVERS, &host(|_| 1.0), 3);
+    let comparison = compare(&results);
+    let metric = &comparison.metrics[0];
+    let own = metric.standings.iter().filter(|standing| standing.treatment == "io_uring");
+    assert!(
+        own.clone().any(|standing| standing.verdict == Verdict::Equivalent),
+        "{}",
+        report::text(&comparison)
+    );
+    // Equals are not excused by the band that they have made themselves.
+    let mut told_apart = results;
+    for record in &mut told_apart.records {
+        let factor = if record.subject == "epoll again" { 1.5 } else { 1.0 };
+        *record.metrics.get_mut("requests_per_cpu_second").expect("a metric") *= factor;
+    }
+    let comparison = compare(&told_apart);
+    assert_eq!(comparison.metrics[0].standings[1].verdict, Verdict::Better);
+    let text = report::text(&comparison);
+    assert!(text.contains("do not believe this run"), "{text}");
+}
+
+#[test]
+fn equals_are_called_different_no_more_often_than_stated() {
+    let mut two =
+        DRIVERS.replace("rounds = 12", "rounds = 8").replace("also = [\"p99_us\", \"steal_share\"]", "");
+    for (name, start) in [("epoll again", "epoll"), ("threads", "")] {
+        let table = if start.is_empty() { "factor" } else { "subject" };
+        let from = two.find(&format!("[[{table}]]\nname = \"{name}\"")).expect("it is there");
+        let to = from + 2 + two[from + 2..].find("\n[").expect("another table");
+        two.replace_range(from..=to, "");
+    }
+    let alarms = (0..200).filter(|seed| {
+        let noisy = Host { noise: 0.1, ..host(|_| 1.0) };
+        let verdicts = verdicts(&synthetic::run(&two, &noisy, *seed));
+        verdicts.iter().any(|verdict| matches!(verdict, Verdict::Better | Verdict::Worse))
+    });
+    // 5 % of 200 are 10; three standard deviations more are 19.
+    let alarms = alarms.count();
+    assert!((1..=19).contains(&alarms), "{alarms} of 200");
+}
+
+#[test]
+fn few_rounds_show_nothing_and_say_so() {
+    let few = DRIVERS.replace("rounds = 12", "rounds = 5");
+    let results = synthetic::run(&few, &host(better_by_20_percent), 1);
+    assert!(verdicts(&results).iter().all(|it| matches!(it, Verdict::Baseline | Verdict::NoDifferenceShown)));
+    let text = report::text(&compare(&results));
+    assert!(text.contains("with 4 that takes 8 rounds, and there are 5"), "{text}");
+}
+
+#[test]
+fn doubtful_trials_are_left_out_and_counted() {
+    let mut results = synthetic::run(DRIVERS, &host(better_by_20_percent), 1);
+    let record = results.records.iter_mut().find(|record| record.subject == "io_uring").expect("one");
+    record.doubts.push("steal: 12 %".into());
+    record.metrics.insert("requests_per_cpu_second".into(), 1.0);
+    let comparison = compare(&results);
+    assert_eq!((comparison.trials, comparison.left_out.len()), (71, 1));
+    let pairs: Vec<usize> = comparison.metrics[0].standings.iter().map(|standing| standing.pairs).collect();
+    assert_eq!(pairs, [0, 12, 11, 0, 12, 12]);
+    let text = report::text(&comparison);
+    assert!(text.contains("1 left out because of doubts") && text.contains("steal: 12 %"), "{text}");
+}
+
+#[test]
+fn a_directory_is_read_as_it_was_written() {
+    let results = synthetic::run(DRIVERS, &host(better_by_20_percent), 1);
+    let directory = directory("drivers");
+    synthetic::write(&results, &directory);
+    let read = Results::read(&directory).expect("a run");
+    assert!(read.experiment == results.experiment && read.notation == results.notation);
+    let names =
+        |results: &Results| results.records.iter().map(|it| (it.place, it.cell())).collect::<Vec<_>>();
+    assert_eq!(names(&read), names(&results));
+    assert_eq!(report::text(&compare(&read)), report::text(&compare(&results)));
+    // A trial that is being written is none yet.
+    std::fs::write(directory.join("trials/0099.json.new"), "{").expect("written");
+    assert_eq!(Results::read(&directory).expect("a run").records.len(), 72);
+    std::fs::write(directory.join("trials/0099.json"), "{").expect("written");
+    let error = Results::read(&directory).expect_err("half a record").to_string();
+    assert!(error.contains("0099.json: it is no record of a trial"), "{error}");
+    std::fs::remove_file(directory.join("trials/0099.json")).expect("removed");
+}
+
+#[test]
+fn what_is_no_run_is_refused() {
+    let nowhere = directory("nowhere");
+    let error = Results::read(&nowhere).expect_err("nothing there").to_string();
+    assert!(error.ends_with("nowhere/experiment.toml"), "{error}");
+    std::fs::create_dir_all(directory("young/trials")).expect("a directory");
+    std::fs::write(directory("young").join("experiment.toml"), DRIVERS).expect("written");
+    let error = Results::read(&directory("young")).expect_err("no trial").to_string();
+    assert!(error.contains("no trial has ended yet"), "{error}");
+}

@@ -1,0 +1,4 @@
+//! What is said about runs whose truth is known.
+
+mod comparisons;
+mod synthetic;
