@@ -174,6 +174,13 @@ pub fn compare(results: &Results) -> Comparison {
     }
 }
 
+/// One metric of a run, whether its experiment names it or not.
+pub fn compare_metric(results: &Results, name: &str) -> Metric {
+    let valid: Vec<&Record> = results.valid().collect();
+    let experiment = &results.experiment;
+    metric(experiment, &Design::of(experiment), &valid, name, quantity::better(name))
+}
+
 fn metric(
     experiment: &Experiment,
     design: &Design,

@@ -5,13 +5,14 @@
 //! of it. The [change points](change_point) of a history tell a regression from a noisy day.
 //!
 //! ```text
-//! RUN/ ─► Results ─► compare ─► Comparison ─► report: text, tables
+//! RUN/ ─► Results ─► compare ─► Comparison ─► report: text, tables, page ◄─ picture
 //! ```
 
 pub mod change_point;
 pub mod compare;
 pub mod design;
 pub mod experiment;
+pub mod picture;
 pub mod quantity;
 pub mod record;
 pub mod report;

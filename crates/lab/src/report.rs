@@ -1,5 +1,6 @@
 //! What a comparison says, for people: sentences and tables, on a terminal and in a page.
 
+pub mod page;
 mod table;
 
 use stdx::statistics::rounds_min;

@@ -1,10 +1,11 @@
 //! `evenkeel lab report`: what a run's trials have shown.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lab::compare::compare;
-use lab::report;
+use lab::compare::{Comparison, compare};
+use lab::report::{self, page};
 use lab::results::Results;
 
 use crate::failure::Failure;
@@ -16,17 +17,41 @@ pub(super) struct Arguments {
     /// The directory of the run
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// Print JSON, with the value of every trial
+    /// Print JSON, with the value of every trial, and write no page unless --html is given
     #[arg(long)]
     json: bool,
+    /// Where to write the page [default: RUN/report.html; each picture goes to `pictures` beside it]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let results = Results::read(&arguments.run).map_err(Failure::other)?;
     let comparison = compare(&results);
-    match arguments.json {
-        true => print(format!("{:#}\n", serde_json::json!(comparison)).as_bytes())?,
-        false => print(report::text(&comparison).as_bytes())?,
+    if arguments.json {
+        print(format!("{:#}\n", serde_json::json!(comparison)).as_bytes())?;
+    } else {
+        print(report::text(&comparison).as_bytes())?;
+    }
+    if !arguments.json || arguments.html.is_some() {
+        let file = arguments.html.clone().unwrap_or_else(|| arguments.run.join("report.html"));
+        write(&file, &results, &comparison)?;
+        eprintln!("with pictures: {}", file.display());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the page, and each picture to a file of its own.
+fn write(file: &Path, results: &Results, comparison: &Comparison) -> Result<(), Failure> {
+    let pictures = page::pictures(results, comparison);
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).map_err(|error| Failure::system(format!("write {}", path.display()), error))
+    };
+    let directory = file.with_file_name("pictures");
+    fs::create_dir_all(&directory)
+        .map_err(|error| Failure::system(format!("make {}", directory.display()), error))?;
+    for picture in &pictures {
+        write(&directory.join(format!("{}.svg", picture.name)), &picture.svg)?;
+    }
+    write(file, &page::page(results, comparison, &pictures))
 }

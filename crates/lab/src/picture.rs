@@ -1,0 +1,147 @@
+//! Pictures, each a pure function from figures to the text of an SVG.
+//!
+//! Colours are told apart by colour-blind people too (Okabe and Ito). A picture is drawn for a light page; a style
+//! sheet inside of it exchanges ink and paper where the reader prefers a dark one.
+
+pub mod bars;
+pub mod curves;
+pub mod heat;
+pub mod percentiles;
+pub mod seconds;
+
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::quantity::number;
+
+const PAPER: RGBColor = RGBColor(0xfd, 0xfd, 0xfc);
+const INK: RGBColor = RGBColor(0x24, 0x29, 0x2e);
+const RULE: RGBColor = RGBColor(0xd8, 0xdb, 0xdf);
+
+/// What a dark page has instead. The attributes are how the backend writes the colours above.
+const STYLE: &str = "<style>@media (prefers-color-scheme: dark) {\
+ svg rect[fill=\"#FDFDFC\"] { fill: #16191d } svg [fill=\"#24292E\"] { fill: #d6dade }\
+ svg [stroke=\"#24292E\"] { stroke: #d6dade } svg [stroke=\"#D8DBDF\"] { stroke: #3a4047 } }</style>";
+
+/// One colour for each series; after the last they begin anew, and the legend still tells.
+const SERIES: [RGBColor; 8] = [
+    RGBColor(0x00, 0x72, 0xb2),
+    RGBColor(0xe6, 0x9f, 0x00),
+    RGBColor(0x00, 0x9e, 0x73),
+    RGBColor(0xcc, 0x79, 0xa7),
+    RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x8c, 0x8c, 0x8c),
+    RGBColor(0x7a, 0x5c, 0xd6),
+];
+
+/// Pixels of ordinary text, and what a letter of it takes, generously.
+const TEXT: i32 = 12;
+const LETTER: f64 = 6.6;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Drawing into memory does not fail.
+const IN_MEMORY: &str = "a picture in memory takes everything";
+
+fn color(series: usize) -> RGBColor {
+    SERIES[series % SERIES.len()]
+}
+
+/// A picture of that size.
+fn svg(width: u32, height: u32, title: &str, draw: impl FnOnce(&Area)) -> String {
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
+        root.fill(&PAPER).expect(IN_MEMORY);
+        write(&root, title, (10, 18), HPos::Left, 14);
+        draw(&root);
+        root.present().expect(IN_MEMORY);
+    }
+    let first = text.find('>').expect("a picture begins with its tag") + 1;
+    text.insert_str(first, STYLE);
+    text
+}
+
+/// Text whose middle line lies at that height.
+fn write(area: &Area, text: &str, place: (i32, i32), side: HPos, size: i32) {
+    let style = ("sans-serif", size).into_font().color(&INK).pos(Pos::new(side, VPos::Center));
+    area.draw(&Text::new(text.to_owned(), place, style)).expect(IN_MEMORY);
+}
+
+/// What the axes of a chart say.
+struct Axes<'t> {
+    x: &'t str,
+    y: &'t str,
+    x_range: Range<f64>,
+    y_range: Range<f64>,
+    figures: Figures,
+}
+
+/// Which axes have figures; somebody else writes at the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Figures {
+    Both,
+    OnlyY,
+    None,
+}
+
+fn chart<'a>(area: &Area<'a>, axes: &Axes) -> Chart<'a> {
+    let mut builder = ChartBuilder::on(area);
+    builder.margin_top(8).margin_right(12).margin_bottom(6).margin_left(4);
+    builder
+        .set_label_area_size(LabelAreaPosition::Left, 74)
+        .set_label_area_size(LabelAreaPosition::Bottom, 42);
+    let mut chart = builder.build_cartesian_2d(axes.x_range.clone(), axes.y_range.clone()).expect(IN_MEMORY);
+    let label = ("sans-serif", TEXT).into_font().color(&INK);
+    let figure = |value: &f64| number(*value);
+    let mut mesh = chart.configure_mesh();
+    mesh.x_desc(axes.x).y_desc(axes.y).axis_desc_style(label.clone()).label_style(label);
+    mesh.axis_style(INK).bold_line_style(RULE).light_line_style(TRANSPARENT);
+    mesh.x_label_formatter(&figure).y_label_formatter(&figure).x_labels(8).y_labels(6);
+    if axes.figures != Figures::Both {
+        mesh.disable_x_mesh().x_labels(0);
+    }
+    if axes.figures == Figures::None {
+        mesh.disable_y_mesh().y_labels(0);
+    }
+    mesh.draw().expect(IN_MEMORY);
+    drop(mesh);
+    chart
+}
+
+/// Room at the right for a legend of these names.
+fn legend_width(names: &[&str]) -> i32 {
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    (longest as f64 * LETTER) as i32 + 34
+}
+
+/// Name and colour of each series, from the top.
+fn legend(area: &Area, names: &[&str]) {
+    for (index, name) in names.iter().enumerate() {
+        let y = 18 + index as i32 * 19;
+        let mark = Rectangle::new([(8, y - 6), (20, y + 6)], color(index).filled());
+        area.draw(&mark).expect(IN_MEMORY);
+        write(area, name, (27, y), HPos::Left, TEXT);
+    }
+}
+
+/// The area below the title, and at its right what the legend takes.
+fn with_legend<'a>(root: &Area<'a>, names: &[&str]) -> Area<'a> {
+    let (width, height) = root.dim_in_pixel();
+    let below = root.clone().shrink((0, 30), (width, height - 30));
+    let (left, right) = below.split_horizontally(width as i32 - legend_width(names));
+    legend(&right, names);
+    left
+}
+
+/// A range that begins at zero and has some air above.
+fn from_zero(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let most = values.fold(0.0, f64::max);
+    0.0..if most > 0.0 { most * 1.06 } else { 1.0 }
+}

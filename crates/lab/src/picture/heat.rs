@@ -1,0 +1,106 @@
+//! How every CPU spent every second of a trial: a panel each for programs, kernel and soft interrupts.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::{Area, IN_MEMORY, INK, TEXT, color, svg, write};
+use crate::record::{CpuShares, Sample};
+
+/// A panel: its name, its colour, what it shows.
+type Panel = (&'static str, usize, fn(&CpuShares) -> f64);
+
+const PANELS: [Panel; 3] = [
+    ("user", 0, |cpu| cpu.user),
+    ("system", 2, |cpu| cpu.system),
+    ("softirq", 5, |cpu| cpu.softirq + cpu.irq),
+];
+
+/// More marks than this make a page slow: many CPUs have fewer columns, each the mean of some seconds.
+const MARKS_MAX: usize = 12_000;
+const COLUMNS: std::ops::RangeInclusive<usize> = 30..=120;
+
+/// Shares are drawn in so many steps.
+const STEPS: f64 = 20.0;
+
+const LEFT: i32 = 52;
+const PLOT_WIDTH: i32 = 600;
+const WIDTH: u32 = 740;
+
+/// Draws it; nothing if there are no CPUs in the samples.
+pub fn heat(title: &str, samples: &[Sample]) -> Option<String> {
+    let cpus = samples.iter().map(|sample| sample.cpus.len()).max().filter(|cpus| *cpus > 0)?;
+    let columns_max = (MARKS_MAX / PANELS.len() / cpus).clamp(*COLUMNS.start(), *COLUMNS.end());
+    let columns: Vec<&[Sample]> = samples.chunks(samples.len().div_ceil(columns_max)).collect();
+    let row_height = (160 / cpus as i32).clamp(2, 22);
+    let panel_height = row_height * cpus as i32;
+    let height = 34 + (panel_height + 30) * PANELS.len() as i32 + 34;
+    let picture = svg(WIDTH, height as u32, title, |root| {
+        for (index, panel) in PANELS.iter().enumerate() {
+            let top = 54 + (panel_height + 30) * index as i32;
+            draw(root, panel, &columns, (cpus, row_height, top));
+        }
+        let seconds = samples.last().map_or(0.0, |sample| sample.at_s);
+        let bottom = 54 + (panel_height + 30) * PANELS.len() as i32 - 30;
+        axis(root, seconds, bottom);
+    });
+    Some(picture)
+}
+
+fn draw(root: &Area, (name, series, share): &Panel, columns: &[&[Sample]], place: (usize, i32, i32)) {
+    let (cpus, row_height, top) = place;
+    let x = |column: usize| LEFT + (PLOT_WIDTH as usize * column / columns.len()) as i32;
+    let bottom = top + row_height * cpus as i32;
+    write(root, &format!("{name}, share of each CPU"), (LEFT, top - 11), HPos::Left, TEXT);
+    for cpu in 0..cpus {
+        let step = |column: &&[Sample]| {
+            let shares: Vec<f64> =
+                column.iter().filter_map(|sample| sample.cpus.get(cpu)).map(share).collect();
+            let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+            (mean.clamp(0.0, 1.0) * STEPS).round() as u32
+        };
+        let steps: Vec<u32> = columns.iter().map(step).collect();
+        let y = top + row_height * cpu as i32;
+        let mut from = 0;
+        for run in steps.chunk_by(|a, b| a == b) {
+            let shade = color(*series).mix(f64::from(run[0]) / STEPS).filled();
+            let mark = Rectangle::new([(x(from), y), (x(from + run.len()), y + row_height)], shade);
+            root.draw(&mark).expect(IN_MEMORY);
+            from += run.len();
+        }
+    }
+    let frame = Rectangle::new([(LEFT, top), (LEFT + PLOT_WIDTH, bottom)], INK.mix(0.5));
+    root.draw(&frame).expect(IN_MEMORY);
+    // Not more names than there is room for.
+    let every = (14 / row_height).max(1) as usize;
+    let every = [1, 2, 4, 8, 16, 32].into_iter().find(|step| *step >= every).unwrap_or(32);
+    for cpu in (0..cpus).step_by(every) {
+        let y = top + row_height * cpu as i32 + row_height / 2;
+        write(root, &format!("CPU {cpu}"), (LEFT - 5, y), HPos::Right, 11);
+    }
+    scale(root, *series, top);
+}
+
+/// What the shades mean.
+fn scale(root: &Area, series: usize, top: i32) {
+    let left = LEFT + PLOT_WIDTH + 14;
+    for (row, share) in [1.0, 0.75, 0.5, 0.25, 0.0].into_iter().enumerate() {
+        let y = top + row as i32 * 15;
+        let at = [(left, y), (left + 14, y + 14)];
+        root.draw(&Rectangle::new(at, color(series).mix(share).filled())).expect(IN_MEMORY);
+        root.draw(&Rectangle::new(at, INK.mix(0.3))).expect(IN_MEMORY);
+        write(root, &format!("{:.0} %", share * 100.0), (left + 20, y + 7), HPos::Left, 11);
+    }
+}
+
+fn axis(root: &Area, seconds: f64, bottom: i32) {
+    let step = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0];
+    let step = step.into_iter().find(|step| seconds / step <= 10.0).unwrap_or(7200.0);
+    let mut at = 0.0;
+    while at <= seconds {
+        let x = LEFT + (f64::from(PLOT_WIDTH) * at / seconds.max(1.0)) as i32;
+        root.draw(&PathElement::new(vec![(x, bottom), (x, bottom + 4)], INK)).expect(IN_MEMORY);
+        write(root, &format!("{at}"), (x, bottom + 12), HPos::Center, 11);
+        at += step;
+    }
+    write(root, "seconds of load", (LEFT + PLOT_WIDTH / 2, bottom + 27), HPos::Center, TEXT);
+}

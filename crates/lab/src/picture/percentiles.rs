@@ -1,0 +1,71 @@
+//! The percentiles of latency: a line for each treatment, on a logarithmic scale.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::{Area, Axes, Chart, Figures, IN_MEMORY, RULE, TEXT, chart, color, svg, with_legend, write};
+use crate::quantity::number;
+
+/// A line: its name, and the latency at each percentile that is known.
+pub type Line = (String, Vec<(&'static str, f64)>);
+
+/// Metrics that are percentiles of latency, in order, with their names for people.
+pub const PERCENTILES: [(&str, &str); 7] = [
+    ("p50_us", "p50"),
+    ("p75_us", "p75"),
+    ("p90_us", "p90"),
+    ("p95_us", "p95"),
+    ("p99_us", "p99"),
+    ("p999_us", "p99.9"),
+    ("max_us", "max"),
+];
+
+/// Draws them if there are three percentiles.
+pub fn percentiles(title: &str, lines: &[Line]) -> Option<String> {
+    let has = |name: &str| lines.iter().any(|(_, points)| points.iter().any(|point| point.0 == name));
+    let known: Vec<&str> = PERCENTILES.iter().map(|(_, name)| *name).filter(|name| has(name)).collect();
+    let values =
+        || lines.iter().flat_map(|(_, points)| points).map(|point| point.1).filter(|value| *value > 0.0);
+    if known.len() < 3 || values().next().is_none() {
+        return None;
+    }
+    let low = values().fold(f64::INFINITY, f64::min);
+    let high = values().fold(0.0, f64::max);
+    let names: Vec<&str> = lines.iter().map(|(name, _)| &**name).collect();
+    let picture = svg(760, 360, title, |root| {
+        let area = with_legend(root, &names);
+        let (bottom, top) = ((low / 1.15).log10(), (high * 1.15).log10());
+        let x_range = -0.3..known.len() as f64 - 0.7;
+        let axes = Axes { x: "", y: "latency (µs)", x_range, y_range: bottom..top, figures: Figures::None };
+        let mut chart = chart(&area, &axes);
+        rules(&mut chart, &area, (-0.3, known.len() as f64 - 0.7), bottom..top);
+        let (origin_x, origin_y) = area.get_base_pixel();
+        for (index, name) in known.iter().enumerate() {
+            let (x, y) = chart.plotting_area().map_coordinate(&(index as f64, bottom));
+            write(&area, name, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
+        }
+        for (index, (_, points)) in lines.iter().enumerate() {
+            let place = |name: &str| known.iter().position(|other| *other == name);
+            let at = points.iter().filter_map(|(name, value)| Some((place(name)? as f64, value.log10())));
+            let path: Vec<(f64, f64)> = at.filter(|(_, log)| log.is_finite()).collect();
+            let ink = color(index);
+            chart.draw_series(path.iter().map(|at| Circle::new(*at, 3, ink.filled()))).expect(IN_MEMORY);
+            chart.draw_series([PathElement::new(path, ink.stroke_width(2))]).expect(IN_MEMORY);
+        }
+    });
+    Some(picture)
+}
+
+/// Rules with their figures at 1, 2 and 5 of each power of ten.
+fn rules(chart: &mut Chart, area: &Area, (left, right): (f64, f64), logs: std::ops::Range<f64>) {
+    let powers = logs.start.floor() as i32..=logs.end.ceil() as i32;
+    let steps = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
+    let (origin_x, origin_y) = area.get_base_pixel();
+    for step in steps.filter(|step| logs.contains(&step.log10())) {
+        let height = step.log10();
+        let rule = PathElement::new(vec![(left, height), (right, height)], RULE);
+        chart.draw_series([rule]).expect(IN_MEMORY);
+        let (x, y) = chart.plotting_area().map_coordinate(&(left, height));
+        write(area, &number(step), (x - origin_x - 8, y - origin_y), HPos::Right, TEXT);
+    }
+}

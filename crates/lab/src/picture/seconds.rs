@@ -1,0 +1,56 @@
+//! A metric second by second: a thin line for each trial, in the colour of its treatment, and their median.
+
+use plotters::prelude::*;
+use stdx::statistics::median;
+
+use super::{Axes, Figures, IN_MEMORY, INK, chart, color, from_zero, svg, with_legend};
+
+/// The trials of a treatment: its name, and each trial's seconds and values.
+pub type Trials = (String, Vec<Vec<(f64, f64)>>);
+
+/// More points than this of one trial are thinned out: there are not as many pixels.
+const POINTS_MAX: usize = 300;
+
+/// Draws them, with what is dropped at the beginning shaded; nothing without values.
+pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> Option<String> {
+    let points = || treatments.iter().flat_map(|(_, trials)| trials).flatten();
+    points().next()?;
+    let x_range = 0.0..points().map(|point| point.0).fold(1.0, f64::max);
+    let y_range = from_zero(points().map(|point| point.1));
+    let names: Vec<&str> = treatments.iter().map(|(name, _)| &**name).collect();
+    let picture = svg(760, 320, title, |root| {
+        let area = with_legend(root, &names);
+        let high = y_range.end;
+        let axes = Axes { x: "seconds of load", y, x_range, y_range, figures: Figures::Both };
+        let mut chart = chart(&area, &axes);
+        if warm_up_s > 0.0 {
+            let shade = Rectangle::new([(0.0, 0.0), (warm_up_s, high)], INK.mix(0.08).filled());
+            chart.draw_series([shade]).expect(IN_MEMORY);
+        }
+        for (index, (_, trials)) in treatments.iter().enumerate() {
+            let opacity = (1.6 / trials.len().max(1) as f64).clamp(0.2, 0.5);
+            let lines = trials.iter().map(|trial| {
+                let every = trial.len().div_ceil(POINTS_MAX).max(1);
+                let path: Vec<(f64, f64)> = trial.iter().copied().step_by(every).collect();
+                PathElement::new(path, color(index).mix(opacity).stroke_width(1))
+            });
+            chart.draw_series(lines).expect(IN_MEMORY);
+            let middle = PathElement::new(middle(trials), color(index).stroke_width(2));
+            chart.draw_series([middle]).expect(IN_MEMORY);
+        }
+    });
+    Some(picture)
+}
+
+/// The median of all trials in each second of the shortest.
+fn middle(trials: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
+    let shortest = trials.iter().map(Vec::len).min().unwrap_or(0);
+    let every = shortest.div_ceil(POINTS_MAX).max(1);
+    let at = |second: usize| {
+        let of = |pick: fn(&(f64, f64)) -> f64| {
+            median(&trials.iter().map(|trial| pick(&trial[second])).collect::<Vec<_>>())
+        };
+        (of(|point| point.0), of(|point| point.1))
+    };
+    (0..shortest).step_by(every).map(at).collect()
+}

@@ -1,0 +1,168 @@
+//! The report as one page that needs nothing else: verdict, pictures, tables, how it was run.
+
+use std::collections::BTreeSet;
+
+use stdx::statistics::median;
+
+use super::table::escape;
+use super::{basis, tables, verdict};
+use crate::compare::{Comparison, Metric, compare_metric};
+use crate::design::{Cell, Design};
+use crate::picture::percentiles::{Line, PERCENTILES};
+use crate::picture::{bars, curves, heat, percentiles, seconds};
+use crate::quantity::title;
+use crate::record::Record;
+use crate::results::Results;
+
+/// A picture of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// Its file's name, without an ending.
+    pub name: String,
+    /// The text of the SVG.
+    pub svg: String,
+}
+
+/// All pictures that a run's records are good for, in the order of the page.
+pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
+    let design = Design::of(&results.experiment);
+    let valid: Vec<&Record> = results.valid().collect();
+    let mut all: Vec<Picture> = Vec::new();
+    let mut add = |name: String, svg: Option<String>| {
+        all.extend(svg.map(|svg| Picture { name: file_name(&name), svg }));
+    };
+    for metric in &comparison.metrics {
+        add(format!("bars-{}", metric.name), bars::bars(metric));
+    }
+    let throughput = known(&valid, &["requests_per_second"], "_per_second");
+    let latency = known(&valid, &["p99_us", "p95_us"], "_us");
+    if let Some((throughput, latency)) = throughput.zip(latency) {
+        let of = |name: &str| -> Metric { compare_metric(results, name) };
+        add("curves".into(), curves::curves(&of(&throughput), &of(&latency)));
+    }
+    for condition in design.condition_names() {
+        let cells: Vec<&Cell> = design.cells.iter().filter(|cell| cell.condition == condition).collect();
+        let under = if condition.is_empty() { String::new() } else { format!(", {condition}") };
+        let lines: Vec<Line> = cells.iter().map(|cell| line(cell, &valid)).collect();
+        let what = format!("Percentiles of latency{under}: medians of trials");
+        add(format!("percentiles{under}"), percentiles::percentiles(&what, &lines));
+        for metric in sampled(&valid) {
+            let trials: Vec<seconds::Trials> =
+                cells.iter().map(|cell| series(cell, &valid, &metric)).collect();
+            let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
+            let what = format!("{}{under}: every trial, second by second", title(&metric));
+            add(
+                format!("seconds-{metric}{under}"),
+                seconds::seconds(&what, &title(&metric), &trials, warm_up_s),
+            );
+        }
+    }
+    for cell in &design.cells {
+        if let Some(record) = middle_trial(cell, &valid, &results.experiment.measure.primary) {
+            let what = format!("{}: trial {:04}, the middle one", cell.name(), record.place);
+            add(format!("cpus-{}", cell.name()), heat::heat(&what, &record.samples));
+        }
+    }
+    all
+}
+
+/// The page.
+pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) -> String {
+    let question = escape(&comparison.question);
+    let sentences: String =
+        verdict(comparison).iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
+    let tables: String = tables(comparison).iter().map(super::Table::html).collect();
+    let figures: String =
+        pictures.iter().map(|it| format!("<figure id=\"{}\">{}</figure>\n", it.name, it.svg)).collect();
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width\"><title>{question}</title>\n<style>{STYLE}</style></head>\n<body>\n\
+         <h1>{question}</h1>\n<section class=\"verdict\">\n{sentences}</section>\n<p class=\"basis\">{}</p>\n\
+         <h2>Pictures</h2>\n{figures}<h2>Tables</h2>\n{tables}<h2>How it was run</h2>\n{}\
+         <pre>{}</pre>\n</body></html>\n",
+        escape(&basis(comparison)),
+        circumstances(results),
+        escape(results.notation.trim()),
+    )
+}
+
+const STYLE: &str = ":root { color-scheme: light dark; --rule: #d8dbdf; --good: #007a5a; --bad: #b84700 }\
+ @media (prefers-color-scheme: dark) { :root { --rule: #3a4047; --good: #3fc79a; --bad: #ff9a57 } }\
+ body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }\
+ h1 { font-size: 1.6rem } .verdict { font-size: 1.1rem; border-left: 4px solid var(--good); padding-left: 1rem }\
+ figure { margin: 1.5rem 0 } svg { max-width: 100%; height: auto } .wide { overflow-x: auto }\
+ table { border-collapse: collapse } th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid\
+ var(--rule); white-space: nowrap } .n { text-align: right; font-variant-numeric: tabular-nums }\
+ tr.better td:last-child { color: var(--good); font-weight: 600 } tr.worse td:last-child { color: var(--bad);\
+ font-weight: 600 } pre { overflow-x: auto; border: 1px solid var(--rule); padding: 1rem }";
+
+/// Kernels, hosts, versions.
+fn circumstances(results: &Results) -> String {
+    let each = |say: fn(&Record) -> Option<String>| -> String {
+        let distinct: BTreeSet<String> = results.records.iter().filter_map(say).collect();
+        distinct.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let rows = [
+        ("host", each(|record| Some(record.host.clone()))),
+        ("kernel", each(|record| Some(record.kernel.clone()))),
+        ("versions", each(|record| Some(format!("{}: {}", record.subject, record.version.clone()?)))),
+        ("rounds", results.experiment.repeat.rounds.to_string()),
+        ("seed of the order", results.experiment.repeat.seed.to_string()),
+    ];
+    let filled = rows.into_iter().filter(|(_, value)| !value.is_empty());
+    let rows: String = filled
+        .map(|(name, value)| format!("<tr><th>{name}</th><td>{}</td></tr>\n", escape(&value)))
+        .collect();
+    format!("<table>\n{rows}</table>\n")
+}
+
+/// A metric that records have: one of the preferred, or the first with that ending.
+fn known(records: &[&Record], preferred: &[&str], ending: &str) -> Option<String> {
+    let names: BTreeSet<&String> = records.iter().flat_map(|record| record.metrics.keys()).collect();
+    let first = preferred.iter().map(|name| (*name).to_owned()).find(|name| names.contains(name));
+    first.or_else(|| names.into_iter().find(|name| name.ends_with(ending)).cloned())
+}
+
+/// Metrics of the load that are sampled, the two that people look at first.
+fn sampled(records: &[&Record]) -> Vec<String> {
+    let names: BTreeSet<&String> =
+        records.iter().flat_map(|record| &record.samples).flat_map(|sample| sample.load.keys()).collect();
+    let first = |preferred: &[&str]| {
+        preferred.iter().map(|name| (*name).to_owned()).find(|name| names.contains(name))
+    };
+    let found = [first(&["requests_per_second", "keys_per_second"]), first(&["p99_us", "p95_us", "mean_us"])];
+    found.into_iter().flatten().collect()
+}
+
+fn line(cell: &Cell, records: &[&Record]) -> Line {
+    let points = PERCENTILES.iter().filter_map(|(metric, name)| {
+        let own = records.iter().filter(|record| cell.holds(record));
+        let values: Vec<f64> = own.filter_map(|record| record.metrics.get(*metric).copied()).collect();
+        (!values.is_empty()).then(|| (*name, median(&values)))
+    });
+    (cell.treatment.clone(), points.collect())
+}
+
+fn series(cell: &Cell, records: &[&Record], metric: &str) -> seconds::Trials {
+    let own = records.iter().filter(|record| cell.holds(record));
+    let trial = |record: &&Record| -> Vec<(f64, f64)> {
+        let samples = record.samples.iter();
+        samples.filter_map(|sample| Some((sample.at_s, *sample.load.get(metric)?))).collect()
+    };
+    (cell.treatment.clone(), own.map(trial).collect())
+}
+
+/// The trial whose value is the median, or just below: one that is typical.
+fn middle_trial<'r>(cell: &Cell, records: &[&'r Record], metric: &str) -> Option<&'r Record> {
+    let own = records.iter().copied().filter(|record| cell.holds(record));
+    let mut own: Vec<(f64, &Record)> =
+        own.filter_map(|record| Some((*record.metrics.get(metric)?, record))).collect();
+    own.sort_by(|a, b| a.0.total_cmp(&b.0));
+    own.get(own.len().saturating_sub(1) / 2).map(|(_, record)| *record)
+}
+
+/// Letters, digits and dashes.
+fn file_name(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}

@@ -1,0 +1,86 @@
+//! Pages of made-up runs like those of published reports: all pictures are there, and nothing from elsewhere.
+
+use std::path::Path;
+
+use lab::compare::compare;
+use lab::design::Cell;
+use lab::report::page::{Picture, page, pictures};
+use lab::results::Results;
+
+use crate::synthetic::{self, Host};
+
+const STRATEGIES: &str = r#"
+question = "Which interrupt strategy gives the best p99 <under load>?"
+[[subject]]
+name = "mariadbd"
+start = "mariadbd"
+[[factor]]
+name = "strategy"
+level = [{ name = "none" }, { name = "one core", strategy = "irq0" }, { name = "rps-rfs", strategy = "rps-rfs" }]
+[[factor]]
+name = "threads"
+level = [
+  { name = "8", set = { threads = "8" } }, { name = "16", set = { threads = "16" } },
+  { name = "32", set = { threads = "32" } }, { name = "64", set = { threads = "64" } },
+]
+[workload]
+run = "sysbench --threads={threads}"
+parser = "sysbench"
+seconds = 30
+warm_up_s = 5
+[measure]
+primary = "p99_us"
+better = "lower"
+also = ["requests_per_cpu_second"]
+[repeat]
+rounds = 10
+"#;
+
+fn results() -> Results {
+    let effect = |cell: &Cell| if cell.levels["strategy"] == "rps-rfs" { 1.2 } else { 1.0 };
+    let rate = |cell: &Cell| 60_000.0 * (cell.levels["threads"].parse::<f64>().expect("a number")).ln();
+    synthetic::run(STRATEGIES, &Host { noise: 0.03, effect, rate, seconds: 30 }, 1)
+}
+
+#[test]
+fn a_page_has_every_picture_and_needs_nothing_else() {
+    let results = results();
+    let comparison = compare(&results);
+    let pictures = pictures(&results, &comparison);
+    let has = |name: &str| pictures.iter().filter(|picture| picture.name.starts_with(name)).count();
+    let kinds = ["bars-p99_us", "curves", "percentiles-threads-8", "seconds-", "cpus-"];
+    assert_eq!(kinds.map(has), [1, 1, 1, 8, 12]);
+    let text = page(&results, &comparison, &pictures);
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strategies");
+    synthetic::write(&results, &directory);
+    std::fs::write(directory.join("report.html"), &text).expect("written");
+    for Picture { name, svg } in &pictures {
+        assert!(text.contains(svg.as_str()) && svg.ends_with("</svg>\n"), "{name}");
+    }
+    assert!(text.contains("p99 &lt;under load&gt;") && !text.contains("<under load>"), "text is not markup");
+    for foreign in ["<script", "src=", "href=", "@import", "url("] {
+        assert!(!text.contains(foreign), "{foreign}");
+    }
+    let order = ["class=\"verdict\"", "<h2>Pictures", "<h2>Tables", "<h2>How it was run"];
+    let places = order.map(|part| text.find(part).expect(part));
+    assert!(places.is_sorted(), "{places:?}");
+    // A busy CPU of a strategy that uses one is dark all the way, in the colour of soft interrupts.
+    let busy = pictures.iter().find(|picture| picture.name == "cpus-strategy-one-core-threads-64");
+    let svg = &busy.expect("that cell has one").svg;
+    assert!(svg.contains("opacity=\"0.9\" fill=\"#D55E00\""), "softirq of CPU 0");
+    assert!(text.len() < 3_000_000, "{} bytes", text.len());
+}
+
+#[test]
+fn a_picture_of_many_cpus_stays_small() {
+    let mut results = results();
+    results.records.truncate(1);
+    for sample in &mut results.records[0].samples {
+        sample.cpus = sample.cpus.iter().copied().cycle().take(128).collect();
+    }
+    let pictures = pictures(&results, &compare(&results));
+    let heat = pictures.iter().find(|picture| picture.name.starts_with("cpus-")).expect("one");
+    assert!(heat.svg.len() < 2_000_000, "{} bytes", heat.svg.len());
+    let names = heat.svg.matches("\nCPU ").count();
+    assert!((24..=100).contains(&names), "{names} names of CPUs");
+}
