@@ -1,10 +1,12 @@
 //! The command line of `evenkeel load`.
 
 use crate::affinity::CpuList;
+use crate::mix::Mix;
 use crate::popularity::Popularity;
 use crate::schedule::Arrivals;
 use crate::search::Objective;
 use crate::sizes::Sizes;
+use crate::ttl::Ttls;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -62,12 +64,17 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub threads: usize,
     /// Share of the requests that are gets, the others are sets: 0.9 is memtier's --ratio=1:9
-    #[arg(long, default_value_t = 1.0, value_name = "SHARE", help_heading = "Shape of the load")]
-    pub gets: f64,
+    /// [default: 1]
+    #[arg(long, value_name = "SHARE", conflicts_with = "mix", help_heading = "Shape of the load")]
+    pub gets: Option<f64>,
+    /// Commands and their shares: get=0.9,set=0.08,delete=0.02; also gets, add, replace, append, prepend, incr, decr and
+    /// touch
+    #[arg(long, value_name = "SHARES", help_heading = "Shape of the load")]
+    pub mix: Option<Mix>,
     /// Keys per get
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub multiget: usize,
-    /// Commands to use: get and set, or mg and ms
+    /// Commands to use: get, set and so on, or mg, ms, md and ma
     #[arg(long, value_enum, default_value_t = Protocol::Text, help_heading = "Shape of the load")]
     pub protocol: Protocol,
 
@@ -81,6 +88,9 @@ pub struct Arguments {
     /// Bytes per value, likewise: 100, 64-4k, 100:9,16k:1, exp:MEAN, gpareto:…, gev:… or fb_value
     #[arg(long, default_value = "100", value_name = "SIZES", help_heading = "Items")]
     pub value_size: Sizes,
+    /// Times to live of items: 0 (for ever), 3600, 10m-2h, 1d:9,30d:1 (a list with weights); s, m, h, d
+    #[arg(long, default_value = "0", value_name = "TIMES", help_heading = "Items")]
+    pub ttl: Ttls,
     /// Which keys are asked for: uniform, zipf or zipf:EXPONENT
     #[arg(long, default_value = "uniform", value_name = "LAW", help_heading = "Items")]
     pub popularity: Popularity,
@@ -121,9 +131,9 @@ pub struct Arguments {
 /// The commands in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Protocol {
-    /// `get` and `set`.
+    /// `get`, `set`, `delete`, …
     Text,
-    /// `mg` and `ms`.
+    /// `mg`, `ms`, `md` and `ma`.
     Meta,
 }
 

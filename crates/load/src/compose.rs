@@ -1,17 +1,18 @@
-//! Writes requests: which item, which command, which bytes.
+//! Decides what is asked next: which command, about which item.
 
 use crate::arguments::Protocol;
 use crate::conversation::{Conversation, Kind};
-use crate::plan::{Items, Plan};
+use crate::mix::{Command, Mix};
+use crate::plan::Plan;
 use crate::popularity::Chooser;
+use crate::request::{Answer, Writer};
 use std::ops::Range;
 use stdx::prng::Prng;
 
 /// Composes one request after the other.
 #[derive(Debug)]
 pub(crate) struct Composer<'a> {
-    items: &'a Items,
-    protocol: Protocol,
+    writer: Writer<'a>,
     verify: bool,
     source: Source<'a>,
 }
@@ -19,9 +20,9 @@ pub(crate) struct Composer<'a> {
 /// What the requests are about.
 #[derive(Debug)]
 enum Source<'a> {
-    /// Gets and sets of random items, without end.
-    Mix { prng: Prng, chooser: &'a Chooser, gets: f64, multiget: usize },
-    /// One set for each item.
+    /// Commands about random items, without end.
+    Mix { prng: Prng, chooser: &'a Chooser, mix: &'a Mix, multiget: usize },
+    /// One set for each item; numbers beyond the items are those of counters.
     Fill(Range<u64>),
 }
 
@@ -29,27 +30,36 @@ impl<'a> Composer<'a> {
     /// The load of worker `index`: its own random numbers.
     pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize) -> Composer<'a> {
         let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
-        let source = Source::Mix { prng, chooser: &plan.chooser, gets: plan.gets, multiget: plan.multiget };
-        Composer { items: &plan.items, protocol: plan.protocol, verify: plan.verify, source }
+        let source = Source::Mix { prng, chooser: &plan.chooser, mix: &plan.mix, multiget: plan.multiget };
+        let writer = Writer { items: &plan.items, protocol: plan.protocol };
+        Composer { writer, verify: plan.verify, source }
     }
 
     /// Stores the items of `range` once.
     pub(crate) fn fill(plan: &'a Plan, range: Range<u64>) -> Composer<'a> {
-        Composer { items: &plan.items, protocol: plan.protocol, verify: false, source: Source::Fill(range) }
+        let writer = Writer { items: &plan.items, protocol: plan.protocol };
+        Composer { writer, verify: false, source: Source::Fill(range) }
     }
 
     /// Appends the next request to `out` and tells `conversation` what to expect; `false` when there is none.
     #[inline]
     pub(crate) fn compose(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
-        let Composer { items, protocol, verify, source } = self;
+        let Composer { writer, verify, source } = self;
+        let protocol = writer.protocol;
         match source {
-            Source::Fill(range) => match range.next() {
-                Some(item) => set(items, *protocol, item, out, conversation),
-                None => return false,
-            },
-            Source::Mix { prng, chooser, gets, multiget } => {
-                if *gets < 1.0 && prng.unit() >= *gets {
-                    set(items, *protocol, chooser.choose(prng), out, conversation);
+            Source::Fill(range) => {
+                match range.next() {
+                    Some(item) if item < writer.items.count => writer.change(Command::Set, item, out),
+                    Some(beyond) => writer.set_counter(beyond - writer.items.count, out),
+                    None => return false,
+                }
+                conversation.expect(Kind::Change(Command::Set, protocol));
+            }
+            Source::Mix { prng, chooser, mix, multiget } => {
+                let command = mix.choose(prng);
+                if !command.is_get() {
+                    writer.change(command, chooser.choose(prng), out);
+                    conversation.expect(Kind::Change(command, protocol));
                     return true;
                 }
                 let chosen = (0..*multiget).map(|_| chooser.choose(prng));
@@ -58,72 +68,17 @@ impl<'a> Composer<'a> {
                         conversation.expect_item(item);
                     }
                 });
-                match protocol {
-                    Protocol::Text => get(items, chosen, out),
-                    Protocol::Meta => meta_get(items, chosen, *multiget > 1, *verify, out),
-                }
+                writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *verify }, out);
                 let keys = *multiget as u32;
                 conversation.expect(match protocol {
-                    Protocol::Text => Kind::Get { keys },
-                    Protocol::Meta if keys == 1 => Kind::MetaGet,
-                    Protocol::Meta => Kind::MetaGets { keys },
+                    Protocol::Text => Kind::Get { command, keys },
+                    Protocol::Meta if keys == 1 => Kind::MetaGet(command),
+                    Protocol::Meta => Kind::MetaGets { command, keys },
                 });
             }
         }
         true
     }
-}
-
-#[inline]
-fn get(items: &Items, chosen: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"get");
-    for item in chosen {
-        out.push(b' ');
-        items.keys.write(item, out);
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
-/// Several keys are asked for quietly: misses are left out and `mn` marks the end. To verify, the key comes back.
-#[inline]
-fn meta_get(items: &Items, chosen: impl Iterator<Item = u64>, quiet: bool, verify: bool, out: &mut Vec<u8>) {
-    let flags: &[u8] = match (quiet, verify) {
-        (false, false) => b" v\r\n",
-        (false, true) => b" v k\r\n",
-        (true, false) => b" v q\r\n",
-        (true, true) => b" v k q\r\n",
-    };
-    for item in chosen {
-        out.extend_from_slice(b"mg ");
-        items.keys.write(item, out);
-        out.extend_from_slice(flags);
-    }
-    if quiet {
-        out.extend_from_slice(b"mn\r\n");
-    }
-}
-
-#[inline]
-fn set(items: &Items, protocol: Protocol, item: u64, out: &mut Vec<u8>, conversation: &mut Conversation) {
-    let (command, middle): (&[u8], &[u8]) = match protocol {
-        Protocol::Text => (b"set ", b" 0 0 "),
-        Protocol::Meta => (b"ms ", b" "),
-    };
-    out.extend_from_slice(command);
-    items.keys.write(item, out);
-    out.extend_from_slice(middle);
-    write_number(items.values.size(item), out);
-    out.extend_from_slice(b"\r\n");
-    items.values.write(item, out);
-    out.extend_from_slice(b"\r\n");
-    conversation.expect(Kind::Set(protocol));
-}
-
-fn write_number(number: usize, out: &mut Vec<u8>) {
-    if number >= 10 {
-        write_number(number / 10, out);
-    }
-    out.push(b'0' + (number % 10) as u8);
 }
 
 #[cfg(test)]
@@ -166,6 +121,25 @@ mod tests {
             "--keys 1 --key-size 1 --value-size 12 --gets 0 --protocol meta",
             &format!(r"ms 0 12\r\n{value}\r\nms 0 12\r\n{value}\r\n"),
         );
+        for (command, text, meta) in [
+            ("gets", "gets key:0", "mg key:0 v c"),
+            ("add", "add key:0 0 60 3\r\nlXw", "ms key:0 3 ME T60\r\nlXw"),
+            ("replace", "replace key:0 0 60 3\r\nlXw", "ms key:0 3 MR T60\r\nlXw"),
+            ("append", "append key:0 0 60 3\r\nlXw", "ms key:0 3 MA T60\r\nlXw"),
+            ("prepend", "prepend key:0 0 60 3\r\nlXw", "ms key:0 3 MP T60\r\nlXw"),
+            ("set", "set key:0 0 60 3\r\nlXw", "ms key:0 3 T60\r\nlXw"),
+            ("delete", "delete key:0", "md key:0"),
+            ("incr", "incr num:0 1", "ma num:0"),
+            ("decr", "decr num:0 1", "ma num:0 MD"),
+            ("touch", "touch key:0 60", "mg key:0 T60"),
+        ] {
+            for (protocol, request) in [("text", text), ("meta", meta)] {
+                let line = format!(
+                    "--keys 1 --key-size 5 --value-size 3 --ttl 60 --mix {command}=1 --protocol {protocol}"
+                );
+                check(&line, &format!("{request}\r\n{request}\r\n").escape_default().to_string());
+            }
+        }
         check("--keys 1 --key-size 1 --protocol meta", r"mg 0 v\r\nmg 0 v\r\n");
         check("--keys 1 --key-size 1 --protocol meta --verify", r"mg 0 v k\r\nmg 0 v k\r\n");
         let two = r"mg 0 v q\r\nmg 0 v q\r\nmn\r\n";
@@ -180,6 +154,23 @@ mod tests {
         while composer.compose(&mut out, &mut conversation) {}
         let expected = r"set 4 0 0 0\r\n\r\nset 5 0 0 0\r\n\r\nset 6 0 0 0\r\n\r\n";
         assert_eq!(out.escape_ascii().to_string(), expected);
+    }
+
+    #[test]
+    fn a_fill_goes_on_with_counters() {
+        for (protocol, expected) in [
+            ("text", r"set key:1 0 9 0\r\n\r\nset num:0 0 9 1\r\n0\r\n"),
+            ("meta", r"ms key:1 0 T9\r\n\r\nms num:0 1 T9\r\n0\r\n"),
+        ] {
+            let plan = plan(&format!(
+                "--keys 2 --key-size 5 --value-size 0 --ttl 9 --mix get=1,incr=1 --protocol {protocol}"
+            ));
+            assert_eq!(plan.fills(), 4);
+            let (mut out, mut conversation) = (Vec::new(), Conversation::default());
+            let mut composer = Composer::fill(&plan, 1..3);
+            while composer.compose(&mut out, &mut conversation) {}
+            assert_eq!(out.escape_ascii().to_string(), expected);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::arguments::Protocol;
 use crate::error::Error;
+use crate::mix::Command;
 use crate::plan::Items;
 use crate::reply::{Broken, Framer, Line, Piece};
 use crate::tally::{Tally, printable};
@@ -41,13 +42,13 @@ struct Pending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `get` of any number of keys: values, then `END`.
-    Get { keys: u32 },
+    Get { command: Command, keys: u32 },
     /// One `mg`: a value or a miss.
-    MetaGet,
+    MetaGet(Command),
     /// Quiet `mg`s and `mn`: values, then `MN`.
-    MetaGets { keys: u32 },
-    /// `set` or `ms`.
-    Set(Protocol),
+    MetaGets { command: Command, keys: u32 },
+    /// Anything else: one line.
+    Change(Command, Protocol),
 }
 
 /// How the reply to a request ended.
@@ -55,6 +56,8 @@ pub(crate) enum Kind {
 enum Ending {
     /// Keys without a value are misses.
     Answered,
+    /// A change that the item did not allow: it is there, or it is not.
+    Declined,
     /// Nothing is known about keys without a value.
     Error,
 }
@@ -163,27 +166,19 @@ impl Ledger {
             return Err(unexpected(line, "nothing: no request is on its way"));
         };
         match (kind, line) {
-            (Kind::Get { .. }, Line::Value { key_and_flags, .. }) => {
+            (Kind::Get { .. }, Line::Value { key, .. }) => {
                 if reading.verify {
-                    self.find_item(key_and_flags.split(is_space).next(), reading);
+                    self.find_item(Some(key), reading);
                 }
             }
-            (Kind::MetaGet | Kind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
+            (Kind::MetaGet(_) | Kind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
                 if reading.verify {
                     self.find_item(flags.split(is_space).find_map(|flag| flag.strip_prefix(b"k")), reading);
                 }
             }
             (Kind::Get { .. }, Line::End)
-            | (Kind::MetaGet, Line::Miss)
+            | (Kind::MetaGet(_), Line::Miss)
             | (Kind::MetaGets { .. }, Line::Noop) => {
-                self.complete(Ending::Answered, reading);
-            }
-            (Kind::Set(Protocol::Text), Line::Stored) | (Kind::Set(Protocol::Meta), Line::Header) => {
-                self.complete(Ending::Answered, reading);
-            }
-            (Kind::Set(Protocol::Text), Line::NotStored)
-            | (Kind::Set(Protocol::Meta), Line::MetaNotStored) => {
-                reading.tally.not_stored += 1;
                 self.complete(Ending::Answered, reading);
             }
             (kind, Line::Error(text)) => {
@@ -193,7 +188,16 @@ impl Ledger {
                     self.complete(Ending::Error, reading);
                 }
             }
-            (kind, line) => return Err(unexpected(line, kind.expected())),
+            (kind, line) => {
+                let Kind::Change(command, protocol) = kind else {
+                    return Err(unexpected(line, kind.expected()));
+                };
+                match outcome(command, protocol, line) {
+                    Some(Outcome::Done) => self.complete(Ending::Answered, reading),
+                    Some(Outcome::Declined) => self.complete(Ending::Declined, reading),
+                    None => return Err(unexpected(line, kind.expected())),
+                }
+            }
         }
         Ok(())
     }
@@ -207,7 +211,7 @@ impl Ledger {
             && end
         {
             pending.found += 1;
-            if pending.kind == Kind::MetaGet {
+            if matches!(pending.kind, Kind::MetaGet(_)) {
                 self.complete(Ending::Answered, reading);
             }
         }
@@ -239,10 +243,10 @@ impl Ledger {
         if intended.is_some_and(|intended| !reading.window_ns.contains(&intended.at_ns)) {
             return tally.outside(kind.keys());
         }
+        tally.done[kind.command() as usize] += 1;
         match kind.keys() {
-            0 => tally.sets += 1,
+            0 => tally.declined[kind.command() as usize] += u64::from(ending == Ending::Declined),
             keys => {
-                tally.gets += 1;
                 tally.keys_asked += u64::from(keys);
                 tally.hits += u64::from(found);
                 if ending == Ending::Answered {
@@ -292,28 +296,75 @@ impl Ledger {
     }
 }
 
+/// What a reply says about a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Declined,
+}
+
+/// `None`: this line is no reply to this command.
+#[inline]
+fn outcome(command: Command, protocol: Protocol, line: &Line<'_>) -> Option<Outcome> {
+    let (done, declined) = match (protocol, command) {
+        _ if command.is_get() => return None,
+        (Protocol::Text, Command::Delete) => (Line::Deleted, Line::NotFound),
+        (Protocol::Text, Command::Touch) => (Line::Touched, Line::NotFound),
+        (Protocol::Text, Command::Incr | Command::Decr) => (Line::Number, Line::NotFound),
+        (Protocol::Text, _) => (Line::Stored, Line::NotStored),
+        (Protocol::Meta, Command::Touch) => (Line::Header, Line::Miss),
+        (Protocol::Meta, Command::Delete | Command::Incr | Command::Decr) => {
+            (Line::Header, Line::MetaNotFound)
+        }
+        (Protocol::Meta, _) => (Line::Header, Line::MetaNotStored),
+    };
+    match line {
+        line if *line == done => Some(Outcome::Done),
+        line if *line == declined => Some(Outcome::Declined),
+        _ => None,
+    }
+}
+
 fn is_space(byte: &u8) -> bool {
     *byte == b' '
 }
 
 impl Kind {
-    /// Keys that the request asks for: 0 for a set.
+    /// Keys that the request asks for: 0 for a change.
     #[inline]
     fn keys(self) -> u32 {
         match self {
-            Kind::Get { keys } | Kind::MetaGets { keys } => keys,
-            Kind::MetaGet => 1,
-            Kind::Set(_) => 0,
+            Kind::Get { keys, .. } | Kind::MetaGets { keys, .. } => keys,
+            Kind::MetaGet(_) => 1,
+            Kind::Change(..) => 0,
+        }
+    }
+
+    #[inline]
+    fn command(self) -> Command {
+        match self {
+            Kind::Get { command, .. }
+            | Kind::MetaGet(command)
+            | Kind::MetaGets { command, .. }
+            | Kind::Change(command, _) => command,
         }
     }
 
     fn expected(self) -> &'static str {
         match self {
             Kind::Get { .. } => "VALUE or END, to a get",
-            Kind::MetaGet => "VA or EN, to an mg",
+            Kind::MetaGet(_) => "VA or EN, to an mg",
             Kind::MetaGets { .. } => "VA or MN, to quiet mgs and mn",
-            Kind::Set(Protocol::Text) => "STORED, to a set",
-            Kind::Set(Protocol::Meta) => "HD, to an ms",
+            Kind::Change(Command::Touch, Protocol::Text) => "TOUCHED or NOT_FOUND, to a touch",
+            Kind::Change(Command::Touch, Protocol::Meta) => "HD or EN, to an mg with T",
+            Kind::Change(Command::Delete, Protocol::Text) => "DELETED or NOT_FOUND, to a delete",
+            Kind::Change(Command::Delete, Protocol::Meta) => "HD or NF, to an md",
+            Kind::Change(command, Protocol::Text) if command.counts() => {
+                "a number or NOT_FOUND, to incr or decr"
+            }
+            Kind::Change(command, Protocol::Meta) if command.counts() => "HD or NF, to an ma",
+            Kind::Change(_, Protocol::Text) => "STORED or NOT_STORED, to a set or its like",
+            Kind::Change(_, Protocol::Meta) => "HD or NS, to an ms",
         }
     }
 }

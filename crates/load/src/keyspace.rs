@@ -39,6 +39,18 @@ impl Keys {
         Ok(Keys { sizes, template })
     }
 
+    /// Whether there is room for a prefix, by which a counter's key differs from an item's.
+    pub(crate) fn have_prefix(&self) -> bool {
+        self.template.starts_with(PREFIX)
+    }
+
+    /// Appends the key of the counter `id`; there is room for a prefix.
+    pub(crate) fn write_counter(&self, id: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        self.write(id, out);
+        out[start..start + PREFIX.len()].copy_from_slice(COUNTER_PREFIX);
+    }
+
     /// Appends the key of item `id`.
     #[inline]
     pub(crate) fn write(&self, id: u64, out: &mut Vec<u8>) {
@@ -65,7 +77,8 @@ impl Keys {
     }
 }
 
-const PREFIX: &[u8] = b"key:";
+const PREFIX: &[u8; 4] = b"key:";
+const COUNTER_PREFIX: &[u8; 4] = b"num:";
 /// Keeps the key's size and the value's size of an item independent.
 const KEY_SIZE_SALT: u64 = 0x6b65_7973;
 const VALUE_SIZE_SALT: u64 = 0x7661_6c75_6573;

@@ -8,8 +8,8 @@
 //!
 //! Modules in reading order: [`Arguments`] become a `Plan` (plan.rs); `run` starts workers, opens and closes the
 //! measured window; a `Worker` alternates between one exchange with the kernel (engine) and the conversations that
-//! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) writes it, about
-//! keys, values and their popularity; the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
+//! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) which command (mix.rs), about
+//! which key (popularity.rs), and writes it (request.rs), with the item's sizes (sizes.rs, law.rs) and value; the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
 //!
 //! What is measured, exactly: a request is *sent* at the CLOCK_MONOTONIC reading just before the system call that
 //! hands the requests of a whole turn to the kernel, and *done* at the reading just after the call that returned its
@@ -31,10 +31,12 @@ mod feed;
 mod files;
 mod keyspace;
 mod law;
+mod mix;
 mod outbox;
 mod plan;
 mod popularity;
 mod reply;
+mod request;
 mod run;
 mod schedule;
 mod search;
@@ -45,6 +47,7 @@ mod spans;
 mod summary;
 mod tally;
 mod target;
+mod ttl;
 mod verdict;
 mod worker;
 mod zipf;
@@ -52,10 +55,12 @@ mod zipf;
 pub use affinity::CpuList;
 pub use arguments::{Arguments, EngineChoice, Protocol, Span};
 pub use error::Error;
+pub use mix::Mix;
 pub use popularity::Popularity;
 pub use run::{run, search};
 pub use schedule::Arrivals;
 pub use search::{Knee, Objective, Outcome, Try};
 pub use sizes::Sizes;
-pub use summary::{CpuCost, ErrorLine, Latency, Second, Summary, WaitsSummary};
+pub use summary::{CommandCount, CpuCost, ErrorLine, Latency, Second, Summary, WaitsSummary};
+pub use ttl::Ttls;
 pub use verdict::{Reason, Verdict};

@@ -1,12 +1,15 @@
 //! The arguments after every check: what workers believe.
 
 use crate::arguments::{Arguments, EngineChoice, Protocol};
+use crate::clock::unix_seconds;
 use crate::engine::udp;
 use crate::error::Error;
 use crate::keyspace::{Keys, Values};
+use crate::mix::{Command, Mix};
 use crate::popularity::Chooser;
 use crate::schedule::Arrivals;
 use crate::target::Target;
+use crate::ttl::Expiry;
 use std::time::Duration;
 
 /// A run that can be carried out as it stands.
@@ -21,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
     pub(crate) depth: usize,
     pub(crate) multiget: usize,
-    pub(crate) gets: f64,
+    pub(crate) mix: Mix,
     pub(crate) chooser: Chooser,
     pub(crate) verify: bool,
     pub(crate) warm_up: Duration,
@@ -49,7 +52,19 @@ pub(crate) struct Items {
     pub(crate) count: u64,
     pub(crate) keys: Keys,
     pub(crate) values: Values,
+    pub(crate) expiry: Expiry,
 }
+
+impl Items {
+    /// The expiration time of an item, as it is sent.
+    #[inline]
+    pub(crate) fn ttl(&self, item: u64) -> u64 {
+        self.expiry.of(stdx::prng::mix(item ^ TTL_SALT))
+    }
+}
+
+/// Keeps an item's time to live independent of its sizes.
+const TTL_SALT: u64 = 0x7474_6c73;
 
 impl Plan {
     pub(crate) fn new(arguments: &Arguments) -> Result<Plan, Error> {
@@ -70,8 +85,13 @@ impl Plan {
         if arguments.connections < arguments.threads {
             return refuse(format!("{} threads need as many connections", arguments.threads));
         }
-        if !(0.0..=1.0).contains(&arguments.gets) {
-            return refuse(format!("--gets is a share between 0 and 1, not {}", arguments.gets));
+        let mix = match (&arguments.mix, arguments.gets.unwrap_or(1.0)) {
+            (Some(mix), _) => mix.clone(),
+            (None, share) if (0.0..=1.0).contains(&share) => Mix::of_gets(share),
+            (None, share) => return refuse(format!("--gets is a share between 0 and 1, not {share}")),
+        };
+        if arguments.verify && mix.has(|command| matches!(command, Command::Append | Command::Prepend)) {
+            return refuse(String::from("append and prepend change values, which --verify would find wrong"));
         }
         if arguments.depth * arguments.multiget > IN_FLIGHT_MAX {
             return refuse(format!("--depth times --multiget must be at most {IN_FLIGHT_MAX}"));
@@ -88,9 +108,15 @@ impl Plan {
             ));
         }
         let keys = Keys::new(arguments.keys, &arguments.key_size).map_err(Error::Arguments)?;
+        if mix.has(Command::counts) && !keys.have_prefix() {
+            return refuse(String::from(
+                "incr and decr need keys of at least 4 bytes and the digits of the largest number",
+            ));
+        }
+        let expiry = arguments.ttl.expiry(unix_seconds());
         let values = Values::new(&arguments.value_size);
         if arguments.udp {
-            check_udp(arguments, keys.longest() + values.longest()).map_err(Error::Arguments)?;
+            check_udp(arguments, &mix, keys.longest() + values.longest()).map_err(Error::Arguments)?;
         }
         let duration = match (arguments.duration, arguments.requests) {
             (Some(span), _) => Some(span.0),
@@ -100,13 +126,13 @@ impl Plan {
         Ok(Plan {
             target: Target::of(arguments)?,
             udp_timeout: arguments.udp.then_some(arguments.udp_timeout.0),
-            items: Items { count: arguments.keys, keys, values },
+            items: Items { count: arguments.keys, keys, values, expiry },
             protocol: arguments.protocol,
             connections: arguments.connections,
             threads: arguments.threads,
             depth: arguments.depth,
             multiget: arguments.multiget,
-            gets: arguments.gets,
+            mix,
             chooser: Chooser::new(arguments.keys, arguments.popularity),
             verify: arguments.verify,
             warm_up: arguments.warm_up.0,
@@ -131,6 +157,11 @@ impl Plan {
         }
     }
 
+    /// What a prefill stores: the items and, if they are asked for, as many counters.
+    pub(crate) fn fills(&self) -> u64 {
+        self.items.count * if self.mix.has(Command::counts) { 2 } else { 1 }
+    }
+
     /// How many of `total` belong to worker `index`: the first ones take the remainder.
     pub(crate) fn share(&self, total: u64, index: usize) -> u64 {
         let threads = self.threads as u64;
@@ -139,7 +170,7 @@ impl Plan {
 }
 
 /// What cannot be asked by datagrams.
-fn check_udp(arguments: &Arguments, item_max: usize) -> Result<(), String> {
+fn check_udp(arguments: &Arguments, mix: &Mix, item_max: usize) -> Result<(), String> {
     if arguments.engine == EngineChoice::Uring {
         return Err(String::from("--udp is without io_uring: leave out --engine"));
     }
@@ -155,7 +186,7 @@ fn check_udp(arguments: &Arguments, item_max: usize) -> Result<(), String> {
             "--multiget is not for --udp: memcached numbers the datagrams of every value from 0, so a loss could not be told from a miss",
         ));
     }
-    if (arguments.prefill || arguments.gets < 1.0) && item_max + SET_WORDS_MAX > udp::REQUEST_MAX {
+    if (arguments.prefill || mix.has(Command::is_store)) && item_max + SET_WORDS_MAX > udp::REQUEST_MAX {
         return Err(format!(
             "a set must fit a datagram: keys and values of --udp must be at most {} bytes together",
             udp::REQUEST_MAX - SET_WORDS_MAX
@@ -164,8 +195,8 @@ fn check_udp(arguments: &Arguments, item_max: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Of a set with its length, besides key and value: `set `, ` 0 0 65507` and two line ends.
-const SET_WORDS_MAX: usize = 18;
+/// Of a request with a value, besides key and value: `prepend `, ` 0 2147483647 65507` and two line ends.
+const SET_WORDS_MAX: usize = 31;
 /// Less is less than a server that is put off by the scheduler once needs.
 const UDP_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Keys on their way per connection: bounds what a connection remembers.

@@ -16,8 +16,8 @@ pub(crate) enum Piece<'a> {
 /// A line, as far as its first word tells.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// `VALUE <key> <flags> <len>`: a body follows. Holds what is between the word and the length.
-    Value { key_and_flags: &'a [u8], len: usize },
+    /// `VALUE <key> <flags> <len> [<unique>]`: a body follows.
+    Value { key: &'a [u8], len: usize },
     /// `VA <len> <flags>*`: a body follows.
     MetaValue { len: usize, flags: &'a [u8] },
     /// `END`
@@ -26,12 +26,22 @@ pub(crate) enum Line<'a> {
     Stored,
     /// `NOT_STORED`
     NotStored,
+    /// `DELETED`
+    Deleted,
+    /// `TOUCHED`
+    Touched,
+    /// `NOT_FOUND`
+    NotFound,
+    /// Digits alone: what a counter is at.
+    Number,
     /// `HD`
     Header,
     /// `EN`
     Miss,
     /// `NS`
     MetaNotStored,
+    /// `NF`
+    MetaNotFound,
     /// `MN`
     Noop,
     /// `ERROR`, `CLIENT_ERROR …` or `SERVER_ERROR …`
@@ -140,26 +150,46 @@ const LINE_LEN_MAX: usize = 2048;
 #[inline]
 fn classify(line: &[u8]) -> Result<Line<'_>, Broken> {
     if let Some(rest) = line.strip_prefix(b"VALUE ") {
-        let space = rest.iter().rposition(|&byte| byte == b' ').unwrap_or(0);
-        let len = number(rest.get(space + 1..).unwrap_or_default(), line)?;
-        return Ok(Line::Value { key_and_flags: &rest[..space], len });
+        let (key, rest) = word(rest);
+        let (_flags, rest) = word(rest);
+        let (len, _unique) = word(rest);
+        return Ok(Line::Value { key, len: number(len, line)? });
     }
     if let Some(rest) = line.strip_prefix(b"VA ") {
-        let (len, flags) = rest.split_at(rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len()));
+        let (len, flags) = word(rest);
         return Ok(Line::MetaValue { len: number(len, line)?, flags });
     }
     Ok(match line {
         b"END" => Line::End,
         b"STORED" => Line::Stored,
         b"NOT_STORED" => Line::NotStored,
+        b"DELETED" => Line::Deleted,
+        b"TOUCHED" => Line::Touched,
+        b"NOT_FOUND" => Line::NotFound,
         b"HD" => Line::Header,
         b"EN" => Line::Miss,
         b"NS" => Line::MetaNotStored,
+        b"NF" => Line::MetaNotFound,
         b"MN" => Line::Noop,
         b"ERROR" => Line::Error(line),
         _ if line.starts_with(b"CLIENT_ERROR ") || line.starts_with(b"SERVER_ERROR ") => Line::Error(line),
+        // A server may repeat the request's flags.
+        _ if line.starts_with(b"EN ") => Line::Miss,
+        _ if line.starts_with(b"HD ") => Line::Header,
+        _ if line.starts_with(b"NS ") => Line::MetaNotStored,
+        _ if line.starts_with(b"NF ") => Line::MetaNotFound,
+        _ if !line.is_empty() && line.iter().all(u8::is_ascii_digit) => Line::Number,
         _ => Line::Unknown(line),
     })
+}
+
+/// What comes before the first space, and what comes after it.
+#[inline]
+fn word(text: &[u8]) -> (&[u8], &[u8]) {
+    match memchr(b' ', text) {
+        Some(end) => (&text[..end], &text[end + 1..]),
+        None => (text, &[]),
+    }
 }
 
 /// At most ten digits: longer than any value that a server could hold.
@@ -202,8 +232,8 @@ mod tests {
 
     fn show(line: &Line<'_>) -> String {
         match line {
-            Line::Value { key_and_flags, len } => format!("value({}, {len}) ", key_and_flags.escape_ascii()),
-            Line::MetaValue { len, flags } => format!("value({len}{}) ", flags.escape_ascii()),
+            Line::Value { key, len } => format!("value({}, {len}) ", key.escape_ascii()),
+            Line::MetaValue { len, flags } => format!("value({len}, {}) ", flags.escape_ascii()),
             Line::Error(line) => format!("error({}) ", line.escape_ascii()),
             Line::Unknown(line) => format!("unknown({}) ", line.escape_ascii()),
             other => format!("{other:?} "),
@@ -225,23 +255,27 @@ mod tests {
     fn text_replies_are_framed_wherever_they_are_cut() {
         check(
             b"VALUE key:01 0 5\r\nabcde\r\nVALUE k 7 0\r\n\r\nEND\r\nSTORED\r\n",
-            "value(key:01 0, 5) abcde| value(k 7, 0) | End Stored ",
+            "value(key:01, 5) abcde| value(k, 0) | End Stored ",
         );
         check(
             b"VALUE a 0 8\r\nEND\r\nx\r\n\r\nEND\r\nNOT_STORED\r\n",
-            "value(a 0, 8) END\\r\\nx\\r\\n| End NotStored ",
+            "value(a, 8) END\\r\\nx\\r\\n| End NotStored ",
         );
         check(
             b"SERVER_ERROR out of memory storing object\r\n",
             "error(SERVER_ERROR out of memory storing object) ",
         );
+        check(b"VALUE a 0 1 77\r\nx\r\nEND\r\n", "value(a, 1) x| End ");
+        check(b"DELETED\r\nTOUCHED\r\nNOT_FOUND\r\n17\r\n-1\r\n\r\n", {
+            "Deleted Touched NotFound Number unknown(-1) unknown() "
+        });
         check(b"ERROR\r\nwhat\r\n", "error(ERROR) unknown(what) ");
     }
 
     #[test]
     fn meta_replies_are_framed_wherever_they_are_cut() {
-        check(b"VA 3 k f0\r\nab\n\r\nVA 0\r\n\r\nEN\r\nMN\r\nHD\r\nNS\r\n", {
-            "value(3 k f0) ab\\n| value(0) | Miss Noop Header MetaNotStored "
+        check(b"VA 3 k f0\r\nab\n\r\nVA 0\r\n\r\nEN\r\nMN\r\nHD\r\nNS\r\nNF\r\nEN kx\r\nNF b\r\n", {
+            "value(3, k f0) ab\\n| value(0, ) | Miss Noop Header MetaNotStored MetaNotFound Miss MetaNotFound "
         });
     }
 

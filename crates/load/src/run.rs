@@ -106,7 +106,7 @@ enum Report {
     /// Its latencies since the window opened, at the end of a second of it.
     Second(u64, Histogram<u64>),
     /// It has ended; with the engine's name.
-    End(Result<(&'static str, Done), Error>),
+    End(Box<Result<(&'static str, Done), Error>>),
 }
 
 impl Runner<'_> {
@@ -121,7 +121,7 @@ impl Runner<'_> {
         let depth = ((in_flight / item_size) as usize).clamp(1, depth_max);
         let mut start = 0;
         let tasks = (0..plan.threads).map(|index| {
-            let end = start + plan.share(plan.items.count, index);
+            let end = start + plan.share(plan.fills(), index);
             let composer = Composer::fill(plan, start..end);
             start = end;
             let connections =
@@ -144,18 +144,18 @@ impl Runner<'_> {
             let at_ns = now_ns();
             shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });
             while !all.wait(reports, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
-                write!(progress, "\rprefill: {} of {} keys", shared.total().0, plan.items.count)?;
+                write!(progress, "\rprefill: {} of {} keys", shared.total().0, plan.fills())?;
                 progress.flush()?;
             }
             Ok(all.tally)
         })?;
-        let refused = tally.errors + tally.not_stored + tally.lost;
+        let refused = tally.errors + tally.not_stored() + tally.lost;
         if refused > 0 {
             let other = if tally.lost > 0 { "no reply" } else { "NOT_STORED" };
             let example = tally.error_lines.into_keys().next().unwrap_or_else(|| String::from(other));
-            return Err(Error::Prefill { refused, keys: plan.items.count, example });
+            return Err(Error::Prefill { refused, keys: plan.fills(), example });
         }
-        writeln!(progress, "\rprefill: {} keys stored{:20}", plan.items.count, "")?;
+        writeln!(progress, "\rprefill: {} keys stored{:20}", plan.fills(), "")?;
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl Runner<'_> {
                     move || {
                         let end = self.work(shared, task, &sender);
                         // Nobody listens any more when another worker failed first.
-                        let _ = sender.send(Report::End(end));
+                        let _ = sender.send(Report::End(Box::new(end)));
                     },
                 )?;
             }
@@ -420,7 +420,7 @@ impl All {
             Report::Ready => self.ready += 1,
             Report::Second(second, total) => self.seconds.add(second, &total),
             Report::End(end) => {
-                let (engine, done) = end?;
+                let (engine, done) = (*end)?;
                 self.engine = engine;
                 self.tally.add(&done.tally);
                 self.unanswered += done.unanswered;

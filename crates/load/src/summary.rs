@@ -5,6 +5,7 @@ mod render;
 use crate::arguments::Arguments;
 use crate::cpu_time::HostTime;
 use crate::error::Error;
+use crate::mix::Command;
 use crate::plan::Plan;
 use crate::seconds::Interval;
 use crate::tally::Tally;
@@ -42,6 +43,9 @@ pub struct Summary {
     pub threads: usize,
     /// Share of gets asked for.
     pub get_share: f64,
+    /// The commands and their shares.
+    #[serde(default)]
+    pub mix: String,
     /// Keys per get.
     pub multiget: usize,
     /// Distinct keys.
@@ -50,6 +54,9 @@ pub struct Summary {
     pub key_size: String,
     /// Bytes per value, as given.
     pub value_size: String,
+    /// Times to live in seconds, as given.
+    #[serde(default)]
+    pub ttl: String,
     /// The law of popularity, as given.
     pub popularity: String,
     /// The seed.
@@ -61,6 +68,9 @@ pub struct Summary {
     pub seconds: f64,
     /// Requests completed in the window.
     pub requests: u64,
+    /// By command, those that were sent.
+    #[serde(default)]
+    pub commands: Vec<CommandCount>,
     /// Of these, gets.
     pub gets: u64,
     /// Of these, sets.
@@ -86,7 +96,7 @@ pub struct Summary {
 
     /// Requests per second of wall clock.
     pub requests_per_second: f64,
-    /// Keys, asked for or stored, per second of wall clock.
+    /// Keys, asked for or changed, per second of wall clock.
     pub keys_per_second: f64,
     /// Latencies of requests: from intended to done in an open loop, from sent to done in a closed one.
     pub latency: Latency,
@@ -102,6 +112,17 @@ pub struct Summary {
     pub server: Option<CpuCost>,
     /// The window in steps of a second.
     pub series: Vec<Second>,
+}
+
+/// How often a command was carried out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CommandCount {
+    /// Its name in the text protocol.
+    pub command: String,
+    /// Requests.
+    pub requests: u64,
+    /// Of these, those that the server declined because the item was there (add) or was not (delete, incr, …).
+    pub declined: u64,
 }
 
 /// An error line and how often it came.
@@ -315,6 +336,15 @@ impl Measured {
 /// A last step of the window that is shorter says nothing about a thread: its CPU time is known to some milliseconds.
 const SHORT_S: f64 = 0.2;
 
+fn command_counts(tally: &Tally) -> Vec<CommandCount> {
+    let count = |command: Command| CommandCount {
+        command: command.name().to_owned(),
+        requests: tally.done[command as usize],
+        declined: tally.declined[command as usize],
+    };
+    Command::ALL.into_iter().map(count).filter(|count| count.requests > 0).collect()
+}
+
 impl Summary {
     pub(crate) fn new(arguments: &Arguments, plan: &Plan, measured: Measured) -> Summary {
         let span = Span::between(&measured.open, &measured.close);
@@ -351,22 +381,25 @@ impl Summary {
             connections: plan.connections,
             depth: plan.depth,
             threads: plan.threads,
-            get_share: plan.gets,
+            get_share: plan.mix.share(Command::is_get),
+            mix: plan.mix.to_string(),
             multiget: plan.multiget,
             keyspace: plan.items.count,
             key_size: arguments.key_size.to_string(),
             value_size: arguments.value_size.to_string(),
+            ttl: arguments.ttl.to_string(),
             popularity: arguments.popularity.to_string(),
             seed: arguments.seed,
             verified: plan.verify,
             seconds: span.seconds,
             requests: tally.requests(),
-            gets: tally.gets,
-            sets: tally.sets,
+            commands: command_counts(&tally),
+            gets: tally.gets(),
+            sets: tally.done[Command::Set as usize],
             keys_asked: tally.keys_asked,
             hits: tally.hits,
             misses: tally.misses,
-            not_stored: tally.not_stored,
+            not_stored: tally.not_stored(),
             wrong_values: tally.wrong,
             errors: tally.errors,
             lost: tally.lost,

@@ -1,18 +1,20 @@
 //! What one worker counts.
 
+use crate::mix::Command;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
 /// Counts and latencies of the requests that were completed.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
-    pub(crate) gets: u64,
-    pub(crate) sets: u64,
+    /// Requests by the number of their command.
+    pub(crate) done: [u64; Command::ALL.len()],
+    /// Of these, those that the state of the item did not allow.
+    pub(crate) declined: [u64; Command::ALL.len()],
     /// Keys asked for by gets.
     pub(crate) keys_asked: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    pub(crate) not_stored: u64,
     /// Values that do not belong to their key.
     pub(crate) wrong: u64,
     pub(crate) errors: u64,
@@ -53,12 +55,11 @@ const LINE_SHOWN_MAX: usize = 120;
 impl Tally {
     pub(crate) fn new() -> Tally {
         Tally {
-            gets: 0,
-            sets: 0,
+            done: [0; Command::ALL.len()],
+            declined: [0; Command::ALL.len()],
             keys_asked: 0,
             hits: 0,
             misses: 0,
-            not_stored: 0,
             wrong: 0,
             errors: 0,
             lost: 0,
@@ -83,12 +84,21 @@ impl Tally {
     }
 
     pub(crate) fn requests(&self) -> u64 {
-        self.gets + self.sets
+        self.done.iter().sum()
     }
 
-    /// Keys asked for or stored.
+    pub(crate) fn gets(&self) -> u64 {
+        self.done[Command::Get as usize] + self.done[Command::Gets as usize]
+    }
+
+    /// Sets that the server declined without an error.
+    pub(crate) fn not_stored(&self) -> u64 {
+        self.declined[Command::Set as usize]
+    }
+
+    /// Keys asked for or changed.
     pub(crate) fn keys(&self) -> u64 {
-        self.keys_asked + self.sets
+        self.keys_asked + self.requests() - self.gets()
     }
 
     /// One more request took `latency_ns`.
@@ -111,7 +121,7 @@ impl Tally {
         }
     }
 
-    /// A request that was not intended in the window asked for so many keys, 0 for a set.
+    /// A request that was not intended in the window asked for so many keys, 0 for a change.
     pub(crate) fn outside(&mut self, keys: u32) {
         self.outside.0 += 1;
         self.outside.1 += u64::from(keys.max(1));
@@ -136,12 +146,13 @@ impl Tally {
 
     /// Adds another worker's counts; neither has a run pending.
     pub(crate) fn add(&mut self, other: &Tally) {
-        self.gets += other.gets;
-        self.sets += other.sets;
+        let counts = self.done.iter_mut().chain(&mut self.declined);
+        for (sum, count) in counts.zip(other.done.iter().chain(&other.declined)) {
+            *sum += count;
+        }
         self.keys_asked += other.keys_asked;
         self.hits += other.hits;
         self.misses += other.misses;
-        self.not_stored += other.not_stored;
         self.wrong += other.wrong;
         self.errors += other.errors;
         self.lost += other.lost;

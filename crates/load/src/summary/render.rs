@@ -1,6 +1,6 @@
 //! The summary for people.
 
-use super::{CpuCost, Latency, Summary};
+use super::{CommandCount, CpuCost, Latency, Summary};
 use std::fmt;
 
 impl fmt::Display for Summary {
@@ -50,17 +50,48 @@ impl Summary {
         )?;
         writeln!(
             f,
-            "  {} protocol, {} % gets of {} key{}; {} items, keys of {}, values of {} bytes, {}, seed {}",
+            "  {} protocol, {} gets of {} key{}; {} items, keys of {}, values of {} bytes{}, {}, seed {}",
             self.protocol,
-            (self.get_share * 1e6).round() / 1e4,
+            self.commands_asked(),
             self.multiget,
             if self.multiget == 1 { "" } else { "s" },
             grouped(self.keyspace as f64),
             self.key_size,
             self.value_size,
+            if self.ttl == "0" { String::new() } else { format!(", TTLs of {} s", self.ttl) },
             self.popularity,
             self.seed
         )
+    }
+
+    /// The mix, which need not be said where there are only gets and sets.
+    fn commands_asked(&self) -> String {
+        let simple = self.mix.split(',').all(|part| part.starts_with("get=") || part.starts_with("set="));
+        match simple {
+            true => format!("{} %", (self.get_share * 1e6).round() / 1e4),
+            false => format!("{},", self.mix),
+        }
+    }
+
+    /// Commands that the line above does not tell of.
+    fn other_commands(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let others = self.commands.iter().filter(|count| !["get", "set"].contains(&count.command.as_str()));
+        for (index, CommandCount { command, requests, declined }) in others.enumerate() {
+            write!(
+                f,
+                "{}{} {command}",
+                if index == 0 { "  commands  " } else { ", " },
+                grouped(*requests as f64)
+            )?;
+            if *declined > 0 {
+                let why = if command == "add" { "was there" } else { "was not there" };
+                write!(f, " ({} {why})", grouped(*declined as f64))?;
+            }
+        }
+        if self.commands.iter().any(|count| !["get", "set"].contains(&count.command.as_str())) {
+            writeln!(f)?;
+        }
+        Ok(())
     }
 
     fn outcomes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,6 +106,7 @@ impl Summary {
             grouped(self.misses as f64),
             grouped(self.sets as f64)
         )?;
+        self.other_commands(f)?;
         if self.verified {
             writeln!(f, "  {:<10}{} wrong values", "verified", grouped(self.wrong_values as f64))?;
         }
@@ -163,15 +195,18 @@ mod tests {
             depth: 16,
             threads: 1,
             get_share: 0.9,
+            mix: String::from("get=0.9,set=0.1"),
             multiget: 10,
             keyspace: 100_000,
             key_size: String::from("14"),
             value_size: String::from("64-1024"),
+            ttl: String::from("0"),
             popularity: String::from("zipf:0.99"),
             seed: 1,
             verified: false,
             seconds: 5.0,
             requests: 1_000_000,
+            commands: Vec::new(),
             gets: 900_000,
             sets: 100_000,
             keys_asked: 9_000_000,
@@ -250,6 +285,29 @@ VALID
     late    p50 10 | p90 20 | p99 30 | p99.9 40 | max 50 µs
 ";
         assert!(shown.starts_with(first) && shown.contains(waits), "{shown}");
+    }
+
+    #[test]
+    fn other_commands_have_their_line() {
+        let count = |command: &str, requests, declined| CommandCount {
+            command: String::from(command),
+            requests,
+            declined,
+        };
+        let mixed = Summary {
+            mix: String::from("get=0.9,add=0.1"),
+            ttl: String::from("60:0.5,3600"),
+            commands: vec![count("get", 9000, 0), count("add", 1000, 990), count("delete", 5, 0)],
+            ..summary()
+        };
+        let shown = mixed.to_string();
+        for line in [
+            "  text protocol, get=0.9,add=0.1, gets of 10 keys; 100,000 items, keys of 14, values of 64-1024 bytes, \
+             TTLs of 60:0.5,3600 s, zipf:0.99, seed 1\n",
+            "  commands  1,000 add (990 was there), 5 delete\n",
+        ] {
+            assert!(shown.contains(line), "{shown}");
+        }
     }
 
     #[test]

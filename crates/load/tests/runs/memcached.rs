@@ -43,8 +43,13 @@ impl Memcached {
     }
 
     fn version(&self) -> std::io::Result<String> {
+        self.ask("version")
+    }
+
+    /// The first line that it answers.
+    fn ask(&self, request: &str) -> std::io::Result<String> {
         let mut stream = UnixStream::connect(&self.socket)?;
-        stream.write_all(b"version\r\n")?;
+        stream.write_all(format!("{request}\r\n").as_bytes())?;
         let mut line = String::new();
         BufReader::new(stream).read_line(&mut line)?;
         Ok(line)
@@ -131,6 +136,50 @@ fn memcached_keeps_what_is_stored() {
             // As many as keep a server busy for several of the ticks by which its CPU time is counted.
             memcached.check(&format!("--engine {engine} --requests 5000 {line}"));
         }
+    }
+}
+
+#[test]
+fn memcached_understands_every_command() {
+    let Some(memcached) = Memcached::start("commands") else { return };
+    for protocol in ["text", "meta"] {
+        let line = format!(
+            "--socket {} --protocol {protocol} --keys 200 --prefill --verify --requests 20000 --warm-up 0 --depth 8 --mix \
+             get=4,gets=1,set=1,add=1,replace=1,delete=1,incr=1,decr=1,touch=1",
+            memcached.socket.display()
+        );
+        let summary = run(&line).expect(&line);
+        assert!(summary.is_clean(), "{line}\n{summary}");
+        assert_eq!(summary.commands.iter().map(|count| count.requests).sum::<u64>(), summary.requests);
+        assert_eq!(summary.hits + summary.misses, summary.keys_asked, "{summary}");
+        let names: Vec<&str> = summary.commands.iter().map(|count| count.command.as_str()).collect();
+        assert_eq!(names, ["get", "gets", "set", "add", "replace", "delete", "incr", "decr", "touch"]);
+        for count in &summary.commands {
+            let sometimes = (1..count.requests).contains(&count.declined);
+            match count.command.as_str() {
+                // Half of the items are there, as deletes are as frequent as adds and sets.
+                "add" | "replace" | "delete" | "touch" => assert!(sometimes, "{count:?}"),
+                _ => assert_eq!(count.declined, 0, "{count:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn memcached_sees_the_time_to_live() {
+    let Some(memcached) = Memcached::start("ttl") else { return };
+    // memcached counts seconds of its own from 1970.
+    for (ttl, protocol, least, most) in
+        [("500", "text", 400, 500), ("500", "meta", 400, 500), ("31d", "text", 2_678_000, 2_678_402)]
+    {
+        let line = format!(
+            "--socket {} --keys 1 --prefill --ttl {ttl} --protocol {protocol} --requests 1 --warm-up 0",
+            memcached.socket.display()
+        );
+        run(&line).expect(&line);
+        let answer = memcached.ask("mg key:0000000000 t").expect("an answer");
+        let left: u64 = answer.trim_end().strip_prefix("HD t").and_then(|t| t.parse().ok()).expect(&answer);
+        assert!((least..=most).contains(&left), "{line}: {answer}");
     }
 }
 

@@ -179,6 +179,14 @@ fn contradictions_are_refused() {
     for (line, expected) in [
         ("--connections 0", "use these arguments: --connections must be at least 1"),
         ("--gets 1.5", "use these arguments: --gets is a share between 0 and 1, not 1.5"),
+        (
+            "--mix get=1,append=1 --verify",
+            "use these arguments: append and prepend change values, which --verify would find wrong",
+        ),
+        (
+            "--mix incr=1 --key-size 8",
+            "use these arguments: incr and decr need keys of at least 4 bytes and the digits of the largest number",
+        ),
         ("--connections 1 --threads 2", "use these arguments: 2 threads need as many connections"),
         (
             "--keys 1000 --key-size 2",

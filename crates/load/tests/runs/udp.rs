@@ -143,7 +143,7 @@ fn what_cannot_be_asked_by_datagrams_is_refused() {
         ("--udp-timeout 0", "--udp-timeout must be at least 1ms"),
         (
             "--gets 0 --value-size 1-66k",
-            "a set must fit a datagram: keys and values of --udp must be at most 65481 ",
+            "a set must fit a datagram: keys and values of --udp must be at most 65468 ",
         ),
     ] {
         let error = run(&format!("--udp {line}")).expect_err(line);
