@@ -114,6 +114,11 @@ fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
         true => Box::new(io::stderr()),
         false => Box::new(io::sink()),
     };
+    if arguments.self_test {
+        let test = load::self_test(arguments, &mut progress).map_err(Failure::other)?;
+        print(test.to_string().as_bytes())?;
+        return if test.passed { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(NOT_PASSED))) };
+    }
     if let Some(objective) = &arguments.search {
         let knee = load::search(arguments, objective, &mut progress).map_err(Failure::other)?;
         return print(knee.to_string().as_bytes());
@@ -125,6 +130,9 @@ fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
 
 /// The load ran, but the server did not answer as it should.
 const UNCLEAN: &str = "wrong values or error replies: see above";
+
+/// The self-test and theory disagree.
+const NOT_PASSED: &str = "this generator, on this machine, is off: see above";
 
 fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
@@ -175,6 +183,10 @@ mod tests {
         check("evenkeel serve -Z", "64 -Z: not supported yet");
         check("evenkeel serve -o x", "64 -o x: unknown option");
         check("evenkeel load --depht 1", "64 unexpected argument '--depht' found");
+        check(
+            "evenkeel load --self-test --rate 5",
+            "64 the argument '--self-test' cannot be used with '--rate <N>'",
+        );
         check("evenkeel tune", "64 expected a command, found nothing");
         check("evenkeel tune chekc", "64 unrecognized subcommand 'chekc'");
         check("evenkeel lab", "64 expected a command, found nothing");

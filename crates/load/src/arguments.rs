@@ -113,6 +113,17 @@ pub struct Arguments {
     /// Load the server this long before the window opens
     #[arg(long, default_value = "1s", value_name = "TIME", help_heading = "Run")]
     pub warm_up: Span,
+    /// Check this program instead of a server: load one that stands still for 100 ms of each second, and compare with
+    /// theory; status 1 if they disagree
+    #[arg(
+        long,
+        conflicts_with_all = [
+            "host", "port", "server", "socket", "server_pid", "rate", "arrivals", "search", "connections", "depth",
+            "gets", "multiget", "protocol", "requests", "warm_up", "prefill", "udp",
+        ],
+        help_heading = "Run"
+    )]
+    pub self_test: bool,
     /// Write the result to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub json: Option<PathBuf>,

@@ -122,6 +122,9 @@ pub enum Error {
     /// Progress could not be written, or a thread could not be started.
     #[error("report progress or start a thread")]
     Io(#[from] io::Error),
+    /// The server of the self-test could not be had.
+    #[error("run the server of the self-test")]
+    SelfTest(#[source] io::Error),
     /// A worker ended without a result.
     #[error("finish: a worker thread panicked")]
     Panic,

@@ -45,6 +45,15 @@ pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, E
     Ok(summary)
 }
 
+/// Warm-up and window of a run, for those who make something else than a summary of it.
+pub(crate) fn measure(
+    arguments: &Arguments,
+    plan: &Plan,
+    progress: &mut dyn Write,
+) -> Result<Measured, Error> {
+    Runner { arguments, plan }.measure(progress)
+}
+
 /// Looks for the highest rate at which `objective` holds: one run after the other, each with the arguments' warm-up and
 /// duration.
 pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn Write) -> Result<Knee, Error> {
