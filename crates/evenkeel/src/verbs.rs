@@ -110,6 +110,9 @@ fn shown(text: &clap::Error) -> Result<ExitCode, Failure> {
 }
 
 fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
+    if let Some(listing) = arguments.listing() {
+        return print(listing.as_bytes());
+    }
     let mut progress: Box<dyn Write> = match io::stderr().is_terminal() {
         true => Box::new(io::stderr()),
         false => Box::new(io::sink()),

@@ -7,6 +7,7 @@ use crate::schedule::Arrivals;
 use crate::search::Objective;
 use crate::sizes::Sizes;
 use crate::ttl::Ttls;
+use crate::workload::Workload;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -81,19 +82,22 @@ pub struct Arguments {
     /// Number of distinct keys
     #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Items")]
     pub keys: u64,
+    /// Ask as a published workload does: etc, twitter:c52, …; list shows them. Other flags override it
+    #[arg(long, value_name = "NAME", help_heading = "Items")]
+    pub workload: Option<Workload>,
     /// Bytes per key: 14, 10-40 (each equally likely), 14:9,30-40:1 (a list with weights), exp:MEAN,
-    /// gpareto:LOC,SCALE,SHAPE, gev:LOC,SCALE,SHAPE or fb_key
-    #[arg(long, default_value = "14", value_name = "SIZES", help_heading = "Items")]
-    pub key_size: Sizes,
-    /// Bytes per value, likewise: 100, 64-4k, 100:9,16k:1, exp:MEAN, gpareto:…, gev:… or fb_value
-    #[arg(long, default_value = "100", value_name = "SIZES", help_heading = "Items")]
-    pub value_size: Sizes,
-    /// Times to live of items: 0 (for ever), 3600, 10m-2h, 1d:9,30d:1 (a list with weights); s, m, h, d
-    #[arg(long, default_value = "0", value_name = "TIMES", help_heading = "Items")]
-    pub ttl: Ttls,
-    /// Which keys are asked for: uniform, zipf or zipf:EXPONENT
-    #[arg(long, default_value = "uniform", value_name = "LAW", help_heading = "Items")]
-    pub popularity: Popularity,
+    /// gpareto:LOC,SCALE,SHAPE, gev:LOC,SCALE,SHAPE or fb_key [default: 14]
+    #[arg(long, value_name = "SIZES", help_heading = "Items")]
+    pub key_size: Option<Sizes>,
+    /// Bytes per value, likewise: 100, 64-4k, 100:9,16k:1, exp:MEAN, gpareto:…, gev:… or fb_value [default: 100]
+    #[arg(long, value_name = "SIZES", help_heading = "Items")]
+    pub value_size: Option<Sizes>,
+    /// Times to live of items: 0 (for ever), 3600, 10m-2h, 1d:9,30d:1 (a list with weights); s, m, h, d [default: 0]
+    #[arg(long, value_name = "TIMES", help_heading = "Items")]
+    pub ttl: Option<Ttls>,
+    /// Which keys are asked for: uniform, zipf, zipf:EXPONENT or hot:SHARE,KEYS [default: uniform]
+    #[arg(long, value_name = "LAW", help_heading = "Items")]
+    pub popularity: Option<Popularity>,
     /// Start of the random numbers; items and their values do not depend on it
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Items")]
     pub seed: u64,

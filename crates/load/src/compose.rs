@@ -30,7 +30,8 @@ impl<'a> Composer<'a> {
     /// The load of worker `index`: its own random numbers.
     pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize) -> Composer<'a> {
         let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
-        let source = Source::Mix { prng, chooser: &plan.chooser, mix: &plan.mix, multiget: plan.multiget };
+        let source =
+            Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.multiget };
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
         Composer { writer, verify: plan.verify, source }
     }

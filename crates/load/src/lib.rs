@@ -6,7 +6,8 @@
 //! arrives, so a slow server is asked less often. Such a loop measures capacity and requests per CPU-second; its
 //! latencies are those of a saturated server and no answer to "how slow is it at rate X".
 //!
-//! Modules in reading order: [`Arguments`] become a `Plan` (plan.rs); `run` starts workers, opens and closes the
+//! Modules in reading order: [`Arguments`] become a `Plan` (plan.rs; workload.rs has the
+//! built-in ones); `run` starts workers, opens and closes the
 //! measured window; a `Worker` alternates between one exchange with the kernel (engine) and the conversations that
 //! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) which command (mix.rs), about
 //! which key (popularity.rs), and writes it (request.rs), with the item's sizes (sizes.rs, law.rs) and value; the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
@@ -51,6 +52,7 @@ mod target;
 mod ttl;
 mod verdict;
 mod worker;
+mod workload;
 mod zipf;
 
 pub use affinity::CpuList;
@@ -66,3 +68,4 @@ pub use sizes::Sizes;
 pub use summary::{CommandCount, CpuCost, ErrorLine, Latency, Second, Summary, WaitsSummary};
 pub use ttl::Ttls;
 pub use verdict::{Reason, Verdict};
+pub use workload::Workload;

@@ -6,10 +6,11 @@ use crate::engine::udp;
 use crate::error::Error;
 use crate::keyspace::{Keys, Values};
 use crate::mix::{Command, Mix};
-use crate::popularity::Chooser;
+use crate::popularity::{Chooser, Popularity};
 use crate::schedule::Arrivals;
 use crate::target::Target;
 use crate::ttl::Expiry;
+use crate::workload::Asked;
 use std::time::Duration;
 
 /// A run that can be carried out as it stands.
@@ -24,7 +25,7 @@ pub(crate) struct Plan {
     pub(crate) threads: usize,
     pub(crate) depth: usize,
     pub(crate) multiget: usize,
-    pub(crate) mix: Mix,
+    pub(crate) asked: Asked,
     pub(crate) chooser: Chooser,
     pub(crate) verify: bool,
     pub(crate) warm_up: Duration,
@@ -85,11 +86,11 @@ impl Plan {
         if arguments.connections < arguments.threads {
             return refuse(format!("{} threads need as many connections", arguments.threads));
         }
-        let mix = match (&arguments.mix, arguments.gets.unwrap_or(1.0)) {
-            (Some(mix), _) => mix.clone(),
-            (None, share) if (0.0..=1.0).contains(&share) => Mix::of_gets(share),
-            (None, share) => return refuse(format!("--gets is a share between 0 and 1, not {share}")),
-        };
+        let asked = Asked::of(arguments).map_err(Error::Arguments)?;
+        let mix = &asked.mix;
+        if matches!(asked.popularity, Popularity::Hot { keys, .. } if keys >= arguments.keys) {
+            return refuse(format!("{} of {} keys: some have to be cold", asked.popularity, arguments.keys));
+        }
         if arguments.verify && mix.has(|command| matches!(command, Command::Append | Command::Prepend)) {
             return refuse(String::from("append and prepend change values, which --verify would find wrong"));
         }
@@ -107,16 +108,16 @@ impl Plan {
                 "--arrivals and --spin are for an open loop: use --rate or --search, too",
             ));
         }
-        let keys = Keys::new(arguments.keys, &arguments.key_size).map_err(Error::Arguments)?;
+        let keys = Keys::new(arguments.keys, &asked.key_size).map_err(Error::Arguments)?;
         if mix.has(Command::counts) && !keys.have_prefix() {
             return refuse(String::from(
                 "incr and decr need keys of at least 4 bytes and the digits of the largest number",
             ));
         }
-        let expiry = arguments.ttl.expiry(unix_seconds());
-        let values = Values::new(&arguments.value_size);
+        let expiry = asked.ttl.expiry(unix_seconds());
+        let values = Values::new(&asked.value_size);
         if arguments.udp {
-            check_udp(arguments, &mix, keys.longest() + values.longest()).map_err(Error::Arguments)?;
+            check_udp(arguments, mix, keys.longest() + values.longest()).map_err(Error::Arguments)?;
         }
         let duration = match (arguments.duration, arguments.requests) {
             (Some(span), _) => Some(span.0),
@@ -132,19 +133,15 @@ impl Plan {
             threads: arguments.threads,
             depth: arguments.depth,
             multiget: arguments.multiget,
-            mix,
-            chooser: Chooser::new(arguments.keys, arguments.popularity),
+            chooser: Chooser::new(arguments.keys, asked.popularity),
             verify: arguments.verify,
             warm_up: arguments.warm_up.0,
             duration,
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
-            pace: arguments.rate.map(|rate| Pace {
-                rate,
-                arrivals: arguments.arrivals.unwrap_or(Arrivals::Poisson),
-                spin: arguments.spin,
-            }),
+            pace: arguments.rate.map(|rate| Pace { rate, arrivals: asked.arrivals, spin: arguments.spin }),
+            asked,
         })
     }
 
@@ -159,7 +156,7 @@ impl Plan {
 
     /// What a prefill stores: the items and, if they are asked for, as many counters.
     pub(crate) fn fills(&self) -> u64 {
-        self.items.count * if self.mix.has(Command::counts) { 2 } else { 1 }
+        self.items.count * if self.asked.mix.has(Command::counts) { 2 } else { 1 }
     }
 
     /// How many of `total` belong to worker `index`: the first ones take the remainder.

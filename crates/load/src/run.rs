@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::feed::Feed;
 use crate::files;
 use crate::plan::{Pace, Plan};
-use crate::schedule::{Arrivals, Schedule, Share};
+use crate::schedule::{Schedule, Share};
 use crate::search::{Knee, Objective, Search};
 use crate::seconds::Seconds;
 use crate::shared::{Phase, Shared, Start};
@@ -65,11 +65,8 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     if arguments.prefill {
         Runner { arguments, plan: &plan }.prefill(progress)?;
     }
-    let pace = plan.pace.unwrap_or(Pace {
-        rate: SEARCH_RATE,
-        arrivals: arguments.arrivals.unwrap_or(Arrivals::Poisson),
-        spin: arguments.spin,
-    });
+    let pace =
+        plan.pace.unwrap_or(Pace { rate: SEARCH_RATE, arrivals: plan.asked.arrivals, spin: arguments.spin });
     let mut search = Search::new(pace.rate, arguments.seed);
     while let Some(rate) = search.next() {
         plan.pace = Some(Pace { rate, ..pace });

@@ -43,6 +43,9 @@ pub struct Summary {
     pub threads: usize,
     /// Share of gets asked for.
     pub get_share: f64,
+    /// The built-in workload that says what follows, unless a flag does.
+    #[serde(default)]
+    pub workload: Option<String>,
     /// The commands and their shares.
     #[serde(default)]
     pub mix: String,
@@ -381,14 +384,15 @@ impl Summary {
             connections: plan.connections,
             depth: plan.depth,
             threads: plan.threads,
-            get_share: plan.mix.share(Command::is_get),
-            mix: plan.mix.to_string(),
+            get_share: plan.asked.mix.share(Command::is_get),
+            workload: arguments.workload.map(|workload| workload.to_string()),
+            mix: plan.asked.mix.to_string(),
             multiget: plan.multiget,
             keyspace: plan.items.count,
-            key_size: arguments.key_size.to_string(),
-            value_size: arguments.value_size.to_string(),
-            ttl: arguments.ttl.to_string(),
-            popularity: arguments.popularity.to_string(),
+            key_size: plan.asked.key_size.to_string(),
+            value_size: plan.asked.value_size.to_string(),
+            ttl: plan.asked.ttl.to_string(),
+            popularity: plan.asked.popularity.to_string(),
             seed: arguments.seed,
             verified: plan.verify,
             seconds: span.seconds,

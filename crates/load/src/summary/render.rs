@@ -50,7 +50,8 @@ impl Summary {
         )?;
         writeln!(
             f,
-            "  {} protocol, {} gets of {} key{}; {} items, keys of {}, values of {} bytes{}, {}, seed {}",
+            "  {}{} protocol, {} gets of {} key{}; {} items, keys of {}, values of {} bytes{}, {}, seed {}",
+            self.workload.as_ref().map_or_else(String::new, |name| format!("workload {name}: ")),
             self.protocol,
             self.commands_asked(),
             self.multiget,
@@ -195,6 +196,7 @@ mod tests {
             depth: 16,
             threads: 1,
             get_share: 0.9,
+            workload: None,
             mix: String::from("get=0.9,set=0.1"),
             multiget: 10,
             keyspace: 100_000,
@@ -295,6 +297,7 @@ VALID
             declined,
         };
         let mixed = Summary {
+            workload: Some(String::from("etc")),
             mix: String::from("get=0.9,add=0.1"),
             ttl: String::from("60:0.5,3600"),
             commands: vec![count("get", 9000, 0), count("add", 1000, 990), count("delete", 5, 0)],
@@ -302,7 +305,7 @@ VALID
         };
         let shown = mixed.to_string();
         for line in [
-            "  text protocol, get=0.9,add=0.1, gets of 10 keys; 100,000 items, keys of 14, values of 64-1024 bytes, \
+            "  workload etc: text protocol, get=0.9,add=0.1, gets of 10 keys; 100,000 items, keys of 14, values of 64-1024 bytes, \
              TTLs of 60:0.5,3600 s, zipf:0.99, seed 1\n",
             "  commands  1,000 add (990 was there), 5 delete\n",
         ] {

@@ -132,6 +132,8 @@ fn memcached_keeps_what_is_stored() {
             "--connections 2000 --threads 2",
             "--protocol meta --multiget 50 --depth 4",
             "--threads 2 --key-size 10-250 --value-size 0-2000 --gets 0.5",
+            "--workload etc",
+            "--workload twitter:c29 --popularity hot:0.5,100",
         ] {
             // As many as keep a server busy for several of the ticks by which its CPU time is counted.
             memcached.check(&format!("--engine {engine} --requests 5000 {line}"));

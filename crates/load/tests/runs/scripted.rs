@@ -187,6 +187,11 @@ fn contradictions_are_refused() {
             "--mix incr=1 --key-size 8",
             "use these arguments: incr and decr need keys of at least 4 bytes and the digits of the largest number",
         ),
+        (
+            "--popularity hot:0.9,100 --keys 100",
+            "use these arguments: hot:0.9,100 of 100 keys: some have to be cold",
+        ),
+        ("--workload list", "use these arguments: `list` shows the workloads, it is none"),
         ("--connections 1 --threads 2", "use these arguments: 2 threads need as many connections"),
         (
             "--keys 1000 --key-size 2",
