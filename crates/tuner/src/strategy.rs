@@ -44,8 +44,10 @@ pub enum Strategy {
     /// Packets gathered by the device before it interrupts.
     Coalesce,
     /// Interrupts put off for up to 20 µs.
+    #[serde(rename = "defer-20", alias = "defer20")]
     Defer20,
     /// Interrupts put off for up to 50 µs.
+    #[serde(rename = "defer-50", alias = "defer50")]
     Defer50,
     /// Readers look for packets themselves before they sleep.
     BusyPoll,

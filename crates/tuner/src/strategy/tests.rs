@@ -201,3 +201,14 @@ fn every_strategy_is_found_by_its_name() {
     }
     assert_eq!(Strategy::named("fastest"), None);
 }
+
+#[test]
+fn json_has_strategies_as_they_are_typed_and_knows_what_earlier_versions_wrote() {
+    for strategy in Strategy::ALL {
+        let typed = format!("\"{}\"", strategy.name());
+        assert_eq!(serde_json::to_string(&strategy).unwrap(), typed);
+        assert_eq!(serde_json::from_str::<Strategy>(&typed).unwrap(), strategy);
+    }
+    assert_eq!(serde_json::from_str::<Strategy>("\"defer50\"").unwrap(), Strategy::Defer50);
+    assert_eq!(serde_json::from_str::<Strategy>("\"defer20\"").unwrap(), Strategy::Defer20);
+}
