@@ -296,6 +296,30 @@ fn what_holds_is_verified_only_if_something_was_measured() {
 }
 
 #[test]
+fn an_objective_does_not_outlive_a_host_that_cannot_be_read() {
+    let host = Host::new("unread");
+    host.apply();
+    let mut verify = host.tune("verify");
+    // The unit is looked for when the objective runs already.
+    verify.args(["--unit", "nobodys", "--objective", "sleep 48611 & sleep 48611; true"]);
+    assert!(text(&mut verify, 1).contains("find a process of the unit nobodys"));
+    let runs = |entry: fs::DirEntry| {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.starts_with(b"sleep\x0048611")
+    };
+    assert!(!fs::read_dir("/proc").unwrap().flatten().any(runs), "its commands should have ended");
+}
+
+#[test]
+fn a_plan_that_is_undone_leaves_no_promise() {
+    let host = Host::new("promise");
+    host.apply();
+    assert!(host.0.join("state/000001.promise.json").exists());
+    text(&mut host.tune("rollback"), 0);
+    assert!(host.0.join("state/000001.jsonl").exists() && !host.0.join("state/000001.promise.json").exists());
+}
+
+#[test]
 fn a_value_that_somebody_else_has_set_is_not_held() {
     let host = Host::new("adversary");
     host.apply();

@@ -30,6 +30,14 @@ impl Promise {
         std::fs::rename(beside, path)
     }
 
+    /// Takes it away, when the plan is undone: nobody will ask for it.
+    pub(crate) fn forget(journal: &Path) -> io::Result<()> {
+        match std::fs::remove_file(Promise::path(journal)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Finds it again; none if the journal has none.
     pub fn of(journal: &Path) -> io::Result<Option<Promise>> {
         match std::fs::read(Promise::path(journal)) {

@@ -15,6 +15,7 @@ use crate::apply::meaning;
 use crate::change::Setting;
 use crate::host::{Host, is_same};
 use crate::journal::{self, Journal, Place, Record, State};
+use crate::promise::Promise;
 use crate::scheduling::Scheduling;
 
 /// What became of one step.
@@ -97,6 +98,8 @@ pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<Rol
     }
     if outcomes.is_whole() {
         journal.append(Record::RolledBack { why: why.to_owned() })?;
+        // A file that is left over does no harm, and the host is as it was before.
+        let _ = Promise::forget(journal.path());
     }
     Ok(outcomes)
 }

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal as Kill, kill_process_group};
+use rustix::process::{Pid, Signal as Kill, kill_process, kill_process_group};
 
-use super::observe::Clock;
+use super::observe::{Clock, pause};
 use crate::failure::Failure;
 use crate::sys::{Signal, Signals, unblock_in};
 
@@ -26,6 +26,12 @@ const COMPLAINT_LINES_MAX: usize = 5;
 
 /// How long a command that is told to end (SIGTERM) may take before it is ended (SIGKILL).
 const END_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What a command and all that it starts have in their environment: the process that started it.
+const MARK: &str = "EVENKEEL_LOAD_OF";
+
+/// How long to wait between two looks for what is left of a command.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A command that has been started.
 pub(super) struct Load {
@@ -69,6 +75,7 @@ impl Ended {
 /// Starts a line for the shell, in this group of processes or in one of its own.
 fn start(line: &str, group: Option<i32>) -> io::Result<Load> {
     let mut command = Command::new("sh");
+    command.env(MARK, std::process::id().to_string());
     command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     if let Some(group) = group {
         command.process_group(group);
@@ -127,9 +134,41 @@ impl Load {
         Ok(self.left_behind(status, time))
     }
 
+    /// Ends it with all that it has started: what it was started for has failed.
+    pub(super) fn end(mut self) {
+        let clock = Clock::start();
+        loop {
+            let kill = if clock.passed() < END_TIME_MAX { Kill::TERM } else { Kill::KILL };
+            let left = marked();
+            // One may have ended by itself meanwhile.
+            for pid in &left {
+                let _ = kill_process(*pid, kill);
+            }
+            if left.is_empty() || clock.passed() > 2 * END_TIME_MAX {
+                break;
+            }
+            // Who is not waited for is there, and has ended.
+            let _ = self.child.try_wait();
+            pause(LOOK_EVERY);
+        }
+    }
+
     fn left_behind(self, status: ExitStatus, time: Duration) -> Ended {
         Ended { status, time, output: self.output.text(), complaints: self.complaints.text() }
     }
+}
+
+/// Processes that commands of this one have started, in whatever group they are.
+fn marked() -> Vec<Pid> {
+    let mark = format!("{MARK}={}", std::process::id());
+    let is_marked = |pid: &Pid| {
+        let environment =
+            std::fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    };
+    let names = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| Pid::from_raw(name.to_str()?.parse().ok()?));
+    pids.filter(is_marked).collect()
 }
 
 /// Why something did not come to its end.

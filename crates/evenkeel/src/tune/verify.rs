@@ -123,7 +123,13 @@ fn verified(
     let came = verify::interrupts(host, &steps);
     let asked: Vec<_> = arguments.memcached.iter().map(|server| memcached::stats(server)).collect();
     let load = arguments.objective.as_deref().map(load::beside).transpose()?;
-    let now = observe::observe(&looked_at, arguments.seconds)?;
+    let now = match observe::observe(&looked_at, arguments.seconds) {
+        Ok(now) => now,
+        Err(failure) => {
+            load.into_iter().for_each(Load::end);
+            return Err(failure);
+        }
+    };
     let mut objectives = Vec::new();
     for (server, asked) in arguments.memcached.iter().zip(asked) {
         let again = memcached::stats(server);
