@@ -198,6 +198,9 @@ fn report(journal: &Journal, undone: &RolledBack) -> String {
         Outcome::Vanished => format!("  {setting}: is not there any more"),
         Outcome::Failed(why) => format!("  {setting}: NOT restored: {why}"),
     };
-    let lines: Vec<String> = undone.0.iter().map(line).collect();
+    let mut lines: Vec<String> = undone.0.iter().map(line).collect();
+    if lines.is_empty() {
+        lines.push("  nothing was left to be undone".to_owned());
+    }
     format!("{}:\n{}\n", journal.path().display(), lines.join("\n"))
 }
