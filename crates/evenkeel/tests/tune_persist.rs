@@ -165,7 +165,7 @@ fn what_is_in_force_is_kept_with_its_reasons() {
     check(host.persist(""), 0, &[]);
     let text = fs::read_to_string(host.0.join("etc/sysctl.d/90-evenkeel.conf")).unwrap();
     assert!(
-        text.contains("clients that find it full wait a second (profile generic)\nnet.core.somaxconn = 4096"),
+        text.contains("clients that find it full wait a second; when full it takes up to 10 MiB of memory (profile generic)\nnet.core.somaxconn = 4096"),
         "{text}"
     );
     // What is so already has to be so after the next start, too.

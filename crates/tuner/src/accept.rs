@@ -149,6 +149,9 @@ fn change(wishes: &mut Wishes, facts: &Facts, listener: &Listener, limit: Limit)
             };
             let setting = Setting::Listener { socket, limit };
             wishes.wish(Stage::Listener, setting, now.to_string(), wanted.to_string(), reason);
+            if limit == Limit::Backlog {
+                wishes.at_cost(u64::from(wanted) * profile::CONNECTION_BYTES);
+            }
             return true;
         }
         _ => "which program listens there is unknown: it takes root",

@@ -50,12 +50,15 @@ pub trait Host {
 
 /// This host, or a captured one.
 #[derive(Clone, Debug)]
-pub struct FileHost(Root);
+pub struct FileHost {
+    root: Root,
+    step_time_max: Duration,
+}
 
 impl FileHost {
     /// The host at a root.
     pub fn new(root: Root) -> FileHost {
-        FileHost(root)
+        FileHost { root, step_time_max: STEP_TIME_MAX }
     }
 }
 
@@ -68,7 +71,7 @@ impl Host for FileHost {
             Setting::Device { nic, knob } => {
                 self.live()?;
                 let (nic, knob) = (nic.clone(), *knob);
-                in_time(move || ethtool::read(&nic, knob).map(|parameters| parameters.to_string()))
+                self.in_time(move || ethtool::read(&nic, knob).map(|parameters| parameters.to_string()))
             }
             Setting::Irqbalance { pid } => {
                 self.live()?;
@@ -77,7 +80,7 @@ impl Host for FileHost {
             Setting::Listener { socket, limit } => {
                 self.live()?;
                 let (socket, limit) = (socket.clone(), *limit);
-                in_time(move || socket.read(limit).map(|connections| connections.to_string()))
+                self.in_time(move || socket.read(limit).map(|connections| connections.to_string()))
             }
         }
     }
@@ -94,7 +97,7 @@ impl Host for FileHost {
                 self.live()?;
                 let wanted = knob.parse(text).map_err(|_| io::Error::from(Errno::INVAL))?;
                 let (nic, knob) = (nic.clone(), *knob);
-                in_time(move || ethtool::write(&nic, knob, &wanted))
+                self.in_time(move || ethtool::write(&nic, knob, &wanted))
             }
             Setting::Irqbalance { pid } => {
                 self.live()?;
@@ -105,13 +108,13 @@ impl Host for FileHost {
                 self.live()?;
                 let connections = text.trim().parse().map_err(|_| io::Error::from(Errno::INVAL))?;
                 let (socket, limit) = (socket.clone(), *limit);
-                in_time(move || socket.write(limit, connections))
+                self.in_time(move || socket.write(limit, connections))
             }
         }
     }
 
     fn interrupt(&self, irq: u32) -> io::Result<(u64, CpuSet)> {
-        let read = |path: String| self.0.read(&path).map_err(io::Error::other);
+        let read = |path: String| self.root.read(&path).map_err(io::Error::other);
         let counts = read(format!("/sys/kernel/irq/{irq}/per_cpu_count"))?.unwrap_or_default();
         let count = counts.split(',').filter_map(|count| count.trim().parse::<u64>().ok()).sum();
         let effective = read(format!("/proc/irq/{irq}/effective_affinity"))?.unwrap_or_default();
@@ -126,7 +129,7 @@ impl Host for FileHost {
     fn reset_by(&self, setting: &Setting) -> Vec<Setting> {
         let Setting::Device { nic, knob: Knob::Channels | Knob::Rings } = setting else { return Vec::new() };
         let queues = format!("/sys/class/net/{nic}/queues");
-        let names = self.0.names(&queues).unwrap_or_default();
+        let names = self.root.names(&queues).unwrap_or_default();
         let files = names.iter().flat_map(|queue| {
             let file = |name| format!("{queues}/{queue}/{name}");
             match queue.starts_with("rx-") {
@@ -135,7 +138,7 @@ impl Host for FileHost {
             }
         });
         let mut handlers: Vec<String> =
-            probe::handlers_of(&self.0, nic).into_iter().map(|(_, handler)| handler).collect();
+            probe::handlers_of(&self.root, nic).into_iter().map(|(_, handler)| handler).collect();
         handlers.sort();
         // One name for several interrupts does not say which is which.
         let unique = handlers.chunk_by(|one, other| one == other).filter(|same| same.len() == 1).flatten();
@@ -145,7 +148,7 @@ impl Host for FileHost {
     }
 
     fn identity(&self, setting: &Setting) -> Option<String> {
-        let read = |path: String| self.0.read(&path).ok().flatten().filter(|text| !text.is_empty());
+        let read = |path: String| self.root.read(&path).ok().flatten().filter(|text| !text.is_empty());
         if let Setting::Thread { tid } = setting {
             // Field 22 of proc(5), counted from behind the name: when it began.
             let stat = read(format!("/proc/{tid}/stat"))?;
@@ -159,19 +162,33 @@ impl Host for FileHost {
 impl FileHost {
     /// What has no file is on this host alone.
     fn live(&self) -> io::Result<()> {
-        if self.0.is_live() { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }
+        if self.root.is_live() { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }
     }
 
     /// The file with the affinity of the interrupt that has this handler now.
     fn affinity(&self, nic: &str, handler: &str) -> io::Result<String> {
-        let handlers = probe::handlers_of(&self.0, nic);
+        let handlers = probe::handlers_of(&self.root, nic);
         let irq = handlers.into_iter().find(|(_, name)| name == handler).map(|(irq, _)| irq);
         irq.map(|irq| format!("/proc/irq/{irq}/smp_affinity")).ok_or(Errno::NOENT.into())
     }
 
+    /// Does it on a thread of its own, which is left behind if it takes too long: a system call that hangs cannot be
+    /// called back.
+    fn in_time<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::Builder::new().name("setting".into()).spawn(move || {
+            // Nobody listens any more if it was too late.
+            let _ = sender.send(work());
+        })?;
+        receiver.recv_timeout(self.step_time_max).unwrap_or_else(|_| Err(Errno::TIMEDOUT.into()))
+    }
+
     fn read_file(&self, path: &str) -> io::Result<String> {
-        let path = self.0.path(path);
-        in_time(move || {
+        let path = self.root.path(path);
+        self.in_time(move || {
             let mut text = String::new();
             std::fs::File::open(path)?.take(VALUE_LEN_MAX).read_to_string(&mut text)?;
             Ok(text)
@@ -179,9 +196,9 @@ impl FileHost {
     }
 
     fn write_file(&self, path: &str, text: &str) -> io::Result<()> {
-        let (path, text) = (self.0.path(path), text.to_owned());
+        let (path, text) = (self.root.path(path), text.to_owned());
         // One write, because the kernel takes each for a whole value; never a new file.
-        in_time(move || {
+        self.in_time(move || {
             let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
             match file.write(text.as_bytes())? {
                 len if len == text.len() => Ok(()),
@@ -194,17 +211,6 @@ impl FileHost {
 /// Whether two identities are of the same one. Devices that share an interrupt come and go beside each other.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one.split(',').any(|handler| other.split(',').any(|other| other.trim() == handler.trim()))
-}
-
-/// Does it on a thread of its own, which is left behind if it takes too long: a system call that hangs cannot be called
-/// back.
-fn in_time<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::Builder::new().name("setting".into()).spawn(move || {
-        // Nobody listens any more if it was too late.
-        let _ = sender.send(work());
-    })?;
-    receiver.recv_timeout(STEP_TIME_MAX).unwrap_or_else(|_| Err(Errno::TIMEDOUT.into()))
 }
 
 #[cfg(test)]
@@ -322,5 +328,49 @@ mod tests {
         // A captured host has no drivers, and this one is not meant.
         let error = host.read(&device(Knob::Channels)).unwrap_err();
         assert_eq!(Errno::from_io_error(&error), Some(Errno::OPNOTSUPP));
+    }
+
+    /// Row 19 of the failures in `tests/hosts`: a write that never returns (NTO #286).
+    #[test]
+    fn a_write_that_hangs_undoes_the_plan_and_leaves_what_rollback_can_finish() {
+        let scratch = Scratch::new("host-hangs");
+        let pipe = scratch.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        std::fs::write(scratch.path().join("file"), "0\n").unwrap();
+        let change = |path: &str| Change {
+            stage: Stage::Sysctl,
+            setting: Setting::number(path),
+            now: "0".into(),
+            wanted: "1".into(),
+            why: String::new(),
+            asked_by: String::new(),
+            risk: Risk::Low,
+            signal: Default::default(),
+        };
+        // Answers the one read before the write: who writes to a pipe that nobody reads, waits.
+        let writer = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::write(pipe, "0\n").unwrap()
+        });
+        let mut host =
+            FileHost { step_time_max: Duration::from_secs(2), ..FileHost::new(Root::new(scratch.path())) };
+        let journals = Journals::new(scratch.path().join("state"));
+        let place = Place { boot_id: "b".into(), network: None };
+        let mut journal = journals.begin(&place, 0, None).unwrap();
+        let failed = apply(&mut host, &[change("/file"), change("/pipe")], &mut journal).unwrap_err();
+        writer.join().unwrap();
+        assert_eq!(failed.error.to_string(), "write /pipe: no answer in 10 s");
+        assert!(
+            !failed.undone.unwrap().is_whole(),
+            "the pipe does not answer either when it is to be undone"
+        );
+        assert_eq!(std::fs::read_to_string(scratch.path().join("file")).unwrap(), "0\n");
+        // It answers again, with the value that came too late.
+        std::fs::rename(&pipe, scratch.path().join("gone")).unwrap();
+        std::fs::write(&pipe, "1\n").unwrap();
+        let mut journal = journals.all().unwrap().remove(0);
+        assert!(undo(&mut host, &mut journal, "asked").unwrap().is_whole());
+        assert_eq!(std::fs::read_to_string(&pipe).unwrap(), "0\n");
     }
 }

@@ -136,6 +136,8 @@ const FAST_CLOCK: Reason = Reason {
 mod tests {
     use super::*;
     use crate::finding::Severity;
+    use crate::profile::Profile;
+    use crate::shapes::{ENA, Shape};
 
     fn host() -> Facts {
         let mut facts = Facts::default();
@@ -185,6 +187,20 @@ mod tests {
         check(read_ahead, "sda", &["sda/queue/read_ahead_kb 4096 → 128"]);
         check(read_ahead, "sdz", &[]);
         check(clock, "clock source", &["clocksource/clocksource0/current_clocksource xen → tsc"]);
+    }
+
+    #[test]
+    fn queues_say_what_they_cost() {
+        let mut facts = host();
+        facts.cpus = Shape { cpus: 4, threads: 1, nodes: 1, queues: 1, irqs: ENA }.facts().cpus;
+        let wishes = backlog(&facts, &Finding::about(Severity::Note, "CPU 3"));
+        let why = &wishes.changes[0].why;
+        // 2,000 packets of 2,304 bytes for each of 4 CPUs.
+        assert!(why.ends_with("; when full it takes up to 18 MiB of memory"), "{why}");
+        facts.sysctls.insert("net.core.somaxconn".into(), "128".into());
+        let wishes = Profile::Generic.limits(&facts);
+        let whys = wishes.changes.iter().filter(|change| change.why.contains("up to 10 MiB of memory"));
+        assert_eq!(whys.count(), 1, "{wishes:?}");
     }
 
     #[test]

@@ -213,6 +213,22 @@ const SCHEDULER: Reason = Reason {
     ],
 };
 
+/// What one that waits takes of the memory (slabinfo of Linux 6.1 and 6.18): a connection, one that is half open, a packet
+/// with its buffer.
+pub(crate) const CONNECTION_BYTES: u64 = 2560;
+const HALF_OPEN_BYTES: u64 = 320;
+const PACKET_BYTES: u64 = 256 + 2048;
+
+/// What a queue of this length takes when it is full.
+fn bytes(facts: &Facts, name: &str, length: u64) -> Option<u64> {
+    match name {
+        "net.core.somaxconn" => Some(length * CONNECTION_BYTES),
+        "net.ipv4.tcp_max_syn_backlog" => Some(length * HALF_OPEN_BYTES),
+        "net.core.netdev_max_backlog" => Some(length * PACKET_BYTES * facts.online().len() as u64),
+        _ => None,
+    }
+}
+
 pub(crate) fn set(wishes: &mut Wishes, facts: &Facts, sysctl: &Sysctl) {
     let Some(now) = facts.sysctl(sysctl.name) else {
         return wishes.refuse("kernel", format!("{} cannot be read", sysctl.name));
@@ -225,6 +241,7 @@ pub(crate) fn set(wishes: &mut Wishes, facts: &Facts, sysctl: &Sysctl) {
     };
     let setting = Setting::sysctl(sysctl.name, Holds::Number);
     wishes.wish(Stage::Sysctl, setting, now.to_string(), wanted.to_string(), sysctl.reason);
+    bytes(facts, sysctl.name, wanted).into_iter().for_each(|bytes| wishes.at_cost(bytes));
 }
 
 pub(crate) fn scheduler(wishes: &mut Wishes, disk: &Disk) {

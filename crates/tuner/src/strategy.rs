@@ -174,6 +174,14 @@ impl Wishes {
         self.changes.push(Change { stage, setting, now, wanted, why, asked_by, risk, signal });
     }
 
+    /// The last wish also says what it takes of the memory at most.
+    pub(crate) fn at_cost(&mut self, bytes: u64) {
+        let mib = bytes.div_ceil(1 << 20);
+        if let Some(change) = self.changes.last_mut() {
+            change.why.push_str(&format!("; when full it takes up to {mib} MiB of memory"));
+        }
+    }
+
     fn each(&mut self, nics: &[&Nic], wish: impl Fn(&mut Wishes, &Nic)) {
         if nics.is_empty() {
             self.refuse("network", "there is no interface that is up; name one with --nic");

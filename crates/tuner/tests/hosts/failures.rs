@@ -5,22 +5,36 @@
 //!  3 steering where every CPU has a queue (redpanda #27680)       4 `virtio1` found in `virtio10` (seastar #244)
 //!  5 masks of more than 32 CPUs (seastar #316, #1179)            11 a guest agent that fights (scylla-ansible #515)
 //! 12 interrupts of the kernel's own, EIO (seastar #703)          13 no vector left, ENOSPC (irqbalance #303)
+//! 14 numbers of interrupts from before a change of queues (irqbalance #275)
 //! 15 undone by the mere end of a process (OCPBUGS-13065)         17 deleted instead of restored (NTO #396)
 //! 18 equal values spelt differently (tuned #857)                 21 real-time threads starve the device (ena #336)
 //! 22 no budget for real-time threads (AL2023 #315)
 //! ```
 //!
-//! A step that hangs (19) and every errno at every step are in `apply/tests.rs`. What lasts over a restart (6, 7, 16, 23),
-//! drift (8, 9, 10), irqbalance (14) and what a step costs (20) are matters of the modules that do them.
+//! The others are tested where they are dealt with. In `src`:
+//!
+//! ```text
+//!  6 numbers on the disk: `interrupts_are_planned_anew_and_irqbalance_is_told_by_device` (`persist/tests.rs`)
+//!  7 the wrong variable: the same, and `persist/conflicts`       16 who has the last word: `persist/conflicts`
+//!  8 `irqbalance_moves_what_it_was_told_to_leave_alone_and_is_named`
+//!  9 `a_driver_reset_is_known_by_the_drivers_counter`
+//! 10 `an_interface_that_was_opened_anew_has_lost_its_affinities` (these three in `watch/tests.rs`)
+//! 19 `a_write_that_hangs_undoes_the_plan_and_leaves_what_rollback_can_finish` (`host.rs`)
+//! 20 `rings_are_as_long_as_bursts_and_memory_allow` (`strategy/tests.rs`), `queues_say_what_they_cost` (`mend.rs`)
+//! 23 `what_is_written_can_be_tried_at_once` (`evenkeel/tests/tune_persist.rs`)
+//! ```
+//!
+//! Every errno at every step is in `apply/tests.rs`.
 
 use std::io;
 
 use rustix::io::Errno;
 use tuner::apply::apply;
 use tuner::change::{Change, Setting};
+use tuner::facts::Irqbalance;
 use tuner::host::{FileHost, Host};
 use tuner::journal::{Journal, Journals, Place};
-use tuner::plan::{Asked, Plan, plan};
+use tuner::plan::{Asked, Plan, plan, rest};
 use tuner::rollback::undo;
 use tuner::strategy::Strategy;
 use tuner::{CpuSet, Facts, Root, probe};
@@ -177,6 +191,36 @@ fn row_12_an_interrupt_that_the_kernel_manages_is_left_and_named() {
 #[test]
 fn row_13_an_interrupt_without_a_vector_is_left_and_named() {
     check_refused(Errno::NOSPC, "no interrupt vector left");
+}
+
+#[test]
+fn row_14_what_follows_a_change_of_queues_is_planned_with_the_new_numbers() {
+    let with = |queues: u32, numbered: u32| {
+        let tree = Tree::new().kernel("6.1.0-18-amd64").cpus(SMALL).nic("eth0", PCI, "ixgbe", queues, queues);
+        let tree = (0..queues).fold(tree, |tree, queue| {
+            tree.message_interrupt(PCI, numbered + queue, &format!("eth0-TxRx-{queue}"), 0)
+        });
+        let mut facts = facts(&tree);
+        facts.nics[0].channels = Some(queues);
+        facts.nics[0].channels_max = Some(4);
+        facts.irqbalance = Some(Irqbalance { pid: 9, banned: [3].into() });
+        facts
+    };
+    let first = planned(&with(2, 40), Strategy::Queues);
+    let said = |changes: &[Change]| -> Vec<String> {
+        changes.iter().map(|change| format!("{} {}", change.setting, change.wanted)).collect()
+    };
+    assert_eq!(said(&first.changes), ["channels of eth0 combined=4"]);
+    let then = rest(&with(4, 70), &first.then.expect("the interrupts are still to be placed"));
+    assert_eq!(
+        said(&then.changes),
+        [
+            "interrupts that irqbalance (9) leaves alone 3 70 71 72 73",
+            "/proc/irq/71/smp_affinity 2",
+            "/proc/irq/72/smp_affinity 4",
+            "/proc/irq/73/smp_affinity 8",
+        ]
+    );
 }
 
 #[test]
