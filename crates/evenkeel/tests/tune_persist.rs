@@ -211,6 +211,69 @@ fn interrupts_are_placed_again_at_boot_under_their_new_numbers() {
 }
 
 #[test]
+fn what_is_written_can_be_tried_at_once() {
+    let host = Host::new("tried");
+    for program in ["usr/bin/udevadm", "usr/bin/systemctl", "usr/bin/systemd-tmpfiles", "usr/sbin/sysctl"] {
+        host.put(program, "");
+    }
+    let change = |setting: serde_json::Value, wanted: &str, asked_by: &str| {
+        serde_json::json!({
+            "stage": "queues", "setting": setting, "now": "", "wanted": wanted, "why": "", "asked_by": asked_by,
+            "risk": "low",
+        })
+    };
+    let changes = [
+        change(serde_json::json!({"device": {"nic": "eth0", "knob": "channels"}}), "combined=2", "queues"),
+        change(
+            serde_json::json!({"file": {"path": "/proc/irq/40/smp_affinity", "holds": "mask"}}),
+            "1",
+            "queues",
+        ),
+    ];
+    host.put("plan", &serde_json::json!({ "changes": changes }).to_string());
+    let plan = format!("--program /usr/bin/evenkeel --plan {}", host.0.join("plan").display());
+    check(
+        host.persist(&plan),
+        0,
+        &[
+            "udevadm test-builtin net_setup_link /sys/class/net/NAME",
+            "evenkeel tune apply --dry-run --intent /etc/evenkeel/tune.json",
+            "systemctl daemon-reload",
+        ],
+    );
+    check(
+        host.persist("--profile memcached"),
+        0,
+        &[
+            "sysctl -p /etc/sysctl.d/90-evenkeel.conf",
+            "systemd-tmpfiles --create /etc/tmpfiles.d/evenkeel.conf",
+        ],
+    );
+}
+
+#[test]
+fn a_plan_whose_second_half_is_not_planned_yet_is_not_kept_by_half() {
+    let host = Host::new("half");
+    let device = serde_json::json!({"device": {"nic": "eth0", "knob": "channels"}});
+    let plan = serde_json::json!({
+        "changes": [{
+            "stage": "queues", "setting": device, "now": "combined=1", "wanted": "combined=2", "why": "",
+            "asked_by": "queues", "risk": "blink",
+        }],
+        "then": {"strategy": "queues", "profile": null, "findings": [], "nics": ["eth0"]},
+    });
+    host.put("plan", &plan.to_string());
+    let before = host.etc();
+    let plan = format!("--plan {}", host.0.join("plan").display());
+    check(
+        host.persist(&plan),
+        1,
+        &["is planned only when they are there", "hint: `evenkeel tune apply` it first"],
+    );
+    assert_eq!(host.etc(), before);
+}
+
+#[test]
 fn who_has_the_last_word_is_said() {
     let host = Host::new("conflict");
     host.put("etc/sysctl.conf", "net.core.somaxconn = 512");

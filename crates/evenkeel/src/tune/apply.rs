@@ -6,8 +6,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
 use tuner::apply::{Applied, Failed, apply_then};
+use tuner::change::Stage;
 use tuner::host::FileHost;
 use tuner::journal::{Journal, Journals, Place, State};
+use tuner::persist::intent::Intent;
 use tuner::plan::{self, Plan};
 use tuner::promise::Promise;
 use tuner::rollback;
@@ -52,9 +54,13 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut kept = None;
     let (plan, seen) = match (&arguments.plan, &arguments.intent) {
         (Some(path), _) => (saved(path)?, None),
-        (None, Some(path)) => (intended(path, &arguments.wanted.host)?, None),
+        (None, Some(path)) => {
+            let intent = kept.insert(persist::intent(path)?);
+            (intended(intent, &arguments.wanted.host)?, None)
+        }
         (None, None) => arguments.wanted.plan_and_look()?,
     };
     if arguments.dry_run || plan.changes.is_empty() {
@@ -82,20 +88,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         rollback::undo(&mut host, &mut journal, "failed to keep what it promised").map_err(Failure::other)?;
         return Err(Failure::system("keep what the plan promises beside its journal", error));
     }
-    let mut rest = Plan::default();
+    let renews = plan.changes.iter().any(|change| change.stage == Stage::Queues);
+    let mut rest = None;
     let then = || {
-        if let Some(intent) = &plan.then {
-            rest = plan::rest(&tuner::probe(&root, &arguments.wanted.host.pids)?, intent);
-        }
-        Ok(rest.changes.clone())
+        let look = || tuner::probe(&root, &arguments.wanted.host.pids);
+        rest = match (&plan.then, &kept) {
+            (Some(intent), _) => Some(plan::rest(&look()?, intent)),
+            (None, Some(intent)) if renews => Some(intent.rest(&look()?)),
+            _ => None,
+        };
+        Ok(rest.iter().flat_map(|rest| rest.changes.clone()).collect())
     };
     let applied = apply_then(&mut host, &plan.changes, &mut journal, then).map_err(not_applied)?;
-    if !rest.changes.is_empty() {
+    if let Some(rest) = &rest {
         promise.changes.extend(rest.changes.iter().cloned());
         let kept = promise.keep(journal.path());
         kept.map_err(|error| Failure::system("keep what the plan promises beside its journal", error))?;
     }
-    print(report(&plan, &rest, &applied, &journal, arguments.confirm_within).as_bytes())?;
+    print(report(&plan, rest.as_ref(), &applied, &journal, arguments.confirm_within).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -105,9 +115,8 @@ pub(super) fn saved(path: &Path) -> Result<Plan, Failure> {
     serde_json::from_slice(&text).map_err(|error| Failure::usage(format_args!("{}: {error}", what()), None))
 }
 
-fn intended(path: &Path, host: &Host) -> Result<Plan, Failure> {
-    let facts = host.facts()?;
-    let plan = persist::intent(path)?.plan(&facts);
+fn intended(intent: &Intent, host: &Host) -> Result<Plan, Failure> {
+    let plan = intent.plan(&host.facts()?);
     // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
     for refusal in &plan.refusals {
         eprintln!(
@@ -164,17 +173,17 @@ fn watch_over(root: &Root, given: &Path, journal: &Journal, state: &Path) -> Res
 
 fn report(
     plan: &Plan,
-    rest: &Plan,
+    rest: Option<&Plan>,
     applied: &Applied,
     journal: &Journal,
     confirm_within: Option<Duration>,
 ) -> String {
-    let count = plan.changes.len() + rest.changes.len();
+    let count = plan.changes.len() + rest.map_or(0, |rest| rest.changes.len());
     let mut lines = vec![format!("{} of {count} changes are in force.", applied.done.len())];
-    if plan.then.is_some() {
+    if let Some(rest) = rest {
         lines.push(format!("{} of them were planned with the new queues.", rest.changes.len()));
     }
-    lines.extend(rest.refusals.iter().map(|refusal| {
+    lines.extend(rest.iter().flat_map(|rest| &rest.refusals).map(|refusal| {
         format!("Not planned ({}): {}: {}.", refusal.asked_by, refusal.subject, refusal.reason)
     }));
     lines.extend(applied.left.iter().map(|(setting, why)| format!("Left as it was: {setting}: {why}.")));
@@ -189,7 +198,8 @@ fn report(
                 .to_owned(),
         );
     }
-    lines.extend(plan.advice.iter().chain(&rest.advice).map(|advice| format!("To do by hand: {advice}.")));
+    let advice = plan.advice.iter().chain(rest.iter().flat_map(|rest| &rest.advice));
+    lines.extend(advice.map(|advice| format!("To do by hand: {advice}.")));
     lines.push(format!("The old values are in {}.", journal.path().display()));
     lines.push(match confirm_within {
         Some(time) => {

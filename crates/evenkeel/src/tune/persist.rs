@@ -116,6 +116,14 @@ fn wanted(arguments: &Arguments, root: &Root) -> Result<(Facts, Vec<Keep>), Fail
     let probe = || arguments.wanted.host.facts();
     if let Some(path) = &arguments.plan {
         let plan = apply::saved(path)?;
+        if plan.then.is_some() {
+            let error = anyhow::anyhow!(
+                "keep {}: what belongs to its new queues is planned only when they are there",
+                path.display()
+            );
+            let hint = "`evenkeel tune apply` it first; `persist` without --plan then keeps what is in force";
+            return Err(Failure::other(error).hint(hint));
+        }
         return Ok((probe()?, plan.changes.iter().map(Keep::from).collect()));
     }
     if arguments.wanted.is_wish() {
@@ -259,6 +267,27 @@ fn then(root: &Root, persistence: &Persistence) -> String {
     }
     if writes("evenkeel-tune.service") && has("systemd-analyze") {
         lines.push("To check the unit:         systemd-analyze verify evenkeel-tune.service".to_owned());
+    }
+    if writes("/sysctl.d/") && has("sysctl") {
+        lines.push("To try the settings:       sysctl -p /etc/sysctl.d/90-evenkeel.conf".to_owned());
+    }
+    if writes("/tmpfiles.d/") && has("systemd-tmpfiles") {
+        lines.push(
+            "To try the lines:          systemd-tmpfiles --create /etc/tmpfiles.d/evenkeel.conf".to_owned(),
+        );
+    }
+    if writes("/systemd/network/") && has("udevadm") {
+        lines.push(
+            "To try the .link file:     udevadm test-builtin net_setup_link /sys/class/net/NAME   (sets it now; the \
+             link may blink)"
+                .to_owned(),
+        );
+    }
+    if writes("/evenkeel/tune.json") {
+        lines.push(
+            "To see what it plans now:  evenkeel tune apply --dry-run --intent /etc/evenkeel/tune.json"
+                .to_owned(),
+        );
     }
     if writes("/udev/rules.d/") && has("udevadm") {
         lines.push("To make the rules known:   udevadm control --reload".to_owned());

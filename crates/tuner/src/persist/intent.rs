@@ -130,15 +130,28 @@ impl Intent {
         serde_json::to_string_pretty(self).expect("an intent is plain data") + "\n"
     }
 
-    /// What it takes on this host as it is now. What is not there is among the refusals.
+    /// What it takes on this host as it is now. Where queues have to be made anew, that alone: [`Intent::rest`] is
+    /// planned when they are there. What is not there is among the refusals.
     pub fn plan(&self, facts: &Facts) -> Plan {
+        let queues = self.each(facts, Wish::queues);
+        if queues.changes.is_empty() { self.rest(facts) } else { queues }
+    }
+
+    /// Everything but queues.
+    pub fn rest(&self, facts: &Facts) -> Plan {
+        self.each(facts, Wish::rest)
+    }
+
+    /// The plans of all wishes; who asks first for a setting has it.
+    fn each(&self, facts: &Facts, plan: fn(&Wish, &Facts) -> Plan) -> Plan {
         let mut facts = facts.clone();
         if self.irqbalance_knows {
             facts.agents.retain(|agent| agent.name != "irqbalance");
+            facts.irqbalance = None;
         }
         let mut whole = Plan::default();
         for wish in &self.wishes {
-            let plan = wish.plan(&facts);
+            let plan = plan(wish, &facts);
             let known: BTreeSet<_> = whole.changes.iter().map(|change| change.setting.clone()).collect();
             whole.changes.extend(plan.changes.into_iter().filter(|change| !known.contains(&change.setting)));
             whole.refusals.extend(plan.refusals);
@@ -149,13 +162,29 @@ impl Intent {
 }
 
 impl Wish {
-    fn plan(&self, facts: &Facts) -> Plan {
+    fn queues(&self, facts: &Facts) -> Plan {
+        let (_, mut plan) = self.plan(facts);
+        plan.changes.retain(|change| change.stage == Stage::Queues && self.stages.contains(&change.stage));
+        // What stands in the way of the rest is said with the rest.
+        Plan { changes: plan.changes, ..Plan::default() }
+    }
+
+    fn rest(&self, facts: &Facts) -> Plan {
+        let (facts, plan) = self.plan(facts);
+        // Queues that are not as they should be, because something else was to make them, keep the rest from nothing.
+        let mut plan = plan.then.as_ref().map_or(plan.clone(), |then| plan::rest(&facts, then));
+        plan.changes.retain(|change| change.stage != Stage::Queues && self.stages.contains(&change.stage));
+        plan
+    }
+
+    /// All of it, and the host as it concerns this wish.
+    fn plan(&self, facts: &Facts) -> (Facts, Plan) {
         let nic = match self.nic.as_ref().map(|device| device.find(facts)).transpose() {
             Ok(nic) => nic.map(|nic| nic.name.as_str()),
             Err(reason) => {
                 let subject = self.nic.as_ref().map_or(String::new(), |device| device.name.clone());
                 let refusal = Refusal { subject, asked_by: self.asked_by(), reason };
-                return Plan { refusals: vec![refusal], ..Plan::default() };
+                return (facts.clone(), Plan { refusals: vec![refusal], ..Plan::default() });
             }
         };
         let mut facts = facts.clone();
@@ -166,9 +195,8 @@ impl Wish {
             });
         }
         let asked = Asked { strategy: self.strategy, profile: self.profile, nic, ..Asked::default() };
-        let mut plan = plan::plan(&facts, &asked);
-        plan.changes.retain(|change| self.stages.contains(&change.stage));
-        plan
+        let plan = plan::plan(&facts, &asked);
+        (facts, plan)
     }
 
     fn asked_by(&self) -> String {

@@ -88,8 +88,16 @@ pub(super) fn of<'f>(
         Setting::Thread { tid } => return thread(keep, *tid, keeps, facts, here),
         Setting::Device { nic, knob } => {
             let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
-            let native = Means::Link { nic, knob: *knob };
-            return if here.udev && here.systemd { Ok(native) } else { boot(keep, Some(nic), None) };
+            return match knob {
+                knob if here.udev && here.systemd => Ok(Means::Link { nic, knob: *knob }),
+                // The strategy asks for more whenever it is asked.
+                Knob::Rings => Err(format!(
+                    "without systemd and udev no file sets it: call `ethtool -G {} {}` at the start",
+                    nic.name,
+                    keep.wanted.replace('=', " ")
+                )),
+                _ => boot(keep, Some(nic), None),
+            };
         }
         Setting::Interrupt { nic, .. } => {
             let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;

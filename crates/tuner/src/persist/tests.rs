@@ -287,6 +287,37 @@ fn queues_are_set_by_a_link_file() {
 }
 
 #[test]
+fn at_boot_queues_come_first_and_the_rest_is_planned_with_them() {
+    let mut facts = host();
+    let interrupts = facts.interrupts.len();
+    (facts.nics[0].channels, facts.nics[0].channels_max) = (Some(2), Some(4));
+    let asked = Asked { strategy: Some(Strategy::Queues), whole: true, ..Asked::default() };
+    let keeps: Vec<Keep> = plan(&facts, &asked).changes.iter().map(Keep::from).collect();
+    let intent = |here: &Surroundings| {
+        let persistence = persistence(&keeps, &facts, here);
+        let file = persistence.files.into_iter().find(|file| file.path.ends_with("tune.json"));
+        intent::Intent::parse(&file.unwrap().text).unwrap()
+    };
+    let stages =
+        |plan: plan::Plan| -> Vec<Stage> { plan.changes.iter().map(|change| change.stage).collect() };
+    let alone = intent(&Surroundings { program: "/usr/bin/evenkeel".into(), ..Surroundings::default() });
+    assert_eq!(stages(alone.plan(&facts)), [Stage::Queues]);
+    assert_eq!(stages(alone.rest(&facts)), vec![Stage::Affinity; interrupts]);
+    // A .link file makes the queues; if it has not, the interrupts that there are have their places all the same.
+    let beside_a_link = intent(&all());
+    assert_eq!(stages(beside_a_link.plan(&facts)), vec![Stage::Affinity; interrupts]);
+}
+
+#[test]
+fn longer_rings_are_not_left_to_a_strategy_that_doubles_them() {
+    let facts = host();
+    let setting = Setting::Device { nic: "eth0".into(), knob: crate::ethtool::Knob::Rings };
+    let keep = Keep { setting, wanted: "rx=4096".into(), why: String::new(), asked_by: "rings".into() };
+    let left = persistence(&[keep], &facts, &Surroundings::default()).left;
+    assert!(left[0].reason.contains("call `ethtool -G eth0 rx 4096` at the start"), "{left:?}");
+}
+
+#[test]
 fn real_time_is_a_drop_in_that_keeps_off_the_cpus_with_interrupts() {
     let mut facts = host();
     facts.interrupts.iter_mut().for_each(|irq| irq.affinity = [0, 1].into_iter().collect());
