@@ -2,6 +2,9 @@
 //!
 //! Files, processes and terminals are here; what records say is decided in `lab`.
 
+mod compare;
+mod gate;
+mod history;
 mod report;
 
 use std::process::ExitCode;
@@ -10,11 +13,19 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
 use crate::failure::Failure;
 
+pub(crate) use gate::STATUSES as GATE_STATUSES;
+
 /// What can be done with experiments.
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
     /// Say what a run's trials have shown
     Report(report::Arguments),
+    /// Compare a run with an earlier one of the same experiment
+    Compare(compare::Arguments),
+    /// Show what runs have shown over time, and keep another one
+    History(history::Arguments),
+    /// Say whether the newest runs are worse for good, as an exit status
+    Gate(gate::Arguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -25,7 +36,7 @@ struct Arguments {
 
 /// The words of `lab` on the command line.
 pub(crate) fn command() -> Command {
-    let about = Command::new("lab").about("Experiments that survive noise: compare, report");
+    let about = Command::new("lab").about("Experiments that survive noise: report, compare, history");
     Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
 }
 
@@ -34,5 +45,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
     match arguments.job {
         Job::Report(arguments) => report::run(&arguments),
+        Job::Compare(arguments) => compare::run(&arguments),
+        Job::History(arguments) => history::run(&arguments),
+        Job::Gate(arguments) => gate::run(&arguments),
     }
 }

@@ -76,6 +76,14 @@ pub struct Standing {
     pub verdict: Verdict,
 }
 
+impl Standing {
+    /// Treatment and condition, for people.
+    pub fn cell(&self) -> String {
+        let parts = [&*self.treatment, &*self.condition].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A value and where it lies with 95 % confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
@@ -221,14 +229,16 @@ fn metric(
         standings[*index].p = p;
         // Equals have made the band; it does not excuse themselves.
         let band = if standings[*index].is_of_equals { experiment.measure.equivalent } else { band };
-        standings[*index].verdict = verdict(logs, p, band, better);
+        let interval = Interval::of(logs).expect("only pairs are judged");
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+        standings[*index].verdict = Evidence { interval, mean, count: logs.len(), p }.verdict(band, better);
     }
     let band_from_equals = of_equals > experiment.measure.equivalent;
     Metric { name: name.to_owned(), better, band, band_from_equals, standings }
 }
 
 /// The values of a cell by round; of a round that was repeated, the last.
-fn values(records: &[&Record], cell: &Cell, metric: &str) -> Vec<(u32, f64)> {
+pub(crate) fn values(records: &[&Record], cell: &Cell, metric: &str) -> Vec<(u32, f64)> {
     let own = records.iter().filter(|record| cell.holds(record));
     let found = own.filter_map(|record| Some((record.round, *record.metrics.get(metric)?)));
     let finite = found.filter(|(_, value)| value.is_finite());
@@ -248,20 +258,33 @@ fn log_ratios(values: &[(u32, f64)], baseline: &[(u32, f64)]) -> Vec<f64> {
     values.iter().filter_map(pair).collect()
 }
 
-fn verdict(logs: &[f64], p: f64, band: f64, better: Option<Better>) -> Verdict {
-    let interval = Interval::of(logs).expect("only pairs are judged");
-    if logs.len() >= PAIRS_MIN && interval.is_within(band.ln_1p()) {
-        return Verdict::Equivalent;
-    }
-    let lower = logs.iter().sum::<f64>() < 0.0;
-    // The test is about the mean; where mean and middle disagree, nothing is shown.
-    if p > ALPHA || interval.middle == 0.0 || lower != (interval.middle < 0.0) {
-        return Verdict::NoDifferenceShown;
-    }
-    match better {
-        None => Verdict::Different,
-        Some(better) if lower == (better == Better::Lower) => Verdict::Better,
-        Some(_) => Verdict::Worse,
+/// What is known of a difference, in logarithms.
+pub(crate) struct Evidence {
+    /// Of the median.
+    pub(crate) interval: Interval,
+    /// What the test is about.
+    pub(crate) mean: f64,
+    /// Values on each side.
+    pub(crate) count: usize,
+    /// For all comparisons together.
+    pub(crate) p: f64,
+}
+
+impl Evidence {
+    pub(crate) fn verdict(&self, band: f64, better: Option<Better>) -> Verdict {
+        if self.count >= PAIRS_MIN && self.interval.is_within(band.ln_1p()) {
+            return Verdict::Equivalent;
+        }
+        let (lower, middle) = (self.mean < 0.0, self.interval.middle);
+        // Where mean and middle disagree, nothing is shown.
+        if self.p > ALPHA || middle == 0.0 || lower != (middle < 0.0) {
+            return Verdict::NoDifferenceShown;
+        }
+        match better {
+            None => Verdict::Different,
+            Some(better) if lower == (better == Better::Lower) => Verdict::Better,
+            Some(_) => Verdict::Worse,
+        }
     }
 }
 

@@ -6,12 +6,16 @@
 //!
 //! ```text
 //! RUN/ ─► Results ─► compare ─► Comparison ─► report: text, tables, page ◄─ picture
+//!                             └─► History ─► gate
 //! ```
 
+pub mod against;
 pub mod change_point;
 pub mod compare;
 pub mod design;
 pub mod experiment;
+pub mod gate;
+pub mod history;
 pub mod picture;
 pub mod quantity;
 pub mod record;

@@ -1,5 +1,6 @@
 //! What a comparison says, for people: sentences and tables, on a terminal and in a page.
 
+mod history;
 pub mod page;
 mod table;
 
@@ -9,6 +10,7 @@ use crate::compare::{Comparison, Interval, Metric, Standing, Verdict};
 use crate::experiment::Better;
 use crate::quantity::{chance, change, number, title};
 
+pub use history::{history, suspicion};
 pub use table::Table;
 
 /// The whole, for a terminal.
@@ -23,6 +25,14 @@ pub fn text(comparison: &Comparison) -> String {
     text + &format!("\n{}\n", basis(comparison))
 }
 
+/// One run against another, for a terminal.
+pub fn against(comparison: &Comparison) -> String {
+    let tables = tables(comparison).into_iter().map(|table| format!("{table}\n"));
+    let basis = "No pairs: medians, 95 % intervals by bootstrap, p by exchanging trials, after Holm. What the host \
+                 did between the runs is in the difference, too.";
+    format!("{}\n\n{}{basis}\n", comparison.question, tables.collect::<String>())
+}
+
 /// The answer to the question, in sentences about the metric that decides.
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
     let metric = &comparison.metrics[0];
@@ -33,7 +43,7 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
         let ratio = standing.ratio.expect("what was judged has pairs");
         sentences.push(format!(
             "{} is {}: {} {} ({}), p {}.",
-            of(standing),
+            standing.cell(),
             standing.verdict.words(),
             title(&metric.name),
             change(ratio.middle),
@@ -46,7 +56,7 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
         (Verdict::NoDifferenceShown, "No difference shown"),
         (Verdict::NotCompared, "Not compared, for want of pairs with values above zero"),
     ] {
-        let names: Vec<String> = judged(verdict).map(of).collect();
+        let names: Vec<String> = judged(verdict).map(Standing::cell).collect();
         if !names.is_empty() {
             sentences.push(format!("{words}: {}.", names.join("; ")));
         }
@@ -55,8 +65,10 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
         standing.is_of_equals && matches!(standing.verdict, Verdict::Better | Verdict::Worse)
     };
     if let Some(standing) = metric.standings.iter().find(told_apart) {
-        sentences
-            .push(format!("{} is the baseline under another name: do not believe this run.", of(standing)));
+        sentences.push(format!(
+            "{} is the baseline under another name: do not believe this run.",
+            standing.cell()
+        ));
     }
     let comparisons =
         metric.standings.iter().filter(|standing| standing.verdict != Verdict::Baseline).count();
@@ -119,7 +131,7 @@ fn metric(metric: &Metric) -> Table {
 fn row(standing: &Standing) -> Vec<String> {
     let ratio = |say: &dyn Fn(Interval) -> String| standing.ratio.map_or(String::new(), say);
     vec![
-        of(standing),
+        standing.cell(),
         standing.values.len().to_string(),
         standing.median.map_or("none".into(), |median| number(median.middle)),
         standing.median.map_or(String::new(), |median| span(median, number)),
@@ -128,14 +140,6 @@ fn row(standing: &Standing) -> Vec<String> {
         ratio(&|_| chance(standing.p)),
         standing.verdict.words().to_owned(),
     ]
-}
-
-/// Its cell's name.
-fn of(standing: &Standing) -> String {
-    match &*standing.condition {
-        "" => standing.treatment.clone(),
-        condition => format!("{}, {condition}", standing.treatment),
-    }
 }
 
 fn span(interval: Interval, say: impl Fn(f64) -> String) -> String {

@@ -43,6 +43,47 @@ pub fn median_interval(values: &[f64], seed: u64) -> (f64, f64) {
     (medians[tail], medians[RESAMPLES - 1 - tail])
 }
 
+/// How much larger the median of `new` is than that of `old`, and the interval that holds this with 95 % confidence, by
+/// bootstrap of both. For values that are no pairs; there must be one of each at least.
+pub fn shift_interval(old: &[f64], new: &[f64], seed: u64) -> (f64, f64) {
+    let mut prng = Prng::new(seed);
+    let mut resampled = |values: &[f64]| {
+        let mut draw = || values[prng.below(values.len() as u64) as usize];
+        median(&(0..values.len()).map(|_| draw()).collect::<Vec<_>>())
+    };
+    let mut shifts: Vec<f64> = (0..RESAMPLES).map(|_| resampled(new) - resampled(old)).collect();
+    shifts.sort_by(f64::total_cmp);
+    let tail = (RESAMPLES as f64 * (1.0 - CONFIDENCE) / 2.0) as usize;
+    (shifts[tail], shifts[RESAMPLES - 1 - tail])
+}
+
+/// How often chance alone makes the means of two groups differ as much: if there is no effect, any values might as well
+/// be in the other group. Two-sided; for values that are no pairs.
+pub fn exchange_p(old: &[f64], new: &[f64], seed: u64) -> f64 {
+    let mut all = [old, new].concat();
+    if old.is_empty() || new.is_empty() {
+        return 1.0;
+    }
+    let total: f64 = all.iter().sum();
+    let difference = |all: &[f64]| {
+        let first: f64 = all[..old.len()].iter().sum();
+        (first / old.len() as f64 - (total - first) / new.len() as f64).abs()
+    };
+    // A hair below, so that the same groups in another order of adding count.
+    let reached = difference(&all) * (1.0 - 1e-9);
+    let mut prng = Prng::new(seed);
+    let hits = (0..RESAMPLES).filter(|_| {
+        // The first group is drawn anew, without replacement.
+        for place in 0..old.len() {
+            let other = place + prng.below((all.len() - place) as u64) as usize;
+            all.swap(place, other);
+        }
+        difference(&all) >= reached
+    });
+    // The data themselves are one of the ways, so it is never 0.
+    (hits.count() + 1) as f64 / (RESAMPLES + 1) as f64
+}
+
 /// How often chance alone gives a mean as far from zero as that of `differences`: if there is no effect, each of them
 /// might as well have the other sign. Two-sided; 1 for no differences.
 pub fn sign_flip_p(differences: &[f64], seed: u64) -> f64 {
@@ -110,6 +151,20 @@ mod tests {
         assert!(sign_flip_p(&[1.0; 20], 1) <= 4.0 / 65_536.0);
         let mixed: Vec<f64> = (0..20).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         assert_eq!(sign_flip_p(&mixed, 1), 1.0);
+    }
+
+    #[test]
+    fn groups_that_are_no_pairs_are_told_apart_by_exchanging() {
+        // Two of the 20 ways to choose three of six are as far apart as 1, 2, 3 and 4, 5, 6.
+        let p = exchange_p(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], 1);
+        assert!((0.085..0.115).contains(&p), "{p}");
+        assert_eq!((exchange_p(&[5.0; 3], &[5.0; 4], 1), exchange_p(&[], &[1.0], 1)), (1.0, 1.0));
+        let old: Vec<f64> = (0..20).map(f64::from).collect();
+        let new: Vec<f64> = old.iter().map(|value| value + 15.0).collect();
+        assert!(exchange_p(&old, &new, 1) < 0.001);
+        let (low, high) = shift_interval(&old, &new, 1);
+        assert!(low < 15.0 && 15.0 < high && low > 5.0, "{low} to {high}");
+        assert_eq!(shift_interval(&[2.0; 4], &[3.0; 5], 1), (1.0, 1.0));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lab::against::against;
 use lab::compare::{Verdict, compare};
 use lab::report;
 use lab::results::Results;
@@ -36,7 +37,7 @@ rounds = 12
 "#;
 
 fn host(effect: fn(&lab::design::Cell) -> f64) -> Host {
-    Host { noise: 0.02, effect, rate: |_| 200_000.0, seconds: 2 }
+    Host { noise: 0.02, drift: 0.05, effect, rate: |_| 200_000.0, seconds: 2 }
 }
 
 fn better_by_20_percent(cell: &lab::design::Cell) -> f64 {
@@ -161,4 +162,19 @@ fn what_is_no_run_is_refused() {
     std::fs::write(directory("young").join("experiment.toml"), DRIVERS).expect("written");
     let error = Results::read(&directory("young")).expect_err("no trial").to_string();
     assert!(error.contains("no trial has ended yet"), "{error}");
+}
+
+#[test]
+fn a_run_against_an_earlier_one_is_judged_without_pairs() {
+    let steady = |effect| Host { drift: 0.01, ..host(effect) };
+    let old = synthetic::run(DRIVERS, &steady(|_| 1.0), 1);
+    let new = synthetic::run(DRIVERS, &steady(better_by_20_percent), 2);
+    let comparison = against(&old, &new);
+    let standings = &comparison.metrics[0].standings;
+    let of = |name: &'static str| standings.iter().filter(move |it| it.cell().starts_with(name));
+    assert!(of("new: io_uring").all(|it| it.verdict == Verdict::Better), "{}", report::against(&comparison));
+    assert!(of("new: epoll").all(|it| it.verdict != Verdict::Better), "{}", report::against(&comparison));
+    assert_eq!((of("new: ").count(), of("old: ").count()), (6, 6));
+    let ratio = of("new: io_uring").next().and_then(|it| it.ratio).expect("a ratio");
+    assert!(ratio.low < 1.2 && 1.2 < ratio.high && ratio.high < 1.3, "{ratio:?}");
 }

@@ -39,7 +39,7 @@ rounds = 10
 fn results() -> Results {
     let effect = |cell: &Cell| if cell.levels["strategy"] == "rps-rfs" { 1.2 } else { 1.0 };
     let rate = |cell: &Cell| 60_000.0 * (cell.levels["threads"].parse::<f64>().expect("a number")).ln();
-    synthetic::run(STRATEGIES, &Host { noise: 0.03, effect, rate, seconds: 30 }, 1)
+    synthetic::run(STRATEGIES, &Host { noise: 0.03, drift: 0.02, effect, rate, seconds: 30 }, 1)
 }
 
 #[test]

@@ -13,6 +13,8 @@ use stdx::prng::Prng;
 pub(crate) struct Host {
     /// Standard deviation of a trial's logarithm.
     pub(crate) noise: f64,
+    /// How much it drifts from trial to trial.
+    pub(crate) drift: f64,
     /// What a cell's requests per CPU-second are multiplied by.
     pub(crate) effect: fn(&Cell) -> f64,
     /// Offered requests per second.
@@ -35,7 +37,7 @@ pub(crate) fn run(notation: &str, host: &Host, seed: u64) -> Results {
     let mut records = Vec::new();
     for round in 0..experiment.repeat.rounds {
         for cell in &design.cells {
-            drift = 0.9 * drift + 0.05 * normal(&mut prng);
+            drift = 0.9 * drift + host.drift * normal(&mut prng);
             let place = records.len() as u32;
             records.push(trial(cell, host, (round, place), drift, &mut prng));
         }

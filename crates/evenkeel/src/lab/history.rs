@@ -1,0 +1,58 @@
+//! `evenkeel lab history`: what runs have shown over time.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use lab::compare::compare;
+use lab::history::History;
+use lab::report;
+use lab::results::Results;
+
+use crate::failure::Failure;
+use crate::verbs::print;
+
+/// Where the history is.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Store {
+    /// The file of the history; it is made if it is not there
+    #[arg(long, value_name = "FILE", default_value = "lab.sqlite")]
+    store: PathBuf,
+}
+
+impl Store {
+    pub(super) fn open(&self) -> Result<History, Failure> {
+        History::open(&self.store).map_err(Failure::other)
+    }
+}
+
+/// Show what runs have shown over time, and keep another one
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    store: Store,
+    /// The directory of a run to keep first
+    #[arg(long, value_name = "RUN", requires = "commit")]
+    add: Option<PathBuf>,
+    /// What was measured by it, such as a commit
+    #[arg(long, value_name = "COMMIT", requires = "add")]
+    commit: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let mut history = arguments.store.open()?;
+    if let Some((run, commit)) = arguments.add.as_ref().zip(arguments.commit.as_ref()) {
+        add(&mut history, run, commit)?;
+    }
+    print(report::history(&history.series().map_err(Failure::other)?).as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Keeps a run.
+pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<(), Failure> {
+    let results = Results::read(run).map_err(Failure::other)?;
+    let is_new = history.add(&results, &compare(&results), commit).map_err(Failure::other)?;
+    if !is_new {
+        eprintln!("{} is in the history already", run.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! `evenkeel lab` as a process: what it prints, and with which status it ends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const EXPERIMENT: &str = r#"
+question = "Is it as quick as yesterday?"
+[[subject]]
+name = "ours"
+start = "ours"
+[[subject]]
+name = "theirs"
+start = "theirs"
+[workload]
+run = "load"
+parser = "evenkeel-load"
+seconds = 1
+[measure]
+primary = "requests_per_cpu_second"
+better = "higher"
+"#;
+
+/// A run of six rounds on the given night: ours gives so many requests per CPU-second.
+fn run(directory: &Path, night: u32, ours: f64) -> PathBuf {
+    let run = directory.join(format!("night-{night}"));
+    fs::create_dir_all(run.join("trials")).expect("a directory");
+    fs::write(run.join("experiment.toml"), EXPERIMENT).expect("written");
+    for place in 0..12u32 {
+        let (round, subject) = (place / 2, ["ours", "theirs"][place as usize % 2]);
+        let value =
+            if subject == "ours" { ours } else { 100.0 } + f64::from((round * 7 + night * 3) % 5) * 0.1;
+        let began = night * 86_400 + place;
+        let json = format!(
+            r#"{{"round": {round}, "place": {place}, "subject": "{subject}", "levels": {{}}, "began_unix_s": {began},
+                "kernel": "6.18", "host": "here", "metrics": {{"requests_per_cpu_second": {value}}}}}"#
+        );
+        fs::write(run.join(format!("trials/{place:04}.json")), json).expect("written");
+    }
+    run
+}
+
+fn directory(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).expect("a directory");
+    directory
+}
+
+fn lab(directory: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.arg("lab").args(words).current_dir(directory).output().expect("it starts")
+}
+
+/// What was printed, if it ended with that status.
+#[track_caller]
+fn check(output: &Output, status: i32) -> String {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn a_report_is_printed_and_its_page_written() {
+    let directory = directory("lab-report");
+    let run = run(&directory, 1, 120.0);
+    let text = check(&lab(&directory, &["report", "night-1"]), 0);
+    assert!(text.contains("theirs is worse: requests (1/CPU-s) -16.6 %"), "{text}");
+    let page = fs::read_to_string(run.join("report.html")).expect("a page");
+    assert!(page.contains("theirs is worse") && page.contains("<svg"), "{page}");
+    assert!(run.join("pictures/bars-requests_per_cpu_second.svg").exists());
+    let json = check(&lab(&directory, &["report", "night-1", "--json"]), 0);
+    assert!(json.contains("\"verdict\": \"worse\""), "{json}");
+    let refused = lab(&directory, &["report", "nowhere"]);
+    check(&refused, 71);
+    let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(error.starts_with("evenkeel: lab: read nowhere/experiment.toml: No such file"), "{error}");
+}
+
+#[test]
+fn two_runs_are_compared() {
+    let directory = directory("lab-compare");
+    run(&directory, 1, 120.0);
+    run(&directory, 2, 150.0);
+    let text = check(&lab(&directory, &["compare", "night-1", "night-2"]), 0);
+    let line = text.lines().find(|line| line.contains("new: ours")).expect("a row");
+    assert!(line.contains("+24.9 %") && line.ends_with("better"), "{text}");
+}
+
+#[test]
+fn a_gate_stops_what_a_rerun_confirms() {
+    let directory = directory("lab-gate");
+    for night in 0..16 {
+        let run = run(&directory, night, if night < 10 { 120.0 } else { 105.0 });
+        let commit = format!("c{night}");
+        let gate = lab(&directory, &["gate", run.to_str().expect("text"), "--commit", &commit]);
+        if night < 10 {
+            check(&gate, 0);
+        }
+    }
+    let text = check(&lab(&directory, &["gate"]), 19);
+    assert!(text.contains("Good at c9, worse since c10.") && text.contains("No rerun was there"), "{text}");
+    let slow = run(&directory, 90, 104.0);
+    let confirmed = lab(&directory, &["gate", "--confirm-run", slow.to_str().expect("text")]);
+    assert!(check(&confirmed, 18).contains("A rerun confirms it."));
+    run(&directory, 91, 121.0);
+    let quick = lab(&directory, &["gate", "--confirm", "cp -r night-91 {run}"]);
+    assert!(check(&quick, 0).contains("A rerun does not confirm it."));
+    let failed = lab(&directory, &["gate", "--confirm", "false {run}"]);
+    check(&failed, 1);
+    // The history shows what the gate has kept.
+    let text = check(&lab(&directory, &["history"]), 0);
+    assert!(text.contains("ours") && text.contains("c15") && text.contains('█'), "{text}");
+}

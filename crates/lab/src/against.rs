@@ -1,0 +1,89 @@
+//! One run against another: the same cells, days or commits apart.
+//!
+//! There are no pairs between two runs. What the host has done meanwhile is in the difference, too; that takes the
+//! alternation inside of one run away, and nothing does so here.
+
+use stdx::statistics::{exchange_p, holm, median, shift_interval};
+
+use crate::compare::{Comparison, Evidence, Interval, LeftOut, Metric, SEED, Standing, Verdict, values};
+use crate::design::{Cell, Design};
+use crate::experiment::Better;
+use crate::quantity;
+use crate::record::Record;
+use crate::results::Results;
+
+/// Compares the cells that both have, by the measure of the new one.
+pub fn against(old: &Results, new: &Results) -> Comparison {
+    let measure = &new.experiment.measure;
+    let olds: Vec<&Record> = old.valid().collect();
+    let news: Vec<&Record> = new.valid().collect();
+    let old_cells = Design::of(&old.experiment).cells;
+    let in_both = |cell: &Cell| {
+        old_cells.iter().any(|other| (&other.subject, &other.levels) == (&cell.subject, &cell.levels))
+    };
+    let cells: Vec<Cell> = Design::of(&new.experiment).cells.into_iter().filter(in_both).collect();
+    let others = measure.also.iter().filter(|name| **name != measure.primary);
+    let metrics = std::iter::once((&measure.primary, Some(measure.better)))
+        .chain(others.map(|name| (name, quantity::better(name))));
+    let metrics =
+        metrics.map(|(name, better)| metric(&cells, (&olds, &news), name, better, measure.equivalent));
+    let doubtful = [("old", old), ("new", new)].into_iter().flat_map(|(which, results)| {
+        results.records.iter().filter(|record| !record.is_valid()).map(move |record| LeftOut {
+            place: record.place,
+            cell: format!("{which}: {}", record.cell()),
+            doubts: record.doubts.clone(),
+        })
+    });
+    Comparison {
+        question: new.experiment.question.clone(),
+        trials: olds.len() + news.len(),
+        rounds: old.experiment.repeat.rounds.min(new.experiment.repeat.rounds) as usize,
+        left_out: doubtful.collect(),
+        metrics: metrics.collect(),
+    }
+}
+
+fn metric(
+    cells: &[Cell],
+    (olds, news): (&[&Record], &[&Record]),
+    name: &str,
+    better: Option<Better>,
+    band: f64,
+) -> Metric {
+    let mut standings = Vec::new();
+    let mut compared = Vec::new();
+    for cell in cells {
+        let sides = [("old", values(olds, cell, name)), ("new", values(news, cell, name))];
+        let [old, new] = sides.map(|(which, values)| {
+            let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+            standings.push(Standing {
+                treatment: format!("{which}: {}", cell.treatment),
+                condition: cell.condition.clone(),
+                median: Interval::of(&plain),
+                values,
+                ratio: None,
+                pairs: 0,
+                is_of_equals: false,
+                p: 1.0,
+                verdict: if which == "old" { Verdict::Baseline } else { Verdict::NotCompared },
+            });
+            plain
+        });
+        if !old.is_empty() && !new.is_empty() && old.iter().chain(&new).all(|value| *value > 0.0) {
+            let logs = |values: Vec<f64>| values.into_iter().map(f64::ln).collect::<Vec<_>>();
+            compared.push((standings.len() - 1, logs(old), logs(new)));
+        }
+    }
+    let ps: Vec<f64> = compared.iter().map(|(_, old, new)| exchange_p(old, new, SEED)).collect();
+    for ((index, old, new), p) in compared.iter().zip(holm(&ps)) {
+        let (low, high) = shift_interval(old, new, SEED);
+        let interval = Interval { low, middle: median(new) - median(old), high };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        let evidence = Evidence { interval, mean: mean(new) - mean(old), count: old.len().min(new.len()), p };
+        let standing = &mut standings[*index];
+        standing.ratio = Some(interval.exp());
+        standing.p = p;
+        standing.verdict = evidence.verdict(band, better);
+    }
+    Metric { name: name.to_owned(), better, band, band_from_equals: false, standings }
+}

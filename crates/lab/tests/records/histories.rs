@@ -1,0 +1,145 @@
+//! Histories with a planted regression, and histories without one.
+
+use lab::compare::compare;
+use lab::gate::{Suspicion, suspicions};
+use lab::history::{History, Series};
+use lab::results::Results;
+use stdx::prng::Prng;
+
+use crate::synthetic::{self, Host, normal};
+
+const NIGHTLY: &str = r#"
+question = "Is it as quick as yesterday?"
+[[subject]]
+name = "ours"
+start = "serve"
+[[subject]]
+name = "theirs"
+start = "memcached"
+[workload]
+run = "load"
+parser = "evenkeel-load"
+seconds = 30
+[measure]
+primary = "requests_per_cpu_second"
+better = "higher"
+[repeat]
+rounds = 3
+"#;
+
+/// What a night's run has found, with what ours is slowed down by.
+fn night(night: u32, factor: f64) -> Results {
+    let host = Host { noise: 0.03, drift: 0.01, effect: |_| 1.0, rate: |_| 100_000.0, seconds: 0 };
+    let mut results = synthetic::run(NIGHTLY, &host, u64::from(night) + 1000);
+    for record in &mut results.records {
+        record.began_unix_s += u64::from(night) * 86_400;
+        if record.subject == "ours" {
+            *record.metrics.get_mut("requests_per_cpu_second").expect("a metric") *= factor;
+        }
+    }
+    results
+}
+
+fn suspected(history: &History) -> Vec<Suspicion> {
+    suspicions(&history.series().expect("series"))
+}
+
+#[test]
+fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
+    let mut history = History::in_memory().expect("a history");
+    let mut first_seen = None;
+    for number in 0..40 {
+        let results = night(number, if number < 30 { 1.0 } else { 0.9 });
+        assert!(history.add(&results, &compare(&results), &format!("c{number}")).expect("added"));
+        let suspected = suspected(&history);
+        assert!(number >= 30 || suspected.is_empty(), "night {number}: {suspected:?}");
+        first_seen = first_seen.or((!suspected.is_empty()).then_some(number));
+    }
+    let found = suspected(&history);
+    assert_eq!(found.len(), 1, "{found:?}");
+    let suspicion = &found[0];
+    assert_eq!((&*suspicion.series.cell, &*suspicion.series.metric), ("ours", "requests_per_cpu_second"));
+    assert_eq!((&*suspicion.last_good().commit, &*suspicion.culprit().commit), ("c29", "c30"));
+    assert!((0.06..0.16).contains(&suspicion.change.magnitude()), "{:?}", suspicion.change);
+    assert!(first_seen.is_some_and(|night| night <= 36), "{first_seen:?}");
+    // A rerun that is as slow confirms it, one that is as quick as before does not.
+    assert_eq!(suspicion.is_confirmed_by(&compare(&night(90, 0.88))), Some(true));
+    assert_eq!(suspicion.is_confirmed_by(&compare(&night(91, 1.02))), Some(false));
+    // Becoming quicker stops nobody, and neither does what lies far back.
+    for number in 40..60 {
+        let results = night(number, 0.9);
+        history.add(&results, &compare(&results), &format!("c{number}")).expect("added");
+    }
+    assert_eq!(suspected(&history), []);
+}
+
+#[test]
+fn a_run_is_kept_once() {
+    let mut history = History::in_memory().expect("a history");
+    let results = night(1, 1.0);
+    let comparison = compare(&results);
+    assert!(history.add(&results, &comparison, "c1").expect("added"));
+    assert!(!history.add(&results, &comparison, "c1").expect("known"));
+    let series = history.series().expect("series");
+    assert_eq!(
+        series.iter().map(|it| (&*it.cell, it.points.len())).collect::<Vec<_>>(),
+        [("ours", 1), ("theirs", 1)]
+    );
+    assert_eq!(
+        (&*series[0].points[0].kernel, &*series[0].machine, series[0].matters),
+        ("6.18.5", "made-up", 0.02)
+    );
+}
+
+#[test]
+fn a_file_of_something_else_is_refused() {
+    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = directory.join("no-history.sqlite");
+    std::fs::write(&path, "This is a text, and a text is no database, however long it may be. ".repeat(20))
+        .expect("written");
+    let error = History::open(&path).expect_err("a text").to_string();
+    assert!(error.contains("no-history.sqlite"), "{error}");
+}
+
+/// A series without a change: noise, and now and then a bad night.
+fn quiet(template: &Series, runs: usize, prng: &mut Prng) -> Series {
+    let mut series = template.clone();
+    let point = series.points[0].clone();
+    series.points = (0..runs)
+        .map(|run| {
+            let bad = if prng.below(25) == 0 { 0.85 } else { 1.0 };
+            let mut point = point.clone();
+            point.median.middle = 100_000.0 * bad * (0.03 * normal(prng)).exp();
+            point.commit = format!("c{run}");
+            point
+        })
+        .collect();
+    series
+}
+
+#[test]
+fn histories_without_a_change_raise_no_more_suspicions_than_stated() {
+    let mut history = History::in_memory().expect("a history");
+    let results = night(1, 1.0);
+    history.add(&results, &compare(&results), "c1").expect("added");
+    let template = history.series().expect("series").remove(0);
+    let mut prng = Prng::new(4);
+    let mut rerun = compare(&results);
+    let (mut suspicious, mut alarmed) = (0, 0);
+    for _ in 0..200 {
+        let whole = quiet(&template, 60, &mut prng);
+        // As a gate looks at it again and again while it grows: every look may err.
+        let found = (10..=60).step_by(5).find_map(|runs| {
+            let mut series = whole.clone();
+            series.points.truncate(runs);
+            suspicions(&[series]).pop()
+        });
+        let again = quiet(&template, 1, &mut prng).points[0].median;
+        let standing = rerun.metrics[0].standings.iter_mut().find(|it| it.cell() == template.cell);
+        standing.expect("the cell").median = Some(again);
+        suspicious += usize::from(found.is_some());
+        alarmed += usize::from(found.is_some_and(|it| it.is_confirmed_by(&rerun) == Some(true)));
+    }
+    // Stated: one history of twenty, of 60 runs each, is suspected once; one of a hundred gives an alarm.
+    assert!(suspicious <= 10 && alarmed <= 2, "{suspicious} suspected, {alarmed} alarms, of 200");
+}
