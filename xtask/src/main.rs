@@ -38,6 +38,8 @@ enum Verb {
 enum Bench {
     /// Servers: requests per server CPU-second
     Serve(bench::Arguments),
+    /// Load generators: requests per client CPU-second
+    Load(bench::load::Arguments),
     /// What the memory is worth: density, misses, promises about resident memory
     Store(bench::store::Arguments),
 }
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Tidy => tidy::tidy(),
         Verb::Transcripts(arguments) => transcripts::transcripts(&arguments),
         Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Load(arguments)) => bench::load::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
     };
     match outcome {

@@ -76,7 +76,7 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-fn release(name: &str) -> PathBuf {
+pub(super) fn release(name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
     target.join("release").join(name)
 }
