@@ -6,6 +6,7 @@ mod compare;
 mod gate;
 mod history;
 mod report;
+mod run;
 
 use std::process::ExitCode;
 
@@ -14,10 +15,13 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use crate::failure::Failure;
 
 pub(crate) use gate::STATUSES as GATE_STATUSES;
+pub(crate) use run::STATUSES as RUN_STATUSES;
 
 /// What can be done with experiments.
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
+    /// Carry out an experiment, or go on with it
+    Run(run::Arguments),
     /// Say what a run's trials have shown
     Report(report::Arguments),
     /// Compare a run with an earlier one of the same experiment
@@ -26,6 +30,8 @@ enum Job {
     History(history::Arguments),
     /// Say whether the newest runs are worse for good, as an exit status
     Gate(gate::Arguments),
+    /// Put back what a run that was killed has left
+    Restore(run::RestoreArguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -36,7 +42,7 @@ struct Arguments {
 
 /// The words of `lab` on the command line.
 pub(crate) fn command() -> Command {
-    let about = Command::new("lab").about("Experiments that survive noise: report, compare, history");
+    let about = Command::new("lab").about("Experiments that survive noise: run, report, compare, history");
     Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
 }
 
@@ -48,5 +54,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Compare(arguments) => compare::run(&arguments),
         Job::History(arguments) => history::run(&arguments),
         Job::Gate(arguments) => gate::run(&arguments),
+        Job::Run(arguments) => run::run(&arguments),
+        Job::Restore(arguments) => run::restore(&arguments),
     }
 }

@@ -48,6 +48,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         Some("tune-tournament") => statuses(&mut page, &crate::tune::TOURNAMENT_STATUSES)?,
         Some("lab-gate") => statuses(&mut page, &crate::lab::GATE_STATUSES)?,
         Some("tune-watch") => statuses(&mut page, &crate::tune::WATCH_STATUSES)?,
+        Some("lab-run") => statuses(&mut page, &crate::lab::RUN_STATUSES)?,
         _ => man.render_subcommands_section(&mut page)?,
     }
     man.render_version_section(&mut page)?;

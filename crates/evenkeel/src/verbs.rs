@@ -193,6 +193,7 @@ mod tests {
         check("evenkeel tune", "64 expected a command, found nothing");
         check("evenkeel tune chekc", "64 unrecognized subcommand 'chekc'");
         check("evenkeel lab", "64 expected a command, found nothing");
+        check("evenkeel lab run", "64 the following required arguments were not provided:");
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
     }
 

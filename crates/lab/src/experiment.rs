@@ -37,9 +37,15 @@ pub struct Subject {
     /// The command that starts it, in the foreground, for the shell. `{port}` is a free port, `{dir}` an empty
     /// directory of this trial.
     pub start: String,
+    /// The port that `{port}` means; left out: one that is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
     /// Commands before it starts, such as making a database; their time does not count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
+    /// A command that prints its version, of which the first line is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// How it is known to be ready.
     #[serde(default)]
     pub ready: Ready,
@@ -93,6 +99,9 @@ pub struct Level {
     /// A strategy of `evenkeel tune`, such as `rps-rfs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
+    /// The interface that the strategy is about; left out: all physical ones that are up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nic: Option<String>,
     /// The scheduler's policy for the subject's threads: `fifo:1`, `other:0`, `batch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
@@ -124,7 +133,8 @@ pub struct Workload {
     /// Commands before the load, with the subject running, such as filling it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
-    /// The command, for the shell. `{seconds}` is how long it is to run, `{output}` a file for its results.
+    /// The command, for the shell. `{seconds}` is how long it is to run, of which it may drop `{warm_up}` itself and
+    /// measure `{measured}`; `{output}` is a file for its results, `{pid}` the subject.
     pub run: String,
     /// What understands its results.
     pub parser: Parser,
@@ -291,4 +301,4 @@ fn distinct<'n>(place: &str, names: impl Iterator<Item = &'n String>) -> Result<
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

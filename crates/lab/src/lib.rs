@@ -5,6 +5,14 @@
 //! of it. The [change points](change_point) of a history tell a regression from a noisy day.
 //!
 //! ```text
+//! experiment ─► matrix: cells, turns
+//!                 └─► run ─► trial (for each turn)
+//!                              knobs, placement, trace   the host, and what has to be undone
+//!                              subject, process          servers and loads
+//!                              sampler, tree             the host and the subject, second by second
+//!                              parse                     what the load says
+//!                              judge ─► record           figures and doubts
+//!
 //! RUN/ ─► Results ─► compare ─► Comparison ─► report: text, tables, page ◄─ picture
 //!                             └─► History ─► gate
 //! ```
@@ -13,12 +21,32 @@ pub mod against;
 pub mod change_point;
 pub mod compare;
 pub mod design;
+mod difference;
+mod error;
 pub mod experiment;
 pub mod gate;
 pub mod history;
+mod judge;
+mod knobs;
+pub mod matrix;
+pub mod parse;
 pub mod picture;
+mod placement;
+mod process;
 pub mod quantity;
 pub mod record;
 pub mod report;
 pub mod results;
+pub mod run;
+mod sampler;
+#[cfg(test)]
+mod scratch;
 mod student;
+mod subject;
+mod trace;
+mod tree;
+mod trial;
+pub mod words;
+
+pub use error::Error;
+pub use process::{Halt, Hands};

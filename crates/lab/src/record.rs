@@ -28,6 +28,8 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// Why it is not to be believed; empty: it is.
     pub doubts: Vec<String>,
+    /// What else to know: figures beside the primary one that are not to be believed.
+    pub remarks: Vec<String>,
     /// Second by second, those that are dropped included.
     pub samples: Vec<Sample>,
 }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use stdx::steady::settled_from;
 
 /// What came of looking at the measuring.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -127,21 +128,13 @@ fn stolen(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-/// MSER (White 1997): the part to cut from the front so that the mean of the rest is known best. If that is more than
-/// half, the run has no steady part that is longer than its beginning.
+/// If more than half has to be cut, the run has no steady part that is longer than its beginning.
 fn unsteady(evidence: &Evidence) -> Option<Reason> {
     let series = &evidence.p50_us;
     if series.len() < STEADY_SECONDS_MIN {
         return None;
     }
-    let error = |from: usize| {
-        let rest = &series[from..];
-        let mean = rest.iter().sum::<f64>() / rest.len() as f64;
-        rest.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
-    };
-    let cut = (0..=series.len() - STEADY_SECONDS_MIN / 2)
-        .min_by(|a, b| error(*a).total_cmp(&error(*b)))
-        .unwrap_or_default();
+    let cut = settled_from(series, STEADY_SECONDS_MIN / 2);
     if cut <= series.len() / 2 {
         return None;
     }

@@ -1,4 +1,5 @@
-//! What could have been in std: gathered output, counters, time as data, random numbers, statistics, sizes with units.
+//! What could have been in std: gathered output, counters, time as data, random numbers, statistics, where a series
+//! settles, sizes with units.
 //!
 //! No word of caching in here, no I/O and no clock.
 
@@ -7,4 +8,5 @@ pub mod counter;
 pub mod gather;
 pub mod prng;
 pub mod statistics;
+pub mod steady;
 pub mod units;

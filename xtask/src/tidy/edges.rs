@@ -16,7 +16,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     ("server", &["protocol", "store", "net", "stdx"], &["transcript"]),
     ("load", &["stdx"], &[]),
     ("tuner", &["stdx"], &[]),
-    ("lab", &["stdx"], &[]),
+    ("lab", &["load", "tuner", "stdx"], &[]),
     ("evenkeel", &["server", "load", "tuner", "lab", "stdx"], &[]),
     ("transcript", &[], &[]),
     ("end_to_end", &["transcript"], &["stdx"]),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const MINIMAL: &str = r#"
+pub(crate) const MINIMAL: &str = r#"
 question = "Does io_uring beat epoll?"
 [[subject]]
 name = "epoll"

@@ -72,6 +72,7 @@ fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng:
         metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),
         doubts: Vec::new(),
         samples,
+        remarks: Vec::new(),
     }
 }
 

@@ -1,0 +1,146 @@
+//! `evenkeel lab run` and `restore`: trials, and what is left of those that were killed.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use lab::run::{Asked, Progress};
+use lab::{Halt, Hands};
+
+use crate::failure::Failure;
+use crate::sys::{Signal, Signals, unblock_in};
+use crate::verbs::print;
+
+/// What `run` ends with.
+pub(crate) const STATUSES: [(&str, &str); 6] = [
+    ("0", "All trials have their records, whatever they show."),
+    ("64", "The command line or the experiment's file is wrong."),
+    ("71", "The system refused: a file cannot be read or written."),
+    ("130", "It was ended by Ctrl-C (SIGINT); the host is as it was before, and the same command goes on."),
+    ("143", "It was ended by another signal; the host is as it was before, and the same command goes on."),
+    ("1", "Anything else: a subject does not start, its load fails, a setting cannot be made."),
+];
+
+/// Which experiment, and where.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The experiment
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The directory for its records; one that has some is gone on with [default: FILE, but with .run]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    state: State,
+}
+
+/// Where it is written down what has to be undone.
+#[derive(Clone, Debug, clap::Args)]
+struct State {
+    /// Where it is written down what has to be undone [default: /var/lib/evenkeel, or else .local/state/evenkeel of
+    /// the home directory]
+    #[arg(long = "state", value_name = "DIR")]
+    path: Option<PathBuf>,
+}
+
+/// Whose leftovers.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct RestoreArguments {
+    #[command(flatten)]
+    state: State,
+}
+
+impl State {
+    /// Root's is the one that `evenkeel tune` has, too.
+    fn path(&self) -> PathBuf {
+        let home = || match rustix::process::geteuid().is_root() {
+            true => None,
+            false => std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/state/evenkeel")),
+        };
+        self.path.clone().or_else(home).unwrap_or_else(|| "/var/lib/evenkeel".into())
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let what = || format!("read the experiment {}", arguments.file.display());
+    let text = std::fs::read_to_string(&arguments.file).map_err(|error| Failure::system(what(), error))?;
+    let directory = arguments.out.clone().unwrap_or_else(|| arguments.file.with_extension("run"));
+    // Signals do not end this process from now on: there must be time to put everything back.
+    let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
+    listen(halt.clone(), Arc::clone(&signal))?;
+    let asked = Asked { text, directory: directory.clone(), state: arguments.state.path() };
+    let hands = Hands { unblock: unblock_in, halt };
+    let outcome = match lab::run::run(&asked, &hands, &mut told) {
+        Ok(outcome) => outcome,
+        Err(lab::Error::Halted) => {
+            eprintln!(
+                "evenkeel: lab: ended by a signal; the host is as it was, and the same command goes on"
+            );
+            return Ok(ExitCode::from(if signal.get() == Some(&Signal::Interrupt) { 130 } else { 143 }));
+        }
+        Err(error @ (lab::Error::Experiment(_) | lab::Error::Unknown(_))) => {
+            return Err(Failure::usage(format_args!("{}: {error}", arguments.file.display()), None));
+        }
+        Err(error) => return Err(Failure::other(error)),
+    };
+    let (trials, new, doubtful) = (outcome.trials, outcome.new, outcome.doubtful);
+    print(
+        format!("{trials} trials in {} ({new} new, {doubtful} doubtful)\n", directory.display()).as_bytes(),
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
+    let restored = lab::run::restore(&arguments.state.path(), true).map_err(Failure::other)?;
+    let text = match restored.is_empty() {
+        true => "Nothing is left of any run.\n".to_owned(),
+        false => restored.join("\n") + "\n",
+    };
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sets `halt` when a signal comes, and says which.
+fn listen(halt: Halt, first: Arc<OnceLock<Signal>>) -> Result<(), Failure> {
+    let failed = |error| Failure::system("block signals", error);
+    let signals = Signals::block().map_err(failed)?;
+    let answer = move || {
+        // A second one changes nothing: everything is being put back.
+        let _ = first.set(signals.wait());
+        halt.set();
+    };
+    thread::Builder::new().name("signals".into()).spawn(answer).map(drop).map_err(failed)
+}
+
+/// A line for each trial, on standard error; on a terminal also one for the trial that runs.
+fn told(progress: Progress) {
+    let mut out = io::stderr();
+    let terminal = out.is_terminal();
+    let erase = if terminal { "\r\x1b[K" } else { "" };
+    // It is for somebody who waits; nothing is lost without.
+    let _ = match progress {
+        Progress::Restored(lines) => {
+            lines.iter().try_for_each(|line| writeln!(out, "{erase}left by a run that was killed: {line}"))
+        }
+        Progress::Begins { cell, number, of, left_s } if terminal => {
+            let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
+            write!(out, "{erase}trial {number} of {of}: {cell}{left}").and_then(|()| out.flush())
+        }
+        Progress::Begins { .. } => Ok(()),
+        Progress::Ended(record) => {
+            let (place, round, cell) = (record.place, record.round + 1, record.cell());
+            let doubts = record.doubts.join("; ");
+            let doubts = if doubts.is_empty() { doubts } else { format!(" DOUBTFUL: {doubts}") };
+            writeln!(out, "{erase}{place:04} round {round} {cell}:{doubts}{}", figures(record))
+        }
+    };
+}
+
+/// A few figures, so that whoever watches sees early that something is odd.
+fn figures(record: &lab::record::Record) -> String {
+    let shown = ["requests_per_second", "requests_per_cpu_second", "p99_us"];
+    let figure = |name: &&str| record.metrics.get(*name).map(|figure| format!(" {name} {figure:.0}"));
+    shown.iter().filter_map(figure).collect()
+}

@@ -1,0 +1,75 @@
+//! Why an experiment was not carried out.
+
+use crate::experiment;
+use crate::words::Unknown;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why an experiment was not carried out, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Somebody sent a signal; everything was put back.
+    #[error("go on: ended by a signal")]
+    Halted,
+    /// The file is wrong.
+    #[error(transparent)]
+    Experiment(#[from] experiment::Error),
+    /// A command line names what is not there.
+    #[error(transparent)]
+    Unknown(#[from] Unknown),
+    /// Something that the experiment asks for could not be done.
+    #[error("carry out {place}: {what}")]
+    Place {
+        /// The key in the experiment's file, with the name of what it belongs to.
+        place: String,
+        /// What happened.
+        what: String,
+    },
+    /// The directory of a run belongs to another experiment.
+    #[error("go on with {directory}: the experiment has changed since: {differences}", directory = .directory.display())]
+    Changed {
+        /// The run.
+        directory: PathBuf,
+        /// Key by key.
+        differences: String,
+    },
+    /// The system refused.
+    #[error("{what} {path}", path = path.display())]
+    Io {
+        /// To do what.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of a run is not what was written.
+    #[error("understand {path}", path = path.display())]
+    Json {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The host cannot be looked at.
+    #[error(transparent)]
+    Host(#[from] tuner::root::Error),
+    /// What is changed could not be written down before.
+    #[error(transparent)]
+    Journal(#[from] tuner::journal::Error),
+    /// Something was changed and is not as before again.
+    #[error("put the host back: {0}; `evenkeel lab restore` tries again")]
+    NotRestored(String),
+}
+
+impl Error {
+    pub(crate) fn place(place: impl Into<String>, what: impl ToString) -> Error {
+        Error::Place { place: place.into(), what: what.to_string() }
+    }
+
+    /// For `map_err`.
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { what, path, source }
+    }
+}

@@ -1,0 +1,159 @@
+//! From what was seen and told to a record: the figures of the seconds that count, and why not to believe them.
+
+use crate::error::Error;
+use crate::experiment::{Experiment, Parser};
+use crate::parse::{Doubt, Told};
+use crate::record::{Record, Sample};
+use crate::sampler::Seen;
+use std::process::ExitStatus;
+use stdx::steady::settled_from;
+use tuner::verify::limits;
+use tuner::{Capture, Series};
+
+/// What the load and the subject did.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) told: Result<Told, Error>,
+    pub(crate) seen: Seen,
+    /// Seconds from the load's start to its end.
+    pub(crate) end_s: f64,
+    /// How the subject ended, if it has while the load ran.
+    pub(crate) subject_ended: Option<ExitStatus>,
+}
+
+/// A thread that is busier than this may be what limits the rate.
+const BUSY_MAX: f64 = 0.85;
+
+/// Fewer seconds than this say nothing about a trend.
+const STEADY_SECONDS_MIN: usize = 10;
+
+/// Completes a record. `moved` are settings that were not kept. An error beside it: if the experiment has never worked,
+/// it is not noise.
+pub(crate) fn judge(
+    record: &mut Record,
+    experiment: &Experiment,
+    loaded: Loaded,
+    moved: Vec<String>,
+) -> Option<Error> {
+    let Loaded { told, seen, end_s, subject_ended } = loaded;
+    let mut broken = None;
+    let measured_s = f64::from(experiment.workload.seconds - experiment.workload.warm_up_s);
+    let counts = counted(&seen.samples, end_s, measured_s);
+    let mut doubts = Vec::new();
+    doubts.extend(
+        subject_ended.map(|status| everywhere(format!("the subject ended in mid-trial, with {status}"))),
+    );
+    let mut told = told.unwrap_or_else(|error| {
+        doubts.push(everywhere(error.to_string()));
+        broken = Some(error);
+        Told::default()
+    });
+    doubts.append(&mut told.doubts);
+    doubts.extend(saturated(&seen.load_busy[counts.clone()], &experiment.workload.parser));
+    doubts.extend(unsettled(&told, &experiment.measure.primary, measured_s, &experiment.workload.parser));
+    doubts.extend(moved.into_iter().map(everywhere));
+    record.metrics = told.metrics.clone();
+    host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts));
+    record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
+    if !told.metrics.is_empty() && !record.metrics.contains_key(&experiment.measure.primary) {
+        let known: Vec<&str> = record.metrics.keys().map(String::as_str).collect();
+        let what = format!("there is no {:?}; there are {}", experiment.measure.primary, known.join(", "));
+        let error = Error::place("measure.primary", what);
+        doubts.push(everywhere(error.to_string()));
+        broken = Some(error);
+    }
+    record.samples = seen.samples;
+    for sample in &mut record.samples {
+        // The load counts from when it was ready; its end is that of the trial.
+        let at_s = told.end_s - (end_s - sample.at_s);
+        let nearest = told.seconds.iter().find(|(other_s, _)| (other_s - at_s).abs() <= 0.5);
+        sample.load = nearest.map(|(_, figures)| figures.clone()).unwrap_or_default();
+    }
+    if let Some(series) = Series::new(seen.readings) {
+        let found = limits(&Capture { facts: seen.facts, series }).into_iter();
+        doubts.extend(found.map(|finding| everywhere(format!("{}: {}", finding.subject, finding.cause))));
+    }
+    let by_the_wall_clock = !experiment.measure.primary.ends_with("per_cpu_second");
+    for Doubt { why, only_by_the_wall_clock } in doubts {
+        let list = if only_by_the_wall_clock && !by_the_wall_clock {
+            &mut record.remarks
+        } else {
+            &mut record.doubts
+        };
+        list.push(why);
+    }
+    broken.filter(|_| subject_ended.is_none())
+}
+
+fn everywhere(why: String) -> Doubt {
+    Doubt { why, only_by_the_wall_clock: false }
+}
+
+/// The samples that lie in the measured time, up to half of them.
+fn counted(samples: &[Sample], end_s: f64, measured_s: f64) -> std::ops::Range<usize> {
+    let from_s = end_s - measured_s;
+    let first = samples.iter().position(|sample| sample.at_s > from_s + 0.5).unwrap_or(samples.len());
+    first..samples.len()
+}
+
+/// When the first sample that counts began.
+fn first_s(samples: &[Sample], counts: &std::ops::Range<usize>) -> f64 {
+    counts.start.checked_sub(1).map_or(0.0, |before| samples[before].at_s)
+}
+
+/// What the host says over these samples, the first of which began at `from_s`.
+fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64) {
+    let Some(last) = samples.last() else { return };
+    let seconds = last.at_s - from_s;
+    let run_s: f64 = samples.iter().map(|sample| sample.run_s).sum();
+    let wait_s: f64 = samples.iter().map(|sample| sample.wait_s).sum();
+    let cpus = samples.iter().flat_map(|sample| &sample.cpus);
+    let count = cpus.clone().count().max(1) as f64;
+    let mut set = |name: &str, figure: f64| record.metrics.insert(name.to_owned(), figure);
+    set("server_cpu_s", run_s);
+    if run_s + wait_s > 0.0 {
+        set("server_wait_share", wait_s / (run_s + wait_s));
+    }
+    set("steal_share", cpus.clone().map(|cpu| cpu.steal).sum::<f64>() / count);
+    set("host_busy_share", cpus.map(|cpu| 1.0 - cpu.idle - cpu.steal).sum::<f64>() / count);
+    if let Some(rate) = record.metrics.get("requests_per_second").copied().filter(|_| run_s > 0.0) {
+        // What the load has measured over exactly its own window goes first.
+        record.metrics.entry("requests_per_cpu_second".to_owned()).or_insert(rate * seconds / run_s);
+    }
+}
+
+/// A thread of the load was busy for two seconds in a row. Our own load judges itself: it knows when it only spins.
+fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
+    if *parser == Parser::EvenkeelLoad {
+        return None;
+    }
+    let busiest = busy.windows(2).map(|pair| pair[0].min(pair[1])).fold(0.0, f64::max);
+    (busiest > BUSY_MAX).then(|| Doubt {
+        why: format!(
+            "client-saturated: a thread of the load ran {:.0} % of 2 s: rate and latency may be the load's own",
+            busiest * 100.0
+        ),
+        only_by_the_wall_clock: true,
+    })
+}
+
+/// The primary metric, or the rate if it has no seconds, had not settled when it began to count.
+fn unsettled(told: &Told, primary: &str, measured_s: f64, parser: &Parser) -> Option<Doubt> {
+    if *parser == Parser::EvenkeelLoad {
+        return None;
+    }
+    let counts = told.seconds.iter().filter(|(at_s, _)| *at_s > told.end_s - measured_s + 0.5);
+    let first = &told.seconds.first()?.1;
+    let name = [primary, "requests_per_second"].into_iter().find(|name| first.contains_key(*name))?;
+    let series: Vec<f64> = counts.filter_map(|(_, figures)| figures.get(name).copied()).collect();
+    if series.len() < STEADY_SECONDS_MIN {
+        return None;
+    }
+    let cut = settled_from(&series, STEADY_SECONDS_MIN / 2);
+    (cut > series.len() / 2).then(|| {
+        let len = series.len();
+        everywhere(format!(
+            "unsteady: {name} has not settled: the first {cut} of {len} s differ from the rest; use a longer warm_up_s"
+        ))
+    })
+}

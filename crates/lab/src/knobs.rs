@@ -1,0 +1,237 @@
+//! Settings of the host for one trial: sysctls, files, strategies. In tuner's journal before they are made, read back
+//! afterwards, and undone when the trial is over; a journal that is still unfinished belongs to a lab that was killed.
+
+use crate::error::Error;
+use crate::experiment::{Experiment, Level};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tuner::apply::try_out;
+use tuner::change::{Change, Holds, Risk, Stage};
+use tuner::host::{FileHost, Host};
+use tuner::journal::{Journal, Journals, Lock, Place, State};
+use tuner::plan::Asked;
+use tuner::rollback::{check_place, undo};
+use tuner::signal::Signal;
+use tuner::strategy::Strategy;
+use tuner::verify::{Holding, holding};
+use tuner::{Facts, Root, Setting};
+
+/// Who asks, in the journal.
+const ASKED_BY: &str = "lab";
+
+/// The way to the host's settings, while nobody else changes them.
+#[derive(Debug)]
+pub(crate) struct Knobs {
+    journals: Journals,
+    here: Place,
+    host: FileHost,
+    journal: Option<Journal>,
+    _lock: Lock,
+}
+
+/// Whether an experiment changes anything of the host through a journal.
+pub(crate) fn are_turned_by(experiment: &Experiment) -> bool {
+    let levels = experiment.factors.iter().flat_map(|factor| &factor.levels);
+    levels.into_iter().any(|it| !it.sysctl.is_empty() || !it.file.is_empty() || it.strategy.is_some())
+}
+
+/// What can be known to be wrong before anything runs.
+pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
+    let mut askers: BTreeMap<Setting, &str> = BTreeMap::new();
+    for factor in &experiment.factors {
+        for level in &factor.levels {
+            let place = place(&factor.name, level);
+            for (key, setting, _) in wanted(&place, level)? {
+                let other = *askers.entry(setting).or_insert(&factor.name);
+                if other != factor.name {
+                    return Err(Error::place(key, format!("factor {other:?} sets it, too")));
+                }
+            }
+            if let Some(name) = &level.strategy {
+                named(&place, name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How the error messages call a level.
+pub(crate) fn place(factor: &str, level: &Level) -> String {
+    format!("factor {factor:?}: level {:?}", level.name)
+}
+
+fn named(place: &str, name: &str) -> Result<Strategy, Error> {
+    let names = || Strategy::ALL.map(Strategy::name).join(", ");
+    let unknown = || Error::place(format!("{place}: strategy"), format!("{name:?} is none of {}", names()));
+    Strategy::named(name).ok_or_else(unknown)
+}
+
+/// The settings of a level with their keys and values, without its strategy.
+fn wanted(place: &str, level: &Level) -> Result<Vec<(String, Setting, String)>, Error> {
+    let sysctls = level.sysctl.iter().map(|(name, value)| {
+        (format!("{place}: sysctl {name:?}"), Setting::sysctl(name, Holds::Words), value.clone())
+    });
+    let mut wanted: Vec<_> = sysctls.collect();
+    for (path, value) in &level.file {
+        let key = format!("{place}: file {path:?}");
+        let is_below = ["/proc/sys/", "/sys/", "/proc/irq/"].iter().any(|root| path.starts_with(root));
+        if !is_below || path.split('/').any(|part| part == "..") {
+            return Err(Error::place(key, "it is not below /proc/sys, /proc/irq or /sys"));
+        }
+        let is_mask = ["_cpus", "_rxqs", "/smp_affinity", "/cpumask"].iter().any(|end| path.ends_with(end));
+        let holds = if is_mask { Holds::Mask } else { Holds::Words };
+        wanted.push((key, Setting::File { path: path.clone(), holds }, value.clone()));
+    }
+    Ok(wanted)
+}
+
+impl Knobs {
+    /// Keeps others from changing settings as long as it lives.
+    pub(crate) fn enter(state: &Path) -> Result<Knobs, Error> {
+        let root = Root::new("/");
+        let journals = Journals::new(state);
+        let lock = journals.lock(false)?;
+        let knobs = Knobs {
+            here: Place::of(&root)?,
+            host: FileHost::new(root),
+            journals,
+            journal: None,
+            _lock: lock,
+        };
+        match knobs.unfinished()?.first() {
+            None => Ok(knobs),
+            Some(journal) => {
+                let what = format!(
+                    "a plan of `evenkeel tune` was interrupted ({}); undo it first, with `evenkeel tune rollback`",
+                    journal.path().display()
+                );
+                Err(Error::place("the factors", what))
+            }
+        }
+    }
+
+    fn unfinished(&self) -> Result<Vec<Journal>, Error> {
+        let all = self.journals.all()?.into_iter();
+        let is_open = |journal: &Journal| journal.state() == State::Unfinished;
+        Ok(all.filter(|journal| is_open(journal) && check_place(journal, &self.here).is_ok()).collect())
+    }
+
+    /// Makes what a level asks for, but for its strategy.
+    pub(crate) fn turn(&mut self, factor: &str, level: &Level) -> Result<(), Error> {
+        for (key, setting, value) in wanted(&place(factor, level), level)? {
+            let now = self.host.read(&setting).map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Error::place(&key, format!("there is no {setting}")),
+                _ => Error::place(&key, format!("read {setting}: {error}")),
+            })?;
+            // Of a choice, the chosen word counts.
+            let setting = match setting {
+                Setting::File { path, .. } if now.contains('[') => Setting::choice(path),
+                setting => setting,
+            };
+            let change = Change {
+                stage: Stage::Sysctl,
+                setting,
+                now,
+                wanted: value,
+                why: "an experiment".to_owned(),
+                asked_by: ASKED_BY.to_owned(),
+                risk: Risk::Moderate,
+                signal: Signal::default(),
+            };
+            self.make(&key, &[change])?;
+        }
+        Ok(())
+    }
+
+    /// Makes what a level's strategy asks for of the host as it is now; what it cannot do here.
+    pub(crate) fn lay_out(
+        &mut self,
+        factor: &str,
+        level: &Level,
+        facts: &Facts,
+    ) -> Result<Vec<String>, Error> {
+        let Some(name) = &level.strategy else { return Ok(Vec::new()) };
+        let key = format!("{}: strategy", place(factor, level));
+        let strategy = named(&place(factor, level), name)?;
+        let asked = Asked { strategy: Some(strategy), nic: level.nic.as_deref(), ..Asked::default() };
+        let mut plan = tuner::plan::plan(facts, &asked);
+        let refusals =
+            plan.refusals.iter().map(|refusal| format!("{name}: {}: {}", refusal.subject, refusal.reason));
+        let refusals: Vec<String> = refusals.collect();
+        if plan.changes.is_empty() && !refusals.is_empty() {
+            return Err(Error::place(key, refusals.join("; ")));
+        }
+        plan.changes.iter_mut().for_each(|change| change.asked_by = ASKED_BY.to_owned());
+        let left = self.make(&key, &plan.changes)?;
+        Ok(refusals.into_iter().chain(left).collect())
+    }
+
+    /// Makes changes; what had to be left.
+    fn make(&mut self, key: &str, changes: &[Change]) -> Result<Vec<String>, Error> {
+        if changes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            none => none.insert(self.journals.begin(&self.here, crate::run::seconds_since_1970(), None)?),
+        };
+        let applied =
+            try_out(&mut self.host, changes, journal).map_err(|failed| Error::place(key, failed))?;
+        Ok(applied.left.iter().map(|(setting, why)| format!("{setting}: {why}")).collect())
+    }
+
+    /// What is no longer as it was made.
+    pub(crate) fn moved(&self) -> Vec<String> {
+        let steps = self.journal.iter().flat_map(Journal::steps).filter(|step| !step.left);
+        let moved = steps.filter_map(|step| match holding(&self.host, &step, None) {
+            Holding::No { found } => Some(format!(
+                "{} was set to {:?}, but was {found:?} at the end",
+                step.setting,
+                step.wanted.trim()
+            )),
+            Holding::Yes | Holding::Pending => None,
+        });
+        moved.collect()
+    }
+
+    /// Everything as before.
+    pub(crate) fn back(&mut self) -> Result<(), Error> {
+        let Some(mut journal) = self.journal.take() else { return Ok(()) };
+        undone(&mut self.host, &mut journal)
+    }
+}
+
+fn undone(host: &mut FileHost, journal: &mut Journal) -> Result<(), Error> {
+    let undone = undo(host, journal, "the trial is over")?;
+    if !undone.is_whole() {
+        return Err(Error::NotRestored(undone.failures().join("; ")));
+    }
+    // Of many trials nobody wants to keep the old values, which are in force again.
+    std::fs::remove_file(journal.path()).map_err(Error::io("remove", journal.path()))
+}
+
+/// Undoes what a lab that was killed has left, and says what that was.
+pub(crate) fn restore(state: &Path) -> Result<Vec<String>, Error> {
+    if !state.is_dir() {
+        return Ok(Vec::new());
+    }
+    let root = Root::new("/");
+    let journals = Journals::new(state);
+    let _lock = journals.lock(false)?;
+    let here = Place::of(&root)?;
+    let mut host = FileHost::new(root);
+    let mut restored = Vec::new();
+    for mut journal in journals.all()?.into_iter().rev() {
+        let steps = journal.steps();
+        // Those that are only kept do not say who has asked.
+        let is_ours = steps.iter().all(|step| step.asked_by == ASKED_BY || step.left);
+        if journal.state() != State::Unfinished || !is_ours || check_place(&journal, &here).is_err() {
+            continue;
+        }
+        undone(&mut host, &mut journal)?;
+        restored.extend(
+            steps.iter().rev().filter(|step| !step.left).map(|step| format!("{}: as before", step.setting)),
+        );
+    }
+    Ok(restored)
+}

@@ -1,0 +1,292 @@
+//! Commands for the shell: started in a group of their own, waited for, and ended with all that they have started.
+
+use crate::error::Error;
+use crate::placement::Placement;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Whether to stop, told from another thread.
+#[derive(Clone, Debug, Default)]
+pub struct Halt(Arc<(Mutex<bool>, Condvar)>);
+
+impl Halt {
+    /// Stop.
+    pub fn set(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Sleeps for so long, and no longer than until it is set.
+    pub fn pause(&self, time: Duration) -> Result<(), Error> {
+        let set = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (set, _) =
+            self.0.1.wait_timeout_while(set, time, |set| !*set).unwrap_or_else(PoisonError::into_inner);
+        if *set { Err(Error::Halted) } else { Ok(()) }
+    }
+}
+
+/// What the binary lends.
+#[derive(Clone, Debug)]
+pub struct Hands {
+    /// Lets a command be ended by signals, which this process has blocked for itself.
+    pub unblock: fn(&mut Command),
+    /// Set by a signal.
+    pub halt: Halt,
+}
+
+/// Every process of a run has this in its environment, so that it is found again whatever has become of its parents.
+pub(crate) const MARK: &str = "EVENKEEL_LAB_RUN";
+
+/// How long a command that is told to end (SIGTERM) may take before it is ended (SIGKILL).
+const END_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often a process is asked whether it has ended: twenty times a second is 0.01 % of a CPU.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+
+/// For commands that are not the subject itself.
+pub(crate) static NO_ENV: BTreeMap<String, String> = BTreeMap::new();
+
+/// A command line and its surroundings.
+#[derive(Clone, Debug)]
+pub(crate) struct Line<'a> {
+    /// For the shell.
+    pub(crate) text: &'a str,
+    /// The key in the experiment's file.
+    pub(crate) place: &'a str,
+    /// What to add to the environment.
+    pub(crate) env: &'a BTreeMap<String, String>,
+    /// The run that it belongs to.
+    pub(crate) mark: &'a str,
+    /// Where output and complaints go; they are added to what is there.
+    pub(crate) log: PathBuf,
+    /// Where its output goes instead, if it is to be read.
+    pub(crate) output: Option<PathBuf>,
+    /// Where and how it runs, with all that it starts.
+    pub(crate) placement: Option<&'a Placement>,
+}
+
+/// A command that runs.
+#[derive(Debug)]
+pub(crate) struct Group {
+    child: Child,
+    place: String,
+    log: PathBuf,
+    ended: Option<ExitStatus>,
+}
+
+impl Line<'_> {
+    pub(crate) fn start(&self, hands: &Hands) -> Result<Group, Error> {
+        let append = |path: &Path| {
+            OpenOptions::new().create(true).append(true).open(path).map_err(Error::io("write to", path))
+        };
+        let log = append(&self.log)?;
+        let both = |file: &File| file.try_clone().map_err(Error::io("write to", &self.log));
+        let output = match &self.output {
+            Some(path) => append(path)?,
+            None => both(&log)?,
+        };
+        let mut command = Command::new("sh");
+        command.args(["-c", self.text]).envs(self.env).env(MARK, self.mark).process_group(0);
+        command.stdin(Stdio::null()).stdout(output).stderr(log);
+        (hands.unblock)(&mut command);
+        let failed = |error| Error::place(self.place, format!("start a shell: {error}"));
+        let child = match self.placement {
+            None => command.spawn().map_err(failed)?,
+            Some(placement) => placement.spawn(command, self.place)?,
+        };
+        Ok(Group { child, place: self.place.to_owned(), log: self.log.clone(), ended: None })
+    }
+
+    /// To its end, which must be a success.
+    pub(crate) fn run(&self, hands: &Hands, time_max: Duration) -> Result<(), Error> {
+        let mut group = self.start(hands)?;
+        match group.wait(hands, time_max)? {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(group.complaint(&format!("it ended with {status}"))),
+            None => Err(group.complaint(&format!("it has not ended within {} s", time_max.as_secs()))),
+        }
+    }
+}
+
+impl Group {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
+        if self.ended.is_none() {
+            let failed = |error| Error::place(&self.place, format!("wait for it: {error}"));
+            self.ended = self.child.try_wait().map_err(failed)?;
+        }
+        Ok(self.ended)
+    }
+
+    /// Waits for its end, not longer than so.
+    pub(crate) fn wait(&mut self, hands: &Hands, time_max: Duration) -> Result<Option<ExitStatus>, Error> {
+        let clock = Clock::start();
+        loop {
+            let ended = self.ended()?;
+            if ended.is_some() || clock.passed() >= time_max {
+                return Ok(ended);
+            }
+            hands.halt.pause(ASK_EVERY)?;
+        }
+    }
+
+    /// What happened, with the last lines of its log.
+    pub(crate) fn complaint(&self, what: &str) -> Error {
+        Error::place(&self.place, format!("{what}{}", last_lines(&self.log)))
+    }
+
+    /// Ends it and all of its group. Nothing else may be told meanwhile: a second Ctrl-C changes nothing.
+    fn end(&mut self) {
+        let group = Pid::from_child(&self.child);
+        let patient = Halt::default();
+        for signal in [Signal::TERM, Signal::KILL] {
+            if matches!(self.ended(), Ok(Some(_))) {
+                break;
+            }
+            // It may have ended by itself meanwhile.
+            let _ = kill_process_group(group, signal);
+            let clock = Clock::start();
+            while matches!(self.ended(), Ok(None)) && clock.passed() < END_TIME_MAX {
+                let _ = patient.pause(Duration::from_millis(5));
+            }
+        }
+        // Whatever it has left behind; mostly there is no such group any more.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Of a log, so many lines are shown.
+const LINES_SHOWN: usize = 5;
+
+/// The end of a log, in one line.
+pub(crate) fn last_lines(log: &Path) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    match &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
+        [] => format!(" (its log is empty: {})", log.display()),
+        last => format!(": {}", last.join(" / ")),
+    }
+}
+
+/// Ends every process of a run that is left, by its mark.
+pub(crate) fn end_marked(mark: &str) {
+    let wanted = format!("{MARK}={mark}");
+    let is_marked = |pid: &i32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    let own = std::process::id() as i32;
+    let Ok(entries) = std::fs::read_dir("/proc") else { return };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids.filter(|pid| *pid != own).filter(is_marked) {
+        let Some(pid) = Pid::from_raw(pid) else { continue };
+        // It may have ended by itself meanwhile.
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Time since it was started.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "a trial takes time, and says how much")]
+    pub(crate) fn start() -> Clock {
+        Clock(Instant::now())
+    }
+
+    pub(crate) fn passed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn hands() -> Hands {
+        Hands { unblock: |_| {}, halt: Halt::default() }
+    }
+
+    fn line<'a>(text: &'a str, log: &Path, env: &'a BTreeMap<String, String>) -> Line<'a> {
+        Line {
+            text,
+            place: "workload.run",
+            env,
+            mark: "process-test",
+            log: log.to_owned(),
+            output: None,
+            placement: None,
+        }
+    }
+
+    #[test]
+    fn a_command_that_fails_is_said_with_its_last_words() {
+        let scratch = Scratch::new("process-fails");
+        let (log, env) =
+            (scratch.path().join("log"), BTreeMap::from([("WHY".to_owned(), "no reason".to_owned())]));
+        let line = line("echo first; echo \"$WHY\" >&2; exit 3", &log, &env);
+        let error = line.run(&hands(), Duration::from_secs(60)).expect_err("it fails").to_string();
+        assert_eq!(error, "carry out workload.run: it ended with exit status: 3: first / no reason");
+    }
+
+    #[test]
+    fn a_signal_stops_the_wait_and_dropping_ends_the_whole_group() {
+        let scratch = Scratch::new("process-group");
+        let (log, env) = (scratch.path().join("log"), BTreeMap::new());
+        let child = scratch.path().join("child");
+        let text = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", child.display());
+        let hands = hands();
+        let mut group = line(&text, &log, &env).start(&hands).expect("a shell");
+        while !child.exists() {
+            group.wait(&hands, Duration::from_millis(1)).expect("it runs");
+        }
+        hands.halt.set();
+        assert!(matches!(group.wait(&hands, Duration::from_secs(600)), Err(Error::Halted)));
+        let pid = std::fs::read_to_string(&child).expect("its number").trim().to_owned();
+        drop(group);
+        // It may be a corpse until somebody buries it.
+        let gone = || {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        };
+        let clock = Clock::start();
+        while !gone() {
+            assert!(clock.passed() < Duration::from_secs(60), "{pid} lives");
+            let _ = Halt::default().pause(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_process_that_has_left_its_group_is_found_by_its_mark() {
+        let scratch = Scratch::new("process-mark");
+        let (log, env) = (scratch.path().join("log"), BTreeMap::new());
+        let mark = format!("process-mark-{}", std::process::id());
+        let line = Line { mark: &mark, ..line("exec setsid --wait sleep 1000", &log, &env) };
+        let mut group = line.start(&hands()).expect("a shell");
+        let clock = Clock::start();
+        while group.ended().expect("it can be asked").is_none() {
+            assert!(clock.passed() < Duration::from_secs(60), "it lives");
+            end_marked(&mark);
+            let _ = Halt::default().pause(Duration::from_millis(5));
+        }
+    }
+}

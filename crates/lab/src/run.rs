@@ -1,0 +1,205 @@
+//! A run: all trials of an experiment, one after the other, each saved when it ends.
+//!
+//! ```text
+//! RUN/experiment.toml     a copy of the file
+//! RUN/trials/0000.json    a record each, by the place in the order
+//! RUN/logs/0000/          what subject and load have printed
+//! RUN/work/               of the trial that runs
+//! ```
+
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::matrix::{Turn, cells, repeats, turns};
+use crate::process::{Clock, Hands};
+use crate::record::Record;
+use crate::trace::{self, Trace};
+use crate::trial::{self, Site};
+use crate::{difference, knobs};
+use rustix::fs::{FlockOperation, flock};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+/// What is to be run, and where.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// The experiment's file.
+    pub text: String,
+    /// The directory of the run: a new one, or one to go on with.
+    pub directory: PathBuf,
+    /// Where it is written down what has to be undone.
+    pub state: PathBuf,
+}
+
+/// What somebody who waits may want to know.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// A run that was killed had left this.
+    Restored(&'a [String]),
+    /// A trial begins.
+    Begins {
+        /// Subject and levels.
+        cell: String,
+        /// Its number, from 1.
+        number: usize,
+        /// How many there are, as far as it is known now.
+        of: usize,
+        /// Seconds until all are over, once it can be said.
+        left_s: Option<f64>,
+    },
+    /// It has ended.
+    Ended(&'a Record),
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Records that there are.
+    pub trials: usize,
+    /// Of these, run just now.
+    pub new: usize,
+    /// Of all, not to be believed.
+    pub doubtful: usize,
+}
+
+/// Runs all trials that have no record yet.
+pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
+    let experiment = Experiment::parse(&asked.text)?;
+    knobs::check(&experiment)?;
+    cells(&experiment).iter().try_for_each(|cell| trial::check(&experiment, cell))?;
+    let restored = restore(&asked.state, knobs::are_turned_by(&experiment))?;
+    if !restored.is_empty() {
+        tell(Progress::Restored(&restored));
+    }
+    let directory = std::path::absolute(&asked.directory).map_err(Error::io("find", &asked.directory))?;
+    let _lock = enter(&directory, &asked.text, &experiment)?;
+    let mut records = records(&directory)?;
+    let turns = turns(&experiment);
+    let mut site = Site {
+        experiment: &experiment,
+        hands,
+        directory: &directory,
+        knobs: match knobs::are_turned_by(&experiment) {
+            true => Some(knobs::Knobs::enter(&asked.state.join(TUNE))?),
+            false => None,
+        },
+        trace: Trace::begin(&asked.state, seconds_since_1970())?,
+        versions: BTreeMap::new(),
+    };
+    let clock = Clock::start();
+    let mut new = 0;
+    while let Some((turn, left)) = next(&turns, &records) {
+        let of = records.len() + left;
+        let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / new as f64 * left as f64);
+        if new > 0 {
+            hands.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
+        }
+        let cell = turn.cell.name(&experiment);
+        tell(Progress::Begins { cell, number: records.len() + 1, of, left_s });
+        let tried = site.conduct(&turn)?;
+        let has_worked = || records.values().any(|it| it.is_valid() && turn.cell.is_of(it, &experiment));
+        if let Some(error) = tried.broken
+            && !has_worked()
+        {
+            return Err(error);
+        }
+        save(&directory, &tried.record)?;
+        tell(Progress::Ended(&tried.record));
+        records.insert(turn.place, tried.record);
+        new += 1;
+    }
+    site.trace.end()?;
+    let doubtful = records.values().filter(|record| !record.is_valid()).count();
+    Ok(Outcome { trials: records.len(), new, doubtful })
+}
+
+/// Where tuner's journals are, in the directory of the state.
+const TUNE: &str = "tune";
+
+/// Puts back what a run that was killed has left, and says what that was. Settings that somebody is changing just now
+/// are only in the way of those who need them.
+pub fn restore(state: &Path, needs_settings: bool) -> Result<Vec<String>, Error> {
+    let mut restored = trace::restore(state)?;
+    match knobs::restore(&state.join(TUNE)) {
+        Ok(settings) => restored.extend(settings),
+        Err(Error::Journal(tuner::journal::Error::Locked { .. })) if !needs_settings => {}
+        Err(error) => return Err(error),
+    }
+    Ok(restored)
+}
+
+/// The next trial, and how many there are to come with it.
+fn next(turns: &[Turn], records: &BTreeMap<u32, Record>) -> Option<(Turn, usize)> {
+    let all: Vec<Turn> = turns.iter().cloned().chain(repeats(turns, records)).collect();
+    let mut to_come = all.into_iter().filter(|turn| !records.contains_key(&turn.place));
+    let first = to_come.next()?;
+    Some((first, 1 + to_come.count()))
+}
+
+/// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, nobody else runs
+/// trials there.
+fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, Error> {
+    let trials = directory.join("trials");
+    std::fs::create_dir_all(&trials).map_err(Error::io("create", &trials))?;
+    let lock = File::open(directory).map_err(Error::io("open", directory))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Err(Error::place(
+            "the run",
+            format!("another `evenkeel lab run` is at work in {}", directory.display()),
+        ));
+    }
+    let path = directory.join("experiment.toml");
+    match std::fs::read_to_string(&path) {
+        Ok(kept) => {
+            let kept = Experiment::parse(&kept)?;
+            let differences = difference::between(&kept, experiment);
+            match differences.is_empty() {
+                true => Ok(lock),
+                false => Err(Error::Changed {
+                    directory: directory.to_owned(),
+                    differences: differences.join("; "),
+                }),
+            }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            write_whole(&path, text.as_bytes())?;
+            Ok(lock)
+        }
+        Err(error) => Err(Error::io("read", &path)(error)),
+    }
+}
+
+fn records(directory: &Path) -> Result<BTreeMap<u32, Record>, Error> {
+    let trials = directory.join("trials");
+    let entries = std::fs::read_dir(&trials).map_err(Error::io("read", &trials))?;
+    let paths = entries.flatten().map(|entry| entry.path());
+    let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let read = |path: PathBuf| {
+        let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
+        let record: Record = serde_json::from_slice(&text).map_err(|source| Error::Json { path, source })?;
+        Ok((record.place, record))
+    };
+    paths.map(read).collect()
+}
+
+fn save(directory: &Path, record: &Record) -> Result<(), Error> {
+    let text = serde_json::to_string_pretty(record).expect("it is plain data") + "\n";
+    write_whole(&directory.join("trials").join(format!("{:04}.json", record.place)), text.as_bytes())
+}
+
+/// A file that is there is whole.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let draft = path.with_extension("draft");
+    let written = File::create(&draft).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.and_then(|()| std::fs::rename(&draft, path)).map_err(Error::io("write", path))
+}
+
+#[expect(clippy::disallowed_methods, reason = "a record says when its trial began")]
+pub(crate) fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}

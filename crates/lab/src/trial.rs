@@ -1,0 +1,289 @@
+//! One trial: the host's settings, the subject, its load, what was seen; and everything as before, whatever happens.
+
+use crate::error::Error;
+use crate::experiment::{Experiment, Level, Ready, Subject};
+use crate::judge::{Loaded, judge};
+use crate::knobs::{self, Knobs};
+use crate::matrix::{Cell, Turn};
+use crate::parse;
+use crate::placement::Placement;
+use crate::process::{Clock, Group, Hands, Line, NO_ENV, last_lines};
+use crate::record::Record;
+use crate::sampler::{Sampler, Watched};
+use crate::trace::Trace;
+use crate::words::Words;
+use crate::{run, subject};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tuner::{Facts, Root};
+
+/// How long a command that prepares something may take.
+const PREPARE_TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a load may take in addition to twice its time: it starts, connects and writes its results.
+const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
+
+/// Names that every experiment has.
+const OWN_NAMES: [&str; 7] = ["port", "dir", "seconds", "warm_up", "measured", "output", "pid"];
+
+/// What came of a trial.
+#[derive(Debug)]
+pub(crate) struct Tried {
+    pub(crate) record: Record,
+    /// Why there are no figures; if there never were any, it is the experiment that does not work.
+    pub(crate) broken: Option<Error>,
+}
+
+/// Whatever trials need.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) hands: &'a Hands,
+    /// Of the run.
+    pub(crate) directory: &'a Path,
+    pub(crate) trace: Trace,
+    /// None: the experiment changes nothing of the host.
+    pub(crate) knobs: Option<Knobs>,
+    /// By subject, once it has been asked.
+    pub(crate) versions: BTreeMap<String, String>,
+}
+
+/// The names that commands of a cell may use, with made-up meanings: whether there is one that nobody knows is known
+/// before the first trial.
+pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
+    let mut words = Words::default();
+    ["port", "dir"].iter().for_each(|name| words.set(name, 0));
+    times(experiment, &mut words);
+    for (factor, level) in cell.levels(experiment) {
+        for (name, meaning) in &level.set {
+            if OWN_NAMES.contains(&name.as_str()) {
+                let place = format!("{}: set.{name}", knobs::place(factor, level));
+                return Err(Error::place(place, "this name has its meaning already"));
+            }
+            words.set(name, meaning);
+        }
+    }
+    Placement::of(placed(&cell.levels(experiment)))?;
+    let subject = cell.subject(experiment);
+    let start = [("start", &subject.start)].into_iter();
+    let ready = match &subject.ready {
+        Ready::Command(text) => Some(("ready.command", text)),
+        _ => None,
+    };
+    let prepare = subject.prepare.iter().map(|text| ("prepare", text));
+    for (key, text) in start.chain(ready).chain(prepare) {
+        words.fill(text, &subject::place(subject, key))?;
+    }
+    ["output", "pid"].iter().for_each(|name| words.set(name, 0));
+    for text in &experiment.workload.prepare {
+        words.fill(text, "workload.prepare")?;
+    }
+    words.fill(&experiment.workload.run, "workload.run")?;
+    experiment.measure.pid.iter().try_for_each(|text| words.fill(text, "measure.pid").map(|_| ()))?;
+    Ok(())
+}
+
+fn times(experiment: &Experiment, words: &mut Words) {
+    let workload = &experiment.workload;
+    words.set("seconds", workload.seconds);
+    words.set("warm_up", workload.warm_up_s);
+    words.set("measured", workload.seconds - workload.warm_up_s);
+}
+
+fn placed<'e>(levels: &[(&'e str, &'e Level)]) -> impl Iterator<Item = (String, &'e Level)> {
+    levels.iter().map(|(factor, level)| (knobs::place(factor, level), *level)).collect::<Vec<_>>().into_iter()
+}
+
+impl Site<'_> {
+    /// Runs a trial and puts everything back. An error: there is nothing to record.
+    pub(crate) fn conduct(&mut self, turn: &Turn) -> Result<Tried, Error> {
+        let work = self.directory.join("work");
+        let result = self.play(turn, &work.join("dir"));
+        // The subject is gone by now, whatever happened: it lives no longer than `play`.
+        let back = self.knobs.as_mut().map_or(Ok(()), Knobs::back);
+        let cleared = self.trace.clear();
+        // What the trial found out is less urgent than a host that is not as before.
+        back.and(cleared)?;
+        match std::fs::remove_dir_all(&work) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("remove", &work)(error))
+            }
+            _ => result,
+        }
+    }
+
+    fn play(&mut self, turn: &Turn, dir: &Path) -> Result<Tried, Error> {
+        std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let mut stage = Stage::new(self, turn, dir)?;
+        let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
+        let root = Root::new("/");
+        let mut record = Record {
+            round: turn.round,
+            place: turn.place,
+            subject: subject.name.clone(),
+            levels: turn.cell.level_names(experiment),
+            began_unix_s: run::seconds_since_1970(),
+            kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
+            host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
+            version: self.version(&stage, subject)?,
+            ..Record::default()
+        };
+        for (factor, level) in turn.cell.levels(experiment) {
+            if let Some(wanted) = &level.file_system {
+                let place = format!("{}: file_system", knobs::place(factor, level));
+                self.trace.mount(wanted, dir, &stage.line("", &place, "file_system.log"), self.hands)?;
+            }
+            if let Some(knobs) = &mut self.knobs {
+                knobs.turn(factor, level)?;
+            }
+        }
+        let mut server = stage.start(subject)?;
+        for text in &experiment.workload.prepare {
+            stage.run(text, "workload.prepare", "prepare.log")?;
+        }
+        let charged = stage.charged(server.pid())?;
+        let facts = tuner::probe(&root, &[charged])?;
+        if let Some(knobs) = &mut self.knobs {
+            for (factor, level) in turn.cell.levels(experiment) {
+                record.remarks.extend(knobs.lay_out(factor, level, &facts)?);
+            }
+        }
+        let loaded = stage.load(&mut server, facts, charged)?;
+        let moved = self.knobs.as_ref().map_or_else(Vec::new, Knobs::moved);
+        let broken = judge(&mut record, experiment, loaded, moved);
+        Ok(Tried { record, broken })
+    }
+
+    fn version(&mut self, stage: &Stage, subject: &Subject) -> Result<Option<String>, Error> {
+        let Some(text) = &subject.version else { return Ok(None) };
+        if let Some(version) = self.versions.get(&subject.name) {
+            return Ok(Some(version.clone()));
+        }
+        let said = stage.asked(text, &subject::place(subject, "version"), "version")?;
+        let version = said.lines().next().unwrap_or_default().trim().to_owned();
+        self.versions.insert(subject.name.clone(), version.clone());
+        Ok(Some(version))
+    }
+}
+
+/// What the commands of one trial have in common.
+struct Stage<'a> {
+    experiment: &'a Experiment,
+    hands: &'a Hands,
+    mark: String,
+    port: u16,
+    words: Words,
+    logs: PathBuf,
+    /// Of the subject.
+    env: BTreeMap<String, String>,
+    placement: Placement,
+}
+
+impl<'a> Stage<'a> {
+    fn new(site: &Site<'a>, turn: &Turn, dir: &Path) -> Result<Stage<'a>, Error> {
+        let experiment = site.experiment;
+        let logs = site.directory.join("logs").join(format!("{:04}", turn.place));
+        // A trial that was interrupted has left some.
+        let _ = std::fs::remove_dir_all(&logs);
+        std::fs::create_dir_all(&logs).map_err(Error::io("create", &logs))?;
+        let levels = turn.cell.levels(experiment);
+        let port = subject::port(turn.cell.subject(experiment))?;
+        let mut words = Words::default();
+        words.set("port", port);
+        words.set("dir", dir.display());
+        times(experiment, &mut words);
+        levels.iter().flat_map(|(_, level)| &level.set).for_each(|(name, meaning)| words.set(name, meaning));
+        Ok(Stage {
+            experiment,
+            hands: site.hands,
+            mark: site.trace.mark().to_owned(),
+            port,
+            words,
+            logs,
+            env: levels.iter().flat_map(|(_, level)| level.env.clone()).collect(),
+            placement: Placement::of(placed(&levels))?,
+        })
+    }
+
+    /// Surroundings of a command.
+    fn line<'l>(&'l self, text: &'l str, place: &'l str, log: &str) -> Line<'l> {
+        let log = self.logs.join(log);
+        Line { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
+    }
+
+    /// Runs a command with its names filled in.
+    fn run(&self, text: &str, place: &str, log: &str) -> Result<(), Error> {
+        let text = self.words.fill(text, place)?;
+        self.line(&text, place, log).run(self.hands, PREPARE_TIME_MAX)
+    }
+
+    /// What a command prints.
+    fn asked(&self, text: &str, place: &str, name: &str) -> Result<String, Error> {
+        let (text, output) = (self.words.fill(text, place)?, self.logs.join(name));
+        let line = self.line(&text, place, &format!("{name}.log"));
+        Line { output: Some(output.clone()), ..line }.run(self.hands, PREPARE_TIME_MAX)?;
+        let said = std::fs::read(&output).map_err(Error::io("read", &output))?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// The subject, ready.
+    fn start(&mut self, subject: &Subject) -> Result<Group, Error> {
+        for text in &subject.prepare {
+            self.run(text, &subject::place(subject, "prepare"), "prepare.log")?;
+        }
+        let place = subject::place(subject, "start");
+        let text = self.words.fill(&subject.start, &place)?;
+        let line = Line {
+            env: &self.env,
+            placement: Some(&self.placement),
+            ..self.line(&text, &place, "subject.log")
+        };
+        let server = subject::start(subject, &line, &self.words, self.port, self.hands)?;
+        self.words.set("pid", server.pid());
+        self.words.set("output", self.logs.join("output").display());
+        Ok(server)
+    }
+
+    /// The process that CPU time is charged to.
+    fn charged(&self, subject: u32) -> Result<u32, Error> {
+        let Some(text) = &self.experiment.measure.pid else { return Ok(subject) };
+        let said = self.asked(text, "measure.pid", "pid")?;
+        let wrong =
+            || Error::place("measure.pid", format!("expected one process id, found {:?}", said.trim()));
+        said.trim().parse().map_err(|_| wrong())
+    }
+
+    /// Runs the load, and looks on.
+    fn load(&self, server: &mut Group, facts: Facts, charged: u32) -> Result<Loaded, Error> {
+        let (workload, place) = (&self.experiment.workload, "workload.run");
+        let text = self.words.fill(&workload.run, place)?;
+        let printed = self.logs.join("load.out");
+        let line = Line { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
+        let clock = Clock::start();
+        let mut load = line.start(self.hands)?;
+        let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
+        let limit = Duration::from_secs(2 * u64::from(workload.seconds)) + LOAD_TIME_MORE;
+        let ended = load.wait(self.hands, limit);
+        let end_s = clock.passed().as_secs_f64();
+        let seen = sampler.stop()?;
+        let told = match ended? {
+            Some(status) if status.success() => self.told(&printed),
+            Some(status) => {
+                let words = last_lines(&self.logs.join("load.log"));
+                Err(Error::place(place, format!("it ended with {status}{words}")))
+            }
+            None => Err(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
+        };
+        let subject_ended = server.ended()?;
+        Ok(Loaded { told, seen, end_s, subject_ended })
+    }
+
+    /// What the load says: in the file that it was given, or else in what it printed.
+    fn told(&self, printed: &Path) -> Result<parse::Told, Error> {
+        let output = self.logs.join("output");
+        let path = if output.exists() { &output } else { printed };
+        let text = std::fs::read(path).map_err(Error::io("read", path))?;
+        parse::parse(&String::from_utf8_lossy(&text), &self.experiment.workload)
+    }
+}
