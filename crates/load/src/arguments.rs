@@ -101,6 +101,9 @@ pub struct Arguments {
     /// Start of the random numbers; items and their values do not depend on it
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Items")]
     pub seed: u64,
+    /// Store every item that a get misses, at once and besides the requests that are counted
+    #[arg(long, help_heading = "Items")]
+    pub backfill: bool,
     /// Store every key before the run
     #[arg(long, help_heading = "Items")]
     pub prefill: bool,

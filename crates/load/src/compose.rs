@@ -6,6 +6,7 @@ use crate::mix::{Command, Mix};
 use crate::plan::Plan;
 use crate::popularity::Chooser;
 use crate::request::{Answer, Writer};
+use std::collections::VecDeque;
 use std::ops::Range;
 use stdx::prng::Prng;
 
@@ -13,7 +14,10 @@ use stdx::prng::Prng;
 #[derive(Debug)]
 pub(crate) struct Composer<'a> {
     writer: Writer<'a>,
-    verify: bool,
+    /// Conversations are to know which items were asked for.
+    track: bool,
+    /// Items that a get did not find, to be stored.
+    pub(crate) missed: VecDeque<u64>,
     source: Source<'a>,
 }
 
@@ -33,19 +37,28 @@ impl<'a> Composer<'a> {
         let source =
             Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.multiget };
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
-        Composer { writer, verify: plan.verify, source }
+        Composer { writer, track: plan.tracks(), missed: VecDeque::new(), source }
     }
 
     /// Stores the items of `range` once.
     pub(crate) fn fill(plan: &'a Plan, range: Range<u64>) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
-        Composer { writer, verify: false, source: Source::Fill(range) }
+        Composer { writer, track: false, missed: VecDeque::new(), source: Source::Fill(range) }
+    }
+
+    /// Appends a set of an item that was missed; `false` when there is none.
+    #[inline]
+    pub(crate) fn refill(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
+        let Some(item) = self.missed.pop_front() else { return false };
+        self.writer.change(Command::Set, item, out);
+        conversation.expect(Kind::Refill(self.writer.protocol));
+        true
     }
 
     /// Appends the next request to `out` and tells `conversation` what to expect; `false` when there is none.
     #[inline]
     pub(crate) fn compose(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
-        let Composer { writer, verify, source } = self;
+        let Composer { writer, track, source, .. } = self;
         let protocol = writer.protocol;
         match source {
             Source::Fill(range) => {
@@ -65,11 +78,11 @@ impl<'a> Composer<'a> {
                 }
                 let chosen = (0..*multiget).map(|_| chooser.choose(prng));
                 let chosen = chosen.inspect(|&item| {
-                    if *verify {
+                    if *track {
                         conversation.expect_item(item);
                     }
                 });
-                writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *verify }, out);
+                writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *track }, out);
                 let keys = *multiget as u32;
                 conversation.expect(match protocol {
                     Protocol::Text => Kind::Get { command, keys },

@@ -22,11 +22,13 @@ struct Ledger {
     pending: VecDeque<Pending>,
     /// Requests that were sent together, oldest first.
     batches: VecDeque<Batch>,
-    /// With verification: the items of all pending gets, in the order of asking.
+    /// Where items are tracked: those of all pending gets, in the order of asking.
     asked: VecDeque<u64>,
     /// In an open loop: when each pending request should have been sent.
     intended: VecDeque<Intended>,
     body: Body,
+    /// A key to compare with.
+    scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,7 @@ struct Pending {
     kind: Kind,
     /// Values that have arrived.
     found: u32,
-    /// Keys of a get that were not passed over yet; only with verification.
+    /// Keys of a get that were not passed over yet; only where items are tracked.
     unanswered: u32,
 }
 
@@ -49,6 +51,8 @@ pub(crate) enum Kind {
     MetaGets { command: Command, keys: u32 },
     /// Anything else: one line.
     Change(Command, Protocol),
+    /// A set of an item that was missed: nobody asked for it.
+    Refill(Protocol),
 }
 
 /// How the reply to a request ended.
@@ -89,6 +93,10 @@ struct Body {
 pub(crate) struct Reading<'a> {
     pub(crate) items: &'a Items,
     pub(crate) verify: bool,
+    /// Which items were asked for is known.
+    pub(crate) track: bool,
+    /// Takes the items that were not found.
+    pub(crate) missed: Option<&'a mut VecDeque<u64>>,
     pub(crate) done_ns: u64,
     /// Of an open loop: only requests intended in here count.
     pub(crate) window_ns: Range<u64>,
@@ -102,14 +110,14 @@ impl Conversation {
         self.ledger.pending.len()
     }
 
-    /// A request was composed; the items of a get only matter with verification.
+    /// A request was composed; the items of a get only matter where they are tracked.
     #[inline]
     pub(crate) fn expect(&mut self, kind: Kind) {
         let unanswered = kind.keys();
         self.ledger.pending.push_back(Pending { kind, found: 0, unanswered });
     }
 
-    /// With verification: the latest request will ask for `item` too.
+    /// Where items are tracked: the latest request will ask for `item` too.
     #[inline]
     pub(crate) fn expect_item(&mut self, item: u64) {
         self.ledger.asked.push_back(item);
@@ -167,12 +175,12 @@ impl Ledger {
         };
         match (kind, line) {
             (Kind::Get { .. }, Line::Value { key, .. }) => {
-                if reading.verify {
+                if reading.track {
                     self.find_item(Some(key), reading);
                 }
             }
             (Kind::MetaGet(_) | Kind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
-                if reading.verify {
+                if reading.track {
                     self.find_item(flags.split(is_space).find_map(|flag| flag.strip_prefix(b"k")), reading);
                 }
             }
@@ -189,8 +197,10 @@ impl Ledger {
                 }
             }
             (kind, line) => {
-                let Kind::Change(command, protocol) = kind else {
-                    return Err(unexpected(line, kind.expected()));
+                let (command, protocol) = match kind {
+                    Kind::Change(command, protocol) => (command, protocol),
+                    Kind::Refill(protocol) => (Command::Set, protocol),
+                    _ => return Err(unexpected(line, kind.expected())),
                 };
                 match outcome(command, protocol, line) {
                     Some(Outcome::Done) => self.complete(Ending::Answered, reading),
@@ -234,12 +244,19 @@ impl Ledger {
     #[inline]
     fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
         let Some(Pending { kind, found, unanswered }) = self.pending.pop_front() else { return };
-        if reading.verify {
-            self.asked.drain(..unanswered as usize);
+        if reading.track {
+            let unanswered = self.asked.drain(..unanswered as usize);
+            if let Some(missed) = reading.missed.as_mut().filter(|_| ending == Ending::Answered) {
+                missed.extend(unanswered);
+            }
         }
         let sent_ns = self.sent();
         let intended = self.intended.pop_front();
         let tally = &mut *reading.tally;
+        if matches!(kind, Kind::Refill(_)) {
+            tally.refills += u64::from(reading.window_ns.contains(&reading.done_ns));
+            return;
+        }
         if intended.is_some_and(|intended| !reading.window_ns.contains(&intended.at_ns)) {
             return tally.outside(kind.keys());
         }
@@ -276,16 +293,20 @@ impl Ledger {
     }
 
     /// Values come in the order of the keys, missing ones left out: passes over items until the key fits.
-    fn find_item(&mut self, key: Option<&[u8]>, reading: &Reading<'_>) {
+    fn find_item(&mut self, key: Option<&[u8]>, reading: &mut Reading<'_>) {
         let key = key.unwrap_or_default();
-        let mut scratch = Vec::new();
+        let mut scratch = std::mem::take(&mut self.scratch);
         self.body = Body { item: None, offset: 0, wrong: true };
         while let Some(item) = self.next_item() {
             if reading.items.keys.is(key, item, &mut scratch) {
                 self.body = Body { item: Some(item), offset: 0, wrong: false };
-                return;
+                break;
+            }
+            if let Some(missed) = &mut reading.missed {
+                missed.push_back(item);
             }
         }
+        self.scratch = scratch;
     }
 
     /// The next item that the request at the front asked for.
@@ -336,7 +357,7 @@ impl Kind {
         match self {
             Kind::Get { keys, .. } | Kind::MetaGets { keys, .. } => keys,
             Kind::MetaGet(_) => 1,
-            Kind::Change(..) => 0,
+            Kind::Change(..) | Kind::Refill(_) => 0,
         }
     }
 
@@ -347,6 +368,7 @@ impl Kind {
             | Kind::MetaGet(command)
             | Kind::MetaGets { command, .. }
             | Kind::Change(command, _) => command,
+            Kind::Refill(_) => Command::Set,
         }
     }
 
@@ -363,8 +385,10 @@ impl Kind {
                 "a number or NOT_FOUND, to incr or decr"
             }
             Kind::Change(command, Protocol::Meta) if command.counts() => "HD or NF, to an ma",
-            Kind::Change(_, Protocol::Text) => "STORED or NOT_STORED, to a set or its like",
-            Kind::Change(_, Protocol::Meta) => "HD or NS, to an ms",
+            Kind::Change(_, Protocol::Text) | Kind::Refill(Protocol::Text) => {
+                "STORED or NOT_STORED, to a set or its like"
+            }
+            Kind::Change(_, Protocol::Meta) | Kind::Refill(Protocol::Meta) => "HD or NS, to an ms",
         }
     }
 }

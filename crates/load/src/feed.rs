@@ -33,6 +33,8 @@ pub(crate) struct Open {
     free: VecDeque<usize>,
     /// By connection: since when it has had room; `None` without.
     free_since_ns: Vec<Option<u64>>,
+    /// Missed items are left that no connection had room for.
+    refilling: bool,
     /// Never sleep: look for replies and for the time all the while.
     spin: bool,
 }
@@ -61,6 +63,7 @@ impl Feed {
             due: VecDeque::with_capacity(DUE_MAX),
             free: (0..connections).collect(),
             free_since_ns: vec![Some(0); connections],
+            refilling: false,
             spin,
         })
     }
@@ -72,7 +75,7 @@ impl Feed {
             Feed::Closed { served } => {
                 let mut more = true;
                 for &connection in &*served {
-                    more = turn.send(connection, usize::MAX, |_| {});
+                    more = turn.send(connection, Portion::ALL, |_| {}, |_| {});
                 }
                 served.clear();
                 more
@@ -102,7 +105,7 @@ impl Feed {
             Feed::Closed { .. } => WAIT_MAX,
             Feed::Open(open) if open.spin => Duration::ZERO,
             Feed::Open(open) if open.free.is_empty() => WAIT_MAX,
-            Feed::Open(open) if !open.due.is_empty() => Duration::ZERO,
+            Feed::Open(open) if !open.due.is_empty() || open.refilling => Duration::ZERO,
             Feed::Open(open) => match open.schedule.peek() {
                 Some(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
                 None => WAIT_MAX,
@@ -128,13 +131,19 @@ impl Open {
             self.schedule.advance();
         }
         // One parcel for each connection: those that still have room afterwards rest until the next turn.
-        let takers = self.free.len().min(self.due.len());
+        // Sets of missed items are no part of the schedule: they go out first.
+        let now_ns = turn.now_ns;
+        let takers = self.free.len().min(self.due.len() + turn.composer.missed.len());
         for taker in 0..takers {
             let Some(connection) = self.free.pop_front() else { break };
-            let share = self.due.len().div_ceil(takers - taker);
+            let missed = turn.composer.missed.len();
+            let share = (self.due.len() + missed).div_ceil(takers - taker);
+            let refills = missed.min(share);
+            let portion = Portion { refills, requests: share - refills };
             let free_since_ns = self.free_since_ns[connection].unwrap_or_default();
             let due = &mut self.due;
-            turn.send(connection, share, |conversation| {
+            let refill = |conversation: &mut Conversation| conversation.intend(now_ns, now_ns);
+            turn.send(connection, portion, refill, |conversation| {
                 if let Some(intended_ns) = due.pop_front() {
                     // Before that nobody could have sent it: what is lost after it, this program has lost.
                     conversation.intend(intended_ns, intended_ns.max(free_since_ns));
@@ -146,27 +155,55 @@ impl Open {
                 self.free_since_ns[connection] = None;
             }
         }
+        self.refilling = !turn.composer.missed.is_empty();
         !self.due.is_empty() || self.schedule.peek().is_some()
     }
 }
 
+/// What one connection gets to send in a turn, at most.
+#[derive(Clone, Copy, Debug)]
+struct Portion {
+    /// Sets of missed items.
+    refills: usize,
+    requests: usize,
+}
+
+impl Portion {
+    const ALL: Portion = Portion { refills: usize::MAX, requests: usize::MAX };
+}
+
 impl Turn<'_, '_> {
-    /// Sends up to `most` requests as far as the connection has room; `false` once there is nothing left to ask.
+    /// Sends up to a portion as far as the connection has room, and tells of every set of a missed item and of every
+    /// request; `false` once there is nothing left to ask.
     #[inline]
-    fn send(&mut self, connection: usize, most: usize, mut each: impl FnMut(&mut Conversation)) -> bool {
+    fn send(
+        &mut self,
+        connection: usize,
+        portion: Portion,
+        refilled: impl Fn(&mut Conversation),
+        mut each: impl FnMut(&mut Conversation),
+    ) -> bool {
         let Turn { composer, conversations, outbox, depth, .. } = self;
         let conversation = &mut conversations[connection];
         let start = outbox.bytes.len();
+        let mut refills = 0;
+        while refills < portion.refills
+            && conversation.outstanding() < *depth
+            && composer.refill(&mut outbox.bytes, conversation)
+        {
+            refills += 1;
+            refilled(conversation);
+        }
         let (mut more, mut composed) = (true, 0);
-        while more && composed < most && conversation.outstanding() < *depth {
+        while more && composed < portion.requests && conversation.outstanding() < *depth {
             more = composer.compose(&mut outbox.bytes, conversation);
             if more {
                 composed += 1;
                 each(conversation);
             }
         }
-        if composed > 0 {
-            conversation.close_batch(composed);
+        if refills + composed > 0 {
+            conversation.close_batch(refills + composed);
             outbox.address(connection, start);
         }
         more

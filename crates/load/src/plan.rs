@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) asked: Asked,
     pub(crate) chooser: Chooser,
     pub(crate) verify: bool,
+    /// What a get misses is stored.
+    pub(crate) backfill: bool,
     pub(crate) warm_up: Duration,
     /// At least one of the two limits is set.
     pub(crate) duration: Option<Duration>,
@@ -135,6 +137,7 @@ impl Plan {
             multiget: arguments.multiget,
             chooser: Chooser::new(arguments.keys, asked.popularity),
             verify: arguments.verify,
+            backfill: arguments.backfill,
             warm_up: arguments.warm_up.0,
             duration,
             requests: arguments.requests,
@@ -152,6 +155,11 @@ impl Plan {
             (Target::Tcp(_), None) => "tcp",
             (Target::Tcp(_), Some(_)) => "udp",
         }
+    }
+
+    /// Whether conversations have to know which items were asked for.
+    pub(crate) fn tracks(&self) -> bool {
+        self.verify || self.backfill
     }
 
     /// What a prefill stores: the items and, if they are asked for, as many counters.

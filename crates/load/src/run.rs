@@ -100,6 +100,7 @@ struct Task<'a> {
     connections: usize,
     depth: usize,
     verify: bool,
+    backfill: bool,
     requests_max: Option<u64>,
     /// How often a datagram without a reply is sent again.
     repeats: u32,
@@ -139,6 +140,7 @@ impl Runner<'_> {
                 connections: connections as usize,
                 depth,
                 verify: false,
+                backfill: false,
                 requests_max: None,
                 repeats: PREFILL_REPEATS,
             }
@@ -175,6 +177,7 @@ impl Runner<'_> {
             connections: plan.share(plan.connections as u64, index) as usize,
             depth: plan.depth,
             verify: plan.verify,
+            backfill: plan.backfill,
             requests_max: plan.requests.map(|total| plan.share(total, index)),
             repeats: 0,
         });
@@ -308,7 +311,17 @@ impl Runner<'_> {
         task: Task<'_>,
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Done), Error> {
-        let Task { composer, pace, index, connections, depth, verify, mut requests_max, repeats: _ } = task;
+        let Task {
+            composer,
+            pace,
+            index,
+            connections,
+            depth,
+            verify,
+            backfill,
+            mut requests_max,
+            repeats: _,
+        } = task;
         let (plan, slot) = (self.plan, &shared.workers[index]);
         // Nobody listens any more when another worker failed first.
         let _ = reports.send(Report::Ready);
@@ -336,6 +349,7 @@ impl Runner<'_> {
             connections,
             depth,
             verify,
+            backfill,
             gather,
             requests_max,
             shared,

@@ -84,6 +84,9 @@ pub struct Summary {
     pub hits: u64,
     /// Keys asked for and not found.
     pub misses: u64,
+    /// Sets of missed items, which no other count includes; always 0 without `--backfill`.
+    #[serde(default)]
+    pub refills: u64,
     /// Sets that the server declined without an error.
     pub not_stored: u64,
     /// Values that were not their key's own; always 0 without verification.
@@ -403,6 +406,7 @@ impl Summary {
             keys_asked: tally.keys_asked,
             hits: tally.hits,
             misses: tally.misses,
+            refills: tally.refills,
             not_stored: tally.not_stored(),
             wrong_values: tally.wrong,
             errors: tally.errors,

@@ -15,6 +15,8 @@ pub(crate) struct Tally {
     pub(crate) keys_asked: u64,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+    /// Sets of items that were missed.
+    pub(crate) refills: u64,
     /// Values that do not belong to their key.
     pub(crate) wrong: u64,
     pub(crate) errors: u64,
@@ -60,6 +62,7 @@ impl Tally {
             keys_asked: 0,
             hits: 0,
             misses: 0,
+            refills: 0,
             wrong: 0,
             errors: 0,
             lost: 0,
@@ -153,6 +156,7 @@ impl Tally {
         self.keys_asked += other.keys_asked;
         self.hits += other.hits;
         self.misses += other.misses;
+        self.refills += other.refills;
         self.wrong += other.wrong;
         self.errors += other.errors;
         self.lost += other.lost;

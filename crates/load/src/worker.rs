@@ -21,6 +21,7 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) connections: usize,
     pub(crate) depth: usize,
     pub(crate) verify: bool,
+    pub(crate) backfill: bool,
     pub(crate) gather: usize,
     /// The worker is done after this many requests of the window.
     pub(crate) requests_max: Option<u64>,
@@ -86,14 +87,16 @@ impl<E: Engine> Worker<'_, E> {
                     seconds.open_ns = self.shared.open_ns();
                 }
             }
+            let Worker { engine, composer, feed, items, depth, verify, backfill, .. } = &mut self;
             let mut reading = Reading {
-                items: self.items,
-                verify: self.verify,
+                items,
+                verify: *verify,
+                track: *verify || *backfill,
+                missed: backfill.then_some(&mut composer.missed),
                 done_ns,
                 window_ns: window_ns.clone(),
                 tally: &mut tally,
             };
-            let Worker { engine, feed, depth, .. } = &mut self;
             engine.arrivals(|connection, bytes| {
                 let conversation = &mut conversations[connection];
                 conversation.receive(bytes, &mut reading)?;

@@ -108,6 +108,9 @@ impl Summary {
             grouped(self.sets as f64)
         )?;
         self.other_commands(f)?;
+        if self.refills > 0 {
+            writeln!(f, "  {:<10}{} missed keys", "backfill", grouped(self.refills as f64))?;
+        }
         if self.verified {
             writeln!(f, "  {:<10}{} wrong values", "verified", grouped(self.wrong_values as f64))?;
         }
@@ -130,7 +133,10 @@ impl Summary {
 
     fn warnings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.misses * 10 > self.keys_asked {
-            writeln!(f, "warning: more than a tenth of the keys were missing: store them with --prefill")?;
+            writeln!(
+                f,
+                "warning: more than a tenth of the keys were missing: store them with --prefill or --backfill"
+            )?;
         }
         Ok(())
     }
@@ -214,6 +220,7 @@ mod tests {
             keys_asked: 9_000_000,
             hits: 8_999_100,
             misses: 900,
+            refills: 0,
             not_stored: 0,
             wrong_values: 0,
             errors: 0,
@@ -317,6 +324,7 @@ VALID
     fn a_bad_run_says_what_was_bad() {
         let bad = Summary {
             verified: true,
+            refills: 1234,
             wrong_values: 2,
             not_stored: 3,
             errors: 4000,
@@ -332,11 +340,12 @@ VALID
         let shown = bad.to_string();
         let tail: Vec<&str> = shown.lines().skip(7).collect();
         let expected = [
+            "  backfill  1,234 missed keys",
             "  verified  2 wrong values",
             "  declined  3 sets",
             "  errors    4,000",
             "         4,000× SERVER_ERROR busy",
-            "warning: more than a tenth of the keys were missing: store them with --prefill",
+            "warning: more than a tenth of the keys were missing: store them with --prefill or --backfill",
             "INVALID (steal): others took 9 %",
         ];
         assert_eq!(tail, expected);

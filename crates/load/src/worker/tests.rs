@@ -95,6 +95,7 @@ fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, dep
         connections,
         depth,
         verify: false,
+        backfill: false,
         gather: 1,
         requests_max: rate.is_none().then_some(200_000),
         shared: &shared,

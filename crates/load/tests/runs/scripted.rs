@@ -81,6 +81,34 @@ fn missing_keys_are_counted() {
 }
 
 #[test]
+fn what_is_missed_is_stored() {
+    for protocol in ["text", "meta"] {
+        for line in [
+            "",
+            "--verify --depth 8",
+            "--multiget 5 --depth 2",
+            "--rate 3000 --duration 5m",
+            "--rate 3000 --duration 5m --multiget 20 --connections 1 --depth 4",
+        ] {
+            for engine in ENGINES {
+                let server = server(usize::MAX, HONEST);
+                let common = format!(
+                    "{server} {engine} --protocol {protocol} --keys 50 --requests 1000 --warm-up 0 --value-size 0-300"
+                );
+                let line = format!("{common} --connections 3 --backfill {line}");
+                let summary = run(&line).expect(&line);
+                assert!(summary.is_clean() && summary.misses > 0 && summary.refills > 0, "{line}\n{summary}");
+                assert_eq!(summary.hits + summary.misses, summary.keys_asked, "{line}\n{summary}");
+                // They are no requests that were asked for.
+                assert_eq!((summary.sets, summary.requests), (0, summary.gets), "{line}\n{summary}");
+                let after = run(&format!("{common} --verify")).expect(&common);
+                assert!(after.is_clean() && after.misses == 0 && after.hits >= 1000, "{line}\n{after}");
+            }
+        }
+    }
+}
+
+#[test]
 fn wrong_values_are_seen() {
     let swapped: Script = |request, reply| match request {
         "get key:0000000007" => b"VALUE key:0000000007 0 3\r\nabc\r\nEND\r\n".to_vec(),
