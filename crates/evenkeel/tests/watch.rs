@@ -161,6 +161,34 @@ fn it_looks_at_once_when_it_is_asked_to() {
 }
 
 #[test]
+fn an_interrupt_that_reads_right_and_comes_elsewhere_is_drift() {
+    let host = Host::new("elsewhere");
+    for directory in ["proc/irq/38", "sys/kernel/irq/38"] {
+        fs::create_dir_all(host.0.join(directory)).unwrap();
+    }
+    host.write("proc/irq/38/smp_affinity", "f\n");
+    host.write("proc/irq/38/effective_affinity", "1\n");
+    host.write("sys/kernel/irq/38/per_cpu_count", "10,0,0,0\n");
+    let change = serde_json::json!({
+        "stage": "affinity", "setting": {"file": {"path": "/proc/irq/38/smp_affinity", "holds": "mask"}},
+        "now": "f", "wanted": "8", "why": "", "asked_by": "", "risk": "low",
+    });
+    host.write("plan", &serde_json::json!({ "changes": [change] }).to_string());
+    let said = |command: &mut Command| {
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    said(host.tune("apply").arg("--plan").arg(host.0.join("plan")));
+    let status = said(&mut host.tune("status"));
+    assert!(status.contains("smp_affinity = 8: holds; it came to CPUs 0 the last time"), "{status}");
+    let mut watch = host.watch(&["--every", "1s", "--repair", "auto", "--json"]);
+    host.write("sys/kernel/irq/38/per_cpu_count", "90,0,0,0\n");
+    watch.says(r#""found":"8","comes_to":"0","done":"repaired","cause":"reset""#);
+    assert_eq!(watch.ends(Signal::TERM), Some(0));
+}
+
+#[test]
 fn it_waits_while_somebody_else_is_at_work() {
     let host = Host::new("lock");
     let lock = fs::OpenOptions::new().append(true).open(host.0.join("state/lock")).unwrap();

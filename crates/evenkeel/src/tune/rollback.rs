@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tuner::Root;
 use tuner::host::{FileHost, Host};
 use tuner::journal::{Journal, Journals, Place, State};
 use tuner::rollback::{Outcome, RolledBack, check_place, undo};
+use tuner::{CpuSet, Root};
 
 use super::apply::{StateDirectory, milliseconds_since_boot};
 use super::observe::pause;
@@ -110,17 +110,32 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
             }
             let wanted = step.wanted.trim();
             let found = match host.read(&step.setting) {
-                Ok(found) if step.setting.same(&found, wanted) => "holds".to_owned(),
+                Ok(found) if step.setting.same(&found, wanted) => {
+                    format!("holds{}", comes_to(&host, &step.setting, wanted))
+                }
                 Ok(found) => format!("DRIFTED: it reads {:?}", found.trim()),
                 Err(error) => format!("DRIFTED: it cannot be read: {error}"),
             };
-            drifted += u32::from(found != "holds");
+            drifted += u32::from(!found.starts_with("holds"));
             text += &format!("  {} = {wanted}: {found}\n", step.setting);
         }
     }
     text += &persists;
     print(text.as_bytes())?;
     Ok(if drifted == 0 && is_whole { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+}
+
+/// Where an interrupt came the last time, if it has to move yet. Whether it does, a single look cannot tell.
+fn comes_to(host: &FileHost, setting: &tuner::Setting, wanted: &str) -> String {
+    let taken = setting.irq().and_then(|irq| host.interrupt(irq).ok());
+    match (taken, CpuSet::parse_mask(wanted)) {
+        (Some((_, cpus)), Ok(wanted)) if !cpus.without(&wanted).is_empty() => {
+            format!(
+                "; it came to CPUs {cpus} the last time, and moves when it comes again (`watch` sees whether it does)"
+            )
+        }
+        _ => String::new(),
+    }
 }
 
 /// Waits until a plan is confirmed or undone; undoes it when its time is over. Knows nothing but the journal.

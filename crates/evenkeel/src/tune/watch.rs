@@ -6,6 +6,7 @@
 mod notify;
 mod wake;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -74,8 +75,16 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
         Policy { repair: arguments.repair == Repair::Auto, every_ms: arguments.every.as_millis() as u64 };
     let host = FileHost::new(root.clone());
     let clock = Clock::start();
-    let mut watcher =
-        Watcher { arguments, root, host, journals, clock, watch: Watch::new(policy), watched: None };
+    let mut watcher = Watcher {
+        arguments,
+        root,
+        host,
+        journals,
+        clock,
+        watch: Watch::new(policy),
+        came: BTreeMap::new(),
+        watched: None,
+    };
     watcher.round()?;
     notify::ready();
     loop {
@@ -96,6 +105,8 @@ struct Watcher<'a> {
     journals: Journals,
     clock: Clock,
     watch: Watch,
+    /// Of the last look: since when interrupts have to be where they should be.
+    came: BTreeMap<u32, u64>,
     /// How many settings it was said to watch.
     watched: Option<usize>,
 }
@@ -123,13 +134,14 @@ impl Watcher<'_> {
     fn look(&self) -> Result<(Vec<Journal>, Look), Failure> {
         let mut journals = in_force(&self.journals, &here(&self.arguments.place)?)?;
         journals.reverse();
-        let look = look(&self.root, &self.host, &holds(&journals));
+        let look = look(&self.root, &self.host, &holds(&journals), &self.came);
         Ok((journals, look))
     }
 
     /// Says what there is to say about a look, after doing what there is to do.
     fn judge(&mut self, look: &Look, journals: &mut [Journal]) -> Result<(), Failure> {
         let (json, unix_s) = (self.arguments.json, seconds_since_1970());
+        self.came.clone_from(&look.came);
         if self.watched != Some(look.seen.len()) {
             self.watched = Some(look.seen.len());
             print(watching(unix_s, look.seen.len(), json).as_bytes())?;
@@ -152,7 +164,9 @@ impl Watcher<'_> {
     fn repair(&mut self, news: &News, journals: &mut [Journal]) -> Option<String> {
         let journal = journals.iter_mut().find(|journal| journal.path() == news.hold.journal);
         let journal = journal.expect("what should be is read from the journals of the same look");
-        let repaired = repair(&mut self.host, journal, &news.hold);
+        let repaired = repair(&mut self.host, journal, &news.hold, &news.found);
+        // It moves when it comes the next time.
+        news.hold.setting.irq().map(|irq| self.came.remove(&irq));
         self.watch.repaired(self.clock.ms(), &news.hold.setting, repaired.is_ok());
         repaired.err().map(|error| error.to_string())
     }

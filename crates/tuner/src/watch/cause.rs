@@ -245,6 +245,9 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
     }
 
     fn agent(self) -> Option<Told> {
+        if matches!(self.seen.found, Found::Elsewhere(_)) {
+            return None;
+        }
         let agents = self.look.agents.iter().filter(|agent| agent.pid.is_some());
         let agent = agents.into_iter().find(|agent| sets(agent, &self.seen.hold.setting))?;
         let runs = format!("{} runs, which sets {}", named(agent), agent.sets);
@@ -256,6 +259,10 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
             Some(held) => format!("it was as it should be {}", self.ago(held.at_ms)),
             None => "it was so already when watching began".to_owned(),
         };
+        if matches!(self.seen.found, Found::Elsewhere(_)) {
+            let what = "its affinity reads as it was set, and the device or the kernel does not follow it";
+            return (Cause::Reset, Sure::Guess, vec![when, what.to_owned()]);
+        }
         match self.seen.reads_like_after_a_reset() {
             true => (Cause::Reset, Sure::Guess, vec![when, "it reads as it did before it was set".into()]),
             false => (Cause::Somebody, Sure::Guess, vec![when]),

@@ -23,6 +23,8 @@ struct Json<'a> {
     setting: String,
     wanted: &'a str,
     found: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comes_to: Option<&'a str>,
     done: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cause: Option<Cause>,
@@ -70,6 +72,11 @@ impl Line<'_> {
             Found::Text(text) => {
                 format!("{time} {done}: {setting} was to be {wanted} and read {}", text.trim())
             }
+            Found::Elsewhere(cpus) => {
+                format!(
+                    "{time} {done}: {setting} is {wanted}, and the interrupt goes on coming to CPUs {cpus}"
+                )
+            }
             Found::Gone => format!("{time} {done}: {setting} was to be {wanted}"),
             Found::Unreadable(why) => {
                 format!("{time} {done}: {setting} was to be {wanted} and cannot be read: {why}")
@@ -103,7 +110,12 @@ impl Line<'_> {
             wanted: hold.wanted.trim(),
             found: match found {
                 Found::Text(text) => Some(text.trim()),
+                Found::Elsewhere(_) => Some(hold.wanted.trim()),
                 Found::Gone | Found::Unreadable(_) => None,
+            },
+            comes_to: match found {
+                Found::Elsewhere(cpus) => Some(cpus),
+                _ => None,
             },
             done: self.done(),
             cause: because.as_ref().map(|because| because.cause),

@@ -8,7 +8,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::hold::Hold;
-use crate::apply::meaning;
+use crate::apply::{has_moved, meaning};
 use crate::change::Setting;
 use crate::cpu_set::CpuSet;
 use crate::ethtool::{self, Driver};
@@ -37,6 +37,8 @@ pub struct Look {
     pub online: CpuSet,
     /// Programs and files that set such things, if something is not as it should be.
     pub agents: Vec<Agent>,
+    /// How often an interrupt had come when it was first seen with its affinity; it has to follow from then on.
+    pub came: BTreeMap<u32, u64>,
 }
 
 /// One watched setting.
@@ -57,6 +59,8 @@ pub struct Seen {
 pub enum Found {
     /// This.
     Text(String),
+    /// An interrupt's affinity, as it should be; and it goes on coming to these CPUs.
+    Elsewhere(String),
     /// It is not there.
     Gone,
     /// It could not be read, for this reason.
@@ -81,6 +85,7 @@ impl Seen {
             (Some(expected), Some(identity)) => is_same(expected, identity),
             _ => true,
         };
+        // What comes elsewhere has no text that could be as it should be.
         is_the_same && self.text().is_some_and(|text| self.hold.setting.same(text, &self.hold.wanted))
     }
 
@@ -88,7 +93,7 @@ impl Seen {
     pub fn text(&self) -> Option<&str> {
         match &self.found {
             Found::Text(text) => Some(text),
-            Found::Gone | Found::Unreadable(_) => None,
+            Found::Elsewhere(_) | Found::Gone | Found::Unreadable(_) => None,
         }
     }
 
@@ -99,9 +104,12 @@ impl Seen {
     }
 }
 
-/// Looks.
-pub fn look(root: &Root, host: &dyn Host, holds: &[Hold]) -> Look {
-    let seen: Vec<Seen> = holds.iter().map(|hold| seen(root, host, hold)).collect();
+/// Looks. `came` is that of the look before: an interrupt moves when it comes the next time, so it takes two looks to see
+/// that it does not.
+pub fn look(root: &Root, host: &dyn Host, holds: &[Hold], came: &BTreeMap<u32, u64>) -> Look {
+    let mut seen: Vec<Seen> = holds.iter().map(|hold| seen(root, host, hold)).collect();
+    let came =
+        seen.iter_mut().filter(|seen| seen.holds()).filter_map(|seen| followed(host, seen, came)).collect();
     let watches_interrupts = holds.iter().any(|hold| is_affinity(&hold.setting));
     let interrupts = if watches_interrupts { probe::interrupts(root) } else { Vec::new() };
     let nics: BTreeSet<String> =
@@ -113,7 +121,23 @@ pub fn look(root: &Root, host: &dyn Host, holds: &[Hold]) -> Look {
         interrupts,
         online: online.and_then(|list| CpuSet::parse_list(&list).ok()).unwrap_or_default(),
         agents,
+        came,
         seen,
+    }
+}
+
+/// Judges where an interrupt comes, and says from which count on it is to be judged the next time.
+fn followed(host: &dyn Host, seen: &mut Seen, came: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
+    let irq = seen.hold.setting.irq()?;
+    let (now, effective) = host.interrupt(irq).ok()?;
+    let Some(then) = came.get(&irq).copied() else { return Some((irq, now)) };
+    match has_moved(host, irq, then, &seen.hold.wanted) {
+        Ok(true) => Some((irq, now)),
+        Ok(false) => Some((irq, then)),
+        Err(_) => {
+            seen.found = Found::Elsewhere(effective.to_string());
+            Some((irq, then))
+        }
     }
 }
 
@@ -172,4 +196,58 @@ fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {
         Some((name.to_owned(), NicState { index, queues: (count("rx-"), count("tx-")), resets }))
     });
     states.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::FileHost;
+    use crate::shapes::Scratch;
+
+    #[test]
+    fn an_interrupt_that_goes_on_coming_elsewhere_is_seen_when_it_has_come_again() {
+        let scratch = Scratch::new("watch-elsewhere");
+        let write = |path: &str, text: &str| {
+            let path = scratch.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let comes = |count: &str, cpu: &str| {
+            write("sys/kernel/irq/38/per_cpu_count", count);
+            write("proc/irq/38/effective_affinity", cpu);
+        };
+        write("proc/irq/38/smp_affinity", "8\n");
+        let root = Root::new(scratch.path());
+        let hold = Hold {
+            setting: Setting::mask("/proc/irq/38/smp_affinity"),
+            wanted: "8".into(),
+            before: vec!["f\n".into()],
+            identity: None,
+            journal: "000001.jsonl".into(),
+            step: 0,
+        };
+        let mut came = BTreeMap::new();
+        let mut found = || {
+            let look = look(&root, &FileHost::new(root.clone()), std::slice::from_ref(&hold), &came);
+            came = look.came;
+            look.seen[0].found.clone()
+        };
+        let text = Found::Text("8\n".into());
+        comes("10,0,0,5\n", "1\n");
+        assert_eq!(found(), text, "nothing is known yet");
+        comes("11,0,0,5\n", "1\n");
+        assert_eq!(found(), text, "it may have been on its way");
+        comes("18,0,0,5\n", "1\n");
+        assert_eq!(found(), Found::Elsewhere("0".into()));
+        assert_eq!(found(), Found::Elsewhere("0".into()), "also while it does not come");
+        comes("18,0,0,6\n", "8\n");
+        assert_eq!(found(), text);
+        comes("19,0,0,6\n", "1\n");
+        assert_eq!(found(), text, "it was where it should be: its count begins anew");
+        write("proc/irq/38/smp_affinity", "f\n");
+        comes("29,0,0,6\n", "1\n");
+        assert_eq!(found(), Found::Text("f\n".into()));
+        write("proc/irq/38/smp_affinity", "8\n");
+        assert_eq!(found(), text, "it was set again, and has not come since");
+    }
 }

@@ -4,15 +4,21 @@
 //! restores, whatever has been found since; what has been found is in that line, for whoever misses it.
 
 use super::hold::Hold;
+use super::look::Found;
 use crate::apply::{StepError, refused, write};
 use crate::host::Host;
 use crate::journal::{Journal, Record};
 
-/// Sets it again and reads it back. The caller has the lock, and has read the journal and the hold since it got it.
-pub fn repair(host: &mut dyn Host, journal: &mut Journal, hold: &Hold) -> Result<(), StepError> {
+/// Sets it again and reads it back; also what reads right and has no effect. The caller has the lock, and has read the journal and the hold since it got it.
+pub fn repair(
+    host: &mut dyn Host,
+    journal: &mut Journal,
+    hold: &Hold,
+    seen: &Found,
+) -> Result<(), StepError> {
     let (setting, wanted, step) = (&hold.setting, &hold.wanted, hold.step);
     let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
-    if setting.same(&found, wanted) {
+    if setting.same(&found, wanted) && !matches!(seen, Found::Elsewhere(_)) {
         return Ok(());
     }
     journal.append(Record::Repair { step, found })?;
@@ -60,10 +66,19 @@ mod tests {
         // An administrator's value, found by the watch.
         std::fs::write(&file, "00000000,00000002\n").unwrap();
         let hold = holds(&journals.all().unwrap()).remove(0);
-        repair(&mut host, &mut journal, &hold).unwrap();
+        repair(&mut host, &mut journal, &hold, &Found::Text("2".into())).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
         let mut journal = journals.all().unwrap().remove(0);
         assert_eq!(journal.state(), State::Confirmed);
+        // What holds is not written, unless it has no effect.
+        let repairs = |journals: &Journals| {
+            let text = std::fs::read_to_string(journals.all().unwrap()[0].path()).unwrap();
+            text.matches("\"repair\"").count()
+        };
+        repair(&mut host, &mut journal, &hold, &Found::Text("2".into())).unwrap();
+        assert_eq!(repairs(&journals), 1);
+        repair(&mut host, &mut journal, &hold, &Found::Elsewhere("0".into())).unwrap();
+        assert_eq!(repairs(&journals), 2);
         assert_eq!(holds(&[journal]), [hold], "what should be has not changed");
         journal = journals.all().unwrap().remove(0);
         let undone = undo(&mut host, &mut journal, "asked").unwrap();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 41 cpu 3 online            an event; also: link eth0 down, link eth0 up, asked
-//! 41 irq ff                  what settings read from now on: irq, rps (masks), backlog (a number), gone for none
+//! 41 irq ff                  what settings read from now on: irq, rps (masks), backlog (a number), gone for none, elsewhere (an interrupt's CPU)
 //! 41 online 0-3, index 7, resets 1, queues 4, agent irqbalance, irq-of eth0-Tx-Rx-1
 //! 41 look                    -> what is said, in brief
 //! ```
@@ -53,6 +53,7 @@ impl Scene {
             interrupts: vec![interrupt(38, "eth0-Tx-Rx-0"), interrupt(39, "eth0-Tx-Rx-1")],
             online: CpuSet::first(8),
             agents: Vec::new(),
+            came: BTreeMap::new(),
         };
         Scene { watch: Watch::new(Policy { repair, every_ms: 30_000 }), repair, look, refuses: false }
     }
@@ -91,6 +92,7 @@ impl Scene {
                 let index = ["irq", "rps", "backlog"].iter().position(|known| known == name).expect(name);
                 self.look.seen[index].found = match *value {
                     "gone" => Found::Gone,
+                    "elsewhere" => Found::Elsewhere("0".into()),
                     value => Found::Text(format!("{value}\n")),
                 };
             }
@@ -346,6 +348,32 @@ fn irqbalance_moves_what_it_was_told_to_leave_alone_and_is_named() {
          40 look -> irq backed-off agent [irqbalance (PID 812)]
          50 irq 01
          50 look",
+    );
+}
+
+#[test]
+fn an_interrupt_that_does_not_follow_its_affinity_is_given_it_anew_and_then_left() {
+    check(
+        true,
+        "0 look
+         10 agent irqbalance interrupt affinities, every ten seconds
+         10 irq elsewhere
+         10 look -> irq repaired reset [irqbalance (PID 812)]
+         20 irq elsewhere
+         20 look -> irq repaired reset [irqbalance (PID 812)]
+         30 irq elsewhere
+         30 look -> irq repaired reset [irqbalance (PID 812)]
+         40 irq elsewhere
+         40 look -> irq backed-off reset [irqbalance (PID 812)]
+         50 look",
+    );
+    check(
+        true,
+        "0 look
+         10 cpu 3 offline
+         11 cpu 3 online
+         12 irq elsewhere
+         12 look -> irq repaired hotplug",
     );
 }
 

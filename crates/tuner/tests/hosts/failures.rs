@@ -16,9 +16,10 @@
 //! ```text
 //!  6 numbers on the disk: `interrupts_are_planned_anew_and_irqbalance_is_told_by_device` (`persist/tests.rs`)
 //!  7 the wrong variable: the same, and `persist/conflicts`       16 who has the last word: `persist/conflicts`
-//!  8 `irqbalance_moves_what_it_was_told_to_leave_alone_and_is_named`
+//!  8 `an_interrupt_that_does_not_follow_its_affinity_is_given_it_anew_and_then_left`, and
+//!    `irqbalance_moves_what_it_was_told_to_leave_alone_and_is_named`
 //!  9 `a_driver_reset_is_known_by_the_drivers_counter`
-//! 10 `an_interface_that_was_opened_anew_has_lost_its_affinities` (these three in `watch/tests.rs`)
+//! 10 `an_interface_that_was_opened_anew_has_lost_its_affinities` (these in `watch/tests.rs`)
 //! 19 `a_write_that_hangs_undoes_the_plan_and_leaves_what_rollback_can_finish` (`host.rs`)
 //! 20 `rings_are_as_long_as_bursts_and_memory_allow` (`strategy/tests.rs`), `queues_say_what_they_cost` (`mend.rs`)
 //! 23 `what_is_written_can_be_tried_at_once` (`evenkeel/tests/tune_persist.rs`)
