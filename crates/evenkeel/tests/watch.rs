@@ -189,6 +189,37 @@ fn an_interrupt_that_reads_right_and_comes_elsewhere_is_drift() {
 }
 
 #[test]
+fn what_persists_is_watched_from_the_next_start_on() {
+    let host = Host::new("persists");
+    for (path, text) in [
+        ("proc/sys/net/core/somaxconn", "4096\n"),
+        ("proc/sys/net/ipv4/tcp_max_syn_backlog", "4096\n"),
+        ("usr/lib/systemd/systemd-sysctl", ""),
+        ("etc/sysctl.conf", ""),
+    ] {
+        fs::create_dir_all(host.0.join(path).parent().unwrap()).unwrap();
+        host.write(path, text);
+    }
+    let mut persist = Command::new(EVENKEEL);
+    persist.args(["tune", "persist", "--profile", "generic", "--root"]).arg(&host.0);
+    let persisted = persist.output().unwrap();
+    assert!(persisted.status.success(), "{}", String::from_utf8_lossy(&persisted.stderr));
+    assert_eq!(host.watch(&[]).ends(Signal::TERM), Some(0));
+    assert!(host.read("said").contains("watching: 2 settings"), "the plan's: {}", host.read("said"));
+    // The host starts again, and somebody has the last word about one of them.
+    host.write("proc/sys/kernel/random/boot_id", "second\n");
+    host.write("proc/sys/net/core/somaxconn", "512\n");
+    let mut watch = host.watch(&["--every", "1s", "--repair", "auto"]);
+    watch.says("watching: 2 settings");
+    watch.says(
+        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 512; somebody has chosen this value",
+    );
+    watch.says("`evenkeel tune persist` keeps it, and `evenkeel tune apply` would set it again");
+    assert_eq!(watch.ends(Signal::TERM), Some(0));
+    assert_eq!(host.read("proc/sys/net/core/somaxconn"), "512\n");
+}
+
+#[test]
 fn it_waits_while_somebody_else_is_at_work() {
     let host = Host::new("lock");
     let lock = fs::OpenOptions::new().append(true).open(host.0.join("state/lock")).unwrap();

@@ -58,11 +58,22 @@ pub struct PersistentFile {
     pub why: String,
 }
 
+/// What a file brings about at every start, whatever numbers things have then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// What.
+    pub setting: Setting,
+    /// Its value.
+    pub wanted: String,
+}
+
 /// What is to be written, and what cannot be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Persistence {
     /// In the order of their paths.
     pub files: Vec<PersistentFile>,
+    /// What will be so after the next start by these files alone. What the intent brings about has a journal then.
+    pub held: Vec<Held>,
     /// What is not kept, and why.
     pub left: Vec<Refusal>,
 }
@@ -96,13 +107,22 @@ pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persis
     }
     let mut files = texts::files(&kept, facts);
     files.extend(links(&kept, here, &mut left));
+    let has_link = |nic: &Nic| !left.iter().any(|left| left.subject == nic.name);
+    let holds = |means: &Means| match means {
+        Means::Sysctl { .. } | Means::TmpFile { .. } | Means::Interface { .. } | Means::Disk { .. } => true,
+        Means::Link { nic, .. } => has_link(nic),
+        Means::Unit { .. } | Means::Boot(_) | Means::Implied => false,
+    };
+    let held = kept.iter().filter(|(_, means)| holds(means));
+    let held =
+        held.map(|(keep, _)| Held { setting: keep.setting.clone(), wanted: keep.wanted.clone() }).collect();
     let wishes = intent::merged(kept.iter().filter_map(|(_, means)| match means {
         Means::Boot(wish) => Some(wish.clone()),
         _ => None,
     }));
     files.extend(boot::files(&wishes, here, &mut left));
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    Persistence { files, left }
+    Persistence { files, held, left }
 }
 
 /// A `.link` file for each interface that ethtool is to set something of.

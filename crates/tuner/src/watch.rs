@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use cause::{Because, Cause, Sure};
 pub use event::Event;
-pub use hold::{Hold, holds};
+pub use hold::{Hold, holds, persisting};
 pub use line::{Line, watching};
 pub use look::{Found, Look, NicState, Seen, look};
 pub use metrics::prometheus;
@@ -271,7 +271,8 @@ impl Kept {
         if matches!(cause, Cause::Gone | Cause::Renumbered) || seen.found == Found::Gone {
             return Act::Gone;
         }
-        if !policy.repair || matches!(seen.found, Found::Unreadable(_)) {
+        // What only persists has no value from before that a repair could be undone to.
+        if !policy.repair || seen.hold.journal.is_none() || matches!(seen.found, Found::Unreadable(_)) {
             return Act::Report;
         }
         while self.repairs_ms.front().is_some_and(|first_ms| first_ms + REVERSIONS_MS <= at_ms) {

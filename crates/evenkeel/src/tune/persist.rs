@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tuner::journal::{Journal, Journals, Place, State};
 use tuner::persist::conflicts::{Conflict, Winner, conflicts};
 use tuner::persist::store::{self, Condition, Done};
-use tuner::persist::{Keep, Persistence, Surroundings, persistence, reads_back};
+use tuner::persist::{Held, Keep, Persistence, Surroundings, persistence, reads_back};
 use tuner::{Facts, Root};
 
 use super::apply::{self, StateDirectory};
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let error = anyhow::anyhow!("keep anything: nothing of this can be kept here");
         return Err(Failure::other(error).hint("the lines above say why"));
     }
-    let done = store::write(&root, &persistence.files, arguments.force).map_err(refused)?;
+    let done = store::write(&root, &persistence, arguments.force).map_err(refused)?;
     let text =
         written(&done, &persistence) + &remarks(&persistence, &conflicts, &here) + &then(&root, &persistence);
     print(text.as_bytes())?;
@@ -303,6 +303,11 @@ fn json(persistence: &Persistence, conflicts: &[Conflict], here: &Surroundings) 
         "files": persistence.files, "left": persistence.left, "conflicts": conflicts, "missing": here.gaps(),
     });
     serde_json::to_string_pretty(&whole).map(|text| text + "\n").map_err(Failure::other)
+}
+
+/// What the files have brought about at this start, if all went well.
+pub(super) fn held(root: &Root) -> Result<Vec<Held>, Failure> {
+    store::held(root).map_err(Failure::other)
 }
 
 /// The intent that was written to a file.

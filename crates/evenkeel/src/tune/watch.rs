@@ -15,11 +15,14 @@ use clap::ValueEnum;
 use tuner::Root;
 use tuner::host::FileHost;
 use tuner::journal::{self, Journal, Journals};
-use tuner::watch::{Act, Line, Look, News, Policy, Seen, Watch, holds, look, prometheus, repair, watching};
+use tuner::watch::{
+    Act, Line, Look, News, Policy, Seen, Watch, holds, look, persisting, prometheus, repair, watching,
+};
 
 use super::apply::{duration, seconds_since_1970};
 use super::check::replace;
 use super::observe::Clock;
+use super::persist;
 use super::rollback::{self, here, in_force};
 use crate::failure::Failure;
 use crate::sys::Signals;
@@ -134,7 +137,8 @@ impl Watcher<'_> {
     fn look(&self) -> Result<(Vec<Journal>, Look), Failure> {
         let mut journals = in_force(&self.journals, &here(&self.arguments.place)?)?;
         journals.reverse();
-        let look = look(&self.root, &self.host, &holds(&journals), &self.came);
+        let holds = persisting(holds(&journals), persist::held(&self.root)?);
+        let look = look(&self.root, &self.host, &holds, &self.came);
         Ok((journals, look))
     }
 
@@ -162,7 +166,8 @@ impl Watcher<'_> {
 
     /// Why it did not work, if it did not.
     fn repair(&mut self, news: &News, journals: &mut [Journal]) -> Option<String> {
-        let journal = journals.iter_mut().find(|journal| journal.path() == news.hold.journal);
+        let journal =
+            journals.iter_mut().find(|journal| Some(journal.path()) == news.hold.journal.as_deref());
         let journal = journal.expect("what should be is read from the journals of the same look");
         let repaired = repair(&mut self.host, journal, &news.hold, &news.found);
         // It moves when it comes the next time.

@@ -10,8 +10,8 @@ mod manifest;
 use std::collections::BTreeSet;
 use std::io;
 
-use super::PersistentFile;
 use super::boot::DIRECTORY;
+use super::{Held, Persistence, PersistentFile};
 use crate::root::Root;
 pub use disk::{Disk, Found, RootDisk};
 use manifest::{Manifest, State};
@@ -120,13 +120,24 @@ pub fn status(root: &Root) -> Result<Status, Error> {
     Ok(Status { files, interrupted })
 }
 
+/// What should be so since the last start, because the files were there already.
+pub fn held(root: &Root) -> Result<Vec<Held>, Error> {
+    let manifest = manifest::read(&RootDisk::new(root.clone()))?;
+    Ok(if manifest.boot_id == boot_id(root) { Vec::new() } else { manifest.held })
+}
+
+/// Empty where it cannot be read.
+fn boot_id(root: &Root) -> String {
+    root.read("/proc/sys/kernel/random/boot_id").ok().flatten().unwrap_or_default()
+}
+
 /// Writes the files; those that were written before and are not among them go. With `force` edited files are put aside
 /// and replaced.
-pub fn write(root: &Root, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+pub fn write(root: &Root, persistence: &Persistence, force: bool) -> Result<Done, Error> {
     let mut disk = RootDisk::new(root.clone());
     disk.make_directory(DIRECTORY).map_err(failed("create", DIRECTORY))?;
     let _lock = disk.lock()?;
-    let written = write_to(&mut disk, files, force);
+    let written = write_to(&mut disk, persistence, &boot_id(root), force);
     if written.is_err() {
         // An empty directory says nothing; one that is not empty stays.
         let _ = disk.remove_directory(DIRECTORY);
@@ -147,7 +158,13 @@ pub fn remove(root: &Root) -> Result<Done, Error> {
     removed
 }
 
-pub(crate) fn write_to(disk: &mut dyn Disk, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+fn write_to(
+    disk: &mut dyn Disk,
+    persistence: &Persistence,
+    boot_id: &str,
+    force: bool,
+) -> Result<Done, Error> {
+    let files = &persistence.files;
     let recovered = recover(disk)?;
     let before = manifest::read(disk)?;
     let mut done = Done { recovered, ..Done::default() };
@@ -186,9 +203,10 @@ pub(crate) fn write_to(disk: &mut dyn Disk, files: &[PersistentFile], force: boo
     let mut directories: BTreeSet<String> = before.directories.clone();
     directories.extend(files.iter().flat_map(|file| missing_directories(disk, &file.path)));
     let known = before.files.clone();
-    let manifest = Manifest { state: State::Writing, files: files.to_vec(), previous, directories, ..before };
+    let manifest = Manifest { state: State::Writing, files: files.clone(), previous, directories, ..before };
     manifest::write(disk, &manifest)?;
-    let outcome = carry_out(disk, &manifest, &known, &gone);
+    let whole = Manifest { held: persistence.held.clone(), boot_id: boot_id.to_owned(), ..manifest.clone() };
+    let outcome = carry_out(disk, whole, &known, &gone);
     match outcome {
         Ok(()) => {
             done.paths = files.iter().map(|file| file.path.clone()).collect();
@@ -203,7 +221,7 @@ pub(crate) fn write_to(disk: &mut dyn Disk, files: &[PersistentFile], force: boo
 
 fn carry_out(
     disk: &mut dyn Disk,
-    manifest: &Manifest,
+    manifest: Manifest,
     known: &[PersistentFile],
     gone: &[PersistentFile],
 ) -> Result<(), Error> {
@@ -218,8 +236,8 @@ fn carry_out(
     for file in gone {
         disk.remove(&file.path).map_err(failed("remove", &file.path))?;
     }
-    let left = remove_directories(disk, manifest);
-    let whole = Manifest { state: State::Whole, previous: Vec::new(), directories: left, ..manifest.clone() };
+    let left = remove_directories(disk, &manifest);
+    let whole = Manifest { state: State::Whole, previous: Vec::new(), directories: left, ..manifest };
     manifest::write(disk, &whole)
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::change::Setting;
 use crate::journal::{Journal, State};
+use crate::persist::Held;
 
 /// One setting that somebody decided upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub struct Hold {
     pub before: Vec<String>,
     /// Which handler's interrupt, or which thread it was; none where the setting's name says it all.
     pub identity: Option<String>,
-    /// The journal that says so.
-    pub journal: PathBuf,
+    /// The journal that says so; none: what persists says so, and no plan of this start does.
+    pub journal: Option<PathBuf>,
     /// Its step there.
     pub step: usize,
 }
@@ -38,9 +39,19 @@ pub fn holds(journals: &[Journal]) -> Vec<Hold> {
                 wanted: step.wanted,
                 before: before.clone(),
                 identity: step.identity,
-                journal: journal.path().to_owned(),
+                journal: Some(journal.path().to_owned()),
                 step: step.number,
             });
+        }
+    }
+    holds
+}
+
+/// Adds what should be so because it persists; a plan of this start has the last word.
+pub fn persisting(mut holds: Vec<Hold>, held: Vec<Held>) -> Vec<Hold> {
+    for Held { setting, wanted } in held {
+        if !holds.iter().any(|hold| hold.setting == setting) {
+            holds.push(Hold { setting, wanted, before: Vec::new(), identity: None, journal: None, step: 0 });
         }
     }
     holds
@@ -84,5 +95,10 @@ mod tests {
         let holds = holds(&journals.all().unwrap());
         let said = holds.iter().map(|hold| format!("{}={} {:?}", hold.setting, hold.wanted, hold.before));
         assert_eq!(said.collect::<Vec<_>>(), [r#"/b=1 ["0\n"]"#, r#"/a=2 ["0\n", "1\n"]"#]);
+        let held = |path: &str| Held { setting: Setting::number(path), wanted: "9".into() };
+        let all = persisting(holds, vec![held("/a"), held("/d")]);
+        let said =
+            all.iter().map(|hold| format!("{}={} {}", hold.setting, hold.wanted, hold.journal.is_some()));
+        assert_eq!(said.collect::<Vec<_>>(), ["/b=1 true", "/a=2 true", "/d=9 false"]);
     }
 }

@@ -136,6 +136,9 @@ impl Line<'_> {
             (Act::Repair, None) if matches!(cause, Some(Cause::Agent | Cause::Reset)) => {
                 Some(format!("if that was on purpose, {HAND_OVER}"))
             }
+            (Act::Report, _) if self.news.hold.journal.is_none() => Some(
+                "`evenkeel tune persist` keeps it, and `evenkeel tune apply` would set it again".to_owned(),
+            ),
             (Act::Wait(why), _) => Some(why.clone()),
             (Act::BackOff, _) => Some(format!(
                 "it was repaired {REVERSIONS_MAX} times within {} min and is left alone from now on; {HAND_OVER}",
@@ -227,7 +230,7 @@ mod tests {
                 wanted: "3".into(),
                 before: vec!["0\n".into()],
                 identity: None,
-                journal: "000001.jsonl".into(),
+                journal: Some("000001.jsonl".into()),
                 step: 0,
             },
             found: Found::Text("0\n".into()),

@@ -223,7 +223,7 @@ mod tests {
             wanted: "8".into(),
             before: vec!["f\n".into()],
             identity: None,
-            journal: "000001.jsonl".into(),
+            journal: Some("000001.jsonl".into()),
             step: 0,
         };
         let mut came = BTreeMap::new();

@@ -27,7 +27,7 @@ struct Scene {
 fn hold(setting: Setting, before: &str, wanted: &str, step: usize) -> Hold {
     let identity = setting.irq().map(|_| "eth0-Tx-Rx-0".to_owned());
     let before = vec![before.to_owned()];
-    Hold { setting, wanted: wanted.into(), before, identity, journal: "000001.jsonl".into(), step }
+    Hold { setting, wanted: wanted.into(), before, identity, journal: Some("000001.jsonl".into()), step }
 }
 
 fn seen(hold: Hold, default: Option<&str>) -> Seen {
@@ -431,6 +431,22 @@ fn what_was_so_when_watching_began_is_judged_by_its_value() {
 }
 
 #[test]
+fn what_only_persists_is_left_to_whoever_reads_it() {
+    let mut scene = Scene::new(true);
+    scene.look.seen[2].hold.journal = None;
+    for (line, said) in [
+        ("0 look", ""),
+        ("10 backlog 128", ""),
+        ("30 look", "backlog reported reset"),
+        ("60 look", ""),
+        ("70 backlog 4096", ""),
+        ("90 look", "backlog holds-again"),
+    ] {
+        assert_eq!(scene.play(line).join("; "), said, "{line}");
+    }
+}
+
+#[test]
 fn without_leave_to_repair_it_only_says_what_it_sees() {
     check(
         false,
@@ -517,7 +533,7 @@ fn a_plan_that_sets_it_anew_begins_anew() {
         scene.play(line);
     }
     // Applied once more: the same setting, of another journal.
-    scene.look.seen[2].hold.journal = "000002.jsonl".into();
+    scene.look.seen[2].hold.journal = Some("000002.jsonl".into());
     scene.look.seen[2].hold.before.push("1000\n".into());
     assert_eq!(scene.play("60 look"), ["backlog repaired reset"]);
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{Disk, Found};
 use super::{Error, failed, find};
-use crate::persist::PersistentFile;
+use crate::persist::{Held, PersistentFile};
 
 /// The version of the notation; another one is not understood.
 const VERSION: u32 = 1;
@@ -25,6 +25,12 @@ pub(super) struct Manifest {
     /// What was there before, while it is being written.
     #[serde(default)]
     pub(super) previous: Vec<PersistentFile>,
+    /// What the files bring about, …
+    #[serde(default)]
+    pub(super) held: Vec<Held>,
+    /// … from the first start after this one on.
+    #[serde(default)]
+    pub(super) boot_id: String,
     /// Directories that were made for them.
     #[serde(default)]
     pub(super) directories: BTreeSet<String>,
@@ -48,6 +54,8 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Manifest, Error> {
                 state: State::Whole,
                 files: Vec::new(),
                 previous: Vec::new(),
+                held: Vec::new(),
+                boot_id: String::new(),
                 directories: BTreeSet::new(),
             });
         }

@@ -60,6 +60,18 @@ fn file(path: &str, text: &str) -> PersistentFile {
     PersistentFile { path: path.into(), text: text.into(), mode: 0o644, why: "because".into() }
 }
 
+fn of(files: &[PersistentFile]) -> Persistence {
+    Persistence { files: files.to_vec(), ..Persistence::default() }
+}
+
+fn write(root: &Root, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+    super::write(root, &of(files), force)
+}
+
+fn write_to(disk: &mut dyn Disk, files: &[PersistentFile], force: bool) -> Result<Done, Error> {
+    super::write_to(disk, &of(files), "first", force)
+}
+
 fn first() -> Vec<PersistentFile> {
     vec![file("/etc/a.d/one", "1\n"), file("/etc/b", "b\n"), file("/etc/gone.d/three", "3\n")]
 }
@@ -266,4 +278,27 @@ fn two_do_not_write_at_once_and_a_manifest_of_another_version_is_refused() {
     assert!(matches!(remove(&host.root()), Err(Error::Version { version: 2, .. })));
     std::fs::write(&path, "{").unwrap();
     assert!(matches!(remove(&host.root()), Err(Error::Manifest { .. })));
+}
+
+#[test]
+fn what_the_files_bring_about_is_due_from_the_next_start_on() {
+    let host = Host::new("held");
+    let boot = |id: &str| {
+        std::fs::create_dir_all(host.0.path().join("proc/sys/kernel/random")).unwrap();
+        host.put("proc/sys/kernel/random/boot_id", id);
+    };
+    boot("first");
+    let one = Held { setting: crate::Setting::number("/proc/sys/one"), wanted: "1".into() };
+    let wanted = Persistence { held: vec![one.clone()], ..of(&first()) };
+    super::write(&host.root(), &wanted, false).unwrap();
+    assert_eq!(held(&host.root()).unwrap(), []);
+    boot("second");
+    assert_eq!(held(&host.root()).unwrap(), std::slice::from_ref(&one));
+    // Files that could not be replaced go on to hold what they held.
+    let mut failing = Failing { disk: host.disk(), left: 3, dies: false };
+    let empty = of(&second());
+    super::write_to(&mut failing, &empty, "second", false).unwrap_err();
+    assert_eq!(held(&host.root()).unwrap(), [one]);
+    remove(&host.root()).unwrap();
+    assert_eq!(held(&host.root()).unwrap(), []);
 }
