@@ -185,21 +185,38 @@ pub(crate) fn last_lines(log: &Path) -> String {
     }
 }
 
+/// A process that has just been started may be missed by a look; whoever starts it is not, so that after so many looks
+/// nobody is left to start another.
+const LOOKS_MAX: usize = 100;
+
 /// Ends every process of a run that is left, by its mark.
 pub(crate) fn end_marked(mark: &str) {
     let wanted = format!("{MARK}={mark}");
-    let is_marked = |pid: &i32| {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let patience = Halt::default();
+    for _ in 0..LOOKS_MAX {
+        let marked = marked(&wanted);
+        if marked.is_empty() {
+            return;
+        }
+        for pid in marked {
+            // It may have ended by itself meanwhile.
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        // Who was killed is still there for a moment.
+        let _ = patience.pause(Duration::from_millis(5));
+    }
+}
+
+/// Processes with this in their environment; one that has ended has none.
+fn marked(wanted: &str) -> Vec<Pid> {
+    let is_marked = |pid: &Pid| {
+        let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
     };
-    let own = std::process::id() as i32;
-    let Ok(entries) = std::fs::read_dir("/proc") else { return };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    for pid in pids.filter(|pid| *pid != own).filter(is_marked) {
-        let Some(pid) = Pid::from_raw(pid) else { continue };
-        // It may have ended by itself meanwhile.
-        let _ = rustix::process::kill_process(pid, Signal::KILL);
-    }
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    let own = rustix::process::getpid();
+    pids.filter(|pid| *pid != own).filter(is_marked).collect()
 }
 
 /// Time since it was started.
@@ -288,5 +305,7 @@ mod tests {
             end_marked(&mark);
             let _ = Halt::default().pause(Duration::from_millis(5));
         }
+        end_marked(&mark);
+        assert!(marked(&format!("{MARK}={mark}")).is_empty());
     }
 }

@@ -1,0 +1,272 @@
+//! `evenkeel lab run` with the real program and made-up subjects: to its end, interrupted, killed, and with an
+//! experiment that is wrong. What changes the host happens in a namespace of the test's own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output};
+use std::time::Duration;
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+/// Looks, ten milliseconds apart, before a test gives up: a minute.
+const LOOKS_MAX: usize = 6000;
+
+/// Two subjects that do nothing, and a load that gives a number at once, but not if the file `hang` is there.
+const EXPERIMENT: &str = r#"
+question = "Which of them sleeps better?"
+[[subject]]
+name = "one"
+start = "echo up; exec sleep 1000"
+ready = { line = "up" }
+version = "echo one 1.0"
+[[subject]]
+name = "two"
+start = "echo up; exec sleep 1000"
+ready = { line = "up" }
+[workload]
+run = "if [ -e hang ]; then touch hangs; exec sleep 1000; fi; test -d {dir} && echo rate 5 > {output}"
+parser = { lines = { requests_per_second = "rate {}" } }
+seconds = 1
+[measure]
+primary = "requests_per_second"
+better = "higher"
+[repeat]
+rounds = 2
+"#;
+
+/// A directory with an experiment, in which everything happens.
+struct Bench(PathBuf);
+
+impl Bench {
+    fn new(name: &str, experiment: &str) -> Bench {
+        let path = std::env::temp_dir().join(format!("evenkeel-lab-run-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a directory");
+        fs::write(path.join("it.toml"), experiment).expect("written");
+        Bench(path)
+    }
+
+    fn lab(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(EVENKEEL);
+        command.arg("lab").args(arguments).args(["--state", "state"]).current_dir(&self.0);
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.lab(&["run", "it.toml"]).output().expect("evenkeel")
+    }
+
+    fn records(&self) -> usize {
+        let files = fs::read_dir(self.0.join("it.run/trials")).into_iter().flatten().flatten();
+        files.filter(|file| file.path().extension().is_some_and(|it| it == "json")).count()
+    }
+
+    /// A run whose load hangs.
+    fn hanging(&self) -> Child {
+        fs::write(self.0.join("hang"), "").expect("written");
+        let child = self.lab(&["run", "it.toml"]).spawn().expect("evenkeel");
+        wait_for("the load", || self.0.join("hangs").exists());
+        child
+    }
+
+    /// Whether a process of this directory lives, but for those that the test knows.
+    fn is_quiet(&self) -> bool {
+        let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let here = |pid: &fs::DirEntry| fs::read_link(pid.path().join("cwd")).is_ok_and(|cwd| cwd == self.0);
+        !pids.filter(|pid| pid.file_name().to_string_lossy().parse::<u32>().is_ok()).any(|pid| here(&pid))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // What is left is in a directory for temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "another process has its own time")]
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} did not come in time");
+}
+
+fn tell(child: &Child, signal: &str) {
+    let told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+    assert!(told.is_ok_and(|status| status.success()));
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
+    let bench = Bench::new("whole", EXPERIMENT);
+    let output = bench.run();
+    assert_eq!(text(&output.stdout), "4 trials in it.run (4 new, 0 doubtful)\n", "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("round 2 two: requests_per_second 5\n"),
+        "{}",
+        text(&output.stderr)
+    );
+    let record = fs::read_to_string(bench.0.join("it.run/trials/0003.json")).expect("a record");
+    let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    assert_eq!(
+        (record["round"].as_u64(), record["metrics"]["requests_per_second"].as_f64()),
+        (Some(1), Some(5.0))
+    );
+    assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
+    assert_eq!(text(&bench.run().stdout), "4 trials in it.run (0 new, 0 doubtful)\n");
+}
+
+#[test]
+fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
+    let bench = Bench::new("interrupted", EXPERIMENT);
+    for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
+        let child = bench.hanging();
+        tell(&child, signal);
+        let output = child.wait_with_output().expect("evenkeel");
+        assert_eq!(output.status.code(), Some(status));
+        assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
+        fs::remove_file(bench.0.join("hangs")).expect("it was there");
+    }
+    assert_eq!(bench.records(), 0, "a trial that was interrupted is none");
+    fs::remove_file(bench.0.join("hang")).expect("it was there");
+    fs::write(bench.0.join("it.toml"), EXPERIMENT.replace("seconds = 1", "seconds = 2")).expect("written");
+    let refused = bench.run();
+    let why = "the experiment has changed since: workload.seconds was 1 and is 2";
+    assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    fs::write(bench.0.join("it.toml"), format!("# a comment\n{EXPERIMENT}")).expect("written");
+    assert_eq!(text(&bench.run().stdout), "4 trials in it.run (4 new, 0 doubtful)\n");
+}
+
+#[test]
+fn after_a_kill_the_next_run_ends_what_is_left_and_goes_on() {
+    let bench = Bench::new("killed", EXPERIMENT);
+    let mut child = bench.hanging();
+    child.kill().expect("it lives");
+    child.wait().expect("it is ours");
+    assert!(!bench.is_quiet(), "subject and load are left");
+    fs::remove_file(bench.0.join("hang")).expect("it was there");
+    let output = bench.run();
+    assert_eq!(text(&output.stdout), "4 trials in it.run (4 new, 0 doubtful)\n", "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("left by a run that was killed: run "), "{}", text(&output.stderr));
+    wait_for("the end of all", || bench.is_quiet());
+}
+
+/// An experiment that is wrong in one place ends with this status and says this.
+#[track_caller]
+fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
+    let bench = Bench::new(name, experiment);
+    let output = bench.run();
+    let said = text(&output.stderr);
+    assert!(said.contains(expected), "{said}");
+    assert_eq!(output.status.code(), Some(status), "{said}");
+    assert_eq!(bench.records(), 0);
+    assert!(bench.is_quiet());
+}
+
+#[test]
+fn what_is_wrong_is_one_sentence_with_its_place() {
+    let with = |old: &str, new: &str| EXPERIMENT.replacen(old, new, 1);
+    refused("key", &with("seconds =", "second ="), 64, "unknown field `second`");
+    let name = "fill in workload.run: {drr} is none of {dir}, {measured}, {output}, {pid}, {port}";
+    refused("name", &with("-d {dir}", "-d {drr}"), 64, name);
+    let ends =
+        "carry out subject \"one\": start: it ended with exit status: 3 before it was ready: no memory";
+    refused("ends", &with("echo up; exec sleep 1000", "echo no memory >&2; exit 3"), 1, ends);
+    let late =
+        "carry out subject \"one\": start: it is not ready after 0 s (its log has no line with \"down\"): up";
+    refused("late", &with("\"up\" }", "\"down\" }\nready_within_s = 0"), 1, late);
+    let load = "carry out workload.run: it ended with exit status: 1: ouch";
+    refused("load", &with("&& echo rate 5 > {output}", "&& echo ouch >&2; exit 1"), 1, load);
+    let figure =
+        "carry out workload.parser: lines.requests_per_second: find 'rate {}' in what the command printed";
+    refused("figure", &with("echo rate 5", "echo date 5"), 1, figure);
+    let primary = "carry out measure.primary: there is no \"p99_us\"; there are ";
+    refused("primary", &with("primary = \"requests_per_second\"", "primary = \"p99_us\""), 1, primary);
+}
+
+#[test]
+fn a_port_in_use_is_said() {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = listener.local_addr().expect("it is bound").port();
+    let experiment = EXPERIMENT.replacen("version =", &format!("port = {port}\nversion ="), 1);
+    let expected = format!("subject \"one\": port: port {port} of 127.0.0.1 is in use by another program");
+    refused("port", &experiment, 1, &expected);
+}
+
+const KNOBS: &str = r#"
+[[factor]]
+name = "host"
+[[factor.level]]
+name = "stock"
+[[factor.level]]
+name = "tuned"
+sysctl = { "net.core.somaxconn" = "777" }
+file = { "/sys/class/net/left/tx_queue_len" = "123" }
+file_system = { kind = "ext4", size_mb = 8 }
+"#;
+
+/// In the namespace: the load hangs where the file system is mounted, and says what it sees.
+const IN_NAMESPACE: &str = r#"set -e
+mount -t sysfs sysfs /sys; ip link add left type veth peer name right
+state() { cat /proc/sys/net/core/somaxconn /sys/class/net/left/tx_queue_len; grep -c "$PWD" /proc/self/mountinfo || true; }
+before=$(state)
+mkdir -p probe; truncate -s 8M probe/image
+mkfs.ext4 -q probe/image && mount -o loop probe/image probe 2>/dev/null && umount probe || { echo no loop devices; exit 0; }
+for how in INT KILL; do
+    rm -f hangs; rm -rf it.run
+    "$EVENKEEL" lab run it.toml --state state & run=$!
+    n=0; until [ -e hangs ]; do sleep 0.1; n=$((n + 1)); [ $n -lt 600 ]; done
+    [ "$(cat hangs)" = "777 123 1" ]
+    kill -$how $run; wait $run || true
+    if [ $how = KILL ]; then
+        [ "$(state)" != "$before" ]
+        "$EVENKEEL" lab restore --state state
+    fi
+    [ "$(state)" = "$before" ]
+    [ ! -e it.run/work/dir.image ]
+done
+"$EVENKEEL" lab restore --state state | grep -q 'Nothing is left of any run.'
+echo everything as before
+"#;
+
+#[test]
+fn settings_and_file_systems_are_as_before_after_an_interruption_and_after_a_kill() {
+    let run = "seen=\"$(cat /proc/sys/net/core/somaxconn /sys/class/net/left/tx_queue_len) $(mountpoint -q {dir}; echo $((1 - $?)))\"; \
+               [ \"$(mountpoint -q {dir}; echo $?)\" = 0 ] && { echo $seen > hangs.new; mv hangs.new hangs; exec sleep 1000; }; echo rate 5";
+    let run = run.replace("{ echo", "{{ echo").replace("; }; echo", "; }}; echo");
+    let run = format!("run = '''{run}'''");
+    let old = EXPERIMENT.lines().find(|line| line.starts_with("run =")).expect("a load");
+    let bench = Bench::new("namespace", &(EXPERIMENT.replace(old, &run) + KNOBS));
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--net", "--mount", "--", "sh", "-c", IN_NAMESPACE]).env("EVENKEEL", EVENKEEL);
+    let Ok(output) = unshare.current_dir(&bench.0).output() else { return };
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    let refused =
+        ["unshare:", "mount:"].iter().any(|word| errors.contains(word)) && !errors.contains("carry out");
+    if said.contains("no loop devices") || (!output.status.success() && refused) {
+        eprintln!("no namespace with a loop device can be had here: {errors}");
+        return;
+    }
+    assert!(said.ends_with("everything as before\n"), "{said}{errors}");
+    assert!(bench.is_quiet());
+}
+
+#[test]
+fn a_run_that_needs_settings_waits_for_nobody() {
+    let bench = Bench::new("locked", &(EXPERIMENT.to_owned() + &KNOBS.replace("file_system", "#")));
+    let state = bench.0.join("state/tune");
+    fs::create_dir_all(&state).expect("a directory");
+    let lock = fs::File::create(state.join("lock")).expect("a file");
+    lock.lock().expect("nobody else has it");
+    let output = bench.run();
+    let said = text(&output.stderr);
+    assert!(said.contains("another `evenkeel tune` is at work"), "{said}");
+}
