@@ -38,6 +38,20 @@ pub struct Arguments {
     /// Of --udp: a request without a reply for this long counts as lost
     #[arg(long, default_value = "500ms", value_name = "TIME", help_heading = "Target")]
     pub udp_timeout: Span,
+    /// Encrypt connections
+    #[arg(long, conflicts_with_all = ["socket", "udp"], help_heading = "Target")]
+    pub tls: bool,
+    /// Of --tls: trust the authorities whose certificates are in this file (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/etc/ssl/certs/ca-certificates.crt",
+        help_heading = "Target"
+    )]
+    pub tls_ca: PathBuf,
+    /// Of --tls: trust any certificate
+    #[arg(long, help_heading = "Target")]
+    pub tls_insecure: bool,
     /// Report requests per CPU-second of this process, the server (must run on this machine)
     #[arg(long, value_name = "PID", help_heading = "Target")]
     pub server_pid: Option<u32>,

@@ -1,10 +1,12 @@
-//! The way to the kernel: one exchange per turn, by io_uring or by epoll, or as datagrams.
+//! The way to the kernel: one exchange per turn, by io_uring or by epoll, encrypted or not, or as
+//! datagrams.
 
 pub(crate) mod epoll;
 mod frame;
 mod mmsg;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tls;
 pub(crate) mod udp;
 pub(crate) mod uring;
 
@@ -42,6 +44,8 @@ pub(crate) trait Engine {
 pub(crate) enum Event {
     /// What is on its way on this connection, if anything is, will not be answered.
     Lost(usize),
+    /// The encryption of a connection was agreed on, in so much time, in an earlier session's terms or in new ones.
+    Agreed { took_ns: u64, is_resumed: bool },
     /// So many datagrams came that answer nothing: too late, or twice.
     Stray(u64),
 }

@@ -47,6 +47,27 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// The certificates to trust cannot be read.
+    #[error("read the certificates in {path}")]
+    Authorities {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The server's certificate is not trusted, or it speaks no TLS.
+    #[error("encrypt connection {connection}")]
+    Handshake {
+        /// The connection's number within its thread.
+        connection: usize,
+        /// Why.
+        #[source]
+        source: rustls::Error,
+    },
+    /// The server does not answer a handshake.
+    #[error("encrypt connections: the server has said nothing for 10 s")]
+    HandshakeSilence,
     /// The kernel refused io_uring or epoll.
     #[error("start the {engine} engine")]
     Engine {

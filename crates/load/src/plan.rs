@@ -9,6 +9,7 @@ use crate::mix::{Command, Mix};
 use crate::popularity::{Chooser, Popularity};
 use crate::schedule::Arrivals;
 use crate::target::Target;
+use crate::tls::Tls;
 use crate::ttl::Expiry;
 use crate::workload::Asked;
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) target: Target,
     /// With datagrams: how long a reply is waited for.
     pub(crate) udp_timeout: Option<Duration>,
+    /// With encryption.
+    pub(crate) tls: Option<Tls>,
     pub(crate) items: Items,
     pub(crate) protocol: Protocol,
     pub(crate) connections: usize,
@@ -128,6 +131,7 @@ impl Plan {
         };
         Ok(Plan {
             target: Target::of(arguments)?,
+            tls: arguments.tls.then(|| Tls::new(arguments, Target::host(arguments))).transpose()?,
             udp_timeout: arguments.udp.then_some(arguments.udp_timeout.0),
             items: Items { count: arguments.keys, keys, values, expiry },
             protocol: arguments.protocol,
@@ -152,6 +156,7 @@ impl Plan {
     pub(crate) fn transport(&self) -> &'static str {
         match (&self.target, self.udp_timeout) {
             (Target::Unix(_), _) => "unix",
+            (Target::Tcp(_), None) if self.tls.is_some() => "tls",
             (Target::Tcp(_), None) => "tcp",
             (Target::Tcp(_), Some(_)) => "udp",
         }

@@ -6,6 +6,7 @@ use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::cpu_time;
 use crate::engine::epoll::Epoll;
+use crate::engine::tls::Encrypted;
 use crate::engine::udp::{Patience, Udp};
 use crate::engine::uring::Uring;
 use crate::engine::{Engine, failed_to_start};
@@ -121,11 +122,13 @@ impl Runner<'_> {
     fn prefill(&self, progress: &mut dyn Write) -> Result<(), Error> {
         let plan = self.plan;
         let item_size = plan.items.values.mean() + plan.items.keys.mean();
-        let (in_flight, depth_max) = match plan.udp_timeout {
-            None => (PREFILL_IN_FLIGHT, 64),
-            Some(_) => (PREFILL_DATAGRAMS, 8),
+        let depth = match (plan.udp_timeout, &plan.tls) {
+            (None, None) => ((PREFILL_IN_FLIGHT / item_size) as usize).clamp(1, 64),
+            (Some(_), _) => ((PREFILL_DATAGRAMS / item_size) as usize).clamp(1, 8),
+            // memcached 1.6.18 stops listening to a connection whose records hold more than its buffer of 16 KiB and
+            // not each a single set.
+            (None, Some(_)) => 1,
         };
-        let depth = ((in_flight / item_size) as usize).clamp(1, depth_max);
         let mut start = 0;
         let tasks = (0..plan.threads).map(|index| {
             let end = start + plan.share(plan.fills(), index);
@@ -296,12 +299,25 @@ impl Runner<'_> {
         let sockets = match self.plan.engine {
             EngineChoice::Epoll => sockets,
             choice => match Uring::new(sockets) {
-                Ok(engine) => return self.drive(engine, shared, task, reports),
+                Ok(engine) => return self.encrypt(engine, shared, task, reports),
                 Err((sockets, _)) if choice == EngineChoice::Auto => sockets,
                 Err((_, error)) => return Err(failed_to_start(Uring::NAME, error)),
             },
         };
-        self.drive(Epoll::new(sockets)?, shared, task, reports)
+        self.encrypt(Epoll::new(sockets)?, shared, task, reports)
+    }
+
+    /// Wraps the engine where the plan says so: otherwise it is driven as it is.
+    fn encrypt<E: Engine>(
+        &self,
+        engine: E,
+        shared: &Shared,
+        task: Task<'_>,
+        reports: &Sender<Report>,
+    ) -> Result<(&'static str, Done), Error> {
+        let Some(tls) = &self.plan.tls else { return self.drive(engine, shared, task, reports) };
+        let parties = (0..task.connections).map(|_| tls.party()).collect();
+        self.drive(Encrypted::new(engine, parties)?, shared, task, reports)
     }
 
     fn drive<E: Engine>(

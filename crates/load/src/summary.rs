@@ -31,7 +31,7 @@ pub struct Summary {
     pub engine: String,
     /// The server's address.
     pub target: String,
-    /// `tcp`, `unix` or `udp`.
+    /// `tcp`, `tls`, `unix` or `udp`.
     pub transport: String,
     /// `text` or `meta`.
     pub protocol: String,
@@ -108,6 +108,8 @@ pub struct Summary {
     pub latency: Latency,
     /// Of an open loop: where the latency went.
     pub waits: Option<WaitsSummary>,
+    /// Of encrypted connections: how they agreed on it, over the whole run.
+    pub handshakes: Option<Handshakes>,
     /// Share of the host's CPU time in the window that other guests of the machine took.
     pub steal: f64,
     /// What the threads of the generator used.
@@ -170,6 +172,17 @@ pub struct WaitsSummary {
     pub unanswered: u64,
     /// Requests of the window that the schedule had and that were never sent.
     pub unsent: u64,
+}
+
+/// How connections agreed on their encryption.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// How many there were.
+    pub count: u64,
+    /// How many of them went on with an earlier session.
+    pub resumed: u64,
+    /// From the first bytes to send until both sides had their keys.
+    pub latency: Latency,
 }
 
 /// CPU time, and what it bought.
@@ -417,6 +430,11 @@ impl Summary {
             keys_per_second: ratio(keys as f64, span.seconds),
             latency: Latency::or_zero(&tally.latency_ns),
             waits,
+            handshakes: tally.handshakes.as_ref().map(|handshakes| Handshakes {
+                count: handshakes.took_ns.len(),
+                resumed: handshakes.resumed,
+                latency: Latency::or_zero(&handshakes.took_ns),
+            }),
             steal,
             client: client_cost(&span, &open, &close),
             busiest_thread: busiest(&span, &open, &close),

@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     pub(crate) error_lines: BTreeMap<String, u64>,
     /// From sent to done in a closed loop, from intended to done in an open one.
     pub(crate) latency_ns: Histogram<u64>,
+    /// Of encrypted connections: those of the whole run, which are few and mostly lie before the window.
+    pub(crate) handshakes: Option<Box<Handshakes>>,
     /// Of an open loop.
     pub(crate) waits: Option<Box<Waits>>,
     /// Requests and keys completed that were not intended in the window.
@@ -44,6 +46,14 @@ pub(crate) struct Waits {
     pub(crate) late_ns: Histogram<u64>,
     /// From sent to done.
     pub(crate) service_ns: Histogram<u64>,
+}
+
+/// How connections agreed on their encryption.
+#[derive(Clone, Debug)]
+pub(crate) struct Handshakes {
+    pub(crate) took_ns: Histogram<u64>,
+    /// How many went on with an earlier session.
+    pub(crate) resumed: u64,
 }
 
 /// Three digits keep every percentile within 0.1 %.
@@ -69,6 +79,7 @@ impl Tally {
             strays: 0,
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
+            handshakes: None,
             waits: None,
             outside: (0, 0),
             run: (0, 0),
@@ -130,6 +141,20 @@ impl Tally {
         self.outside.1 += u64::from(keys.max(1));
     }
 
+    /// A connection has agreed on its encryption.
+    #[cold]
+    pub(crate) fn agreed(&mut self, took_ns: u64, is_resumed: bool) {
+        let none = || Box::new(Handshakes { took_ns: histogram(), resumed: 0 });
+        let handshakes = self.handshakes.get_or_insert_with(none);
+        handshakes.took_ns.saturating_record(took_ns);
+        handshakes.resumed += u64::from(is_resumed);
+    }
+
+    /// With what another one knows of handshakes.
+    pub(crate) fn with_handshakes_of(self, other: Tally) -> Tally {
+        Tally { handshakes: other.handshakes, ..self }
+    }
+
     /// Moves the pending run into the histogram.
     pub(crate) fn settle(&mut self) {
         if self.run.1 > 0 {
@@ -165,6 +190,13 @@ impl Tally {
             *self.error_lines.entry(line.clone()).or_default() += times;
         }
         add(&mut self.latency_ns, &other.latency_ns);
+        match (&mut self.handshakes, &other.handshakes) {
+            (Some(handshakes), Some(others)) => {
+                add(&mut handshakes.took_ns, &others.took_ns);
+                handshakes.resumed += others.resumed;
+            }
+            (handshakes, others) => *handshakes = handshakes.take().or_else(|| others.clone()),
+        }
         match (&mut self.waits, &other.waits) {
             (Some(waits), Some(others)) => {
                 add(&mut waits.slip_ns, &others.slip_ns);

@@ -19,6 +19,17 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// The server's name or address, without the port.
+    pub(crate) fn host(arguments: &Arguments) -> &str {
+        match &arguments.server {
+            Some(server) => {
+                let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
+                host.trim_start_matches('[').trim_end_matches(']')
+            }
+            None => &arguments.host,
+        }
+    }
+
     pub(crate) fn of(arguments: &Arguments) -> Result<Target, Error> {
         if let Some(path) = &arguments.socket {
             return Ok(Target::Unix(path.clone()));

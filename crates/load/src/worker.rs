@@ -83,7 +83,7 @@ impl<E: Engine> Worker<'_, E> {
                 phase = now;
                 // An open loop knows by its schedule what is in the window, a closed one by when it is done.
                 if !is_open {
-                    tally = fresh();
+                    tally = fresh().with_handshakes_of(tally);
                     seconds.open_ns = self.shared.open_ns();
                 }
             }
@@ -108,6 +108,7 @@ impl<E: Engine> Worker<'_, E> {
                     conversations[connection].abandon(&mut reading);
                     feed.served(connection, true, done_ns);
                 }
+                Event::Agreed { took_ns, is_resumed } => reading.tally.agreed(took_ns, is_resumed),
                 Event::Stray(datagrams) => reading.tally.strays += datagrams,
             })?;
             self.slot.publish(tally.completed());
@@ -125,7 +126,7 @@ impl<E: Engine> Worker<'_, E> {
         }
         if phase == Phase::WarmUp && !is_open {
             // The window has closed before this worker saw it open.
-            tally = fresh();
+            tally = fresh().with_handshakes_of(tally);
         }
         tally.settle();
         let unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();

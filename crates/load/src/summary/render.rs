@@ -26,6 +26,11 @@ impl fmt::Display for Summary {
             percentiles(f, "  slip", &waits.slip)?;
             percentiles(f, "  late", &waits.late)?;
         }
+        if let Some(handshakes) = &self.handshakes {
+            percentiles(f, "handshake", &handshakes.latency)?;
+            let [count, resumed] = [handshakes.count, handshakes.resumed].map(|n| grouped(n as f64));
+            writeln!(f, "  {:<10}{count} handshakes, {resumed} of them resumed", "tls")?;
+        }
         self.outcomes(f)?;
         self.warnings(f)?;
         write!(f, "{}", self.verdict)
@@ -238,6 +243,7 @@ mod tests {
                 mean_us: 260.0,
             },
             waits: None,
+            handshakes: None,
             steal: 0.0,
             client: cost(4.0, 250_000.0),
             busiest_thread: 0.8,

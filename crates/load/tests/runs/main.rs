@@ -4,4 +4,5 @@ mod memcached;
 mod open;
 mod scripted;
 mod support;
+mod tls;
 mod udp;

@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -33,7 +33,10 @@ pub(crate) fn server(piece: usize, script: Script) -> String {
         for stream in listener.incoming().map_while(Result::ok) {
             let items = Arc::clone(&items);
             // A run ends by closing its connections: then reading or writing fails, and that ends the thread.
-            thread::spawn(move || serve(&stream, &items, piece, script));
+            thread::spawn(move || {
+                stream.set_nodelay(true)?;
+                serve(stream, &items, piece, script)
+            });
         }
     });
     format!("--server {address}")
@@ -41,8 +44,13 @@ pub(crate) fn server(piece: usize, script: Script) -> String {
 
 pub(crate) type Items = Arc<Mutex<HashMap<String, Vec<u8>>>>;
 
-fn serve(stream: &TcpStream, items: &Items, piece: usize, script: Script) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
+/// Answers on one connection until the client or the script closes it.
+pub(crate) fn serve(
+    stream: impl Read + Write,
+    items: &Items,
+    piece: usize,
+    script: Script,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     while reader.read_line(&mut line)? > 0 {
@@ -53,9 +61,8 @@ fn serve(stream: &TcpStream, items: &Items, piece: usize, script: Script) -> std
         if reply == CLOSE {
             return Ok(());
         }
-        let mut stream = stream;
         for part in reply.chunks(piece) {
-            stream.write_all(part)?;
+            reader.get_mut().write_all(part)?;
         }
     }
     Ok(())

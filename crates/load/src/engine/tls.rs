@@ -1,0 +1,166 @@
+//! Encryption around another engine, which moves what is encrypted.
+
+use super::{Engine, Event, WAIT_MAX, Wait};
+use crate::error::Error;
+use crate::outbox::Outbox;
+use crate::tls::Party;
+use rustls::{ClientConnection, HandshakeKind};
+use std::io::{self, Read, Write};
+
+/// The connections of `E`, encrypted.
+pub(crate) struct Encrypted<E> {
+    engine: E,
+    links: Vec<Link>,
+    /// What is sent in this turn, encrypted.
+    sealed: Outbox,
+    /// Connections whose session has something to say of its own accord: part of a handshake, new keys.
+    talking: Vec<usize>,
+    /// Handshakes that nobody has been told of.
+    agreed: Vec<Agreed>,
+    /// What was received, decrypted.
+    plain: Vec<u8>,
+}
+
+struct Link {
+    session: ClientConnection,
+    /// When the handshake began; `None`: it is over.
+    began_ns: Option<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Agreed {
+    took_ns: u64,
+    is_resumed: bool,
+}
+
+/// Handshakes of one thread at the same time: as many as connections are opened at the same time.
+const AT_ONCE: usize = 64;
+/// When no server says anything for so many waits, none will: 10 s.
+const SILENCES_MAX: u32 = 200;
+const _: () = assert!(WAIT_MAX.as_millis() * SILENCES_MAX as u128 == 10_000);
+/// What a record holds at most.
+const PLAIN_LEN: usize = 16 * 1024;
+
+impl<E: Engine> Encrypted<E> {
+    /// Agrees with the server on each connection of `engine`.
+    pub(crate) fn new(engine: E, parties: Vec<Party>) -> Result<Encrypted<E>, Error> {
+        let links = parties.into_iter().enumerate().map(|(connection, party)| {
+            let session = party.session().map_err(|source| Error::Handshake { connection, source })?;
+            Ok(Link { session, began_ns: None })
+        });
+        let mut encrypted = Encrypted {
+            engine,
+            links: links.collect::<Result<_, Error>>()?,
+            sealed: Outbox::default(),
+            talking: Vec::new(),
+            agreed: Vec::new(),
+            plain: vec![0; PLAIN_LEN],
+        };
+        encrypted.agree()?;
+        Ok(encrypted)
+    }
+
+    /// All handshakes, some at a time.
+    fn agree(&mut self) -> Result<(), Error> {
+        let (nothing, wait) = (Outbox::default(), Wait { gather: 1, at_most: WAIT_MAX });
+        let (mut begun, mut silences) = (0, 0);
+        while self.agreed.len() < self.links.len() {
+            let now_ns = self.now_ns();
+            while begun < self.links.len() && begun - self.agreed.len() < AT_ONCE {
+                self.begin(begun, now_ns);
+                begun += 1;
+            }
+            let before = self.agreed.len();
+            self.exchange(&nothing, wait)?;
+            self.arrivals(|_, _| Ok(()))?;
+            silences = if self.agreed.len() > before { 0 } else { silences + 1 };
+            if silences > SILENCES_MAX {
+                return Err(Error::HandshakeSilence);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, connection: usize, now_ns: u64) {
+        self.links[connection].began_ns = Some(now_ns);
+        self.talking.push(connection);
+    }
+
+    /// Encrypts `bytes` and whatever else the session has to say.
+    fn seal(&mut self, connection: usize, bytes: &[u8]) -> Result<(), Error> {
+        let session = &mut self.links[connection].session;
+        let start = self.sealed.bytes.len();
+        let broken = |source| Error::Broken { connection, source };
+        session.writer().write_all(bytes).map_err(broken)?;
+        while session.wants_write() {
+            session.write_tls(&mut self.sealed.bytes).map_err(broken)?;
+        }
+        if self.sealed.bytes.len() > start {
+            self.sealed.address(connection, start);
+        }
+        Ok(())
+    }
+}
+
+impl<E: Engine> Engine for Encrypted<E> {
+    const NAME: &'static str = E::NAME;
+
+    fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
+        for (connection, bytes) in outbox.parcels() {
+            self.seal(connection, bytes)?;
+        }
+        for connection in std::mem::take(&mut self.talking) {
+            // Whoever has sent a parcel has said it with that.
+            if self.links[connection].session.wants_write() {
+                self.seal(connection, b"")?;
+            }
+        }
+        let exchanged = self.engine.exchange(&self.sealed, wait);
+        self.sealed.clear();
+        exchanged
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.engine.now_ns()
+    }
+
+    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+        let Encrypted { engine, links, talking, agreed, plain, .. } = self;
+        let now_ns = engine.now_ns();
+        engine.arrivals(|connection, mut bytes| {
+            let link = &mut links[connection];
+            while !bytes.is_empty() {
+                link.session.read_tls(&mut bytes).map_err(|source| Error::Broken { connection, source })?;
+                link.session
+                    .process_new_packets()
+                    .map_err(|source| Error::Handshake { connection, source })?;
+                loop {
+                    match link.session.reader().read(plain) {
+                        Ok(0) => return Err(Error::Closed { connection }),
+                        Ok(len) => each(connection, &plain[..len])?,
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                        Err(source) => return Err(Error::Broken { connection, source }),
+                    }
+                }
+            }
+            if link.session.wants_write() {
+                talking.push(connection);
+            }
+            if let Some(began_ns) = link.began_ns.filter(|_| !link.session.is_handshaking()) {
+                link.began_ns = None;
+                agreed.push(Agreed {
+                    took_ns: now_ns - began_ns,
+                    is_resumed: link.session.handshake_kind() == Some(HandshakeKind::Resumed),
+                });
+            }
+            Ok(())
+        })
+    }
+
+    fn events(&mut self, mut each: impl FnMut(Event)) -> Result<(), Error> {
+        for Agreed { took_ns, is_resumed } in self.agreed.drain(..) {
+            each(Event::Agreed { took_ns, is_resumed });
+        }
+        self.engine.events(each)
+    }
+}
