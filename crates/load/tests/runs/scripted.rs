@@ -97,7 +97,10 @@ fn what_is_missed_is_stored() {
                 );
                 let line = format!("{common} --connections 3 --backfill {line}");
                 let summary = run(&line).expect(&line);
-                assert!(summary.is_clean() && summary.misses > 0 && summary.refills > 0, "{line}\n{summary}");
+                assert!(summary.is_clean(), "{line}\n{summary}");
+                // On a busy machine a closed loop may have missed them all before the window was opened.
+                let has_missed = summary.misses > 0 && summary.refills > 0;
+                assert!(has_missed || summary.r#loop == "closed", "{line}\n{summary}");
                 assert_eq!(summary.hits + summary.misses, summary.keys_asked, "{line}\n{summary}");
                 // They are no requests that were asked for.
                 assert_eq!((summary.sets, summary.requests), (0, summary.gets), "{line}\n{summary}");
