@@ -5,7 +5,7 @@
 
 use stdx::statistics::{exchange_p, holm, median, shift_interval};
 
-use crate::compare::{Comparison, Evidence, Interval, LeftOut, Metric, SEED, Standing, Verdict, values};
+use crate::compare::{Comparison, Evidence, Interval, Metric, Noted, SEED, Standing, Verdict, values};
 use crate::design::{Cell, Design};
 use crate::experiment::Better;
 use crate::quantity;
@@ -27,19 +27,21 @@ pub fn against(old: &Results, new: &Results) -> Comparison {
         .chain(others.map(|name| (name, quantity::better(name))));
     let metrics =
         metrics.map(|(name, better)| metric(&cells, (&olds, &news), name, better, measure.equivalent));
-    let doubtful = [("old", old), ("new", new)].into_iter().flat_map(|(which, results)| {
-        results.records.iter().filter(|record| !record.is_valid()).map(move |record| LeftOut {
-            place: record.place,
-            cell: format!("{which}: {}", record.cell()),
-            doubts: record.doubts.clone(),
-        })
-    });
+    let noted = |note: fn(&Record) -> Option<Noted>| -> Vec<Noted> {
+        let of = |which: &'static str, results: &Results| {
+            let noted = results.records.iter().filter_map(note);
+            noted.map(|it| Noted { cell: format!("{which}: {}", it.cell), ..it }).collect::<Vec<_>>()
+        };
+        [of("old", old), of("new", new)].concat()
+    };
     Comparison {
         question: new.experiment.question.clone(),
         trials: olds.len() + news.len(),
         rounds: old.experiment.repeat.rounds.min(new.experiment.repeat.rounds) as usize,
-        left_out: doubtful.collect(),
+        left_out: noted(Noted::doubts),
+        remarked: noted(Noted::remarks),
         metrics: metrics.collect(),
+        efficiencies: Vec::new(),
     }
 }
 
@@ -85,5 +87,5 @@ fn metric(
         standing.p = p;
         standing.verdict = evidence.verdict(band, better);
     }
-    Metric { name: name.to_owned(), better, band, band_from_equals: false, standings }
+    Metric { name: name.to_owned(), better, band, band_from_equals: false, standings, effects: Vec::new() }
 }

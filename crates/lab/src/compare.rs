@@ -7,6 +7,8 @@ use serde::Serialize;
 use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p};
 
 use crate::design::{Cell, Design};
+use crate::effects::{Effect, effects};
+use crate::efficiency::{Efficiency, efficiencies};
 use crate::experiment::{Better, Experiment, Subject};
 use crate::quantity;
 use crate::record::Record;
@@ -22,20 +24,39 @@ pub struct Comparison {
     /// Rounds that have a trial that counts.
     pub rounds: usize,
     /// Trials that do not count, and why.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<Noted>,
+    /// Trials that count, with something to know besides.
+    pub remarked: Vec<Noted>,
     /// The metric that decides first, then the others.
     pub metrics: Vec<Metric>,
+    /// Requests per percentage point of CPU, where there are several rates.
+    pub efficiencies: Vec<Efficiency>,
 }
 
-/// A trial that does not count.
+/// A trial about which there is something to say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct LeftOut {
+pub struct Noted {
     /// Its place in the order of all trials.
     pub place: u32,
     /// Its cell's name.
     pub cell: String,
-    /// Why.
-    pub doubts: Vec<String>,
+    /// Why it does not count, or what to know besides.
+    pub notes: Vec<String>,
+}
+
+impl Noted {
+    pub(crate) fn doubts(record: &Record) -> Option<Noted> {
+        Noted::some(record, &record.doubts)
+    }
+
+    pub(crate) fn remarks(record: &Record) -> Option<Noted> {
+        Noted::some(record, &record.remarks).filter(|_| record.is_valid())
+    }
+
+    fn some(record: &Record, notes: &[String]) -> Option<Noted> {
+        let noted = || Noted { place: record.place, cell: record.cell(), notes: notes.to_vec() };
+        (!notes.is_empty()).then(noted)
+    }
 }
 
 /// A metric in all cells.
@@ -51,6 +72,8 @@ pub struct Metric {
     pub band_from_equals: bool,
     /// In the order of the design.
     pub standings: Vec<Standing>,
+    /// What each factor does, where several vary.
+    pub effects: Vec<Effect>,
 }
 
 /// A cell, compared with its baseline.
@@ -170,15 +193,14 @@ pub fn compare(results: &Results) -> Comparison {
     let mut rounds: Vec<u32> = valid.iter().map(|record| record.round).collect();
     rounds.sort_unstable();
     rounds.dedup();
-    let doubtful = results.records.iter().filter(|record| !record.is_valid());
-    let left_out =
-        |record: &Record| LeftOut { place: record.place, cell: record.cell(), doubts: record.doubts.clone() };
     Comparison {
         question: experiment.question.clone(),
         trials: valid.len(),
         rounds: rounds.len(),
-        left_out: doubtful.map(left_out).collect(),
+        left_out: results.records.iter().filter_map(Noted::doubts).collect(),
+        remarked: results.records.iter().filter_map(Noted::remarks).collect(),
         metrics: std::iter::once(primary).chain(others).collect(),
+        efficiencies: efficiencies(results),
     }
 }
 
@@ -234,7 +256,8 @@ fn metric(
         standings[*index].verdict = Evidence { interval, mean, count: logs.len(), p }.verdict(band, better);
     }
     let band_from_equals = of_equals > experiment.measure.equivalent;
-    Metric { name: name.to_owned(), better, band, band_from_equals, standings }
+    let effects = effects(experiment, records, name, better);
+    Metric { name: name.to_owned(), better, band, band_from_equals, standings, effects }
 }
 
 /// The values of a cell by round; of a round that was repeated, the last.
@@ -307,11 +330,11 @@ fn band_of_equals(
     farthest
 }
 
-/// Whether two subjects differ by nothing but their names.
+/// Whether two subjects differ by nothing but their names and ports.
 fn equals(experiment: &Experiment, one: &str, other: &str) -> bool {
     let nameless = |name: &str| {
         let subject = experiment.subjects.iter().find(|subject| subject.name == name)?;
-        Some(Subject { name: String::new(), ..subject.clone() })
+        Some(Subject { name: String::new(), port: None, ..subject.clone() })
     };
     one != other && nameless(one) == nameless(other)
 }

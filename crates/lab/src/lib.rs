@@ -22,6 +22,8 @@ pub mod change_point;
 pub mod compare;
 pub mod design;
 mod difference;
+pub mod effects;
+pub mod efficiency;
 mod error;
 pub mod experiment;
 pub mod gate;

@@ -53,9 +53,21 @@ fn color(series: usize) -> RGBColor {
     SERIES[series % SERIES.len()]
 }
 
+/// A picture whose plot is so wide, with a legend of these names beside it.
+fn plot(width: usize, height: u32, title: &str, names: &[&str], draw: impl FnOnce(&Area)) -> String {
+    let width = width as u32 + legend_width(names) as u32;
+    let height = height.max(names.len() as u32 * LEGEND_LINE as u32 + 40);
+    svg(width, height, title, |root| draw(&with_legend(root, names)))
+}
+
+/// What the plot of an ordinary picture takes.
+const PLOT_WIDTH: usize = 580;
+
 /// A picture of that size.
 fn svg(width: u32, height: u32, title: &str, draw: impl FnOnce(&Area)) -> String {
     let mut text = String::new();
+    // A letter of the title takes more than one of the rest.
+    let width = width.max((title.chars().count() as f64 * LETTER * 1.2) as u32 + 20);
     {
         let root = SVGBackend::with_string(&mut text, (width, height)).into_drawing_area();
         root.fill(&PAPER).expect(IN_MEMORY);
@@ -121,10 +133,13 @@ fn legend_width(names: &[&str]) -> i32 {
     (longest as f64 * LETTER) as i32 + 34
 }
 
+/// Pixels from name to name in a legend.
+const LEGEND_LINE: i32 = 19;
+
 /// Name and colour of each series, from the top.
 fn legend(area: &Area, names: &[&str]) {
     for (index, name) in names.iter().enumerate() {
-        let y = 18 + index as i32 * 19;
+        let y = 18 + index as i32 * LEGEND_LINE;
         let mark = Rectangle::new([(8, y - 6), (20, y + 6)], color(index).filled());
         area.draw(&mark).expect(IN_MEMORY);
         write(area, name, (27, y), HPos::Left, TEXT);

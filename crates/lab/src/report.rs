@@ -3,15 +3,17 @@
 mod history;
 pub mod page;
 mod table;
+mod verdict;
 
-use stdx::statistics::rounds_min;
-
-use crate::compare::{Comparison, Interval, Metric, Standing, Verdict};
+use crate::compare::{Comparison, Interval, Metric, Noted, Standing};
+use crate::effects::Effect;
+use crate::efficiency::Efficiency;
 use crate::experiment::Better;
 use crate::quantity::{chance, change, number, title};
 
 pub use history::{history, suspicion};
 pub use table::Table;
+pub use verdict::verdict;
 
 /// The whole, for a terminal.
 pub fn text(comparison: &Comparison) -> String {
@@ -33,81 +35,36 @@ pub fn against(comparison: &Comparison) -> String {
     format!("{}\n\n{}{basis}\n", comparison.question, tables.collect::<String>())
 }
 
-/// The answer to the question, in sentences about the metric that decides.
-pub fn verdict(comparison: &Comparison) -> Vec<String> {
-    let metric = &comparison.metrics[0];
-    let mut sentences: Vec<String> = Vec::new();
-    let judged =
-        |verdict: Verdict| metric.standings.iter().filter(move |standing| standing.verdict == verdict);
-    for standing in judged(Verdict::Better).chain(judged(Verdict::Worse)) {
-        let ratio = standing.ratio.expect("what was judged has pairs");
-        sentences.push(format!(
-            "{} is {}: {} {} ({}), p {}.",
-            standing.cell(),
-            standing.verdict.words(),
-            title(&metric.name),
-            change(ratio.middle),
-            span(ratio, change),
-            chance(standing.p),
-        ));
-    }
-    for (verdict, words) in [
-        (Verdict::Equivalent, "No difference that matters"),
-        (Verdict::NoDifferenceShown, "No difference shown"),
-        (Verdict::NotCompared, "Not compared, for want of pairs with values above zero"),
-    ] {
-        let names: Vec<String> = judged(verdict).map(Standing::cell).collect();
-        if !names.is_empty() {
-            sentences.push(format!("{words}: {}.", names.join("; ")));
-        }
-    }
-    let told_apart = |standing: &&Standing| {
-        standing.is_of_equals && matches!(standing.verdict, Verdict::Better | Verdict::Worse)
-    };
-    if let Some(standing) = metric.standings.iter().find(told_apart) {
-        sentences.push(format!(
-            "{} is the baseline under another name: do not believe this run.",
-            standing.cell()
-        ));
-    }
-    let comparisons =
-        metric.standings.iter().filter(|standing| standing.verdict != Verdict::Baseline).count();
-    let needed = rounds_min(comparisons);
-    if (comparison.rounds as u32) < needed {
-        sentences.push(format!(
-            "No comparison could show a difference, however large: with {comparisons} that takes {needed} rounds, and there are {}.",
-            comparison.rounds
-        ));
-    }
-    sentences
-}
-
 /// What it rests on.
 pub fn basis(comparison: &Comparison) -> String {
     let left_out = match comparison.left_out.len() {
         0 => "none left out".to_owned(),
         count => format!("{count} left out because of doubts"),
     };
+    let remarked = match comparison.remarked.len() {
+        0 => String::new(),
+        count => format!(", {count} with remarks that the page lists"),
+    };
     format!(
-        "{} trials in {} rounds, {left_out}. The unit is the trial: pairs within a round, medians, 95 % intervals by bootstrap, sign-flip p after Holm.",
+        "{} trials in {} rounds, {left_out}{remarked}. The unit is the trial: pairs within a round, medians, 95 % intervals by bootstrap, sign-flip p after Holm.",
         comparison.trials, comparison.rounds
     )
 }
 
 /// All tables: a metric each, the one that decides first, then what was left out.
 pub fn tables(comparison: &Comparison) -> Vec<Table> {
-    let mut tables: Vec<Table> = comparison.metrics.iter().map(metric).collect();
-    if !comparison.left_out.is_empty() {
-        let rows = comparison.left_out.iter();
-        let rows = rows
-            .map(|trial| vec![format!("{:04}", trial.place), trial.cell.clone(), trial.doubts.join("; ")]);
-        tables.push(Table {
-            title: "Left out".into(),
-            header: vec!["trial", "cell", "why"],
-            rows: rows.collect(),
-        });
-    }
+    let of_metric = |it: &Metric| std::iter::once(metric(it)).chain(effects(it)).collect::<Vec<_>>();
+    let mut tables: Vec<Table> = comparison.metrics.iter().flat_map(of_metric).collect();
+    tables.extend(efficiencies(comparison));
+    tables.extend(noted("Left out", "why", &comparison.left_out));
     tables
+}
+
+/// Trials about which there is something to say.
+fn noted(title: &str, what: &'static str, trials: &[Noted]) -> Option<Table> {
+    let row = |trial: &Noted| vec![format!("{:04}", trial.place), trial.cell.clone(), trial.notes.join("; ")];
+    let rows: Vec<Vec<String>> = trials.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table { title: title.into(), header: vec!["trial", "cell", what], rows })
 }
 
 fn metric(metric: &Metric) -> Table {
@@ -126,6 +83,47 @@ fn metric(metric: &Metric) -> Table {
         header: vec!["cell", "trials", "median", "(95 %)", "against baseline", "(95 %)", "p", "verdict"],
         rows: metric.standings.iter().map(row).collect(),
     }
+}
+
+fn effects(metric: &Metric) -> Option<Table> {
+    let rounds = metric.effects.first()?.rounds;
+    let row = |effect: &Effect| {
+        vec![
+            effect.name.clone(),
+            change(effect.ratio.middle),
+            span(effect.ratio, change),
+            chance(effect.p),
+            effect.verdict.words().to_owned(),
+        ]
+    };
+    Some(Table {
+        title: format!(
+            "Effects on {}, each against the first level of its factor over all levels of the others; with ×, what two \
+             give beyond both; {rounds} complete rounds",
+            title(&metric.name)
+        ),
+        header: vec!["effect", "ratio", "(95 %)", "p", "verdict"],
+        rows: metric.effects.iter().map(row).collect(),
+    })
+}
+
+fn efficiencies(comparison: &Comparison) -> Option<Table> {
+    let row = |efficiency: &Efficiency| {
+        let (low, high) = efficiency.busy_percent;
+        vec![
+            efficiency.treatment.clone(),
+            efficiency.trials.to_string(),
+            number(efficiency.slope.middle),
+            span(efficiency.slope, number),
+            format!("{low:.0} to {high:.0} %"),
+        ]
+    };
+    let rows: Vec<Vec<String>> = comparison.efficiencies.iter().map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Compute efficiency: requests/s for each percentage point of the machine's CPU".into(),
+        header: vec!["treatment", "trials", "slope", "(95 %)", "busy"],
+        rows,
+    })
 }
 
 fn row(standing: &Standing) -> Vec<String> {

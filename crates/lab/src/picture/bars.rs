@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Axes, Figures, IN_MEMORY, INK, TEXT, chart, color, from_zero, svg, with_legend, write};
+use super::{Axes, Figures, IN_MEMORY, INK, LETTER, TEXT, chart, color, from_zero, plot, write};
 use crate::compare::{Interval, Metric};
 use crate::quantity::title;
 
@@ -25,30 +25,33 @@ pub fn bars(metric: &Metric) -> Option<String> {
     let medians = || metric.standings.iter().filter_map(|standing| standing.median);
     medians().next()?;
     let y_range = from_zero(medians().map(|median| median.high));
-    let width = (treatments.len() * conditions.len() * BAR_MIN + 420).max(640);
+    let longest = conditions.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let group = (treatments.len() * BAR_MIN).max((longest as f64 * LETTER) as usize + 12);
+    let width = (conditions.len() * group + 110).max(460);
     let what = title(&metric.name);
-    let picture = svg(width as u32, 340, &format!("{what}: medians of trials, 95 % intervals"), |root| {
-        let area = with_legend(root, &treatments);
-        let x_range = 0.0..conditions.len() as f64;
-        let axes = Axes { x: "", y: &what, x_range, y_range, figures: Figures::OnlyY };
-        let mut chart = chart(&area, &axes);
-        for (group, condition) in conditions.iter().enumerate() {
-            let bar = |index: usize, treatment: &&str| {
-                let own = metric.standings.iter();
-                let mut own = own.filter(|it| it.condition == *condition && it.treatment == *treatment);
-                Some((index, own.next()?.median?))
-            };
-            let bars = treatments.iter().enumerate().filter_map(|(index, treatment)| bar(index, treatment));
-            let share = 0.84 / treatments.len() as f64;
-            for (index, median) in bars {
-                let left = group as f64 + 0.08 + share * index as f64;
-                draw(&mut chart, (left, left + share), median, index);
+    let picture =
+        plot(width, 340, &format!("{what}: medians of trials, 95 % intervals"), &treatments, |area| {
+            let x_range = 0.0..conditions.len() as f64;
+            let axes = Axes { x: "", y: &what, x_range, y_range, figures: Figures::OnlyY };
+            let mut chart = chart(area, &axes);
+            for (group, condition) in conditions.iter().enumerate() {
+                let bar = |index: usize, treatment: &&str| {
+                    let own = metric.standings.iter();
+                    let mut own = own.filter(|it| it.condition == *condition && it.treatment == *treatment);
+                    Some((index, own.next()?.median?))
+                };
+                let bars =
+                    treatments.iter().enumerate().filter_map(|(index, treatment)| bar(index, treatment));
+                let share = 0.84 / treatments.len() as f64;
+                for (index, median) in bars {
+                    let left = group as f64 + 0.08 + share * index as f64;
+                    draw(&mut chart, (left, left + share), median, index);
+                }
+                let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
+                let (origin_x, origin_y) = area.get_base_pixel();
+                write(area, condition, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
             }
-            let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
-            let (origin_x, origin_y) = area.get_base_pixel();
-            write(&area, condition, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
-        }
-    });
+        });
     Some(picture)
 }
 

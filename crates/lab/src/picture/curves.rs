@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::{Axes, Figures, IN_MEMORY, chart, color, from_zero, svg, with_legend};
+use super::{Axes, Figures, IN_MEMORY, PLOT_WIDTH, chart, color, from_zero, plot};
 use crate::compare::{Interval, Metric, Standing};
 use crate::quantity::title;
 
@@ -28,11 +28,14 @@ pub fn curves(throughput: &Metric, latency: &Metric) -> Option<String> {
     let y_range = from_zero(points().map(|(_, y)| y.high));
     let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
     let (x_title, y_title) = (title(&throughput.name), title(&latency.name));
-    let picture =
-        svg(760, 400, &format!("{y_title} over {x_title}: medians of trials, 95 % intervals"), |root| {
-            let area = with_legend(root, &names);
+    let picture = plot(
+        PLOT_WIDTH,
+        400,
+        &format!("{y_title} over {x_title}: medians of trials, 95 % intervals"),
+        &names,
+        |area| {
             let axes = Axes { x: &x_title, y: &y_title, x_range, y_range, figures: Figures::Both };
-            let mut chart = chart(&area, &axes);
+            let mut chart = chart(area, &axes);
             for (index, (_, points)) in lines.iter().enumerate() {
                 let ink = color(index);
                 let cross = points.iter().flat_map(|(x, y)| {
@@ -46,6 +49,7 @@ pub fn curves(throughput: &Metric, latency: &Metric) -> Option<String> {
                 chart.draw_series(path.iter().map(|at| Circle::new(*at, 4, ink.filled()))).expect(IN_MEMORY);
                 chart.draw_series([PathElement::new(path, ink.stroke_width(2))]).expect(IN_MEMORY);
             }
-        });
+        },
+    );
     Some(picture)
 }

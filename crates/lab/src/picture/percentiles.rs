@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Area, Axes, Chart, Figures, IN_MEMORY, RULE, TEXT, chart, color, svg, with_legend, write};
+use super::{Area, Axes, Chart, Figures, IN_MEMORY, PLOT_WIDTH, RULE, TEXT, chart, color, plot, write};
 use crate::quantity::number;
 
 /// A line: its name, and the latency at each percentile that is known.
@@ -32,17 +32,16 @@ pub fn percentiles(title: &str, lines: &[Line]) -> Option<String> {
     let low = values().fold(f64::INFINITY, f64::min);
     let high = values().fold(0.0, f64::max);
     let names: Vec<&str> = lines.iter().map(|(name, _)| &**name).collect();
-    let picture = svg(760, 360, title, |root| {
-        let area = with_legend(root, &names);
+    let picture = plot(PLOT_WIDTH, 360, title, &names, |area| {
         let (bottom, top) = ((low / 1.15).log10(), (high * 1.15).log10());
         let x_range = -0.3..known.len() as f64 - 0.7;
         let axes = Axes { x: "", y: "latency (µs)", x_range, y_range: bottom..top, figures: Figures::None };
-        let mut chart = chart(&area, &axes);
-        rules(&mut chart, &area, (-0.3, known.len() as f64 - 0.7), bottom..top);
+        let mut chart = chart(area, &axes);
+        rules(&mut chart, area, (-0.3, known.len() as f64 - 0.7), bottom..top);
         let (origin_x, origin_y) = area.get_base_pixel();
         for (index, name) in known.iter().enumerate() {
             let (x, y) = chart.plotting_area().map_coordinate(&(index as f64, bottom));
-            write(&area, name, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
+            write(area, name, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
         }
         for (index, (_, points)) in lines.iter().enumerate() {
             let place = |name: &str| known.iter().position(|other| *other == name);

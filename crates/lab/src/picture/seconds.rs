@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use stdx::statistics::median;
 
-use super::{Axes, Figures, IN_MEMORY, INK, chart, color, from_zero, svg, with_legend};
+use super::{Axes, Figures, IN_MEMORY, INK, PLOT_WIDTH, chart, color, from_zero, plot};
 
 /// The trials of a treatment: its name, and each trial's seconds and values.
 pub type Trials = (String, Vec<Vec<(f64, f64)>>);
@@ -18,11 +18,10 @@ pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> O
     let x_range = 0.0..points().map(|point| point.0).fold(1.0, f64::max);
     let y_range = from_zero(points().map(|point| point.1));
     let names: Vec<&str> = treatments.iter().map(|(name, _)| &**name).collect();
-    let picture = svg(760, 320, title, |root| {
-        let area = with_legend(root, &names);
+    let picture = plot(PLOT_WIDTH, 320, title, &names, |area| {
         let high = y_range.end;
         let axes = Axes { x: "seconds of load", y, x_range, y_range, figures: Figures::Both };
-        let mut chart = chart(&area, &axes);
+        let mut chart = chart(area, &axes);
         if warm_up_s > 0.0 {
             let shade = Rectangle::new([(0.0, 0.0), (warm_up_s, high)], INK.mix(0.08).filled());
             chart.draw_series([shade]).expect(IN_MEMORY);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use stdx::statistics::median;
 
 use super::table::escape;
-use super::{basis, tables, verdict};
+use super::{basis, noted, tables, verdict};
 use crate::compare::{Comparison, Metric, compare_metric};
 use crate::design::{Cell, Design};
 use crate::picture::percentiles::{Line, PERCENTILES};
@@ -71,7 +71,8 @@ pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) ->
     let question = escape(&comparison.question);
     let sentences: String =
         verdict(comparison).iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
-    let tables: String = tables(comparison).iter().map(super::Table::html).collect();
+    let remarks = noted("Remarks", "what to know", &comparison.remarked);
+    let tables: String = tables(comparison).iter().chain(&remarks).map(super::Table::html).collect();
     let figures: String =
         pictures.iter().map(|it| format!("<figure id=\"{}\">{}</figure>\n", it.name, it.svg)).collect();
     format!(

@@ -124,9 +124,10 @@ fn doubtful_trials_are_left_out_and_counted() {
     let mut results = synthetic::run(DRIVERS, &host(better_by_20_percent), 1);
     let record = results.records.iter_mut().find(|record| record.subject == "io_uring").expect("one");
     record.doubts.push("steal: 12 %".into());
+    record.remarks.push("p99 of few".into());
     record.metrics.insert("requests_per_cpu_second".into(), 1.0);
     let comparison = compare(&results);
-    assert_eq!((comparison.trials, comparison.left_out.len()), (71, 1));
+    assert_eq!((comparison.trials, comparison.left_out.len(), comparison.remarked.len()), (71, 1, 0));
     let pairs: Vec<usize> = comparison.metrics[0].standings.iter().map(|standing| standing.pairs).collect();
     assert_eq!(pairs, [0, 12, 11, 0, 12, 12]);
     let text = report::text(&comparison);

@@ -70,9 +70,8 @@ fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng:
         host: "made-up".into(),
         version: Some(format!("{} 1.0", cell.subject)),
         metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),
-        doubts: Vec::new(),
         samples,
-        remarks: Vec::new(),
+        ..Record::default()
     }
 }
 
