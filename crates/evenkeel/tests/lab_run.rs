@@ -133,6 +133,7 @@ fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
         let output = child.wait_with_output().expect("evenkeel");
         assert_eq!(output.status.code(), Some(status));
         assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
+        assert_eq!(fs::read_dir(bench.0.join("state/lab")).expect("a directory").count(), 0);
         fs::remove_file(bench.0.join("hangs")).expect("it was there");
     }
     assert_eq!(bench.records(), 0, "a trial that was interrupted is none");
@@ -169,6 +170,8 @@ fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
     assert_eq!(output.status.code(), Some(status), "{said}");
     assert_eq!(bench.records(), 0);
     assert!(bench.is_quiet());
+    let left = bench.lab(&["restore"]).output().expect("evenkeel");
+    assert_eq!(text(&left.stdout), "Nothing is left of any run.\n");
 }
 
 #[test]
@@ -181,7 +184,7 @@ fn what_is_wrong_is_one_sentence_with_its_place() {
         "carry out subject \"one\": start: it ended with exit status: 3 before it was ready: no memory";
     refused("ends", &with("echo up; exec sleep 1000", "echo no memory >&2; exit 3"), 1, ends);
     let late =
-        "carry out subject \"one\": start: it is not ready after 0 s (its log has no line with \"down\"): up";
+        "carry out subject \"one\": start: it is not ready after 0 s (its log has no line with \"down\")";
     refused("late", &with("\"up\" }", "\"down\" }\nready_within_s = 0"), 1, late);
     let load = "carry out workload.run: it ended with exit status: 1: ouch";
     refused("load", &with("&& echo rate 5 > {output}", "&& echo ouch >&2; exit 1"), 1, load);

@@ -157,3 +157,97 @@ fn unsettled(told: &Told, primary: &str, measured_s: f64, parser: &Parser) -> Op
         ))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::tests::MINIMAL;
+    use crate::parse::Figures;
+    use crate::record::CpuShares;
+    use tuner::Facts;
+
+    /// Twenty seconds count, after two of warm-up; the load takes a quarter of a second to get ready.
+    fn experiment(parser: &str, primary: &str) -> Experiment {
+        let text = MINIMAL.replace("seconds = 5", "seconds = 22\nwarm_up_s = 2");
+        let text = text.replace("\"evenkeel-load\"", parser).replace("\"requests_per_cpu_second\"", primary);
+        Experiment::parse(&text).expect("an experiment")
+    }
+
+    fn loaded(rate: impl Fn(usize) -> f64, busy: f64) -> Loaded {
+        let cpu = CpuShares { user: 0.5, idle: 0.4, steal: 0.1, ..CpuShares::default() };
+        let sample = |second: usize| Sample {
+            at_s: second as f64,
+            run_s: if second <= 2 { 1.0 } else { 0.5 },
+            wait_s: 0.125,
+            cpus: vec![cpu; 2],
+            ..Sample::default()
+        };
+        let figures = |value: f64| Figures::from([("requests_per_second".to_owned(), value)]);
+        let told = Told {
+            metrics: figures(100.0),
+            seconds: (1..=22).map(|second| (second as f64, figures(rate(second)))).collect(),
+            end_s: 22.0,
+            doubts: vec![Doubt { why: "late".to_owned(), only_by_the_wall_clock: true }],
+        };
+        let seen = Seen {
+            samples: (1..=22).map(sample).collect(),
+            load_busy: vec![busy; 22],
+            facts: Facts::default(),
+            readings: Vec::new(),
+            cost_s: 0.2225,
+        };
+        Loaded { told: Ok(told), seen, end_s: 22.25, subject_ended: None }
+    }
+
+    fn judged(experiment: &Experiment, loaded: Loaded) -> (Record, Option<Error>) {
+        let mut record = Record::default();
+        let broken = judge(&mut record, experiment, loaded, Vec::new());
+        (record, broken)
+    }
+
+    #[test]
+    fn only_the_measured_seconds_count_and_each_has_what_the_load_said_of_it() {
+        let experiment = experiment("\"sysbench\"", "\"requests_per_cpu_second\"");
+        let (record, broken) = judged(&experiment, loaded(|second| 100.0 + (second % 5) as f64, 0.1));
+        assert!(broken.is_none() && record.doubts.is_empty(), "{:?}", record.doubts);
+        assert_eq!(record.metrics["server_cpu_s"], 20.0 * 0.5);
+        assert_eq!(record.metrics["requests_per_cpu_second"], 100.0 * 20.0 / 10.0);
+        assert_eq!((record.metrics["server_wait_share"], record.metrics["sampler_cpu_share"]), (0.2, 0.01));
+        assert!((record.metrics["host_busy_share"] - 0.5).abs() < 1e-9);
+        assert_eq!(record.samples[11].load["requests_per_second"], 102.0);
+        assert_eq!(record.samples.len(), 22, "those that are dropped are kept");
+        assert_eq!(record.remarks, ["late"], "no doubt where CPU-seconds decide");
+    }
+
+    #[test]
+    fn a_busy_load_and_a_rate_that_has_not_settled_are_doubts() {
+        let experiment = experiment("\"sysbench\"", "\"requests_per_second\"");
+        let rising = |second: usize| if second < 17 { second as f64 } else { 500.0 };
+        let (record, _) = judged(&experiment, loaded(rising, 0.95));
+        let kinds: Vec<&str> =
+            record.doubts.iter().map(|doubt| doubt.split(':').next().unwrap_or("")).collect();
+        assert_eq!(kinds, ["late", "client-saturated", "unsteady"], "{:?}", record.doubts);
+    }
+
+    #[test]
+    fn what_has_no_figures_is_broken_unless_the_subject_is_to_blame() {
+        let experiment = experiment("\"sysbench\"", "\"p99_us\"");
+        let (record, broken) = judged(&experiment, loaded(|_| 1.0, 0.1));
+        assert!(
+            broken
+                .is_some_and(|error| error.to_string().starts_with("carry out measure.primary: there is no"))
+        );
+        assert!(!record.is_valid());
+        let failed = || Err(Error::place("workload.run", "it ended with exit status: 1"));
+        let (record, broken) = judged(&experiment, Loaded { told: failed(), ..loaded(|_| 1.0, 0.1) });
+        assert!(broken.is_some() && record.metrics.contains_key("server_cpu_s"));
+        let subject_ended = Some(std::os::unix::process::ExitStatusExt::from_raw(9));
+        let (record, broken) =
+            judged(&experiment, Loaded { told: failed(), subject_ended, ..loaded(|_| 1.0, 0.1) });
+        assert!(broken.is_none());
+        assert_eq!(record.doubts[0], "the subject ended in mid-trial, with signal: 9 (SIGKILL)");
+        let mut moved = Record::default();
+        judge(&mut moved, &experiment, loaded(|_| 1.0, 0.1), vec!["x was set to 1, but was 2".into()]);
+        assert!(moved.doubts.contains(&"x was set to 1, but was 2".to_owned()));
+    }
+}

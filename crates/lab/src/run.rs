@@ -88,31 +88,45 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
         trace: Trace::begin(&asked.state, seconds_since_1970())?,
         versions: BTreeMap::new(),
     };
-    let clock = Clock::start();
+    let before = records.len();
+    let conducted = conduct(&mut site, &turns, &mut records, tell);
+    // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
+    let ended = site.trace.end();
+    conducted.and(ended)?;
+    let doubtful = records.values().filter(|record| !record.is_valid()).count();
+    Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful })
+}
+
+/// All trials that have no record yet.
+fn conduct(
+    site: &mut Site,
+    turns: &[Turn],
+    records: &mut BTreeMap<u32, Record>,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    let (experiment, clock) = (site.experiment, Clock::start());
     let mut new = 0;
-    while let Some((turn, left)) = next(&turns, &records) {
+    while let Some((turn, left)) = next(turns, records) {
         let of = records.len() + left;
-        let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / new as f64 * left as f64);
+        let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / f64::from(new) * left as f64);
         if new > 0 {
-            hands.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
+            site.hands.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
         }
-        let cell = turn.cell.name(&experiment);
+        let cell = turn.cell.name(experiment);
         tell(Progress::Begins { cell, number: records.len() + 1, of, left_s });
         let tried = site.conduct(&turn)?;
-        let has_worked = || records.values().any(|it| it.is_valid() && turn.cell.is_of(it, &experiment));
+        let has_worked = || records.values().any(|it| it.is_valid() && turn.cell.is_of(it, experiment));
         if let Some(error) = tried.broken
             && !has_worked()
         {
             return Err(error);
         }
-        save(&directory, &tried.record)?;
+        save(site.directory, &tried.record)?;
         tell(Progress::Ended(&tried.record));
         records.insert(turn.place, tried.record);
         new += 1;
     }
-    site.trace.end()?;
-    let doubtful = records.values().filter(|record| !record.is_valid()).count();
-    Ok(Outcome { trials: records.len(), new, doubtful })
+    Ok(())
 }
 
 /// Where tuner's journals are, in the directory of the state.

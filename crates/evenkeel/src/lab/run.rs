@@ -72,7 +72,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     listen(halt.clone(), Arc::clone(&signal))?;
     let asked = Asked { text, directory: directory.clone(), state: arguments.state.path() };
     let hands = Hands { unblock: unblock_in, halt };
-    let outcome = match lab::run::run(&asked, &hands, &mut told) {
+    let outcome = lab::run::run(&asked, &hands, &mut told);
+    eprint!("{}", erase());
+    let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(lab::Error::Halted) => {
             eprintln!(
@@ -114,17 +116,20 @@ fn listen(halt: Halt, first: Arc<OnceLock<Signal>>) -> Result<(), Failure> {
     thread::Builder::new().name("signals".into()).spawn(answer).map(drop).map_err(failed)
 }
 
+/// What takes the line of the trial that runs off the terminal.
+fn erase() -> &'static str {
+    if io::stderr().is_terminal() { "\r\x1b[K" } else { "" }
+}
+
 /// A line for each trial, on standard error; on a terminal also one for the trial that runs.
 fn told(progress: Progress) {
-    let mut out = io::stderr();
-    let terminal = out.is_terminal();
-    let erase = if terminal { "\r\x1b[K" } else { "" };
+    let (mut out, erase) = (io::stderr(), erase());
     // It is for somebody who waits; nothing is lost without.
     let _ = match progress {
         Progress::Restored(lines) => {
             lines.iter().try_for_each(|line| writeln!(out, "{erase}left by a run that was killed: {line}"))
         }
-        Progress::Begins { cell, number, of, left_s } if terminal => {
+        Progress::Begins { cell, number, of, left_s } if !erase.is_empty() => {
             let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
             write!(out, "{erase}trial {number} of {of}: {cell}{left}").and_then(|()| out.flush())
         }
