@@ -62,6 +62,26 @@ pub struct Arguments {
     /// Times between the requests of --rate: poisson, constant, pareto or pareto:SHAPE [default: poisson]
     #[arg(long, value_name = "LAW", help_heading = "Shape of the load")]
     pub arrivals: Option<Arrivals>,
+    /// Replay this trace, in an open loop by its times: lines of timestamp,key,key size,value size,client id,operation,TTL
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "rate", "arrivals", "search", "gets", "mix", "multiget", "keys", "key_size", "value_size", "ttl", "popularity",
+            "workload", "prefill", "backfill", "verify", "requests", "udp",
+        ],
+        help_heading = "Shape of the load"
+    )]
+    pub trace: Option<PathBuf>,
+    /// Replay so many times as fast
+    #[arg(
+        long,
+        value_name = "TIMES",
+        default_value_t = 1.0,
+        requires = "trace",
+        help_heading = "Shape of the load"
+    )]
+    pub speed: f64,
     /// Look for the highest rate at which this holds: p50, p90, p99, p99.9 or max, as in p99<1ms. Every try lasts
     /// --warm-up and --duration; --rate is the first
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Shape of the load")]

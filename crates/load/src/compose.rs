@@ -5,6 +5,7 @@ use crate::conversation::{Conversation, Kind};
 use crate::mix::{Command, Mix};
 use crate::plan::Plan;
 use crate::popularity::Chooser;
+use crate::replay::Replay;
 use crate::request::{Answer, Writer};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,6 +27,8 @@ pub(crate) struct Composer<'a> {
 enum Source<'a> {
     /// Commands about random items, without end.
     Mix { prng: Prng, chooser: &'a Chooser, mix: &'a Mix, multiget: usize },
+    /// What a trace says, as far as it is due.
+    Trace(Replay),
     /// One set for each item; numbers beyond the items are those of counters.
     Fill(Range<u64>),
 }
@@ -38,6 +41,20 @@ impl<'a> Composer<'a> {
             Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.multiget };
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
         Composer { writer, track: plan.tracks(), missed: VecDeque::new(), source }
+    }
+
+    /// What a trace says.
+    pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
+        let writer = Writer { items: &plan.items, protocol: plan.protocol };
+        Composer { writer, track: false, missed: VecDeque::new(), source: Source::Trace(replay) }
+    }
+
+    /// The trace, if this is what the requests follow.
+    pub(crate) fn trace(&mut self) -> Option<&mut Replay> {
+        match &mut self.source {
+            Source::Trace(replay) => Some(replay),
+            _ => None,
+        }
     }
 
     /// Stores the items of `range` once.
@@ -68,6 +85,16 @@ impl<'a> Composer<'a> {
                     None => return false,
                 }
                 conversation.expect(Kind::Change(Command::Set, protocol));
+            }
+            Source::Trace(replay) => {
+                let Some(record) = replay.take() else { return false };
+                writer.traced(&record, out);
+                let command = record.command;
+                conversation.expect(match protocol {
+                    Protocol::Text if command.is_get() => Kind::Get { command, keys: 1 },
+                    Protocol::Meta if command.is_get() => Kind::MetaGet(command),
+                    _ => Kind::Change(command, protocol),
+                });
             }
             Source::Mix { prng, chooser, mix, multiget } => {
                 let command = mix.choose(prng);

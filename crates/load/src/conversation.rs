@@ -150,7 +150,9 @@ impl Conversation {
         let counts = |at: usize| {
             intended.get(at).is_none_or(|intended: &Intended| reading.window_ns.contains(&intended.at_ns))
         };
-        reading.tally.lost += (0..pending.len()).filter(|at| counts(*at)).count() as u64;
+        let asked = |pending: &Pending| !matches!(pending.kind, Kind::Refill(_));
+        let lost = pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at));
+        reading.tally.lost += lost.count() as u64;
         *self = Conversation::default();
     }
 

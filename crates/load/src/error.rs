@@ -122,6 +122,27 @@ pub enum Error {
         /// One of the replies.
         example: String,
     },
+    /// A trace cannot be opened or read.
+    #[error("read {path}")]
+    TraceFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A line of a trace is not of the form.
+    #[error("read {path}, line {line}: expected {expected}, found {found:?}")]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// The line's number, from 1.
+        line: u64,
+        /// What would have fitted.
+        expected: &'static str,
+        /// The line.
+        found: String,
+    },
     /// The server's CPU time cannot be read.
     #[error("read the CPU time in {path}")]
     CpuTime {

@@ -4,6 +4,7 @@ use crate::compose::Composer;
 use crate::conversation::Conversation;
 use crate::engine::WAIT_MAX;
 use crate::outbox::Outbox;
+use crate::replay::Next;
 use crate::schedule::Schedule;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,7 +27,7 @@ pub(crate) enum Feed {
 /// and is sent, late, before all that come after it. So nothing is dropped, and a long wait takes no memory.
 #[derive(Debug)]
 pub(crate) struct Open {
-    schedule: Schedule,
+    clock: Clock,
     /// Due and not yet sent, at most `DUE_MAX`; what is due beyond is still in the schedule.
     due: VecDeque<u64>,
     /// Connections with room, the one that has rested longest first.
@@ -38,6 +39,26 @@ pub(crate) struct Open {
     /// Never sleep: look for replies and for the time all the while.
     spin: bool,
 }
+
+/// What says when the next request is due.
+#[derive(Debug)]
+enum Clock {
+    Schedule(Schedule),
+    /// The composer's trace.
+    Trace(TraceClock),
+}
+
+/// The times of a trace, moved to those of the run.
+#[derive(Debug)]
+struct TraceClock {
+    start_ns: u64,
+    end_ns: u64,
+    /// As far as the last turn saw.
+    next: Next,
+}
+
+/// A trace that is read more slowly than it is replayed is looked at again after this.
+const READING: Duration = Duration::from_millis(1);
 
 /// Requests that one turn takes from the schedule. A turn's requests share their sent time, so the last of a longer
 /// turn would be composed long after it; 1024 take about 100 µs.
@@ -58,8 +79,17 @@ impl Feed {
     }
 
     pub(crate) fn open(schedule: Schedule, connections: usize, spin: bool) -> Feed {
+        Feed::by(Clock::Schedule(schedule), connections, spin)
+    }
+
+    /// Follows the composer's trace from `start_ns` on.
+    pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, spin: bool) -> Feed {
+        Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: Next::Unread }), connections, spin)
+    }
+
+    fn by(clock: Clock, connections: usize, spin: bool) -> Feed {
         Feed::Open(Open {
-            schedule,
+            clock,
             due: VecDeque::with_capacity(DUE_MAX),
             free: (0..connections).collect(),
             free_since_ns: vec![Some(0); connections],
@@ -106,29 +136,34 @@ impl Feed {
             Feed::Open(open) if open.spin => Duration::ZERO,
             Feed::Open(open) if open.free.is_empty() => WAIT_MAX,
             Feed::Open(open) if !open.due.is_empty() || open.refilling => Duration::ZERO,
-            Feed::Open(open) => match open.schedule.peek() {
-                Some(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
-                None => WAIT_MAX,
+            Feed::Open(open) => match open.clock.seen() {
+                Next::At(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
+                Next::Unread => READING,
+                Next::End => WAIT_MAX,
             },
         }
     }
 
     /// About how many requests the schedule had that were not sent.
-    pub(crate) fn unsent(&self) -> u64 {
-        match self {
-            Feed::Closed { .. } => 0,
-            Feed::Open(open) => open.due.len() as u64 + open.schedule.left(),
-        }
+    pub(crate) fn unsent(&self, composer: &mut Composer<'_>) -> u64 {
+        let Feed::Open(open) = self else { return 0 };
+        let later = match (&open.clock, composer.trace()) {
+            (Clock::Schedule(schedule), _) => schedule.left(),
+            (Clock::Trace(trace), Some(replay)) => replay.left(trace.end_ns.saturating_sub(trace.start_ns)),
+            (Clock::Trace(_), None) => 0,
+        };
+        open.due.len() as u64 + later
     }
 }
 
 impl Open {
     fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
         while self.due.len() < DUE_MAX
-            && let Some(next) = self.schedule.peek().filter(|next| *next <= turn.now_ns)
+            && let Next::At(next) = self.clock.next(turn.composer)
+            && next <= turn.now_ns
         {
             self.due.push_back(next);
-            self.schedule.advance();
+            self.clock.advance(turn.composer);
         }
         // One parcel for each connection: those that still have room afterwards rest until the next turn.
         // Sets of missed items are no part of the schedule: they go out first.
@@ -156,7 +191,40 @@ impl Open {
             }
         }
         self.refilling = !turn.composer.missed.is_empty();
-        !self.due.is_empty() || self.schedule.peek().is_some()
+        !self.due.is_empty() || self.clock.seen() != Next::End
+    }
+}
+
+impl Clock {
+    /// When the next request is due, by the run's clock.
+    #[inline]
+    fn next(&mut self, composer: &mut Composer<'_>) -> Next {
+        if let (Clock::Trace(trace), Some(replay)) = (&mut *self, composer.trace()) {
+            trace.next = match replay.next() {
+                Next::At(at_ns) if trace.start_ns.saturating_add(at_ns) >= trace.end_ns => Next::End,
+                Next::At(at_ns) => Next::At(trace.start_ns + at_ns),
+                other => other,
+            };
+        }
+        self.seen()
+    }
+
+    /// The same, as of the last look.
+    #[inline]
+    fn seen(&self) -> Next {
+        match self {
+            Clock::Schedule(schedule) => schedule.peek().map_or(Next::End, Next::At),
+            Clock::Trace(trace) => trace.next,
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, composer: &mut Composer<'_>) {
+        match (self, composer.trace()) {
+            (Clock::Schedule(schedule), _) => schedule.advance(),
+            (Clock::Trace(_), Some(replay)) => replay.advance(),
+            (Clock::Trace(_), None) => {}
+        }
     }
 }
 

@@ -143,8 +143,13 @@ impl Values {
     /// Appends the value of item `id`.
     #[inline]
     pub(crate) fn write(&self, id: u64, out: &mut Vec<u8>) {
+        self.write_sized(id, self.size(id), out);
+    }
+
+    /// Appends the value that item `id` would have if it had this size.
+    #[inline]
+    pub(crate) fn write_sized(&self, id: u64, size: usize, out: &mut Vec<u8>) {
         let (name, start) = name_and_start(id);
-        let size = self.size(id);
         out.extend_from_slice(&name[..size.min(NAME_LEN)]);
         let (mut at, mut left) = (start, size.saturating_sub(NAME_LEN));
         while left > 0 {

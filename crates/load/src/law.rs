@@ -30,7 +30,7 @@ pub(crate) struct Shape {
     shape: f64,
 }
 
-/// Atikoglu et al. (SIGMETRICS 2012), table 5.
+/// Atikoglu et al. (SIGMETRICS 2012).
 const FACEBOOK_KEY: Shape = Shape { location: 30.7984, scale: 8.20449, shape: 0.078_688 };
 /// For values of 15 bytes and more.
 const FACEBOOK_VALUE: Shape = Shape { location: 15.0, scale: 214.476, shape: 0.348_238 };

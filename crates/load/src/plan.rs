@@ -10,6 +10,7 @@ use crate::popularity::{Chooser, Popularity};
 use crate::schedule::Arrivals;
 use crate::target::Target;
 use crate::tls::Tls;
+use crate::trace::Trace;
 use crate::ttl::Expiry;
 use crate::workload::Asked;
 use std::time::Duration;
@@ -34,22 +35,31 @@ pub(crate) struct Plan {
     /// What a get misses is stored.
     pub(crate) backfill: bool,
     pub(crate) warm_up: Duration,
-    /// At least one of the two limits is set.
+    /// At least one of the two limits is set, or a trace ends the run.
     pub(crate) duration: Option<Duration>,
     pub(crate) requests: Option<u64>,
     pub(crate) engine: EngineChoice,
     pub(crate) gather: usize,
     /// Of an open loop.
     pub(crate) pace: Option<Pace>,
+    /// What a pace by a trace follows.
+    pub(crate) trace: Option<Trace>,
 }
 
 /// When the requests of an open loop are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Requests per second, all threads together.
-    pub(crate) rate: f64,
-    pub(crate) arrivals: Arrivals,
+    pub(crate) timing: Timing,
     pub(crate) spin: bool,
+}
+
+/// Who says when a request is due.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timing {
+    /// Requests per second of all threads together, and how they come.
+    Law(f64, Arrivals),
+    /// The plan's trace.
+    Trace,
 }
 
 /// The items that exist, shared by all workers.
@@ -59,6 +69,8 @@ pub(crate) struct Items {
     pub(crate) keys: Keys,
     pub(crate) values: Values,
     pub(crate) expiry: Expiry,
+    /// When the run began, in seconds since 1970.
+    pub(crate) start: u64,
 }
 
 impl Items {
@@ -106,6 +118,7 @@ impl Plan {
             return refuse(format!("--rate must be above 0 and at most {RATE_MAX:e} requests/s, not {rate}"));
         }
         if arguments.rate.is_none()
+            && arguments.trace.is_none()
             && arguments.search.is_none()
             && (arguments.arrivals.is_some() || arguments.spin)
         {
@@ -119,13 +132,23 @@ impl Plan {
                 "incr and decr need keys of at least 4 bytes and the digits of the largest number",
             ));
         }
-        let expiry = asked.ttl.expiry(unix_seconds());
+        let start = unix_seconds();
+        let expiry = asked.ttl.expiry(start);
         let values = Values::new(&asked.value_size);
         if arguments.udp {
             check_udp(arguments, mix, keys.longest() + values.longest()).map_err(Error::Arguments)?;
         }
+        if !(arguments.speed > 0.0 && arguments.speed.is_finite()) {
+            return refuse(format!("--speed must be above 0, not {}", arguments.speed));
+        }
+        let trace = arguments.trace.clone().map(|path| Trace { path, speed: arguments.speed });
+        let timing = match &trace {
+            Some(_) => Some(Timing::Trace),
+            None => arguments.rate.map(|rate| Timing::Law(rate, asked.arrivals)),
+        };
         let duration = match (arguments.duration, arguments.requests) {
             (Some(span), _) => Some(span.0),
+            (None, None) if arguments.trace.is_some() => None,
             (None, None) => Some(Duration::from_secs(10)),
             (None, Some(_)) => None,
         };
@@ -133,7 +156,7 @@ impl Plan {
             target: Target::of(arguments)?,
             tls: arguments.tls.then(|| Tls::new(arguments, Target::host(arguments))).transpose()?,
             udp_timeout: arguments.udp.then_some(arguments.udp_timeout.0),
-            items: Items { count: arguments.keys, keys, values, expiry },
+            items: Items { count: arguments.keys, keys, values, expiry, start },
             protocol: arguments.protocol,
             connections: arguments.connections,
             threads: arguments.threads,
@@ -147,7 +170,8 @@ impl Plan {
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
-            pace: arguments.rate.map(|rate| Pace { rate, arrivals: asked.arrivals, spin: arguments.spin }),
+            pace: timing.map(|timing| Pace { timing, spin: arguments.spin }),
+            trace,
             asked,
         })
     }
@@ -196,7 +220,9 @@ fn check_udp(arguments: &Arguments, mix: &Mix, item_max: usize) -> Result<(), St
             "--multiget is not for --udp: memcached numbers the datagrams of every value from 0, so a loss could not be told from a miss",
         ));
     }
-    if (arguments.prefill || mix.has(Command::is_store)) && item_max + SET_WORDS_MAX > udp::REQUEST_MAX {
+    if (arguments.prefill || arguments.backfill || mix.has(Command::is_store))
+        && item_max + SET_WORDS_MAX > udp::REQUEST_MAX
+    {
         return Err(format!(
             "a set must fit a datagram: keys and values of --udp must be at most {} bytes together",
             udp::REQUEST_MAX - SET_WORDS_MAX

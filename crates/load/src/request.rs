@@ -3,6 +3,8 @@
 use crate::arguments::Protocol;
 use crate::mix::Command;
 use crate::plan::Items;
+use crate::trace::Record;
+use crate::ttl::on_the_wire;
 
 /// Appends requests about items to a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -81,22 +83,36 @@ impl Writer<'_> {
     #[inline]
     fn store(self, command: Command, item: u64, out: &mut Vec<u8>) {
         let Items { keys, values, .. } = self.items;
-        let ttl = self.items.ttl(item);
+        self.store_head(command, |out| keys.write(item, out), self.items.ttl(item), values.size(item), out);
+        values.write(item, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The line before a value.
+    #[inline]
+    fn store_head(
+        self,
+        command: Command,
+        key: impl Fn(&mut Vec<u8>),
+        ttl: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) {
         match self.protocol {
             Protocol::Text => {
                 out.extend_from_slice(command.name().as_bytes());
                 out.push(b' ');
-                keys.write(item, out);
+                key(out);
                 out.extend_from_slice(b" 0 ");
                 write_number(ttl, out);
                 out.push(b' ');
-                write_number(values.size(item) as u64, out);
+                write_number(len as u64, out);
             }
             Protocol::Meta => {
                 out.extend_from_slice(b"ms ");
-                keys.write(item, out);
+                key(out);
                 out.push(b' ');
-                write_number(values.size(item) as u64, out);
+                write_number(len as u64, out);
                 out.extend_from_slice(mode(command));
                 if ttl > 0 {
                     out.extend_from_slice(b" T");
@@ -105,30 +121,53 @@ impl Writer<'_> {
             }
         }
         out.extend_from_slice(b"\r\n");
-        values.write(item, out);
+    }
+
+    fn small(self, command: Command, item: u64, out: &mut Vec<u8>) {
+        let keys = &self.items.keys;
+        match command.counts() {
+            true => self.line(command, |out| keys.write_counter(item, out), self.items.ttl(item), out),
+            false => self.line(command, |out| keys.write(item, out), self.items.ttl(item), out),
+        }
+    }
+
+    /// What a trace asks. Values of less than 20 bytes are numbers, so that counters can count.
+    pub(crate) fn traced(self, record: &Record, out: &mut Vec<u8>) {
+        let Record { command, key, value_len, .. } = record;
+        let ttl = on_the_wire(record.ttl, self.items.start);
+        let key = |out: &mut Vec<u8>| out.extend_from_slice(key);
+        if !command.is_store() {
+            return self.line(*command, key, ttl, out);
+        }
+        self.store_head(*command, key, ttl, *value_len, out);
+        match *value_len < NUMBER_LEN_MAX {
+            true => out.resize(out.len() + value_len, b'1'),
+            false => self.items.values.write_sized(record.hash(), *value_len, out),
+        }
         out.extend_from_slice(b"\r\n");
     }
 
-    /// A line without a value.
-    fn small(self, command: Command, item: u64, out: &mut Vec<u8>) {
+    /// A request of one key without a value.
+    fn line(self, command: Command, key: impl Fn(&mut Vec<u8>), ttl: u64, out: &mut Vec<u8>) {
         let (before, after): (&[u8], &[u8]) = match (self.protocol, command) {
             (Protocol::Text, Command::Incr) => (b"incr ", b" 1"),
             (Protocol::Text, Command::Decr) => (b"decr ", b" 1"),
             (Protocol::Text, Command::Touch) => (b"touch ", b" "),
+            (Protocol::Text, Command::Get) => (b"get ", b""),
+            (Protocol::Text, Command::Gets) => (b"gets ", b""),
             (Protocol::Text, _) => (b"delete ", b""),
             (Protocol::Meta, Command::Incr) => (b"ma ", b""),
             (Protocol::Meta, Command::Decr) => (b"ma ", b" MD"),
             (Protocol::Meta, Command::Touch) => (b"mg ", b" T"),
+            (Protocol::Meta, Command::Get) => (b"mg ", b" v"),
+            (Protocol::Meta, Command::Gets) => (b"mg ", b" v c"),
             (Protocol::Meta, _) => (b"md ", b""),
         };
         out.extend_from_slice(before);
-        match command.counts() {
-            true => self.items.keys.write_counter(item, out),
-            false => self.items.keys.write(item, out),
-        }
+        key(out);
         out.extend_from_slice(after);
         if command == Command::Touch {
-            write_number(self.items.ttl(item), out);
+            write_number(ttl, out);
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -154,6 +193,9 @@ impl Writer<'_> {
         }
     }
 }
+
+/// The largest 64-bit number has this many digits, and not all numbers of as many digits fit.
+const NUMBER_LEN_MAX: usize = 20;
 
 /// The mode of `ms` that does what the command does in the text protocol.
 fn mode(command: Command) -> &'static [u8] {

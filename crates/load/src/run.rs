@@ -13,19 +13,21 @@ use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::files;
-use crate::plan::{Pace, Plan};
+use crate::plan::{Pace, Plan, Timing};
+use crate::replay::Replay;
 use crate::schedule::{Schedule, Share};
 use crate::search::{Knee, Objective, Search};
 use crate::seconds::Seconds;
 use crate::shared::{Phase, Shared, Start};
 use crate::summary::{Edge, Measured, Second, Summary, write_json};
 use crate::tally::Tally;
+use crate::trace::{ROUNDS_AHEAD, Reader};
 use crate::worker::{Done, Worker};
 use hdrhistogram::Histogram;
 use std::io::Write;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -66,11 +68,15 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     if arguments.prefill {
         Runner { arguments, plan: &plan }.prefill(progress)?;
     }
-    let pace =
-        plan.pace.unwrap_or(Pace { rate: SEARCH_RATE, arrivals: plan.asked.arrivals, spin: arguments.spin });
-    let mut search = Search::new(pace.rate, arguments.seed);
+    let pace = plan
+        .pace
+        .unwrap_or(Pace { timing: Timing::Law(SEARCH_RATE, plan.asked.arrivals), spin: arguments.spin });
+    let Timing::Law(start, arrivals) = pace.timing else {
+        return Err(Error::Arguments(String::from("a trace has its rate, which no search can change")));
+    };
+    let mut search = Search::new(start, arguments.seed);
     while let Some(rate) = search.next() {
-        plan.pace = Some(Pace { rate, ..pace });
+        plan.pace = Some(Pace { timing: Timing::Law(rate, arrivals), ..pace });
         writeln!(progress, "trying {rate:.0} requests/s")?;
         let measured = Runner { arguments, plan: &plan }.measure(progress)?;
         let summary = Summary::new(arguments, &plan, measured);
@@ -149,7 +155,7 @@ impl Runner<'_> {
             }
         });
         let shared = Shared::new(plan.threads, Phase::Measure);
-        let tally = self.with_workers(&shared, tasks.collect(), |reports| {
+        let tally = self.with_workers(&shared, tasks.collect(), None, |reports| {
             let mut all = All::new(plan.threads);
             all.wait_ready(reports)?;
             let at_ns = now_ns();
@@ -173,8 +179,19 @@ impl Runner<'_> {
     /// Warm-up and window.
     fn measure(&self, progress: &mut dyn Write) -> Result<Measured, Error> {
         let plan = self.plan;
+        let (reader, mut replays) = match &plan.trace {
+            None => (None, Vec::new()),
+            Some(trace) => {
+                let (senders, rounds): (Vec<_>, Vec<_>) =
+                    (0..plan.threads).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
+                (Some(Reader::open(trace, senders)?), rounds.into_iter().map(Replay::new).collect())
+            }
+        };
         let tasks = (0..plan.threads).map(|index| Task {
-            composer: Composer::mix(plan, self.arguments.seed, index),
+            composer: match replays.pop() {
+                Some(replay) => Composer::replay(plan, replay),
+                None => Composer::mix(plan, self.arguments.seed, index),
+            },
             pace: plan.pace,
             index,
             connections: plan.share(plan.connections as u64, index) as usize,
@@ -185,7 +202,7 @@ impl Runner<'_> {
             repeats: 0,
         });
         let shared = Shared::new(plan.threads, Phase::WarmUp);
-        self.with_workers(&shared, tasks.collect(), |reports| {
+        self.with_workers(&shared, tasks.collect(), reader, |reports| {
             let mut all = All::new(plan.threads);
             all.wait_ready(reports)?;
             let at_ns = now_ns() + BEGIN_AFTER.as_nanos() as u64;
@@ -251,6 +268,7 @@ impl Runner<'_> {
         &self,
         shared: &Shared,
         tasks: Vec<Task<'_>>,
+        reader: Option<Reader>,
         conduct: impl FnOnce(&Receiver<Report>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         thread::scope(|scope| {
@@ -265,6 +283,16 @@ impl Runner<'_> {
                         let _ = sender.send(Report::End(Box::new(end)));
                     },
                 )?;
+            }
+            if let Some(mut reader) = reader {
+                let sender = sender.clone();
+                thread::Builder::new().name(String::from("load-trace")).spawn_scoped(scope, move || {
+                    if let Err(error) = reader.run() {
+                        // The reader still holds the queues: no worker has taken this for the end of the trace.
+                        let _ = sender.send(Report::End(Box::new(Err(error))));
+                    }
+                    drop(reader);
+                })?;
             }
             drop(sender);
             let result = conduct(&reports);
@@ -328,7 +356,7 @@ impl Runner<'_> {
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Done), Error> {
         let Task {
-            composer,
+            mut composer,
             pace,
             index,
             connections,
@@ -339,6 +367,9 @@ impl Runner<'_> {
             repeats: _,
         } = task;
         let (plan, slot) = (self.plan, &shared.workers[index]);
+        if let Some(replay) = composer.trace() {
+            replay.prepare();
+        }
         // Nobody listens any more when another worker failed first.
         let _ = reports.send(Report::Ready);
         let Some(Start { at_ns, window_ns }) = shared.start() else {
@@ -346,7 +377,10 @@ impl Runner<'_> {
         };
         let feed = match pace {
             None => Feed::closed(connections),
-            Some(Pace { rate, arrivals, spin }) => {
+            Some(Pace { timing: Timing::Trace, spin }) => {
+                Feed::trace(at_ns, window_ns.end, connections, spin)
+            }
+            Some(Pace { timing: Timing::Law(rate, arrivals), spin }) => {
                 let share = Share { index, threads: plan.threads };
                 let schedule = Schedule::new(arrivals, rate, share, self.arguments.seed);
                 // The schedule ends it, so that the last requests are waited for.

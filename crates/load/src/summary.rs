@@ -6,7 +6,7 @@ use crate::arguments::Arguments;
 use crate::cpu_time::HostTime;
 use crate::error::Error;
 use crate::mix::Command;
-use crate::plan::Plan;
+use crate::plan::{Plan, Timing};
 use crate::seconds::Interval;
 use crate::tally::Tally;
 use crate::verdict::{Evidence, OpenEvidence, Verdict};
@@ -25,6 +25,9 @@ pub struct Summary {
     pub verdict: Verdict,
     /// Of an open loop: requests per second asked for.
     pub rate: Option<f64>,
+    /// The trace that was replayed, and how fast.
+    #[serde(default)]
+    pub trace: Option<String>,
     /// Of an open loop: the law of its arrivals.
     pub arrivals: Option<String>,
     /// `io_uring`, `epoll` or `mmsg`.
@@ -332,10 +335,15 @@ impl Measured {
         let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
         let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
             let answered = self.tally.requests();
+            let scheduled = answered + self.tally.lost + self.unanswered + self.unsent;
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             OpenEvidence {
-                asked: plan.requests.map_or(pace.rate * span.seconds, |requests| requests as f64),
-                scheduled: answered + self.tally.lost + self.unanswered + self.unsent,
+                asked: match (plan.requests, pace.timing) {
+                    (Some(requests), _) => requests as f64,
+                    (None, Timing::Law(rate, _)) => rate * span.seconds,
+                    (None, Timing::Trace) => scheduled as f64,
+                },
+                scheduled,
                 answered,
                 late_p99_us: us(&waits.late_ns),
                 response_p99_us: us(&self.tally.latency_ns),
@@ -374,6 +382,10 @@ impl Summary {
         let verdict = measured.verdict(plan, &span, steal);
         let Measured { engine, tally, unanswered, unsent, open, close, series } = measured;
         // What an open loop has answered was intended in the window, even if it was done a little later.
+        let law = plan.pace.and_then(|pace| match pace.timing {
+            Timing::Law(rate, arrivals) => Some((rate, arrivals)),
+            Timing::Trace => None,
+        });
         let (requests, keys) = match plan.pace {
             Some(_) => (tally.requests(), tally.keys()),
             None => (span.requests, span.keys),
@@ -391,8 +403,12 @@ impl Summary {
         Summary {
             r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
             verdict,
-            rate: plan.pace.map(|pace| pace.rate),
-            arrivals: plan.pace.map(|pace| pace.arrivals.to_string()),
+            rate: law.map(|(rate, _)| rate),
+            arrivals: law.map(|(_, arrivals)| arrivals.to_string()),
+            trace: plan
+                .trace
+                .as_ref()
+                .map(|trace| format!("{} at speed {}", trace.path.display(), trace.speed)),
             engine: engine.to_owned(),
             target: plan.target.to_string(),
             transport: plan.transport().to_owned(),

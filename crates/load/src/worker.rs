@@ -130,7 +130,7 @@ impl<E: Engine> Worker<'_, E> {
         }
         tally.settle();
         let unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();
-        Ok((Done { tally, unanswered, unsent: self.feed.unsent() }, self.engine))
+        Ok((Done { tally, unanswered, unsent: self.feed.unsent(&mut self.composer) }, self.engine))
     }
 }
 

@@ -53,6 +53,9 @@ impl Summary {
             self.threads,
             if self.threads == 1 { "" } else { "s" }
         )?;
+        if let Some(trace) = &self.trace {
+            return writeln!(f, "  {} protocol, trace {trace}", self.protocol);
+        }
         writeln!(
             f,
             "  {}{} protocol, {} gets of {} key{}; {} items, keys of {}, values of {} bytes{}, {}, seed {}",
@@ -199,6 +202,7 @@ mod tests {
             verdict: Verdict { valid: true, reasons: Vec::new() },
             rate: None,
             arrivals: None,
+            trace: None,
             engine: String::from("io_uring"),
             target: String::from("127.0.0.1:11211"),
             transport: String::from("tcp"),

@@ -186,6 +186,45 @@ fn memcached_sees_the_time_to_live() {
 }
 
 #[test]
+fn a_trace_is_replayed() {
+    let Some(memcached) = Memcached::start("trace") else { return };
+    let file = std::env::temp_dir().join(format!("evenkeel-load-{}.trace", std::process::id()));
+    // Every key is stored in the first second; all of that is done when the next one begins.
+    let mut trace = String::new();
+    for (second, operation) in
+        [(7, "set"), (8, "get"), (8, "gets"), (9, "incr"), (9, "touch"), (10, "delete"), (11, "get")]
+    {
+        for key in 0..200 {
+            let len = if operation == "set" { 4 + key % 2 * 100 } else { 0 };
+            let key = if operation == "incr" { key / 2 * 2 } else { key };
+            trace += &format!("{second},k{key:03},8,{len},{key},{operation},600\n");
+        }
+    }
+    std::fs::write(&file, &trace).expect("a file");
+    for line in ["--threads 2", "--protocol meta --connections 3", "--engine epoll --depth 4"] {
+        let line = format!(
+            "--socket {} --trace {} --speed 4 --warm-up 0 {line}",
+            memcached.socket.display(),
+            file.display()
+        );
+        let summary = run(&line).expect(&line);
+        assert!(summary.is_clean() && summary.r#loop == "open", "{line}\n{summary}");
+        assert_eq!((summary.requests, summary.hits, summary.misses), (1400, 400, 200), "{line}\n{summary}");
+        assert!(summary.commands.iter().all(|count| count.declined == 0), "{line}\n{summary}");
+        // The last request is intended 1.25 s after the first, less a two-hundredth of a second.
+        assert!(summary.seconds > 1.2, "{line}\n{summary}");
+        assert!(summary.to_string().contains("at speed 4"), "{summary}");
+    }
+    // A broken line ends the run that replays the lines before it.
+    std::fs::write(&file, format!("{trace}12,k,1,0,7,got,0\n")).expect("a file");
+    let line = format!("--socket {} --trace {} --speed 100", memcached.socket.display(), file.display());
+    let error = run(&line).expect_err(&line);
+    assert!(error.contains(", line 1401: expected an operation: get, "), "{error}");
+    std::fs::remove_file(&file).expect("the file");
+    assert!(run(&line).expect_err(&line).starts_with("read /"));
+}
+
+#[test]
 fn memcached_refuses_what_is_too_large() {
     let Some(memcached) = Memcached::start("large") else { return };
     let line = format!(
