@@ -15,7 +15,7 @@ use crate::facts::{Facts, Nic};
 use crate::finding::{Finding, Severity, Verdict};
 use crate::mend;
 use crate::profile::Profile;
-use crate::strategy::{self, Strategy, Wishes, turns};
+use crate::strategy::{self, Strategy, Wishes, queues, turns};
 use crate::{Series, irqbalance, masks, rules};
 
 /// What a plan is to be made from.
@@ -268,7 +268,11 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         plan.add(wishes, rule, asked.whole, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
-        plan.add(strategy.changes(facts, nics), None, asked.whole, &mut taken);
+        let mut wishes = strategy.changes(facts, nics);
+        if asked.whole {
+            queues::as_long_as_now(&mut wishes);
+        }
+        plan.add(wishes, None, asked.whole, &mut taken);
     }
     if let Some(profile) = asked.profile {
         plan.add(profile.changes(facts, asked.live), None, asked.whole, &mut taken);

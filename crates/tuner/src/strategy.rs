@@ -3,7 +3,7 @@
 //! Pure. A strategy is a whole layout: what it asks for is said in full, and what is so already is left out by
 //! [`plan`](crate::plan). Which one is best differs between hosts and has to be measured.
 
-mod queues;
+pub(crate) mod queues;
 pub(crate) mod turns;
 
 use serde::{Deserialize, Serialize};

@@ -91,10 +91,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let renews = plan.changes.iter().any(|change| change.stage == Stage::Queues);
     let mut rest = None;
     let then = || {
-        let look = || tuner::probe(&root, &arguments.wanted.host.pids);
+        let look = |pids: &[u32]| tuner::probe(&root, pids);
         rest = match (&plan.then, &kept) {
-            (Some(intent), _) => Some(plan::rest(&look()?, intent)),
-            (None, Some(intent)) if renews => Some(intent.rest(&look()?)),
+            (Some(intent), _) => Some(plan::rest(&look(&intent.pids)?, intent)),
+            (None, Some(intent)) if renews => Some(intent.rest(&look(&arguments.wanted.host.pids)?)),
             _ => None,
         };
         Ok(rest.iter().flat_map(|rest| rest.changes.clone()).collect())
@@ -102,8 +102,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let applied = apply_then(&mut host, &plan.changes, &mut journal, then).map_err(not_applied)?;
     if let Some(rest) = &rest {
         promise.changes.extend(rest.changes.iter().cloned());
-        let kept = promise.keep(journal.path());
-        kept.map_err(|error| Failure::system("keep what the plan promises beside its journal", error))?;
+        promise.keep(journal.path()).map_err(|error| {
+            Failure::system("keep what the plan promises beside its journal", error)
+                .hint("the plan is in force all the same; `evenkeel tune rollback` undoes it")
+        })?;
     }
     print(report(&plan, rest.as_ref(), &applied, &journal, arguments.confirm_within).as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -1,7 +1,7 @@
 //! How many queues an interface should have, how long they should be, and when it should interrupt.
 
 use super::{Reason, Wishes, spread};
-use crate::change::{Risk, Setting, Stage};
+use crate::change::{Change, Risk, Setting, Stage};
 use crate::ethtool::Knob;
 use crate::facts::{Channels, Coalescing, Facts, Nic};
 use crate::masks;
@@ -101,6 +101,17 @@ pub(super) fn longer(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
     );
     let setting = Setting::Device { nic: nic.name.clone(), knob: Knob::Rings };
     wishes.ask(Stage::Queues, setting, format!("rx={now}"), format!("rx={wanted}"), why, Risk::Blink, LONGER);
+}
+
+/// Rings that are long enough already: who asks for what has to be so at every start does not ask for more each time.
+pub(crate) fn as_long_as_now(wishes: &mut Wishes) {
+    let rings = |change: &&mut Change| matches!(change.setting, Setting::Device { knob: Knob::Rings, .. });
+    for change in wishes.changes.iter_mut().filter(rings) {
+        let now = change.now.strip_prefix("rx=").and_then(|now| now.parse::<u32>().ok());
+        if now.is_some_and(|now| now >= RX_RING) {
+            change.wanted.clone_from(&change.now);
+        }
+    }
 }
 
 /// What so many more descriptors in each queue cost: a buffer each.

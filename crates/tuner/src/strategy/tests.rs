@@ -179,6 +179,17 @@ fn rings_are_as_long_as_bursts_and_memory_allow() {
 }
 
 #[test]
+fn rings_that_are_kept_do_not_grow_whenever_they_are_kept() {
+    let kept = |now| {
+        let mut facts = host(XEN_16);
+        (facts.nics[0].rx_ring, facts.memory_bytes) = (Some((now, 16384)), 128 << 30);
+        let asked = Asked { strategy: Some(Strategy::Rings), whole: true, ..Asked::default() };
+        plan(&facts, &asked).changes.remove(0).wanted
+    };
+    assert_eq!((kept(1024), kept(4096), kept(8192)), ("rx=4096".into(), "rx=4096".into(), "rx=8192".into()));
+}
+
+#[test]
 fn a_driver_moderates_as_well_as_it_can_and_only_if_it_does_not_yet() {
     let with = |driver: &str, coalescing| {
         let mut facts = host(XEN_16);
