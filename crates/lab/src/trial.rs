@@ -287,3 +287,57 @@ impl<'a> Stage<'a> {
         parse::parse(&String::from_utf8_lossy(&text), &self.experiment.workload)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::tests::MINIMAL;
+    use crate::matrix::cells;
+
+    fn checked(text: &str) -> Result<(), Error> {
+        let experiment = Experiment::parse(text)?;
+        knobs::check(&experiment)?;
+        cells(&experiment).iter().try_for_each(|cell| check(&experiment, cell))
+    }
+
+    #[test]
+    fn the_experiments_that_come_with_the_program_can_be_carried_out() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+        let files = std::fs::read_dir(directory).expect("experiments").flatten().map(|file| file.path());
+        let mut count = 0;
+        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
+            let text = std::fs::read_to_string(&path).expect("text");
+            checked(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            count += 1;
+        }
+        assert!(count > 0);
+    }
+
+    #[track_caller]
+    fn refused(level: &str, expected: &str) {
+        let factor = |name: &str| {
+            format!(
+                "[[factor]]\nname = \"{name}\"\n[[factor.level]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"\n"
+            )
+        };
+        let text =
+            format!("{MINIMAL}{}{level}\n{}sysctl.\"vm.swappiness\" = \"1\"\n", factor("f"), factor("g"));
+        let error = checked(&text).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_known_before_anything_runs() {
+        let place = "factor \"f\": level \"b\"";
+        refused("set.port = \"1\"", &format!("{place}: set.port: this name has its meaning already"));
+        refused("strategy = \"rsp\"", &format!("{place}: strategy: \"rsp\" is none of none, irqbalance"));
+        refused("scheduler = \"fast\"", &format!("{place}: scheduler: \"fast\" is none of other:NICE"));
+        refused("cpus = \"a-b\"", &format!("{place}: cpus: "));
+        refused(
+            "file.\"/etc/passwd\" = \"\"",
+            &format!("{place}: file \"/etc/passwd\": it is not below /proc/sys"),
+        );
+        refused("file.\"/sys/../etc/passwd\" = \"\"", "it is not below /proc/sys");
+        refused("sysctl.\"vm.swappiness\" = \"9\"", "sysctl \"vm.swappiness\": factor \"f\" sets it, too");
+    }
+}
