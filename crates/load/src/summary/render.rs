@@ -140,7 +140,7 @@ impl Summary {
     }
 
     fn warnings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.misses * 10 > self.keys_asked {
+        if self.misses * 10 > self.keys_asked && self.trace.is_none() {
             writeln!(
                 f,
                 "warning: more than a tenth of the keys were missing: store them with --prefill or --backfill"
