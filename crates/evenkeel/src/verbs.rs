@@ -1,11 +1,11 @@
 //! The verbs, and their words on the command line.
 
 use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, Command, FromArgMatches, value_parser};
+use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
         Some(("serve", matches)) => serve::run(flags::LowArgs::read(matches).map_err(serve::refused)?),
         Some(("load", matches)) => {
             let arguments = load::Arguments::from_arg_matches(matches);
-            generate_load(&arguments.map_err(|error| Failure::usage(error, None))?)
+            generate_load(&arguments.map_err(|error| Failure::usage(error, None))?, matches)
         }
         Some(("man", matches)) => print(&man::page(matches.get_one::<String>("verb").map(String::as_str))),
         Some(("completions", matches)) => {
@@ -109,7 +109,12 @@ fn shown(text: &clap::Error) -> Result<ExitCode, Failure> {
     printed.map(|()| ExitCode::SUCCESS)
 }
 
-fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
+fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<(), Failure> {
+    if arguments.agent {
+        // An agent is nothing without its coordinator: it ends wherever it is, with nothing to tidy up.
+        let gone = || std::process::exit(1);
+        return load::agent(BufReader::new(io::stdin()), &mut io::stdout(), gone).map_err(Failure::other);
+    }
     if let Some(listing) = arguments.listing() {
         return print(listing.as_bytes());
     }
@@ -126,7 +131,11 @@ fn generate_load(arguments: &load::Arguments) -> Result<(), Failure> {
         let knee = load::search(arguments, objective, &mut progress).map_err(Failure::other)?;
         return print(knee.to_string().as_bytes());
     }
-    let summary = load::run(arguments, &mut progress).map_err(Failure::other)?;
+    let summary = match arguments.agents.is_empty() {
+        true => load::run(arguments, &mut progress),
+        false => load::run_on_agents(arguments, matches, &mut progress),
+    };
+    let summary = summary.map_err(Failure::other)?;
     print(summary.to_string().as_bytes())?;
     if summary.is_clean() { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(UNCLEAN))) }
 }

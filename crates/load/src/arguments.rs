@@ -154,13 +154,36 @@ pub struct Arguments {
     /// Load the server this long before the window opens
     #[arg(long, default_value = "1s", value_name = "TIME", help_heading = "Run")]
     pub warm_up: Span,
+    /// Let agents on these machines make the load, each its part of it: NAME,NAME,…
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        conflicts_with_all = ["search", "server_pid", "self_test", "agent", "trace"],
+        help_heading = "Several machines"
+    )]
+    pub agents: Vec<String>,
+    /// How to start an agent: a line for the shell, with its name for {host}
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh {host} evenkeel load --agent",
+        help_heading = "Several machines"
+    )]
+    pub agent_command: String,
+    /// Give up when an agent has said nothing for this long
+    #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Several machines")]
+    pub agent_patience: Span,
+    /// Be an agent: take orders from standard input
+    #[arg(long, help_heading = "Several machines")]
+    pub agent: bool,
     /// Check this program instead of a server: load one that stands still for 100 ms of each second, and compare with
     /// theory; status 1 if they disagree
     #[arg(
         long,
         conflicts_with_all = [
             "host", "port", "server", "socket", "server_pid", "rate", "arrivals", "search", "connections", "depth",
-            "gets", "multiget", "protocol", "requests", "warm_up", "prefill", "udp",
+            "workload", "gets", "mix", "multiget", "protocol", "requests", "warm_up", "prefill", "udp", "tls", "trace",
         ],
         help_heading = "Run"
     )]

@@ -164,6 +164,23 @@ pub enum Error {
     /// Progress could not be written, or a thread could not be started.
     #[error("report progress or start a thread")]
     Io(#[from] io::Error),
+    /// An agent on another machine is of no use.
+    #[error("use the agent {name}: it {why}")]
+    Agent {
+        /// Its name.
+        name: String,
+        /// What it did.
+        why: String,
+    },
+    /// The coordinator said something that an agent does not understand.
+    #[error("understand the coordinator: {0}")]
+    Talk(String),
+    /// The moment to begin had passed when an agent heard of it.
+    #[error("begin in time: the start was {ms} ms ago")]
+    Late {
+        /// How long ago.
+        ms: u64,
+    },
     /// The server of the self-test could not be had.
     #[error("run the server of the self-test")]
     SelfTest(#[source] io::Error),

@@ -12,6 +12,9 @@
 //! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) which command (mix.rs), about
 //! which key (popularity.rs), and writes it (request.rs), with the item's sizes (sizes.rs, law.rs) and value; the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
 //!
+//! Several machines make one load as agents of a coordinator (agents.rs); whoever follows a run, on a terminal or on
+//! another machine, is a `Follower`. [`self_test`] holds the whole to theory.
+//!
 //! What is measured, exactly: a request is *sent* at the CLOCK_MONOTONIC reading just before the system call that
 //! hands the requests of a whole turn to the kernel, and *done* at the reading just after the call that returned its
 //! last bytes. Requests of one turn share both readings, so waiting behind other connections of the same turn
@@ -20,6 +23,7 @@
 //! Nothing here knows a particular server: the wire protocol is all it shares with `server`.
 
 mod affinity;
+mod agents;
 mod arguments;
 mod clock;
 mod compose;
@@ -30,6 +34,7 @@ mod engine;
 mod error;
 mod feed;
 mod files;
+mod follower;
 mod keyspace;
 mod law;
 mod mix;
@@ -59,6 +64,7 @@ mod workload;
 mod zipf;
 
 pub use affinity::CpuList;
+pub use agents::{agent, run_on_agents};
 pub use arguments::{Arguments, EngineChoice, Protocol, Span};
 pub use error::Error;
 pub use mix::Mix;
@@ -68,7 +74,9 @@ pub use schedule::Arrivals;
 pub use search::{Knee, Objective, Outcome, Try};
 pub use self_test::{Quantile, SelfTest, self_test};
 pub use sizes::Sizes;
-pub use summary::{CommandCount, CpuCost, ErrorLine, Handshakes, Latency, Second, Summary, WaitsSummary};
+pub use summary::{
+    AgentSummary, CommandCount, CpuCost, ErrorLine, Handshakes, Latency, Second, Summary, WaitsSummary,
+};
 pub use ttl::Ttls;
 pub use verdict::{Reason, Verdict};
 pub use workload::Workload;

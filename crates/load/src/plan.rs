@@ -1,5 +1,6 @@
 //! The arguments after every check: what workers believe.
 
+use crate::agents::Part;
 use crate::arguments::{Arguments, EngineChoice, Protocol};
 use crate::clock::unix_seconds;
 use crate::engine::udp;
@@ -7,7 +8,7 @@ use crate::error::Error;
 use crate::keyspace::{Keys, Values};
 use crate::mix::{Command, Mix};
 use crate::popularity::{Chooser, Popularity};
-use crate::schedule::Arrivals;
+use crate::schedule::{Arrivals, Share};
 use crate::target::Target;
 use crate::tls::Tls;
 use crate::trace::Trace;
@@ -44,6 +45,8 @@ pub(crate) struct Plan {
     pub(crate) pace: Option<Pace>,
     /// What a pace by a trace follows.
     pub(crate) trace: Option<Trace>,
+    /// Which part of a load of several machines it is.
+    pub(crate) part: Part,
 }
 
 /// When the requests of an open loop are sent.
@@ -56,7 +59,7 @@ pub(crate) struct Pace {
 /// Who says when a request is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timing {
-    /// Requests per second of all threads together, and how they come.
+    /// Requests per second of all threads of this machine together, and how they come.
     Law(f64, Arrivals),
     /// The plan's trace.
     Trace,
@@ -170,6 +173,7 @@ impl Plan {
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
+            part: Part::WHOLE,
             pace: timing.map(|timing| Pace { timing, spin: arguments.spin }),
             trace,
             asked,
@@ -194,6 +198,12 @@ impl Plan {
     /// What a prefill stores: the items and, if they are asked for, as many counters.
     pub(crate) fn fills(&self) -> u64 {
         self.items.count * if self.asked.mix.has(Command::counts) { 2 } else { 1 }
+    }
+
+    /// The number of worker `index`, and of how many, over all machines.
+    pub(crate) fn thread(&self, index: usize) -> Share {
+        let Part { index: part, of } = self.part;
+        Share { index: part * self.threads + index, threads: of * self.threads }
     }
 
     /// How many of `total` belong to worker `index`: the first ones take the remainder.

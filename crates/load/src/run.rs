@@ -1,6 +1,7 @@
 //! The course of a run: prefill, warm-up, the measured window, the sum.
 
 use crate::affinity::pin;
+use crate::agents::Part;
 use crate::arguments::{Arguments, EngineChoice};
 use crate::clock::now_ns;
 use crate::compose::Composer;
@@ -13,9 +14,10 @@ use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::files;
+use crate::follower::{Follower, Line};
 use crate::plan::{Pace, Plan, Timing};
 use crate::replay::Replay;
-use crate::schedule::{Schedule, Share};
+use crate::schedule::Schedule;
 use crate::search::{Knee, Objective, Search};
 use crate::seconds::Seconds;
 use crate::shared::{Phase, Shared, Start};
@@ -34,18 +36,28 @@ use std::time::Duration;
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
-    let plan = Plan::new(arguments)?;
-    files::allow(plan.connections)?;
-    let runner = Runner { arguments, plan: &plan };
-    if arguments.prefill {
-        runner.prefill(progress)?;
-    }
-    let measured = runner.measure(progress)?;
-    let summary = Summary::new(arguments, &plan, measured);
+    let (summary, _) = run_part(arguments, Part::WHOLE, &mut Line::new(progress))?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }
     Ok(summary)
+}
+
+/// Carries out a part of a load, and returns the histograms as well.
+pub(crate) fn run_part(
+    arguments: &Arguments,
+    part: Part,
+    follower: &mut dyn Follower,
+) -> Result<(Summary, Tally), Error> {
+    let plan = Plan { part, ..Plan::new(arguments)? };
+    files::allow(plan.connections)?;
+    let runner = Runner { arguments, plan: &plan };
+    if arguments.prefill {
+        runner.prefill(follower)?;
+    }
+    let measured = runner.measure(follower)?;
+    let tally = measured.tally.clone();
+    Ok((Summary::new(arguments, &plan, measured), tally))
 }
 
 /// Warm-up and window of a run, for those who make something else than a summary of it.
@@ -54,7 +66,7 @@ pub(crate) fn measure(
     plan: &Plan,
     progress: &mut dyn Write,
 ) -> Result<Measured, Error> {
-    Runner { arguments, plan }.measure(progress)
+    Runner { arguments, plan }.measure(&mut Line::new(progress))
 }
 
 /// Looks for the highest rate at which `objective` holds: one run after the other, each with the arguments' warm-up and
@@ -66,7 +78,7 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     }
     files::allow(plan.connections)?;
     if arguments.prefill {
-        Runner { arguments, plan: &plan }.prefill(progress)?;
+        Runner { arguments, plan: &plan }.prefill(&mut Line::new(progress))?;
     }
     let pace = plan
         .pace
@@ -78,7 +90,7 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     while let Some(rate) = search.next() {
         plan.pace = Some(Pace { timing: Timing::Law(rate, arrivals), ..pace });
         writeln!(progress, "trying {rate:.0} requests/s")?;
-        let measured = Runner { arguments, plan: &plan }.measure(progress)?;
+        let measured = Runner { arguments, plan: &plan }.measure(&mut Line::new(progress))?;
         let summary = Summary::new(arguments, &plan, measured);
         let outcome = objective.judge(&summary);
         search.tried(outcome, objective.of(&summary.latency));
@@ -125,7 +137,7 @@ enum Report {
 
 impl Runner<'_> {
     /// Stores every key.
-    fn prefill(&self, progress: &mut dyn Write) -> Result<(), Error> {
+    fn prefill(&self, follower: &mut dyn Follower) -> Result<(), Error> {
         let plan = self.plan;
         let item_size = plan.items.values.mean() + plan.items.keys.mean();
         let depth = match (plan.udp_timeout, &plan.tls) {
@@ -135,9 +147,11 @@ impl Runner<'_> {
             // not each a single set.
             (None, Some(_)) => 1,
         };
-        let mut start = 0;
+        let items = plan.part.items(plan.fills());
+        let count = items.end - items.start;
+        let mut start = items.start;
         let tasks = (0..plan.threads).map(|index| {
-            let end = start + plan.share(plan.fills(), index);
+            let end = start + plan.share(count, index);
             let composer = Composer::fill(plan, start..end);
             start = end;
             let connections =
@@ -161,8 +175,9 @@ impl Runner<'_> {
             let at_ns = now_ns();
             shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });
             while !all.wait(reports, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
-                write!(progress, "\rprefill: {} of {} keys", shared.total().0, plan.fills())?;
-                progress.flush()?;
+                follower.stored(shared.total().0, count)?;
+                // Nobody asks how long storing took.
+                drop(all.seconds.take());
             }
             Ok(all.tally)
         })?;
@@ -170,14 +185,13 @@ impl Runner<'_> {
         if refused > 0 {
             let other = if tally.lost > 0 { "no reply" } else { "NOT_STORED" };
             let example = tally.error_lines.into_keys().next().unwrap_or_else(|| String::from(other));
-            return Err(Error::Prefill { refused, keys: plan.fills(), example });
+            return Err(Error::Prefill { refused, keys: count, example });
         }
-        writeln!(progress, "\rprefill: {} keys stored{:20}", plan.fills(), "")?;
-        Ok(())
+        follower.filled(count)
     }
 
     /// Warm-up and window.
-    fn measure(&self, progress: &mut dyn Write) -> Result<Measured, Error> {
+    fn measure(&self, follower: &mut dyn Follower) -> Result<Measured, Error> {
         let plan = self.plan;
         let (reader, mut replays) = match &plan.trace {
             None => (None, Vec::new()),
@@ -190,7 +204,7 @@ impl Runner<'_> {
         let tasks = (0..plan.threads).map(|index| Task {
             composer: match replays.pop() {
                 Some(replay) => Composer::replay(plan, replay),
-                None => Composer::mix(plan, self.arguments.seed, index),
+                None => Composer::mix(plan, self.arguments.seed, plan.thread(index).index),
             },
             pace: plan.pace,
             index,
@@ -205,7 +219,7 @@ impl Runner<'_> {
         self.with_workers(&shared, tasks.collect(), reader, |reports| {
             let mut all = All::new(plan.threads);
             all.wait_ready(reports)?;
-            let at_ns = now_ns() + BEGIN_AFTER.as_nanos() as u64;
+            let at_ns = follower.ready()?;
             let open_ns = at_ns + plan.warm_up.as_nanos() as u64;
             let close_ns = plan.duration.map_or(u64::MAX, |duration| open_ns + duration.as_nanos() as u64);
             shared.begin(Start { at_ns, window_ns: open_ns..close_ns });
@@ -216,13 +230,14 @@ impl Runner<'_> {
                 open = Edge { requests: 0, keys: 0, ..open };
             }
             shared.open(open.at_ns);
-            let (close, mut series) = self.watch(&shared, &mut all, reports, &open, progress)?;
+            let (close, mut series) = self.watch(&shared, &mut all, reports, &open, follower)?;
             if plan.pace.is_some() {
                 // Requests of the window that are still on their way count, too.
                 all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
             }
             shared.stop();
             while !all.wait(reports, u64::MAX)? {}
+            follower.closed(all.seconds.take())?;
             for interval in all.seconds.whole() {
                 if let Some(second) = series.get_mut(interval.second as usize) {
                     second.latency = interval.latency;
@@ -240,7 +255,7 @@ impl Runner<'_> {
         all: &mut All,
         reports: &Receiver<Report>,
         open: &Edge,
-        progress: &mut dyn Write,
+        follower: &mut dyn Follower,
     ) -> Result<(Edge, Vec<Second>), Error> {
         let close_ns =
             self.plan.duration.map_or(u64::MAX, |duration| open.at_ns + duration.as_nanos() as u64);
@@ -251,15 +266,13 @@ impl Runner<'_> {
             let ended = all.wait(reports, next_ns)?;
             let now = self.edge(shared)?;
             let second = Second::between(&last, &now);
-            write!(progress, "\r{}{:20}", second.line(all.seconds.whole().last()), "")?;
-            progress.flush()?;
+            follower.second(&second, all.seconds.take())?;
             series.push(second);
             if ended || now.at_ns >= close_ns {
                 break now;
             }
             last = now;
         };
-        writeln!(progress)?;
         Ok((close, series))
     }
 
@@ -381,8 +394,8 @@ impl Runner<'_> {
                 Feed::trace(at_ns, window_ns.end, connections, spin)
             }
             Some(Pace { timing: Timing::Law(rate, arrivals), spin }) => {
-                let share = Share { index, threads: plan.threads };
-                let schedule = Schedule::new(arrivals, rate, share, self.arguments.seed);
+                let rate = rate * plan.part.of as f64;
+                let schedule = Schedule::new(arrivals, rate, plan.thread(index), self.arguments.seed);
                 // The schedule ends it, so that the last requests are waited for.
                 let most = requests_max.take().unwrap_or(u64::MAX);
                 Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
@@ -435,8 +448,6 @@ const PREFILL_REPEATS: u32 = 10;
 /// Enough to keep a server busy; more would only cost it memory.
 const PREFILL_CONNECTIONS: usize = 8;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// Threads that wait for the beginning are awake by then.
-const BEGIN_AFTER: Duration = Duration::from_millis(2);
 /// An open loop waits this long for the last replies of its window.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 

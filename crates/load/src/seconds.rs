@@ -1,5 +1,6 @@
 //! Latencies by second, from the totals that workers show at the end of each.
 
+use crate::follower::Whole;
 use crate::summary::Latency;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -13,10 +14,12 @@ pub(crate) struct Seconds {
     /// The total at the end of the last second that all have reported.
     total: Option<Histogram<u64>>,
     whole: Vec<Interval>,
+    /// What nobody has taken yet.
+    fresh: Vec<Whole>,
 }
 
 /// The requests that were done in one second.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval {
     /// Seconds since the window opened.
     pub(crate) second: u64,
@@ -29,7 +32,7 @@ const PENDING_MAX: usize = 64;
 
 impl Seconds {
     pub(crate) fn new(workers: usize) -> Seconds {
-        Seconds { workers, pending: BTreeMap::new(), total: None, whole: Vec::new() }
+        Seconds { workers, pending: BTreeMap::new(), total: None, whole: Vec::new(), fresh: Vec::new() }
     }
 
     /// One worker's latencies since the window opened, at the end of `second`.
@@ -51,12 +54,19 @@ impl Seconds {
             if let Some(before) = &self.total {
                 between.subtract(before).expect("an earlier total of the same counts");
             }
-            self.whole.push(Interval { second, latency: Latency::of(&between) });
+            let interval = Interval { second, latency: Latency::of(&between) };
+            self.whole.push(interval);
+            self.fresh.push(Whole { interval, latency_ns: between });
             self.total = Some(total);
         }
         if self.pending.len() > PENDING_MAX {
             self.pending.pop_first();
         }
+    }
+
+    /// What has become whole since the last call.
+    pub(crate) fn take(&mut self) -> Vec<Whole> {
+        std::mem::take(&mut self.fresh)
     }
 
     /// What all workers have reported, in order.

@@ -123,6 +123,26 @@ pub struct Summary {
     pub server: Option<CpuCost>,
     /// The window in steps of a second.
     pub series: Vec<Second>,
+    /// The machines that it came from, if there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentSummary>,
+}
+
+/// What one of several machines did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// As given in `--agents`.
+    pub name: String,
+    /// Its own verdict.
+    pub valid: bool,
+    /// Its part of the rate.
+    pub requests_per_second: f64,
+    /// Of its own requests.
+    pub p99_us: f64,
+    /// How much of the window its busiest thread ran, from 0 to 1.
+    pub busiest_thread: f64,
+    /// By how much its clock, and so its beginning, may have been off.
+    pub clock_error_us: f64,
 }
 
 /// How often a command was carried out.
@@ -316,7 +336,7 @@ impl Latency {
         (!histogram_ns.is_empty()).then(|| Latency::or_zero(histogram_ns))
     }
 
-    fn or_zero(histogram_ns: &Histogram<u64>) -> Latency {
+    pub(crate) fn or_zero(histogram_ns: &Histogram<u64>) -> Latency {
         let us = |ns: u64| ns as f64 / 1e3;
         let percentile = |share| us(histogram_ns.value_at_quantile(share));
         Latency {
@@ -456,6 +476,7 @@ impl Summary {
             busiest_thread: busiest(&span, &open, &close),
             server: server_cost(&span, &open, &close),
             series,
+            agents: Vec::new(),
         }
     }
 

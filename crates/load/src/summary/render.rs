@@ -32,6 +32,7 @@ impl fmt::Display for Summary {
             writeln!(f, "  {:<10}{count} handshakes, {resumed} of them resumed", "tls")?;
         }
         self.outcomes(f)?;
+        self.machines(f)?;
         self.warnings(f)?;
         write!(f, "{}", self.verdict)
     }
@@ -135,6 +136,21 @@ impl Summary {
             let share = self.lost as f64 / (self.lost + self.requests).max(1) as f64;
             write!(f, "  {:<10}{} requests ({:.2} %)", "lost", grouped(self.lost as f64), share * 100.0)?;
             writeln!(f, ", {} datagrams too late or twice", grouped(self.stray_datagrams as f64))?;
+        }
+        Ok(())
+    }
+
+    fn machines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for agent in &self.agents {
+            writeln!(
+                f,
+                "  agent     {}: {} requests/s, p99 {} µs, busiest thread {:.0} %, clock within {} µs",
+                agent.name,
+                grouped(agent.requests_per_second),
+                grouped(agent.p99_us),
+                agent.busiest_thread * 100.0,
+                grouped(agent.clock_error_us)
+            )?;
         }
         Ok(())
     }
@@ -253,6 +269,7 @@ mod tests {
             busiest_thread: 0.8,
             server: Some(cost(5.0, 200_000.0)),
             series: Vec::new(),
+            agents: Vec::new(),
         }
     }
 

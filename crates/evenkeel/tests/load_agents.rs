@@ -1,0 +1,226 @@
+//! `evenkeel load --agents`: several machines, as processes here and in network namespaces of the test's own; and what
+//! happens when one of them fails.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use serde_json::Value;
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+/// A server that stores nothing, but counts sets, and tells of each connection.
+struct Server {
+    address: SocketAddr,
+    sets: Arc<AtomicU64>,
+    connected: Receiver<()>,
+}
+
+impl Server {
+    fn start() -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sets, (sender, connected)) = (Arc::new(AtomicU64::new(0)), channel());
+        let count = Arc::clone(&sets);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (count, _) = (Arc::clone(&count), sender.send(()));
+                // Clients that go away in the middle end the thread.
+                thread::spawn(move || serve(&stream, &count));
+            }
+        });
+        Server { address, sets, connected }
+    }
+}
+
+fn serve(mut stream: &TcpStream, sets: &AtomicU64) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut reader = BufReader::new(stream);
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 {
+        if let Some(len) = line.strip_prefix("set ").and_then(|words| words.split_whitespace().nth(3)) {
+            let len: u64 = len.parse().unwrap();
+            std::io::copy(&mut reader.by_ref().take(len + 2), &mut std::io::sink())?;
+            sets.fetch_add(1, Ordering::Relaxed);
+            stream.write_all(b"STORED\r\n")?;
+        } else {
+            stream.write_all(b"END\r\n")?;
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// A file for one test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        Scratch(std::env::temp_dir().join(format!("evenkeel-agents-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The command that loads `server` with agents that `command` starts.
+fn coordinator(server: &Server, agents: &str, command: &str, more: &str) -> Command {
+    let mut coordinator = Command::new(EVENKEEL);
+    coordinator
+        .args(["load", "--server", &server.address.to_string(), "--agents", agents])
+        .args(["--agent-command", &command.replace("AGENT", &format!("{EVENKEEL} load --agent"))])
+        .args(more.split_ascii_whitespace());
+    coordinator
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn agents_share_what_is_asked_for() {
+    let server = Server::start();
+    let json = Scratch::new("share.json");
+    let more = format!(
+        "--rate 1000 --requests 401 --connections 5 --keys 101 --prefill --warm-up 100ms --json {}",
+        json.0.display()
+    );
+    let Output { status, stdout, stderr } =
+        coordinator(&server, "a,b", "exec AGENT", &more).output().unwrap();
+    assert!(status.success(), "{}{}", text(&stdout), text(&stderr));
+    let summary: Value = serde_json::from_slice(&std::fs::read(&json.0).unwrap()).unwrap();
+    assert_eq!(server.sets.load(Ordering::Relaxed), 101, "each key once");
+    assert_eq!(summary["requests"], 401);
+    assert_eq!(summary["connections"], 5);
+    assert_eq!(summary["rate"], 1000.0);
+    let names: Vec<_> = summary["agents"].as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
+    assert_eq!(names, ["a", "b"]);
+    assert!(text(&stdout).contains("agent     b: "), "{}", text(&stdout));
+}
+
+/// The coordinator ends with these words.
+#[track_caller]
+fn check(agents: &str, command: &str, more: &str, words: &str) {
+    let server = Server::start();
+    // What was started is ended, too: otherwise it would keep standard error open.
+    let Output { status, stderr, .. } = coordinator(&server, agents, command, more).output().unwrap();
+    assert_eq!(status.code(), Some(1), "{}", text(&stderr));
+    assert!(text(&stderr).contains(words), "{}", text(&stderr));
+}
+
+#[test]
+fn all_end_when_one_fails() {
+    check(
+        "a,b",
+        "[ {host} = a ] || exit 3; exec AGENT",
+        "",
+        "use the agent b: it ended too early (exit status: 3)",
+    );
+    check(
+        "a,b",
+        "[ {host} = a ] || exec timeout -s KILL 2 AGENT; exec AGENT",
+        "--duration 10m",
+        "use the agent b: it ended too early",
+    );
+    check(
+        "a,b",
+        "[ {host} = a ] || { echo '{\"hello\":{\"protocol\":1,\"version\":\"0.0.1\"}}'; exec cat; }; exec AGENT",
+        "",
+        "use the agent b: it is version 0.0.1 (protocol 1), this is ",
+    );
+    check("b", "exec cat", "--agent-patience 200ms", "use the agent b: it said nothing for 200");
+    check("a", "echo Welcome!; exec AGENT", "--cpu 1000", "use the agent a: it failed to run on CPU 1000: ");
+    check("a,b", "exec AGENT", "--connections 1", "2 threads of all agents need as many connections");
+}
+
+#[test]
+fn agents_end_with_their_coordinator() {
+    let server = Server::start();
+    let mut coordinator = coordinator(&server, "a,b", "exec AGENT", "--connections 2 --duration 10m")
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    (0..2).for_each(|_| server.connected.recv().unwrap());
+    coordinator.kill().unwrap();
+    coordinator.wait().unwrap();
+    // The agents have it, too: it ends with the last of them.
+    let mut said = String::new();
+    coordinator.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "");
+}
+
+#[test]
+fn an_agent_that_hears_too_late_does_not_begin() {
+    let server = Server::start();
+    let mut agent = Command::new(EVENKEEL)
+        .args(["load", "--agent"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = agent.stdin.take().unwrap();
+    let words = format!(r#"["--server={}","--connections=1"]"#, server.address);
+    writeln!(input, r#"{{"plan":{{"agent":0,"agents":1,"words":{words}}}}}"#).unwrap();
+    writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
+    let said: Vec<String> =
+        BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":1,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
+    assert_eq!(agent.wait().unwrap().code(), Some(1));
+}
+
+/// A bridge with the server, and two namespaces behind it: each with a clock, of course, but only one network.
+const LAB: &str = r#"
+set -e
+mount -t tmpfs tmpfs /run
+ip link set lo up
+ip link add br0 type bridge
+ip addr add 10.97.0.1/24 dev br0
+ip link set br0 up
+for n in 1 2; do
+    ip netns add h$n
+    ip link add v$n type veth peer name eth0 netns h$n
+    ip link set v$n master br0 up
+    ip -n h$n addr add 10.97.0.1$n/24 dev eth0
+    ip -n h$n link set eth0 up
+done
+"$EVENKEEL" serve -l 10.97.0.1 -p 11211 -u root -m 64 &
+until "$EVENKEEL" load --server 10.97.0.1:11211 --requests 1 --warm-up 0 >/dev/null 2>&1; do :; done
+"$EVENKEEL" load --server 10.97.0.1:11211 --agents h1,h2 --rate 2000 --duration 2s --warm-up 100ms \
+    --connections 8 --keys 1000 --prefill --verify --gets 0.9 \
+    --agent-command "ip netns exec {host} $EVENKEEL load --agent"
+"#;
+
+#[test]
+fn agents_in_other_networks_load_one_server() {
+    let lab = |script: &str| {
+        let namespaces = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"];
+        let mut unshare = Command::new("timeout");
+        unshare.args(["120", "unshare"]).args(namespaces).args(["sh", "-c", script]);
+        unshare.env("EVENKEEL", Path::new(EVENKEEL)).output().unwrap()
+    };
+    let can = "mount -t tmpfs tmpfs /run && ip link add br0 type bridge && ip netns add h1 \
+               && ip link add v1 type veth peer name eth0 netns h1";
+    if !lab(can).status.success() {
+        return eprintln!("no network namespaces can be made here");
+    }
+    let Output { status, stdout, stderr } = lab(LAB);
+    let said = text(&stdout);
+    assert!(status.success(), "{said}{}", text(&stderr));
+    // That nothing was wrong, the status says; how quick it was, nobody knows.
+    for words in
+        ["of 2,000 requests/s", "against 10.97.0.1:11211", "0 misses", "agent     h1: ", "agent     h2: "]
+    {
+        assert!(said.contains(words), "{words:?} is not in\n{said}");
+    }
+}

@@ -1,0 +1,132 @@
+//! The agent: carries out a part of a load for a coordinator.
+
+use super::Part;
+use super::talk::{End, FromAgent, PROTOCOL, Packed, PackedWaits, ToAgent, say};
+use crate::arguments::Arguments;
+use crate::clock::now_ns;
+use crate::error::Error;
+use crate::follower::{Follower, Whole};
+use crate::run::run_part;
+use crate::summary::Second;
+use clap::FromArgMatches;
+use std::error::Error as _;
+use std::io::{BufRead, Write};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+/// Talks with a coordinator on `input` and `output` until the load is done. When `input` ends before, the coordinator
+/// has gone, and `gone` is called: on another thread, and in the middle of everything.
+pub fn agent(
+    input: impl BufRead + Send + 'static,
+    output: &mut dyn Write,
+    gone: impl FnOnce() + Send + 'static,
+) -> Result<(), Error> {
+    let (sender, orders) = channel();
+    thread::Builder::new().name(String::from("orders")).spawn(move || {
+        for line in input.lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+        gone();
+    })?;
+    say(output, &FromAgent::Hello { protocol: PROTOCOL, version: String::from(env!("CARGO_PKG_VERSION")) })?;
+    let mut agent = Agent { orders, output };
+    match agent.carry_out() {
+        Ok(end) => say(agent.output, &FromAgent::End(Box::new(end))),
+        Err(error) => {
+            let mut why = error.to_string();
+            let mut cause = error.source();
+            while let Some(source) = cause {
+                why += &format!(": {source}");
+                cause = source.source();
+            }
+            say(agent.output, &FromAgent::Failed { why })?;
+            Err(error)
+        }
+    }
+}
+
+struct Agent<'a> {
+    orders: Receiver<String>,
+    output: &'a mut dyn Write,
+}
+
+impl Agent<'_> {
+    fn carry_out(&mut self) -> Result<End, Error> {
+        let ToAgent::Plan { agent, agents, words } = self.order()? else {
+            return Err(Error::Talk(String::from("the plan comes first")));
+        };
+        if agent >= agents {
+            return Err(Error::Talk(format!("there is no part {agent} of {agents}")));
+        }
+        let arguments = parse(&words)?;
+        let (summary, tally) = run_part(&arguments, Part { index: agent, of: agents }, self)?;
+        let waits = tally.waits.as_ref().map(|waits| PackedWaits {
+            slip: Packed::new(&waits.slip_ns),
+            late: Packed::new(&waits.late_ns),
+            service: Packed::new(&waits.service_ns),
+        });
+        let handshakes = tally.handshakes.as_ref().map(|handshakes| Packed::new(&handshakes.took_ns));
+        Ok(End { summary, latency: Packed::new(&tally.latency_ns), waits, handshakes })
+    }
+
+    fn order(&self) -> Result<ToAgent, Error> {
+        let line = self.orders.recv().map_err(|_| Error::Talk(String::from("the coordinator has gone")))?;
+        serde_json::from_str(&line).map_err(|error| Error::Talk(format!("{error} in {line:?}")))
+    }
+
+    fn tell(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
+        for Whole { interval, latency_ns } in whole {
+            let latency = Packed::new(&latency_ns);
+            say(self.output, &FromAgent::Second { second: interval.second, latency })?;
+        }
+        Ok(())
+    }
+}
+
+impl Follower for Agent<'_> {
+    fn stored(&mut self, items: u64, of: u64) -> Result<(), Error> {
+        say(self.output, &FromAgent::Busy { stored: items, of })
+    }
+
+    fn filled(&mut self, items: u64) -> Result<(), Error> {
+        self.stored(items, items)
+    }
+
+    fn ready(&mut self) -> Result<u64, Error> {
+        say(self.output, &FromAgent::Ready)?;
+        loop {
+            match self.order()? {
+                ToAgent::Clock => say(self.output, &FromAgent::Clock { now_ns: now_ns() })?,
+                ToAgent::Start { at_ns } => {
+                    let late_ns = now_ns().saturating_sub(at_ns);
+                    return if late_ns == 0 {
+                        Ok(at_ns)
+                    } else {
+                        Err(Error::Late { ms: late_ns / 1_000_000 })
+                    };
+                }
+                ToAgent::Plan { .. } => return Err(Error::Talk(String::from("a second plan"))),
+            }
+        }
+    }
+
+    fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
+        say(self.output, &FromAgent::Rate { requests_per_second: second.requests_per_second })?;
+        self.tell(whole)
+    }
+
+    fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
+        self.tell(whole)
+    }
+}
+
+/// The words that a coordinator of the same version was given.
+fn parse(words: &[String]) -> Result<Arguments, Error> {
+    let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load").no_binary_name(true));
+    let matches = command.try_get_matches_from(words);
+    matches
+        .and_then(|matches| Arguments::from_arg_matches(&matches))
+        .map_err(|error| Error::Arguments(error.to_string().lines().next().unwrap_or_default().to_owned()))
+}

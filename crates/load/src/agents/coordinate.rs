@@ -1,0 +1,161 @@
+//! The coordinator: starts agents, lets them begin at one moment, and ends all when one fails.
+
+mod crew;
+
+use super::Part;
+use super::talk::{End, FromAgent, ToAgent};
+use super::unite::{Seconds, unite};
+use crate::arguments::Arguments;
+use crate::clock::now_ns;
+use crate::error::Error;
+use crate::plan::{Pace, Plan, Timing};
+use crate::summary::{Summary, write_json};
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+use crew::Crew;
+use std::io::Write;
+use std::time::Duration;
+
+/// Lets the agents of the arguments load the server, and puts together what they measured. `matches` are what the
+/// arguments were read from: agents are given the same words, with their part of the numbers.
+pub fn run_on_agents(
+    arguments: &Arguments,
+    matches: &ArgMatches,
+    progress: &mut dyn Write,
+) -> Result<Summary, Error> {
+    // Whatever is wrong with the arguments is said here, once.
+    let plan = Plan::new(arguments)?;
+    let names = &arguments.agents;
+    if plan.connections < plan.threads * names.len() {
+        let threads = plan.threads * names.len();
+        return Err(Error::Arguments(format!("{threads} threads of all agents need as many connections")));
+    }
+    if plan.requests.is_some_and(|requests| requests < names.len() as u64) {
+        return Err(Error::Arguments(String::from("--requests must be at least 1 for each agent")));
+    }
+    let mut crew = Crew::start(names, &arguments.agent_command, arguments.agent_patience.0)?;
+    let words = words(matches);
+    crew.until_all(|crew, index, said| match said {
+        FromAgent::Hello { protocol, version } => {
+            crew.check_version(index, protocol, &version)?;
+            let part = Part { index, of: names.len() };
+            let words = with_share(&words, &plan, part);
+            crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), words })?;
+            Ok(false)
+        }
+        FromAgent::Busy { stored, of } => {
+            write!(progress, "\r{}: {stored} of {of} keys stored{:20}", names[index], "")?;
+            progress.flush()?;
+            Ok(false)
+        }
+        FromAgent::Ready => Ok(true),
+        other => Err(crew.unexpected(index, &other)),
+    })?;
+    let clocks = crew.clocks()?;
+    let slowest_ns = clocks.iter().map(|clock| clock.error_ns).max().unwrap_or_default();
+    let at_ns = now_ns() + START_AFTER_NS + 4 * slowest_ns;
+    for (index, clock) in clocks.iter().enumerate() {
+        crew.tell(index, &ToAgent::Start { at_ns: at_ns.saturating_add_signed(clock.ahead_ns) })?;
+    }
+    // Nothing is said while it warms up.
+    crew.be_patient(plan.warm_up);
+    let mut ends: Vec<Option<End>> = names.iter().map(|_| None).collect();
+    let mut seconds = Seconds::new(names.len());
+    let mut rates = vec![0.0; names.len()];
+    crew.until_all(|crew, index, said| match said {
+        FromAgent::Second { second, latency } => {
+            let latency_ns = latency.open().map_err(|why| crew.blame(index, why))?;
+            seconds.add(second, &latency_ns).map_err(|why| crew.blame(index, why))?;
+            Ok(false)
+        }
+        FromAgent::Rate { requests_per_second } => {
+            rates[index] = requests_per_second;
+            let rate: f64 = rates.iter().sum();
+            let latency = seconds.latest().map_or(String::new(), |latency| {
+                format!(", p50 {:.0} µs, p99 {:.0} µs", latency.p50_us, latency.p99_us)
+            });
+            write!(progress, "\r{rate:.0} requests/s of {} agents{latency}{:20}", names.len(), "")?;
+            progress.flush()?;
+            Ok(false)
+        }
+        FromAgent::End(end) => {
+            ends[index] = Some(*end);
+            Ok(true)
+        }
+        other => Err(crew.unexpected(index, &other)),
+    })?;
+    writeln!(progress)?;
+    let parts = names.iter().zip(ends).zip(clocks);
+    let parts = parts.filter_map(|((name, end), clock)| Some((name.clone(), clock.error_ns, end?)));
+    let summary = unite(parts.collect(), &seconds)?;
+    if let Some(path) = &arguments.json {
+        write_json(&summary, path)?;
+    }
+    Ok(summary)
+}
+
+/// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
+const START_AFTER_NS: u64 = 200_000_000;
+/// What only the coordinator needs to know.
+const OURS: [&str; 4] = ["agents", "agent_command", "agent_patience", "json"];
+
+/// What was typed, as words of one flag each, without what is for the coordinator.
+fn words(matches: &ArgMatches) -> Vec<String> {
+    let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load"));
+    let typed = |flag: &&clap::Arg| {
+        matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine)
+            && !OURS.contains(&flag.get_id().as_str())
+    };
+    let mut words = Vec::new();
+    for flag in command.get_arguments().filter(typed) {
+        let long = flag.get_long().unwrap_or_default();
+        if !flag.get_action().takes_values() {
+            words.push(format!("--{long}"));
+            continue;
+        }
+        let values = matches.get_raw(flag.get_id().as_str()).into_iter().flatten();
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        let between = flag.get_value_delimiter().map_or(String::new(), String::from);
+        words.push(format!("--{long}={}", values.join(&between)));
+    }
+    words
+}
+
+/// The words of one agent: of what is counted over all, its part. The last word of a flag counts.
+fn with_share(words: &[String], plan: &Plan, part: Part) -> Vec<String> {
+    let mut words = words.to_vec();
+    words.push(format!("--connections={}", part.share(plan.connections as u64)));
+    if let Some(Pace { timing: Timing::Law(rate, _), .. }) = plan.pace {
+        words.push(format!("--rate={}", rate / part.of as f64));
+    }
+    if let Some(requests) = plan.requests {
+        words.push(format!("--requests={}", part.share(requests)));
+    }
+    words
+}
+
+/// An agent's clock.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    /// How far it is ahead of ours.
+    ahead_ns: i64,
+    /// By how much that may be wrong: half of the shortest way there and back.
+    error_ns: u64,
+}
+
+impl Clock {
+    /// From readings of its clock, each with our own before and after it: the shortest way there and back knows best.
+    fn of(readings: &[(u64, u64, u64)]) -> Option<Clock> {
+        let &(before, theirs, after) = readings.iter().min_by_key(|(before, _, after)| after - before)?;
+        let middle = before + (after - before) / 2;
+        Some(Clock { ahead_ns: theirs.wrapping_sub(middle) as i64, error_ns: (after - before).div_ceil(2) })
+    }
+}
+
+/// Readings of each clock.
+const READINGS: usize = 8;
+/// An agent that is told to end has this long for it.
+const END_WITHIN: Duration = Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! The agents as processes, and what they say.
+
+use super::super::talk::{FromAgent, PROTOCOL, ToAgent, say};
+use super::{Clock, END_WITHIN, READINGS};
+use crate::clock::now_ns;
+use crate::error::Error;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::Timespec;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// All agents. Dropping it ends them.
+pub(super) struct Crew {
+    hands: Vec<Hand>,
+    heard: Receiver<Heard>,
+    patience: Duration,
+}
+
+struct Hand {
+    name: String,
+    child: Child,
+    /// Closing it tells the agent to end.
+    input: Option<ChildStdin>,
+    heard_ns: u64,
+}
+
+/// Something from an agent, at a time of our clock; `None`: its output has ended.
+struct Heard {
+    index: usize,
+    at_ns: u64,
+    line: Option<String>,
+}
+
+impl Crew {
+    pub(super) fn start(names: &[String], command: &str, patience: Duration) -> Result<Crew, Error> {
+        let (sender, heard) = channel();
+        let mut crew = Crew { hands: Vec::new(), heard, patience };
+        for (index, name) in names.iter().enumerate() {
+            let failed =
+                |error| Error::Agent { name: name.clone(), why: format!("cannot be started: {error}") };
+            let mut child = Command::new("sh")
+                .args(["-c", &command.replace("{host}", name)])
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .map_err(failed)?;
+            let (input, output) = (child.stdin.take(), child.stdout.take());
+            crew.hands.push(Hand { name: name.clone(), child, input, heard_ns: now_ns() });
+            let sender = sender.clone();
+            let output = output.expect("it is piped");
+            thread::Builder::new()
+                .name(format!("hear-{index}"))
+                .spawn(move || hear(index, output, &sender))
+                .map_err(failed)?;
+        }
+        Ok(crew)
+    }
+
+    /// From now on an agent may be silent for so much longer.
+    pub(super) fn be_patient(&mut self, longer: Duration) {
+        self.patience += longer;
+    }
+
+    /// Hands what agents say to `each`, until that has said of every agent that it is done.
+    pub(super) fn until_all(
+        &mut self,
+        mut each: impl FnMut(&mut Crew, usize, FromAgent) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let now = now_ns();
+        self.hands.iter_mut().for_each(|hand| hand.heard_ns = now);
+        let mut done = vec![false; self.hands.len()];
+        while !done.iter().all(|done| *done) {
+            let (index, said) = match self.hear(&done)? {
+                (index, _, Some(said)) => (index, said),
+                // It has said all that it has to say.
+                (index, _, None) if done[index] => continue,
+                (index, _, None) => return Err(self.ended(index)),
+            };
+            done[index] |= each(self, index, said)?;
+        }
+        Ok(())
+    }
+
+    /// Asks every agent for its clock.
+    pub(super) fn clocks(&mut self) -> Result<Vec<Clock>, Error> {
+        let mut clocks = Vec::new();
+        for index in 0..self.hands.len() {
+            let mut readings = Vec::new();
+            while readings.len() < READINGS {
+                let before = now_ns();
+                self.hands[index].heard_ns = before;
+                self.tell(index, &ToAgent::Clock)?;
+                let others: Vec<bool> = (0..self.hands.len()).map(|other| other != index).collect();
+                match self.hear(&others)? {
+                    (from, at_ns, Some(FromAgent::Clock { now_ns })) if from == index => {
+                        readings.push((before, now_ns, at_ns));
+                    }
+                    (from, _, Some(said)) => return Err(self.unexpected(from, &said)),
+                    (from, _, None) => return Err(self.ended(from)),
+                }
+            }
+            clocks.extend(Clock::of(&readings));
+        }
+        Ok(clocks)
+    }
+
+    /// The next message; an agent that is not done may not be silent for too long.
+    fn hear(&mut self, done: &[bool]) -> Result<(usize, u64, Option<FromAgent>), Error> {
+        loop {
+            let waited_for = self.hands.iter().enumerate().filter(|(index, _)| !done[*index]);
+            let (index, oldest_ns) = waited_for
+                .map(|(index, hand)| (index, hand.heard_ns))
+                .min_by_key(|(_, heard_ns)| *heard_ns)
+                .expect("somebody is not done");
+            let left = self.patience.saturating_sub(Duration::from_nanos(now_ns().saturating_sub(oldest_ns)));
+            match self.heard.recv_timeout(left) {
+                Ok(Heard { index, at_ns, line }) => {
+                    self.hands[index].heard_ns = at_ns;
+                    let Some(line) = line else { return Ok((index, at_ns, None)) };
+                    match serde_json::from_str(&line) {
+                        Ok(FromAgent::Failed { why }) => {
+                            return Err(self.blame(index, format!("failed to {why}")));
+                        }
+                        Ok(said) => return Ok((index, at_ns, Some(said))),
+                        // A shell's greeting, perhaps.
+                        Err(_) if !line.starts_with(['{', '"']) => {}
+                        Err(error) => {
+                            return Err(
+                                self.blame(index, format!("speaks another language: {error} in {line}"))
+                            );
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.blame(index, format!("said nothing for {:.1?}", self.patience)));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended(index)),
+            }
+        }
+    }
+
+    pub(super) fn tell(&mut self, index: usize, message: &ToAgent) -> Result<(), Error> {
+        let told = match &mut self.hands[index].input {
+            Some(input) => say(input, message).is_ok(),
+            None => false,
+        };
+        if told { Ok(()) } else { Err(self.ended(index)) }
+    }
+
+    /// Results of different programs are not put together.
+    pub(super) fn check_version(&self, index: usize, protocol: u32, version: &str) -> Result<(), Error> {
+        let ours = env!("CARGO_PKG_VERSION");
+        if protocol == PROTOCOL && version == ours {
+            return Ok(());
+        }
+        let why = format!("is version {version} (protocol {protocol}), this is {ours} (protocol {PROTOCOL})");
+        Err(self.blame(index, why))
+    }
+
+    pub(super) fn unexpected(&self, index: usize, said: &FromAgent) -> Error {
+        let mut said = format!("{said:?}");
+        said.truncate(said.floor_char_boundary(SAID_SHOWN_MAX));
+        self.blame(index, format!("said at the wrong time: {said}"))
+    }
+
+    pub(super) fn blame(&self, index: usize, why: String) -> Error {
+        Error::Agent { name: self.hands[index].name.clone(), why }
+    }
+
+    fn ended(&mut self, index: usize) -> Error {
+        let hand = &mut self.hands[index];
+        hand.input = None;
+        let how = if hand.has_ended_within(END_WITHIN) {
+            hand.child.wait().map_or(String::new(), |status| format!(" ({status})"))
+        } else {
+            String::new()
+        };
+        self.blame(index, format!("ended too early{how}"))
+    }
+}
+
+/// Of something unexpected, this much is shown.
+const SAID_SHOWN_MAX: usize = 80;
+
+fn hear(index: usize, output: ChildStdout, sender: &Sender<Heard>) {
+    let lines = BufReader::new(output).lines().map_while(Result::ok).map(Some);
+    for line in lines.chain([None]) {
+        // Nobody listens any more when another agent failed first.
+        let _ = sender.send(Heard { index, at_ns: now_ns(), line });
+    }
+}
+
+impl Hand {
+    fn has_ended_within(&mut self, time: Duration) -> bool {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return true;
+        }
+        let ended = || -> rustix::io::Result<bool> {
+            let process = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
+            let time = Timespec::try_from(time).expect("seconds");
+            Ok(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&time))? > 0)
+        };
+        ended().unwrap_or(false)
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.hands.iter_mut().for_each(|hand| hand.input = None);
+        for hand in &mut self.hands {
+            if !hand.has_ended_within(END_WITHIN) {
+                // What a killed ssh leaves behind on the other machine has no input any more, either.
+                let _ = hand.child.kill();
+            }
+            let _ = hand.child.wait();
+        }
+    }
+}

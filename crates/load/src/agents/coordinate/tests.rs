@@ -1,0 +1,43 @@
+use super::*;
+use clap::FromArgMatches;
+
+fn matches(line: &str) -> ArgMatches {
+    let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load").no_binary_name(true));
+    command.try_get_matches_from(line.split(' ')).expect("a good line")
+}
+
+#[test]
+fn agents_get_the_same_words_and_their_part_of_the_numbers() {
+    let matches =
+        matches("--agents a,b,c --rate 100 --connections=64 --verify --value-size 1k --json x --seed 7");
+    let mut words = words(&matches);
+    words.sort();
+    assert_eq!(words, ["--connections=64", "--rate=100", "--seed=7", "--value-size=1k", "--verify"]);
+    let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
+    let plan = Plan::new(&arguments).expect("a good plan");
+    let share = |index| with_share(&[], &plan, Part { index, of: 3 });
+    assert_eq!(share(0)[0], "--connections=22");
+    assert_eq!(share(2)[0], "--connections=21");
+    assert!(share(1)[1].starts_with("--rate=33.333"), "{:?}", share(1));
+}
+
+#[test]
+fn the_quickest_answer_says_most_about_a_clock() {
+    let clock =
+        Clock::of(&[(1000, 5_000_900, 9000), (10_000, 5_008_050, 10_100), (20_000, 5_019_000, 24_000)]);
+    let Clock { ahead_ns, error_ns } = clock.expect("readings");
+    assert_eq!((ahead_ns, error_ns), (4_998_000, 50));
+    // Clocks count from when a machine was started: another one's may be far behind.
+    let behind = Clock::of(&[(9_000_000, 1000, 9_000_200)]).expect("a reading");
+    assert_eq!(behind.ahead_ns, 1000 - 9_000_100);
+}
+
+#[test]
+fn parts_make_the_whole() {
+    for (of, total) in [(1, 10), (3, 10), (7, 5)] {
+        let parts = (0..of).map(|index| Part { index, of });
+        assert_eq!(parts.clone().map(|part| part.share(total)).sum::<u64>(), total);
+        let items: Vec<u64> = parts.flat_map(|part| part.items(total)).collect();
+        assert_eq!(items, (0..total).collect::<Vec<_>>());
+    }
+}

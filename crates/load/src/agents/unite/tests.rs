@@ -1,0 +1,78 @@
+use super::*;
+use crate::Arguments;
+use crate::clock::now_ns;
+use crate::plan::Plan;
+use crate::summary::{Edge, Measured};
+use crate::tally::Tally;
+use clap::Parser;
+
+/// The end of an agent whose requests took these times in milliseconds, in one second.
+fn end(latencies_ms: &[u64], valid: bool) -> End {
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let arguments = Command::parse_from(["load", "--rate", "1000", "--connections", "8"]).arguments;
+    let plan = Plan::new(&arguments).expect("a good plan");
+    let mut tally = Tally::open();
+    for ms in latencies_ms {
+        tally.done[0] += 1;
+        tally.took(ms * 1_000_000);
+        tally.waited(1000, 1000, ms * 1_000_000);
+    }
+    tally.settle();
+    let at_ns = now_ns();
+    let edge = |at_ns, requests| Edge {
+        at_ns,
+        requests,
+        keys: requests,
+        client_cpu_ns: vec![0],
+        server_cpu_ns: None,
+        host: Default::default(),
+    };
+    let (open, close) = (edge(at_ns, 0), edge(at_ns + 1_000_000_000, latencies_ms.len() as u64));
+    let series = vec![Second::between(&open, &close)];
+    let waits = tally.waits.clone().expect("an open loop");
+    let latency = Packed::new(&tally.latency_ns);
+    let measured = Measured { engine: "epoll", tally, unanswered: 1, unsent: 2, open, close, series };
+    let mut summary = Summary::new(&arguments, &plan, measured);
+    let reason = Reason { what: String::from("late"), why: String::from("it was") };
+    summary.verdict = Verdict { valid, reasons: if valid { Vec::new() } else { vec![reason] } };
+    let packed = PackedWaits {
+        slip: Packed::new(&waits.slip_ns),
+        late: Packed::new(&waits.late_ns),
+        service: Packed::new(&waits.service_ns),
+    };
+    End { summary, latency, waits: Some(packed), handshakes: None }
+}
+
+#[test]
+fn percentiles_are_those_of_all_requests() {
+    let quick = end(&[1; 98], true);
+    let slow = end(&[1000; 2], true);
+    let mut seconds = Seconds::new(2);
+    seconds.add(0, &quick.latency.open().expect("ours")).expect("one shape");
+    assert!(seconds.latest().is_none());
+    seconds.add(0, &slow.latency.open().expect("ours")).expect("one shape");
+    let parts = vec![(String::from("a"), 5000, quick), (String::from("b"), 7000, slow)];
+    let whole = unite(parts, &seconds).expect("good parts");
+    // Their mean would say 500 ms of the median.
+    assert!((whole.latency.p50_us / 1000.0 - 1.0).abs() < 0.01, "{whole}");
+    assert!((whole.latency.p99_us / 1_000_000.0 - 1.0).abs() < 0.01, "{whole}");
+    assert!((whole.series[0].latency.expect("known").p99_us / 1_000_000.0 - 1.0).abs() < 0.01);
+    assert_eq!((whole.requests, whole.connections, whole.threads), (100, 16, 2));
+    assert_eq!((whole.rate, whole.requests_per_second), (Some(2000.0), 100.0));
+    let waits = whole.waits.expect("an open loop");
+    assert_eq!((waits.unanswered, waits.unsent, waits.service.max_us as u64 / 1000), (2, 4, 1000));
+    assert!(whole.verdict.valid);
+    assert_eq!(whole.agents[1].clock_error_us, 7.0);
+    assert!(whole.to_string().contains("  agent     b: 2 requests/s, p99 1,000,"), "{whole}");
+}
+
+#[test]
+fn one_invalid_agent_makes_the_whole_invalid() {
+    let parts = vec![(String::from("a"), 0, end(&[1], true)), (String::from("b"), 0, end(&[1], false))];
+    let whole = unite(parts, &Seconds::new(2)).expect("good parts");
+    assert!(whole.to_string().ends_with("INVALID (late): b: it was\n"), "{whole}");
+}
