@@ -1,5 +1,7 @@
 //! A metric second by second: a thin line for each trial, in the colour of its treatment, and their median.
 
+use std::collections::BTreeMap;
+
 use plotters::prelude::*;
 use stdx::statistics::median;
 
@@ -41,15 +43,26 @@ pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> O
     Some(picture)
 }
 
-/// The median of all trials in each second of the shortest.
+/// The median in each second that half of the trials have, as their samples do not fall on the same instants.
 fn middle(trials: &[Vec<(f64, f64)>]) -> Vec<(f64, f64)> {
-    let shortest = trials.iter().map(Vec::len).min().unwrap_or(0);
-    let every = shortest.div_ceil(POINTS_MAX).max(1);
-    let at = |second: usize| {
-        let of = |pick: fn(&(f64, f64)) -> f64| {
-            median(&trials.iter().map(|trial| pick(&trial[second])).collect::<Vec<_>>())
-        };
-        (of(|point| point.0), of(|point| point.1))
-    };
-    (0..shortest).step_by(every).map(at).collect()
+    let mut seconds: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+    for (at_s, value) in trials.iter().flatten() {
+        seconds.entry(at_s.round() as i64).or_default().push(*value);
+    }
+    let every = seconds.len().div_ceil(POINTS_MAX).max(1);
+    let most = seconds.into_iter().filter(|(_, values)| values.len() * 2 >= trials.len());
+    most.step_by(every).map(|(second, values)| (second as f64, median(&values))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_line_goes_by_the_second_and_not_by_the_sample() {
+        let trials =
+            [vec![(1.1, 10.0), (2.0, 20.0)], vec![(2.1, 40.0), (3.1, 30.0)], vec![(1.9, 30.0), (2.9, 50.0)]];
+        // Only one of three has the first second.
+        assert_eq!(middle(&trials), [(2.0, 30.0), (3.0, 40.0)]);
+    }
 }
