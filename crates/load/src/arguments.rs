@@ -1,6 +1,7 @@
 //! The command line of `evenkeel load`.
 
 use crate::affinity::CpuList;
+use crate::churn::Storm;
 use crate::mix::Mix;
 use crate::popularity::Popularity;
 use crate::schedule::Arrivals;
@@ -92,6 +93,15 @@ pub struct Arguments {
     /// Connections, over all threads
     #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
     pub connections: usize,
+    /// Close a connection after this many requests and open it anew
+    #[arg(long, conflicts_with = "agents", value_name = "N", help_heading = "Shape of the load")]
+    pub reconnect_after: Option<u64>,
+    /// Close and open anew so many connections per second, at random times (poisson)
+    #[arg(long, conflicts_with = "agents", value_name = "RATE", help_heading = "Shape of the load")]
+    pub churn: Option<f64>,
+    /// Close and open anew N connections at once, so long after the window was opened: 500@3s
+    #[arg(long, conflicts_with = "agents", value_name = "N@TIME", help_heading = "Shape of the load")]
+    pub storm: Option<Storm>,
     /// Requests on their way per connection; of --rate, at most
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub depth: usize,

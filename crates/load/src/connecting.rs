@@ -27,7 +27,10 @@ pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, Re
     while done < count {
         while sockets.len() < count && sockets.len() - done < AT_ONCE {
             let number = sockets.len();
-            let socket = begin(address, &epoll, number).map_err(|error| (number + 1, error.into()))?;
+            let failed = |error: Errno| (number + 1, error.into());
+            let socket = begin(address).map_err(failed)?;
+            let data = EventData::new_u64(number as u64);
+            epoll::add(&epoll, &socket, data, EventFlags::OUT | EventFlags::ONESHOT).map_err(failed)?;
             sockets.push(socket);
         }
         events.clear();
@@ -46,19 +49,16 @@ pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, Re
     Ok(sockets)
 }
 
-/// Sends the first packet; `epoll` will say once how it ended.
-fn begin(address: SocketAddr, epoll: &OwnedFd, number: usize) -> rustix::io::Result<OwnedFd> {
+/// Sends the first packet; epoll says how it ended. The socket does not block.
+pub(crate) fn begin(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::STREAM, flags, None)?;
     sockopt::set_tcp_nodelay(&socket, true)?;
     match connect(&socket, &address) {
-        Ok(()) | Err(Errno::INPROGRESS) => {}
-        Err(error) => return Err(error),
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
     }
-    let data = EventData::new_u64(number as u64);
-    epoll::add(epoll, &socket, data, EventFlags::OUT | EventFlags::ONESHOT)?;
-    Ok(socket)
 }
 
 fn finish(socket: &OwnedFd) -> rustix::io::Result<()> {

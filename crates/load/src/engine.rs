@@ -4,6 +4,7 @@
 pub(crate) mod epoll;
 mod frame;
 mod mmsg;
+mod reopening;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
@@ -33,6 +34,11 @@ pub(crate) trait Engine {
     /// Hands out what the last exchange brought.
     fn arrivals(&mut self, each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error>;
 
+    /// Closes a connection on which nothing is on its way, and opens it anew: `Event::Opened` tells when it is.
+    fn reopen(&mut self, _connection: usize) -> Result<(), Error> {
+        unreachable!("only an engine that was told of the address can");
+    }
+
     /// Tells what else has happened since the last call: to most engines, nothing.
     fn events(&mut self, _each: impl FnMut(Event)) -> Result<(), Error> {
         Ok(())
@@ -44,6 +50,14 @@ pub(crate) trait Engine {
 pub(crate) enum Event {
     /// What is on its way on this connection, if anything is, will not be answered.
     Lost(usize),
+    /// A connection is open again, which took so long.
+    Opened { connection: usize, took_ns: u64 },
+    /// The server has closed a connection, which is being opened anew.
+    Closed(usize),
+    /// A connection was refused; it is tried again a little later.
+    Refused,
+    /// Nobody has answered to the opening of a connection; it is tried again.
+    TimedOut,
     /// The encryption of a connection was agreed on, in so much time, in an earlier session's terms or in new ones.
     Agreed { took_ns: u64, is_resumed: bool },
     /// So many datagrams came that answer nothing: too late, or twice.

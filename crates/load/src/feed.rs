@@ -128,6 +128,17 @@ impl Feed {
         }
     }
 
+    /// This connection gets nothing more, until it is served again.
+    pub(crate) fn withdraw(&mut self, connection: usize) {
+        match self {
+            Feed::Closed { served } => served.retain(|other| *other != connection),
+            Feed::Open(open) => {
+                open.free.retain(|other| *other != connection);
+                open.free_since_ns[connection] = None;
+            }
+        }
+    }
+
     /// How long there is nothing to send, unless a reply comes.
     #[inline]
     pub(crate) fn rest(&self, now_ns: u64) -> Duration {

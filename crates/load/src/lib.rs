@@ -25,6 +25,7 @@
 mod affinity;
 mod agents;
 mod arguments;
+mod churn;
 mod clock;
 mod compose;
 mod connecting;
@@ -66,6 +67,7 @@ mod zipf;
 pub use affinity::CpuList;
 pub use agents::{agent, run_on_agents};
 pub use arguments::{Arguments, EngineChoice, Protocol, Span};
+pub use churn::Storm;
 pub use error::Error;
 pub use mix::Mix;
 pub use popularity::Popularity;
@@ -75,7 +77,8 @@ pub use search::{Knee, Objective, Outcome, Try};
 pub use self_test::{Quantile, SelfTest, self_test};
 pub use sizes::Sizes;
 pub use summary::{
-    AgentSummary, CommandCount, CpuCost, ErrorLine, Handshakes, Latency, Second, Summary, WaitsSummary,
+    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Latency, Second, Summary,
+    WaitsSummary,
 };
 pub use ttl::Ttls;
 pub use verdict::{Reason, Verdict};

@@ -2,6 +2,7 @@
 
 use crate::agents::Part;
 use crate::arguments::{Arguments, EngineChoice, Protocol};
+use crate::churn::ChurnPlan;
 use crate::clock::unix_seconds;
 use crate::engine::udp;
 use crate::error::Error;
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     pub(crate) requests: Option<u64>,
     pub(crate) engine: EngineChoice,
     pub(crate) gather: usize,
+    /// If connections come and go.
+    pub(crate) churn: Option<ChurnPlan>,
     /// Of an open loop.
     pub(crate) pace: Option<Pace>,
     /// What a pace by a trace follows.
@@ -174,6 +177,7 @@ impl Plan {
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
             part: Part::WHOLE,
+            churn: churn(arguments).map_err(Error::Arguments)?,
             pace: timing.map(|timing| Pace { timing, spin: arguments.spin }),
             trace,
             asked,
@@ -212,6 +216,31 @@ impl Plan {
         total / threads + u64::from((index as u64) < total % threads)
     }
 }
+
+fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {
+    let Arguments { reconnect_after: after, churn: rate, storm, connections, .. } = arguments;
+    if after.is_none() && rate.is_none() && storm.is_none() {
+        return Ok(None);
+    }
+    if arguments.udp || arguments.socket.is_some() || arguments.engine == EngineChoice::Uring {
+        return Err(String::from(
+            "--reconnect-after, --churn and --storm are for TCP, driven by epoll: not with --udp, --socket or --engine uring",
+        ));
+    }
+    if *after == Some(0) {
+        return Err(String::from("--reconnect-after must be at least 1"));
+    }
+    if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && *rate <= CHURN_MAX)) {
+        return Err(format!("--churn must be above 0 and at most {CHURN_MAX} connections/s, not {rate}"));
+    }
+    if storm.is_some_and(|storm| storm.connections > *connections) {
+        return Err(format!("--storm has more than the {connections} connections that there are"));
+    }
+    Ok(Some(ChurnPlan { after: *after, rate: *rate, storm: *storm }))
+}
+
+/// More than a machine opens.
+const CHURN_MAX: f64 = 1e6;
 
 /// What cannot be asked by datagrams.
 fn check_udp(arguments: &Arguments, mix: &Mix, item_max: usize) -> Result<(), String> {

@@ -3,6 +3,7 @@
 use crate::affinity::pin;
 use crate::agents::Part;
 use crate::arguments::{Arguments, EngineChoice};
+use crate::churn::{Churn, ChurnPlan, Storm};
 use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::cpu_time;
@@ -17,12 +18,13 @@ use crate::files;
 use crate::follower::{Follower, Line};
 use crate::plan::{Pace, Plan, Timing};
 use crate::replay::Replay;
-use crate::schedule::Schedule;
+use crate::schedule::{Arrivals, Schedule};
 use crate::search::{Knee, Objective, Search};
 use crate::seconds::Seconds;
 use crate::shared::{Phase, Shared, Start};
 use crate::summary::{Edge, Measured, Second, Summary, write_json};
 use crate::tally::Tally;
+use crate::target::Target;
 use crate::trace::{ROUNDS_AHEAD, Reader};
 use crate::worker::{Done, Worker};
 use hdrhistogram::Histogram;
@@ -123,6 +125,8 @@ struct Task<'a> {
     requests_max: Option<u64>,
     /// How often a datagram without a reply is sent again.
     repeats: u32,
+    /// If connections come and go.
+    churn: Option<ChurnPlan>,
 }
 
 /// What a worker tells.
@@ -166,6 +170,7 @@ impl Runner<'_> {
                 backfill: false,
                 requests_max: None,
                 repeats: PREFILL_REPEATS,
+                churn: None,
             }
         });
         let shared = Shared::new(plan.threads, Phase::Measure);
@@ -214,6 +219,7 @@ impl Runner<'_> {
             backfill: plan.backfill,
             requests_max: plan.requests.map(|total| plan.share(total, index)),
             repeats: 0,
+            churn: plan.churn,
         });
         let shared = Shared::new(plan.threads, Phase::WarmUp);
         self.with_workers(&shared, tasks.collect(), reader, |reports| {
@@ -337,6 +343,11 @@ impl Runner<'_> {
             return self.drive(engine, shared, task, reports);
         }
         let sockets = self.plan.target.connect(task.connections)?;
+        if task.churn.is_some()
+            && let Target::Tcp(address) = self.plan.target
+        {
+            return self.encrypt(Epoll::new(sockets)?.reopening(address), shared, task, reports);
+        }
         let sockets = match self.plan.engine {
             EngineChoice::Epoll => sockets,
             choice => match Uring::new(sockets) {
@@ -378,6 +389,7 @@ impl Runner<'_> {
             backfill,
             mut requests_max,
             repeats: _,
+            churn,
         } = task;
         let (plan, slot) = (self.plan, &shared.workers[index]);
         if let Some(replay) = composer.trace() {
@@ -401,6 +413,23 @@ impl Runner<'_> {
                 Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
             }
         };
+        let churn = churn.map(|ChurnPlan { after, rate, storm }| {
+            let mut churn = Churn::new(connections);
+            churn.after = after.unwrap_or(u64::MAX);
+            churn.schedule = rate.map(|rate| {
+                let seed = stdx::prng::mix(self.arguments.seed ^ CHURN_SALT);
+                Schedule::new(Arrivals::Poisson, rate, plan.thread(index), seed).during(
+                    at_ns,
+                    window_ns.clone(),
+                    u64::MAX,
+                )
+            });
+            churn.storm = storm.map(|Storm { connections, at }| {
+                let storm_ns = window_ns.start + at.0.as_nanos() as u64;
+                (storm_ns, plan.share(connections as u64, index) as usize)
+            });
+            churn
+        });
         // A turn that waited for more connections than there are would always wait its full time; an open loop has
         // no time to wait.
         let gather = if pace.is_some() { 1 } else { plan.gather.min(connections.div_ceil(4)) };
@@ -415,6 +444,7 @@ impl Runner<'_> {
             backfill,
             gather,
             requests_max,
+            churn,
             shared,
             slot,
         };
@@ -448,6 +478,8 @@ const PREFILL_REPEATS: u32 = 10;
 /// Enough to keep a server busy; more would only cost it memory.
 const PREFILL_CONNECTIONS: usize = 8;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// So that connections do not come and go in step with requests.
+const CHURN_SALT: u64 = 0x6368_7572_6e00_0000;
 /// An open loop waits this long for the last replies of its window.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 

@@ -113,6 +113,8 @@ pub struct Summary {
     pub waits: Option<WaitsSummary>,
     /// Of encrypted connections: how they agreed on it, over the whole run.
     pub handshakes: Option<Handshakes>,
+    /// If connections came and went in the window.
+    pub connects: Option<Connects>,
     /// Share of the host's CPU time in the window that other guests of the machine took.
     pub steal: f64,
     /// What the threads of the generator used.
@@ -195,6 +197,21 @@ pub struct WaitsSummary {
     pub unanswered: u64,
     /// Requests of the window that the schedule had and that were never sent.
     pub unsent: u64,
+}
+
+/// Connections that came and went.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Connects {
+    /// How many were opened.
+    pub opened: u64,
+    /// How many were refused, and tried again.
+    pub refused: u64,
+    /// How many were not answered within 5 s, and tried again.
+    pub timed_out: u64,
+    /// How many the server closed.
+    pub closed_by_server: u64,
+    /// How long it took to open those that were opened, without their encryption.
+    pub latency: Latency,
 }
 
 /// How connections agreed on their encryption.
@@ -466,6 +483,13 @@ impl Summary {
             keys_per_second: ratio(keys as f64, span.seconds),
             latency: Latency::or_zero(&tally.latency_ns),
             waits,
+            connects: tally.churn.as_ref().map(|churn| Connects {
+                opened: churn.took_ns.len(),
+                refused: churn.refused,
+                timed_out: churn.timed_out,
+                closed_by_server: churn.closed,
+                latency: Latency::or_zero(&churn.took_ns),
+            }),
             handshakes: tally.handshakes.as_ref().map(|handshakes| Handshakes {
                 count: handshakes.took_ns.len(),
                 resumed: handshakes.resumed,

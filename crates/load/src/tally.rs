@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     pub(crate) error_lines: BTreeMap<String, u64>,
     /// From sent to done in a closed loop, from intended to done in an open one.
     pub(crate) latency_ns: Histogram<u64>,
+    /// If connections come and go.
+    pub(crate) churn: Option<Box<ChurnTally>>,
     /// Of encrypted connections: those of the whole run, which are few and mostly lie before the window.
     pub(crate) handshakes: Option<Box<Handshakes>>,
     /// Of an open loop.
@@ -46,6 +48,23 @@ pub(crate) struct Waits {
     pub(crate) late_ns: Histogram<u64>,
     /// From sent to done.
     pub(crate) service_ns: Histogram<u64>,
+}
+
+/// Connections that came and went.
+#[derive(Clone, Debug)]
+pub(crate) struct ChurnTally {
+    /// How long it took to open them.
+    pub(crate) took_ns: Histogram<u64>,
+    pub(crate) refused: u64,
+    pub(crate) timed_out: u64,
+    /// Closed by the server.
+    pub(crate) closed: u64,
+}
+
+impl ChurnTally {
+    pub(crate) fn opened(&mut self, took_ns: u64) {
+        self.took_ns.saturating_record(took_ns);
+    }
 }
 
 /// How connections agreed on their encryption.
@@ -79,6 +98,7 @@ impl Tally {
             strays: 0,
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
+            churn: None,
             handshakes: None,
             waits: None,
             outside: (0, 0),
@@ -141,6 +161,13 @@ impl Tally {
         self.outside.1 += u64::from(keys.max(1));
     }
 
+    /// What is known of connections that come and go.
+    #[cold]
+    pub(crate) fn churn(&mut self) -> &mut ChurnTally {
+        let none = || Box::new(ChurnTally { took_ns: histogram(), refused: 0, timed_out: 0, closed: 0 });
+        self.churn.get_or_insert_with(none)
+    }
+
     /// A connection has agreed on its encryption.
     #[cold]
     pub(crate) fn agreed(&mut self, took_ns: u64, is_resumed: bool) {
@@ -190,6 +217,13 @@ impl Tally {
             *self.error_lines.entry(line.clone()).or_default() += times;
         }
         add(&mut self.latency_ns, &other.latency_ns);
+        if let Some(others) = &other.churn {
+            let churn = self.churn();
+            add(&mut churn.took_ns, &others.took_ns);
+            churn.refused += others.refused;
+            churn.timed_out += others.timed_out;
+            churn.closed += others.closed;
+        }
         match (&mut self.handshakes, &other.handshakes) {
             (Some(handshakes), Some(others)) => {
                 add(&mut handshakes.took_ns, &others.took_ns);

@@ -19,7 +19,8 @@ pub(crate) struct Tls {
     config: ClientConfig,
 }
 
-/// One connection's settings, which remember its own sessions only, as if each were another client.
+/// One connection's settings, which remember its own sessions only: opened anew it resumes the last of them, as if each
+/// were another client.
 #[derive(Debug)]
 pub(crate) struct Party {
     name: ServerName<'static>,
@@ -51,7 +52,7 @@ impl Tls {
 }
 
 impl Party {
-    /// A session that begins.
+    /// A session that begins, with the last one's keys if the server gave a ticket.
     pub(crate) fn session(&self) -> Result<ClientConnection, rustls::Error> {
         let mut session = ClientConnection::new(Arc::clone(&self.config), self.name.clone())?;
         // A deep pipeline of sets is more than the default keeps; what is encrypted is taken at once.

@@ -1,5 +1,6 @@
 //! One thread of load: exchange with the kernel, read replies, compose requests, again.
 
+use crate::churn::Churn;
 use crate::compose::Composer;
 use crate::conversation::{Conversation, Reading};
 use crate::engine::{Engine, Event, Wait};
@@ -25,6 +26,8 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) gather: usize,
     /// The worker is done after this many requests of the window.
     pub(crate) requests_max: Option<u64>,
+    /// If connections come and go.
+    pub(crate) churn: Option<Churn>,
     pub(crate) shared: &'a Shared,
     pub(crate) slot: &'a Slot,
 }
@@ -82,12 +85,14 @@ impl<E: Engine> Worker<'_, E> {
                 }
                 phase = now;
                 // An open loop knows by its schedule what is in the window, a closed one by when it is done.
-                if !is_open {
+                if is_open {
+                    tally.churn = None;
+                } else {
                     tally = fresh().with_handshakes_of(tally);
                     seconds.open_ns = self.shared.open_ns();
                 }
             }
-            let Worker { engine, composer, feed, items, depth, verify, backfill, .. } = &mut self;
+            let Worker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = &mut self;
             let mut reading = Reading {
                 items,
                 verify: *verify,
@@ -99,7 +104,14 @@ impl<E: Engine> Worker<'_, E> {
             };
             engine.arrivals(|connection, bytes| {
                 let conversation = &mut conversations[connection];
+                let before = conversation.outstanding();
                 conversation.receive(bytes, &mut reading)?;
+                if let Some(churn) = churn
+                    && !churn.answered(connection, before - conversation.outstanding())
+                {
+                    feed.withdraw(connection);
+                    return Ok(());
+                }
                 feed.served(connection, conversation.outstanding() < *depth, done_ns);
                 Ok(())
             })?;
@@ -108,9 +120,28 @@ impl<E: Engine> Worker<'_, E> {
                     conversations[connection].abandon(&mut reading);
                     feed.served(connection, true, done_ns);
                 }
+                Event::Opened { connection, took_ns } => {
+                    reading.tally.churn().opened(took_ns);
+                    churn.iter_mut().for_each(|churn| churn.opened(connection));
+                    feed.served(connection, true, done_ns);
+                }
+                Event::Closed(connection) => {
+                    reading.tally.churn().closed += 1;
+                    conversations[connection].abandon(&mut reading);
+                    churn.iter_mut().for_each(|churn| churn.closed(connection));
+                    feed.withdraw(connection);
+                }
+                Event::Refused => reading.tally.churn().refused += 1,
+                Event::TimedOut => reading.tally.churn().timed_out += 1,
                 Event::Agreed { took_ns, is_resumed } => reading.tally.agreed(took_ns, is_resumed),
                 Event::Stray(datagrams) => reading.tally.strays += datagrams,
             })?;
+            if let Some(churn) = churn {
+                churn.leave_due(done_ns, |connection| feed.withdraw(connection));
+                while let Some(connection) = churn.next_away(&conversations) {
+                    engine.reopen(connection)?;
+                }
+            }
             self.slot.publish(tally.completed());
             if phase == Phase::Measure {
                 for second in seconds.ended(done_ns) {

@@ -1,12 +1,15 @@
 //! The plain engine: edge-triggered epoll, one system call for each send and each receive.
 
-use super::{Engine, RECEIVE_LEN, Wait, failed};
+use super::reopening::Reopening;
+use super::{Engine, Event as Happening, RECEIVE_LEN, Wait, failed};
+use crate::clock;
 use crate::error::Error;
 use crate::outbox::Outbox;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 /// Connections behind one epoll instance.
@@ -17,23 +20,65 @@ pub(crate) struct Epoll {
     backlogs: Vec<Vec<u8>>,
     events: Vec<Event>,
     buffer: Vec<u8>,
+    /// If connections come and go.
+    reopening: Option<Reopening>,
 }
 
 impl Epoll {
     pub(crate) fn new(sockets: Vec<OwnedFd>) -> Result<Epoll, Error> {
         let start = || -> rustix::io::Result<OwnedFd> {
             let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-            let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
             for (connection, socket) in sockets.iter().enumerate() {
                 rustix::io::ioctl_fionbio(socket, true)?;
-                epoll::add(&epoll, socket, EventData::new_u64(connection as u64), flags)?;
+                epoll::add(&epoll, socket, EventData::new_u64(connection as u64), INTEREST)?;
             }
             Ok(epoll)
         };
         let epoll = start().map_err(|error| Error::Engine { engine: Epoll::NAME, source: error.into() })?;
         let backlogs = vec![Vec::new(); sockets.len()];
         let events = Vec::with_capacity(sockets.len());
-        Ok(Epoll { epoll, sockets, backlogs, events, buffer: vec![0; RECEIVE_LEN] })
+        Ok(Epoll { epoll, sockets, backlogs, events, buffer: vec![0; RECEIVE_LEN], reopening: None })
+    }
+
+    /// Connections that end are opened anew, to the same address.
+    pub(crate) fn reopening(self, address: SocketAddr) -> Epoll {
+        let reopening = Some(Reopening::new(address, self.sockets.len()));
+        Epoll { reopening, ..self }
+    }
+
+    /// Closes a connection and begins to open it again.
+    fn renew(&mut self, connection: usize) -> Result<(), Error> {
+        let now_ns = self.now_ns();
+        let Some(reopening) = &mut self.reopening else { return Ok(()) };
+        self.backlogs[connection].clear();
+        // Whether or not the new one comes about, nobody listens to the old one any more. It may be gone already.
+        let _ = epoll::delete(&self.epoll, &self.sockets[connection]);
+        let _ = shutdown(&self.sockets[connection], Shutdown::Both);
+        let Some(socket) = reopening.begin(connection, now_ns) else { return Ok(()) };
+        epoll::add(&self.epoll, &socket, EventData::new_u64(connection as u64), INTEREST)
+            .map_err(|error| Error::Exchange(error.into()))?;
+        self.sockets[connection] = socket;
+        Ok(())
+    }
+
+    /// A connection has ended, which ends the run unless connections come and go.
+    #[cold]
+    fn ended(&mut self, connection: usize, error: Error) -> Result<(), Error> {
+        let Some(reopening) = &mut self.reopening else { return Err(error) };
+        reopening.news.push(Happening::Closed(connection));
+        self.renew(connection)
+    }
+
+    /// Whether the event is about a connection that is being opened, and nothing else has happened on it.
+    fn settle(&mut self, connection: usize) -> bool {
+        let Some(reopening) = &mut self.reopening else { return false };
+        if !reopening.is_on_its_way(connection) {
+            return false;
+        }
+        let now_ns = clock::now_ns();
+        let is_open = matches!(sockopt::socket_error(&self.sockets[connection]), Ok(Ok(())));
+        reopening.ended(connection, is_open, now_ns);
+        true
     }
 
     /// Sends the backlog, or as much of it as the socket takes.
@@ -65,7 +110,15 @@ impl Engine for Epoll {
     fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
         for (connection, bytes) in outbox.parcels() {
             // An edge for OUT follows once a socket that was full has room: only then is the backlog tried again.
-            let sent = if self.backlogs[connection].is_empty() { self.send(connection, bytes)? } else { 0 };
+            let sent =
+                if self.backlogs[connection].is_empty() { self.send(connection, bytes) } else { Ok(0) };
+            let sent = match sent {
+                Ok(sent) => sent,
+                Err(error) => {
+                    self.ended(connection, error)?;
+                    continue;
+                }
+            };
             self.backlogs[connection].extend_from_slice(&bytes[sent..]);
         }
         let timeout = Timespec { tv_sec: 0, tv_nsec: wait.at_most.subsec_nanos().into() };
@@ -80,13 +133,23 @@ impl Engine for Epoll {
         for at in 0..self.events.len() {
             let Event { flags, data } = self.events[at];
             let connection = data.u64() as usize;
-            if flags.contains(EventFlags::OUT) && !self.backlogs[connection].is_empty() {
-                self.flush(connection)?;
+            if self.settle(connection) {
+                continue;
+            }
+            if flags.contains(EventFlags::OUT)
+                && !self.backlogs[connection].is_empty()
+                && let Err(error) = self.flush(connection)
+            {
+                self.ended(connection, error)?;
+                continue;
             }
             let readable = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
             while flags.intersects(readable) {
                 match recv(&self.sockets[connection], &mut self.buffer[..], RecvFlags::empty()) {
-                    Ok((0, _)) => return Err(failed(connection, None)),
+                    Ok((0, _)) => {
+                        self.ended(connection, failed(connection, None))?;
+                        break;
+                    }
                     Ok((len, _)) => {
                         each(connection, &self.buffer[..len])?;
                         // A short receive emptied the socket; what comes later makes a new edge.
@@ -96,10 +159,35 @@ impl Engine for Epoll {
                     }
                     Err(Errno::AGAIN) => break,
                     Err(Errno::INTR) => {}
-                    Err(error) => return Err(failed(connection, Some(error.into()))),
+                    Err(error) => {
+                        self.ended(connection, failed(connection, Some(error.into())))?;
+                        break;
+                    }
                 }
             }
         }
         Ok(())
     }
+
+    fn reopen(&mut self, connection: usize) -> Result<(), Error> {
+        self.renew(connection)
+    }
+
+    fn events(&mut self, each: impl FnMut(Happening)) -> Result<(), Error> {
+        if self.reopening.is_none() {
+            return Ok(());
+        }
+        let now_ns = self.now_ns();
+        while let Some(connection) =
+            self.reopening.as_mut().and_then(|reopening| reopening.next_retry(now_ns))
+        {
+            self.renew(connection)?;
+        }
+        self.reopening.iter_mut().flat_map(|reopening| reopening.news.drain(..)).for_each(each);
+        Ok(())
+    }
 }
+
+/// What is to be heard of a connection.
+const INTEREST: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);

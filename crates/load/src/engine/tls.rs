@@ -17,11 +17,16 @@ pub(crate) struct Encrypted<E> {
     talking: Vec<usize>,
     /// Handshakes that nobody has been told of.
     agreed: Vec<Agreed>,
+    /// What is to be told of connections that were opened anew.
+    news: Vec<Event>,
     /// What was received, decrypted.
     plain: Vec<u8>,
 }
 
 struct Link {
+    party: Party,
+    /// How long the connection took that is being encrypted anew.
+    opening_ns: Option<u64>,
     session: ClientConnection,
     /// When the handshake began; `None`: it is over.
     began_ns: Option<u64>,
@@ -46,7 +51,7 @@ impl<E: Engine> Encrypted<E> {
     pub(crate) fn new(engine: E, parties: Vec<Party>) -> Result<Encrypted<E>, Error> {
         let links = parties.into_iter().enumerate().map(|(connection, party)| {
             let session = party.session().map_err(|source| Error::Handshake { connection, source })?;
-            Ok(Link { session, began_ns: None })
+            Ok(Link { party, opening_ns: None, session, began_ns: None })
         });
         let mut encrypted = Encrypted {
             engine,
@@ -54,6 +59,7 @@ impl<E: Engine> Encrypted<E> {
             sealed: Outbox::default(),
             talking: Vec::new(),
             agreed: Vec::new(),
+            news: Vec::new(),
             plain: vec![0; PLAIN_LEN],
         };
         encrypted.agree()?;
@@ -125,7 +131,7 @@ impl<E: Engine> Engine for Encrypted<E> {
     }
 
     fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
-        let Encrypted { engine, links, talking, agreed, plain, .. } = self;
+        let Encrypted { engine, links, talking, agreed, news, plain, .. } = self;
         let now_ns = engine.now_ns();
         engine.arrivals(|connection, mut bytes| {
             let link = &mut links[connection];
@@ -136,7 +142,8 @@ impl<E: Engine> Engine for Encrypted<E> {
                     .map_err(|source| Error::Handshake { connection, source })?;
                 loop {
                     match link.session.reader().read(plain) {
-                        Ok(0) => return Err(Error::Closed { connection }),
+                        // The end of the connection itself follows.
+                        Ok(0) => break,
                         Ok(len) => each(connection, &plain[..len])?,
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                         Err(source) => return Err(Error::Broken { connection, source }),
@@ -148,6 +155,7 @@ impl<E: Engine> Engine for Encrypted<E> {
             }
             if let Some(began_ns) = link.began_ns.filter(|_| !link.session.is_handshaking()) {
                 link.began_ns = None;
+                news.extend(link.opening_ns.take().map(|took_ns| Event::Opened { connection, took_ns }));
                 agreed.push(Agreed {
                     took_ns: now_ns - began_ns,
                     is_resumed: link.session.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -161,6 +169,23 @@ impl<E: Engine> Engine for Encrypted<E> {
         for Agreed { took_ns, is_resumed } in self.agreed.drain(..) {
             each(Event::Agreed { took_ns, is_resumed });
         }
-        self.engine.events(each)
+        let mut opened = Vec::new();
+        self.engine.events(|event| match event {
+            Event::Opened { connection, took_ns } => opened.push((connection, took_ns)),
+            event => each(event),
+        })?;
+        let now_ns = self.now_ns();
+        for (connection, took_ns) in opened {
+            let link = &mut self.links[connection];
+            link.session = link.party.session().map_err(|source| Error::Handshake { connection, source })?;
+            link.opening_ns = Some(took_ns);
+            self.begin(connection, now_ns);
+        }
+        self.news.drain(..).for_each(each);
+        Ok(())
+    }
+
+    fn reopen(&mut self, connection: usize) -> Result<(), Error> {
+        self.engine.reopen(connection)
     }
 }

@@ -1,6 +1,6 @@
 //! The summary for people.
 
-use super::{CommandCount, CpuCost, Latency, Summary};
+use super::{CommandCount, Connects, CpuCost, Latency, Summary};
 use std::fmt;
 
 impl fmt::Display for Summary {
@@ -30,6 +30,14 @@ impl fmt::Display for Summary {
             percentiles(f, "handshake", &handshakes.latency)?;
             let [count, resumed] = [handshakes.count, handshakes.resumed].map(|n| grouped(n as f64));
             writeln!(f, "  {:<10}{count} handshakes, {resumed} of them resumed", "tls")?;
+        }
+        if let Some(connects) = &self.connects {
+            percentiles(f, "connect", &connects.latency)?;
+            let Connects { opened, refused, timed_out, closed_by_server, .. } = connects;
+            let [opened, refused, timed_out, closed] =
+                [opened, refused, timed_out, closed_by_server].map(|n| grouped(*n as f64));
+            write!(f, "  {:<10}{opened} opened, {refused} refused, ", "connects")?;
+            writeln!(f, "{timed_out} timed out, {closed} closed by the server")?;
         }
         self.outcomes(f)?;
         self.machines(f)?;
@@ -135,7 +143,10 @@ impl Summary {
         if self.transport == "udp" || self.lost > 0 {
             let share = self.lost as f64 / (self.lost + self.requests).max(1) as f64;
             write!(f, "  {:<10}{} requests ({:.2} %)", "lost", grouped(self.lost as f64), share * 100.0)?;
-            writeln!(f, ", {} datagrams too late or twice", grouped(self.stray_datagrams as f64))?;
+            if self.transport == "udp" {
+                write!(f, ", {} datagrams too late or twice", grouped(self.stray_datagrams as f64))?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
@@ -263,6 +274,7 @@ mod tests {
                 mean_us: 260.0,
             },
             waits: None,
+            connects: None,
             handshakes: None,
             steal: 0.0,
             client: cost(4.0, 250_000.0),

@@ -98,6 +98,7 @@ fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, dep
         backfill: false,
         gather: 1,
         requests_max: rate.is_none().then_some(200_000),
+        churn: None,
         shared: &shared,
         slot: &shared.workers[0],
     };

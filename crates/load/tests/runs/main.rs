@@ -1,5 +1,6 @@
 //! Whole runs of the load generator: against a scripted server and against memcached.
 
+mod churn;
 mod memcached;
 mod open;
 mod scripted;

@@ -68,6 +68,21 @@ fn what_is_encrypted_reads_back() {
 }
 
 #[test]
+fn a_connection_that_is_opened_anew_resumes_its_session() {
+    for version in [&TLS13, &TLS12] {
+        let line = format!(
+            "{} {} --connections 3 --requests 400 --warm-up 0 --keys 40 --prefill --verify --reconnect-after 20",
+            server(version, usize::MAX, |_, reply| reply),
+            trusting()
+        );
+        let summary = run(&line).expect(&line);
+        assert!(summary.is_clean() && summary.misses == 0, "{line}\n{summary}");
+        let handshakes = summary.handshakes.expect("there were some");
+        assert!(handshakes.count > 10 && handshakes.resumed >= handshakes.count - 4, "{line}\n{summary}");
+    }
+}
+
+#[test]
 fn a_server_that_is_not_trusted_gets_nothing() {
     let script: Script = |_, _| panic!("no request may arrive");
     let line = format!("{} --connections 1", server(&TLS13, usize::MAX, script));
