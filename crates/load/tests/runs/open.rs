@@ -74,6 +74,8 @@ fn a_search_ends_with_a_knee() {
     );
 }
 
+const CHANCES: usize = 8;
+
 /// How long the server is stopped, and how often.
 const STALL: Duration = Duration::from_millis(100);
 const EVERY: Duration = Duration::from_millis(500);
@@ -114,8 +116,9 @@ fn a_server_that_stops_is_as_slow_as_theory_says() {
         memcached.socket.display()
     );
     let mut seen = Vec::new();
-    // A machine that is busy with other things makes requests slower than theory: it gets three chances.
-    for _ in 0..3 {
+    // A machine that is busy with other things makes requests slower than theory: it gets several chances. A generator
+    // that does not see the stalls is off by a factor of 20 in all of them.
+    for _ in 0..CHANCES {
         let ended = AtomicBool::new(false);
         let (summary, stalls) = thread::scope(|scope| {
             let stalls = scope.spawn(|| stall(pid, &ended));
@@ -132,5 +135,5 @@ fn a_server_that_stops_is_as_slow_as_theory_says() {
         }
         seen.push(format!("theory {theory_us:.0} µs of {} stalls\n{summary}", stalls.len()));
     }
-    panic!("three times off: {}", seen.join("\n"));
+    panic!("always off: {}", seen.join("\n"));
 }
