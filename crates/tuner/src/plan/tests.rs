@@ -1,0 +1,328 @@
+//! What is planned from which facts and findings, and in which order.
+
+use super::*;
+use crate::facts::{Listener, Service, Thread};
+use crate::finding::Severity;
+use crate::shapes::{ENA, Shape};
+
+const HOST: Shape = Shape { cpus: 32, threads: 1, nodes: 2, queues: 4, irqs: ENA };
+
+fn finding(rule: &str, verdict: Verdict) -> Finding {
+    Finding {
+        rule: rule.into(),
+        severity: Severity::Warning,
+        subject: "eth0".into(),
+        cause: String::new(),
+        effect: String::new(),
+        verdict,
+        evidence: Vec::new(),
+    }
+}
+
+#[track_caller]
+fn check(findings: &[Finding], wanted: &[(&str, &str)]) {
+    let plan = plan(&HOST.facts(), &Asked { findings, ..Asked::default() });
+    let file = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
+    let mut said: Vec<_> =
+        plan.changes.iter().map(|change| (file(change), change.asked_by.clone())).collect();
+    said.dedup();
+    let wanted: Vec<_> = wanted.iter().map(|(file, by)| (file.to_string(), by.to_string())).collect();
+    assert_eq!(said, wanted);
+}
+
+#[test]
+fn findings_are_mended_in_the_order_of_stages() {
+    check(
+        &[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)],
+        &[("smp_affinity", "irqs-piled-up"), ("xps_cpus", "xps-missing")],
+    );
+}
+
+/// Two queues of eight, a ring of 1,024 of 8,192.
+fn with_queues_to_spare() -> Facts {
+    let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 2, irqs: ENA }.facts();
+    let nic = &mut facts.nics[0];
+    (nic.channels, nic.channels_max, nic.rx_ring) = (Some(2), Some(8), Some((1024, 8192)));
+    facts.memory_bytes = 64 << 30;
+    facts
+}
+
+fn settings(plan: &Plan) -> Vec<String> {
+    plan.changes.iter().map(|change| format!("{} {}", change.setting, change.wanted)).collect()
+}
+
+#[test]
+fn a_plan_with_other_queues_holds_them_alone_and_the_rest_follows_from_what_is_there_then() {
+    let rules = ["queues-few", "xps-missing", "ring-overrun"];
+    let findings = rules.map(|rule| finding(rule, Verdict::Fixable));
+    let facts = with_queues_to_spare();
+    let first = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    assert_eq!(settings(&first), ["channels of eth0 combined=8", "rings of eth0 rx=4096"]);
+    let text = serde_json::to_string(&first).unwrap();
+    let first: Plan = serde_json::from_str(&text).unwrap();
+
+    let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 8, irqs: ENA }.facts();
+    // The interface may still be down.
+    (facts.nics[0].channels, facts.nics[0].channels_max, facts.nics[0].up) = (Some(8), Some(8), false);
+    let then = rest(&facts, &first.then.unwrap());
+    assert_eq!((then.changes.len(), then.then.is_none()), (16, true), "{:?}", settings(&then));
+    assert_eq!(settings(&then)[3], "/proc/irq/43/smp_affinity 8");
+    assert!(then.changes.iter().all(|change| change.stage != Stage::Queues) && then.refusals.is_empty());
+    let whole =
+        plan(&with_queues_to_spare(), &Asked { findings: &findings, whole: true, ..Asked::default() });
+    assert!(whole.then.is_none() && whole.changes.len() > 1, "what is to last is said as a whole");
+}
+
+#[test]
+fn queues_without_load_and_rings_of_a_busy_cpu_are_left() {
+    let facts = with_queues_to_spare();
+    let planned = |finding: Finding, percent: u32| {
+        let interrupts_percent = BTreeMap::from([(0, percent), (1, 0)]);
+        plan(&facts, &Asked { findings: &[finding], interrupts_percent, ..Asked::default() })
+    };
+    let note = Finding { severity: Severity::Note, ..finding("queues-few", Verdict::Fixable) };
+    assert_eq!(planned(note, 0).refusals.len(), 1);
+    let overrun = || finding("ring-overrun", Verdict::Fixable);
+    assert_eq!(settings(&planned(overrun(), 5)), ["rings of eth0 rx=4096"]);
+    let busy = planned(overrun(), 70);
+    assert_eq!((busy.changes.len(), busy.refusals[0].asked_by.as_str()), (0, "ring-overrun"));
+    assert!(busy.refusals[0].reason.contains("(70 %)"), "{:?}", busy.refusals);
+}
+
+#[test]
+fn who_asks_for_a_place_asks_irqbalance_to_respect_it() {
+    let mut facts = HOST.facts();
+    facts.irqbalance = Some(crate::facts::Irqbalance { pid: 7, banned: [9].into() });
+    let made = |findings: &[Finding]| plan(&facts, &Asked { findings, ..Asked::default() }).changes;
+    let changes =
+        made(&[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)]);
+    let (told, by) = (&changes[0], changes[0].asked_by.as_str());
+    assert_eq!((told.wanted.as_str(), by), ("9 40 41 42 43", "irqs-piled-up"));
+    assert_eq!(changes[1].stage, Stage::Affinity);
+    assert!(
+        made(&[finding("xps-missing", Verdict::Fixable)])
+            .iter()
+            .all(|change| change.stage == Stage::Steering)
+    );
+}
+
+#[test]
+fn where_interrupts_cannot_be_put_off_the_device_gathers_packets() {
+    let mut facts = with_queues_to_spare();
+    facts.nics[0].coalescing = Some(crate::facts::Coalescing::default());
+    let findings = [finding("interrupt-per-packet", Verdict::Fixable)];
+    let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    assert_eq!(settings(&made), ["coalescing of eth0 rx-usecs=50"]);
+    assert_eq!(made.changes[0].asked_by, "coalesce");
+    (facts.nics[0].defer_hard_irqs, facts.nics[0].gro_flush_timeout_ns) = (Some(0), Some(0));
+    facts.kernel.version = (6, 1);
+    let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    assert_eq!((made.changes.len(), made.changes[0].asked_by.as_str()), (2, "interrupt-per-packet"));
+}
+
+#[test]
+fn what_cannot_be_mended_here_asks_for_nothing() {
+    check(&[finding("xps-missing", Verdict::NotHere { reason: String::new() })], &[]);
+    check(&[finding("allowance-exceeded", Verdict::Fixable)], &[]);
+}
+
+/// What a finding about a listener asks for, with live changes allowed.
+#[track_caller]
+fn check_listener(rule: &str, subject: &str, wanted: &[&str]) {
+    let listener = |port: u16, backlog| Listener {
+        address: format!("0.0.0.0:{port}"),
+        port,
+        inode: port.into(),
+        backlog,
+        pid: Some(8),
+        started: Some(1),
+        fast_open: Some(0),
+        ..Listener::default()
+    };
+    let mut facts = HOST.facts();
+    facts.kernel.version = (6, 1);
+    facts.sysctls = ["net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog", "net.ipv4.tcp_fastopen"]
+        .map(|name| (name.to_owned(), "128".to_owned()))
+        .into();
+    facts.services = vec![Service { pid: 8, name: "memcached".into(), ..Service::default() }];
+    facts.listeners = vec![listener(1, 128), listener(2, 128), listener(3, 4096)];
+    let finding = Finding { subject: subject.into(), ..finding(rule, Verdict::Fixable) };
+    let plan = plan(&facts, &Asked { findings: &[finding], live: true, ..Asked::default() });
+    let last = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
+    let said = plan.changes.iter().map(last);
+    let refused = plan.refusals.iter().map(|refusal| format!("no: {}", refusal.subject));
+    assert_eq!(said.chain(refused).collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn a_listeners_queue_is_mended_after_the_limits_that_cut_it() {
+    let limits = ["somaxconn", "tcp_max_syn_backlog"];
+    let backlog = |port| format!("backlog of 0.0.0.0:{port} (PID 8, socket {port})");
+    let (one, two) = (backlog(1), backlog(2));
+    let wanted = [limits[0], limits[1], &one];
+    check_listener("accept-overflow", "0.0.0.0:1", &wanted);
+    check_listener("backlog-small", "0.0.0.0:1", &wanted);
+    check_listener("accept-overflow", "accept queues", &[limits[0], limits[1], &one, &two]);
+    check_listener("accept-overflow", "0.0.0.0:3", &[limits[0], limits[1], "no: 0.0.0.0:3"]);
+}
+
+#[test]
+fn fast_open_is_allowed_on_the_host_and_then_asked_of_the_listener() {
+    let queue = |port| format!("Fast Open queue of 0.0.0.0:{port} (PID 8, socket {port})");
+    let (one, two, three) = (queue(1), queue(2), queue(3));
+    check_listener("fast-open-off", "0.0.0.0:1", &["tcp_fastopen", &one]);
+    check_listener("fast-open-off", "net.ipv4.tcp_fastopen", &["tcp_fastopen", &one, &two, &three]);
+}
+
+#[test]
+fn who_is_named_is_meant_alone() {
+    let mut facts = HOST.facts();
+    facts.kernel.version = (6, 18);
+    let service = |pid| Service {
+        pid,
+        name: "memcached".into(),
+        threads: vec![Thread { tid: pid, ..Thread::default() }],
+        ..Service::default()
+    };
+    facts.services = vec![service(7), service(8)];
+    let threads = |asked: &Asked| plan(&facts, asked).changes.into_iter().map(|change| change.setting);
+    let slice = Asked { strategy: Some(Strategy::SchedSlice), ..Asked::default() };
+    assert_eq!(threads(&slice).count(), 2);
+    let wanted = [Setting::Thread { tid: 8 }];
+    assert!(threads(&Asked { pids: &[8], ..slice }).eq(wanted.clone()));
+    let delayed =
+        Finding { subject: "memcached (PID 8)".into(), ..finding("scheduling-delay", Verdict::Fixable) };
+    assert!(threads(&Asked { findings: &[delayed], ..Asked::default() }).eq(wanted));
+}
+
+#[test]
+fn only_rules_that_there_are_ask_for_anything() {
+    for rule in MENDS.iter().map(|(rule, _)| *rule).chain(BY_HAND).chain(REPORTS) {
+        assert!(rules::explain(rule).is_some(), "{rule}");
+    }
+}
+
+/// Rules with nothing to mend: limits from outside, and what is good to know.
+const REPORTS: [&str; 14] = [
+    "agents",
+    "allowance-exceeded",
+    "cpu-stolen",
+    "cpu-throttled",
+    "disk-saturated",
+    "elephant-flow",
+    "kernel-old",
+    "packet-taxes",
+    "packets-per-core",
+    "raid-degraded",
+    "raid0-chunk-small",
+    "scheduler-replaced",
+    "sysctl-dead",
+    "device-dropped",
+];
+
+#[test]
+fn every_rule_has_a_mend_or_is_advice_to_do_by_hand_or_only_reports() {
+    for rule in rules::explanations().map(|explanation| explanation.rule) {
+        let is_mended = MENDS.iter().any(|(mended, _)| *mended == rule);
+        let ways = usize::from(is_mended)
+            + usize::from(BY_HAND.contains(&rule))
+            + usize::from(REPORTS.contains(&rule));
+        assert_eq!(ways, 1, "{rule}: put it into MENDS, BY_HAND or REPORTS");
+    }
+}
+
+#[test]
+fn what_has_no_setting_is_said_in_words() {
+    let findings = [finding("mount-options", Verdict::Fixable), finding("agents", Verdict::Fixable)];
+    let advice = plan(&HOST.facts(), &Asked { findings: &findings, ..Asked::default() }).advice;
+    assert_eq!(advice, ["mount-options (eth0): noatime in /etc/fstab, and fstrim.timer in place of discard"]);
+}
+
+#[test]
+fn interrupts_are_spread_before_anybody_thinks_of_steering() {
+    let findings = [finding("rps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)];
+    let asked = Asked { findings: &findings, ..Asked::default() };
+    let mut facts = HOST.facts();
+    let first = plan(&facts, &asked);
+    assert!(first.changes.iter().all(|change| change.setting.irq().is_some()), "{:?}", first.changes);
+    assert_eq!(
+        (first.refusals[0].subject.as_str(), first.refusals[0].reason.as_str()),
+        ("eth0", SPREAD_FIRST)
+    );
+
+    first.changes.iter().for_each(|change| move_interrupt(&mut facts, change));
+    let then = plan(&facts, &asked);
+    let masks = then.changes.iter().filter(|change| change.setting.to_string().ends_with("rps_cpus"));
+    assert!(masks.clone().count() == 4 && masks.clone().all(|change| change.wanted == "fff0"), "4-15");
+}
+
+#[test]
+fn a_synthetic_interface_means_the_function_below() {
+    let mut facts = HOST.facts();
+    let synthetic = Nic { name: "eth9".into(), lower: vec!["eth0".into()], ..facts.nics[0].clone() };
+    facts.nics.push(synthetic);
+    let asked = Asked { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..Asked::default() };
+    let changes = plan(&facts, &asked).changes;
+    assert!(changes.len() == 4 && changes.iter().all(|change| change.setting.to_string().contains("/eth0/")));
+}
+
+#[test]
+fn what_is_found_on_one_interface_is_not_mended_on_another() {
+    let findings = [finding("xps-missing", Verdict::Fixable)];
+    let mut facts = HOST.facts();
+    facts.nics.push(Nic { name: "eth1".into(), ..facts.nics[0].clone() });
+    let asked = |nic| Asked { findings: &findings, nic: Some(nic), ..Asked::default() };
+    assert_eq!(plan(&facts, &asked("eth0")).changes.len(), 4);
+    assert_eq!(plan(&facts, &asked("eth1")).changes, []);
+}
+
+#[test]
+fn what_is_mounted_read_only_is_left_to_the_host() {
+    let mut facts = HOST.facts();
+    facts.read_only = vec!["/proc/sys".into(), "/sys".into(), "/proc/ir".into()];
+    let asked = Asked { strategy: Some(Strategy::Xps), ..Asked::default() };
+    let refused = plan(&facts, &asked);
+    assert_eq!((refused.changes.len(), refused.refusals.len()), (0, 1));
+    assert_eq!(refused.refusals[0].subject, "/sys");
+    let asked = Asked { strategy: Some(Strategy::Spread), ..Asked::default() };
+    assert_eq!(plan(&facts, &asked).changes.len(), 4, "/proc/irq is another place");
+}
+
+#[test]
+fn what_is_so_already_is_left_out() {
+    let asked = Asked { strategy: Some(Strategy::Spread), ..Asked::default() };
+    let mut facts = HOST.facts();
+    for _ in 0..4 {
+        let before = plan(&facts, &asked).changes;
+        let Some(first) = before.first() else { break };
+        let irq = first.setting.irq().unwrap();
+        let cpus = CpuSet::parse_mask(&first.wanted).unwrap();
+        facts.interrupts.iter_mut().find(|other| other.irq == irq).unwrap().affinity = cpus;
+        assert_eq!(plan(&facts, &asked).changes, before[1..]);
+    }
+    assert!(plan(&facts, &asked).changes.is_empty());
+}
+
+#[test]
+fn a_vlan_on_a_bond_means_the_devices_below() {
+    let mut facts = HOST.facts();
+    let stacked = |name: &str, lower: &str| Nic {
+        name: name.into(),
+        up: true,
+        lower: vec![lower.into()],
+        ..Nic::default()
+    };
+    facts.nics.extend([stacked("bond0", "eth0"), stacked("bond0.7", "bond0"), stacked("br0", "gone")]);
+    let named =
+        |nic| plan(&facts, &Asked { strategy: Some(Strategy::Spread), nic: Some(nic), ..Asked::default() });
+    assert!(!named("eth0").changes.is_empty());
+    assert_eq!(named("bond0.7"), named("eth0"));
+    assert_eq!(named("br0").refusals[0].subject, "br0");
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_refused() {
+    let asked = Asked { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..Asked::default() };
+    let plan = plan(&HOST.facts(), &asked);
+    assert_eq!((plan.changes.len(), plan.refusals.len()), (0, 1));
+}
