@@ -201,6 +201,9 @@ pub struct Arguments {
     /// Write the result to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub json: Option<PathBuf>,
+    /// Write the latencies of every second to this file, as HdrHistogram's interval log
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["agents", "search", "self_test"], help_heading = "Run")]
+    pub hdr_log: Option<PathBuf>,
     /// Bind the threads to these CPUs, in turn: 1, 2,3 or 4-7
     #[arg(long, value_name = "CPUS", help_heading = "Run")]
     pub cpu: Option<CpuList>,

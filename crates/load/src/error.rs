@@ -152,9 +152,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The JSON file cannot be written.
+    /// A file of results cannot be written.
     #[error("write {path}")]
-    Json {
+    Output {
         /// The file.
         path: PathBuf,
         /// Why.

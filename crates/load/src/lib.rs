@@ -36,6 +36,7 @@ mod error;
 mod feed;
 mod files;
 mod follower;
+mod hdr_log;
 mod keyspace;
 mod law;
 mod mix;

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::feed::Feed;
 use crate::files;
 use crate::follower::{Follower, Line};
+use crate::hdr_log::HdrLog;
 use crate::plan::{Pace, Plan, Timing};
 use crate::replay::Replay;
 use crate::schedule::{Arrivals, Schedule};
@@ -38,7 +39,14 @@ use std::time::Duration;
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
-    let (summary, _) = run_part(arguments, Part::WHOLE, &mut Line::new(progress))?;
+    let mut line = Line::new(progress);
+    let (summary, _) = match &arguments.hdr_log {
+        None => run_part(arguments, Part::WHOLE, &mut line)?,
+        Some(path) => {
+            let mut log = HdrLog::new(&mut line, path, arguments.warm_up.0)?;
+            run_part(arguments, Part::WHOLE, &mut log)?
+        }
+    };
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }

@@ -512,7 +512,7 @@ impl Summary {
 
 /// Writes a result to `path` as JSON.
 pub(crate) fn write_json(result: &impl Serialize, path: &Path) -> Result<(), Error> {
-    let failed = |source| Error::Json { path: path.to_path_buf(), source };
+    let failed = |source| Error::Output { path: path.to_path_buf(), source };
     let mut text = serde_json::to_string_pretty(result).map_err(|error| failed(error.into()))?;
     text.push('\n');
     fs::write(path, text).map_err(failed)

@@ -137,3 +137,18 @@ fn a_server_that_stops_is_as_slow_as_theory_says() {
     }
     panic!("always off: {}", seen.join("\n"));
 }
+
+#[test]
+fn every_second_is_in_the_interval_log() {
+    let file = std::env::temp_dir().join(format!("evenkeel-load-{}.hlog", std::process::id()));
+    let line = format!(
+        "{} --rate 500 --duration 2100ms --warm-up 100ms --connections 2 --keys 10 --hdr-log {}",
+        server(usize::MAX, |_, reply| reply),
+        file.display()
+    );
+    run(&line).expect(&line);
+    let text = std::fs::read_to_string(&file).expect("the file was written");
+    std::fs::remove_file(&file).expect("the file is there");
+    let intervals: Vec<&str> = text.lines().skip(4).filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(intervals, ["0.000", "1.000"], "{text}");
+}
