@@ -8,7 +8,7 @@
 //! ```
 
 use crate::error::Error;
-use crate::experiment::Experiment;
+use crate::experiment::{Experiment, Measure};
 use crate::matrix::{Turn, cells, repeats, turns};
 use crate::process::{Clock, Hands};
 use crate::record::Record;
@@ -50,7 +50,12 @@ pub enum Progress<'a> {
         left_s: Option<f64>,
     },
     /// It has ended.
-    Ended(&'a Record),
+    Ended {
+        /// What it has left.
+        record: &'a Record,
+        /// The metrics that the experiment is about.
+        measure: &'a Measure,
+    },
 }
 
 /// What became of a run.
@@ -122,7 +127,7 @@ fn conduct(
             return Err(error);
         }
         save(site.directory, &tried.record)?;
-        tell(Progress::Ended(&tried.record));
+        tell(Progress::Ended { record: &tried.record, measure: &experiment.measure });
         records.insert(turn.place, tried.record);
         new += 1;
     }

@@ -6,6 +6,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use lab::experiment::Measure;
+use lab::quantity::number;
+use lab::record::Record;
 use lab::run::{Asked, Progress};
 use lab::{Halt, Hands};
 
@@ -134,18 +137,19 @@ fn told(progress: Progress) {
             write!(out, "{erase}trial {number} of {of}: {cell}{left}").and_then(|()| out.flush())
         }
         Progress::Begins { .. } => Ok(()),
-        Progress::Ended(record) => {
+        Progress::Ended { record, measure } => {
             let (place, round, cell) = (record.place, record.round + 1, record.cell());
             let doubts = record.doubts.join("; ");
             let doubts = if doubts.is_empty() { doubts } else { format!(" DOUBTFUL: {doubts}") };
-            writeln!(out, "{erase}{place:04} round {round} {cell}:{doubts}{}", figures(record))
+            writeln!(out, "{erase}{place:04} round {round} {cell}:{doubts}{}", figures(record, measure))
         }
     };
 }
 
-/// A few figures, so that whoever watches sees early that something is odd.
-fn figures(record: &lab::record::Record) -> String {
-    let shown = ["requests_per_second", "requests_per_cpu_second", "p99_us"];
-    let figure = |name: &&str| record.metrics.get(*name).map(|figure| format!(" {name} {figure:.0}"));
-    shown.iter().filter_map(figure).collect()
+/// What the experiment is about, so that whoever watches sees early that something is odd.
+fn figures(record: &Record, measure: &Measure) -> String {
+    let shown = std::iter::once(&measure.primary).chain(&measure.also);
+    let figure =
+        |name: &String| record.metrics.get(name).map(|figure| format!(" {name} {}", number(*figure)));
+    shown.filter_map(figure).collect()
 }
