@@ -187,12 +187,11 @@ impl Generator {
             }
             Generator::Memtier(path) => {
                 let each = (workload.requests / CONNECTIONS).to_string();
-                let mut command = memtier(
+                memtier(
                     arguments,
                     path,
                     &["--ratio", "0:1", "--key-pattern", "R:R", "-n", &each, "--pipeline", &depth],
-                );
-                command
+                )
             }
         };
         if is_open {
