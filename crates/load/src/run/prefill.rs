@@ -1,0 +1,76 @@
+//! Storing every key before a run.
+
+use super::gathered::All;
+use super::workers::Task;
+use super::{PROGRESS_EVERY, Runner};
+use crate::clock::now_ns;
+use crate::compose::Composer;
+use crate::error::Error;
+use crate::follower::Follower;
+use crate::shared::{Phase, Shared, Start};
+
+impl Runner<'_> {
+    /// Stores every key.
+    pub(super) fn prefill(&self, follower: &mut dyn Follower) -> Result<(), Error> {
+        let plan = self.plan;
+        let item_size = plan.items.values.mean() + plan.items.keys.mean();
+        let depth = match (plan.udp_timeout, &plan.tls) {
+            (None, None) => ((PREFILL_IN_FLIGHT / item_size) as usize).clamp(1, 64),
+            (Some(_), _) => ((PREFILL_DATAGRAMS / item_size) as usize).clamp(1, 8),
+            // memcached 1.6.18 stops listening to a connection whose records hold more than its buffer of 16 KiB and
+            // not each a single set.
+            (None, Some(_)) => 1,
+        };
+        let items = plan.part.items(plan.fills());
+        let count = items.end - items.start;
+        let mut start = items.start;
+        let tasks = (0..plan.threads).map(|index| {
+            let end = start + plan.share(count, index);
+            let composer = Composer::fill(plan, start..end);
+            start = end;
+            let connections =
+                plan.share(plan.connections.min(PREFILL_CONNECTIONS * plan.threads) as u64, index);
+            Task {
+                composer,
+                pace: None,
+                index,
+                connections: connections as usize,
+                depth,
+                verify: false,
+                backfill: false,
+                requests_max: None,
+                repeats: PREFILL_REPEATS,
+                churn: None,
+            }
+        });
+        let shared = Shared::new(plan.threads, Phase::Measure);
+        let tally = self.with_workers(&shared, tasks.collect(), None, |reports| {
+            let mut all = All::new(plan.threads);
+            all.wait_ready(reports)?;
+            let at_ns = now_ns();
+            shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });
+            while !all.wait(reports, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
+                follower.stored(shared.total().0, count)?;
+                // Nobody asks how long storing took.
+                drop(all.seconds.take());
+            }
+            Ok(all.tally)
+        })?;
+        let refused = tally.errors + tally.not_stored() + tally.lost;
+        if refused > 0 {
+            let other = if tally.lost > 0 { "no reply" } else { "NOT_STORED" };
+            let example = tally.error_lines.into_keys().next().unwrap_or_else(|| String::from(other));
+            return Err(Error::Prefill { refused, keys: count, example });
+        }
+        follower.filled(count)
+    }
+}
+
+/// Bytes on their way per connection while prefilling, about.
+const PREFILL_IN_FLIGHT: f64 = 65_536.0;
+/// The same of datagrams: a socket of a server holds about 200 KiB, and a small datagram takes one of them.
+const PREFILL_DATAGRAMS: f64 = 8192.0;
+/// A datagram that gets lost so often in a row meets no server, or one that does not take it.
+const PREFILL_REPEATS: u32 = 10;
+/// Enough to keep a server busy; more would only cost it memory.
+const PREFILL_CONNECTIONS: usize = 8;

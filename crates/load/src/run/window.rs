@@ -1,0 +1,123 @@
+//! Warm-up and the measured window.
+
+use super::gathered::All;
+use super::workers::{Report, Task};
+use super::{PROGRESS_EVERY, Runner};
+use crate::clock::now_ns;
+use crate::compose::Composer;
+use crate::cpu_time;
+use crate::error::Error;
+use crate::follower::Follower;
+use crate::replay::Replay;
+use crate::shared::{Phase, Shared, Start};
+use crate::summary::{Edge, Measured, Second};
+use crate::trace::{ROUNDS_AHEAD, Reader};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+impl Runner<'_> {
+    /// Warm-up and window.
+    pub(super) fn measure(&self, follower: &mut dyn Follower) -> Result<Measured, Error> {
+        let plan = self.plan;
+        let (reader, mut replays) = match &plan.trace {
+            None => (None, Vec::new()),
+            Some(trace) => {
+                let (senders, rounds): (Vec<_>, Vec<_>) =
+                    (0..plan.threads).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
+                (Some(Reader::open(trace, senders)?), rounds.into_iter().map(Replay::new).collect())
+            }
+        };
+        let tasks = (0..plan.threads).map(|index| Task {
+            composer: match replays.pop() {
+                Some(replay) => Composer::replay(plan, replay),
+                None => Composer::mix(plan, self.arguments.seed, plan.thread(index).index),
+            },
+            pace: plan.pace,
+            index,
+            connections: plan.share(plan.connections as u64, index) as usize,
+            depth: plan.depth,
+            verify: plan.verify,
+            backfill: plan.backfill,
+            requests_max: plan.requests.map(|total| plan.share(total, index)),
+            repeats: 0,
+            churn: plan.churn,
+        });
+        let shared = Shared::new(plan.threads, Phase::WarmUp);
+        self.with_workers(&shared, tasks.collect(), reader, |reports| {
+            let mut all = All::new(plan.threads);
+            all.wait_ready(reports)?;
+            let at_ns = follower.ready()?;
+            let open_ns = at_ns + plan.warm_up.as_nanos() as u64;
+            let close_ns = plan.duration.map_or(u64::MAX, |duration| open_ns + duration.as_nanos() as u64);
+            shared.begin(Start { at_ns, window_ns: open_ns..close_ns });
+            all.wait(reports, open_ns)?;
+            let mut open = self.edge(&shared)?;
+            if plan.pace.is_none() {
+                // A closed loop's workers count from 0 when they see the window open.
+                open = Edge { requests: 0, keys: 0, ..open };
+            }
+            shared.open(open.at_ns);
+            let (close, mut series) = self.watch(&shared, &mut all, reports, &open, follower)?;
+            if plan.pace.is_some() {
+                // Requests of the window that are still on their way count, too.
+                all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
+            }
+            shared.stop();
+            while !all.wait(reports, u64::MAX)? {}
+            follower.closed(all.seconds.take())?;
+            for interval in all.seconds.whole() {
+                if let Some(second) = series.get_mut(interval.second as usize) {
+                    second.latency = interval.latency;
+                }
+            }
+            let All { engine, tally, unanswered, unsent, .. } = all;
+            Ok(Measured { engine, tally, unanswered, unsent, open, close, series })
+        })
+    }
+
+    /// Follows the window second by second until it closes or the workers have nothing left to do.
+    fn watch(
+        &self,
+        shared: &Shared,
+        all: &mut All,
+        reports: &Receiver<Report>,
+        open: &Edge,
+        follower: &mut dyn Follower,
+    ) -> Result<(Edge, Vec<Second>), Error> {
+        let close_ns =
+            self.plan.duration.map_or(u64::MAX, |duration| open.at_ns + duration.as_nanos() as u64);
+        let mut series = Vec::new();
+        let mut last = open.clone();
+        let close = loop {
+            let next_ns = (last.at_ns + PROGRESS_EVERY.as_nanos() as u64).min(close_ns);
+            let ended = all.wait(reports, next_ns)?;
+            let now = self.edge(shared)?;
+            let second = Second::between(&last, &now);
+            follower.second(&second, all.seconds.take())?;
+            series.push(second);
+            if ended || now.at_ns >= close_ns {
+                break now;
+            }
+            last = now;
+        };
+        Ok((close, series))
+    }
+
+    /// All counters as they are now.
+    fn edge(&self, shared: &Shared) -> Result<Edge, Error> {
+        let server_cpu_ns = self.arguments.server_pid.map(cpu_time::of_process).transpose()?;
+        let client_cpu_ns =
+            shared.workers.iter().map(|slot| match slot.ended_cpu_ns.load(Ordering::Relaxed) {
+                0 => cpu_time::of_thread(slot.thread.load(Ordering::Relaxed)),
+                ended => ended,
+            });
+        let client_cpu_ns = client_cpu_ns.collect();
+        let (requests, keys) = shared.total();
+        let host = cpu_time::of_host();
+        Ok(Edge { at_ns: now_ns(), requests, keys, client_cpu_ns, server_cpu_ns, host })
+    }
+}
+
+/// An open loop waits this long for the last replies of its window.
+const DRAIN_MAX: Duration = Duration::from_secs(2);

@@ -1,0 +1,231 @@
+//! The threads of a run: each opens its connections, waits for the beginning, and works.
+
+use super::Runner;
+use crate::affinity::pin;
+use crate::arguments::EngineChoice;
+use crate::churn::{Churn, ChurnPlan, Storm};
+use crate::compose::Composer;
+use crate::cpu_time;
+use crate::engine::epoll::Epoll;
+use crate::engine::tls::Encrypted;
+use crate::engine::udp::{Patience, Udp};
+use crate::engine::uring::Uring;
+use crate::engine::{Engine, failed_to_start};
+use crate::error::Error;
+use crate::feed::Feed;
+use crate::plan::{Pace, Timing};
+use crate::schedule::{Arrivals, Schedule};
+use crate::shared::{Shared, Start};
+use crate::target::Target;
+use crate::trace::Reader;
+use crate::worker::{Done, Worker};
+use hdrhistogram::Histogram;
+use std::num::NonZeroU64;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+/// What a worker thread is to do.
+pub(super) struct Task<'a> {
+    pub(super) composer: Composer<'a>,
+    /// Of an open loop.
+    pub(super) pace: Option<Pace>,
+    pub(super) index: usize,
+    pub(super) connections: usize,
+    pub(super) depth: usize,
+    pub(super) verify: bool,
+    pub(super) backfill: bool,
+    pub(super) requests_max: Option<u64>,
+    /// How often a datagram without a reply is sent again.
+    pub(super) repeats: u32,
+    /// If connections come and go.
+    pub(super) churn: Option<ChurnPlan>,
+}
+
+/// What a worker tells.
+pub(super) enum Report {
+    /// Its connections are open.
+    Ready,
+    /// Its latencies since the window opened, at the end of a second of it.
+    Second(u64, Histogram<u64>),
+    /// It has ended; with the engine's name.
+    End(Box<Result<(&'static str, Done), Error>>),
+}
+
+impl Runner<'_> {
+    /// Runs `tasks` on threads while `conduct` follows their reports; whatever it returns, they stop.
+    pub(super) fn with_workers<T>(
+        &self,
+        shared: &Shared,
+        tasks: Vec<Task<'_>>,
+        reader: Option<Reader>,
+        conduct: impl FnOnce(&Receiver<Report>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        thread::scope(|scope| {
+            let (sender, reports) = channel();
+            for task in tasks {
+                let sender = sender.clone();
+                thread::Builder::new().name(format!("load-{}", task.index)).spawn_scoped(
+                    scope,
+                    move || {
+                        let end = self.work(shared, task, &sender);
+                        // Nobody listens any more when another worker failed first.
+                        let _ = sender.send(Report::End(Box::new(end)));
+                    },
+                )?;
+            }
+            if let Some(mut reader) = reader {
+                let sender = sender.clone();
+                thread::Builder::new().name(String::from("load-trace")).spawn_scoped(scope, move || {
+                    if let Err(error) = reader.run() {
+                        // The reader still holds the queues: no worker has taken this for the end of the trace.
+                        let _ = sender.send(Report::End(Box::new(Err(error))));
+                    }
+                    drop(reader);
+                })?;
+            }
+            drop(sender);
+            let result = conduct(&reports);
+            shared.stop();
+            result
+        })
+    }
+
+    fn work(
+        &self,
+        shared: &Shared,
+        task: Task<'_>,
+        reports: &Sender<Report>,
+    ) -> Result<(&'static str, Done), Error> {
+        if let Some(cpus) = &self.arguments.cpu {
+            pin(cpus.of(task.index))?;
+        }
+        if task.pace.is_some() {
+            // By default the kernel may wake a thread 50 µs late. Where it refuses, the verdict sees the lateness.
+            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        }
+        let thread = rustix::thread::gettid().as_raw_nonzero().get();
+        shared.workers[task.index].thread.store(thread, Ordering::Relaxed);
+        if let Some(timeout) = self.plan.udp_timeout {
+            let sockets = self.plan.target.datagrams(task.connections)?;
+            let patience = Patience { timeout, repeats: task.repeats };
+            let engine = Udp::new(sockets, task.depth, patience)?;
+            let task = Task { connections: task.connections * task.depth, depth: 1, ..task };
+            return self.drive(engine, shared, task, reports);
+        }
+        let sockets = self.plan.target.connect(task.connections)?;
+        if task.churn.is_some()
+            && let Target::Tcp(address) = self.plan.target
+        {
+            return self.encrypt(Epoll::new(sockets)?.reopening(address), shared, task, reports);
+        }
+        let sockets = match self.plan.engine {
+            EngineChoice::Epoll => sockets,
+            choice => match Uring::new(sockets) {
+                Ok(engine) => return self.encrypt(engine, shared, task, reports),
+                Err((sockets, _)) if choice == EngineChoice::Auto => sockets,
+                Err((_, error)) => return Err(failed_to_start(Uring::NAME, error)),
+            },
+        };
+        self.encrypt(Epoll::new(sockets)?, shared, task, reports)
+    }
+
+    /// Wraps the engine where the plan says so: otherwise it is driven as it is.
+    fn encrypt<E: Engine>(
+        &self,
+        engine: E,
+        shared: &Shared,
+        task: Task<'_>,
+        reports: &Sender<Report>,
+    ) -> Result<(&'static str, Done), Error> {
+        let Some(tls) = &self.plan.tls else { return self.drive(engine, shared, task, reports) };
+        let parties = (0..task.connections).map(|_| tls.party()).collect();
+        self.drive(Encrypted::new(engine, parties)?, shared, task, reports)
+    }
+
+    fn drive<E: Engine>(
+        &self,
+        engine: E,
+        shared: &Shared,
+        task: Task<'_>,
+        reports: &Sender<Report>,
+    ) -> Result<(&'static str, Done), Error> {
+        let Task {
+            mut composer,
+            pace,
+            index,
+            connections,
+            depth,
+            verify,
+            backfill,
+            mut requests_max,
+            repeats: _,
+            churn,
+        } = task;
+        let (plan, slot) = (self.plan, &shared.workers[index]);
+        if let Some(replay) = composer.trace() {
+            replay.prepare();
+        }
+        // Nobody listens any more when another worker failed first.
+        let _ = reports.send(Report::Ready);
+        let Some(Start { at_ns, window_ns }) = shared.start() else {
+            return Ok((E::NAME, Done::nothing()));
+        };
+        let feed = match pace {
+            None => Feed::closed(connections),
+            Some(Pace { timing: Timing::Trace, spin }) => {
+                Feed::trace(at_ns, window_ns.end, connections, spin)
+            }
+            Some(Pace { timing: Timing::Law(rate, arrivals), spin }) => {
+                let rate = rate * plan.part.of as f64;
+                let schedule = Schedule::new(arrivals, rate, plan.thread(index), self.arguments.seed);
+                // The schedule ends it, so that the last requests are waited for.
+                let most = requests_max.take().unwrap_or(u64::MAX);
+                Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
+            }
+        };
+        let churn = churn.map(|ChurnPlan { after, rate, storm }| {
+            let mut churn = Churn::new(connections);
+            churn.after = after.unwrap_or(u64::MAX);
+            churn.schedule = rate.map(|rate| {
+                let seed = stdx::prng::mix(self.arguments.seed ^ CHURN_SALT);
+                Schedule::new(Arrivals::Poisson, rate, plan.thread(index), seed).during(
+                    at_ns,
+                    window_ns.clone(),
+                    u64::MAX,
+                )
+            });
+            churn.storm = storm.map(|Storm { connections, at }| {
+                let storm_ns = window_ns.start + at.0.as_nanos() as u64;
+                (storm_ns, plan.share(connections as u64, index) as usize)
+            });
+            churn
+        });
+        // A turn that waited for more connections than there are would always wait its full time; an open loop has
+        // no time to wait.
+        let gather = if pace.is_some() { 1 } else { plan.gather.min(connections.div_ceil(4)) };
+        let worker = Worker {
+            engine,
+            composer,
+            feed,
+            items: &plan.items,
+            connections,
+            depth,
+            verify,
+            backfill,
+            gather,
+            requests_max,
+            churn,
+            shared,
+            slot,
+        };
+        let (done, _) = worker.run(window_ns, &mut |second, total| {
+            let _ = reports.send(Report::Second(second, total));
+        })?;
+        slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
+        Ok((E::NAME, done))
+    }
+}
+
+/// So that connections do not come and go in step with requests.
+const CHURN_SALT: u64 = 0x6368_7572_6e00_0000;
