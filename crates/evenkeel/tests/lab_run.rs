@@ -1,16 +1,18 @@
 //! `evenkeel lab run` with the real program and made-up subjects: to its end, interrupted, killed, and with an
 //! experiment that is wrong. What changes the host happens in a namespace of the test's own.
 
+mod support {
+    pub(crate) mod until;
+}
+
 use std::fs;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
-use std::time::Duration;
+
+use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
-const LOOKS_MAX: usize = 6000;
 
 /// Two subjects that do nothing, and a load that gives a number at once, but not if the file `hang` is there.
 const EXPERIMENT: &str = r#"
@@ -65,7 +67,7 @@ impl Bench {
     fn hanging(&self) -> Child {
         fs::write(self.0.join("hang"), "").expect("written");
         let child = self.lab(&["run", "it.toml"]).spawn().expect("evenkeel");
-        wait_for("the load", || self.0.join("hangs").exists());
+        until("the load", || self.0.join("hangs").exists());
         child
     }
 
@@ -82,17 +84,6 @@ impl Drop for Bench {
         // What is left is in a directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-#[expect(clippy::disallowed_methods, reason = "another process has its own time")]
-fn wait_for(what: &str, holds: impl Fn() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if holds() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    panic!("{what} did not come in time");
 }
 
 fn tell(child: &Child, signal: &str) {
@@ -157,7 +148,7 @@ fn after_a_kill_the_next_run_ends_what_is_left_and_goes_on() {
     let output = bench.run();
     assert_eq!(text(&output.stdout), "4 trials in it.run (4 new, 0 doubtful)\n", "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("left by a run that was killed: run "), "{}", text(&output.stderr));
-    wait_for("the end of all", || bench.is_quiet());
+    until("the end of all", || bench.is_quiet());
 }
 
 /// An experiment that is wrong in one place ends with this status and says this.

@@ -1,15 +1,19 @@
 //! `evenkeel tune apply` and the way back, with the real program: killed between journal and write, unconfirmed, and in
 //! a network namespace of its own.
 
+mod support {
+    pub(crate) mod namespaces;
+    pub(crate) mod until;
+}
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
+
+use support::namespaces::can_be_made;
+use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
-const LOOKS_MAX: usize = 6000;
 
 const STEPS: [(&str, &str, &str); 3] =
     [("proc/one", "128\n", "4096"), ("sys/two", "00000000\n", "3"), ("sys/three", "0\n", "1024")];
@@ -78,17 +82,6 @@ fn fails(command: &mut Command) -> String {
     let Output { status, stderr, .. } = command.output().unwrap();
     assert!(!status.success(), "{command:?}");
     String::from_utf8(stderr).unwrap()
-}
-
-#[track_caller]
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if so() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("waited for {what} in vain");
 }
 
 #[test]
@@ -217,15 +210,9 @@ look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
 /// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.
-fn namespaces_can_be_made() -> bool {
-    let script = "mount -t sysfs sysfs /sys && ip link add v0 type veth peer name v1";
-    let tried = Command::new("unshare").args(["--net", "--mount", "sh", "-c", script]).output();
-    tried.is_ok_and(|tried| tried.status.success())
-}
-
 #[test]
 fn a_veth_with_four_queues_is_tuned_and_restored_to_the_bytes() {
-    if !namespaces_can_be_made() {
+    if !can_be_made() {
         return eprintln!("no network namespace can be made here");
     }
     let directory = std::env::temp_dir().join(format!("evenkeel-tune-live-{}", std::process::id()));

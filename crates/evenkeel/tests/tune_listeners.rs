@@ -1,17 +1,21 @@
 //! `evenkeel tune --live` with a real memcached that knows nothing of it: its accept queue overflows, is made longer
 //! while it runs, and shorter again. In network and process namespaces of the test's own, where nobody else connects.
 
+mod support {
+    pub(crate) mod until;
+}
+
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
-use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, connect, sendto, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::until::until;
 use tuner::facts::Listener;
 use tuner::plan::{Asked, Plan, plan};
 use tuner::{Change, Facts, Finding, Root, Setting, Severity, Verdict};
@@ -22,8 +26,6 @@ const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
 const BACKLOG: u32 = 128;
 /// Clients that come at once: more than fit.
 const CLIENTS: u32 = 200;
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
-const LOOKS_MAX: usize = 6000;
 
 /// Set for the inner run, to the process id of the outer one: those inside are the same in every run.
 const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
@@ -50,17 +52,6 @@ fn in_namespaces(test: &str) -> bool {
     assert!(said.contains("1 passed"), "the inner test did not run: {said}");
     print!("{said}");
     false
-}
-
-#[track_caller]
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if so() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("waited for {what} in vain");
 }
 
 struct Memcached(Child);

@@ -1,18 +1,19 @@
 //! `evenkeel tune verify` and `evenkeel tune tournament`, with the real program: on a host in a directory whose load
 //! depends on a setting, and in a network namespace with real packets.
 
+mod support {
+    pub(crate) mod until;
+}
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use serde_json::Value;
+use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
-const LOOKS_MAX: usize = 6000;
 
 /// The setting that `defer-20` and `defer-50` change.
 const TIMER: &str = "sys/class/net/eth0/gro_flush_timeout";
@@ -89,17 +90,6 @@ fn text(command: &mut Command, status: i32) -> String {
     let (said, complained) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
     assert_eq!(found.code(), Some(status), "{command:?}: {said}\n{complained}");
     if status == 0 { said } else { said + &complained }
-}
-
-#[track_caller]
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    for _ in 0..LOOKS_MAX {
-        if so() {
-            return;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("waited for {what} in vain");
 }
 
 /// A figure that hardly depends on chance: 500 and a little, or with a timer of 50 µs 300 and a little. Each run appends to

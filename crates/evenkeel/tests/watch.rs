@@ -1,6 +1,11 @@
 //! `evenkeel tune watch` with the real program: on a host in a directory, and in a network namespace of its own where an
 //! adversary rewrites values, an interface is made anew, and the watch is killed.
 
+mod support {
+    pub(crate) mod namespaces;
+    pub(crate) mod until;
+}
+
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -8,11 +13,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use support::namespaces::can_be_made;
+use support::until::{LOOKS_MAX, until};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
-const LOOKS_MAX: usize = 6000;
 
 /// A host in a directory, with a plan that is in force: `/proc/one` was 128 and is 4096, `/sys/two` was 0 and is 3.
 struct Host(PathBuf);
@@ -114,12 +118,7 @@ fn it_only_says_what_it_sees_unless_it_may_repair() {
     let mut watch = host.watch(&["--every", "1s", "--prometheus", &metrics]);
     host.write("proc/one", "128\n");
     watch.says("reported: /proc/one was to be 4096 and read 128; something or somebody has put it back");
-    for _ in 0..LOOKS_MAX {
-        if host.read("watch.prom").contains("evenkeel_tune_watch_drifted 1") {
-            break;
-        }
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
+    until("the count", || host.read("watch.prom").contains("evenkeel_tune_watch_drifted 1"));
     assert!(host.read("watch.prom").contains(r#"drifts_total{setting="/proc/one",cause="reset"} 1"#));
     host.write("proc/one", "  4096\n");
     watch.says("holds-again: /proc/one = 4096");
@@ -301,15 +300,9 @@ look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
 /// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.
-fn namespaces_can_be_made() -> bool {
-    let script = "mount -t sysfs sysfs /sys && ip link add v0 type veth peer name v1";
-    let tried = Command::new("unshare").args(["--net", "--mount", "sh", "-c", script]).output();
-    tried.is_ok_and(|tried| tried.status.success())
-}
-
 #[test]
 fn an_adversary_a_new_interface_and_sigkill_in_a_namespace() {
-    if !namespaces_can_be_made() {
+    if !can_be_made() {
         return eprintln!("no network namespace can be made here");
     }
     let directory = std::env::temp_dir().join(format!("evenkeel-watch-live-{}", std::process::id()));
