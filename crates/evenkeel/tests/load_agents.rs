@@ -132,9 +132,9 @@ fn all_end_when_one_fails() {
     );
     check(
         "a,b",
-        "[ {host} = a ] || { echo '{\"hello\":{\"protocol\":1,\"version\":\"0.0.1\"}}'; exec cat; }; exec AGENT",
+        "[ {host} = a ] || { echo '{\"hello\":{\"protocol\":2,\"version\":\"0.0.1\"}}'; exec cat; }; exec AGENT",
         "",
-        "use the agent b: it is version 0.0.1 (protocol 1), this is ",
+        "use the agent b: it is version 0.0.1 (protocol 2), this is ",
     );
     check("b", "exec cat", "--agent-patience 200ms", "use the agent b: it said nothing for 200");
     check("a", "echo Welcome!; exec AGENT", "--cpu 1000", "use the agent a: it failed to run on CPU 1000: ");
@@ -174,7 +174,7 @@ fn an_agent_that_hears_too_late_does_not_begin() {
     writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
     let said: Vec<String> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-    assert!(said[0].starts_with(r#"{"hello":{"protocol":1,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":2,"#) && said[1] == r#""ready""#, "{said:?}");
     assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }

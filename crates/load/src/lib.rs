@@ -41,6 +41,7 @@ mod keyspace;
 mod law;
 mod mix;
 mod outbox;
+mod packed;
 mod plan;
 mod popularity;
 mod replay;

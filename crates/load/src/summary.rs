@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// `open`: latencies count from the time at which the schedule wanted a request to be sent. `closed`: from the time
     /// at which it was; they are those of a server kept busy.
@@ -168,7 +168,7 @@ pub struct ErrorLine {
 }
 
 /// Percentiles in microseconds; how they are taken is said in the crate's documentation.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
     /// The median.
     pub p50_us: f64,
@@ -226,7 +226,7 @@ pub struct Handshakes {
 }
 
 /// CPU time, and what it bought.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CpuCost {
     /// CPU-seconds within the window, user and kernel.
     pub cpu_seconds: f64,
@@ -270,8 +270,6 @@ pub(crate) struct Edge {
 pub(crate) struct Measured {
     pub(crate) engine: &'static str,
     pub(crate) tally: Tally,
-    pub(crate) unanswered: u64,
-    pub(crate) unsent: u64,
     pub(crate) open: Edge,
     pub(crate) close: Edge,
     pub(crate) series: Vec<Second>,
@@ -372,7 +370,7 @@ impl Measured {
         let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
         let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
             let answered = self.tally.requests();
-            let scheduled = answered + self.tally.lost + self.unanswered + self.unsent;
+            let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             OpenEvidence {
                 asked: match (plan.requests, pace.timing) {
@@ -417,7 +415,7 @@ impl Summary {
         let steal =
             ratio(steal.saturating_sub(before.steal) as f64, total.saturating_sub(before.total) as f64);
         let verdict = measured.verdict(plan, &span, steal);
-        let Measured { engine, tally, unanswered, unsent, open, close, series } = measured;
+        let Measured { engine, tally, open, close, series } = measured;
         // What an open loop has answered was intended in the window, even if it was done a little later.
         let law = plan.pace.and_then(|pace| match pace.timing {
             Timing::Law(rate, arrivals) => Some((rate, arrivals)),
@@ -427,17 +425,7 @@ impl Summary {
             Some(_) => (tally.requests(), tally.keys()),
             None => (span.requests, span.keys),
         };
-        let waits = tally.waits.as_ref().map(|waits| WaitsSummary {
-            slip: Latency::or_zero(&waits.slip_ns),
-            late: Latency::or_zero(&waits.late_ns),
-            service: Latency::or_zero(&waits.service_ns),
-            unanswered,
-            unsent,
-        });
-        let mut error_lines: Vec<_> =
-            tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
-        error_lines.sort_by_key(|line| std::cmp::Reverse(line.times));
-        Summary {
+        let summary = Summary {
             r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
             verdict,
             rate: law.map(|(rate, _)| rate),
@@ -465,8 +453,26 @@ impl Summary {
             seed: arguments.seed,
             verified: plan.verify,
             seconds: span.seconds,
+            requests_per_second: ratio(requests as f64, span.seconds),
+            keys_per_second: ratio(keys as f64, span.seconds),
+            steal,
+            client: client_cost(&span, &open, &close),
+            busiest_thread: busiest(&span, &open, &close),
+            server: server_cost(&span, &open, &close),
+            series,
+            ..Summary::default()
+        };
+        summary.counting(&tally)
+    }
+
+    /// With these counts and latencies.
+    pub(crate) fn counting(self, tally: &Tally) -> Summary {
+        let mut error_lines: Vec<_> =
+            tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
+        error_lines.sort_by_key(|line| std::cmp::Reverse(line.times));
+        Summary {
             requests: tally.requests(),
-            commands: command_counts(&tally),
+            commands: command_counts(tally),
             gets: tally.gets(),
             sets: tally.done[Command::Set as usize],
             keys_asked: tally.keys_asked,
@@ -479,10 +485,14 @@ impl Summary {
             lost: tally.lost,
             stray_datagrams: tally.strays,
             error_lines,
-            requests_per_second: ratio(requests as f64, span.seconds),
-            keys_per_second: ratio(keys as f64, span.seconds),
             latency: Latency::or_zero(&tally.latency_ns),
-            waits,
+            waits: tally.waits.as_ref().map(|waits| WaitsSummary {
+                slip: Latency::or_zero(&waits.slip_ns),
+                late: Latency::or_zero(&waits.late_ns),
+                service: Latency::or_zero(&waits.service_ns),
+                unanswered: tally.unanswered,
+                unsent: tally.unsent,
+            }),
             connects: tally.churn.as_ref().map(|churn| Connects {
                 opened: churn.took_ns.len(),
                 refused: churn.refused,
@@ -495,12 +505,7 @@ impl Summary {
                 resumed: handshakes.resumed,
                 latency: Latency::or_zero(&handshakes.took_ns),
             }),
-            steal,
-            client: client_cost(&span, &open, &close),
-            busiest_thread: busiest(&span, &open, &close),
-            server: server_cost(&span, &open, &close),
-            series,
-            agents: Vec::new(),
+            ..self
         }
     }
 

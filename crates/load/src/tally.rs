@@ -1,11 +1,14 @@
 //! What one worker counts.
 
 use crate::mix::Command;
+use crate::packed;
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Counts and latencies of the requests that were completed.
-#[derive(Clone, Debug)]
+/// Counts and latencies of the requests that were completed. What several machines measured is added as what several
+/// workers did: it goes over the wire as it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
     /// Requests by the number of their command.
     pub(crate) done: [u64; Command::ALL.len()],
@@ -23,9 +26,14 @@ pub(crate) struct Tally {
     /// Requests whose reply was not waited for any longer, and datagrams that answered nothing.
     pub(crate) lost: u64,
     pub(crate) strays: u64,
+    /// Requests of the window that were sent and not answered in time.
+    pub(crate) unanswered: u64,
+    /// Requests of the window that an open loop's schedule had and that were never sent.
+    pub(crate) unsent: u64,
     /// How often each error line came; at most `LINES_MAX` of them.
     pub(crate) error_lines: BTreeMap<String, u64>,
     /// From sent to done in a closed loop, from intended to done in an open one.
+    #[serde(with = "packed")]
     pub(crate) latency_ns: Histogram<u64>,
     /// If connections come and go.
     pub(crate) churn: Option<Box<ChurnTally>>,
@@ -34,26 +42,32 @@ pub(crate) struct Tally {
     /// Of an open loop.
     pub(crate) waits: Option<Box<Waits>>,
     /// Requests and keys completed that were not intended in the window.
+    #[serde(skip)]
     outside: (u64, u64),
     /// Requests of one turn have the same latency: counted here and recorded at once.
+    #[serde(skip)]
     run: (u64, u64),
 }
 
 /// Where the time of an open loop's requests went.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Waits {
     /// From intended to sent: waiting for a connection included.
+    #[serde(with = "packed")]
     pub(crate) slip_ns: Histogram<u64>,
     /// From possible to sent: what this program was late.
+    #[serde(with = "packed")]
     pub(crate) late_ns: Histogram<u64>,
     /// From sent to done.
+    #[serde(with = "packed")]
     pub(crate) service_ns: Histogram<u64>,
 }
 
 /// Connections that came and went.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ChurnTally {
     /// How long it took to open them.
+    #[serde(with = "packed")]
     pub(crate) took_ns: Histogram<u64>,
     pub(crate) refused: u64,
     pub(crate) timed_out: u64,
@@ -68,8 +82,9 @@ impl ChurnTally {
 }
 
 /// How connections agreed on their encryption.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Handshakes {
+    #[serde(with = "packed")]
     pub(crate) took_ns: Histogram<u64>,
     /// How many went on with an earlier session.
     pub(crate) resumed: u64,
@@ -96,6 +111,8 @@ impl Tally {
             errors: 0,
             lost: 0,
             strays: 0,
+            unanswered: 0,
+            unsent: 0,
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
             churn: None,
@@ -213,6 +230,8 @@ impl Tally {
         self.errors += other.errors;
         self.lost += other.lost;
         self.strays += other.strays;
+        self.unanswered += other.unanswered;
+        self.unsent += other.unsent;
         for (line, times) in &other.error_lines {
             *self.error_lines.entry(line.clone()).or_default() += times;
         }
@@ -242,7 +261,8 @@ impl Tally {
     }
 }
 
-fn histogram() -> Histogram<u64> {
+/// The shape of all histograms of latencies.
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(LATENCY_NS_MAX, DIGITS).expect("constants that fit")
 }
 

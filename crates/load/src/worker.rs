@@ -32,28 +32,12 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) slot: &'a Slot,
 }
 
-/// What a worker has done when it ends.
-#[derive(Clone, Debug)]
-pub(crate) struct Done {
-    pub(crate) tally: Tally,
-    /// Requests that were sent and not answered, and those that the schedule had and that were never sent.
-    pub(crate) unanswered: u64,
-    pub(crate) unsent: u64,
-}
-
-impl Done {
-    /// Of a worker that never began.
-    pub(crate) fn nothing() -> Done {
-        Done { tally: Tally::new(), unanswered: 0, unsent: 0 }
-    }
-}
-
 /// The latencies since the window opened, at the end of one of its seconds.
 pub(crate) type OnSecond<'s> = &'s mut dyn FnMut(u64, Histogram<u64>);
 
 impl<E: Engine> Worker<'_, E> {
     /// Loads the server until the window closes, the requests are used up or there is nothing left to send.
-    pub(crate) fn run(mut self, window_ns: Range<u64>, on_second: OnSecond<'_>) -> Result<(Done, E), Error> {
+    pub(crate) fn run(mut self, window_ns: Range<u64>, on_second: OnSecond<'_>) -> Result<(Tally, E), Error> {
         let mut conversations: Vec<Conversation> = Vec::new();
         conversations.resize_with(self.connections, Conversation::default);
         let is_open = matches!(self.feed, Feed::Open(_));
@@ -160,8 +144,9 @@ impl<E: Engine> Worker<'_, E> {
             tally = fresh().with_handshakes_of(tally);
         }
         tally.settle();
-        let unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();
-        Ok((Done { tally, unanswered, unsent: self.feed.unsent(&mut self.composer) }, self.engine))
+        tally.unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();
+        tally.unsent = self.feed.unsent(&mut self.composer);
+        Ok((tally, self.engine))
     }
 }
 

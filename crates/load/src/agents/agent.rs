@@ -1,7 +1,7 @@
 //! The agent: carries out a part of a load for a coordinator.
 
 use super::Part;
-use super::talk::{End, FromAgent, PROTOCOL, Packed, PackedWaits, ToAgent, say};
+use super::talk::{End, FromAgent, PROTOCOL, ToAgent, say};
 use crate::arguments::Arguments;
 use crate::clock::now_ns;
 use crate::error::Error;
@@ -62,13 +62,7 @@ impl Agent<'_> {
         }
         let arguments = parse(&words)?;
         let (summary, tally) = run_part(&arguments, Part { index: agent, of: agents }, self)?;
-        let waits = tally.waits.as_ref().map(|waits| PackedWaits {
-            slip: Packed::new(&waits.slip_ns),
-            late: Packed::new(&waits.late_ns),
-            service: Packed::new(&waits.service_ns),
-        });
-        let handshakes = tally.handshakes.as_ref().map(|handshakes| Packed::new(&handshakes.took_ns));
-        Ok(End { summary, latency: Packed::new(&tally.latency_ns), waits, handshakes })
+        Ok(End { summary, tally })
     }
 
     fn order(&self) -> Result<ToAgent, Error> {
@@ -78,8 +72,7 @@ impl Agent<'_> {
 
     fn tell(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
         for Whole { interval, latency_ns } in whole {
-            let latency = Packed::new(&latency_ns);
-            say(self.output, &FromAgent::Second { second: interval.second, latency })?;
+            say(self.output, &FromAgent::Second { second: interval.second, latency: latency_ns })?;
         }
         Ok(())
     }

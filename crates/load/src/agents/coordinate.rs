@@ -64,8 +64,7 @@ pub fn run_on_agents(
     let mut rates = vec![0.0; names.len()];
     crew.until_all(|crew, index, said| match said {
         FromAgent::Second { second, latency } => {
-            let latency_ns = latency.open().map_err(|why| crew.blame(index, why))?;
-            seconds.add(second, &latency_ns).map_err(|why| crew.blame(index, why))?;
+            seconds.add(second, &latency);
             Ok(false)
         }
         FromAgent::Rate { requests_per_second } => {
@@ -87,7 +86,7 @@ pub fn run_on_agents(
     writeln!(progress)?;
     let parts = names.iter().zip(ends).zip(clocks);
     let parts = parts.filter_map(|((name, end), clock)| Some((name.clone(), clock.error_ns, end?)));
-    let summary = unite(parts.collect(), &seconds)?;
+    let summary = unite(parts.collect(), &seconds);
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }

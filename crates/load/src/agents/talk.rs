@@ -4,16 +4,15 @@
 //! others in docs/load-many.md; a change of it makes another `PROTOCOL`.
 
 use crate::error::Error;
+use crate::packed;
 use crate::summary::Summary;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use crate::tally::Tally;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// The version of this conversation.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,7 +27,11 @@ pub(crate) enum FromAgent {
     /// The reading of its clock, at once.
     Clock { now_ns: u64 },
     /// Latencies of the requests that were done in one second of the window.
-    Second { second: u64, latency: Packed },
+    Second {
+        second: u64,
+        #[serde(with = "packed")]
+        latency: Histogram<u64>,
+    },
     /// The rate of the last second: also a sign of life.
     Rate { requests_per_second: f64 },
     /// What it measured.
@@ -41,19 +44,7 @@ pub(crate) enum FromAgent {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) summary: Summary,
-    pub(crate) latency: Packed,
-    /// Of an open loop.
-    pub(crate) waits: Option<PackedWaits>,
-    /// With --tls.
-    pub(crate) handshakes: Option<Packed>,
-}
-
-/// Of an open loop.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct PackedWaits {
-    pub(crate) slip: Packed,
-    pub(crate) late: Packed,
-    pub(crate) service: Packed,
+    pub(crate) tally: Tally,
 }
 
 /// From the coordinator.
@@ -68,23 +59,6 @@ pub(crate) enum ToAgent {
     Start { at_ns: u64 },
 }
 
-/// A histogram of nanoseconds: HdrHistogram's V2 in base64.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Packed(String);
-
-impl Packed {
-    pub(crate) fn new(histogram: &Histogram<u64>) -> Packed {
-        let mut bytes = Vec::new();
-        V2Serializer::new().serialize(histogram, &mut bytes).expect("a vector takes everything");
-        Packed(STANDARD.encode(bytes))
-    }
-
-    pub(crate) fn open(&self) -> Result<Histogram<u64>, String> {
-        let bytes = STANDARD.decode(&self.0).map_err(|error| error.to_string())?;
-        Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|error| error.to_string())
-    }
-}
-
 /// Says it, as one line.
 pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), Error> {
     let mut line = serde_json::to_vec(message).map_err(std::io::Error::from)?;
@@ -96,16 +70,6 @@ pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_histogram_arrives_as_it_was() {
-        let mut histogram = Histogram::new_with_max(100_000_000_000, 3).expect("constants that fit");
-        (0..5000_u64).for_each(|n| histogram.saturating_record(n * n * 1000));
-        let back = Packed::new(&histogram).open().expect("our own words");
-        assert_eq!(back, histogram);
-        assert!(Packed(String::from("nonsense!")).open().is_err());
-        assert!(Packed(STANDARD.encode(b"nonsense")).open().is_err());
-    }
 
     #[test]
     fn messages_look_like_this() {

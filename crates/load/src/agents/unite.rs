@@ -3,9 +3,9 @@
 //! Counts and rates are added, histograms too; percentiles are taken from the sums. One INVALID agent makes the whole
 //! INVALID.
 
-use super::talk::{End, Packed, PackedWaits};
-use crate::error::Error;
-use crate::summary::{AgentSummary, CpuCost, Latency, Second, Summary, WaitsSummary};
+use super::talk::End;
+use crate::summary::{AgentSummary, CpuCost, Latency, Second, Summary};
+use crate::tally::histogram;
 use crate::verdict::{Reason, Verdict};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -25,27 +25,17 @@ impl Seconds {
     }
 
     /// One agent's second.
-    pub(super) fn add(&mut self, second: u64, latency_ns: &Histogram<u64>) -> Result<(), String> {
-        let agents = match self.sums.get_mut(&second) {
-            Some((agents, sum)) => {
-                sum.add(latency_ns).map_err(|error| error.to_string())?;
-                *agents += 1;
-                *agents
-            }
-            None => {
-                self.sums.insert(second, (1, latency_ns.clone()));
-                1
-            }
-        };
-        if agents == self.agents
-            && let Some((_, sum)) = self.sums.remove(&second)
-        {
-            self.whole.insert(second, Latency::of(&sum));
+    pub(super) fn add(&mut self, second: u64, latency_ns: &Histogram<u64>) {
+        let (agents, sum) = self.sums.entry(second).or_insert_with(|| (0, histogram()));
+        sum.add(latency_ns).expect("histograms of one shape");
+        *agents += 1;
+        if *agents == self.agents {
+            self.whole.insert(second, Latency::of(sum));
+            self.sums.remove(&second);
         }
         if self.sums.len() > PENDING_MAX {
             self.sums.pop_first();
         }
-        Ok(())
     }
 
     pub(super) fn latest(&self) -> Option<Latency> {
@@ -57,26 +47,7 @@ impl Seconds {
 const PENDING_MAX: usize = 64;
 
 /// The whole, from each agent's name, the error of its clock, and its end.
-pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Result<Summary, Error> {
-    let sum = |of: &dyn Fn(&End) -> Option<&Packed>| -> Result<Option<Histogram<u64>>, Error> {
-        let mut sum: Option<Histogram<u64>> = None;
-        for (name, _, end) in &parts {
-            let Some(packed) = of(end) else { return Ok(None) };
-            let broken = |why: String| Error::Agent { name: name.clone(), why };
-            let histogram = packed.open().map_err(broken)?;
-            match &mut sum {
-                Some(sum) => sum.add(&histogram).map_err(|error| broken(error.to_string()))?,
-                None => sum = Some(histogram),
-            }
-        }
-        Ok(sum)
-    };
-    let latency = sum(&|end| Some(&end.latency))?;
-    let wait = |of: fn(&PackedWaits) -> &Packed| sum(&|end| end.waits.as_ref().map(of));
-    let slip = wait(|waits| &waits.slip)?;
-    let late = wait(|waits| &waits.late)?;
-    let service = wait(|waits| &waits.service)?;
-    let handshakes = sum(&|end| end.handshakes.as_ref())?;
+pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summary {
     let agents = parts.iter().map(|(name, clock_error_ns, End { summary, .. })| AgentSummary {
         name: name.clone(),
         valid: summary.verdict.valid,
@@ -87,23 +58,16 @@ pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Result
     });
     let agents = agents.collect();
     let verdict = verdict(&parts);
-    let mut summaries = parts.iter().map(|(_, _, end)| end.summary.clone());
-    let mut whole = summaries.next().expect("an agent at least");
-    summaries.for_each(|summary| add(&mut whole, summary));
-    if let Some(latency) = latency {
-        whole.latency = Latency::or_zero(&latency);
-    }
-    if let (Some(waits), Some(slip), Some(late), Some(service)) = (&mut whole.waits, slip, late, service) {
-        let of = Latency::or_zero;
-        *waits = WaitsSummary { slip: of(&slip), late: of(&late), service: of(&service), ..*waits };
-    }
-    if let (Some(all), Some(handshakes)) = (&mut whole.handshakes, handshakes) {
-        all.latency = Latency::or_zero(&handshakes);
+    let mut ends = parts.into_iter().map(|(_, _, end)| end);
+    let End { summary: mut whole, mut tally } = ends.next().expect("an agent at least");
+    for end in ends {
+        tally.add(&end.tally);
+        add(&mut whole, end.summary);
     }
     for (number, second) in whole.series.iter_mut().enumerate() {
         second.latency = seconds.whole.get(&(number as u64)).copied().flatten();
     }
-    Ok(Summary { verdict, agents, ..whole })
+    Summary { verdict, agents, ..whole.counting(&tally) }
 }
 
 fn verdict(parts: &[(String, u64, End)]) -> Verdict {
@@ -116,49 +80,14 @@ fn verdict(parts: &[(String, u64, End)]) -> Verdict {
     Verdict { valid: parts.iter().all(|(_, _, end)| end.summary.verdict.valid), reasons }
 }
 
-/// Everything but percentiles and the verdict.
+/// Everything but the verdict and what the tally says.
 fn add(whole: &mut Summary, part: Summary) {
     whole.rate = whole.rate.zip(part.rate).map(|(a, b)| a + b);
     whole.connections += part.connections;
     whole.threads += part.threads;
     whole.seconds = whole.seconds.max(part.seconds);
-    whole.requests += part.requests;
-    for command in part.commands {
-        match whole.commands.iter_mut().find(|found| found.command == command.command) {
-            Some(found) => {
-                found.requests += command.requests;
-                found.declined += command.declined;
-            }
-            None => whole.commands.push(command),
-        }
-    }
-    whole.gets += part.gets;
-    whole.sets += part.sets;
-    whole.keys_asked += part.keys_asked;
-    whole.hits += part.hits;
-    whole.misses += part.misses;
-    whole.not_stored += part.not_stored;
-    whole.wrong_values += part.wrong_values;
-    whole.errors += part.errors;
-    for error in part.error_lines {
-        match whole.error_lines.iter_mut().find(|found| found.line == error.line) {
-            Some(found) => found.times += error.times,
-            None => whole.error_lines.push(error),
-        }
-    }
-    whole.error_lines.sort_by_key(|line| std::cmp::Reverse(line.times));
-    whole.lost += part.lost;
-    whole.stray_datagrams += part.stray_datagrams;
     whole.requests_per_second += part.requests_per_second;
     whole.keys_per_second += part.keys_per_second;
-    if let (Some(waits), Some(others)) = (&mut whole.waits, part.waits) {
-        waits.unanswered += others.unanswered;
-        waits.unsent += others.unsent;
-    }
-    if let (Some(handshakes), Some(others)) = (&mut whole.handshakes, part.handshakes) {
-        handshakes.count += others.count;
-        handshakes.resumed += others.resumed;
-    }
     whole.steal = whole.steal.max(part.steal);
     whole.client = cost(whole.client, part.client);
     whole.busiest_thread = whole.busiest_thread.max(part.busiest_thread);

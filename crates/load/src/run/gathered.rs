@@ -14,22 +14,12 @@ pub(super) struct All {
     pub(super) running: usize,
     pub(super) engine: &'static str,
     pub(super) tally: Tally,
-    pub(super) unanswered: u64,
-    pub(super) unsent: u64,
     pub(super) seconds: Seconds,
 }
 
 impl All {
     pub(super) fn new(workers: usize) -> All {
-        All {
-            ready: 0,
-            running: workers,
-            engine: "",
-            tally: Tally::new(),
-            unanswered: 0,
-            unsent: 0,
-            seconds: Seconds::new(workers),
-        }
+        All { ready: 0, running: workers, engine: "", tally: Tally::new(), seconds: Seconds::new(workers) }
     }
 
     /// Waits until all workers have their connections.
@@ -58,11 +48,9 @@ impl All {
             Report::Ready => self.ready += 1,
             Report::Second(second, total) => self.seconds.add(second, &total),
             Report::End(end) => {
-                let (engine, done) = (*end)?;
+                let (engine, tally) = (*end)?;
                 self.engine = engine;
-                self.tally.add(&done.tally);
-                self.unanswered += done.unanswered;
-                self.unsent += done.unsent;
+                self.tally.add(&tally);
                 self.running -= 1;
             }
         }

@@ -71,8 +71,8 @@ impl Runner<'_> {
                     second.latency = interval.latency;
                 }
             }
-            let All { engine, tally, unanswered, unsent, .. } = all;
-            Ok(Measured { engine, tally, unanswered, unsent, open, close, series })
+            let All { engine, tally, .. } = all;
+            Ok(Measured { engine, tally, open, close, series })
         })
     }
 

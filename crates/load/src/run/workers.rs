@@ -16,9 +16,10 @@ use crate::feed::Feed;
 use crate::plan::{Pace, Timing};
 use crate::schedule::{Arrivals, Schedule};
 use crate::shared::{Shared, Start};
+use crate::tally::Tally;
 use crate::target::Target;
 use crate::trace::Reader;
-use crate::worker::{Done, Worker};
+use crate::worker::Worker;
 use hdrhistogram::Histogram;
 use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
@@ -49,7 +50,7 @@ pub(super) enum Report {
     /// Its latencies since the window opened, at the end of a second of it.
     Second(u64, Histogram<u64>),
     /// It has ended; with the engine's name.
-    End(Box<Result<(&'static str, Done), Error>>),
+    End(Box<Result<(&'static str, Tally), Error>>),
 }
 
 impl Runner<'_> {
@@ -96,7 +97,7 @@ impl Runner<'_> {
         shared: &Shared,
         task: Task<'_>,
         reports: &Sender<Report>,
-    ) -> Result<(&'static str, Done), Error> {
+    ) -> Result<(&'static str, Tally), Error> {
         if let Some(cpus) = &self.arguments.cpu {
             pin(cpus.of(task.index))?;
         }
@@ -137,7 +138,7 @@ impl Runner<'_> {
         shared: &Shared,
         task: Task<'_>,
         reports: &Sender<Report>,
-    ) -> Result<(&'static str, Done), Error> {
+    ) -> Result<(&'static str, Tally), Error> {
         let Some(tls) = &self.plan.tls else { return self.drive(engine, shared, task, reports) };
         let parties = (0..task.connections).map(|_| tls.party()).collect();
         self.drive(Encrypted::new(engine, parties)?, shared, task, reports)
@@ -149,7 +150,7 @@ impl Runner<'_> {
         shared: &Shared,
         task: Task<'_>,
         reports: &Sender<Report>,
-    ) -> Result<(&'static str, Done), Error> {
+    ) -> Result<(&'static str, Tally), Error> {
         let Task {
             mut composer,
             pace,
@@ -169,7 +170,7 @@ impl Runner<'_> {
         // Nobody listens any more when another worker failed first.
         let _ = reports.send(Report::Ready);
         let Some(Start { at_ns, window_ns }) = shared.start() else {
-            return Ok((E::NAME, Done::nothing()));
+            return Ok((E::NAME, Tally::new()));
         };
         let feed = match pace {
             None => Feed::closed(connections),
@@ -219,11 +220,11 @@ impl Runner<'_> {
             shared,
             slot,
         };
-        let (done, _) = worker.run(window_ns, &mut |second, total| {
+        let (tally, _) = worker.run(window_ns, &mut |second, total| {
             let _ = reports.send(Report::Second(second, total));
         })?;
         slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
-        Ok((E::NAME, done))
+        Ok((E::NAME, tally))
     }
 }
 

@@ -69,7 +69,7 @@ impl Engine for Simulated {
 }
 
 /// What 20 seconds of gets come to; `rate` of an open loop.
-fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, depth: usize) -> Done {
+fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, depth: usize) -> Tally {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
@@ -105,8 +105,8 @@ fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, dep
     worker.run(window_ns, &mut |_, _| {}).expect("a server that answers").0
 }
 
-fn quantile_ms(done: &Done, share: f64) -> f64 {
-    done.tally.latency_ns.value_at_quantile(share) as f64 / MS as f64
+fn quantile_ms(tally: &Tally, share: f64) -> f64 {
+    tally.latency_ns.value_at_quantile(share) as f64 / MS as f64
 }
 
 /// A stall of 100 ms each second, 10,000 requests per second: who arrives at `t` in the stall waits `100 - t` ms, and
@@ -114,16 +114,16 @@ fn quantile_ms(done: &Done, share: f64) -> f64 {
 /// wait for the queue to be worked off (2 µs each) make it a little more.
 #[track_caller]
 fn check_stall(arrivals: Arrivals, connections: usize, depth: usize) {
-    let done = run(Simulated::new(2_000, 100 * MS), Some((10_000.0, arrivals)), connections, depth);
+    let tally = run(Simulated::new(2_000, 100 * MS), Some((10_000.0, arrivals)), connections, depth);
     let asked: f64 = 200_000.0;
-    let requests = done.tally.requests() as f64;
+    let requests = tally.requests() as f64;
     assert!((requests - asked).abs() < 4.0 * asked.sqrt(), "{requests} of {asked}");
-    assert_eq!((done.unanswered, done.unsent), (0, 0));
+    assert_eq!((tally.unanswered, tally.unsent), (0, 0));
     for (share, theory_ms) in [(0.95, 50.0), (0.99, 90.0), (0.999, 99.0)] {
-        let found_ms = quantile_ms(&done, share);
+        let found_ms = quantile_ms(&tally, share);
         assert!((found_ms / theory_ms - 1.0).abs() < 0.04, "{share}: {found_ms} of {theory_ms} ms");
     }
-    let late = &done.tally.waits.as_ref().expect("an open loop").late_ns;
+    let late = &tally.waits.as_ref().expect("an open loop").late_ns;
     assert!(late.value_at_quantile(0.99) <= 3 * TURN_NS, "the server was late, not this program");
 }
 
@@ -138,24 +138,24 @@ fn a_stall_costs_what_theory_says_whatever_the_connections() {
 
 #[test]
 fn a_closed_loop_does_not_see_the_stall() {
-    let done = run(Simulated::new(2_000, 100 * MS), None, 50, 1);
-    assert!(quantile_ms(&done, 0.99) < 1.0, "{}", quantile_ms(&done, 0.99));
+    let tally = run(Simulated::new(2_000, 100 * MS), None, 50, 1);
+    assert!(quantile_ms(&tally, 0.99) < 1.0, "{}", quantile_ms(&tally, 0.99));
 }
 
 #[test]
 fn what_a_slow_server_leaves_undone_is_counted() {
     // It manages half of the rate.
-    let done = run(Simulated::new(200_000, 0), Some((10_000.0, Arrivals::Constant)), 10, 1);
-    let total = done.tally.requests() + done.unanswered + done.unsent;
-    assert_eq!(total, 200_000, "{done:?}");
+    let tally = run(Simulated::new(200_000, 0), Some((10_000.0, Arrivals::Constant)), 10, 1);
+    let total = tally.requests() + tally.unanswered + tally.unsent;
+    assert_eq!(total, 200_000, "{tally:?}");
     // Whoever is answered has waited in the schedule, up to the end.
-    assert!(quantile_ms(&done, 0.5) > 1000.0);
+    assert!(quantile_ms(&tally, 0.5) > 1000.0);
 }
 
 #[test]
 fn a_lone_request_takes_its_service_and_a_turn() {
-    let done = run(Simulated::new(50_000, 0), Some((100.0, Arrivals::Constant)), 4, 1);
-    assert_eq!(done.tally.requests(), 2000);
-    let p50_us = quantile_ms(&done, 0.5) * 1000.0;
+    let tally = run(Simulated::new(50_000, 0), Some((100.0, Arrivals::Constant)), 4, 1);
+    assert_eq!(tally.requests(), 2000);
+    let p50_us = quantile_ms(&tally, 0.5) * 1000.0;
     assert!((50.0..58.0).contains(&p50_us), "{p50_us}");
 }
