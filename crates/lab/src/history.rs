@@ -1,60 +1,142 @@
-//! What runs have shown over time: one SQLite file.
+//! What runs have shown over time: one SQLite file, or a PostgreSQL database that several machines share.
 //!
 //! An entry is keyed by its experiment, machine, kernel and commit; a series is what one metric of one cell did on one
-//! machine, in the order of the runs. Trials with doubts never get here.
+//! machine, in the order of the runs. Trials with doubts never get here. Both stores have the same tables and understand
+//! the same statements, which are here; how they are reached is in [`sqlite`] and [`postgres`].
 
-use std::path::Path;
+mod postgres;
+mod sqlite;
 
-use rusqlite::{Connection, params};
-
+use self::postgres::Postgres;
+use self::sqlite::Sqlite;
 use crate::compare::{Comparison, Interval, Verdict};
 use crate::experiment::Better;
 use crate::results::Results;
+use std::path::Path;
 
-/// The file.
-#[derive(Debug)]
+/// The place where it is kept.
 pub struct History {
-    connection: Connection,
+    store: Box<dyn Store>,
 }
 
 /// Why the history cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is none of ours, or not for us, or in use for too long.
-    #[error("use the history {path}")]
+    /// It is none of ours, or not for us, or in use for too long.
+    #[error("use the history {name}")]
     Store {
-        /// The file.
-        path: String,
-        /// What SQLite says.
-        source: rusqlite::Error,
+        /// The file, or the database.
+        name: String,
+        /// What may help.
+        hint: Option<&'static str>,
+        /// What SQLite or PostgreSQL says.
+        source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A later version has made it.
-    #[error("use the history {path}: its format is {found}, and only {VERSION} is known")]
+    #[error("use the history {name}: its format is {found}, and only {VERSION} is known")]
     Version {
-        /// The file.
-        path: String,
+        /// The file, or the database.
+        name: String,
         /// Its format.
         found: i64,
     },
+    /// It asks for what there is not.
+    #[error("use the history {name}: sslmode asks for a connection that is encrypted, which is not built")]
+    Encryption {
+        /// The database.
+        name: String,
+    },
 }
 
-/// The format of the file: `user_version`.
+impl Error {
+    /// What may help.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Error::Store { hint, .. } => *hint,
+            Error::Version { .. } => Some("a later version of this program has made it, and understands it"),
+            Error::Encryption { .. } => Some(
+                "`ssh -L 5433:127.0.0.1:5432 HOST` brings the server to port 5433 of this machine, encrypted",
+            ),
+        }
+    }
+}
+
+/// Where the tables are.
+trait Store {
+    /// Adds a run and its points, or nothing at all. False: it is there already.
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, Error>;
+
+    /// All points, those of a series together, the oldest first.
+    fn lines(&mut self) -> Result<Vec<Line>, Error>;
+}
+
+/// What a statement is given.
+#[derive(Clone, Debug)]
+enum Value {
+    Text(String),
+    Whole(i64),
+    Number(f64),
+}
+
+/// A series that has no points yet, and one of them.
+type Line = (Series, Point);
+
+/// The format of the tables.
 const VERSION: i64 = 1;
 
+/// The stores differ in how they call the types.
 const TABLES: &str = "
 create table run (
-    id integer primary key,
+    id {id},
     experiment text not null, machine text not null, kernel text not null, commit_id text not null,
-    began_unix_s integer not null,
+    began_unix_s {whole} not null,
     unique (experiment, machine, kernel, commit_id, began_unix_s)
-) strict;
+);
 create table point (
-    run integer not null references run (id), cell text not null, metric text not null,
-    is_primary integer not null, better text not null, matters real not null,
-    trials integer not null, low real not null, median real not null, high real not null,
+    run {whole} not null references run (id), cell text not null, metric text not null,
+    is_primary {whole} not null, better text not null, matters {number} not null,
+    trials {whole} not null, low {number} not null, median {number} not null, high {number} not null,
     primary key (run, cell, metric)
-) strict;
+);
 ";
+
+/// Gives the number of the run, or nothing if it is there already.
+const ADD_RUN: &str =
+    "insert into run (experiment, machine, kernel, commit_id, began_unix_s) values ($1, $2, $3, $4, $5)
+    on conflict do nothing returning id";
+
+const ADD_POINT: &str = "insert into point values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+const SERIES: &str = "select experiment, machine, cell, metric, is_primary, better, matters,
+        commit_id, kernel, began_unix_s, trials, low, median, high
+    from point join run on run.id = point.run
+    order by experiment, machine, cell, metric, began_unix_s, run.id";
+
+/// A row of [`SERIES`], by number of the column.
+fn line<E>(
+    text: impl Fn(usize) -> Result<String, E>,
+    whole: impl Fn(usize) -> Result<i64, E>,
+    number: impl Fn(usize) -> Result<f64, E>,
+) -> Result<Line, E> {
+    let series = Series {
+        experiment: text(0)?,
+        machine: text(1)?,
+        cell: text(2)?,
+        metric: text(3)?,
+        is_primary: whole(4)? != 0,
+        better: better_of(&text(5)?),
+        matters: number(6)?,
+        points: Vec::new(),
+    };
+    let point = Point {
+        commit: text(7)?,
+        kernel: text(8)?,
+        began_unix_s: whole(9)? as u64,
+        trials: whole(10)? as usize,
+        median: Interval { low: number(11)?, middle: number(12)?, high: number(13)? },
+    };
+    Ok((series, point))
+}
 
 /// One metric of one cell on one machine, the oldest run first.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,138 +175,73 @@ pub struct Point {
 }
 
 impl History {
-    /// Opens the file, or makes it.
-    pub fn open(path: &Path) -> Result<History, Error> {
-        let connection = Connection::open(path).map_err(failed(path))?;
-        Self::prepared(connection, path)
+    /// Opens a file, or a database whose URL begins with `postgres://`; what is not there yet is made. `password` is for
+    /// a URL that has none.
+    pub fn open(store: &str, password: Option<&str>) -> Result<History, Error> {
+        Ok(History {
+            store: match postgres::is_meant(store) {
+                true => Box::new(Postgres::open(store, password)?),
+                false => Box::new(Sqlite::open(Path::new(store))?),
+            },
+        })
     }
 
     /// One that is forgotten.
     pub fn in_memory() -> Result<History, Error> {
-        let path = Path::new(":memory:");
-        Self::prepared(Connection::open_in_memory().map_err(failed(path))?, path)
-    }
-
-    fn prepared(mut connection: Connection, path: &Path) -> Result<History, Error> {
-        let failed = failed(path);
-        // Two that begin at once: the second finds the tables of the first.
-        let transaction = connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .map_err(&failed)?;
-        let found: i64 =
-            transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(&failed)?;
-        match found {
-            0 => transaction
-                .execute_batch(&format!("{TABLES} pragma user_version = {VERSION};"))
-                .map_err(&failed)?,
-            VERSION => {}
-            found => return Err(Error::Version { path: path.display().to_string(), found }),
-        }
-        transaction.commit().map_err(&failed)?;
-        Ok(History { connection })
+        Ok(History { store: Box::new(Sqlite::in_memory()?) })
     }
 
     /// Keeps what a run has shown at that commit. False: it is there already.
     pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<bool, Error> {
-        self.insert(results, comparison, commit).map_err(|source| Error::Store { path: self.path(), source })
-    }
-
-    fn path(&self) -> String {
-        self.connection.path().unwrap_or_default().to_owned()
-    }
-
-    fn insert(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> rusqlite::Result<bool> {
         let Some(first) = results.records.iter().min_by_key(|record| record.began_unix_s) else {
             return Ok(false);
         };
-        let transaction = self.connection.transaction()?;
-        let inserted = transaction.execute(
-            "insert or ignore into run (experiment, machine, kernel, commit_id, began_unix_s) values (?, ?, ?, ?, ?)",
-            params![comparison.question, first.host, first.kernel, commit, first.began_unix_s as i64],
-        )?;
-        if inserted == 0 {
-            return Ok(false);
-        }
-        let run = transaction.last_insert_rowid();
+        let text = |text: &str| Value::Text(text.to_owned());
+        let run = [
+            text(&comparison.question),
+            text(&first.host),
+            text(&first.kernel),
+            text(commit),
+            Value::Whole(first.began_unix_s as i64),
+        ];
+        let mut points = Vec::new();
         for (index, metric) in comparison.metrics.iter().enumerate() {
             for standing in &metric.standings {
                 let Some(median) = standing.median else { continue };
-                transaction.execute(
-                    "insert into point values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    params![
-                        run,
-                        standing.cell(),
-                        metric.name,
-                        index == 0,
-                        better_word(metric.better),
-                        results.experiment.measure.equivalent,
-                        standing.values.len() as i64,
-                        median.low,
-                        median.middle,
-                        median.high,
-                    ],
-                )?;
+                points.push(vec![
+                    Value::Text(standing.cell()),
+                    text(&metric.name),
+                    Value::Whole(i64::from(index == 0)),
+                    text(better_word(metric.better)),
+                    Value::Number(results.experiment.measure.equivalent),
+                    Value::Whole(standing.values.len() as i64),
+                    Value::Number(median.low),
+                    Value::Number(median.middle),
+                    Value::Number(median.high),
+                ]);
             }
         }
-        transaction.commit()?;
-        Ok(true)
+        self.store.add(&run, &points)
     }
 
-    /// All series, those of an experiment together.
-    pub fn series(&self) -> Result<Vec<Series>, Error> {
-        self.select().map_err(|source| Error::Store { path: self.path(), source })
-    }
-
-    fn select(&self) -> rusqlite::Result<Vec<Series>> {
-        let mut statement = self.connection.prepare(
-            "select experiment, machine, cell, metric, is_primary, better, matters,
-                    commit_id, kernel, began_unix_s, trials, low, median, high
-             from point join run on run.id = point.run
-             order by experiment, machine, is_primary desc, metric, cell, began_unix_s, run.id",
-        )?;
-        let mut rows = statement.query([])?;
+    /// All series, those of an experiment together, and those that decide first.
+    pub fn series(&mut self) -> Result<Vec<Series>, Error> {
         let mut all: Vec<Series> = Vec::new();
-        while let Some(row) = rows.next()? {
-            let better: String = row.get(5)?;
-            let series = Series {
-                experiment: row.get(0)?,
-                machine: row.get(1)?,
-                cell: row.get(2)?,
-                metric: row.get(3)?,
-                is_primary: row.get(4)?,
-                better: better_of(&better),
-                matters: row.get(6)?,
-                points: Vec::new(),
-            };
-            let point = Point {
-                commit: row.get(7)?,
-                kernel: row.get(8)?,
-                began_unix_s: row.get::<_, i64>(9)? as u64,
-                trials: row.get::<_, i64>(10)? as usize,
-                median: Interval { low: row.get(11)?, middle: row.get(12)?, high: row.get(13)? },
-            };
-            let same = |other: &&mut Series| {
-                let key = |it: &Series| {
-                    (it.experiment.clone(), it.machine.clone(), it.cell.clone(), it.metric.clone())
-                };
-                key(other) == key(&series)
-            };
-            match all.last_mut().filter(same) {
+        for (series, point) in self.store.lines()? {
+            match all.last_mut().filter(|last| last.key() == series.key()) {
                 Some(last) => {
-                    (last.is_primary, last.better, last.matters) =
-                        (series.is_primary, series.better, series.matters);
+                    // The newest run says how it is to be judged.
+                    let points = std::mem::take(&mut last.points);
+                    *last = Series { points, ..series };
                     last.points.push(point);
                 }
                 None => all.push(Series { points: vec![point], ..series }),
             }
         }
+        // Stores have an order of their own for letters.
+        all.sort_by(|a, b| a.place().cmp(&b.place()));
         Ok(all)
     }
-}
-
-fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
-    let path = path.display().to_string();
-    move |source| Error::Store { path: path.clone(), source }
 }
 
 fn better_word(better: Option<Better>) -> &'static str {
@@ -244,6 +261,15 @@ fn better_of(word: &str) -> Option<Better> {
 }
 
 impl Series {
+    fn key(&self) -> [&str; 4] {
+        [&self.experiment, &self.machine, &self.cell, &self.metric]
+    }
+
+    /// Among all series.
+    fn place(&self) -> (&str, &str, bool, &str, &str) {
+        (&self.experiment, &self.machine, !self.is_primary, &self.metric, &self.cell)
+    }
+
     /// The medians, the oldest first.
     pub fn medians(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.median.middle).collect()

@@ -8,7 +8,7 @@ use lab::gate::{Suspicion, suspicions};
 use lab::report;
 use lab::results::Results;
 
-use super::history::{Store, add};
+use super::history::{Store, add, failed};
 use crate::failure::Failure;
 use crate::verbs::print;
 
@@ -18,7 +18,7 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
     ("18", "Something became worse, and a rerun confirms it."),
     ("19", "Something seems to have become worse, and no rerun was there to confirm it."),
     ("64", "The command line is wrong."),
-    ("71", "The system refused: a file cannot be read or written."),
+    ("71", "The system refused: a file cannot be read or written, a server not reached."),
     ("1", "Anything else: the rerun failed, or the history cannot be used."),
 ];
 
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some((run, commit)) = arguments.run.as_ref().zip(arguments.commit.as_ref()) {
         add(&mut history, run, commit)?;
     }
-    let suspicions = suspicions(&history.series().map_err(Failure::other)?);
+    let suspicions = suspicions(&history.series().map_err(failed)?);
     if suspicions.is_empty() {
         print(b"Nothing became worse lately.\n")?;
         return Ok(ExitCode::SUCCESS);

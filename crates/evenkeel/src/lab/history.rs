@@ -14,14 +14,15 @@ use crate::verbs::print;
 /// Where the history is.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Store {
-    /// The file of the history; it is made if it is not there
-    #[arg(long, value_name = "FILE", default_value = "lab.sqlite")]
-    store: PathBuf,
+    /// The file of the history, or a PostgreSQL database that several machines share (postgres://USER@HOST/DATABASE, its
+    /// password also in PGPASSWORD); the file or the tables are made if they are not there
+    #[arg(long, value_name = "FILE|URL", default_value = "lab.sqlite")]
+    store: String,
 }
 
 impl Store {
     pub(super) fn open(&self) -> Result<History, Failure> {
-        History::open(&self.store).map_err(Failure::other)
+        History::open(&self.store, std::env::var("PGPASSWORD").ok().as_deref()).map_err(failed)
     }
 }
 
@@ -43,16 +44,26 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some((run, commit)) = arguments.add.as_ref().zip(arguments.commit.as_ref()) {
         add(&mut history, run, commit)?;
     }
-    print(report::history(&history.series().map_err(Failure::other)?).as_bytes())?;
+    print(report::history(&history.series().map_err(failed)?).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Keeps a run.
 pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<(), Failure> {
     let results = Results::read(run).map_err(Failure::other)?;
-    let is_new = history.add(&results, &compare(&results), commit).map_err(Failure::other)?;
+    let is_new = history.add(&results, &compare(&results), commit).map_err(failed)?;
     if !is_new {
         eprintln!("{} is in the history already", run.display());
     }
     Ok(())
+}
+
+/// With what may help.
+pub(super) fn failed(error: lab::history::Error) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::other(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }

@@ -40,7 +40,7 @@ fn night(night: u32, factor: f64) -> Results {
     results
 }
 
-fn suspected(history: &History) -> Vec<Suspicion> {
+fn suspected(history: &mut History) -> Vec<Suspicion> {
     suspicions(&history.series().expect("series"))
 }
 
@@ -51,11 +51,11 @@ fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
     for number in 0..40 {
         let results = night(number, if number < 30 { 1.0 } else { 0.9 });
         assert!(history.add(&results, &compare(&results), &format!("c{number}")).expect("added"));
-        let suspected = suspected(&history);
+        let suspected = suspected(&mut history);
         assert!(number >= 30 || suspected.is_empty(), "night {number}: {suspected:?}");
         first_seen = first_seen.or((!suspected.is_empty()).then_some(number));
     }
-    let found = suspected(&history);
+    let found = suspected(&mut history);
     assert_eq!(found.len(), 1, "{found:?}");
     let suspicion = &found[0];
     assert_eq!((&*suspicion.series.cell, &*suspicion.series.metric), ("ours", "requests_per_cpu_second"));
@@ -70,7 +70,7 @@ fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
         let results = night(number, 0.9);
         history.add(&results, &compare(&results), &format!("c{number}")).expect("added");
     }
-    assert_eq!(suspected(&history), []);
+    assert_eq!(suspected(&mut history), []);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_file_of_something_else_is_refused() {
     let path = directory.join("no-history.sqlite");
     std::fs::write(&path, "This is a text, and a text is no database, however long it may be. ".repeat(20))
         .expect("written");
-    let error = History::open(&path).expect_err("a text").to_string();
+    let error = History::open(&path.display().to_string(), None).err().expect("a text").to_string();
     assert!(error.contains("no-history.sqlite"), "{error}");
 }
 

@@ -1,5 +1,7 @@
 //! `evenkeel lab` as a process: what it prints, and with which status it ends.
 
+mod postgres;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

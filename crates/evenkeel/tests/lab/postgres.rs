@@ -1,0 +1,219 @@
+//! A history in PostgreSQL: Debian's server on a directory and a socket of the test's own.
+
+use super::{check, directory, lab, run};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+/// Looks, a tenth of a second apart, before a test gives up: a minute.
+const LOOKS_MAX: usize = 600;
+
+/// A server that ends with the test. It has no port, so none can be taken.
+struct Server {
+    child: Child,
+    programs: PathBuf,
+    home: PathBuf,
+}
+
+impl Server {
+    /// None: there is no PostgreSQL here, or nobody to run it as.
+    fn start(name: &str) -> Option<Server> {
+        let programs = programs()?;
+        // The path of a socket is short.
+        let home = std::env::temp_dir().join(format!("ek-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&home);
+        fs::create_dir_all(&home).expect("a directory");
+        let is_root = fs::metadata(&home).is_ok_and(|it| std::os::unix::fs::MetadataExt::uid(&it) == 0);
+        // It refuses to run as root.
+        let as_whom: &[&str] =
+            if is_root { &["--reuid=nobody", "--regid=nogroup", "--clear-groups"] } else { &[] };
+        if is_root {
+            succeeds(Command::new("chown").arg("nobody:nogroup").arg(&home));
+        }
+        let command = |program: &str| {
+            let mut command = Command::new("setpriv");
+            command.args(as_whom).args(["--pdeathsig", "INT"]).arg(programs.join(program));
+            command.arg("-D").arg(home.join("data")).current_dir(&home).stdin(Stdio::null());
+            command
+        };
+        succeeds(command("initdb").args([
+            "--username",
+            "owner",
+            "--auth",
+            "trust",
+            "--no-sync",
+            "--encoding",
+            "UTF8",
+        ]));
+        let rules = "local all guarded scram-sha-256\nlocal all all trust\n";
+        fs::write(home.join("data/pg_hba.conf"), rules).expect("written");
+        let log = fs::File::create(home.join("log")).expect("a file");
+        let mut server = command("postgres");
+        server.args(["-c", "listen_addresses=", "-c", "fsync=off", "-k"]).arg(&home);
+        let child = server.stdout(Stdio::null()).stderr(log).spawn().expect("setpriv starts it");
+        let server = Server { child, programs, home };
+        server.wait();
+        Some(server)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "another process has its own time")]
+    fn wait(&self) {
+        for _ in 0..LOOKS_MAX {
+            if self.psql("postgres", "select 1").status.success() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("it does not start: {}", fs::read_to_string(self.home.join("log")).unwrap_or_default());
+    }
+
+    fn psql(&self, database: &str, statement: &str) -> Output {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-A", "-t", "-U", "owner", "-d", database, "-c", statement, "-h"]).arg(&self.home);
+        psql.stdin(Stdio::null()).output().expect("psql")
+    }
+
+    /// What a statement gives.
+    #[track_caller]
+    fn said(&self, database: &str, statement: &str) -> String {
+        check(&self.psql(database, statement), 0).trim().to_owned()
+    }
+
+    fn url(&self, user: &str, database: &str) -> String {
+        format!("postgres://{user}@{}/{database}", self.home.display().to_string().replace('/', "%2F"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A fast shutdown: connections are closed, and all of its processes end.
+        let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let _ = self.child.wait();
+        // What is left is in a directory for temporary files.
+        let _ = fs::remove_dir_all(&self.home);
+    }
+}
+
+/// The newest of those that Debian has installed beside each other.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<(u32, PathBuf)> = versions
+        .filter_map(|it| Some((it.file_name().to_str()?.parse().ok()?, it.path().join("bin"))))
+        .collect();
+    found.retain(|(_, programs)| ["initdb", "postgres", "psql"].iter().all(|it| programs.join(it).exists()));
+    found.sort();
+    let newest = found.pop().map(|(_, programs)| programs);
+    if newest.is_none() {
+        eprintln!("left out: there is no PostgreSQL in /usr/lib/postgresql (Debian: postgresql)");
+    }
+    newest
+}
+
+#[track_caller]
+fn succeeds(command: &mut Command) {
+    check(&command.output().expect("it starts"), 0);
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn machines_that_add_at_once_lose_nothing_and_add_nothing_twice() {
+    let Some(server) = Server::start("crowd") else { return };
+    let directory = directory("lab-postgres-crowd");
+    server.said("postgres", "create database lab");
+    let url = server.url("owner", "lab");
+    for night in 0..4 {
+        run(&directory, night, 120.0);
+    }
+    // The first of them makes the tables, and every run is added by three.
+    let add = |number: u32| {
+        let (run, commit) = (format!("night-{}", number % 4), format!("c{}", number % 4));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        command.args(["lab", "history", "--store", &url, "--add", &run, "--commit", &commit]);
+        command
+            .current_dir(&directory)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts")
+    };
+    let adders: Vec<Child> = (0..12).map(add).collect();
+    let outputs: Vec<Output> = adders.into_iter().map(|it| it.wait_with_output().expect("it ends")).collect();
+    outputs.iter().for_each(|output| drop(check(output, 0)));
+    let known = outputs.iter().filter(|output| text(&output.stderr).contains("is in the history already"));
+    assert_eq!(known.count(), 8);
+    let counted = "select (select count(*) from evenkeel_lab.run), (select count(*) from evenkeel_lab.point)";
+    // Two subjects with one metric.
+    assert_eq!(server.said("lab", counted), "4|8");
+}
+
+#[test]
+fn a_shared_history_says_and_stops_what_a_file_does() {
+    let Some(server) = Server::start("gate") else { return };
+    let directory = directory("lab-postgres-gate");
+    server.said("postgres", "create database lab");
+    let url = server.url("owner", "lab");
+    for night in 0..16 {
+        let run = run(&directory, night, if night < 10 { 120.0 } else { 105.0 });
+        let (run, commit) = (run.to_str().expect("text"), format!("c{night}"));
+        check(&lab(&directory, &["history", "--add", run, "--commit", &commit]), 0);
+        check(&lab(&directory, &["history", "--store", &url, "--add", run, "--commit", &commit]), 0);
+    }
+    let said = check(&lab(&directory, &["history", "--store", &url]), 0);
+    assert_eq!(said, check(&lab(&directory, &["history"]), 0));
+    let said = check(&lab(&directory, &["gate", "--store", &url]), 19);
+    assert!(said.contains("Good at c9, worse since c10."), "{said}");
+    let slow = run(&directory, 90, 104.0);
+    let confirmed = ["gate", "--store", &url, "--confirm-run", slow.to_str().expect("text")];
+    assert!(check(&lab(&directory, &confirmed), 18).contains("A rerun confirms it."));
+}
+
+/// It is refused with this status, and says so.
+#[track_caller]
+fn refused(directory: &Path, url: &str, status: i32, expected: &[&str]) {
+    let output = lab(directory, &["history", "--store", url]);
+    check(&output, status);
+    let said = text(&output.stderr);
+    assert!(expected.iter().all(|expected| said.contains(expected)), "{said}");
+}
+
+#[test]
+fn what_is_in_the_way_of_a_shared_history_is_said_with_what_helps() {
+    let Some(server) = Server::start("refused") else { return };
+    let directory = directory("lab-postgres-refused");
+    server.said("postgres", "create database lab");
+    server.said("postgres", "create role guarded login password 'right'");
+    let nobody =
+        format!("postgres://owner@{}%2Fnowhere/lab", server.home.display().to_string().replace('/', "%2F"));
+    refused(
+        &directory,
+        &nobody,
+        71,
+        &["use the history postgres://owner@/", "No such file", "hint: `pg_isready"],
+    );
+    let missing = server.url("owner", "elsewhere");
+    refused(&directory, &missing, 1, &["database \"elsewhere\" does not exist", "hint: `createdb`"]);
+    let wrong = server.url("guarded:wrong", "lab");
+    refused(
+        &directory,
+        &wrong,
+        1,
+        &["password authentication failed for user \"guarded\"", "hint: the password"],
+    );
+    refused(&directory, &server.url("guarded", "lab"), 1, &["password missing", "hint: the password"]);
+    // Since PostgreSQL 15 a guest makes no tables; what the owner grants is enough to add.
+    let guest = server.url("guarded:right", "lab");
+    refused(&directory, &guest, 1, &["permission denied", "hint: let the owner"]);
+    run(&directory, 1, 120.0);
+    let add = |url: &str| lab(&directory, &["history", "--store", url, "--add", "night-1", "--commit", "c1"]);
+    check(&lab(&directory, &["history", "--store", &server.url("owner", "lab")]), 0);
+    server.said("lab", "grant usage on schema evenkeel_lab to guarded");
+    server.said("lab", "grant select, insert on all tables in schema evenkeel_lab to guarded");
+    assert!(check(&add(&guest), 0).contains("c1"));
+    server.said("lab", "update evenkeel_lab.format set version = 2");
+    let later = "its format is 2, and only 1 is known";
+    refused(&directory, &guest, 1, &[later, "hint: a later version"]);
+}

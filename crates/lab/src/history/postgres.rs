@@ -1,0 +1,253 @@
+//! A history that several machines share: PostgreSQL.
+//!
+//! The tables have a schema of their own. Whatever is done is one transaction, and says itself where its tables are,
+//! so that it does not matter if another connection carries out the next one (pgbouncer).
+
+use super::{ADD_POINT, ADD_RUN, Error, Line, SERIES, Store, TABLES, VERSION, Value, line};
+use postgres::config::{Host, SslMode};
+use postgres::error::SqlState;
+use postgres::types::ToSql;
+use postgres::{Client, Config, IsolationLevel, NoTls, Transaction};
+use std::time::Duration;
+
+/// How psql knows a URL from the name of a database.
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// Where Debian's server and libpq meet if no host is named.
+const SOCKETS: &str = "/var/run/postgresql";
+
+/// How long the server may take to answer, if the URL does not say it.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Held by whoever makes the tables, under a number of our own: even `create … if not exists` fails if two do so at once.
+const LOCK: &str = "select pg_advisory_xact_lock(7383205941)";
+
+const ARE_THERE: &str =
+    "select to_regnamespace('evenkeel_lab') is not null, to_regclass('evenkeel_lab.format') is not null";
+
+/// Of this transaction alone.
+const OURS: &str = "set local search_path to evenkeel_lab";
+
+/// The connection.
+pub(super) struct Postgres {
+    client: Client,
+    name: String,
+}
+
+/// Whether it is a server rather than a file.
+pub(super) fn is_meant(store: &str) -> bool {
+    SCHEMES.iter().any(|scheme| store.starts_with(scheme))
+}
+
+impl Postgres {
+    /// Connects, and makes the tables if they are not there. `password` is for a URL that has none.
+    pub(super) fn open(url: &str, password: Option<&str>) -> Result<Postgres, Error> {
+        let config = config(url, password)?;
+        let name = name(&config);
+        let connected = config.connect(NoTls).map_err(|error| failed(&name, error));
+        let mut postgres = Postgres { client: connected?, name };
+        let found = postgres.version().map_err(|error| failed(&postgres.name, error))?;
+        match found {
+            VERSION => Ok(postgres),
+            found => Err(Error::Version { name: postgres.name, found }),
+        }
+    }
+
+    fn version(&mut self) -> Result<i64, postgres::Error> {
+        let mut transaction = begin(&mut self.client)?;
+        if !transaction.query_one(ARE_THERE, &[])?.get::<_, bool>(1) {
+            transaction.batch_execute(LOCK)?;
+            // Somebody else may have made them meanwhile.
+            let there = transaction.query_one(ARE_THERE, &[])?;
+            if !there.get::<_, bool>(0) {
+                transaction.batch_execute("create schema evenkeel_lab")?;
+            }
+            if !there.get::<_, bool>(1) {
+                transaction.batch_execute(&format!("{OURS}; {}", tables()))?;
+            }
+        }
+        let found = transaction.query_one("select version from evenkeel_lab.format", &[])?.get(0);
+        transaction.commit()?;
+        Ok(found)
+    }
+
+    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, postgres::Error> {
+        let mut transaction = begin(&mut self.client)?;
+        transaction.batch_execute(OURS)?;
+        // Who adds the same run at the same time is waited for here.
+        let run: Vec<_> = run.iter().map(Value::of_postgres).collect();
+        let Some(row) = transaction.query_opt(ADD_RUN, &run)? else { return Ok(false) };
+        let id: i64 = row.get(0);
+        let statement = transaction.prepare(ADD_POINT)?;
+        for point in points {
+            let id: &(dyn ToSql + Sync) = &id;
+            let values: Vec<_> = std::iter::once(id).chain(point.iter().map(Value::of_postgres)).collect();
+            transaction.execute(&statement, &values)?;
+        }
+        transaction.commit()?;
+        Ok(true)
+    }
+
+    fn select(&mut self) -> Result<Vec<Line>, postgres::Error> {
+        let mut transaction = begin(&mut self.client)?;
+        transaction.batch_execute(OURS)?;
+        let rows = transaction.query(SERIES, &[])?;
+        transaction.commit()?;
+        let read = |row: &postgres::Row| {
+            line(|column| row.try_get(column), |column| row.try_get(column), |column| row.try_get(column))
+        };
+        rows.iter().map(read).collect()
+    }
+}
+
+impl Store for Postgres {
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, Error> {
+        self.insert(run, points).map_err(|error| failed(&self.name, error))
+    }
+
+    fn lines(&mut self) -> Result<Vec<Line>, Error> {
+        self.select().map_err(|error| failed(&self.name, error))
+    }
+}
+
+/// A stricter level, which a database may have as its default, would have one of two adders try again.
+fn begin(client: &mut Client) -> Result<Transaction<'_>, postgres::Error> {
+    client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()
+}
+
+fn tables() -> String {
+    let words = [
+        ("{id}", "bigint generated always as identity primary key"),
+        ("{number}", "double precision"),
+        ("{whole}", "bigint"),
+    ];
+    let tables = words.iter().fold(TABLES.to_owned(), |text, (name, meaning)| text.replace(name, meaning));
+    format!("{tables} create table format (version bigint not null); insert into format values ({VERSION});")
+}
+
+impl Value {
+    fn of_postgres(&self) -> &(dyn ToSql + Sync) {
+        match self {
+            Value::Text(text) => text,
+            Value::Whole(whole) => whole,
+            Value::Number(number) => number,
+        }
+    }
+}
+
+fn config(url: &str, password: Option<&str>) -> Result<Config, Error> {
+    // libpq's strictest modes have no name in this crate.
+    let plain =
+        url.replace("sslmode=verify-ca", "sslmode=require").replace("sslmode=verify-full", "sslmode=require");
+    let config = plain.parse::<Config>();
+    let hint = Some("postgres://USER:PASSWORD@HOST:PORT/DATABASE?connect_timeout=10");
+    let mut config =
+        config.map_err(|error| Error::Store { name: "at this URL".into(), hint, source: Box::new(error) })?;
+    if config.get_ssl_mode() == SslMode::Require {
+        return Err(Error::Encryption { name: name(&config) });
+    }
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        config.host_path(SOCKETS);
+    }
+    if let (None, Some(password)) = (config.get_password(), password) {
+        config.password(password);
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIME_MAX);
+    }
+    config.application_name("evenkeel lab");
+    Ok(config)
+}
+
+/// As the user named it, but for the password.
+fn name(config: &Config) -> String {
+    let ports = config.get_ports();
+    let host = |(index, host): (usize, &Host)| {
+        let host = match host {
+            Host::Tcp(name) => name.clone(),
+            Host::Unix(path) => path.display().to_string(),
+        };
+        let port = ports.get(index).or(ports.first()).map_or(String::new(), |port| format!(":{port}"));
+        host + &port
+    };
+    let hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
+    let user = config.get_user().map_or(String::new(), |user| format!("{user}@"));
+    let database = config.get_dbname().map_or(String::new(), |name| format!("/{name}"));
+    format!("postgres://{user}{}{database}", hosts.join(","))
+}
+
+/// With what may help.
+fn failed(name: &str, error: postgres::Error) -> Error {
+    use std::error::Error as _;
+    let hint = match error.code() {
+        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => Some(LOGIN),
+        Some(&SqlState::INVALID_CATALOG_NAME) => Some(DATABASE),
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Some(PRIVILEGES),
+        Some(_) => None,
+        None if error.source().is_some_and(|source| source.to_string() == "password missing") => Some(LOGIN),
+        None => Some(SERVER),
+    };
+    Error::Store { name: name.to_owned(), hint, source: Box::new(error) }
+}
+
+const LOGIN: &str = "the password stands in the URL (postgres://USER:PASSWORD@HOST/DATABASE) or in PGPASSWORD; \
+                     pg_hba.conf says who may come from where";
+
+const DATABASE: &str = "`createdb` makes one; the tables in it are made by whoever uses it first";
+
+const PRIVILEGES: &str = "let the owner of the database use the history first, which makes its tables, and then say `grant \
+                          usage on schema evenkeel_lab`, `grant select, insert on all tables in schema evenkeel_lab`";
+
+const SERVER: &str = "`pg_isready -h HOST -p PORT` says whether it answers; `listen_addresses` of postgresql.conf says \
+                      where it listens";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(url: &str, expected: &str) {
+        let config = config(url, Some("secret")).expect(url);
+        assert_eq!(name(&config), expected);
+        assert!(config.get_password().is_some() && config.get_connect_timeout().is_some());
+    }
+
+    #[test]
+    fn a_url_is_said_without_its_password() {
+        check("postgres://bench:hush@db.example:5433/lab", "postgres://bench@db.example:5433/lab");
+        check("postgresql://db.example/lab?connect_timeout=3", "postgres://db.example:5432/lab");
+        check("postgres://bench@/lab", "postgres://bench@/var/run/postgresql/lab");
+        check("postgres://%2Ftmp%2Fpg/lab", "postgres:///tmp/pg:5432/lab");
+        check("postgres://a:1,b:2/lab", "postgres://a:1,b:2/lab");
+    }
+
+    #[test]
+    fn a_password_of_the_url_goes_first() {
+        let password = |url| config(url, Some("secret")).expect(url).get_password().map(<[u8]>::to_vec);
+        assert_eq!(password("postgres://bench:hush@db/lab"), Some(b"hush".to_vec()));
+        assert_eq!(password("postgres://bench@db/lab"), Some(b"secret".to_vec()));
+    }
+
+    #[track_caller]
+    fn refused(url: &str, expected: &str) {
+        let error = config(url, None).expect_err(url);
+        let said = format!(
+            "{:#}",
+            std::iter::successors(Some(&error as &dyn std::error::Error), |it| it.source())
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(": ")
+        );
+        assert!(said.contains(expected) && !said.contains("hush"), "{said}");
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_is_refused() {
+        let unencrypted = "sslmode asks for a connection that is encrypted, which is not built";
+        for mode in ["require", "verify-ca", "verify-full"] {
+            refused(&format!("postgres://bench:hush@db/lab?sslmode={mode}"), unencrypted);
+        }
+        refused("postgres://bench:hush@db:port/lab", "invalid");
+        refused("postgres://bench:hush@db/lab?speed=high", "unknown option `speed`");
+    }
+}

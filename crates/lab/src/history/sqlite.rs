@@ -1,0 +1,97 @@
+//! A history in one file: SQLite.
+
+use super::{ADD_POINT, ADD_RUN, Error, Line, SERIES, Store, TABLES, VERSION, Value, line};
+use rusqlite::types::ToSqlOutput;
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params_from_iter};
+use std::path::Path;
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct Sqlite {
+    connection: Connection,
+    name: String,
+}
+
+impl Sqlite {
+    /// The file, which is made if it is not there.
+    pub(super) fn open(path: &Path) -> Result<Sqlite, Error> {
+        let name = path.display().to_string();
+        let connection = Connection::open(path).map_err(failed(&name))?;
+        Sqlite::prepared(connection, name)
+    }
+
+    /// One that is forgotten.
+    pub(super) fn in_memory() -> Result<Sqlite, Error> {
+        let name = ":memory:".to_owned();
+        Sqlite::prepared(Connection::open_in_memory().map_err(failed(&name))?, name)
+    }
+
+    fn prepared(mut connection: Connection, name: String) -> Result<Sqlite, Error> {
+        let failed = failed(&name);
+        // Two that begin at once: the second finds the tables of the first.
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+        let found: i64 =
+            transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(&failed)?;
+        match found {
+            0 => transaction
+                .execute_batch(&format!("{} pragma user_version = {VERSION};", tables()))
+                .map_err(&failed)?,
+            VERSION => {}
+            found => return Err(Error::Version { name, found }),
+        }
+        transaction.commit().map_err(&failed)?;
+        Ok(Sqlite { connection, name })
+    }
+
+    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> rusqlite::Result<bool> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let id = transaction.query_row(ADD_RUN, params_from_iter(run), |row| row.get::<_, i64>(0));
+        let Some(id) = id.optional()? else { return Ok(false) };
+        for point in points {
+            transaction.execute(ADD_POINT, params_from_iter([&Value::Whole(id)].into_iter().chain(point)))?;
+        }
+        transaction.commit()?;
+        Ok(true)
+    }
+
+    fn select(&self) -> rusqlite::Result<Vec<Line>> {
+        let mut statement = self.connection.prepare(SERIES)?;
+        let lines = statement.query_map([], |row| {
+            line(|column| row.get(column), |column| row.get(column), |column| row.get(column))
+        })?;
+        lines.collect()
+    }
+}
+
+impl Store for Sqlite {
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, Error> {
+        self.insert(run, points).map_err(failed(&self.name))
+    }
+
+    fn lines(&mut self) -> Result<Vec<Line>, Error> {
+        self.select().map_err(failed(&self.name))
+    }
+}
+
+fn failed(name: &str) -> impl Fn(rusqlite::Error) -> Error + use<> {
+    let name = name.to_owned();
+    move |source| Error::Store { name: name.clone(), hint: None, source: Box::new(source) }
+}
+
+/// `strict` makes a column's type count, which it does anywhere else.
+fn tables() -> String {
+    let words =
+        [("{id}", "integer primary key"), ("{number}", "real"), ("{whole}", "integer"), (");", ") strict;")];
+    words.iter().fold(TABLES.to_owned(), |text, (name, meaning)| text.replace(name, meaning))
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        match self {
+            Value::Text(text) => text.to_sql(),
+            Value::Whole(whole) => whole.to_sql(),
+            Value::Number(number) => number.to_sql(),
+        }
+    }
+}
