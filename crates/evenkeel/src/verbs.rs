@@ -128,7 +128,11 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
         return if test.passed { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(NOT_PASSED))) };
     }
     if let Some(objective) = &arguments.search {
-        let knee = load::search(arguments, objective, &mut progress).map_err(Failure::other)?;
+        let knee = match arguments.agents.is_empty() {
+            true => load::search(arguments, objective, &mut progress),
+            false => load::search_on_agents(arguments, objective, matches, &mut progress),
+        };
+        let knee = knee.map_err(Failure::other)?;
         return print(knee.to_string().as_bytes());
     }
     let summary = match arguments.agents.is_empty() {

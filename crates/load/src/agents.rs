@@ -11,7 +11,7 @@ pub(crate) mod talk;
 mod unite;
 
 pub use agent::agent;
-pub use coordinate::run_on_agents;
+pub use coordinate::{run_on_agents, search_on_agents};
 
 /// Which part of a load is this machine's.
 #[derive(Clone, Copy, Debug)]

@@ -94,13 +94,13 @@ pub struct Arguments {
     #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
     pub connections: usize,
     /// Close a connection after this many requests and open it anew
-    #[arg(long, conflicts_with = "agents", value_name = "N", help_heading = "Shape of the load")]
+    #[arg(long, value_name = "N", help_heading = "Shape of the load")]
     pub reconnect_after: Option<u64>,
     /// Close and open anew so many connections per second, at random times (poisson)
-    #[arg(long, conflicts_with = "agents", value_name = "RATE", help_heading = "Shape of the load")]
+    #[arg(long, value_name = "RATE", help_heading = "Shape of the load")]
     pub churn: Option<f64>,
     /// Close and open anew N connections at once, so long after the window was opened: 500@3s
-    #[arg(long, conflicts_with = "agents", value_name = "N@TIME", help_heading = "Shape of the load")]
+    #[arg(long, value_name = "N@TIME", help_heading = "Shape of the load")]
     pub storm: Option<Storm>,
     /// Requests on their way per connection; of --rate, at most
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
@@ -169,7 +169,7 @@ pub struct Arguments {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        conflicts_with_all = ["search", "server_pid", "self_test", "agent", "trace"],
+        conflicts_with_all = ["self_test", "agent"],
         help_heading = "Several machines"
     )]
     pub agents: Vec<String>,

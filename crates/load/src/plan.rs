@@ -15,6 +15,7 @@ use crate::tls::Tls;
 use crate::trace::Trace;
 use crate::ttl::Expiry;
 use crate::workload::Asked;
+use std::ops::Range;
 use std::time::Duration;
 
 /// A run that can be carried out as it stands.
@@ -182,6 +183,12 @@ impl Plan {
             trace,
             asked,
         })
+    }
+
+    /// When the window opens and closes, if the load begins at `at_ns`.
+    pub(crate) fn window_ns(&self, at_ns: u64) -> Range<u64> {
+        let open_ns = at_ns + self.warm_up.as_nanos() as u64;
+        open_ns..self.duration.map_or(u64::MAX, |duration| open_ns + duration.as_nanos() as u64)
     }
 
     /// What carries the requests, in one word.

@@ -68,27 +68,46 @@ pub(crate) fn measure(
 /// duration.
 pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn Write) -> Result<Knee, Error> {
     let mut plan = Plan::new(arguments)?;
-    if plan.requests.is_some() {
-        return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
-    }
+    let first = first_pace(arguments, &plan)?;
     files::allow(plan.connections)?;
     if arguments.prefill {
         Runner { arguments, plan: &plan }.prefill(&mut Line::new(progress))?;
     }
-    let pace = plan
-        .pace
-        .unwrap_or(Pace { timing: Timing::Law(SEARCH_RATE, plan.asked.arrivals), spin: arguments.spin });
-    let Timing::Law(start, arrivals) = pace.timing else {
+    search_by(arguments, objective, first, progress, &mut |pace, progress| {
+        plan.pace = Some(pace);
+        let measured = measure(arguments, &plan, progress)?;
+        Ok(Summary::new(arguments, &plan, measured))
+    })
+}
+
+/// Where a search begins, if what is asked for can be searched.
+pub(crate) fn first_pace(arguments: &Arguments, plan: &Plan) -> Result<Pace, Error> {
+    if plan.requests.is_some() {
+        return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
+    }
+    let first = Timing::Law(SEARCH_RATE, plan.asked.arrivals);
+    Ok(plan.pace.unwrap_or(Pace { timing: first, spin: arguments.spin }))
+}
+
+/// What carries out one run of a search, with this pace.
+pub(crate) type TryPace<'a> = &'a mut dyn FnMut(Pace, &mut dyn Write) -> Result<Summary, Error>;
+
+/// A search, whoever makes its runs.
+pub(crate) fn search_by(
+    arguments: &Arguments,
+    objective: &Objective,
+    first: Pace,
+    progress: &mut dyn Write,
+    try_pace: TryPace<'_>,
+) -> Result<Knee, Error> {
+    let Timing::Law(start, arrivals) = first.timing else {
         return Err(Error::Arguments(String::from("a trace has its rate, which no search can change")));
     };
     let mut search = Search::new(start, arguments.seed);
     while let Some(rate) = search.next() {
-        plan.pace = Some(Pace { timing: Timing::Law(rate, arrivals), ..pace });
         writeln!(progress, "trying {rate:.0} requests/s")?;
-        let measured = Runner { arguments, plan: &plan }.measure(&mut Line::new(progress))?;
-        let summary = Summary::new(arguments, &plan, measured);
-        let outcome = objective.judge(&summary);
-        search.tried(outcome, objective.of(&summary.latency));
+        let summary = try_pace(Pace { timing: Timing::Law(rate, arrivals), ..first }, progress)?;
+        search.tried(objective.judge(&summary), objective.of(&summary.latency));
     }
     let knee = search.knee(objective);
     if let Some(path) = &arguments.json {

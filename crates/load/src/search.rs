@@ -81,7 +81,7 @@ impl Objective {
         let is = |what: &str| reasons.iter().any(|reason| reason.what == what);
         let latency = self.of(&summary.latency);
         // A server that does not answer in time has missed it, unless it was not asked in time.
-        if is("client-saturated") || is("steal") {
+        if is("client-saturated") || is("steal") || (summary.requests == 0 && !is("rate-missed")) {
             Outcome::Invalid
         } else if is("rate-missed") || latency >= self.limit_us {
             Outcome::Missed
@@ -193,7 +193,11 @@ impl Search {
         if outcome == Outcome::Invalid {
             self.invalid_in_a_row += 1;
             if self.invalid_in_a_row == INVALID_MAX {
-                self.give_up(format!("the generator did not manage {:.0} requests/s", self.rate));
+                let rate = self.rate;
+                self.give_up(format!(
+                    "{INVALID_MAX} runs in a row at {rate:.0} requests/s say nothing: the generator is too slow, or \
+                     --duration too short"
+                ));
             }
             return;
         }
@@ -397,7 +401,16 @@ mod tests {
         }
         let knee = search.knee(&"max<5ms".parse().expect("an objective"));
         assert_eq!((knee.rate, knee.missed_from), (Some(4000.0), None));
-        assert_eq!(knee.ended.as_deref(), Some("the generator did not manage 8000 requests/s"));
+        let ended = knee.ended.expect("too early");
+        assert!(ended.starts_with("3 runs in a row at 8000 requests/s say nothing: "), "{ended}");
+    }
+
+    #[test]
+    fn a_run_without_requests_says_nothing() {
+        let objective: Objective = "p99<1ms".parse().expect("an objective");
+        let empty = Summary::default();
+        assert_eq!(objective.judge(&empty), Outcome::Invalid);
+        assert_eq!(objective.judge(&Summary { requests: 1, ..empty }), Outcome::Held);
     }
 
     #[test]

@@ -509,6 +509,17 @@ impl Summary {
         }
     }
 
+    /// With what the server used in the window.
+    pub(crate) fn with_server(self, cpu_ns: u64) -> Summary {
+        let of = |per_second: f64| ratio(per_second * self.seconds, cpu_ns as f64 / 1e9);
+        let server = CpuCost {
+            cpu_seconds: cpu_ns as f64 / 1e9,
+            requests_per_cpu_second: of(self.requests_per_second),
+            keys_per_cpu_second: of(self.keys_per_second),
+        };
+        Summary { server: Some(server), ..self }
+    }
+
     /// Whether every reply was what a healthy server sends: no error line, no wrong value.
     pub fn is_clean(&self) -> bool {
         self.errors == 0 && self.wrong_values == 0 && self.not_stored == 0

@@ -1,18 +1,24 @@
 //! The coordinator: starts agents, lets them begin at one moment, and ends all when one fails.
 
 mod crew;
+mod meter;
 
 use super::Part;
 use super::talk::{End, FromAgent, ToAgent};
 use super::unite::{Seconds, unite};
 use crate::arguments::Arguments;
+use crate::churn::{ChurnPlan, Storm};
 use crate::clock::now_ns;
+use crate::cpu_time;
 use crate::error::Error;
 use crate::plan::{Pace, Plan, Timing};
+use crate::run::{first_pace, search_by};
+use crate::search::{Knee, Objective};
 use crate::summary::{Summary, write_json};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use crew::Crew;
+use meter::Meter;
 use std::io::Write;
 use std::time::Duration;
 
@@ -23,80 +29,128 @@ pub fn run_on_agents(
     matches: &ArgMatches,
     progress: &mut dyn Write,
 ) -> Result<Summary, Error> {
-    // Whatever is wrong with the arguments is said here, once.
-    let plan = Plan::new(arguments)?;
-    let names = &arguments.agents;
-    if plan.connections < plan.threads * names.len() {
-        let threads = plan.threads * names.len();
-        return Err(Error::Arguments(format!("{threads} threads of all agents need as many connections")));
-    }
-    if plan.requests.is_some_and(|requests| requests < names.len() as u64) {
-        return Err(Error::Arguments(String::from("--requests must be at least 1 for each agent")));
-    }
-    let mut crew = Crew::start(names, &arguments.agent_command, arguments.agent_patience.0)?;
-    let words = words(matches);
-    crew.until_all(|crew, index, said| match said {
-        FromAgent::Hello { protocol, version } => {
-            crew.check_version(index, protocol, &version)?;
-            let part = Part { index, of: names.len() };
-            let words = with_share(&words, &plan, part);
-            crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), words })?;
-            Ok(false)
-        }
-        FromAgent::Busy { stored, of } => {
-            write!(progress, "\r{}: {stored} of {of} keys stored{:20}", names[index], "")?;
-            progress.flush()?;
-            Ok(false)
-        }
-        FromAgent::Ready => Ok(true),
-        other => Err(crew.unexpected(index, &other)),
-    })?;
-    let clocks = crew.clocks()?;
-    let slowest_ns = clocks.iter().map(|clock| clock.error_ns).max().unwrap_or_default();
-    let at_ns = now_ns() + START_AFTER_NS + 4 * slowest_ns;
-    for (index, clock) in clocks.iter().enumerate() {
-        crew.tell(index, &ToAgent::Start { at_ns: at_ns.saturating_add_signed(clock.ahead_ns) })?;
-    }
-    // Nothing is said while it warms up.
-    crew.be_patient(plan.warm_up);
-    let mut ends: Vec<Option<End>> = names.iter().map(|_| None).collect();
-    let mut seconds = Seconds::new(names.len());
-    let mut rates = vec![0.0; names.len()];
-    crew.until_all(|crew, index, said| match said {
-        FromAgent::Second { second, latency } => {
-            seconds.add(second, &latency);
-            Ok(false)
-        }
-        FromAgent::Rate { requests_per_second } => {
-            rates[index] = requests_per_second;
-            let rate: f64 = rates.iter().sum();
-            let latency = seconds.latest().map_or(String::new(), |latency| {
-                format!(", p50 {:.0} µs, p99 {:.0} µs", latency.p50_us, latency.p99_us)
-            });
-            write!(progress, "\r{rate:.0} requests/s of {} agents{latency}{:20}", names.len(), "")?;
-            progress.flush()?;
-            Ok(false)
-        }
-        FromAgent::End(end) => {
-            ends[index] = Some(*end);
-            Ok(true)
-        }
-        other => Err(crew.unexpected(index, &other)),
-    })?;
-    writeln!(progress)?;
-    let parts = names.iter().zip(ends).zip(clocks);
-    let parts = parts.filter_map(|((name, end), clock)| Some((name.clone(), clock.error_ns, end?)));
-    let summary = unite(parts.collect(), &seconds);
+    let summary = Coordinator::new(arguments, matches)?.run(progress)?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }
     Ok(summary)
 }
 
+/// Looks for the highest rate, over all agents, at which `objective` holds. Each run starts the agents anew; the first
+/// one stores the items.
+pub fn search_on_agents(
+    arguments: &Arguments,
+    objective: &Objective,
+    matches: &ArgMatches,
+    progress: &mut dyn Write,
+) -> Result<Knee, Error> {
+    let mut coordinator = Coordinator::new(arguments, matches)?;
+    let first = first_pace(arguments, &coordinator.plan)?;
+    search_by(arguments, objective, first, progress, &mut |pace, progress| {
+        coordinator.plan.pace = Some(pace);
+        let summary = coordinator.run(progress)?;
+        coordinator.words.retain(|word| word != "--prefill");
+        Ok(summary)
+    })
+}
+
+struct Coordinator<'a> {
+    arguments: &'a Arguments,
+    plan: Plan,
+    /// What was typed, as far as agents have to know it.
+    words: Vec<String>,
+}
+
+impl Coordinator<'_> {
+    fn new<'a>(arguments: &'a Arguments, matches: &ArgMatches) -> Result<Coordinator<'a>, Error> {
+        // Whatever is wrong with the arguments is said here, once; but where the server is, and whom to trust, only
+        // the agents have to know.
+        let anywhere =
+            Arguments { server: None, host: String::from("127.0.0.1"), tls: false, ..arguments.clone() };
+        let plan = Plan::new(&anywhere)?;
+        let agents = arguments.agents.len();
+        if plan.connections < plan.threads * agents {
+            let threads = plan.threads * agents;
+            return Err(Error::Arguments(format!(
+                "{threads} threads of all agents need as many connections"
+            )));
+        }
+        if plan.requests.is_some_and(|requests| requests < agents as u64) {
+            return Err(Error::Arguments(String::from("--requests must be at least 1 for each agent")));
+        }
+        // That there is such a process is said before any load is made.
+        arguments.server_pid.map(cpu_time::of_process).transpose()?;
+        Ok(Coordinator { arguments, plan, words: words(matches) })
+    }
+
+    fn run(&self, progress: &mut dyn Write) -> Result<Summary, Error> {
+        let (plan, names) = (&self.plan, &self.arguments.agents);
+        let mut crew = Crew::start(names, &self.arguments.agent_command, self.arguments.agent_patience.0)?;
+        crew.until_all(|crew, index, said| match said {
+            FromAgent::Hello { protocol, version } => {
+                crew.check_version(index, protocol, &version)?;
+                let part = Part { index, of: names.len() };
+                let words = with_share(&self.words, plan, part);
+                crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), words })?;
+                Ok(false)
+            }
+            FromAgent::Busy { stored, of } => {
+                write!(progress, "\r{}: {stored} of {of} keys stored{:20}", names[index], "")?;
+                progress.flush()?;
+                Ok(false)
+            }
+            FromAgent::Ready => Ok(true),
+            other => Err(crew.unexpected(index, &other)),
+        })?;
+        let clocks = crew.clocks()?;
+        let slowest_ns = clocks.iter().map(|clock| clock.error_ns).max().unwrap_or_default();
+        let at_ns = now_ns() + START_AFTER_NS + 4 * slowest_ns;
+        for (index, clock) in clocks.iter().enumerate() {
+            crew.tell(index, &ToAgent::Start { at_ns: at_ns.saturating_add_signed(clock.ahead_ns) })?;
+        }
+        let meter =
+            self.arguments.server_pid.map(|pid| Meter::start(pid, plan.window_ns(at_ns))).transpose()?;
+        // Nothing is said while it warms up.
+        crew.be_patient(plan.warm_up);
+        let mut ends: Vec<Option<End>> = names.iter().map(|_| None).collect();
+        let mut seconds = Seconds::new(names.len());
+        let mut rates = vec![0.0; names.len()];
+        crew.until_all(|crew, index, said| match said {
+            FromAgent::Second { second, latency } => {
+                seconds.add(second, &latency);
+                Ok(false)
+            }
+            FromAgent::Rate { requests_per_second } => {
+                rates[index] = requests_per_second;
+                let rate: f64 = rates.iter().sum();
+                let latency = seconds.latest().map_or(String::new(), |latency| {
+                    format!(", p50 {:.0} µs, p99 {:.0} µs", latency.p50_us, latency.p99_us)
+                });
+                write!(progress, "\r{rate:.0} requests/s of {} agents{latency}{:20}", names.len(), "")?;
+                progress.flush()?;
+                Ok(false)
+            }
+            FromAgent::End(end) => {
+                ends[index] = Some(*end);
+                Ok(true)
+            }
+            other => Err(crew.unexpected(index, &other)),
+        })?;
+        writeln!(progress)?;
+        let parts = names.iter().zip(ends).zip(clocks);
+        let parts = parts.filter_map(|((name, end), clock)| Some((name.clone(), clock.error_ns, end?)));
+        let summary = unite(parts.collect(), &seconds);
+        match meter {
+            Some(meter) => Ok(summary.with_server(meter.stop()?)),
+            None => Ok(summary),
+        }
+    }
+}
+
 /// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
 const START_AFTER_NS: u64 = 200_000_000;
 /// What only the coordinator needs to know.
-const OURS: [&str; 4] = ["agents", "agent_command", "agent_patience", "json"];
+const OURS: [&str; 6] = ["agents", "agent_command", "agent_patience", "json", "search", "server_pid"];
 
 /// What was typed, as words of one flag each, without what is for the coordinator.
 fn words(matches: &ArgMatches) -> Vec<String> {
@@ -129,6 +183,17 @@ fn with_share(words: &[String], plan: &Plan, part: Part) -> Vec<String> {
     }
     if let Some(requests) = plan.requests {
         words.push(format!("--requests={}", part.share(requests)));
+    }
+    if let Some(ChurnPlan { rate: Some(rate), .. }) = plan.churn {
+        words.push(format!("--churn={}", rate / part.of as f64));
+    }
+    if let Some(ChurnPlan { storm: Some(storm), .. }) = plan.churn {
+        words.retain(|word| !word.starts_with("--storm="));
+        match part.share(storm.connections as u64) as usize {
+            // There is no storm of none.
+            0 => {}
+            connections => words.push(format!("--storm={}", Storm { connections, ..storm })),
+        }
     }
     words
 }

@@ -25,7 +25,10 @@ impl Runner<'_> {
             Some(trace) => {
                 let (senders, rounds): (Vec<_>, Vec<_>) =
                     (0..plan.threads).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
-                (Some(Reader::open(trace, senders)?), rounds.into_iter().map(Replay::new).collect())
+                (
+                    Some(Reader::open(trace, plan.part, senders)?),
+                    rounds.into_iter().map(Replay::new).collect(),
+                )
             }
         };
         let tasks = (0..plan.threads).map(|index| Task {
@@ -48,9 +51,9 @@ impl Runner<'_> {
             let mut all = All::new(plan.threads);
             all.wait_ready(reports)?;
             let at_ns = follower.ready()?;
-            let open_ns = at_ns + plan.warm_up.as_nanos() as u64;
-            let close_ns = plan.duration.map_or(u64::MAX, |duration| open_ns + duration.as_nanos() as u64);
-            shared.begin(Start { at_ns, window_ns: open_ns..close_ns });
+            let window_ns = plan.window_ns(at_ns);
+            let open_ns = window_ns.start;
+            shared.begin(Start { at_ns, window_ns });
             all.wait(reports, open_ns)?;
             let mut open = self.edge(&shared)?;
             if plan.pace.is_none() {

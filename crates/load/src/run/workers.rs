@@ -172,14 +172,16 @@ impl Runner<'_> {
         let Some(Start { at_ns, window_ns }) = shared.start() else {
             return Ok((E::NAME, Tally::new()));
         };
+        // Of the whole load, which this machine has a part of.
+        let of_all = |rate: f64| rate * plan.part.of as f64;
         let feed = match pace {
             None => Feed::closed(connections),
             Some(Pace { timing: Timing::Trace, spin }) => {
                 Feed::trace(at_ns, window_ns.end, connections, spin)
             }
             Some(Pace { timing: Timing::Law(rate, arrivals), spin }) => {
-                let rate = rate * plan.part.of as f64;
-                let schedule = Schedule::new(arrivals, rate, plan.thread(index), self.arguments.seed);
+                let seed = self.arguments.seed;
+                let schedule = Schedule::new(arrivals, of_all(rate), plan.thread(index), seed);
                 // The schedule ends it, so that the last requests are waited for.
                 let most = requests_max.take().unwrap_or(u64::MAX);
                 Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
@@ -190,11 +192,8 @@ impl Runner<'_> {
             churn.after = after.unwrap_or(u64::MAX);
             churn.schedule = rate.map(|rate| {
                 let seed = stdx::prng::mix(self.arguments.seed ^ CHURN_SALT);
-                Schedule::new(Arrivals::Poisson, rate, plan.thread(index), seed).during(
-                    at_ns,
-                    window_ns.clone(),
-                    u64::MAX,
-                )
+                let schedule = Schedule::new(Arrivals::Poisson, of_all(rate), plan.thread(index), seed);
+                schedule.during(at_ns, window_ns.clone(), u64::MAX)
             });
             churn.storm = storm.map(|Storm { connections, at }| {
                 let storm_ns = window_ns.start + at.0.as_nanos() as u64;

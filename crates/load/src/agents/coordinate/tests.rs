@@ -22,6 +22,19 @@ fn agents_get_the_same_words_and_their_part_of_the_numbers() {
 }
 
 #[test]
+fn what_comes_and_goes_is_shared_too() {
+    let line = "--agents a,b --connections=4 --reconnect-after 9 --churn 30 --storm 1@3s --search p99<1ms";
+    let matches = matches(&format!("{line} --server-pid 1"));
+    let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
+    let plan = Plan::new(&arguments).expect("a good plan");
+    let share = |index| with_share(&words(&matches), &plan, Part { index, of: 2 });
+    let first = ["--connections=4", "--reconnect-after=9", "--churn=30", "--connections=2", "--churn=15"];
+    assert_eq!(share(0)[..5], first);
+    assert_eq!(share(0)[5..], ["--storm=1@3s"]);
+    assert_eq!(share(1), first, "there is no storm of none");
+}
+
+#[test]
 fn the_quickest_answer_says_most_about_a_clock() {
     let clock =
         Clock::of(&[(1000, 5_000_900, 9000), (10_000, 5_008_050, 10_100), (20_000, 5_019_000, 24_000)]);

@@ -1,0 +1,38 @@
+//! The CPU time of a server on the coordinator's machine, while others load it.
+
+use crate::clock::now_ns;
+use crate::cpu_time;
+use crate::error::Error;
+use std::ops::Range;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Reads it at both ends of the window. Dropping it ends that.
+pub(super) struct Meter {
+    ended: Sender<()>,
+    thread: JoinHandle<Result<u64, Error>>,
+}
+
+impl Meter {
+    pub(super) fn start(pid: u32, window_ns: Range<u64>) -> Result<Meter, Error> {
+        let (ended, all_ended) = channel::<()>();
+        let thread = thread::Builder::new().name(String::from("meter")).spawn(move || {
+            let wait = |until_ns: u64| {
+                // It lasts until then, or until the load has ended: there is nothing to hear.
+                let _ = all_ended.recv_timeout(Duration::from_nanos(until_ns.saturating_sub(now_ns())));
+            };
+            wait(window_ns.start);
+            let before_ns = cpu_time::of_process(pid)?;
+            wait(window_ns.end);
+            Ok(cpu_time::of_process(pid)?.saturating_sub(before_ns))
+        })?;
+        Ok(Meter { ended, thread })
+    }
+
+    /// What the process used in the window, in nanoseconds; the load has ended.
+    pub(super) fn stop(self) -> Result<u64, Error> {
+        drop(self.ended);
+        self.thread.join().map_err(|_| Error::Panic)?
+    }
+}
