@@ -141,11 +141,18 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     };
     let summary = summary.map_err(Failure::other)?;
     print(summary.to_string().as_bytes())?;
-    if summary.is_clean() { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(UNCLEAN))) }
+    match (summary.is_clean(), summary.is_recorded_whole()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::other(anyhow::anyhow!(NOT_WHOLE))),
+        (false, _) => Err(Failure::other(anyhow::anyhow!(UNCLEAN))),
+    }
 }
 
 /// The load ran, but the server did not answer as it should.
 const UNCLEAN: &str = "wrong values or error replies: see above";
+
+/// The load ran, but the disk did not keep up with the recording.
+const NOT_WHOLE: &str = "the recording is not whole: see above";
 
 /// The self-test and theory disagree.
 const NOT_PASSED: &str = "this generator, on this machine, is off: see above";

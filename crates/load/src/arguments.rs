@@ -204,6 +204,14 @@ pub struct Arguments {
     /// Write the latencies of every second to this file, as HdrHistogram's interval log
     #[arg(long, value_name = "FILE", conflicts_with_all = ["agents", "search", "self_test"], help_heading = "Run")]
     pub hdr_log: Option<PathBuf>,
+    /// Write the requests of the window to this file, as a trace that --trace replays
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["agents", "search", "self_test", "trace"],
+        help_heading = "Run"
+    )]
+    pub record: Option<PathBuf>,
     /// Bind the threads to these CPUs, in turn: 1, 2,3 or 4-7
     #[arg(long, value_name = "CPUS", help_heading = "Run")]
     pub cpu: Option<CpuList>,

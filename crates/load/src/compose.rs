@@ -5,6 +5,7 @@ use crate::conversation::{Conversation, Kind};
 use crate::mix::{Command, Mix};
 use crate::plan::Plan;
 use crate::popularity::Chooser;
+use crate::recording::Recorder;
 use crate::replay::Replay;
 use crate::request::{Answer, Writer};
 use std::collections::VecDeque;
@@ -19,6 +20,8 @@ pub(crate) struct Composer<'a> {
     track: bool,
     /// Items that a get did not find, to be stored.
     pub(crate) missed: VecDeque<u64>,
+    /// Notes what is asked for, if the run is recorded.
+    pub(crate) recorder: Option<Recorder>,
     source: Source<'a>,
 }
 
@@ -35,18 +38,19 @@ enum Source<'a> {
 
 impl<'a> Composer<'a> {
     /// The load of worker `index`: its own random numbers.
-    pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize) -> Composer<'a> {
+    pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize, recorder: Option<Recorder>) -> Composer<'a> {
         let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
         let source =
             Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.multiget };
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
-        Composer { writer, track: plan.tracks(), missed: VecDeque::new(), source }
+        Composer { writer, track: plan.tracks(), missed: VecDeque::new(), recorder, source }
     }
 
     /// What a trace says.
     pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
-        Composer { writer, track: false, missed: VecDeque::new(), source: Source::Trace(replay) }
+        let source = Source::Trace(replay);
+        Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
     }
 
     /// The trace, if this is what the requests follow.
@@ -60,7 +64,16 @@ impl<'a> Composer<'a> {
     /// Stores the items of `range` once.
     pub(crate) fn fill(plan: &'a Plan, range: Range<u64>) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.protocol };
-        Composer { writer, track: false, missed: VecDeque::new(), source: Source::Fill(range) }
+        let source = Source::Fill(range);
+        Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
+    }
+
+    /// When the latest request was to be sent, for those who keep it.
+    #[inline]
+    pub(crate) fn asked(&mut self, at_ns: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.asked(at_ns);
+        }
     }
 
     /// Appends a set of an item that was missed; `false` when there is none.
@@ -68,6 +81,9 @@ impl<'a> Composer<'a> {
     pub(crate) fn refill(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
         let Some(item) = self.missed.pop_front() else { return false };
         self.writer.change(Command::Set, item, out);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(Command::Set, item);
+        }
         conversation.expect(Kind::Refill(self.writer.protocol));
         true
     }
@@ -75,7 +91,7 @@ impl<'a> Composer<'a> {
     /// Appends the next request to `out` and tells `conversation` what to expect; `false` when there is none.
     #[inline]
     pub(crate) fn compose(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
-        let Composer { writer, track, source, .. } = self;
+        let Composer { writer, track, recorder, source, .. } = self;
         let protocol = writer.protocol;
         match source {
             Source::Fill(range) => {
@@ -99,7 +115,11 @@ impl<'a> Composer<'a> {
             Source::Mix { prng, chooser, mix, multiget } => {
                 let command = mix.choose(prng);
                 if !command.is_get() {
-                    writer.change(command, chooser.choose(prng), out);
+                    let item = chooser.choose(prng);
+                    writer.change(command, item, out);
+                    if let Some(recorder) = recorder {
+                        recorder.note(command, item);
+                    }
                     conversation.expect(Kind::Change(command, protocol));
                     return true;
                 }
@@ -107,6 +127,9 @@ impl<'a> Composer<'a> {
                 let chosen = chosen.inspect(|&item| {
                     if *track {
                         conversation.expect_item(item);
+                    }
+                    if let Some(recorder) = recorder {
+                        recorder.note(command, item);
                     }
                 });
                 writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *track }, out);
@@ -143,7 +166,7 @@ mod tests {
     fn check(line: &str, expected: &str) {
         let plan = plan(line);
         let (mut out, mut conversation) = (Vec::new(), Conversation::default());
-        let mut composer = Composer::mix(&plan, 1, 0);
+        let mut composer = Composer::mix(&plan, 1, 0, None);
         assert!((0..2).all(|_| composer.compose(&mut out, &mut conversation)));
         assert_eq!(out.escape_ascii().to_string(), expected, "{line}");
         assert_eq!(conversation.outstanding(), 2);
@@ -219,7 +242,7 @@ mod tests {
         let plan = plan("--gets 0.5 --popularity zipf:0.9 --multiget 3");
         let bytes = |seed, index| {
             let (mut out, mut conversation) = (Vec::new(), Conversation::default());
-            let mut composer = Composer::mix(&plan, seed, index);
+            let mut composer = Composer::mix(&plan, seed, index, None);
             (0..50).for_each(|_| assert!(composer.compose(&mut out, &mut conversation)));
             out
         };

@@ -105,7 +105,8 @@ impl Feed {
             Feed::Closed { served } => {
                 let mut more = true;
                 for &connection in &*served {
-                    more = turn.send(connection, Portion::ALL, |_| {}, |_| {});
+                    let now_ns = turn.now_ns;
+                    more = turn.send(connection, Portion::ALL, |_| now_ns, |_| now_ns);
                 }
                 served.clear();
                 more
@@ -188,12 +189,17 @@ impl Open {
             let portion = Portion { refills, requests: share - refills };
             let free_since_ns = self.free_since_ns[connection].unwrap_or_default();
             let due = &mut self.due;
-            let refill = |conversation: &mut Conversation| conversation.intend(now_ns, now_ns);
+            // A recording has it before what is sent after it.
+            let refilled_ns = due.front().map_or(now_ns, |due_ns| now_ns.min(*due_ns));
+            let refill = |conversation: &mut Conversation| {
+                conversation.intend(now_ns, now_ns);
+                refilled_ns
+            };
             turn.send(connection, portion, refill, |conversation| {
-                if let Some(intended_ns) = due.pop_front() {
-                    // Before that nobody could have sent it: what is lost after it, this program has lost.
-                    conversation.intend(intended_ns, intended_ns.max(free_since_ns));
-                }
+                let intended_ns = due.pop_front().unwrap_or(now_ns);
+                // Before that nobody could have sent it: what is lost after it, this program has lost.
+                conversation.intend(intended_ns, intended_ns.max(free_since_ns));
+                intended_ns
             });
             if turn.conversations[connection].outstanding() < turn.depth {
                 self.free.push_back(connection);
@@ -253,14 +259,14 @@ impl Portion {
 
 impl Turn<'_, '_> {
     /// Sends up to a portion as far as the connection has room, and tells of every set of a missed item and of every
-    /// request; `false` once there is nothing left to ask.
+    /// request, to hear as of when it is asked; `false` once there is nothing left to ask.
     #[inline]
     fn send(
         &mut self,
         connection: usize,
         portion: Portion,
-        refilled: impl Fn(&mut Conversation),
-        mut each: impl FnMut(&mut Conversation),
+        refilled: impl Fn(&mut Conversation) -> u64,
+        mut each: impl FnMut(&mut Conversation) -> u64,
     ) -> bool {
         let Turn { composer, conversations, outbox, depth, .. } = self;
         let conversation = &mut conversations[connection];
@@ -271,14 +277,14 @@ impl Turn<'_, '_> {
             && composer.refill(&mut outbox.bytes, conversation)
         {
             refills += 1;
-            refilled(conversation);
+            composer.asked(refilled(conversation));
         }
         let (mut more, mut composed) = (true, 0);
         while more && composed < portion.requests && conversation.outstanding() < *depth {
             more = composer.compose(&mut outbox.bytes, conversation);
             if more {
                 composed += 1;
-                each(conversation);
+                composer.asked(each(conversation));
             }
         }
         if refills + composed > 0 {

@@ -10,7 +10,8 @@
 //! built-in ones); `run` starts workers, opens and closes the
 //! measured window; a `Worker` alternates between one exchange with the kernel (engine) and the conversations that
 //! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) which command (mix.rs), about
-//! which key (popularity.rs), and writes it (request.rs), with the item's sizes (sizes.rs, law.rs) and value; the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
+//! which key (popularity.rs), and writes it (request.rs), with the item's sizes (sizes.rs, law.rs) and value, as a trace says (trace.rs, replay.rs), or keeps them for one
+//! (recording.rs); the [`Summary`] is what is left, and the [`Verdict`] whether to believe it.
 //!
 //! Several machines make one load as agents of a coordinator (agents.rs); whoever follows a run, on a terminal or on
 //! another machine, is a `Follower`. [`self_test`] holds the whole to theory.
@@ -44,6 +45,7 @@ mod outbox;
 mod packed;
 mod plan;
 mod popularity;
+mod recording;
 mod replay;
 mod reply;
 mod request;
@@ -79,7 +81,7 @@ pub use search::{Knee, Objective, Outcome, Try};
 pub use self_test::{Quantile, SelfTest, self_test};
 pub use sizes::Sizes;
 pub use summary::{
-    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Latency, Second, Summary,
+    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Latency, Recorded, Second, Summary,
     WaitsSummary,
 };
 pub use ttl::Ttls;

@@ -86,6 +86,11 @@ impl Items {
     pub(crate) fn ttl(&self, item: u64) -> u64 {
         self.expiry.of(stdx::prng::mix(item ^ TTL_SALT))
     }
+
+    /// Its time to live, in seconds.
+    pub(crate) fn ttl_seconds(&self, item: u64) -> u64 {
+        self.expiry.seconds(stdx::prng::mix(item ^ TTL_SALT))
+    }
 }
 
 /// Keeps an item's time to live independent of its sizes.

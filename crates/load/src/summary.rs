@@ -7,6 +7,7 @@ use crate::cpu_time::HostTime;
 use crate::error::Error;
 use crate::mix::Command;
 use crate::plan::{Plan, Timing};
+use crate::recording;
 use crate::seconds::Interval;
 use crate::tally::Tally;
 use crate::verdict::{Evidence, OpenEvidence, Verdict};
@@ -123,6 +124,9 @@ pub struct Summary {
     pub busiest_thread: f64,
     /// What the process given by `--server-pid` used.
     pub server: Option<CpuCost>,
+    /// What `--record` has kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
     /// The window in steps of a second.
     pub series: Vec<Second>,
     /// The machines that it came from, if there were several.
@@ -225,6 +229,19 @@ pub struct Handshakes {
     pub latency: Latency,
 }
 
+/// A recording of the run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The file.
+    pub file: String,
+    /// Lines in it: keys asked for or changed in the window, and missed ones that were stored.
+    pub requests: u64,
+    /// Those that are not in it, because the disk was slower than the load.
+    pub left_out: u64,
+    /// Where in the window the file ends, if any are left out: it holds all that came before.
+    pub ends_after_seconds: Option<f64>,
+}
+
 /// CPU time, and what it bought.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CpuCost {
@@ -273,6 +290,7 @@ pub(crate) struct Measured {
     pub(crate) open: Edge,
     pub(crate) close: Edge,
     pub(crate) series: Vec<Second>,
+    pub(crate) recorded: Option<recording::Recorded>,
 }
 
 /// Everything between two edges.
@@ -415,7 +433,7 @@ impl Summary {
         let steal =
             ratio(steal.saturating_sub(before.steal) as f64, total.saturating_sub(before.total) as f64);
         let verdict = measured.verdict(plan, &span, steal);
-        let Measured { engine, tally, open, close, series } = measured;
+        let Measured { engine, tally, open, close, series, recorded } = measured;
         // What an open loop has answered was intended in the window, even if it was done a little later.
         let law = plan.pace.and_then(|pace| match pace.timing {
             Timing::Law(rate, arrivals) => Some((rate, arrivals)),
@@ -459,6 +477,12 @@ impl Summary {
             client: client_cost(&span, &open, &close),
             busiest_thread: busiest(&span, &open, &close),
             server: server_cost(&span, &open, &close),
+            recorded: arguments.record.as_ref().zip(recorded).map(|(file, recorded)| Recorded {
+                file: file.display().to_string(),
+                requests: recorded.requests,
+                left_out: recorded.left_out,
+                ends_after_seconds: (recorded.left_out > 0).then_some(recorded.until_ns as f64 / 1e9),
+            }),
             series,
             ..Summary::default()
         };
@@ -523,6 +547,11 @@ impl Summary {
     /// Whether every reply was what a healthy server sends: no error line, no wrong value.
     pub fn is_clean(&self) -> bool {
         self.errors == 0 && self.wrong_values == 0 && self.not_stored == 0
+    }
+
+    /// Whether a recording, if there is one, has every request.
+    pub fn is_recorded_whole(&self) -> bool {
+        self.recorded.as_ref().is_none_or(|recorded| recorded.left_out == 0)
     }
 }
 

@@ -26,6 +26,11 @@ impl Ttls {
 }
 
 impl Expiry {
+    /// The time to live of the item with this hash, in seconds.
+    pub(crate) fn seconds(&self, hash: u64) -> u64 {
+        self.spans.of(hash)
+    }
+
     /// The expiration time of the item with this hash, as it is sent.
     #[inline]
     pub(crate) fn of(&self, hash: u64) -> u64 {

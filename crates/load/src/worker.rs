@@ -46,6 +46,9 @@ impl<E: Engine> Worker<'_, E> {
         let mut outbox = Outbox::default();
         let mut phase = self.shared.phase();
         let mut seconds = Seconds { open_ns: window_ns.start, passed: 0 };
+        if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
+            recorder.open(window_ns.clone());
+        }
         loop {
             let now_ns = self.engine.now_ns();
             let mut turn = Turn {
@@ -74,6 +77,9 @@ impl<E: Engine> Worker<'_, E> {
                 } else {
                     tally = fresh().with_handshakes_of(tally);
                     seconds.open_ns = self.shared.open_ns();
+                    if let Some(recorder) = &mut self.composer.recorder {
+                        recorder.open(seconds.open_ns..window_ns.end);
+                    }
                 }
             }
             let Worker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = &mut self;
@@ -127,6 +133,9 @@ impl<E: Engine> Worker<'_, E> {
                 }
             }
             self.slot.publish(tally.completed());
+            if let Some(recorder) = &mut self.composer.recorder {
+                recorder.turn()?;
+            }
             if phase == Phase::Measure {
                 for second in seconds.ended(done_ns) {
                     tally.settle();
@@ -142,6 +151,9 @@ impl<E: Engine> Worker<'_, E> {
         if phase == Phase::WarmUp && !is_open {
             // The window has closed before this worker saw it open.
             tally = fresh().with_handshakes_of(tally);
+        }
+        if let Some(recorder) = &mut self.composer.recorder {
+            recorder.end()?;
         }
         tally.settle();
         tally.unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();

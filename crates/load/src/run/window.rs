@@ -8,6 +8,7 @@ use crate::compose::Composer;
 use crate::cpu_time;
 use crate::error::Error;
 use crate::follower::Follower;
+use crate::recording::Recording;
 use crate::replay::Replay;
 use crate::shared::{Phase, Shared, Start};
 use crate::summary::{Edge, Measured, Second};
@@ -20,7 +21,7 @@ impl Runner<'_> {
     /// Warm-up and window.
     pub(super) fn measure(&self, follower: &mut dyn Follower) -> Result<Measured, Error> {
         let plan = self.plan;
-        let (reader, mut replays) = match &plan.trace {
+        let (reader, replays) = match &plan.trace {
             None => (None, Vec::new()),
             Some(trace) => {
                 let (senders, rounds): (Vec<_>, Vec<_>) =
@@ -31,10 +32,18 @@ impl Runner<'_> {
                 )
             }
         };
+        let (recording, recorders) = match &self.arguments.record {
+            None => (None, Vec::new()),
+            Some(path) => {
+                let (recording, recorders) = Recording::start(path, plan.threads)?;
+                (Some(recording), recorders)
+            }
+        };
+        let (mut replays, mut recorders) = (replays.into_iter(), recorders.into_iter());
         let tasks = (0..plan.threads).map(|index| Task {
-            composer: match replays.pop() {
+            composer: match replays.next() {
                 Some(replay) => Composer::replay(plan, replay),
-                None => Composer::mix(plan, self.arguments.seed, plan.thread(index).index),
+                None => Composer::mix(plan, self.arguments.seed, plan.thread(index).index, recorders.next()),
             },
             pace: plan.pace,
             index,
@@ -47,7 +56,8 @@ impl Runner<'_> {
             churn: plan.churn,
         });
         let shared = Shared::new(plan.threads, Phase::WarmUp);
-        self.with_workers(&shared, tasks.collect(), reader, |reports| {
+        let tasks = tasks.collect();
+        let measured = self.with_workers(&shared, tasks, reader, |reports| {
             let mut all = All::new(plan.threads);
             all.wait_ready(reports)?;
             let at_ns = follower.ready()?;
@@ -75,8 +85,14 @@ impl Runner<'_> {
                 }
             }
             let All { engine, tally, .. } = all;
-            Ok(Measured { engine, tally, open, close, series })
-        })
+            Ok(Measured { engine, tally, open, close, series, recorded: None })
+        });
+        let Some(recording) = recording else { return measured };
+        // If the disk has failed, this was the reason why the workers have.
+        let notes = recording.join()?;
+        let measured = measured?;
+        let recorded = Some(notes.write(&plan.items)?);
+        Ok(Measured { recorded, ..measured })
     }
 
     /// Follows the window second by second until it closes or the workers have nothing left to do.

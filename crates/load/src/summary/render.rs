@@ -1,6 +1,6 @@
 //! The summary for people.
 
-use super::{CommandCount, Connects, CpuCost, Latency, Summary};
+use super::{CommandCount, Connects, CpuCost, Latency, Recorded, Summary};
 use std::fmt;
 
 impl fmt::Display for Summary {
@@ -40,9 +40,28 @@ impl fmt::Display for Summary {
             writeln!(f, "{timed_out} timed out, {closed} closed by the server")?;
         }
         self.outcomes(f)?;
+        if let Some(recorded) = &self.recorded {
+            write!(f, "{recorded}")?;
+        }
         self.machines(f)?;
         self.warnings(f)?;
         write!(f, "{}", self.verdict)
+    }
+}
+
+impl fmt::Display for Recorded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Recorded { file, requests, left_out, ends_after_seconds } = self;
+        let [requests, left_out] = [requests, left_out].map(|n| grouped(*n as f64));
+        match ends_after_seconds {
+            None => writeln!(f, "  {:<10}{requests} requests in {file}", "recorded"),
+            Some(seconds) => writeln!(
+                f,
+                "  {:<10}{requests} requests in {file}, of the first {seconds:.3} s: then the disk fell behind, and the other \
+                 {left_out} are left out",
+                "recorded"
+            ),
+        }
     }
 }
 
@@ -280,6 +299,7 @@ mod tests {
             client: cost(4.0, 250_000.0),
             busiest_thread: 0.8,
             server: Some(cost(5.0, 200_000.0)),
+            recorded: None,
             series: Vec::new(),
             agents: Vec::new(),
         }

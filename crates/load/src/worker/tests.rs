@@ -89,7 +89,7 @@ fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, dep
     };
     let worker = Worker {
         engine: server,
-        composer: Composer::mix(&plan, 1, 0),
+        composer: Composer::mix(&plan, 1, 0, None),
         feed,
         items: &plan.items,
         connections,

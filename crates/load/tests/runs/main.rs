@@ -3,6 +3,7 @@
 mod churn;
 mod memcached;
 mod open;
+mod recording;
 mod scripted;
 mod support;
 mod tls;
