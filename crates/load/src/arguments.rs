@@ -87,9 +87,11 @@ pub struct Arguments {
     /// --warm-up and --duration; --rate is the first
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Shape of the load")]
     pub search: Option<Objective>,
-    /// Keep the threads of --rate on their CPUs between two requests: they are less late and burn their CPUs
-    #[arg(long, help_heading = "Shape of the load")]
-    pub spin: bool,
+    /// Keep the threads of --rate awake for this long before each request, or always: they are less late and burn their
+    /// CPUs
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
+    #[arg(value_name = "TIME", help_heading = "Shape of the load")]
+    pub spin: Option<Span>,
     /// Connections, over all threads
     #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
     pub connections: usize,
@@ -253,7 +255,7 @@ pub enum EngineChoice {
     Epoll,
 }
 
-/// A length of time: `10`, `10s`, `1.5s`, `500ms`, `2m`.
+/// A length of time: `10`, `10s`, `1.5s`, `500ms`, `50us`, `2m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -261,14 +263,14 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Span, String> {
-        let (number, unit) =
-            text.split_at(text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len()));
+        let (number, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
         let seconds = match unit {
             "" | "s" => 1.0,
             "ms" => 0.001,
+            "us" | "µs" => 0.000_001,
             "m" => 60.0,
             "h" => 3600.0,
-            _ => return Err(format!("{unit:?} is none of ms, s, m, h")),
+            _ => return Err(format!("{unit:?} is none of us, ms, s, m, h")),
         };
         let number: f64 = number.parse().map_err(|_| format!("{number:?} is no number"))?;
         Duration::try_from_secs_f64(number * seconds).map(Span).map_err(|error| error.to_string())
@@ -287,12 +289,14 @@ mod tests {
 
     #[test]
     fn spans_are_read_with_their_unit() {
-        let check = |text: &str, ms| assert_eq!(text.parse(), Ok(Span(Duration::from_millis(ms))), "{text}");
-        check("10", 10_000);
-        check("10s", 10_000);
-        check("1.5s", 1500);
-        check("500ms", 500);
-        check("2m", 120_000);
+        let check = |text: &str, us| assert_eq!(text.parse(), Ok(Span(Duration::from_micros(us))), "{text}");
+        check("10", 10_000_000);
+        check("10s", 10_000_000);
+        check("1.5s", 1_500_000);
+        check("500ms", 500_000);
+        check("50us", 50);
+        check("50µs", 50);
+        check("2m", 120_000_000);
         for bad in ["", "s", "-1", "1d", "1e400", "nan"] {
             assert!(bad.parse::<Span>().is_err(), "{bad:?}");
         }

@@ -36,8 +36,8 @@ pub(crate) struct Open {
     free_since_ns: Vec<Option<u64>>,
     /// Missed items are left that no connection had room for.
     refilling: bool,
-    /// Never sleep: look for replies and for the time all the while.
-    spin: bool,
+    /// Before a request is due, look for replies and for the time all the while instead of sleeping so long.
+    spin: Duration,
 }
 
 /// What says when the next request is due.
@@ -78,16 +78,16 @@ impl Feed {
         Feed::Closed { served: (0..connections).collect() }
     }
 
-    pub(crate) fn open(schedule: Schedule, connections: usize, spin: bool) -> Feed {
+    pub(crate) fn open(schedule: Schedule, connections: usize, spin: Duration) -> Feed {
         Feed::by(Clock::Schedule(schedule), connections, spin)
     }
 
     /// Follows the composer's trace from `start_ns` on.
-    pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, spin: bool) -> Feed {
+    pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, spin: Duration) -> Feed {
         Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: Next::Unread }), connections, spin)
     }
 
-    fn by(clock: Clock, connections: usize, spin: bool) -> Feed {
+    fn by(clock: Clock, connections: usize, spin: Duration) -> Feed {
         Feed::Open(Open {
             clock,
             due: VecDeque::with_capacity(DUE_MAX),
@@ -145,14 +145,7 @@ impl Feed {
     pub(crate) fn rest(&self, now_ns: u64) -> Duration {
         match self {
             Feed::Closed { .. } => WAIT_MAX,
-            Feed::Open(open) if open.spin => Duration::ZERO,
-            Feed::Open(open) if open.free.is_empty() => WAIT_MAX,
-            Feed::Open(open) if !open.due.is_empty() || open.refilling => Duration::ZERO,
-            Feed::Open(open) => match open.clock.seen() {
-                Next::At(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
-                Next::Unread => READING,
-                Next::End => WAIT_MAX,
-            },
+            Feed::Open(open) => open.rest(now_ns).saturating_sub(open.spin),
         }
     }
 
@@ -169,6 +162,20 @@ impl Feed {
 }
 
 impl Open {
+    fn rest(&self, now_ns: u64) -> Duration {
+        if self.free.is_empty() {
+            return WAIT_MAX;
+        }
+        if !self.due.is_empty() || self.refilling {
+            return Duration::ZERO;
+        }
+        match self.clock.seen() {
+            Next::At(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
+            Next::Unread => READING,
+            Next::End => WAIT_MAX,
+        }
+    }
+
     fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
         while self.due.len() < DUE_MAX
             && let Next::At(next) = self.clock.next(turn.composer)
@@ -292,5 +299,29 @@ impl Turn<'_, '_> {
             outbox.address(connection, start);
         }
         more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{Arrivals, Share};
+
+    const DUE_NS: u64 = 10_000_000;
+
+    #[test]
+    fn the_time_before_a_request_is_slept_but_for_the_part_that_spins() {
+        let check = |spin_us: u64, before_us: u64, rest_us: u64| {
+            let schedule = Schedule::new(Arrivals::Constant, 100.0, Share { index: 0, threads: 1 }, 1);
+            let schedule = schedule.during(DUE_NS, DUE_NS..100 * DUE_NS, u64::MAX);
+            let feed = Feed::open(schedule, 1, Duration::from_micros(spin_us));
+            let rest = feed.rest(DUE_NS - before_us * 1000);
+            assert_eq!(rest, Duration::from_micros(rest_us), "{spin_us} {before_us}");
+        };
+        check(0, 300, 300);
+        check(100, 300, 200);
+        check(100, 100, 0);
+        check(100, 40, 0);
+        check(3_600_000_000, 300, 0);
     }
 }

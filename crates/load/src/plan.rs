@@ -1,7 +1,7 @@
 //! The arguments after every check: what workers believe.
 
 use crate::agents::Part;
-use crate::arguments::{Arguments, EngineChoice, Protocol};
+use crate::arguments::{Arguments, EngineChoice, Protocol, Span};
 use crate::churn::ChurnPlan;
 use crate::clock::unix_seconds;
 use crate::engine::udp;
@@ -57,7 +57,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) timing: Timing,
-    pub(crate) spin: bool,
+    /// How long before a request is due nobody sleeps.
+    pub(crate) spin: Duration,
 }
 
 /// Who says when a request is due.
@@ -132,7 +133,7 @@ impl Plan {
         if arguments.rate.is_none()
             && arguments.trace.is_none()
             && arguments.search.is_none()
-            && (arguments.arrivals.is_some() || arguments.spin)
+            && (arguments.arrivals.is_some() || arguments.spin.is_some())
         {
             return refuse(String::from(
                 "--arrivals and --spin are for an open loop: use --rate or --search, too",
@@ -184,7 +185,7 @@ impl Plan {
             gather: arguments.gather.unwrap_or(GATHER).max(1),
             part: Part::WHOLE,
             churn: churn(arguments).map_err(Error::Arguments)?,
-            pace: timing.map(|timing| Pace { timing, spin: arguments.spin }),
+            pace: timing.map(|timing| Pace { timing, spin: spin(arguments) }),
             trace,
             asked,
         })
@@ -227,6 +228,11 @@ impl Plan {
         let threads = self.threads as u64;
         total / threads + u64::from((index as u64) < total % threads)
     }
+}
+
+/// How long before a request is due nobody sleeps.
+pub(crate) fn spin(arguments: &Arguments) -> Duration {
+    arguments.spin.map_or(Duration::ZERO, |Span(spin)| spin)
 }
 
 fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {

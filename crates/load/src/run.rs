@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::files;
 use crate::follower::{Follower, Line};
 use crate::hdr_log::HdrLog;
-use crate::plan::{Pace, Plan, Timing};
+use crate::plan::{self, Pace, Plan, Timing};
 use crate::search::{Knee, Objective, Search};
 use crate::summary::{Measured, Summary, write_json};
 use crate::tally::Tally;
@@ -86,7 +86,7 @@ pub(crate) fn first_pace(arguments: &Arguments, plan: &Plan) -> Result<Pace, Err
         return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
     }
     let first = Timing::Law(SEARCH_RATE, plan.asked.arrivals);
-    Ok(plan.pace.unwrap_or(Pace { timing: first, spin: arguments.spin }))
+    Ok(plan.pace.unwrap_or(Pace { timing: first, spin: plan::spin(arguments) }))
 }
 
 /// What carries out one run of a search, with this pace.

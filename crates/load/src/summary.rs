@@ -400,7 +400,7 @@ impl Measured {
                 answered,
                 late_p99_us: us(&waits.late_ns),
                 response_p99_us: us(&self.tally.latency_ns),
-                spins: pace.spin,
+                spins: !pace.spin.is_zero(),
             }
         });
         Verdict::of(&Evidence {

@@ -7,6 +7,7 @@ use crate::schedule::{Arrivals, Schedule, Share};
 use crate::shared::Start;
 use clap::Parser;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -84,7 +85,7 @@ fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, dep
         None => Feed::closed(connections),
         Some((rate, arrivals)) => {
             let schedule = Schedule::new(arrivals, rate, Share { index: 0, threads: 1 }, 1);
-            Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, false)
+            Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, Duration::ZERO)
         }
     };
     let worker = Worker {
