@@ -1,9 +1,13 @@
-//! `cargo xtask bench load`: what a request costs the generator, ours and memtier_benchmark's interleaved in one run.
+//! `cargo xtask bench load`: what a request costs the generator, ours and others' interleaved in one run.
 //!
-//! Each generator sends a fixed number of gets to the same memcached, with one thread and 50 connections, and its figure
-//! is requests (or keys) by the CPU time of its whole process, its start included. Both check that replies are hits.
+//! Each generator sends gets to the same server, with one thread and 50 connections. Its figure is the hits that the
+//! server counted by the CPU time of the generator's whole process, its start included.
 
-use std::path::{Path, PathBuf};
+mod generator;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -12,14 +16,15 @@ use stdx::prng::Prng;
 use stdx::statistics::median;
 
 use super::subject::release;
+use generator::Generator;
 
 /// Compare load generators by requests per client CPU-second
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// memtier_benchmark to compare with; may be repeated
+    /// memtier_benchmark or mc-crusher to compare with, told apart by the file's name; may be repeated
     #[arg(long, value_name = "PATH")]
     peer: Vec<PathBuf>,
-    /// The server under load
+    /// The server under load, memcached or evenkeel: the faster it is, the less the generators wait for it
     #[arg(long, value_name = "PATH", default_value = "memcached")]
     server: PathBuf,
     /// Rounds; the figure is the median over them
@@ -53,6 +58,12 @@ const WORKLOADS: [Workload; 4] = [
     Workload { name: "keys, multigets of 50", requests: 60_000, depth: 1, keys_per_get: 50, goal: 5e6 },
 ];
 
+impl Workload {
+    fn is_open(&self) -> bool {
+        self.name.ends_with("open loop")
+    }
+}
+
 /// Requests per second of the open loop: what any server manages, so that the schedule decides.
 const OPEN_RATE: u64 = 50_000;
 const CONNECTIONS: u64 = 50;
@@ -66,7 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     super::subject::build()?;
     let server = Server::start(arguments)?;
     let mut generators = vec![Generator::Evenkeel(release("evenkeel"))];
-    generators.extend(arguments.peer.iter().cloned().map(Generator::Memtier));
+    generators.extend(arguments.peer.iter().map(|path| Generator::at(path)));
     for generator in &generators {
         generator.prefill(arguments)?;
     }
@@ -78,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 if !generators[index].can(workload) {
                     continue;
                 }
-                let figure = measure(generators[index].command(arguments, workload))?.rate(workload);
+                let figure = measure(generators[index].command(arguments, workload)?)?;
                 eprintln!(
                     "round {round} {:<24} {:<20} {figure:>10.0}/CPU-s",
                     workload.name,
@@ -114,18 +125,9 @@ fn print_table(generators: &[Generator], figures: &[Vec<Vec<f64>>]) {
     }
 }
 
-/// CPU time of a child that has ended.
-struct Cost(f64);
-
-impl Cost {
-    fn rate(&self, workload: &Workload) -> f64 {
-        (workload.requests * workload.keys_per_get) as f64 / self.0
-    }
-}
-
-/// Runs a generator to its end.
-fn measure(mut command: Command) -> Result<Cost> {
-    let before = children_cpu_s()?;
+/// Runs a generator to its end: hits by CPU-second.
+fn measure(mut command: Command) -> Result<f64> {
+    let (hits, cpu_s) = (hits()?, children_cpu_s()?);
     let output = command.output().with_context(|| format!("start {}", command.get_program().display()))?;
     ensure!(
         output.status.success(),
@@ -133,7 +135,21 @@ fn measure(mut command: Command) -> Result<Cost> {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    Ok(Cost(children_cpu_s()? - before))
+    Ok((self::hits()? - hits) as f64 / (children_cpu_s()? - cpu_s))
+}
+
+/// `get_hits` of the server: keys, of multigets too.
+fn hits() -> Result<u64> {
+    let mut server = TcpStream::connect(("127.0.0.1", PORT)).context("ask the server for its stats")?;
+    server.write_all(b"stats\r\n")?;
+    for line in BufReader::new(server).lines() {
+        let line = line?;
+        if let Some(hits) = line.strip_prefix("STAT get_hits ") {
+            return Ok(hits.parse()?);
+        }
+        ensure!(line != "END", "the server's stats have no get_hits");
+    }
+    bail!("the server closed the connection before its stats")
 }
 
 /// User and system time of the children that have been waited for, which the server is not: fields 16 and 17 of
@@ -145,122 +161,24 @@ fn children_cpu_s() -> Result<f64> {
     Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
 }
 
-enum Generator {
-    Evenkeel(PathBuf),
-    Memtier(PathBuf),
-}
-
-impl Generator {
-    fn name(&self) -> &'static str {
-        match self {
-            Generator::Evenkeel(_) => "evenkeel load",
-            Generator::Memtier(_) => "memtier_benchmark",
-        }
-    }
-
-    /// memtier_benchmark takes `--multi-key-get`, but asks memcached for one key at a time all the same.
-    fn can(&self, workload: &Workload) -> bool {
-        matches!(self, Generator::Evenkeel(_)) || workload.keys_per_get == 1
-    }
-
-    /// Each has keys of its own.
-    fn prefill(&self, arguments: &Arguments) -> Result<()> {
-        let mut command = match self {
-            Generator::Evenkeel(path) => ours(arguments, path, &["--prefill", "--requests", "1"]),
-            Generator::Memtier(path) => {
-                let each = (KEYS / CONNECTIONS).to_string();
-                memtier(arguments, path, &["--ratio", "1:0", "--key-pattern", "P:P", "-n", &each])
-            }
-        };
-        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().context("prefill")?;
-        ensure!(status.success(), "{} did not store its keys", self.name());
-        Ok(())
-    }
-
-    fn command(&self, arguments: &Arguments, workload: &Workload) -> Command {
-        let is_open = workload.name.ends_with("open loop");
-        let (depth, keys) = (workload.depth.to_string(), workload.keys_per_get.to_string());
-        let mut command = match self {
-            Generator::Evenkeel(path) => {
-                let requests = workload.requests.to_string();
-                ours(arguments, path, &["--requests", &requests, "--depth", &depth, "--multiget", &keys])
-            }
-            Generator::Memtier(path) => {
-                let each = (workload.requests / CONNECTIONS).to_string();
-                memtier(
-                    arguments,
-                    path,
-                    &["--ratio", "0:1", "--key-pattern", "R:R", "-n", &each, "--pipeline", &depth],
-                )
-            }
-        };
-        if is_open {
-            match self {
-                Generator::Evenkeel(_) => command.args(["--rate", &OPEN_RATE.to_string()]),
-                Generator::Memtier(_) => {
-                    command.args(["--rate-limiting", &(OPEN_RATE / CONNECTIONS).to_string()])
-                }
-            };
-        }
-        command
-    }
-}
-
-fn pinned(arguments: &Arguments, path: &Path) -> Command {
-    let mut command = Command::new("taskset");
-    command.args(["-c", &arguments.load_cpu.to_string()]).arg(path);
-    command
-}
-
-fn ours(arguments: &Arguments, path: &Path, rest: &[&str]) -> Command {
-    let mut command = pinned(arguments, path);
-    command.args([
-        "load",
-        "--port",
-        &PORT.to_string(),
-        "--connections",
-        &CONNECTIONS.to_string(),
-        "--warm-up",
-        "0",
-    ]);
-    command.args(["--keys", &KEYS.to_string()]).args(rest);
-    command
-}
-
-fn memtier(arguments: &Arguments, path: &Path, rest: &[&str]) -> Command {
-    let mut command = pinned(arguments, path);
-    command.args([
-        "-s",
-        "127.0.0.1",
-        "-p",
-        &PORT.to_string(),
-        "-P",
-        "memcache_text",
-        "-t",
-        "1",
-        "--hide-histogram",
-    ]);
-    command
-        .args(["-c", &CONNECTIONS.to_string(), "-d", "100", "--key-maximum", &KEYS.to_string()])
-        .args(rest);
-    command
-}
-
-/// The memcached under load, ended when dropped.
+/// The server under load, ended when dropped.
 struct Server(Child);
 
 impl Server {
     fn start(arguments: &Arguments) -> Result<Server> {
-        let child = Command::new("taskset")
-            .args(["-c", &arguments.server_cpu.to_string()])
-            .arg(&arguments.server)
+        let mut command = Command::new("taskset");
+        command.args(["-c", &arguments.server_cpu.to_string()]).arg(&arguments.server);
+        if arguments.server.file_name().is_some_and(|name| name == "evenkeel") {
+            command.arg("serve");
+        }
+        let child = command
             .args(["-u", "root", "-t", "1", "-m", "256", "-l", "127.0.0.1", "-p", &PORT.to_string()])
             .stdin(Stdio::null())
             .spawn()
             .with_context(|| format!("start {}", arguments.server.display()))?;
         let server = Server(child);
         for _ in 0..LOOKS_MAX {
-            if std::net::TcpStream::connect(("127.0.0.1", PORT)).is_ok() {
+            if TcpStream::connect(("127.0.0.1", PORT)).is_ok() {
                 return Ok(server);
             }
             clock::pass(std::time::Duration::from_millis(20));

@@ -1,0 +1,172 @@
+//! The load generators that can be compared, and how each is told what to do.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, Workload};
+
+/// A program that makes load.
+pub(super) enum Generator {
+    Evenkeel(PathBuf),
+    Memtier(PathBuf),
+    /// It neither reads replies nor takes times: a floor.
+    Crusher(PathBuf),
+}
+
+impl Generator {
+    pub(super) fn at(path: &Path) -> Generator {
+        match path.file_name().is_some_and(|name| name == "mc-crusher") {
+            true => Generator::Crusher(path.to_owned()),
+            false => Generator::Memtier(path.to_owned()),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Generator::Evenkeel(_) => "evenkeel load",
+            Generator::Memtier(_) => "memtier_benchmark",
+            Generator::Crusher(_) => "mc-crusher",
+        }
+    }
+
+    /// memtier_benchmark takes `--multi-key-get`, but asks memcached for one key at a time all the same; mc-crusher
+    /// has no rate.
+    pub(super) fn can(&self, workload: &Workload) -> bool {
+        match self {
+            Generator::Evenkeel(_) => true,
+            Generator::Memtier(_) => workload.keys_per_get == 1,
+            Generator::Crusher(_) => !workload.is_open(),
+        }
+    }
+
+    /// Each has keys of its own.
+    pub(super) fn prefill(&self, arguments: &Arguments) -> Result<()> {
+        let mut command = match self {
+            Generator::Evenkeel(path) => ours(arguments, path, &["--prefill", "--requests", "1"]),
+            Generator::Memtier(path) => {
+                let each = (KEYS / CONNECTIONS).to_string();
+                memtier(arguments, path, &["--ratio", "1:0", "--key-pattern", "P:P", "-n", &each])
+            }
+            Generator::Crusher(_) => return store_crusher_keys(),
+        };
+        let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().context("prefill")?;
+        ensure!(status.success(), "{} did not store its keys", self.name());
+        Ok(())
+    }
+
+    pub(super) fn command(&self, arguments: &Arguments, workload: &Workload) -> Result<Command> {
+        let (depth, keys) = (workload.depth.to_string(), workload.keys_per_get.to_string());
+        let mut command = match self {
+            Generator::Evenkeel(path) => {
+                let requests = workload.requests.to_string();
+                ours(arguments, path, &["--requests", &requests, "--depth", &depth, "--multiget", &keys])
+            }
+            Generator::Memtier(path) => {
+                let each = (workload.requests / CONNECTIONS).to_string();
+                memtier(
+                    arguments,
+                    path,
+                    &["--ratio", "0:1", "--key-pattern", "R:R", "-n", &each, "--pipeline", &depth],
+                )
+            }
+            Generator::Crusher(path) => crusher(arguments, path, workload)?,
+        };
+        if workload.is_open() {
+            match self {
+                Generator::Evenkeel(_) => command.args(["--rate", &OPEN_RATE.to_string()]),
+                Generator::Memtier(_) => {
+                    command.args(["--rate-limiting", &(OPEN_RATE / CONNECTIONS).to_string()])
+                }
+                Generator::Crusher(_) => &mut command,
+            };
+        }
+        Ok(command)
+    }
+}
+
+fn pinned(arguments: &Arguments, path: &Path) -> Command {
+    let mut command = Command::new("taskset");
+    command.args(["-c", &arguments.load_cpu.to_string()]).arg(path);
+    command
+}
+
+fn ours(arguments: &Arguments, path: &Path, rest: &[&str]) -> Command {
+    let mut command = pinned(arguments, path);
+    command.args([
+        "load",
+        "--port",
+        &PORT.to_string(),
+        "--connections",
+        &CONNECTIONS.to_string(),
+        "--warm-up",
+        "0",
+    ]);
+    command.args(["--keys", &KEYS.to_string()]).args(rest);
+    command
+}
+
+fn memtier(arguments: &Arguments, path: &Path, rest: &[&str]) -> Command {
+    let mut command = pinned(arguments, path);
+    command.args([
+        "-s",
+        "127.0.0.1",
+        "-p",
+        &PORT.to_string(),
+        "-P",
+        "memcache_text",
+        "-t",
+        "1",
+        "--hide-histogram",
+    ]);
+    command
+        .args(["-c", &CONNECTIONS.to_string(), "-d", "100", "--key-maximum", &KEYS.to_string()])
+        .args(rest);
+    command
+}
+
+/// mc-crusher runs by time, and reads what it does from a file.
+fn crusher(arguments: &Arguments, path: &Path, workload: &Workload) -> Result<Command> {
+    let Workload { depth, keys_per_get, .. } = workload;
+    let send = match keys_per_get {
+        1 => format!("ascii_get,pipelines={depth}"),
+        keys => format!("ascii_mget,mget_count={keys}"),
+    };
+    let line = format!(
+        "send={send},recv=blind_read,conns={CONNECTIONS},key_prefix={CRUSHER_PREFIX},key_count={KEYS},live_rand=1\n"
+    );
+    let (reader, mut writer) = std::io::pipe().context("make a pipe")?;
+    writer.write_all(line.as_bytes())?;
+    let mut command = pinned(arguments, path);
+    command.args([
+        "--ip",
+        "127.0.0.1",
+        "--port",
+        &PORT.to_string(),
+        "--timeout",
+        "3",
+        "--conf",
+        "/dev/stdin",
+    ]);
+    command.stdin(reader);
+    Ok(command)
+}
+
+const CRUSHER_PREFIX: &str = "crush:";
+
+/// mc-crusher's keys have no leading zeros.
+fn store_crusher_keys() -> Result<()> {
+    let value = "x".repeat(100);
+    let sets: String =
+        (0..=KEYS).map(|key| format!("set {CRUSHER_PREFIX}{key} 0 0 100 noreply\r\n{value}\r\n")).collect();
+    let mut server = TcpStream::connect(("127.0.0.1", PORT)).context("store mc-crusher's keys")?;
+    server.write_all(sets.as_bytes())?;
+    server.write_all(b"version\r\n")?;
+    let mut line = String::new();
+    BufReader::new(server).read_line(&mut line)?;
+    ensure!(line.starts_with("VERSION"), "the server did not take mc-crusher's keys: {line}");
+    Ok(())
+}
