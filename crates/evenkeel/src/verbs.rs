@@ -118,6 +118,10 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     if let Some(listing) = arguments.listing() {
         return print(listing.as_bytes());
     }
+    if arguments.kubernetes_job.is_some() {
+        let manifest = load::kubernetes_job(arguments, matches).map_err(Failure::other)?;
+        return print(manifest.as_bytes());
+    }
     let mut progress: Box<dyn Write> = match io::stderr().is_terminal() {
         true => Box::new(io::stderr()),
         false => Box::new(io::sink()),

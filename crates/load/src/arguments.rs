@@ -186,6 +186,18 @@ pub struct Arguments {
     /// Give up when an agent has said nothing for this long
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Several machines")]
     pub agent_patience: Span,
+    /// Make no load, but print a Kubernetes job of so many pods that can be agents, and how to use it
+    #[arg(
+        long,
+        value_name = "PODS",
+        requires_all = ["server", "image"],
+        conflicts_with_all = ["agents", "agent_command", "agent", "self_test", "socket"],
+        help_heading = "Several machines"
+    )]
+    pub kubernetes_job: Option<usize>,
+    /// Of --kubernetes-job: an image with this version of evenkeel
+    #[arg(long, value_name = "IMAGE", requires = "kubernetes_job", help_heading = "Several machines")]
+    pub image: Option<String>,
     /// Be an agent: take orders from standard input
     #[arg(long, help_heading = "Several machines")]
     pub agent: bool,

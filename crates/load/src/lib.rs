@@ -69,7 +69,7 @@ mod workload;
 mod zipf;
 
 pub use affinity::CpuList;
-pub use agents::{agent, run_on_agents, search_on_agents};
+pub use agents::{agent, kubernetes_job, run_on_agents, search_on_agents};
 pub use arguments::{Arguments, EngineChoice, Protocol, Span};
 pub use churn::Storm;
 pub use error::Error;

@@ -54,15 +54,15 @@ pub fn search_on_agents(
     })
 }
 
-struct Coordinator<'a> {
+pub(super) struct Coordinator<'a> {
     arguments: &'a Arguments,
-    plan: Plan,
+    pub(super) plan: Plan,
     /// What was typed, as far as agents have to know it.
     words: Vec<String>,
 }
 
 impl Coordinator<'_> {
-    fn new<'a>(arguments: &'a Arguments, matches: &ArgMatches) -> Result<Coordinator<'a>, Error> {
+    pub(super) fn new<'a>(arguments: &'a Arguments, matches: &ArgMatches) -> Result<Coordinator<'a>, Error> {
         // Whatever is wrong with the arguments is said here, once; but where the server is, and whom to trust, only
         // the agents have to know.
         let anywhere =
@@ -80,7 +80,7 @@ impl Coordinator<'_> {
         }
         // That there is such a process is said before any load is made.
         arguments.server_pid.map(cpu_time::of_process).transpose()?;
-        Ok(Coordinator { arguments, plan, words: words(matches) })
+        Ok(Coordinator { arguments, plan, words: words(matches, &OURS) })
     }
 
     fn run(&self, progress: &mut dyn Write) -> Result<Summary, Error> {
@@ -152,12 +152,12 @@ const START_AFTER_NS: u64 = 200_000_000;
 /// What only the coordinator needs to know.
 const OURS: [&str; 6] = ["agents", "agent_command", "agent_patience", "json", "search", "server_pid"];
 
-/// What was typed, as words of one flag each, without what is for the coordinator.
-fn words(matches: &ArgMatches) -> Vec<String> {
+/// What was typed, as words of one flag each, without some of the flags.
+pub(super) fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {
     let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load"));
     let typed = |flag: &&clap::Arg| {
         matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine)
-            && !OURS.contains(&flag.get_id().as_str())
+            && !without.contains(&flag.get_id().as_str())
     };
     let mut words = Vec::new();
     for flag in command.get_arguments().filter(typed) {

@@ -10,7 +10,7 @@ fn matches(line: &str) -> ArgMatches {
 fn agents_get_the_same_words_and_their_part_of_the_numbers() {
     let matches =
         matches("--agents a,b,c --rate 100 --connections=64 --verify --value-size 1k --json x --seed 7");
-    let mut words = words(&matches);
+    let mut words = words(&matches, &OURS);
     words.sort();
     assert_eq!(words, ["--connections=64", "--rate=100", "--seed=7", "--value-size=1k", "--verify"]);
     let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
@@ -27,7 +27,7 @@ fn what_comes_and_goes_is_shared_too() {
     let matches = matches(&format!("{line} --server-pid 1"));
     let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
     let plan = Plan::new(&arguments).expect("a good plan");
-    let share = |index| with_share(&words(&matches), &plan, Part { index, of: 2 });
+    let share = |index| with_share(&words(&matches, &OURS), &plan, Part { index, of: 2 });
     let first = ["--connections=4", "--reconnect-after=9", "--churn=30", "--connections=2", "--churn=15"];
     assert_eq!(share(0)[..5], first);
     assert_eq!(share(0)[5..], ["--storm=1@3s"]);

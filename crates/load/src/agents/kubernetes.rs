@@ -1,0 +1,181 @@
+//! A Kubernetes job whose pods are agents, as text for `kubectl apply`.
+//!
+//! A pod waits; the coordinator, wherever it runs, starts an agent in it with `kubectl exec`. So nothing has to be
+//! reachable in the cluster but its API server, and who may start agents is who may use that.
+
+use super::coordinate::{Coordinator, words};
+use crate::arguments::Arguments;
+use crate::error::Error;
+use clap::ArgMatches;
+use std::fmt;
+
+/// The manifest of `--kubernetes-job`, and before it, in comments, how to use it. `matches` are what the arguments were
+/// read from.
+pub fn kubernetes_job(arguments: &Arguments, matches: &ArgMatches) -> Result<String, Error> {
+    let refuse = |what: &str| Err(Error::Arguments(String::from(what)));
+    let pods = arguments.kubernetes_job.unwrap_or_default();
+    if pods == 0 {
+        return refuse("--kubernetes-job needs at least 1 pod");
+    }
+    // Whatever the coordinator or an agent would say is said here.
+    let asked = Arguments { agents: vec![String::from(NAME); pods], ..arguments.clone() };
+    let plan = Coordinator::new(&asked, matches)?.plan;
+    let image = arguments.image.as_deref().unwrap_or_default();
+    let mut words: Vec<String> = words(matches, &NOT_TYPED_AGAIN).iter().map(|word| quoted(word)).collect();
+    if image.is_empty() || words.iter().any(|word| word.contains(char::is_control)) {
+        return refuse("--image must have a name, and no flag a line break");
+    }
+    words.push(format!(
+        "--agents=\"$(kubectl get pods -l batch.kubernetes.io/job-name={NAME} {PODS_NAMES})\""
+    ));
+    words.push(String::from("--agent-command='kubectl exec -i {host} -c agent -- evenkeel load --agent'"));
+    let run = plan.warm_up + plan.duration.unwrap_or_default();
+    let runs = if arguments.search.is_some() { SEARCH_RUNS } else { 1 };
+    let job = Job {
+        pods,
+        image,
+        cpus: plan.threads + 1,
+        deadline_s: SPARE_S + runs * run.as_secs(),
+        words: &words.join(" \\\n#     "),
+    };
+    Ok(job.to_string())
+}
+
+const NAME: &str = "evenkeel-load";
+/// What belongs to the manifest, and what is said anew.
+const NOT_TYPED_AGAIN: [&str; 4] = ["kubernetes_job", "image", "agents", "agent_command"];
+/// As `--agents` takes them.
+const PODS_NAMES: &str = "-o jsonpath='{.items[*].metadata.name}' | tr ' ' ,";
+/// For nodes that have to be started, images, and prefilling.
+const SPARE_S: u64 = 3600;
+/// More than any search makes.
+const SEARCH_RUNS: u64 = 100;
+
+/// What of the manifest depends on what was asked for.
+struct Job<'a> {
+    pods: usize,
+    image: &'a str,
+    cpus: usize,
+    deadline_s: u64,
+    /// Of the coordinator's command line.
+    words: &'a str,
+}
+
+impl fmt::Display for Job<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Job { pods, cpus, deadline_s, words, .. } = self;
+        // A string of JSON is one of YAML.
+        let image = serde_json::Value::from(self.image);
+        let (name, version) = (NAME, env!("CARGO_PKG_VERSION"));
+        write!(
+            f,
+            "\
+# {pods} agents of `evenkeel load`, each on a node of its own, which wait for a coordinator. Their image has to have
+# evenkeel {version}, the version that has printed this.
+#
+#   kubectl apply -f load.yaml
+#   kubectl wait --for=jsonpath='{{.status.ready}}'={pods} --timeout=10m job/{name}
+#   evenkeel load {words}
+#   kubectl delete job/{name}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {name}
+spec:
+  completionMode: Indexed
+  completions: {pods}
+  parallelism: {pods}
+  backoffLimit: 0
+  # Pods end when the job is deleted; or now, if that is forgotten.
+  activeDeadlineSeconds: {deadline_s}
+  ttlSecondsAfterFinished: 600
+  template:
+    metadata:
+      labels:
+        app.kubernetes.io/name: {name}
+    spec:
+      restartPolicy: Never
+      automountServiceAccountToken: false
+      terminationGracePeriodSeconds: 1
+      # Agents that share a node disturb each other.
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+            - topologyKey: kubernetes.io/hostname
+              labelSelector:
+                matchLabels:
+                  app.kubernetes.io/name: {name}
+      containers:
+        - name: agent
+          image: {image}
+          # It keeps the pod alive, and makes no load: nobody says anything on its standard input, which stays open.
+          command: [evenkeel, load, --agent]
+          stdin: true
+          # Requests that are the limits, and whole CPUs, one more than --threads: whoever shares them is late.
+          resources:
+            requests:
+              cpu: {cpus}
+              memory: 1Gi
+            limits:
+              cpu: {cpus}
+              memory: 1Gi
+"
+        )
+    }
+}
+
+/// A word for the shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::FromArgMatches;
+
+    fn printed(line: &[&str]) -> Result<String, String> {
+        let command =
+            <Arguments as clap::Args>::augment_args(clap::Command::new("load").no_binary_name(true));
+        let matches = command
+            .try_get_matches_from([&["--server", "cache.default:11211"], line].concat())
+            .map_err(|error| error.to_string())?;
+        let arguments = Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+        kubernetes_job(&arguments, &matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_was_typed_is_what_the_coordinator_gets() {
+        let line = ["--kubernetes-job", "3", "--image", "a/b:c", "--search", "p99<1ms", "--threads", "4"];
+        let text = printed(&line).expect("a manifest");
+        let wanted = "
+#   evenkeel load --server=cache.default:11211 \\
+#     '--search=p99<1ms' \\
+#     --threads=4 \\
+#     --agents=\"$(kubectl get pods";
+        assert!(text.contains(wanted), "{text}");
+        assert!(text.contains("activeDeadlineSeconds: 4700"), "an hour, and 100 runs of 11 s: {text}");
+        assert!(text.contains("              cpu: 5\n"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let check = |line: &[&str], wanted: &str| {
+            let error = printed(line).expect_err(wanted);
+            assert!(error.contains(wanted), "{error}");
+        };
+        check(&["--kubernetes-job", "0", "--image", "x"], "at least 1 pod");
+        check(&["--kubernetes-job", "2", "--image", ""], "--image must have a name");
+        check(&["--kubernetes-job", "2"], "--image <IMAGE>");
+        check(&["--kubernetes-job", "2", "--image", "x", "--json", "a\nb"], "no flag a line break");
+        check(&["--kubernetes-job", "9", "--image", "x", "--connections", "8"], "9 threads of all agents");
+        check(&["--kubernetes-job", "2", "--image", "x", "--agents", "a"], "cannot be used with");
+    }
+
+    #[test]
+    fn the_shell_reads_what_was_meant() {
+        assert_eq!(quoted("--rate=5"), "--rate=5");
+        assert_eq!(quoted("--json=it's"), r"'--json=it'\''s'");
+    }
+}
