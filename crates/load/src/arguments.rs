@@ -87,8 +87,8 @@ pub struct Arguments {
     /// --warm-up and --duration; --rate is the first
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Shape of the load")]
     pub search: Option<Objective>,
-    /// Keep the threads of --rate awake for this long before each request, or always: they are less late and burn their
-    /// CPUs
+    /// Keep the threads of --rate and --probes awake for this long before each request, or always: they are less late and
+    /// burn their CPUs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
     #[arg(value_name = "TIME", help_heading = "Shape of the load")]
     pub spin: Option<Span>,
@@ -104,6 +104,19 @@ pub struct Arguments {
     /// Close and open anew N connections at once, so long after the window was opened: 500@3s
     #[arg(long, value_name = "N@TIME", help_heading = "Shape of the load")]
     pub storm: Option<Storm>,
+    /// Besides the load, let so many connections of their own ask how slow the server is, in an open loop; nothing of the
+    /// load's figures includes them
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "probe_rate",
+        conflicts_with_all = ["agents", "search", "self_test", "trace"],
+        help_heading = "Shape of the load"
+    )]
+    pub probes: Option<usize>,
+    /// Requests per second of all --probes together, at random times (poisson)
+    #[arg(long, value_name = "RATE", requires = "probes", help_heading = "Shape of the load")]
+    pub probe_rate: Option<f64>,
     /// Requests on their way per connection; of --rate, at most
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub depth: usize,

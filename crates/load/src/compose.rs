@@ -46,6 +46,11 @@ impl<'a> Composer<'a> {
         Composer { writer, track: plan.tracks(), missed: VecDeque::new(), recorder, source }
     }
 
+    /// What probes ask: the same commands about other random items, and nothing is stored that they miss.
+    pub(crate) fn probe(plan: &'a Plan, seed: u64) -> Composer<'a> {
+        Composer { track: plan.verify, ..Composer::mix(plan, seed, 0, None) }
+    }
+
     /// What a trace says.
     pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.protocol };

@@ -140,6 +140,16 @@ impl Feed {
         }
     }
 
+    /// Nothing that is due from this time on will be sent; a closed loop has nothing that is due.
+    pub(crate) fn end(&mut self, at_ns: u64) {
+        if let Feed::Open(open) = self {
+            match &mut open.clock {
+                Clock::Schedule(schedule) => schedule.end(at_ns),
+                Clock::Trace(trace) => trace.end_ns = trace.end_ns.min(at_ns),
+            }
+        }
+    }
+
     /// How long there is nothing to send, unless a reply comes.
     #[inline]
     pub(crate) fn rest(&self, now_ns: u64) -> Duration {

@@ -81,8 +81,8 @@ pub use search::{Knee, Objective, Outcome, Try};
 pub use self_test::{Quantile, SelfTest, self_test};
 pub use sizes::Sizes;
 pub use summary::{
-    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Latency, Recorded, Second, Summary,
-    WaitsSummary,
+    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Latency, Probes, Recorded, Second,
+    Summary, WaitsSummary,
 };
 pub use ttl::Ttls;
 pub use verdict::{Reason, Verdict};

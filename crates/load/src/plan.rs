@@ -45,12 +45,33 @@ pub(crate) struct Plan {
     pub(crate) gather: usize,
     /// If connections come and go.
     pub(crate) churn: Option<ChurnPlan>,
+    /// If others ask besides the load.
+    pub(crate) probes: Option<Probes>,
+    /// How long before a request is due nobody sleeps: of open loops, the load's and the probes'.
+    pub(crate) spin: Duration,
     /// Of an open loop.
     pub(crate) pace: Option<Pace>,
     /// What a pace by a trace follows.
     pub(crate) trace: Option<Trace>,
     /// Which part of a load of several machines it is.
     pub(crate) part: Part,
+}
+
+/// Connections that ask how slow the server is, besides the load.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probes {
+    pub(crate) connections: usize,
+    /// Requests per second of all of them together.
+    pub(crate) rate: f64,
+}
+
+/// Whose requests it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// The load's.
+    Load,
+    /// Those of connections that ask how slow the server is meanwhile.
+    Probes,
 }
 
 /// When the requests of an open loop are sent.
@@ -133,7 +154,7 @@ impl Plan {
         if arguments.rate.is_none()
             && arguments.trace.is_none()
             && arguments.search.is_none()
-            && (arguments.arrivals.is_some() || arguments.spin.is_some())
+            && (arguments.arrivals.is_some() || arguments.spin.is_some() && arguments.probes.is_none())
         {
             return refuse(String::from(
                 "--arrivals and --spin are for an open loop: use --rate or --search, too",
@@ -185,6 +206,8 @@ impl Plan {
             gather: arguments.gather.unwrap_or(GATHER).max(1),
             part: Part::WHOLE,
             churn: churn(arguments).map_err(Error::Arguments)?,
+            probes: probes(arguments).map_err(Error::Arguments)?,
+            spin: spin(arguments),
             pace: timing.map(|timing| Pace { timing, spin: spin(arguments) }),
             trace,
             asked,
@@ -233,6 +256,17 @@ impl Plan {
 /// How long before a request is due nobody sleeps.
 pub(crate) fn spin(arguments: &Arguments) -> Duration {
     arguments.spin.map_or(Duration::ZERO, |Span(spin)| spin)
+}
+
+fn probes(arguments: &Arguments) -> Result<Option<Probes>, String> {
+    let Some((connections, rate)) = arguments.probes.zip(arguments.probe_rate) else { return Ok(None) };
+    if connections == 0 {
+        return Err(String::from("--probes must be at least 1"));
+    }
+    if !(rate > 0.0 && rate <= RATE_MAX) {
+        return Err(format!("--probe-rate must be above 0 and at most {RATE_MAX:e} requests/s, not {rate}"));
+    }
+    Ok(Some(Probes { connections, rate }))
 }
 
 fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {

@@ -1,10 +1,11 @@
 //! The course of a run: prefill, warm-up, the measured window, the sum.
 //!
-//! Here is what is asked for from outside; [`prefill`] and [`window`] are what a run consists of, carried out by the
-//! threads of [`workers`], whose reports [`gathered`] puts together.
+//! Here is what is asked for from outside; [`prefill`] and [`window`] are what a run consists of, with [`probes`] beside
+//! the load, carried out by the threads of [`workers`], whose reports [`gathered`] puts together.
 
 mod gathered;
 mod prefill;
+mod probes;
 mod window;
 mod workers;
 
@@ -45,7 +46,7 @@ pub(crate) fn run_part(
     follower: &mut dyn Follower,
 ) -> Result<(Summary, Tally), Error> {
     let plan = Plan { part, ..Plan::new(arguments)? };
-    files::allow(plan.connections)?;
+    files::allow(plan.connections + plan.probes.map_or(0, |probes| probes.connections))?;
     let runner = Runner { arguments, plan: &plan };
     if arguments.prefill {
         runner.prefill(follower)?;

@@ -105,6 +105,11 @@ impl Schedule {
         Schedule { start_ns, window_ns, left: requests_max, ..self }
     }
 
+    /// Ends before this time, too.
+    pub(crate) fn end(&mut self, at_ns: u64) {
+        self.window_ns.end = self.window_ns.end.min(at_ns);
+    }
+
     /// The next time; `None` after the last.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u64> {

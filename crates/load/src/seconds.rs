@@ -69,9 +69,10 @@ impl Seconds {
         std::mem::take(&mut self.fresh)
     }
 
-    /// What all workers have reported, in order.
-    pub(crate) fn whole(&self) -> &[Interval] {
-        &self.whole
+    /// The latencies of a second, if all workers have reported it and something was done in it.
+    pub(crate) fn of(&self, second: u64) -> Option<Latency> {
+        let at = self.whole.binary_search_by_key(&second, |interval| interval.second).ok()?;
+        self.whole[at].latency
     }
 }
 
@@ -90,16 +91,13 @@ mod tests {
         let mut seconds = Seconds::new(2);
         seconds.add(0, &total(&[10]));
         seconds.add(1, &total(&[10, 500]));
-        assert!(seconds.whole().is_empty(), "the other worker has said nothing yet");
+        assert!(seconds.whole.is_empty(), "the other worker has said nothing yet");
         seconds.add(0, &total(&[30]));
         seconds.add(1, &total(&[30]));
         seconds.add(2, &total(&[30]));
         seconds.add(2, &total(&[10, 500]));
-        let max: Vec<_> = seconds
-            .whole()
-            .iter()
-            .map(|second| second.latency.map(|latency| latency.max_us as u64))
-            .collect();
+        let max: Vec<_> =
+            seconds.whole.iter().map(|second| second.latency.map(|latency| latency.max_us as u64)).collect();
         assert_eq!(max, [Some(30), Some(500), None]);
     }
 

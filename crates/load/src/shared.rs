@@ -1,5 +1,6 @@
 //! What the threads of a run share: where the run is, and what each has done so far.
 
+use crate::cpu_time;
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -12,6 +13,8 @@ pub(crate) enum Phase {
     WarmUp,
     /// The window is open.
     Measure,
+    /// Of probes: they ask nothing more, and wait for what is on its way.
+    Drain,
     /// Nobody goes on.
     Stop,
 }
@@ -84,6 +87,11 @@ impl Shared {
         self.open_ns.load(Ordering::Relaxed)
     }
 
+    /// Lets those of an open loop ask nothing more.
+    pub(crate) fn drain(&self) {
+        self.phase.store(Phase::Drain as u8, Ordering::Release);
+    }
+
     /// Ends the run, also for those who wait for its beginning.
     pub(crate) fn stop(&self) {
         // With the lock: whoever has just looked at the phase is waiting by now.
@@ -96,6 +104,7 @@ impl Shared {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::WarmUp,
             1 => Phase::Measure,
+            2 => Phase::Drain,
             _ => Phase::Stop,
         }
     }
@@ -109,6 +118,14 @@ impl Shared {
 }
 
 impl Slot {
+    /// The thread's CPU time.
+    pub(crate) fn cpu_ns(&self) -> u64 {
+        match self.ended_cpu_ns.load(Ordering::Relaxed) {
+            0 => cpu_time::of_thread(self.thread.load(Ordering::Relaxed)),
+            ended => ended,
+        }
+    }
+
     /// Shows how many requests and keys are completed.
     #[inline]
     pub(crate) fn publish(&self, (requests, keys): (u64, u64)) {

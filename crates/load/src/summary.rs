@@ -1,12 +1,15 @@
 //! What a run measured: a value, rendered for people and as JSON.
 
+mod probes;
 mod render;
+
+pub use probes::Probes;
 
 use crate::arguments::Arguments;
 use crate::cpu_time::HostTime;
 use crate::error::Error;
 use crate::mix::Command;
-use crate::plan::{Plan, Timing};
+use crate::plan::{Plan, Timing, Who};
 use crate::recording;
 use crate::seconds::Interval;
 use crate::tally::Tally;
@@ -124,6 +127,9 @@ pub struct Summary {
     pub busiest_thread: f64,
     /// What the process given by `--server-pid` used.
     pub server: Option<CpuCost>,
+    /// What `--probes` found; no other figure includes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
     /// What `--record` has kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
@@ -268,6 +274,9 @@ pub struct Second {
     pub busiest_thread: f64,
     /// Latencies of the requests that were done in it; `None`: none was.
     pub latency: Option<Latency>,
+    /// The same of probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Latency>,
 }
 
 /// A reading of all counters at one moment.
@@ -291,6 +300,15 @@ pub(crate) struct Measured {
     pub(crate) close: Edge,
     pub(crate) series: Vec<Second>,
     pub(crate) recorded: Option<recording::Recorded>,
+    pub(crate) probes: Option<Probed>,
+}
+
+/// What probes found.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub(crate) tally: Tally,
+    /// CPU time of their thread in the window.
+    pub(crate) cpu_ns: u64,
 }
 
 /// Everything between two edges.
@@ -343,6 +361,7 @@ impl Second {
             server: server_cost(&span, open, close),
             busiest_thread: busiest(&span, open, close),
             latency: None,
+            probes: None,
         }
     }
 
@@ -391,6 +410,7 @@ impl Measured {
             let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             OpenEvidence {
+                who: Who::Load,
                 asked: match (plan.requests, pace.timing) {
                     (Some(requests), _) => requests as f64,
                     (None, Timing::Law(rate, _)) => rate * span.seconds,
@@ -425,6 +445,27 @@ fn command_counts(tally: &Tally) -> Vec<CommandCount> {
     Command::ALL.into_iter().map(count).filter(|count| count.requests > 0).collect()
 }
 
+/// The most frequent first.
+fn error_lines(tally: &Tally) -> Vec<ErrorLine> {
+    let mut lines: Vec<_> =
+        tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.times));
+    lines
+}
+
+impl WaitsSummary {
+    fn of(tally: &Tally) -> Option<WaitsSummary> {
+        let waits = tally.waits.as_ref()?;
+        Some(WaitsSummary {
+            slip: Latency::or_zero(&waits.slip_ns),
+            late: Latency::or_zero(&waits.late_ns),
+            service: Latency::or_zero(&waits.service_ns),
+            unanswered: tally.unanswered,
+            unsent: tally.unsent,
+        })
+    }
+}
+
 impl Summary {
     pub(crate) fn new(arguments: &Arguments, plan: &Plan, measured: Measured) -> Summary {
         let span = Span::between(&measured.open, &measured.close);
@@ -433,7 +474,8 @@ impl Summary {
         let steal =
             ratio(steal.saturating_sub(before.steal) as f64, total.saturating_sub(before.total) as f64);
         let verdict = measured.verdict(plan, &span, steal);
-        let Measured { engine, tally, open, close, series, recorded } = measured;
+        let probes = measured.probes(plan, &span, steal);
+        let Measured { engine, tally, open, close, series, recorded, .. } = measured;
         // What an open loop has answered was intended in the window, even if it was done a little later.
         let law = plan.pace.and_then(|pace| match pace.timing {
             Timing::Law(rate, arrivals) => Some((rate, arrivals)),
@@ -477,6 +519,7 @@ impl Summary {
             client: client_cost(&span, &open, &close),
             busiest_thread: busiest(&span, &open, &close),
             server: server_cost(&span, &open, &close),
+            probes,
             recorded: arguments.record.as_ref().zip(recorded).map(|(file, recorded)| Recorded {
                 file: file.display().to_string(),
                 requests: recorded.requests,
@@ -491,9 +534,6 @@ impl Summary {
 
     /// With these counts and latencies.
     pub(crate) fn counting(self, tally: &Tally) -> Summary {
-        let mut error_lines: Vec<_> =
-            tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
-        error_lines.sort_by_key(|line| std::cmp::Reverse(line.times));
         Summary {
             requests: tally.requests(),
             commands: command_counts(tally),
@@ -508,15 +548,9 @@ impl Summary {
             errors: tally.errors,
             lost: tally.lost,
             stray_datagrams: tally.strays,
-            error_lines,
+            error_lines: error_lines(tally),
             latency: Latency::or_zero(&tally.latency_ns),
-            waits: tally.waits.as_ref().map(|waits| WaitsSummary {
-                slip: Latency::or_zero(&waits.slip_ns),
-                late: Latency::or_zero(&waits.late_ns),
-                service: Latency::or_zero(&waits.service_ns),
-                unanswered: tally.unanswered,
-                unsent: tally.unsent,
-            }),
+            waits: WaitsSummary::of(tally),
             connects: tally.churn.as_ref().map(|churn| Connects {
                 opened: churn.took_ns.len(),
                 refused: churn.refused,
@@ -546,7 +580,10 @@ impl Summary {
 
     /// Whether every reply was what a healthy server sends: no error line, no wrong value.
     pub fn is_clean(&self) -> bool {
-        self.errors == 0 && self.wrong_values == 0 && self.not_stored == 0
+        self.errors == 0
+            && self.wrong_values == 0
+            && self.not_stored == 0
+            && self.probes.as_ref().is_none_or(Probes::is_clean)
     }
 
     /// Whether a recording, if there is one, has every request.

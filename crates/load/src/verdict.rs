@@ -3,6 +3,7 @@
 //! Pure: from what was measured about the measuring. Figures per CPU-second hold in most of these cases; the verdict is
 //! about wall-clock rates and latencies.
 
+use crate::plan::Who;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use stdx::steady::settled_from;
@@ -44,6 +45,7 @@ pub(crate) struct Evidence {
 /// What is known about an open loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEvidence {
+    pub(crate) who: Who,
     /// Requests that the rate asked for makes in the window.
     pub(crate) asked: f64,
     /// Requests that the schedule had.
@@ -179,8 +181,12 @@ fn missed(open: &OpenEvidence) -> Option<Reason> {
     reason(
         "rate-missed",
         format!(
-            "{:.1} % of the requests were not answered in time, so the longest latencies are missing; lower --rate, or use more --connections or --depth",
-            (1.0 - share) * 100.0
+            "{:.1} % of the requests were not answered in time, so the longest latencies are missing; {}",
+            (1.0 - share) * 100.0,
+            match open.who {
+                Who::Load => "lower --rate, or use more --connections or --depth",
+                Who::Probes => "lower --probe-rate, or use more --probes",
+            }
         ),
     )
 }
@@ -189,8 +195,12 @@ fn late(open: &OpenEvidence) -> Option<Reason> {
     if open.late_p99_us <= LATE_SHARE_MAX * open.response_p99_us {
         return None;
     }
-    let remedy =
-        if open.spins { "use more --threads, or free CPUs for them" } else { "use --spin or more --threads" };
+    let remedy = match (open.who, open.spins) {
+        (Who::Load, true) => "use more --threads, or free CPUs for them",
+        (Who::Load, false) => "use --spin or more --threads",
+        (Who::Probes, true) => "free a CPU for them",
+        (Who::Probes, false) => "use --spin, or free a CPU for them",
+    };
     reason(
         "late",
         format!(
@@ -205,6 +215,7 @@ mod tests {
     use super::*;
 
     const OPEN: OpenEvidence = OpenEvidence {
+        who: Who::Load,
         asked: 10_000.0,
         scheduled: 10_050,
         answered: 10_050,

@@ -72,7 +72,9 @@ impl<E: Engine> Worker<'_, E> {
                 }
                 phase = now;
                 // An open loop knows by its schedule what is in the window, a closed one by when it is done.
-                if is_open {
+                if now == Phase::Drain {
+                    self.feed.end(done_ns);
+                } else if is_open {
                     tally.churn = None;
                 } else {
                     tally = fresh().with_handshakes_of(tally);
@@ -136,7 +138,7 @@ impl<E: Engine> Worker<'_, E> {
             if let Some(recorder) = &mut self.composer.recorder {
                 recorder.turn()?;
             }
-            if phase == Phase::Measure {
+            if phase != Phase::WarmUp {
                 for second in seconds.ended(done_ns) {
                     tally.settle();
                     on_second(second, tally.latency_ns.clone());

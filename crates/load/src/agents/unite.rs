@@ -100,6 +100,7 @@ fn add(whole: &mut Summary, part: Summary) {
             server: None,
             busiest_thread: second.busiest_thread.max(other.busiest_thread),
             latency: None,
+            probes: None,
         };
     }
     whole.series.extend(series);

@@ -3,36 +3,63 @@
 use super::workers::Report;
 use crate::clock::now_ns;
 use crate::error::Error;
+use crate::plan::Who;
 use crate::seconds::Seconds;
 use crate::tally::Tally;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// What the workers have reported so far.
+/// What all threads have reported so far.
 pub(super) struct All {
-    pub(super) ready: usize,
-    pub(super) running: usize,
+    ready: usize,
+    pub(super) load: Group,
+    pub(super) probes: Group,
+}
+
+/// What threads of one kind have reported so far.
+pub(super) struct Group {
+    running: usize,
     pub(super) engine: &'static str,
     pub(super) tally: Tally,
     pub(super) seconds: Seconds,
 }
 
+impl Group {
+    fn new(threads: usize) -> Group {
+        Group { running: threads, engine: "", tally: Tally::new(), seconds: Seconds::new(threads) }
+    }
+}
+
 impl All {
-    pub(super) fn new(workers: usize) -> All {
-        All { ready: 0, running: workers, engine: "", tally: Tally::new(), seconds: Seconds::new(workers) }
+    pub(super) fn new(workers: usize, probes: usize) -> All {
+        All { ready: 0, load: Group::new(workers), probes: Group::new(probes) }
     }
 
-    /// Waits until all workers have their connections.
+    /// Waits until all have their connections.
     pub(super) fn wait_ready(&mut self, reports: &Receiver<Report>) -> Result<(), Error> {
-        while self.ready < self.running {
+        while self.ready < self.running() {
             self.take(reports.recv().map_err(|_| Error::Panic)?)?;
         }
         Ok(())
     }
 
-    /// Waits for workers until the given time; `true` once none is left.
+    /// Waits for workers of the load until the given time; `true` once none is left.
     pub(super) fn wait(&mut self, reports: &Receiver<Report>, until_ns: u64) -> Result<bool, Error> {
-        while self.running > 0 {
+        self.wait_while(reports, until_ns, |all| all.load.running > 0)
+    }
+
+    /// Waits for all threads until the given time.
+    pub(super) fn wait_all(&mut self, reports: &Receiver<Report>, until_ns: u64) -> Result<bool, Error> {
+        self.wait_while(reports, until_ns, |all| all.running() > 0)
+    }
+
+    fn wait_while(
+        &mut self,
+        reports: &Receiver<Report>,
+        until_ns: u64,
+        waits: impl Fn(&All) -> bool,
+    ) -> Result<bool, Error> {
+        while waits(self) {
             let patience = Duration::from_nanos(until_ns.saturating_sub(now_ns()));
             match reports.recv_timeout(patience) {
                 Ok(report) => self.take(report)?,
@@ -43,17 +70,29 @@ impl All {
         Ok(true)
     }
 
+    fn running(&self) -> usize {
+        self.load.running + self.probes.running
+    }
+
     fn take(&mut self, report: Report) -> Result<(), Error> {
         match report {
             Report::Ready => self.ready += 1,
-            Report::Second(second, total) => self.seconds.add(second, &total),
-            Report::End(end) => {
+            Report::Second(who, second, total) => self.group(who).seconds.add(second, &total),
+            Report::End(who, end) => {
                 let (engine, tally) = (*end)?;
-                self.engine = engine;
-                self.tally.add(&tally);
-                self.running -= 1;
+                let group = self.group(who);
+                group.engine = engine;
+                group.tally.add(&tally);
+                group.running -= 1;
             }
         }
         Ok(())
+    }
+
+    fn group(&mut self, who: Who) -> &mut Group {
+        match who {
+            Who::Load => &mut self.load,
+            Who::Probes => &mut self.probes,
+        }
     }
 }

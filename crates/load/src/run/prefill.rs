@@ -7,6 +7,7 @@ use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::error::Error;
 use crate::follower::Follower;
+use crate::plan::Who;
 use crate::shared::{Phase, Shared, Start};
 
 impl Runner<'_> {
@@ -24,6 +25,7 @@ impl Runner<'_> {
         let items = plan.part.items(plan.fills());
         let count = items.end - items.start;
         let mut start = items.start;
+        let shared = Shared::new(plan.threads, Phase::Measure);
         let tasks = (0..plan.threads).map(|index| {
             let end = start + plan.share(count, index);
             let composer = Composer::fill(plan, start..end);
@@ -31,8 +33,13 @@ impl Runner<'_> {
             let connections =
                 plan.share(plan.connections.min(PREFILL_CONNECTIONS * plan.threads) as u64, index);
             Task {
+                who: Who::Load,
+                shared: &shared,
+                slot: index,
                 composer,
                 pace: None,
+                share: plan.thread(index),
+                seed: self.arguments.seed,
                 index,
                 connections: connections as usize,
                 depth,
@@ -43,18 +50,17 @@ impl Runner<'_> {
                 churn: None,
             }
         });
-        let shared = Shared::new(plan.threads, Phase::Measure);
-        let tally = self.with_workers(&shared, tasks.collect(), None, |reports| {
-            let mut all = All::new(plan.threads);
+        let tally = self.with_workers(tasks.collect(), None, |reports| {
+            let mut all = All::new(plan.threads, 0);
             all.wait_ready(reports)?;
             let at_ns = now_ns();
             shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });
             while !all.wait(reports, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
                 follower.stored(shared.total().0, count)?;
                 // Nobody asks how long storing took.
-                drop(all.seconds.take());
+                drop(all.load.seconds.take());
             }
-            Ok(all.tally)
+            Ok(all.load.tally)
         })?;
         let refused = tally.errors + tally.not_stored() + tally.lost;
         if refused > 0 {

@@ -8,12 +8,12 @@ use crate::compose::Composer;
 use crate::cpu_time;
 use crate::error::Error;
 use crate::follower::Follower;
+use crate::plan::Who;
 use crate::recording::Recording;
 use crate::replay::Replay;
-use crate::shared::{Phase, Shared, Start};
-use crate::summary::{Edge, Measured, Second};
+use crate::shared::{Phase, Shared, Slot, Start};
+use crate::summary::{Edge, Measured, Probed, Second};
 use crate::trace::{ROUNDS_AHEAD, Reader};
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
@@ -39,13 +39,39 @@ impl Runner<'_> {
                 (Some(recording), recorders)
             }
         };
+        let shared = Shared::new(plan.threads, Phase::WarmUp);
+        let probes = plan.probes.map(|_| Shared::new(1, Phase::WarmUp));
         let (mut replays, mut recorders) = (replays.into_iter(), recorders.into_iter());
-        let tasks = (0..plan.threads).map(|index| Task {
-            composer: match replays.next() {
+        let tasks = (0..plan.threads).map(|index| {
+            let composer = match replays.next() {
                 Some(replay) => Composer::replay(plan, replay),
                 None => Composer::mix(plan, self.arguments.seed, plan.thread(index).index, recorders.next()),
-            },
+            };
+            self.load(&shared, composer, index)
+        });
+        let probe = plan.probes.zip(probes.as_ref()).map(|(asked, shared)| self.probes(asked, shared));
+        let tasks = tasks.chain(probe).collect();
+        let measured = self
+            .with_workers(tasks, reader, |reports| self.conduct(&shared, probes.as_ref(), reports, follower));
+        let Some(recording) = recording else { return measured };
+        // If the disk has failed, this was the reason why the workers have.
+        let notes = recording.join()?;
+        let measured = measured?;
+        let recorded = Some(notes.write(&plan.items)?);
+        Ok(Measured { recorded, ..measured })
+    }
+
+    /// What a thread of the load is to do.
+    fn load<'a>(&'a self, shared: &'a Shared, composer: Composer<'a>, index: usize) -> Task<'a> {
+        let plan = self.plan;
+        Task {
+            who: Who::Load,
+            shared,
+            slot: index,
+            composer,
             pace: plan.pace,
+            share: plan.thread(index),
+            seed: self.arguments.seed,
             index,
             connections: plan.share(plan.connections as u64, index) as usize,
             depth: plan.depth,
@@ -54,45 +80,59 @@ impl Runner<'_> {
             requests_max: plan.requests.map(|total| plan.share(total, index)),
             repeats: 0,
             churn: plan.churn,
-        });
-        let shared = Shared::new(plan.threads, Phase::WarmUp);
-        let tasks = tasks.collect();
-        let measured = self.with_workers(&shared, tasks, reader, |reports| {
-            let mut all = All::new(plan.threads);
-            all.wait_ready(reports)?;
-            let at_ns = follower.ready()?;
-            let window_ns = plan.window_ns(at_ns);
-            let open_ns = window_ns.start;
-            shared.begin(Start { at_ns, window_ns });
-            all.wait(reports, open_ns)?;
-            let mut open = self.edge(&shared)?;
-            if plan.pace.is_none() {
-                // A closed loop's workers count from 0 when they see the window open.
-                open = Edge { requests: 0, keys: 0, ..open };
-            }
+        }
+    }
+
+    /// From the beginning until all threads have ended.
+    fn conduct(
+        &self,
+        shared: &Shared,
+        probes: Option<&Shared>,
+        reports: &Receiver<Report>,
+        follower: &mut dyn Follower,
+    ) -> Result<Measured, Error> {
+        let plan = self.plan;
+        let mut all = All::new(plan.threads, usize::from(probes.is_some()));
+        all.wait_ready(reports)?;
+        let at_ns = follower.ready()?;
+        let window_ns = plan.window_ns(at_ns);
+        let open_ns = window_ns.start;
+        for shared in std::iter::once(shared).chain(probes) {
+            shared.begin(Start { at_ns, window_ns: window_ns.clone() });
+        }
+        all.wait(reports, open_ns)?;
+        let mut open = self.edge(shared)?;
+        if plan.pace.is_none() {
+            // A closed loop's workers count from 0 when they see the window open.
+            open = Edge { requests: 0, keys: 0, ..open };
+        }
+        let probes_before_ns = probes.map_or(0, |probes| probes.workers[0].cpu_ns());
+        for shared in std::iter::once(shared).chain(probes) {
             shared.open(open.at_ns);
-            let (close, mut series) = self.watch(&shared, &mut all, reports, &open, follower)?;
-            if plan.pace.is_some() {
-                // Requests of the window that are still on their way count, too.
-                all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
-            }
-            shared.stop();
-            while !all.wait(reports, u64::MAX)? {}
-            follower.closed(all.seconds.take())?;
-            for interval in all.seconds.whole() {
-                if let Some(second) = series.get_mut(interval.second as usize) {
-                    second.latency = interval.latency;
-                }
-            }
-            let All { engine, tally, .. } = all;
-            Ok(Measured { engine, tally, open, close, series, recorded: None })
-        });
-        let Some(recording) = recording else { return measured };
-        // If the disk has failed, this was the reason why the workers have.
-        let notes = recording.join()?;
-        let measured = measured?;
-        let recorded = Some(notes.write(&plan.items)?);
-        Ok(Measured { recorded, ..measured })
+        }
+        let (close, mut series) = self.watch(shared, &mut all, reports, &open, follower)?;
+        let probes_cpu_ns = probes.map_or(0, |probes| probes.workers[0].cpu_ns()) - probes_before_ns;
+        probes.inspect(|probes| probes.drain());
+        if plan.pace.is_some() {
+            // Requests of the window that are still on their way count, too.
+            all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
+        }
+        shared.stop();
+        while !all.wait(reports, u64::MAX)? {}
+        if let Some(probes) = probes {
+            all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;
+            probes.stop();
+            while !all.wait_all(reports, u64::MAX)? {}
+        }
+        follower.closed(all.load.seconds.take())?;
+        for (at, second) in series.iter_mut().enumerate() {
+            second.latency = all.load.seconds.of(at as u64);
+            second.probes = all.probes.seconds.of(at as u64);
+        }
+        let All { load, probes: probed, .. } = all;
+        let probes = probes.map(|_| Probed { tally: probed.tally, cpu_ns: probes_cpu_ns });
+        let (engine, tally) = (load.engine, load.tally);
+        Ok(Measured { engine, tally, probes, open, close, series, recorded: None })
     }
 
     /// Follows the window second by second until it closes or the workers have nothing left to do.
@@ -113,7 +153,7 @@ impl Runner<'_> {
             let ended = all.wait(reports, next_ns)?;
             let now = self.edge(shared)?;
             let second = Second::between(&last, &now);
-            follower.second(&second, all.seconds.take())?;
+            follower.second(&second, all.load.seconds.take())?;
             series.push(second);
             if ended || now.at_ns >= close_ns {
                 break now;
@@ -126,12 +166,7 @@ impl Runner<'_> {
     /// All counters as they are now.
     fn edge(&self, shared: &Shared) -> Result<Edge, Error> {
         let server_cpu_ns = self.arguments.server_pid.map(cpu_time::of_process).transpose()?;
-        let client_cpu_ns =
-            shared.workers.iter().map(|slot| match slot.ended_cpu_ns.load(Ordering::Relaxed) {
-                0 => cpu_time::of_thread(slot.thread.load(Ordering::Relaxed)),
-                ended => ended,
-            });
-        let client_cpu_ns = client_cpu_ns.collect();
+        let client_cpu_ns = shared.workers.iter().map(Slot::cpu_ns).collect();
         let (requests, keys) = shared.total();
         let host = cpu_time::of_host();
         Ok(Edge { at_ns: now_ns(), requests, keys, client_cpu_ns, server_cpu_ns, host })

@@ -1,4 +1,4 @@
-//! The threads of a run: each opens its connections, waits for the beginning, and works.
+//! The threads of a run, of its load and of its probes: each opens its connections, waits for the beginning, and works.
 
 use super::Runner;
 use crate::affinity::pin;
@@ -13,8 +13,8 @@ use crate::engine::uring::Uring;
 use crate::engine::{Engine, failed_to_start};
 use crate::error::Error;
 use crate::feed::Feed;
-use crate::plan::{Pace, Timing};
-use crate::schedule::{Arrivals, Schedule};
+use crate::plan::{Pace, Timing, Who};
+use crate::schedule::{Arrivals, Schedule, Share};
 use crate::shared::{Shared, Start};
 use crate::tally::Tally;
 use crate::target::Target;
@@ -28,9 +28,17 @@ use std::thread;
 
 /// What a worker thread is to do.
 pub(super) struct Task<'a> {
+    pub(super) who: Who,
+    /// What it shares with threads of its kind, and its place in there.
+    pub(super) shared: &'a Shared,
+    pub(super) slot: usize,
     pub(super) composer: Composer<'a>,
     /// Of an open loop.
     pub(super) pace: Option<Pace>,
+    /// Its part of the rate, and where its random times begin.
+    pub(super) share: Share,
+    pub(super) seed: u64,
+    /// Its number among all threads.
     pub(super) index: usize,
     pub(super) connections: usize,
     pub(super) depth: usize,
@@ -48,56 +56,49 @@ pub(super) enum Report {
     /// Its connections are open.
     Ready,
     /// Its latencies since the window opened, at the end of a second of it.
-    Second(u64, Histogram<u64>),
+    Second(Who, u64, Histogram<u64>),
     /// It has ended; with the engine's name.
-    End(Box<Result<(&'static str, Tally), Error>>),
+    End(Who, Box<Result<(&'static str, Tally), Error>>),
 }
 
 impl Runner<'_> {
     /// Runs `tasks` on threads while `conduct` follows their reports; whatever it returns, they stop.
     pub(super) fn with_workers<T>(
         &self,
-        shared: &Shared,
         tasks: Vec<Task<'_>>,
         reader: Option<Reader>,
         conduct: impl FnOnce(&Receiver<Report>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         thread::scope(|scope| {
             let (sender, reports) = channel();
+            let shared: Vec<&Shared> = tasks.iter().map(|task| task.shared).collect();
             for task in tasks {
+                let (who, name) = (task.who, task.name());
                 let sender = sender.clone();
-                thread::Builder::new().name(format!("load-{}", task.index)).spawn_scoped(
-                    scope,
-                    move || {
-                        let end = self.work(shared, task, &sender);
-                        // Nobody listens any more when another worker failed first.
-                        let _ = sender.send(Report::End(Box::new(end)));
-                    },
-                )?;
+                thread::Builder::new().name(name).spawn_scoped(scope, move || {
+                    let end = self.work(task, &sender);
+                    // Nobody listens any more when another worker failed first.
+                    let _ = sender.send(Report::End(who, Box::new(end)));
+                })?;
             }
             if let Some(mut reader) = reader {
                 let sender = sender.clone();
                 thread::Builder::new().name(String::from("load-trace")).spawn_scoped(scope, move || {
                     if let Err(error) = reader.run() {
                         // The reader still holds the queues: no worker has taken this for the end of the trace.
-                        let _ = sender.send(Report::End(Box::new(Err(error))));
+                        let _ = sender.send(Report::End(Who::Load, Box::new(Err(error))));
                     }
                     drop(reader);
                 })?;
             }
             drop(sender);
             let result = conduct(&reports);
-            shared.stop();
+            shared.iter().for_each(|shared| shared.stop());
             result
         })
     }
 
-    fn work(
-        &self,
-        shared: &Shared,
-        task: Task<'_>,
-        reports: &Sender<Report>,
-    ) -> Result<(&'static str, Tally), Error> {
+    fn work(&self, task: Task<'_>, reports: &Sender<Report>) -> Result<(&'static str, Tally), Error> {
         if let Some(cpus) = &self.arguments.cpu {
             pin(cpus.of(task.index))?;
         }
@@ -106,54 +107,57 @@ impl Runner<'_> {
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        shared.workers[task.index].thread.store(thread, Ordering::Relaxed);
+        task.shared.workers[task.slot].thread.store(thread, Ordering::Relaxed);
         if let Some(timeout) = self.plan.udp_timeout {
             let sockets = self.plan.target.datagrams(task.connections)?;
             let patience = Patience { timeout, repeats: task.repeats };
             let engine = Udp::new(sockets, task.depth, patience)?;
             let task = Task { connections: task.connections * task.depth, depth: 1, ..task };
-            return self.drive(engine, shared, task, reports);
+            return self.drive(engine, task, reports);
         }
         let sockets = self.plan.target.connect(task.connections)?;
         if task.churn.is_some()
             && let Target::Tcp(address) = self.plan.target
         {
-            return self.encrypt(Epoll::new(sockets)?.reopening(address), shared, task, reports);
+            return self.encrypt(Epoll::new(sockets)?.reopening(address), task, reports);
         }
         let sockets = match self.plan.engine {
             EngineChoice::Epoll => sockets,
             choice => match Uring::new(sockets) {
-                Ok(engine) => return self.encrypt(engine, shared, task, reports),
+                Ok(engine) => return self.encrypt(engine, task, reports),
                 Err((sockets, _)) if choice == EngineChoice::Auto => sockets,
                 Err((_, error)) => return Err(failed_to_start(Uring::NAME, error)),
             },
         };
-        self.encrypt(Epoll::new(sockets)?, shared, task, reports)
+        self.encrypt(Epoll::new(sockets)?, task, reports)
     }
 
     /// Wraps the engine where the plan says so: otherwise it is driven as it is.
     fn encrypt<E: Engine>(
         &self,
         engine: E,
-        shared: &Shared,
         task: Task<'_>,
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Tally), Error> {
-        let Some(tls) = &self.plan.tls else { return self.drive(engine, shared, task, reports) };
+        let Some(tls) = &self.plan.tls else { return self.drive(engine, task, reports) };
         let parties = (0..task.connections).map(|_| tls.party()).collect();
-        self.drive(Encrypted::new(engine, parties)?, shared, task, reports)
+        self.drive(Encrypted::new(engine, parties)?, task, reports)
     }
 
     fn drive<E: Engine>(
         &self,
         engine: E,
-        shared: &Shared,
         task: Task<'_>,
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Tally), Error> {
         let Task {
+            who,
+            shared,
+            slot,
             mut composer,
             pace,
+            share,
+            seed,
             index,
             connections,
             depth,
@@ -163,7 +167,7 @@ impl Runner<'_> {
             repeats: _,
             churn,
         } = task;
-        let (plan, slot) = (self.plan, &shared.workers[index]);
+        let (plan, slot) = (self.plan, &shared.workers[slot]);
         if let Some(replay) = composer.trace() {
             replay.prepare();
         }
@@ -180,8 +184,7 @@ impl Runner<'_> {
                 Feed::trace(at_ns, window_ns.end, connections, spin)
             }
             Some(Pace { timing: Timing::Law(rate, arrivals), spin }) => {
-                let seed = self.arguments.seed;
-                let schedule = Schedule::new(arrivals, of_all(rate), plan.thread(index), seed);
+                let schedule = Schedule::new(arrivals, of_all(rate), share, seed);
                 // The schedule ends it, so that the last requests are waited for.
                 let most = requests_max.take().unwrap_or(u64::MAX);
                 Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
@@ -191,8 +194,8 @@ impl Runner<'_> {
             let mut churn = Churn::new(connections);
             churn.after = after.unwrap_or(u64::MAX);
             churn.schedule = rate.map(|rate| {
-                let seed = stdx::prng::mix(self.arguments.seed ^ CHURN_SALT);
-                let schedule = Schedule::new(Arrivals::Poisson, of_all(rate), plan.thread(index), seed);
+                let seed = stdx::prng::mix(seed ^ CHURN_SALT);
+                let schedule = Schedule::new(Arrivals::Poisson, of_all(rate), share, seed);
                 schedule.during(at_ns, window_ns.clone(), u64::MAX)
             });
             churn.storm = storm.map(|Storm { connections, at }| {
@@ -220,10 +223,19 @@ impl Runner<'_> {
             slot,
         };
         let (tally, _) = worker.run(window_ns, &mut |second, total| {
-            let _ = reports.send(Report::Second(second, total));
+            let _ = reports.send(Report::Second(who, second, total));
         })?;
         slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
         Ok((E::NAME, tally))
+    }
+}
+
+impl Task<'_> {
+    fn name(&self) -> String {
+        match self.who {
+            Who::Load => format!("load-{}", self.index),
+            Who::Probes => String::from("load-probes"),
+        }
     }
 }
 

@@ -40,6 +40,9 @@ impl fmt::Display for Summary {
             writeln!(f, "{timed_out} timed out, {closed} closed by the server")?;
         }
         self.outcomes(f)?;
+        if let Some(probes) = &self.probes {
+            write!(f, "{probes}")?;
+        }
         if let Some(recorded) = &self.recorded {
             write!(f, "{recorded}")?;
         }
@@ -196,7 +199,7 @@ impl Summary {
     }
 }
 
-fn percentiles(f: &mut fmt::Formatter<'_>, what: &str, latency: &Latency) -> fmt::Result {
+pub(super) fn percentiles(f: &mut fmt::Formatter<'_>, what: &str, latency: &Latency) -> fmt::Result {
     writeln!(
         f,
         "  {what:<10}p50 {} | p90 {} | p99 {} | p99.9 {} | max {} µs",
@@ -219,7 +222,7 @@ fn cost(f: &mut fmt::Formatter<'_>, who: &str, cost: &CpuCost) -> fmt::Result {
 }
 
 /// Rounded to a whole number, with a comma every three digits.
-fn grouped(number: f64) -> String {
+pub(super) fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
     for (place, digit) in digits.chars().enumerate() {
@@ -299,6 +302,7 @@ mod tests {
             client: cost(4.0, 250_000.0),
             busiest_thread: 0.8,
             server: Some(cost(5.0, 200_000.0)),
+            probes: None,
             recorded: None,
             series: Vec::new(),
             agents: Vec::new(),

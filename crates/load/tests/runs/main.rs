@@ -3,6 +3,7 @@
 mod churn;
 mod memcached;
 mod open;
+mod probes;
 mod recording;
 mod scripted;
 mod support;

@@ -1,0 +1,40 @@
+//! Probes: a few connections that ask how slow the server is while the load keeps it busy.
+//!
+//! They are an open loop of their own, with a thread, a schedule and counts of their own: a closed loop cannot say how
+//! slow a server is at a rate, and connections of a saturating load wait behind each other, in the client too. Probes ask
+//! little and wait alone. Their times are random (Poisson), so that they see the server as it is on the average of time.
+
+use super::Runner;
+use super::workers::Task;
+use crate::compose::Composer;
+use crate::plan::{Pace, Probes, Timing, Who};
+use crate::schedule::{Arrivals, Share};
+use crate::shared::Shared;
+
+impl Runner<'_> {
+    /// What the thread of the probes is to do: the commands of the load, one at a time on each connection.
+    pub(super) fn probes<'a>(&'a self, asked: Probes, shared: &'a Shared) -> Task<'a> {
+        let plan = self.plan;
+        let seed = stdx::prng::mix(self.arguments.seed ^ SALT);
+        Task {
+            who: Who::Probes,
+            shared,
+            slot: 0,
+            composer: Composer::probe(plan, seed),
+            pace: Some(Pace { timing: Timing::Law(asked.rate, Arrivals::Poisson), spin: plan.spin }),
+            share: Share { index: 0, threads: 1 },
+            seed,
+            index: plan.threads,
+            connections: asked.connections,
+            depth: 1,
+            verify: plan.verify,
+            backfill: false,
+            requests_max: None,
+            repeats: 0,
+            churn: None,
+        }
+    }
+}
+
+/// Keeps what probes ask, and when, independent of the load.
+const SALT: u64 = 0x7072_6f62_6573_0000;

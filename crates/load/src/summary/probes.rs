@@ -1,0 +1,114 @@
+//! What probes found, apart from the load.
+
+use super::render::{grouped, percentiles};
+use super::{ErrorLine, Latency, Measured, Span, WaitsSummary, error_lines, ratio};
+use crate::plan::{Plan, Who};
+use crate::verdict::{Evidence, OpenEvidence, Verdict};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How slow the server was to a few who asked it little, in an open loop, while the load kept it busy.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Probes {
+    /// Whether to believe their latencies.
+    pub verdict: Verdict,
+    /// How many connections they have, each with at most one request on its way.
+    pub connections: usize,
+    /// Requests per second asked for.
+    pub rate: f64,
+    /// Requests of the window that were answered.
+    pub requests: u64,
+    /// The same per second.
+    pub requests_per_second: f64,
+    /// Keys asked for and not found.
+    pub misses: u64,
+    /// Requests that nobody waits for any longer.
+    pub lost: u64,
+    /// Values that were not their key's own; always 0 without verification.
+    pub wrong_values: u64,
+    /// Error lines received.
+    pub errors: u64,
+    /// Which ones, the most frequent first.
+    pub error_lines: Vec<ErrorLine>,
+    /// From intended to done.
+    pub latency: Latency,
+    /// Where it went.
+    pub waits: WaitsSummary,
+    /// How much of the window their thread ran, from 0 to 1.
+    pub busy: f64,
+}
+
+impl Measured {
+    pub(super) fn probes(&self, plan: &Plan, span: &Span, steal: f64) -> Option<Probes> {
+        let (asked, probed) = plan.probes.zip(self.probes.as_ref())?;
+        let tally = &probed.tally;
+        let (latency, waits) = (Latency::or_zero(&tally.latency_ns), WaitsSummary::of(tally)?);
+        let answered = tally.requests();
+        let verdict = Verdict::of(&Evidence {
+            steal,
+            lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
+            open: Some(OpenEvidence {
+                who: Who::Probes,
+                asked: asked.rate * span.seconds,
+                scheduled: answered + tally.lost + tally.unanswered + tally.unsent,
+                answered,
+                late_p99_us: waits.late.p99_us,
+                response_p99_us: latency.p99_us,
+                spins: !plan.spin.is_zero(),
+            }),
+            ..Evidence::default()
+        });
+        Some(Probes {
+            verdict,
+            connections: asked.connections,
+            rate: asked.rate,
+            requests: answered,
+            requests_per_second: ratio(answered as f64, span.seconds),
+            misses: tally.misses,
+            lost: tally.lost,
+            wrong_values: tally.wrong,
+            errors: tally.errors,
+            error_lines: error_lines(tally),
+            latency,
+            waits,
+            busy: ratio(probed.cpu_ns as f64 / 1e9, span.seconds),
+        })
+    }
+}
+
+impl Probes {
+    pub(super) fn is_clean(&self) -> bool {
+        self.errors == 0 && self.wrong_values == 0
+    }
+}
+
+impl fmt::Display for Probes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  {:<10}{} requests/s asked of {} connection{}, {} answered, {} misses, thread ran {:.0} %",
+            "probes",
+            grouped(self.rate),
+            self.connections,
+            if self.connections == 1 { "" } else { "s" },
+            grouped(self.requests as f64),
+            grouped(self.misses as f64),
+            self.busy * 100.0
+        )?;
+        percentiles(f, "  latency", &self.latency)?;
+        percentiles(f, "  service", &self.waits.service)?;
+        percentiles(f, "  slip", &self.waits.slip)?;
+        percentiles(f, "  late", &self.waits.late)?;
+        for (what, times) in
+            [("lost", self.lost), ("wrong values", self.wrong_values), ("errors", self.errors)]
+        {
+            if times > 0 {
+                writeln!(f, "    {:<8}{}", what, grouped(times as f64))?;
+            }
+        }
+        for error in &self.error_lines {
+            writeln!(f, "  {:>12}× {}", grouped(error.times as f64), error.line)?;
+        }
+        self.verdict.to_string().lines().try_for_each(|line| writeln!(f, "    {line}"))
+    }
+}
