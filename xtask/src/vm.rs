@@ -3,11 +3,12 @@
 //! QEMU in software emulation boots Debian's cloud kernel with an initramfs of busybox and our binary. Every step of the
 //! conversations in `tests/vm` runs in there, in order and after one boot; their answers come back over a serial port
 //! and are compared here. Nothing is installed but QEMU, and nothing of the host is changed: the machine's network ends
-//! in a namespace of its own.
+//! in a namespace of its own. `evenkeel lab` then boots machines of its own from the same parts.
 
 mod answer;
 mod conversation;
 mod initramfs;
+mod lab;
 mod machine;
 mod modules;
 mod packages;
@@ -32,17 +33,26 @@ pub(crate) fn test() -> Result<bool> {
 
 /// The lane as one of several steps. Where the packages cannot be had it says so and holds.
 pub(crate) fn step(steps: &mut Steps) {
-    steps.step("Virtual machine: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues", |results| {
-        let folder = target_directory().join("vm");
-        match packages::obtain(&folder)? {
-            Ok(parts) => converse(&parts, &folder, results),
-            Err(why) => {
-                println!("left out: {why}");
-                results.push(format!("virtual machine: LEFT OUT, {why}"));
-                Ok(())
+    steps.step(
+        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; the lab with two kernels",
+        |results| {
+            let folder = target_directory().join("vm");
+            match packages::obtain(&folder)? {
+                Ok(parts) => {
+                    converse(&parts, &folder, results)?;
+                    lab::run(&parts, &binary(), &folder)?;
+                    results
+                        .push("virtual machine: two of the lab's, each with its own command line".to_owned());
+                    Ok(())
+                }
+                Err(why) => {
+                    println!("left out: {why}");
+                    results.push(format!("virtual machine: LEFT OUT, {why}"));
+                    Ok(())
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// A machine in software emulation on CPUs that others use, too, is slow enough for a time limit to strike: a second

@@ -111,6 +111,9 @@ pub struct Level {
     /// A file system of its own at `{dir}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_system: Option<FileSystem>,
+    /// A kernel of its own: the subject runs in a virtual machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<Kernel>,
 }
 
 /// A file system on a loop device.
@@ -124,6 +127,32 @@ pub struct FileSystem {
     pub options: String,
     /// Megabytes (2^20 bytes).
     pub size_mb: u32,
+}
+
+/// A kernel, and the virtual machine that it runs in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kernel {
+    /// Its file: `/boot/vmlinuz-…`.
+    pub image: String,
+    /// The directory with its modules; left out: `/lib/modules/` and its release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modules: Option<String>,
+    /// Words to add to its command line: `mitigations=off`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub append: String,
+    /// CPUs of the machine.
+    #[serde(default = "kernel_cpus")]
+    pub cpus: u32,
+    /// Its memory in megabytes (2^20 bytes), which also holds all of its files.
+    #[serde(default = "kernel_memory_mb")]
+    pub memory_mb: u32,
+    /// Sysctls of the machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sysctl: BTreeMap<String, String>,
+    /// Files and directories that the subject needs there, besides those that its command line names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
 }
 
 /// What puts load on a subject.
@@ -212,6 +241,14 @@ fn ready_within_s() -> u32 {
     60
 }
 
+fn kernel_cpus() -> u32 {
+    1
+}
+
+fn kernel_memory_mb() -> u32 {
+    1024
+}
+
 fn equivalent() -> f64 {
     0.02
 }
@@ -257,6 +294,14 @@ impl Experiment {
                 return wrong(&place, "it has fewer than two levels, so nothing is varied");
             }
             distinct(&place, factor.levels.iter().map(|level| &level.name))?;
+            for level in &factor.levels {
+                if level.kernel.as_ref().is_some_and(|kernel| kernel.cpus == 0) {
+                    return wrong(
+                        &format!("{place}: level {:?}: kernel.cpus", level.name),
+                        "it must be at least 1",
+                    );
+                }
+            }
         }
         if self.subjects.len() == 1 && self.factors.is_empty() {
             return wrong("factor", "there is one subject and no factor, so nothing is compared");

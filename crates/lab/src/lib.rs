@@ -8,7 +8,7 @@
 //! experiment ─► matrix: cells, turns
 //!                 └─► run ─► trial (for each turn)
 //!                              knobs, placement, trace   the host, and what has to be undone
-//!                              subject, process          servers and loads
+//!                              subject, process, guest   servers and loads, virtual machines
 //!                              sampler, tree             the host and the subject, second by second
 //!                              parse                     what the load says
 //!                              judge ─► record           figures and doubts
@@ -27,6 +27,7 @@ pub mod efficiency;
 mod error;
 pub mod experiment;
 pub mod gate;
+mod guest;
 pub mod history;
 mod judge;
 mod knobs;

@@ -21,6 +21,9 @@ pub struct Record {
     pub kernel: String,
     /// See `kernel`.
     pub host: String,
+    /// The virtual machine that the subject ran in, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guest: Option<Guest>,
     /// What the subject says when asked for its version, if it can be asked.
     pub version: Option<String>,
     /// By name, over the seconds that count: what the load says (`p99_us`, `requests_per_second`) and what the host
@@ -32,6 +35,16 @@ pub struct Record {
     pub remarks: Vec<String>,
     /// Second by second, those that are dropped included.
     pub samples: Vec<Sample>,
+}
+
+/// A virtual machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Guest {
+    /// Its kernel's release, as `uname -r` says it there.
+    pub kernel: String,
+    /// What carried out its instructions: `kvm`, or `tcg`, which is software.
+    pub accelerator: String,
 }
 
 /// One second of a trial.

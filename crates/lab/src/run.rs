@@ -9,6 +9,7 @@
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Measure};
+use crate::guest::Guest;
 use crate::matrix::{Turn, cells, repeats, turns};
 use crate::process::{Clock, Hands};
 use crate::record::Record;
@@ -73,7 +74,11 @@ pub struct Outcome {
 pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     let experiment = Experiment::parse(&asked.text)?;
     knobs::check(&experiment)?;
-    cells(&experiment).iter().try_for_each(|cell| trial::check(&experiment, cell))?;
+    let cells = cells(&experiment);
+    cells.iter().try_for_each(|cell| trial::check(&experiment, cell))?;
+    for guest in cells.iter().map(|cell| Guest::of(&cell.levels(&experiment))) {
+        guest?.as_ref().map_or(Ok(()), Guest::check)?;
+    }
     let restored = restore(&asked.state, knobs::are_turned_by(&experiment))?;
     if !restored.is_empty() {
         tell(Progress::Restored(&restored));

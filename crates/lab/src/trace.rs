@@ -194,7 +194,7 @@ fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<(), String> {
 }
 
 /// As one word for the shell.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
 }
 

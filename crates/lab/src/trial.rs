@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Level, Ready, Subject};
+use crate::guest::{self, Guest, Task};
 use crate::judge::{Loaded, judge};
 use crate::knobs::{self, Knobs};
 use crate::matrix::{Cell, Turn};
@@ -23,6 +24,8 @@ const PREPARE_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// How long a load may take in addition to twice its time: it starts, connects and writes its results.
 const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
+
+const SUBJECT_LOG: &str = "subject.log";
 
 /// Names that every experiment has.
 const OWN_NAMES: [&str; 7] = ["port", "dir", "seconds", "warm_up", "measured", "output", "pid"];
@@ -65,6 +68,7 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
         }
     }
     Placement::of(placed(&cell.levels(experiment)))?;
+    Guest::of(&cell.levels(experiment))?;
     let subject = cell.subject(experiment);
     let start = [("start", &subject.start)].into_iter();
     let ready = match &subject.ready {
@@ -139,6 +143,7 @@ impl Site<'_> {
             }
         }
         let mut server = stage.start(subject)?;
+        record.guest = stage.guest.as_ref().and_then(|guest| guest.recorded(&stage.log()));
         for text in &experiment.workload.prepare {
             stage.run(text, "workload.prepare", "prepare.log")?;
         }
@@ -178,6 +183,8 @@ struct Stage<'a> {
     /// Of the subject.
     env: BTreeMap<String, String>,
     placement: Placement,
+    guest: Option<Guest<'a>>,
+    dir: PathBuf,
 }
 
 impl<'a> Stage<'a> {
@@ -203,6 +210,8 @@ impl<'a> Stage<'a> {
             logs,
             env: levels.iter().flat_map(|(_, level)| level.env.clone()).collect(),
             placement: Placement::of(placed(&levels))?,
+            guest: Guest::of(&levels)?,
+            dir: dir.to_owned(),
         })
     }
 
@@ -234,15 +243,47 @@ impl<'a> Stage<'a> {
         }
         let place = subject::place(subject, "start");
         let text = self.words.fill(&subject.start, &place)?;
-        let line = Line {
-            env: &self.env,
-            placement: Some(&self.placement),
-            ..self.line(&text, &place, "subject.log")
+        let server = match &self.guest {
+            None => self.start_line(subject, &text, &self.env, &place)?,
+            Some(guest) => {
+                let task = Task {
+                    start: &text,
+                    env: &self.env,
+                    dir: &self.dir,
+                    port: self.port,
+                    is_awaited: subject.ready == Ready::Port,
+                };
+                let archive = self.dir.with_extension("guest");
+                guest.pack(&task, &archive)?;
+                // QEMU itself accepts connections at the port from the beginning.
+                let ready = match &subject.ready {
+                    Ready::Port => Ready::Line(guest::LISTENS.to_owned()),
+                    other => other.clone(),
+                };
+                let subject = Subject { ready, ..subject.clone() };
+                let started = self.start_line(&subject, &guest.command(&archive, self.port), &NO_ENV, &place);
+                started.map_err(|error| guest.complaint(error, &self.log()))?
+            }
         };
-        let server = subject::start(subject, &line, &self.words, self.port, self.hands)?;
         self.words.set("pid", server.pid());
         self.words.set("output", self.logs.join("output").display());
         Ok(server)
+    }
+
+    fn start_line(
+        &self,
+        subject: &Subject,
+        text: &str,
+        env: &BTreeMap<String, String>,
+        place: &str,
+    ) -> Result<Group, Error> {
+        let line = Line { env, placement: Some(&self.placement), ..self.line(text, place, SUBJECT_LOG) };
+        subject::start(subject, &line, &self.words, self.port, self.hands)
+    }
+
+    /// What the subject says.
+    fn log(&self) -> PathBuf {
+        self.logs.join(SUBJECT_LOG)
     }
 
     /// The process that CPU time is charged to.

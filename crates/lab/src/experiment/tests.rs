@@ -44,6 +44,7 @@ env.LD_PRELOAD = "libjemalloc.so.2"
 set.connections = "500"
 scheduler = "fifo:1"
 file_system = { kind = "ext4", options = "noatime", size_mb = 256 }
+kernel = { image = "/boot/vmlinuz", append = "mitigations=off", sysctl = { "vm.swappiness" = "1" } }
 "#
     );
     let experiment = Experiment::parse(&text).expect("an experiment");
@@ -51,6 +52,7 @@ file_system = { kind = "ext4", options = "noatime", size_mb = 256 }
     assert_eq!(level.sysctl["vm.swappiness"], "1");
     assert_eq!((level.set["connections"].as_str(), level.env.len()), ("500", 1));
     assert_eq!(level.file_system.as_ref().map(|it| it.size_mb), Some(256));
+    assert_eq!(level.kernel.as_ref().map(|it| (it.cpus, it.memory_mb)), Some((1, 1024)));
     // What is kept with the records can be read again.
     let kept = toml::to_string(&experiment).expect("a text");
     assert_eq!(Experiment::parse(&kept), Ok(experiment));
@@ -77,6 +79,9 @@ fn mistakes_are_named_with_their_place() {
     check(|text| format!("{text}equivalent = 2"), "measure.equivalent: it is a share");
     let one_level = "[[factor]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"";
     check(|text| format!("{text}{one_level}"), "factor \"a\": it has fewer than two levels");
+    let kernel =
+        one_level.to_owned() + "\n[[factor.level]]\nname = \"c\"\nkernel = { image = \"x\", cpus = 0 }";
+    check(|text| format!("{text}{kernel}"), "factor \"a\": level \"c\": kernel.cpus: it must be at least 1");
     // The line is said, too.
     check(|text| text.replace("seconds = 5", "second = 5"), "line 12");
 }

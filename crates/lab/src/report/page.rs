@@ -106,6 +106,12 @@ fn circumstances(results: &Results) -> String {
     let rows = [
         ("host", each(|record| Some(record.host.clone()))),
         ("kernel", each(|record| Some(record.kernel.clone()))),
+        (
+            "kernels of virtual machines",
+            each(|record| {
+                record.guest.as_ref().map(|guest| format!("{} ({})", guest.kernel, guest.accelerator))
+            }),
+        ),
         ("versions", each(|record| Some(format!("{}: {}", record.subject, record.version.clone()?)))),
         ("rounds", results.experiment.repeat.rounds.to_string()),
         ("seed of the order", results.experiment.repeat.seed.to_string()),

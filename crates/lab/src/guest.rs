@@ -1,0 +1,302 @@
+//! A subject in a virtual machine, with a kernel of its own. QEMU boots it, and nothing else runs there.
+//!
+//! The machine has no disk. Its file system is an archive in its memory ([`files`]): busybox, the kernel's modules for
+//! the network, and what the subject's command line names. Its ways out are the console, which is the subject's log, and
+//! one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there.
+
+mod files;
+mod modules;
+
+use crate::error::Error;
+use crate::experiment::{Kernel, Level};
+use crate::knobs;
+use crate::record::Guest as Recorded;
+use crate::trace::quoted;
+use files::Files;
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The machine of one cell.
+#[derive(Clone, Debug)]
+pub(crate) struct Guest<'e> {
+    /// The key in the experiment's file.
+    place: String,
+    kernel: &'e Kernel,
+}
+
+/// What is to run in there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task<'a> {
+    /// The command, with all names filled in.
+    pub(crate) start: &'a str,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    /// The trial's own directory, which the machine has with what is in there now.
+    pub(crate) dir: &'a Path,
+    pub(crate) port: u16,
+    /// Whether somebody waits for the port.
+    pub(crate) is_awaited: bool,
+}
+
+/// What the machine says as soon as somebody listens at the port.
+pub(crate) const LISTENS: &str = "guest: listens";
+
+/// What the machine says when the kernel is up, before its release.
+const IS_UP: &str = "guest: Linux ";
+
+/// What the machine says when it lacks something, before the reason.
+const GIVES_UP: &str = "guest: cannot go on: ";
+
+const QEMU: &str = "qemu-system-x86_64";
+
+/// What Debian's kernel takes for itself before it can unpack anything, in megabytes (2^20 bytes): it boots with 96.
+const OWN_MB: u64 = 128;
+
+/// The first program of the machine.
+const INIT: &str = include_str!("guest/init.sh");
+
+impl<'e> Guest<'e> {
+    /// The machine that these levels ask for, if one of them does.
+    pub(crate) fn of(levels: &[(&'e str, &'e Level)]) -> Result<Option<Guest<'e>>, Error> {
+        let mut asked = levels.iter().filter_map(|(factor, level)| {
+            let place = format!("{}: kernel", knobs::place(factor, level));
+            Some(Guest { place, kernel: level.kernel.as_ref()? })
+        });
+        let first = asked.next();
+        match asked.next() {
+            None => Ok(first),
+            Some(other) => Err(other.wrong("another factor has a kernel, too, and a machine boots only one")),
+        }
+    }
+
+    fn wrong(&self, what: impl ToString) -> Error {
+        Error::place(&self.place, what)
+    }
+
+    /// Whether there is what it takes on this host.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(self.wrong("virtual machines are built for x86-64 only"));
+        }
+        for (program, package) in
+            [(QEMU, "qemu-system-x86"), ("busybox", "busybox-static"), ("ldd", "libc-bin")]
+        {
+            if files::program(program).is_none() {
+                return Err(self.wrong(format!("there is no {program} (Debian: {package})")));
+            }
+        }
+        self.release().map(|_| ())
+    }
+
+    /// What the kernel calls itself: in its header, by offset 0x20e (Documentation/arch/x86/boot.rst).
+    fn release(&self) -> Result<String, Error> {
+        let image = Path::new(&self.kernel.image);
+        let mut head = Vec::new();
+        let read = File::open(image).and_then(|file| file.take(1 << 16).read_to_end(&mut head));
+        read.map_err(|error| self.wrong(format!("read the image {}: {error}", image.display())))?;
+        let release = || {
+            (head.get(0x202..0x206)? == b"HdrS").then_some(())?;
+            let at = 0x200 + usize::from(u16::from_le_bytes(head.get(0x20e..0x210)?.try_into().ok()?));
+            let text = String::from_utf8_lossy(head.get(at..)?.split(|byte| *byte == 0).next()?).into_owned();
+            text.split(' ').next().filter(|release| !release.is_empty()).map(str::to_owned)
+        };
+        release()
+            .ok_or_else(|| self.wrong(format!("{} is no kernel that QEMU boots (bzImage)", image.display())))
+    }
+
+    /// Writes the machine's file system.
+    pub(crate) fn pack(&self, task: &Task, archive: &Path) -> Result<(), Error> {
+        let mut files = Files::new(&self.place, task.env);
+        files.text("init", INIT);
+        files.at(
+            "/bin/busybox",
+            &files::program("busybox").ok_or_else(|| self.wrong("there is no busybox"))?,
+        )?;
+        let modules = match &self.kernel.modules {
+            Some(folder) => PathBuf::from(folder),
+            None => Path::new("/lib/modules").join(self.release()?),
+        };
+        for (number, (name, content)) in modules::in_order(&modules, &self.place)?.iter().enumerate() {
+            files.content(&format!("guest/modules/{number:02}-{name}"), content);
+        }
+        let sysctls = self.kernel.sysctl.iter();
+        let sysctls = sysctls.map(|(name, value)| format!("{} {}\n", name.replace('.', "/"), words(value)));
+        files.text("guest/sysctl", &sysctls.collect::<String>());
+        if task.is_awaited {
+            files.text("guest/port", &format!("{}\n", task.port));
+        }
+        files.text("guest/start", &start(task)?);
+        for path in ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ld.so.cache"].map(Path::new) {
+            if path.exists() {
+                files.add(path)?;
+            }
+        }
+        files.named_in(task.start)?;
+        self.kernel.files.iter().try_for_each(|path| files.add(Path::new(path)))?;
+        files.add(task.dir)?;
+        let content = files.finish();
+        // While the kernel unpacks the archive it is there twice.
+        let least_mb = 2 * (content.len() as u64 >> 20) + OWN_MB;
+        if u64::from(self.kernel.memory_mb) < least_mb {
+            let what =
+                format!("memory_mb = {} is too little for its files: {least_mb}", self.kernel.memory_mb);
+            return Err(self.wrong(what));
+        }
+        // For the owner alone: {dir} may hold a key.
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(archive);
+        file.and_then(|mut file| file.write_all(&content)).map_err(Error::io("write", archive))
+    }
+
+    /// The command that boots it, for the shell.
+    pub(crate) fn command(&self, archive: &Path, port: u16) -> String {
+        let Kernel { image, append, cpus, memory_mb, .. } = self.kernel;
+        let (accelerator, cpu) = accelerator();
+        // The archive is as large as it is, and not half of the memory at most.
+        let append = format!("console=ttyS0 panic=-1 quiet rootfstype=ramfs {append}");
+        let words = [
+            format!("exec {QEMU} -nodefaults -no-user-config -no-reboot -display none -serial stdio"),
+            format!("-machine q35 -accel {accelerator} -cpu {cpu} -smp {cpus} -m {memory_mb}"),
+            format!("-kernel {} -initrd {}", quoted(Path::new(image)), quoted(archive)),
+            format!("-append {}", quoted(Path::new(append.trim()))),
+            format!("-netdev user,id=port,restrict=on,hostfwd=tcp:127.0.0.1:{port}-127.0.0.1:{port}"),
+            "-device virtio-net-pci,netdev=port,romfile=".to_owned(),
+        ];
+        words.join(" ")
+    }
+
+    /// What the record says of it. `log` is the console.
+    pub(crate) fn recorded(&self, log: &Path) -> Option<Recorded> {
+        let kernel = said(log, IS_UP)?;
+        Some(Recorded {
+            kernel,
+            accelerator: accelerator().0.split(',').next().unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Why it did not start, if that is not the subject's fault.
+    pub(crate) fn complaint(&self, error: Error, log: &Path) -> Error {
+        match error {
+            Error::Place { .. } if let Some(why) = said(log, GIVES_UP) => self.wrong(why),
+            Error::Place { what, .. } if said(log, IS_UP).is_none() => {
+                self.wrong(format!("the kernel did not come up: {what}"))
+            }
+            other => other,
+        }
+    }
+}
+
+/// What a line of the console that begins so goes on with.
+fn said(log: &Path, beginning: &str) -> Option<String> {
+    let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+    text.lines().find_map(|line| line.strip_prefix(beginning)).map(|rest| rest.trim().to_owned())
+}
+
+/// The accelerator, and the processor that it gives the machine. KVM is not to be had just because its file is there:
+/// many virtual machines have the file, and a processor that has nothing for it.
+fn accelerator() -> (&'static str, &'static str) {
+    let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let can = flags.lines().any(|line| {
+        line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
+    });
+    let may = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    // What QEMU emulates costs time: the oldest processor that x86-64-v2 is about.
+    if can && may() { ("kvm", "host") } else { ("tcg,thread=multi", "Nehalem") }
+}
+
+/// The script that starts the subject: where it is started here, with its environment.
+fn start(task: &Task) -> Result<String, Error> {
+    let here = std::env::current_dir().map_err(Error::io("find", Path::new(".")))?;
+    let here = quoted(&here);
+    let env = task.env.iter();
+    let env: String =
+        env.map(|(name, value)| format!("export {name}={}\n", quoted(Path::new(value)))).collect();
+    Ok(format!("mkdir -p {here}; cd {here}\n{env}{}\n", task.start))
+}
+
+/// As the kernel prints it, whatever stands between the words.
+fn words(value: &str) -> String {
+    value.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    fn kernel(image: &Path) -> Kernel {
+        let text = format!("image = \"{}\"\nappend = \"mitigations=off\"", image.display());
+        toml::from_str(&text).expect("a kernel")
+    }
+
+    fn guest(kernel: &Kernel) -> Guest<'_> {
+        Guest { place: "here".into(), kernel }
+    }
+
+    /// The beginning of a bzImage that calls itself so.
+    fn image(release: &str) -> Vec<u8> {
+        let mut bytes = vec![0; 0x400];
+        bytes[0x202..0x206].copy_from_slice(b"HdrS");
+        bytes[0x20e..0x210].copy_from_slice(&0x100u16.to_le_bytes());
+        bytes[0x300..0x300 + release.len()].copy_from_slice(release.as_bytes());
+        bytes
+    }
+
+    #[test]
+    fn a_kernel_says_its_release() {
+        let scratch = Scratch::new("guest-release");
+        let path = scratch.path().join("vmlinuz");
+        let kernel = kernel(&path);
+        std::fs::write(&path, image("6.1.0-56-cloud-amd64 (debian-kernel@) #1 SMP")).expect("written");
+        assert_eq!(guest(&kernel).release().expect("a release"), "6.1.0-56-cloud-amd64");
+        for wrong in [b"text".to_vec(), image(""), vec![0; 0x208], Vec::new()] {
+            std::fs::write(&path, wrong).expect("written");
+            let error = guest(&kernel).release().expect_err("no kernel").to_string();
+            assert!(error.ends_with("vmlinuz is no kernel that QEMU boots (bzImage)"), "{error}");
+        }
+        std::fs::remove_file(&path).expect("it was there");
+        let error = guest(&kernel).release().expect_err("no file").to_string();
+        assert!(error.starts_with("carry out here: read the image "), "{error}");
+    }
+
+    #[test]
+    fn the_machine_has_one_way_in() {
+        let kernel = kernel(Path::new("/boot/it's"));
+        let command = guest(&kernel).command(Path::new("/run/a b"), 4711);
+        assert!(command.starts_with("exec qemu-system-x86_64 "), "{command}");
+        assert!(command.contains("restrict=on,hostfwd=tcp:127.0.0.1:4711-127.0.0.1:4711 "), "{command}");
+        assert!(command.contains("-smp 1 -m 1024 -kernel '/boot/it'\\''s' -initrd '/run/a b' "), "{command}");
+        assert!(command.contains(" rootfstype=ramfs mitigations=off' "), "{command}");
+    }
+
+    #[track_caller]
+    fn complains(log: &str, expected: &str) {
+        let scratch = Scratch::new("guest-complains");
+        let (path, kernel) = (scratch.path().join("log"), kernel(Path::new("x")));
+        std::fs::write(&path, log).expect("written");
+        let error = guest(&kernel).complaint(Error::place("subject", "it is not ready"), &path);
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn whose_fault_it_is_stands_on_the_console() {
+        complains("Kernel panic\r\n", "carry out here: the kernel did not come up: it is not ready");
+        let sysctl = "guest: Linux 6.1.0\r\nguest: cannot go on: sysctl a/b cannot be set to 1\r\n";
+        complains(sysctl, "carry out here: sysctl a/b cannot be set to 1");
+        complains("guest: Linux 6.1.0\r\nguest: listens\r\n", "carry out subject: it is not ready");
+    }
+
+    #[test]
+    fn two_kernels_at_once_are_refused() {
+        let kernel = kernel(Path::new("x"));
+        let level =
+            |name: &str| Level { name: name.into(), kernel: Some(kernel.clone()), ..Level::default() };
+        let (a, b, none) = (level("a"), level("b"), Level::default());
+        assert!(Guest::of(&[("f", &none)]).expect("none").is_none());
+        let only = Guest::of(&[("f", &none), ("g", &a)]).expect("one").expect("one");
+        assert_eq!(only.place, "factor \"g\": level \"a\": kernel");
+        let error = Guest::of(&[("f", &a), ("g", &b)]).expect_err("two").to_string();
+        assert!(error.contains("factor \"g\": level \"b\": kernel: another factor has a kernel"), "{error}");
+    }
+}
