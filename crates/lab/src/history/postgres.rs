@@ -22,8 +22,9 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Held by whoever makes the tables, under a number of our own: even `create … if not exists` fails if two do so at once.
 const LOCK: &str = "select pg_advisory_xact_lock(7383205941)";
 
-const ARE_THERE: &str =
-    "select to_regnamespace('evenkeel_lab') is not null, to_regclass('evenkeel_lab.format') is not null";
+/// Asks the catalogue itself: `to_regnamespace` may answer from a cache of what was not there before the lock.
+const ARE_THERE: &str = "select exists (select from pg_catalog.pg_namespace where nspname = 'evenkeel_lab'),
+    exists (select from pg_catalog.pg_tables where schemaname = 'evenkeel_lab' and tablename = 'format')";
 
 /// Of this transaction alone.
 const OURS: &str = "set local search_path to evenkeel_lab";
