@@ -17,21 +17,20 @@ pub fn better(metric: &str) -> Option<Better> {
     }
 }
 
-/// The name without its unit, and the unit, for people: `p99_us` is `p99` in `µs`.
+/// The name with its unit, for people: `p99_us` is `p99 (µs)`, `requests_per_second` is `requests/s`.
 pub fn title(metric: &str) -> String {
-    let units = [
-        ("_per_cpu_second", "1/CPU-s"),
-        ("_per_second", "1/s"),
-        ("_ns", "ns"),
-        ("_us", "µs"),
-        ("_ms", "ms"),
-        ("_bytes", "bytes"),
-        ("_share", "share"),
-        ("_s", "s"),
-    ];
+    let name = |name: &str| name.replace('_', " ").replace("mib", "MiB");
+    let rates = [("_per_cpu_second", "CPU-s"), ("_per_second", "s")];
+    if let Some((what, per)) =
+        rates.iter().find_map(|(ending, per)| Some((metric.strip_suffix(ending)?, per)))
+    {
+        return format!("{}/{per}", name(what));
+    }
+    let units =
+        [("_ns", "ns"), ("_us", "µs"), ("_ms", "ms"), ("_bytes", "bytes"), ("_share", "share"), ("_s", "s")];
     match units.iter().find_map(|(ending, unit)| Some((metric.strip_suffix(ending)?, unit))) {
-        Some((name, unit)) => format!("{} ({unit})", name.replace('_', " ")),
-        None => metric.replace('_', " "),
+        Some((what, unit)) => format!("{} ({unit})", name(what)),
+        None => name(metric),
     }
 }
 
@@ -103,9 +102,8 @@ mod tests {
             (change(1.132), change(0.5), change(12.0)),
             ("+13.2 %".into(), "-50.0 %".into(), "×12".into())
         );
-        assert_eq!(
-            (title("p99_us"), title("requests_per_cpu_second")),
-            ("p99 (µs)".into(), "requests (1/CPU-s)".into())
-        );
+        let titles =
+            ["p99_us", "requests_per_cpu_second", "read_mib_per_second", "server_wait_share"].map(title);
+        assert_eq!(titles, ["p99 (µs)", "requests/CPU-s", "read MiB/s", "server wait (share)"]);
     }
 }

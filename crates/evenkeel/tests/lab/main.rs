@@ -67,7 +67,7 @@ fn a_report_is_printed_and_its_page_written() {
     let directory = directory("lab-report");
     let run = run(&directory, 1, 120.0);
     let text = check(&lab(&directory, &["report", "night-1"]), 0);
-    assert!(text.contains("theirs is worse: requests (1/CPU-s) -16.6 %"), "{text}");
+    assert!(text.contains("theirs is worse: requests/CPU-s -16.6 %"), "{text}");
     let page = fs::read_to_string(run.join("report.html")).expect("a page");
     assert!(page.contains("theirs is worse") && page.contains("<svg"), "{page}");
     assert!(run.join("pictures/bars-requests_per_cpu_second.svg").exists());

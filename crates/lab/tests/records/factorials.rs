@@ -69,7 +69,7 @@ fn planted_effects_and_interactions_are_found_and_sized() {
         assert!(matches!(verdict, Verdict::NoDifferenceShown | Verdict::Equivalent), "{name}: {verdict:?}");
     }
     let text = report::text(&comparison);
-    assert!(text.contains("Of the factors, requests (1/CPU-s): kernel=tuned +2"), "{text}");
+    assert!(text.contains("Of the factors, requests/CPU-s: kernel=tuned +2"), "{text}");
 }
 
 #[test]
