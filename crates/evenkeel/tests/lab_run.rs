@@ -21,7 +21,8 @@ question = "Which of them sleeps better?"
 name = "one"
 start = "echo up; exec sleep 1000"
 ready = { line = "up" }
-version = "echo one 1.0"
+prepare = ["echo one 1.0 > made"]
+version = "cat made"
 [[subject]]
 name = "two"
 start = "echo up; exec sleep 1000"
@@ -105,12 +106,18 @@ fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
         "{}",
         text(&output.stderr)
     );
-    let record = fs::read_to_string(bench.0.join("it.run/trials/0003.json")).expect("a record");
-    let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
+    let record = |place: u32| -> serde_json::Value {
+        let path = bench.0.join(format!("it.run/trials/{place:04}.json"));
+        serde_json::from_slice(&fs::read(path).expect("a record")).expect("JSON")
+    };
+    let last = record(3);
     assert_eq!(
-        (record["round"].as_u64(), record["metrics"]["requests_per_second"].as_f64()),
+        (last["round"].as_u64(), last["metrics"]["requests_per_second"].as_f64()),
         (Some(1), Some(5.0))
     );
+    // Each is in the first round.
+    let versions = [record(0), record(1)].map(|it| (it["subject"] == "one", it["version"].is_string()));
+    assert!(versions.iter().all(|(is_one, has_version)| is_one == has_version), "{versions:?}");
     assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
     assert_eq!(text(&bench.run().stdout), "4 trials in it.run (0 new, 0 doubtful)\n");
 }
@@ -184,6 +191,81 @@ fn what_is_wrong_is_one_sentence_with_its_place() {
     refused("figure", &with("echo rate 5", "echo date 5"), 1, figure);
     let primary = "carry out measure.primary: there is no \"p99_us\"; there are ";
     refused("primary", &with("primary = \"requests_per_second\"", "primary = \"p99_us\""), 1, primary);
+}
+
+const TWO_LEVELS: &str = r#"
+[[factor]]
+name = "f"
+[[factor.level]]
+name = "a"
+LEVEL
+[[factor.level]]
+name = "b"
+LEVEL
+"#;
+
+#[test]
+fn what_is_wrong_with_a_level_is_said_before_it_is_tried() {
+    let with = |level: &str| EXPERIMENT.to_owned() + &TWO_LEVELS.replace("LEVEL", level);
+    let place = "factor \"f\": level \"a\": ";
+    refused("cpus", &with("cpus = \"a-b\""), 64, &format!("use the experiment: {place}cpus: "));
+    let pattern = EXPERIMENT.replacen("rate {}", "rate", 1);
+    refused("pattern", &pattern, 64, "workload.parser: lines.requests_per_second: expected a text with {}");
+    let nowhere = format!("{place}sysctl \"net.core.nowhere\": there is no /proc/sys/net/core/nowhere");
+    refused("sysctl", &with("sysctl = { \"net.core.nowhere\" = \"1\" }"), 1, &nowhere);
+    let image = format!("{place}kernel: ");
+    refused("image", &with("kernel = { image = \"/nowhere\" }"), 1, &image);
+    // A program that runs without its allocator would be another subject.
+    let preload = format!("{place}env.LD_PRELOAD: ERROR: ld.so: object 'libnowhere.so'");
+    refused("preload", &with("env.LD_PRELOAD = \"libnowhere.so\""), 1, &preload);
+}
+
+/// Three subjects of which two are equal, and a load whose figure is theirs within one percent.
+const EQUALS: &str = r#"
+question = "Which of them is slower?"
+[[subject]]
+name = "first"
+start = "echo 100 > {dir}/level; echo up; exec sleep 1000"
+ready = { line = "up" }
+[[subject]]
+name = "equal"
+start = "echo 100 > {dir}/level; echo up; exec sleep 1000"
+ready = { line = "up" }
+[[subject]]
+name = "slower"
+start = "echo 90 > {dir}/level; echo up; exec sleep 1000"
+ready = { line = "up" }
+[workload]
+run = "n=$(cat n || echo 0); echo $((n + 1)) > n; echo rate $(($(cat {dir}/level) * (9900 + n * 7919 % 201))) > {output}"
+parser = { lines = { requests_per_second = "rate {}" } }
+seconds = 1
+[measure]
+primary = "requests_per_second"
+better = "higher"
+[repeat]
+rounds = 8
+"#;
+
+#[test]
+fn equals_are_not_told_apart_and_what_differs_is() {
+    let bench = Bench::new("equals", EQUALS);
+    let output = bench.run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    if !text(&output.stdout).contains("(24 new, 0 doubtful)") {
+        // Other guests of this machine took its CPU time: there may be too few pairs for a verdict.
+        eprintln!("left out: {}", text(&output.stderr));
+        return;
+    }
+    let mut report = Command::new(EVENKEEL);
+    let output = report.args(["lab", "report", "it.run", "--json"]).current_dir(&bench.0).output();
+    let said: serde_json::Value = serde_json::from_slice(&output.expect("evenkeel").stdout).expect("JSON");
+    let standings = said["metrics"][0]["standings"].as_array().expect("cells");
+    let verdict = |name: &str| {
+        let one = standings.iter().find(|it| it["treatment"] == name);
+        one.and_then(|it| it["verdict"].as_str()).unwrap_or_else(|| panic!("{name}: {said:#}"))
+    };
+    assert!(["equivalent", "no_difference_shown"].contains(&verdict("equal")), "{said:#}");
+    assert_eq!(verdict("slower"), "worse", "{said:#}");
 }
 
 #[test]

@@ -67,6 +67,14 @@ impl Error {
         Error::Place { place: place.into(), what: what.to_string() }
     }
 
+    /// Of something that is wrong with the file itself, found before anything was done.
+    pub(crate) fn of_the_file(self) -> Error {
+        match self {
+            Error::Place { place, what } => Error::Experiment(experiment::Error::Sense { place, what }),
+            other => other,
+        }
+    }
+
     /// For `map_err`.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();

@@ -295,9 +295,11 @@ impl Experiment {
             }
             distinct(&place, factor.levels.iter().map(|level| &level.name))?;
             for level in &factor.levels {
-                if level.kernel.as_ref().is_some_and(|kernel| kernel.cpus == 0) {
+                let cpus = level.kernel.as_ref().map(|kernel| ("kernel.cpus", kernel.cpus));
+                let size_mb = level.file_system.as_ref().map(|it| ("file_system.size_mb", it.size_mb));
+                if let Some((key, _)) = [cpus, size_mb].into_iter().flatten().find(|(_, count)| *count == 0) {
                     return wrong(
-                        &format!("{place}: level {:?}: kernel.cpus", level.name),
+                        &format!("{place}: level {:?}: {key}", level.name),
                         "it must be at least 1",
                     );
                 }

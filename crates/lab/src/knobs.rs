@@ -3,6 +3,8 @@
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Level};
+use rustix::fs::{Access, access};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tuner::apply::try_out;
@@ -116,13 +118,33 @@ impl Knobs {
         Ok(all.filter(|journal| is_open(journal) && check_place(journal, &self.here).is_ok()).collect())
     }
 
+    /// Whether the settings of all levels are there and may be written: nobody wants to know after an hour.
+    pub(crate) fn check(&self, experiment: &Experiment) -> Result<(), Error> {
+        let levels =
+            experiment.factors.iter().flat_map(|it| it.levels.iter().map(move |level| (&it.name, level)));
+        for (factor, level) in levels {
+            for (key, setting, _) in wanted(&place(factor, level), level)? {
+                self.read(&key, &setting)?;
+                let Setting::File { path, .. } = &setting else { continue };
+                if access(path.as_str(), Access::WRITE_OK) == Err(Errno::ACCESS) {
+                    return Err(Error::place(key, format!("write {setting}: not allowed: it takes root")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, key: &str, setting: &Setting) -> Result<String, Error> {
+        self.host.read(setting).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::place(key, format!("there is no {setting}")),
+            _ => Error::place(key, format!("read {setting}: {error}")),
+        })
+    }
+
     /// Makes what a level asks for, but for its strategy.
     pub(crate) fn turn(&mut self, factor: &str, level: &Level) -> Result<(), Error> {
         for (key, setting, value) in wanted(&place(factor, level), level)? {
-            let now = self.host.read(&setting).map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Error::place(&key, format!("there is no {setting}")),
-                _ => Error::place(&key, format!("read {setting}: {error}")),
-            })?;
+            let now = self.read(&key, &setting)?;
             // Of a choice, the chosen word counts.
             let setting = match setting {
                 Setting::File { path, .. } if now.contains('[') => Setting::choice(path),

@@ -47,6 +47,16 @@ pub(crate) fn parse(text: &str, workload: &Workload) -> Result<Told, Error> {
     told.map_err(|what| Error::place("workload.parser", what))
 }
 
+/// What can be known to be wrong before there is a result.
+pub(crate) fn check(parser: &Parser) -> Result<(), Error> {
+    match parser {
+        Parser::Lines(patterns) => {
+            lines::metrics(patterns).map(drop).map_err(|what| Error::place("workload.parser", what))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Puts figures together, without those that are missing or no numbers.
 fn figures<const N: usize>(figures: [(&str, Option<f64>); N]) -> Figures {
     let there = figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?)));

@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::experiment::Level;
+use rustix::io::Errno;
 use rustix::thread::{CpuSet as Mask, gettid, sched_getaffinity, sched_setaffinity};
 use std::process::{Child, Command};
 use tuner::host::{FileHost, Host};
@@ -73,7 +74,13 @@ impl Placement {
         if let Some((cpus, place)) = &self.cpus {
             let mut mask = Mask::new();
             cpus.iter().for_each(|cpu| mask.set(cpu as usize));
-            let failed = |error| Error::place(place, format!("run on CPUs {cpus}: {error}"));
+            let failed = |error| {
+                let why = match error {
+                    Errno::INVAL => "none of them may be used here".to_owned(),
+                    other => other.to_string(),
+                };
+                Error::place(place, format!("run on CPUs {cpus}: {why}"))
+            };
             sched_setaffinity(None, &mask).map_err(failed)?;
             if sched_getaffinity(None).map_err(failed)? != mask {
                 return Err(Error::place(
@@ -165,7 +172,9 @@ mod tests {
         );
         let wrong = error(Level { cpus: Some("1023".into()), ..Level::default() });
         assert!(
-            wrong.starts_with("carry out factor \"f\": level \"l\": cpus: run on CPUs 1023: "),
+            wrong.starts_with(
+                "carry out factor \"f\": level \"l\": cpus: run on CPUs 1023: none of them may be used here"
+            ),
             "{wrong}"
         );
     }

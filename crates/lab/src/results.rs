@@ -32,7 +32,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Its experiment is none.
-    #[error("read {path}: {source}")]
+    #[error("read {path}")]
     Experiment {
         /// Its file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum Error {
         source: experiment::Error,
     },
     /// A trial's file holds something else.
-    #[error("read {path}: it is no record of a trial: {source}")]
+    #[error("read {path}: it is no record of a trial")]
     Record {
         /// The file.
         path: PathBuf,

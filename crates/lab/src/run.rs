@@ -73,9 +73,9 @@ pub struct Outcome {
 /// Runs all trials that have no record yet.
 pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     let experiment = Experiment::parse(&asked.text)?;
-    knobs::check(&experiment)?;
+    knobs::check(&experiment).map_err(Error::of_the_file)?;
     let cells = cells(&experiment);
-    cells.iter().try_for_each(|cell| trial::check(&experiment, cell))?;
+    cells.iter().try_for_each(|cell| trial::check(&experiment, cell)).map_err(Error::of_the_file)?;
     for guest in cells.iter().map(|cell| Guest::of(&cell.levels(&experiment))) {
         guest?.as_ref().map_or(Ok(()), Guest::check)?;
     }
@@ -92,7 +92,11 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
         hands,
         directory: &directory,
         knobs: match knobs::are_turned_by(&experiment) {
-            true => Some(knobs::Knobs::enter(&asked.state.join(TUNE))?),
+            true => {
+                let knobs = knobs::Knobs::enter(&asked.state.join(TUNE))?;
+                knobs.check(&experiment)?;
+                Some(knobs)
+            }
             false => None,
         },
         trace: Trace::begin(&asked.state, seconds_since_1970())?,

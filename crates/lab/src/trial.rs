@@ -25,6 +25,9 @@ const PREPARE_TIME_MAX: Duration = Duration::from_secs(3600);
 /// How long a load may take in addition to twice its time: it starts, connects and writes its results.
 const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
 
+/// How ld.so says it, of glibc.
+const NOT_PRELOADED: &str = "from LD_PRELOAD cannot be preloaded";
+
 const SUBJECT_LOG: &str = "subject.log";
 
 /// Names that every experiment has.
@@ -66,6 +69,10 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
             }
             words.set(name, meaning);
         }
+        if let Some(name) = level.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+            let place = format!("{}: env.{name:?}", knobs::place(factor, level));
+            return Err(Error::place(place, "this is no name of a variable"));
+        }
     }
     Placement::of(placed(&cell.levels(experiment)))?;
     Guest::of(&cell.levels(experiment))?;
@@ -84,6 +91,7 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
         words.fill(text, "workload.prepare")?;
     }
     words.fill(&experiment.workload.run, "workload.run")?;
+    parse::check(&experiment.workload.parser)?;
     experiment.measure.pid.iter().try_for_each(|text| words.fill(text, "measure.pid").map(|_| ()))?;
     Ok(())
 }
@@ -130,7 +138,6 @@ impl Site<'_> {
             began_unix_s: run::seconds_since_1970(),
             kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
             host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
-            version: self.version(&stage, subject)?,
             ..Record::default()
         };
         for (factor, level) in turn.cell.levels(experiment) {
@@ -143,6 +150,9 @@ impl Site<'_> {
             }
         }
         let mut server = stage.start(subject)?;
+        // Not before: `prepare` may have made the program.
+        record.version = self.version(&stage, subject)?;
+        stage.preloaded(&turn.cell.levels(experiment))?;
         record.guest = stage.guest.as_ref().and_then(|guest| guest.recorded(&stage.log()));
         for text in &experiment.workload.prepare {
             stage.run(text, "workload.prepare", "prepare.log")?;
@@ -281,6 +291,19 @@ impl<'a> Stage<'a> {
         subject::start(subject, &line, &self.words, self.port, self.hands)
     }
 
+    /// A library that cannot be preloaded is left out with a line in a log: then the level would be about nothing.
+    fn preloaded(&self, levels: &[(&str, &Level)]) -> Result<(), Error> {
+        let log = String::from_utf8_lossy(&std::fs::read(self.log()).unwrap_or_default()).into_owned();
+        let refused = |text: &str| text.lines().find(|line| line.contains(NOT_PRELOADED)).map(str::to_owned);
+        let asks = levels.iter().find(|(_, level)| level.env.contains_key("LD_PRELOAD"));
+        match (asks, refused(&log)) {
+            (Some((factor, level)), Some(line)) => {
+                Err(Error::place(format!("{}: env.LD_PRELOAD", knobs::place(factor, level)), line))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What the subject says.
     fn log(&self) -> PathBuf {
         self.logs.join(SUBJECT_LOG)
@@ -379,6 +402,7 @@ mod tests {
             &format!("{place}: file \"/etc/passwd\": it is not below /proc/sys"),
         );
         refused("file.\"/sys/../etc/passwd\" = \"\"", "it is not below /proc/sys");
+        refused("env.\"A=B\" = \"1\"", &format!("{place}: env.\"A=B\": this is no name of a variable"));
         refused("sysctl.\"vm.swappiness\" = \"9\"", "sysctl \"vm.swappiness\": factor \"f\" sets it, too");
     }
 }

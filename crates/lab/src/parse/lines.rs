@@ -5,13 +5,21 @@ use std::collections::BTreeMap;
 use tuner::metric::Metric;
 
 pub(super) fn parse(text: &str, patterns: &BTreeMap<String, String>) -> Result<Told, String> {
-    let one = |(name, pattern): (&String, &String)| {
-        let metric: Metric = pattern.parse().map_err(|error| format!("lines.{name}: {error}"))?;
+    let one = |(name, metric): (String, Metric)| {
         let figure = metric.find(text).map_err(|error| format!("lines.{name}: {error}"))?;
-        Ok((name.clone(), figure))
+        Ok((name, figure))
     };
-    let metrics = patterns.iter().map(one).collect::<Result<_, String>>()?;
+    let metrics = metrics(patterns)?.into_iter().map(one).collect::<Result<_, String>>()?;
     Ok(Told { metrics, ..Told::default() })
+}
+
+/// The patterns, understood.
+pub(super) fn metrics(patterns: &BTreeMap<String, String>) -> Result<Vec<(String, Metric)>, String> {
+    let one = |(name, pattern): (&String, &String)| {
+        let metric = pattern.parse().map_err(|error| format!("lines.{name}: {error}"))?;
+        Ok((name.clone(), metric))
+    };
+    patterns.iter().map(one).collect()
 }
 
 #[cfg(test)]
