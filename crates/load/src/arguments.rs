@@ -87,8 +87,8 @@ pub struct Arguments {
     /// --warm-up and --duration; --rate is the first
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Shape of the load")]
     pub search: Option<Objective>,
-    /// Keep the threads of --rate and --probes awake for this long before each request, or always: they are less late and
-    /// burn their CPUs
+    /// Keep the threads of --rate and --probes awake for this long before and after each request, or always: they are
+    /// less late and burn their CPUs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
     #[arg(value_name = "TIME", help_heading = "Shape of the load")]
     pub spin: Option<Span>,

@@ -36,8 +36,11 @@ pub(crate) struct Open {
     free_since_ns: Vec<Option<u64>>,
     /// Missed items are left that no connection had room for.
     refilling: bool,
-    /// Before a request is due, look for replies and for the time all the while instead of sleeping so long.
+    /// Look for replies and for the time all the while, instead of sleeping, so long before a request is due and after
+    /// one was sent.
     spin: Duration,
+    /// When the latest turn sent something.
+    sent_ns: u64,
 }
 
 /// What says when the next request is due.
@@ -95,6 +98,7 @@ impl Feed {
             free_since_ns: vec![Some(0); connections],
             refilling: false,
             spin,
+            sent_ns: 0,
         })
     }
 
@@ -155,7 +159,10 @@ impl Feed {
     pub(crate) fn rest(&self, now_ns: u64) -> Duration {
         match self {
             Feed::Closed { .. } => WAIT_MAX,
-            Feed::Open(open) => open.rest(now_ns).saturating_sub(open.spin),
+            Feed::Open(open) => {
+                let awake = Duration::from_nanos(now_ns.saturating_sub(open.sent_ns)) < open.spin;
+                if awake { Duration::ZERO } else { open.rest(now_ns).saturating_sub(open.spin) }
+            }
         }
     }
 
@@ -198,6 +205,9 @@ impl Open {
         // Sets of missed items are no part of the schedule: they go out first.
         let now_ns = turn.now_ns;
         let takers = self.free.len().min(self.due.len() + turn.composer.missed.len());
+        if takers > 0 {
+            self.sent_ns = now_ns;
+        }
         for taker in 0..takers {
             let Some(connection) = self.free.pop_front() else { break };
             let missed = turn.composer.missed.len();
@@ -320,11 +330,14 @@ mod tests {
     const DUE_NS: u64 = 10_000_000;
 
     #[test]
-    fn the_time_before_a_request_is_slept_but_for_the_part_that_spins() {
+    fn the_time_between_requests_is_slept_but_for_the_part_that_spins() {
         let check = |spin_us: u64, before_us: u64, rest_us: u64| {
             let schedule = Schedule::new(Arrivals::Constant, 100.0, Share { index: 0, threads: 1 }, 1);
             let schedule = schedule.during(DUE_NS, DUE_NS..100 * DUE_NS, u64::MAX);
-            let feed = Feed::open(schedule, 1, Duration::from_micros(spin_us));
+            let mut feed = Feed::open(schedule, 1, Duration::from_micros(spin_us));
+            if let Feed::Open(open) = &mut feed {
+                open.sent_ns = DUE_NS - 500_000;
+            }
             let rest = feed.rest(DUE_NS - before_us * 1000);
             assert_eq!(rest, Duration::from_micros(rest_us), "{spin_us} {before_us}");
         };
@@ -332,6 +345,10 @@ mod tests {
         check(100, 300, 200);
         check(100, 100, 0);
         check(100, 40, 0);
+        // 60 µs after the last one, and 160.
+        check(100, 440, 0);
+        check(100, 340, 240);
+        check(0, 500, 500);
         check(3_600_000_000, 300, 0);
     }
 }

@@ -78,7 +78,7 @@ pub(crate) enum Who {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) timing: Timing,
-    /// How long before a request is due nobody sleeps.
+    /// How long nobody sleeps before a request is due and after one was sent.
     pub(crate) spin: Duration,
 }
 
@@ -253,7 +253,7 @@ impl Plan {
     }
 }
 
-/// How long before a request is due nobody sleeps.
+/// How long nobody sleeps before a request is due and after one was sent.
 pub(crate) fn spin(arguments: &Arguments) -> Duration {
     arguments.spin.map_or(Duration::ZERO, |Span(spin)| spin)
 }
