@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Parser};
-use crate::parse::{Doubt, Told};
+use crate::parse::{About, Doubt, Told};
 use crate::record::{Record, Sample};
 use crate::sampler::Seen;
 use std::process::ExitStatus;
@@ -73,20 +73,15 @@ pub(crate) fn judge(
         let found = limits(&Capture { facts: seen.facts, series }).into_iter();
         doubts.extend(found.map(|finding| everywhere(format!("{}: {}", finding.subject, finding.cause))));
     }
-    let by_the_wall_clock = !experiment.measure.primary.ends_with("per_cpu_second");
-    for Doubt { why, only_by_the_wall_clock } in doubts {
-        let list = if only_by_the_wall_clock && !by_the_wall_clock {
-            &mut record.remarks
-        } else {
-            &mut record.doubts
-        };
-        list.push(why);
+    for Doubt { why, about } in doubts {
+        let decides = about.concerns(&experiment.measure.primary);
+        if decides { record.doubts.push(why) } else { record.remarks.push(why) }
     }
     broken.filter(|_| subject_ended.is_none())
 }
 
 fn everywhere(why: String) -> Doubt {
-    Doubt { why, only_by_the_wall_clock: false }
+    Doubt { why, about: About::All }
 }
 
 /// The samples that lie in the measured time, up to half of them.
@@ -133,7 +128,7 @@ fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
             "client-saturated: a thread of the load ran {:.0} % of 2 s: rate and latency may be the load's own",
             busiest * 100.0
         ),
-        only_by_the_wall_clock: true,
+        about: About::WallClock,
     })
 }
 
@@ -187,7 +182,7 @@ mod tests {
             metrics: figures(100.0),
             seconds: (1..=22).map(|second| (second as f64, figures(rate(second)))).collect(),
             end_s: 22.0,
-            doubts: vec![Doubt { why: "late".to_owned(), only_by_the_wall_clock: true }],
+            doubts: vec![Doubt { why: "late".to_owned(), about: About::WallClock }],
         };
         let seen = Seen {
             samples: (1..=22).map(sample).collect(),

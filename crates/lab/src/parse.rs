@@ -31,8 +31,30 @@ pub struct Told {
 pub struct Doubt {
     /// In a sentence.
     pub why: String,
-    /// Whether figures per CPU-second hold all the same.
-    pub only_by_the_wall_clock: bool,
+    /// Which figures it concerns.
+    pub about: About,
+}
+
+/// The figures that a doubt concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// All of them.
+    All,
+    /// Rates and latencies; figures per CPU-second hold all the same.
+    WallClock,
+    /// Latencies.
+    Latencies,
+}
+
+impl About {
+    /// Whether this metric is not to be believed.
+    pub(crate) fn concerns(self, metric: &str) -> bool {
+        match self {
+            About::All => true,
+            About::WallClock => !metric.ends_with("per_cpu_second"),
+            About::Latencies => metric.ends_with("_us"),
+        }
+    }
 }
 
 /// What the results of a load say; `text` is its output file, or its output if it wrote none.

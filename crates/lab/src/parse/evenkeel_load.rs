@@ -1,6 +1,6 @@
 //! The JSON of `evenkeel load --json`.
 
-use super::{Doubt, Figures, Told, figures};
+use super::{About, Doubt, Figures, Told, figures};
 use crate::experiment::Workload;
 use load::{CpuCost, Latency, Reason, Second, Verdict, WaitsSummary};
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,15 @@ struct Summary {
 /// Seconds by which its window may be longer than asked for: less than the shortest warm-up.
 const WINDOW_SLACK_S: f64 = 0.5;
 
-/// Reasons that leave figures per CPU-second as they are: the rate or the latencies are the client's, the work is not.
-const WALL_CLOCK: [&str; 4] = ["client-saturated", "late", "rate-missed", "arrivals"];
+/// Which figures a verdict's reason concerns.
+fn about(reason: &str) -> About {
+    match reason {
+        "late" => About::Latencies,
+        // The rate or the latencies are the client's, the work is not.
+        "client-saturated" | "rate-missed" | "arrivals" => About::WallClock,
+        _ => About::All,
+    }
+}
 
 pub(super) fn parse(text: &str, workload: &Workload) -> Result<Told, String> {
     let summary: Summary = serde_json::from_str(text)
@@ -63,17 +70,18 @@ pub(super) fn parse(text: &str, workload: &Workload) -> Result<Told, String> {
         figures.extend(second.latency.iter().flat_map(latencies));
         (at_s, figures)
     });
-    let doubts = summary.verdict.reasons.iter().map(|Reason { what, why }| Doubt {
-        why: format!("{what}: {why}"),
-        only_by_the_wall_clock: WALL_CLOCK.contains(&what.as_str()),
-    });
+    let doubts = summary
+        .verdict
+        .reasons
+        .iter()
+        .map(|Reason { what, why }| Doubt { why: format!("{what}: {why}"), about: about(what) });
     let is_clean = summary.errors == 0 && summary.wrong_values == 0 && summary.not_stored == 0;
     let unclean = (!is_clean).then(|| Doubt {
         why: format!(
             "errors: the server sent {} error lines, {} wrong values and declined {} sets",
             summary.errors, summary.wrong_values, summary.not_stored
         ),
-        only_by_the_wall_clock: false,
+        about: About::All,
     });
     let seconds: Vec<_> = seconds.collect();
     Ok(Told { metrics, seconds, end_s: at_s, doubts: doubts.chain(unclean).collect() })
@@ -126,11 +134,14 @@ mod tests {
     fn its_own_verdict_is_a_doubt() {
         let mut summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
         let reason = |what: &str| Reason { what: what.to_owned(), why: "because".to_owned() };
-        summary.verdict.reasons = vec![reason("steal"), reason("client-saturated")];
+        summary.verdict.reasons = vec![reason("steal"), reason("client-saturated"), reason("late")];
         summary.errors = 2;
         let text = serde_json::to_string(&summary).expect("text");
         let doubts = parse(&text, &workload(3, 1)).expect("figures").doubts;
-        let kinds: Vec<_> = doubts.iter().map(|doubt| doubt.only_by_the_wall_clock).collect();
-        assert_eq!((doubts[0].why.as_str(), kinds), ("steal: because", vec![false, true, false]));
+        let kinds: Vec<_> = doubts.iter().map(|doubt| doubt.about).collect();
+        assert_eq!(
+            (doubts[0].why.as_str(), kinds),
+            ("steal: because", vec![About::All, About::WallClock, About::Latencies, About::All])
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Its totals have the warm-up in them. With one, figures come from its seconds: the rate is their mean, and a
 //! percentile that of the median second.
 
-use super::{Doubt, Figures, Told, figures, typical};
+use super::{About, Doubt, Figures, Told, figures, typical};
 use serde_json::Value;
 
 pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<Told, String> {
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<Told, String> {
     let errors = totals["Connection Errors"].as_u64().unwrap_or(0);
     let doubt = (errors > 0).then(|| Doubt {
         why: format!("errors: memtier_benchmark had {errors} connection errors"),
-        only_by_the_wall_clock: false,
+        about: About::All,
     });
     let end_s = end_s.or(seconds.last().map(|(at_s, _)| *at_s)).unwrap_or(0.0);
     Ok(Told { metrics, seconds, end_s, doubts: doubt.into_iter().collect() })

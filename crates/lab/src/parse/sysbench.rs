@@ -3,7 +3,7 @@
 //! Its summary has the warm-up in it (Debian's 1.0.20 has no `--warmup-time`), so figures come from the lines of the
 //! seconds: the rate is their mean, and the percentile (`--percentile`) that of the median second.
 
-use super::{Doubt, Figures, Told, typical};
+use super::{About, Doubt, Figures, Told, typical};
 
 pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<Told, String> {
     let seconds: Vec<(f64, Figures)> = text.lines().filter_map(second).collect();
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<Told, String> {
     let errors = metrics.get("errors_per_second").copied().unwrap_or(0.0);
     let doubt = (errors > 0.0).then(|| Doubt {
         why: format!("errors: sysbench had {errors:.1} errors per second"),
-        only_by_the_wall_clock: false,
+        about: About::All,
     });
     Ok(Told { metrics, seconds, end_s, doubts: doubt.into_iter().collect() })
 }
