@@ -98,8 +98,10 @@ fn refused(error: clap::Error, verb: Option<&str>) -> Result<ExitCode, Failure> 
         ));
     }
     let text = error.to_string();
-    let line = text.lines().next().unwrap_or_default();
-    let line = line.strip_prefix("error: ").unwrap_or(line);
+    // Below the first paragraph there is a usage line and a hint, which is ours to give.
+    let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+    let line = lines.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
     let verb = verb.map_or(String::new(), |verb| format!(" {verb}"));
     Err(Failure::usage(line, Some(format!("`evenkeel{verb} --help` says what is accepted"))))
 }
@@ -119,7 +121,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
         return print(listing.as_bytes());
     }
     if arguments.kubernetes_job.is_some() {
-        let manifest = load::kubernetes_job(arguments, matches).map_err(Failure::other)?;
+        let manifest = load::kubernetes_job(arguments, matches).map_err(not_loaded)?;
         return print(manifest.as_bytes());
     }
     let mut progress: Box<dyn Write> = match io::stderr().is_terminal() {
@@ -127,7 +129,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
         false => Box::new(io::sink()),
     };
     if arguments.self_test {
-        let test = load::self_test(arguments, &mut progress).map_err(Failure::other)?;
+        let test = load::self_test(arguments, &mut progress).map_err(not_loaded)?;
         print(test.to_string().as_bytes())?;
         return if test.passed { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(NOT_PASSED))) };
     }
@@ -136,19 +138,27 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
             true => load::search(arguments, objective, &mut progress),
             false => load::search_on_agents(arguments, objective, matches, &mut progress),
         };
-        let knee = knee.map_err(Failure::other)?;
+        let knee = knee.map_err(not_loaded)?;
         return print(knee.to_string().as_bytes());
     }
     let summary = match arguments.agents.is_empty() {
         true => load::run(arguments, &mut progress),
         false => load::run_on_agents(arguments, matches, &mut progress),
     };
-    let summary = summary.map_err(Failure::other)?;
+    let summary = summary.map_err(not_loaded)?;
     print(summary.to_string().as_bytes())?;
     match (summary.is_clean(), summary.is_recorded_whole()) {
         (true, true) => Ok(()),
         (true, false) => Err(Failure::other(anyhow::anyhow!(NOT_WHOLE))),
         (false, _) => Err(Failure::other(anyhow::anyhow!(UNCLEAN))),
+    }
+}
+
+/// Arguments that contradict each other are as wrong as unknown ones.
+fn not_loaded(error: load::Error) -> Failure {
+    match error {
+        load::Error::Arguments(_) => Failure::usage(error, None),
+        error => Failure::other(error),
     }
 }
 
@@ -217,7 +227,11 @@ mod tests {
         check("evenkeel tune", "64 expected a command, found nothing");
         check("evenkeel tune chekc", "64 unrecognized subcommand 'chekc'");
         check("evenkeel lab", "64 expected a command, found nothing");
-        check("evenkeel lab run", "64 the following required arguments were not provided:");
+        check("evenkeel lab run", "64 the following required arguments were not provided: <FILE>");
+        check("evenkeel load --tls-insecure", "64 the following required arguments were not provided: --tls");
+        let few = "64 use these arguments: 2 threads of all agents need as many connections";
+        check("evenkeel load --agents a,b --connections 1", few);
+        check("evenkeel load --depth 0", "64 use these arguments: --depth must be at least 1");
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
     }
 

@@ -37,7 +37,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with = "socket", help_heading = "Target")]
     pub udp: bool,
     /// Of --udp: a request without a reply for this long counts as lost
-    #[arg(long, default_value = "500ms", value_name = "TIME", help_heading = "Target")]
+    #[arg(long, requires = "udp", default_value = "500ms", value_name = "TIME", help_heading = "Target")]
     pub udp_timeout: Span,
     /// Encrypt connections
     #[arg(long, conflicts_with_all = ["socket", "udp"], help_heading = "Target")]
@@ -46,12 +46,13 @@ pub struct Arguments {
     #[arg(
         long,
         value_name = "FILE",
+        requires = "tls",
         default_value = "/etc/ssl/certs/ca-certificates.crt",
         help_heading = "Target"
     )]
     pub tls_ca: PathBuf,
     /// Of --tls: trust any certificate
-    #[arg(long, help_heading = "Target")]
+    #[arg(long, requires = "tls", help_heading = "Target")]
     pub tls_insecure: bool,
     /// Report requests per CPU-second of this process, the server (must run on this machine)
     #[arg(long, value_name = "PID", help_heading = "Target")]
@@ -192,6 +193,7 @@ pub struct Arguments {
     #[arg(
         long,
         value_name = "COMMAND",
+        requires = "agents",
         default_value = "ssh {host} evenkeel load --agent",
         help_heading = "Several machines"
     )]

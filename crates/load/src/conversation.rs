@@ -110,6 +110,11 @@ impl Conversation {
         self.ledger.pending.len()
     }
 
+    /// When the request was sent whose reply comes next.
+    pub(crate) fn waits_since(&self) -> Option<u64> {
+        self.ledger.batches.front().map(|batch| batch.sent_ns)
+    }
+
     /// A request was composed; the items of a get only matter where they are tracked.
     #[inline]
     pub(crate) fn expect(&mut self, kind: Kind) {

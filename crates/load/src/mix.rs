@@ -125,7 +125,8 @@ impl Mix {
     /// The share of the commands that are such.
     pub(crate) fn share(&self, is_such: impl Fn(Command) -> bool) -> f64 {
         let such = self.0.iter().filter(|entry| is_such(entry.command));
-        such.map(|entry| entry.share).sum()
+        // A sum of nothing would be -0.
+        such.map(|entry| entry.share).fold(0.0, |sum, share| sum + share)
     }
 
     /// Whether there is such a command.

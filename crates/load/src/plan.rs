@@ -134,6 +134,9 @@ impl Plan {
         if arguments.keys == 0 || arguments.requests == Some(0) {
             return refuse(String::from("--keys and --requests must be at least 1"));
         }
+        if arguments.duration.is_some_and(|span| span.0.is_zero()) {
+            return refuse(String::from("--duration must be above 0"));
+        }
         if arguments.connections < arguments.threads {
             return refuse(format!("{} threads need as many connections", arguments.threads));
         }

@@ -17,7 +17,7 @@ use crate::follower::{Follower, Line};
 use crate::hdr_log::HdrLog;
 use crate::plan::{self, Pace, Plan, Timing};
 use crate::search::{Knee, Objective, Search};
-use crate::summary::{Measured, Summary, write_json};
+use crate::summary::{Measured, Summary, check_json, write_json};
 use crate::tally::Tally;
 use std::io::Write;
 use std::time::Duration;
@@ -25,6 +25,7 @@ use std::time::Duration;
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
+    check_json(arguments.json.as_ref())?;
     let mut line = Line::new(progress);
     let (summary, _) = match &arguments.hdr_log {
         None => run_part(arguments, Part::WHOLE, &mut line)?,
@@ -104,6 +105,7 @@ pub(crate) fn search_by(
     let Timing::Law(start, arrivals) = first.timing else {
         return Err(Error::Arguments(String::from("a trace has its rate, which no search can change")));
     };
+    check_json(arguments.json.as_ref())?;
     let mut search = Search::new(start, arguments.seed);
     while let Some(rate) = search.next() {
         writeln!(progress, "trying {rate:.0} requests/s")?;

@@ -17,7 +17,7 @@ use crate::verdict::{Evidence, OpenEvidence, Verdict};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -428,6 +428,9 @@ impl Measured {
             steal,
             lost: ratio(self.tally.lost as f64, (self.tally.lost + self.tally.requests()) as f64),
             p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),
+            silence_s: self.tally.silence_ns as f64 / 1e9,
+            longest_s: self.tally.latency_ns.max() as f64 / 1e9,
+            seconds: span.seconds,
             open,
         })
     }
@@ -590,6 +593,13 @@ impl Summary {
     pub fn is_recorded_whole(&self) -> bool {
         self.recorded.as_ref().is_none_or(|recorded| recorded.left_out == 0)
     }
+}
+
+/// Says before a run that its result could not be written after it; what is there is left alone.
+pub(crate) fn check_json(path: Option<&PathBuf>) -> Result<(), Error> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map(drop).map_err(|source| Error::Output { path: path.clone(), source })
 }
 
 /// Writes a result to `path` as JSON.

@@ -28,6 +28,8 @@ pub(crate) struct Tally {
     pub(crate) strays: u64,
     /// Requests of the window that were sent and not answered in time.
     pub(crate) unanswered: u64,
+    /// Of a closed loop: for how long a request had waited for its reply when the run ended.
+    pub(crate) silence_ns: u64,
     /// Requests of the window that an open loop's schedule had and that were never sent.
     pub(crate) unsent: u64,
     /// How often each error line came; at most `LINES_MAX` of them.
@@ -112,6 +114,7 @@ impl Tally {
             lost: 0,
             strays: 0,
             unanswered: 0,
+            silence_ns: 0,
             unsent: 0,
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
@@ -231,6 +234,7 @@ impl Tally {
         self.lost += other.lost;
         self.strays += other.strays;
         self.unanswered += other.unanswered;
+        self.silence_ns = self.silence_ns.max(other.silence_ns);
         self.unsent += other.unsent;
         for (line, times) in &other.error_lines {
             *self.error_lines.entry(line.clone()).or_default() += times;

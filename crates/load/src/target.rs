@@ -41,6 +41,9 @@ impl Target {
         let no_address = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         match server.to_socket_addrs().and_then(|mut found| found.next().ok_or_else(no_address)) {
             Ok(address) => Ok(Target::Tcp(address)),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Err(Error::Arguments(format!("--server is HOST:PORT, not {server:?}")))
+            }
             Err(source) => Err(Error::Resolve { server, source }),
         }
     }

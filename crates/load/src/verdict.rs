@@ -21,7 +21,7 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// In one word, for programs: `client-saturated`, `late`, `rate-missed`, `arrivals`, `steal`,
-    /// `unsteady`, `lost`.
+    /// `unsteady`, `lost`, `silent`.
     pub what: String,
     /// In a sentence, with the number and what would help.
     pub why: String,
@@ -38,6 +38,12 @@ pub(crate) struct Evidence {
     pub(crate) p50_us: Vec<f64>,
     /// Share of the requests that got lost.
     pub(crate) lost: f64,
+    /// Of a closed loop: for how long a request had waited for its reply when the run ended.
+    pub(crate) silence_s: f64,
+    /// The longest latency.
+    pub(crate) longest_s: f64,
+    /// Length of the window.
+    pub(crate) seconds: f64,
     /// Of an open loop.
     pub(crate) open: Option<OpenEvidence>,
 }
@@ -68,6 +74,8 @@ const STEAL_MAX: f64 = 0.02;
 const ANSWERED_MIN: f64 = 0.99;
 /// More that is lost hides the 99th percentile.
 const LOST_MAX: f64 = 0.01;
+/// Longer than a busy machine keeps a thread from running.
+const SILENCE_MAX_S: f64 = 1.0;
 /// Of the 99th percentile that is reported, this much may be this program's own lateness.
 const LATE_SHARE_MAX: f64 = 0.10;
 /// Standard deviations by which a random schedule may miss its rate; a Pareto law varies more than Poisson's.
@@ -78,7 +86,7 @@ const STEADY_SECONDS_MIN: usize = 10;
 impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Verdict {
         let reasons: Vec<Reason> =
-            [saturated(evidence), stolen(evidence), unsteady(evidence), lost(evidence)]
+            [saturated(evidence), stolen(evidence), unsteady(evidence), lost(evidence), silent(evidence)]
                 .into_iter()
                 .chain(evidence.open.iter().flat_map(|open| [arrivals(open), missed(open), late(open)]))
                 .flatten()
@@ -158,6 +166,21 @@ fn lost(evidence: &Evidence) -> Option<Reason> {
         format!(
             "{:.1} % of the requests got no reply, so the longest latencies are missing",
             evidence.lost * 100.0
+        ),
+    )
+}
+
+/// A closed loop asks nobody who does not answer: what it still waits for in the end is all that it sees of a stall.
+fn silent(evidence: &Evidence) -> Option<Reason> {
+    let Evidence { silence_s, longest_s, seconds, .. } = *evidence;
+    if silence_s <= longest_s || silence_s <= SILENCE_MAX_S.min(seconds / 2.0) {
+        return None;
+    }
+    reason(
+        "silent",
+        format!(
+            "in the end a request had waited for {silence_s:.1} s, longer than any that was answered, so the longest \
+             latencies are missing"
         ),
     )
 }
@@ -259,6 +282,16 @@ mod tests {
         check(&open(OpenEvidence { scheduled: 12_000, answered: 12_000, ..OPEN }), &["arrivals"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, ..OPEN }), &["late"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, response_p99_us: 90_000.0, ..OPEN }), &[]);
+    }
+
+    #[test]
+    fn a_closed_loop_that_hangs_in_the_end_has_not_seen_its_slowest() {
+        let hangs =
+            |silence_s, longest_s, seconds| Evidence { silence_s, longest_s, seconds, ..Evidence::default() };
+        check(&hangs(1.1, 0.002, 10.0), &["silent"]);
+        check(&hangs(0.9, 0.002, 10.0), &[]);
+        check(&hangs(3.0, 3.1, 10.0), &[]);
+        check(&hangs(0.3, 0.0, 0.5), &["silent"]);
     }
 
     #[test]

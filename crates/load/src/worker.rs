@@ -49,7 +49,7 @@ impl<E: Engine> Worker<'_, E> {
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns.clone());
         }
-        loop {
+        let ended_ns = loop {
             let now_ns = self.engine.now_ns();
             let mut turn = Turn {
                 composer: &mut self.composer,
@@ -68,7 +68,7 @@ impl<E: Engine> Worker<'_, E> {
             let now = self.shared.phase();
             if now != phase {
                 if now == Phase::Stop {
-                    break;
+                    break done_ns;
                 }
                 phase = now;
                 // An open loop knows by its schedule what is in the window, a closed one by when it is done.
@@ -147,9 +147,9 @@ impl<E: Engine> Worker<'_, E> {
             let enough =
                 self.requests_max.is_some_and(|max| phase == Phase::Measure && tally.requests() >= max);
             if enough || (!more && conversations.iter().all(|conversation| conversation.outstanding() == 0)) {
-                break;
+                break done_ns;
             }
-        }
+        };
         if phase == Phase::WarmUp && !is_open {
             // The window has closed before this worker saw it open.
             tally = fresh().with_handshakes_of(tally);
@@ -159,6 +159,11 @@ impl<E: Engine> Worker<'_, E> {
         }
         tally.settle();
         tally.unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();
+        // In an open loop it is known what should have been answered.
+        if !is_open {
+            let since_ns = conversations.iter().filter_map(Conversation::waits_since).min();
+            tally.silence_ns = since_ns.map_or(0, |since_ns| ended_ns.saturating_sub(since_ns));
+        }
         tally.unsent = self.feed.unsent(&mut self.composer);
         Ok((tally, self.engine))
     }

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::plan::{Pace, Plan, Timing};
 use crate::run::{first_pace, search_by};
 use crate::search::{Knee, Objective};
-use crate::summary::{Summary, write_json};
+use crate::summary::{Summary, check_json, write_json};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use crew::Crew;
@@ -29,7 +29,9 @@ pub fn run_on_agents(
     matches: &ArgMatches,
     progress: &mut dyn Write,
 ) -> Result<Summary, Error> {
-    let summary = Coordinator::new(arguments, matches)?.run(progress)?;
+    let coordinator = Coordinator::new(arguments, matches)?;
+    check_json(arguments.json.as_ref())?;
+    let summary = coordinator.run(progress)?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }

@@ -20,8 +20,11 @@ impl fmt::Display for Summary {
         }
         cost(f, "client", &self.client)?;
         writeln!(f, ", busiest thread {:.0} %", self.busiest_thread * 100.0)?;
-        percentiles(f, "latency", &self.latency)?;
-        if let Some(waits) = &self.waits {
+        // A percentile of nothing is not 0.
+        if self.requests > 0 {
+            percentiles(f, "latency", &self.latency)?;
+        }
+        if let Some(waits) = self.waits.as_ref().filter(|_| self.requests > 0) {
             percentiles(f, "  service", &waits.service)?;
             percentiles(f, "  slip", &waits.slip)?;
             percentiles(f, "  late", &waits.late)?;
@@ -32,7 +35,9 @@ impl fmt::Display for Summary {
             writeln!(f, "  {:<10}{count} handshakes, {resumed} of them resumed", "tls")?;
         }
         if let Some(connects) = &self.connects {
-            percentiles(f, "connect", &connects.latency)?;
+            if connects.opened > 0 {
+                percentiles(f, "connect", &connects.latency)?;
+            }
             let Connects { opened, refused, timed_out, closed_by_server, .. } = connects;
             let [opened, refused, timed_out, closed] =
                 [opened, refused, timed_out, closed_by_server].map(|n| grouped(*n as f64));
@@ -76,10 +81,11 @@ impl Summary {
         }
         writeln!(
             f,
-            " against {} ({}): {} connections of depth {}, {} thread{}",
+            " against {} ({}): {} connection{} of depth {}, {} thread{}",
             self.target,
             self.transport,
-            self.connections,
+            grouped(self.connections as f64),
+            if self.connections == 1 { "" } else { "s" },
             self.depth,
             self.threads,
             if self.threads == 1 { "" } else { "s" }

@@ -195,6 +195,10 @@ fn the_window_closes_on_a_silent_server() {
             let summary = outcome.expect(line);
             assert_eq!((summary.requests, summary.requests_per_second), (0, 0.0), "{line}");
             assert!(summary.seconds >= 0.1, "{line}: {}", summary.seconds);
+            assert!(
+                summary.verdict.reasons.iter().any(|reason| reason.what == "silent"),
+                "{line}: {summary}"
+            );
         },
     );
 }
