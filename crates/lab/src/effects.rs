@@ -1,9 +1,10 @@
 //! What each factor does, and whether two do more together than each by itself.
 //!
-//! For designs with every combination of levels. An effect is a weighted sum of the logarithms of all cells of a round:
-//! what a round has in common cancels out, so the round is a block, and each complete round gives one value. The effect
-//! of a level is its ratio to the first level of its factor, as the mean over all combinations of the others; an
-//! interaction is by how much that ratio changes when another factor leaves its first level.
+//! For designs with every combination of levels. The effect of a level is its ratio to the first level of its factor, as
+//! the mean over all combinations of the others; an interaction is by how much that ratio changes when another factor
+//! leaves its first level. Both are means of differences between logarithms of cells of one round: what the round has in
+//! common cancels out, so the round is a block and gives one value. Combinations that a round lacks are left out of its
+//! mean, because one doubtful trial of many shall not cost a whole round; with less than half of them, the round is.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub struct Effect {
     pub is_interaction: bool,
     /// The ratio.
     pub ratio: Interval,
-    /// Rounds in which every cell has a trial that counts.
+    /// Rounds that have at least half of the combinations.
     pub rounds: usize,
     /// How often chance alone gives as much, for all effects on the metric together (Holm).
     pub p: f64,
@@ -37,14 +38,20 @@ struct Factor {
     levels: Vec<String>,
 }
 
-/// A sum over cells, which are lists of places of levels.
+/// A mean of differences between cells.
 struct Contrast {
     name: String,
     is_interaction: bool,
-    weights: Vec<f64>,
+    differences: Vec<Difference>,
 }
 
-/// All effects on a metric; none if fewer than two factors vary, or no round is complete.
+/// Cells, by their place, with the sign of each.
+type Difference = Vec<(usize, f64)>;
+
+/// A cell's logarithm, if it has a trial that counts.
+type Round = Vec<Option<f64>>;
+
+/// All effects on a metric; none if fewer than two factors vary.
 pub(crate) fn effects(
     experiment: &Experiment,
     records: &[&Record],
@@ -56,12 +63,13 @@ pub(crate) fn effects(
         return Vec::new();
     }
     let cells = cells(&factors);
-    let rounds = complete_rounds(&factors, &cells, records, metric);
-    if rounds.is_empty() {
-        return Vec::new();
-    }
-    let contrasts = contrasts(&factors, &cells);
-    let logs: Vec<Vec<f64>> = contrasts.iter().map(|contrast| contrast.values(&rounds)).collect();
+    let rounds = rounds(&factors, &cells, records, metric);
+    let with_values = |contrast: Contrast| {
+        let logs: Vec<f64> = rounds.iter().filter_map(|round| contrast.value(round)).collect();
+        (!logs.is_empty()).then_some((contrast, logs))
+    };
+    let (contrasts, logs): (Vec<_>, Vec<_>) =
+        contrasts(&factors, &cells).into_iter().filter_map(with_values).unzip();
     let ps: Vec<f64> = logs.iter().map(|logs| sign_flip_p(logs, SEED)).collect();
     let judged = contrasts.into_iter().zip(&logs).zip(holm(&ps));
     let effect = |((contrast, logs), p): ((Contrast, &Vec<f64>), f64)| {
@@ -106,14 +114,9 @@ fn cells(factors: &[Factor]) -> Vec<Vec<usize>> {
     cells
 }
 
-/// The logarithms of all cells, of each round that has them all.
-fn complete_rounds(
-    factors: &[Factor],
-    cells: &[Vec<usize>],
-    records: &[&Record],
-    metric: &str,
-) -> Vec<Vec<f64>> {
-    let mut rounds: BTreeMap<u32, Vec<Option<f64>>> = BTreeMap::new();
+/// The logarithms of all cells, by round.
+fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&Record], metric: &str) -> Vec<Round> {
+    let mut rounds: BTreeMap<u32, Round> = BTreeMap::new();
     for record in records {
         let place = factors.iter().map(|factor| {
             let level = match record.levels.get(&factor.name) {
@@ -130,7 +133,7 @@ fn complete_rounds(
             rounds.entry(record.round).or_insert_with(|| vec![None; cells.len()])[cell] = Some(value.ln());
         }
     }
-    rounds.into_values().filter_map(|logs| logs.into_iter().collect()).collect()
+    rounds.into_values().collect()
 }
 
 fn contrasts(factors: &[Factor], cells: &[Vec<usize>]) -> Vec<Contrast> {
@@ -138,43 +141,53 @@ fn contrasts(factors: &[Factor], cells: &[Vec<usize>]) -> Vec<Contrast> {
         format!("{}={}", factors[factor].name, factors[factor].levels[level])
     };
     let levels = |factor: usize| (1..factors[factor].levels.len()).map(move |level| (factor, level));
+    // A cell, and the same with the first level of a factor.
+    let at =
+        |cell: &Vec<usize>| cells.iter().position(|other| other == cell).expect("all combinations are cells");
+    let without = |cell: &Vec<usize>, (factor, _): (usize, usize)| {
+        let mut cell = cell.clone();
+        cell[factor] = 0;
+        cell
+    };
+    let has = |cell: &Vec<usize>, (factor, level): (usize, usize)| cell[factor] == level;
     let mut contrasts = Vec::new();
     for first in (0..factors.len()).flat_map(levels) {
-        let others = cells.len() / factors[first.0].levels.len();
-        let weight = |cell: &Vec<usize>| side(cell, first) / others as f64;
+        let difference = |cell: &Vec<usize>| vec![(at(cell), 1.0), (at(&without(cell, first)), -1.0)];
         contrasts.push(Contrast {
             name: say(first),
             is_interaction: false,
-            weights: cells.iter().map(weight).collect(),
+            differences: cells.iter().filter(|cell| has(cell, first)).map(difference).collect(),
         });
     }
     for first in (0..factors.len()).flat_map(levels) {
         for second in (first.0 + 1..factors.len()).flat_map(levels) {
-            let others = cells.len() / factors[first.0].levels.len() / factors[second.0].levels.len();
-            let weight = |cell: &Vec<usize>| side(cell, first) * side(cell, second) / others as f64;
+            let difference = |cell: &Vec<usize>| {
+                let neither = without(&without(cell, first), second);
+                vec![
+                    (at(cell), 1.0),
+                    (at(&without(cell, first)), -1.0),
+                    (at(&without(cell, second)), -1.0),
+                    (at(&neither), 1.0),
+                ]
+            };
+            let both = cells.iter().filter(|cell| has(cell, first) && has(cell, second));
             contrasts.push(Contrast {
                 name: format!("{} × {}", say(first), say(second)),
                 is_interaction: true,
-                weights: cells.iter().map(weight).collect(),
+                differences: both.map(difference).collect(),
             });
         }
     }
     contrasts
 }
 
-/// 1 for a cell with that level, -1 for one with the first level of that factor.
-fn side(cell: &[usize], (factor, level): (usize, usize)) -> f64 {
-    match cell[factor] {
-        0 => -1.0,
-        own if own == level => 1.0,
-        _ => 0.0,
-    }
-}
-
 impl Contrast {
-    /// Its value in each round.
-    fn values(&self, rounds: &[Vec<f64>]) -> Vec<f64> {
-        let of = |logs: &Vec<f64>| logs.iter().zip(&self.weights).map(|(log, weight)| log * weight).sum();
-        rounds.iter().map(of).collect()
+    /// Its value in a round that has at least half of the differences.
+    fn value(&self, round: &Round) -> Option<f64> {
+        let sum = |difference: &Difference| {
+            difference.iter().map(|(cell, sign)| Some(round[*cell]? * sign)).sum::<Option<f64>>()
+        };
+        let found: Vec<f64> = self.differences.iter().filter_map(sum).collect();
+        (found.len() * 2 >= self.differences.len()).then(|| found.iter().sum::<f64>() / found.len() as f64)
     }
 }

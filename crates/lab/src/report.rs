@@ -86,10 +86,13 @@ fn metric(metric: &Metric) -> Table {
 }
 
 fn effects(metric: &Metric) -> Option<Table> {
-    let rounds = metric.effects.first()?.rounds;
+    if metric.effects.is_empty() {
+        return None;
+    }
     let row = |effect: &Effect| {
         vec![
             effect.name.clone(),
+            effect.rounds.to_string(),
             change(effect.ratio.middle),
             span(effect.ratio, change),
             chance(effect.p),
@@ -99,10 +102,10 @@ fn effects(metric: &Metric) -> Option<Table> {
     Some(Table {
         title: format!(
             "Effects on {}, each against the first level of its factor over all levels of the others; with ×, what two \
-             give beyond both; {rounds} complete rounds",
+             give beyond both",
             title(&metric.name)
         ),
-        header: vec!["effect", "ratio", "(95 %)", "p", "verdict"],
+        header: vec!["effect", "rounds", "ratio", "(95 %)", "p", "verdict"],
         rows: metric.effects.iter().map(row).collect(),
     })
 }

@@ -73,11 +73,23 @@ fn planted_effects_and_interactions_are_found_and_sized() {
 }
 
 #[test]
-fn a_round_that_lacks_a_cell_gives_no_effect() {
-    let mut results = ladder();
-    results.records[5].doubts.push("steal".into());
-    let comparison = compare(&results);
-    assert!(comparison.metrics[0].effects.iter().all(|effect| effect.rounds == 11));
+fn a_round_counts_with_what_it_has_of_the_combinations() {
+    let check = |doubtful: usize, rounds: std::ops::RangeInclusive<usize>| {
+        let mut results = ladder();
+        let of_the_first_round = results.records.iter_mut().filter(|record| record.round == 0);
+        of_the_first_round.take(doubtful).for_each(|record| record.doubts.push("steal".into()));
+        let comparison = compare(&results);
+        let effects = &comparison.metrics[0].effects;
+        assert!(effects.iter().all(|effect| rounds.contains(&effect.rounds)), "{doubtful}: {effects:?}");
+        let kernel = effects.iter().find(|effect| effect.name == "kernel=tuned").expect("an effect");
+        let wanted = 1.2 * 1.15f64.sqrt();
+        assert!(kernel.ratio.low < wanted && wanted < kernel.ratio.high, "{kernel:?}");
+    };
+    check(1, 12..=12);
+    check(2, 12..=12);
+    // Three cells of sixteen are not half of the pairs of anything.
+    check(13, 11..=11);
+    check(16, 11..=11);
 }
 
 #[test]
