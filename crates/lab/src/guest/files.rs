@@ -79,7 +79,7 @@ impl<'a> Files<'a> {
     pub(super) fn named_in(&mut self, line: &str) -> Result<(), Error> {
         for word in line.split(|c: char| c.is_whitespace() || "\"'`$();|&<>=,:".contains(c)) {
             let found = match word.contains('/') {
-                true => Some(PathBuf::from(word)).filter(|path| path.is_file()),
+                true => Some(PathBuf::from(word)).filter(|path| path.is_file() && !is_of_the_kernel(path)),
                 false => program(word),
             };
             if let Some(path) = found {
@@ -110,6 +110,11 @@ impl<'a> Files<'a> {
     }
 }
 
+/// The machine has its own.
+fn is_of_the_kernel(path: &Path) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|folder| path.starts_with(folder))
+}
+
 /// Where a shell finds it.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -136,11 +141,11 @@ mod tests {
         let scratch = Scratch::new("guest-files");
         let settings = scratch.path().join("settings");
         std::fs::write(&settings, "").expect("written");
-        let line = format!("cd /; A=b exec 'ls' --color={} /nowhere ls-that-is-not", settings.display());
+        let line = format!("cat /proc/cmdline; A=b exec 'ls' --color={} /nowhere no-ls", settings.display());
         let known = packed(&BTreeMap::new(), |files| files.named_in(&line).expect("they are here"));
         let has = |end: &str| known.iter().any(|path| path.to_string_lossy().contains(end));
         assert!(known.contains(&settings) && has("/ls") && has("/libc.so") && has("/ld-linux"), "{known:?}");
-        assert!(!has("nowhere") && !has("not"), "{known:?}");
+        assert!(!has("nowhere") && !has("no-ls") && !has("/proc"), "{known:?}");
     }
 
     #[test]

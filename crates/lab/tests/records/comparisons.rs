@@ -117,6 +117,7 @@ fn few_rounds_show_nothing_and_say_so() {
     assert!(verdicts(&results).iter().all(|it| matches!(it, Verdict::Baseline | Verdict::NoDifferenceShown)));
     let text = report::text(&compare(&results));
     assert!(text.contains("with 4 that takes 8 rounds, and there are 5"), "{text}");
+    assert!(text.contains("Of fewer than six trials an interval"), "{text}");
 }
 
 #[test]
@@ -132,6 +133,7 @@ fn doubtful_trials_are_left_out_and_counted() {
     assert_eq!(pairs, [0, 12, 11, 0, 12, 12]);
     let text = report::text(&comparison);
     assert!(text.contains("1 left out because of doubts") && text.contains("steal: 12 %"), "{text}");
+    assert!(!text.contains("fewer than six"), "{text}");
 }
 
 #[test]
