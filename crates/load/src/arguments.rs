@@ -233,6 +233,9 @@ pub struct Arguments {
     /// Write the latencies of every second to this file, as HdrHistogram's interval log
     #[arg(long, value_name = "FILE", conflicts_with_all = ["agents", "search", "self_test"], help_heading = "Run")]
     pub hdr_log: Option<PathBuf>,
+    /// Show the run on the terminal, second by second; q ends it
+    #[arg(long, conflicts_with_all = ["agents", "search", "self_test", "agent"], help_heading = "Run")]
+    pub live: bool,
     /// Write the requests of the window to this file, as a trace that --trace replays
     #[arg(
         long,
@@ -252,6 +255,19 @@ pub struct Arguments {
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub gather: Option<usize>,
 }
+
+impl Arguments {
+    /// How long the window is to be, if that is what ends it.
+    pub(crate) fn window(&self) -> Option<Duration> {
+        match (self.duration, self.requests) {
+            (Some(span), _) => Some(span.0),
+            (None, None) if self.trace.is_none() => Some(WINDOW),
+            _ => None,
+        }
+    }
+}
+
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// The commands in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

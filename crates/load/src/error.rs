@@ -164,6 +164,12 @@ pub enum Error {
     /// Progress could not be written, or a thread could not be started.
     #[error("report progress or start a thread")]
     Io(#[from] io::Error),
+    /// The terminal cannot be used.
+    #[error("use the terminal")]
+    Terminal(#[source] io::Error),
+    /// Whoever followed the run has left before anything was measured.
+    #[error("measure anything: the run was ended before its window was opened")]
+    Left,
     /// An agent on another machine is of no use.
     #[error("use the agent {name}: it {why}")]
     Agent {

@@ -1,4 +1,4 @@
-//! Who follows a run: a line on a terminal, or a coordinator on another machine.
+//! Who follows a run: a line on a terminal, a whole one (live.rs), a log, or a coordinator on another machine.
 
 use crate::clock::now_ns;
 use crate::error::Error;
@@ -6,6 +6,7 @@ use crate::seconds::Interval;
 use crate::summary::Second;
 use hdrhistogram::Histogram;
 use std::io::Write;
+use std::time::Duration;
 
 /// Is told what happens in a run, and says when it begins.
 pub(crate) trait Follower {
@@ -23,6 +24,16 @@ pub(crate) trait Follower {
 
     /// The window has closed.
     fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error>;
+
+    /// How often it wants to be asked whether the run is to end.
+    fn asks_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether the run is to end now.
+    fn leaves(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
 
 /// A second that all threads have reported.
@@ -39,7 +50,7 @@ pub(crate) struct Line<'a> {
 }
 
 /// Threads that wait for the beginning are awake by then.
-const BEGIN_AFTER_NS: u64 = 2_000_000;
+pub(crate) const BEGIN_AFTER_NS: u64 = 2_000_000;
 
 impl<'a> Line<'a> {
     pub(crate) fn new(out: &'a mut dyn Write) -> Line<'a> {

@@ -94,6 +94,14 @@ impl Follower for HdrLog<'_> {
         self.intervals(&whole)?;
         self.inner.closed(whole)
     }
+
+    fn asks_every(&self) -> Option<Duration> {
+        self.inner.asks_every()
+    }
+
+    fn leaves(&mut self) -> Result<bool, Error> {
+        self.inner.leaves()
+    }
 }
 
 #[cfg(test)]
@@ -108,8 +116,10 @@ mod tests {
     fn the_log_is_read_by_the_librarys_own_reader() {
         let mut latency_ns = Histogram::<u64>::new_with_max(100_000_000_000, 3).expect("constants that fit");
         latency_ns.saturating_record_n(2_500_000, 7);
-        let whole =
-            |second| Whole { interval: Interval { second, latency: None }, latency_ns: latency_ns.clone() };
+        let whole = |second| Whole {
+            interval: Interval { second, ..Interval::default() },
+            latency_ns: latency_ns.clone(),
+        };
         let log = head(1_700_000_000.25) + &line(&whole(0)) + &line(&whole(1));
         let mut starts = Vec::new();
         for entry in IntervalLogIterator::new(log.as_bytes()) {

@@ -40,6 +40,7 @@ mod follower;
 mod hdr_log;
 mod keyspace;
 mod law;
+mod live;
 mod mix;
 mod outbox;
 mod packed;

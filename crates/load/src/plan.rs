@@ -183,12 +183,6 @@ impl Plan {
             Some(_) => Some(Timing::Trace),
             None => arguments.rate.map(|rate| Timing::Law(rate, asked.arrivals)),
         };
-        let duration = match (arguments.duration, arguments.requests) {
-            (Some(span), _) => Some(span.0),
-            (None, None) if arguments.trace.is_some() => None,
-            (None, None) => Some(Duration::from_secs(10)),
-            (None, Some(_)) => None,
-        };
         Ok(Plan {
             target: Target::of(arguments)?,
             tls: arguments.tls.then(|| Tls::new(arguments, Target::host(arguments))).transpose()?,
@@ -203,7 +197,7 @@ impl Plan {
             verify: arguments.verify,
             backfill: arguments.backfill,
             warm_up: arguments.warm_up.0,
-            duration,
+            duration: arguments.window(),
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),

@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::files;
 use crate::follower::{Follower, Line};
 use crate::hdr_log::HdrLog;
+use crate::live::Live;
 use crate::plan::{self, Pace, Plan, Timing};
 use crate::search::{Knee, Objective, Search};
 use crate::summary::{Measured, Summary, check_json, write_json};
@@ -26,11 +27,14 @@ use std::time::Duration;
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     check_json(arguments.json.as_ref())?;
-    let mut line = Line::new(progress);
+    let mut follower: Box<dyn Follower> = match arguments.live {
+        true => Box::new(Live::new(arguments)?),
+        false => Box::new(Line::new(progress)),
+    };
     let (summary, _) = match &arguments.hdr_log {
-        None => run_part(arguments, Part::WHOLE, &mut line)?,
+        None => run_part(arguments, Part::WHOLE, &mut *follower)?,
         Some(path) => {
-            let mut log = HdrLog::new(&mut line, path, arguments.warm_up.0)?;
+            let mut log = HdrLog::new(&mut *follower, path, arguments.warm_up.0)?;
             run_part(arguments, Part::WHOLE, &mut log)?
         }
     };

@@ -4,6 +4,7 @@ mod probes;
 mod render;
 
 pub use probes::Probes;
+pub(crate) use render::grouped;
 
 use crate::arguments::Arguments;
 use crate::cpu_time::HostTime;
@@ -299,6 +300,8 @@ pub(crate) struct Measured {
     pub(crate) open: Edge,
     pub(crate) close: Edge,
     pub(crate) series: Vec<Second>,
+    /// Somebody has ended the window before its time.
+    pub(crate) has_left: bool,
     pub(crate) recorded: Option<recording::Recorded>,
     pub(crate) probes: Option<Probed>,
 }
@@ -411,7 +414,7 @@ impl Measured {
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             OpenEvidence {
                 who: Who::Load,
-                asked: match (plan.requests, pace.timing) {
+                asked: match (plan.requests.filter(|_| !self.has_left), pace.timing) {
                     (Some(requests), _) => requests as f64,
                     (None, Timing::Law(rate, _)) => rate * span.seconds,
                     (None, Timing::Trace) => scheduled as f64,

@@ -10,7 +10,6 @@ use crate::outbox::Outbox;
 use crate::plan::Items;
 use crate::shared::{Phase, Shared, Slot};
 use crate::tally::Tally;
-use hdrhistogram::Histogram;
 use std::ops::Range;
 
 /// One thread's connections and their load.
@@ -32,8 +31,8 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) slot: &'a Slot,
 }
 
-/// The latencies since the window opened, at the end of one of its seconds.
-pub(crate) type OnSecond<'s> = &'s mut dyn FnMut(u64, Histogram<u64>);
+/// What was counted since the window opened, at the end of some of its seconds: of one, unless the worker was suspended.
+pub(crate) type OnSecond<'s> = &'s mut dyn FnMut(Range<u64>, &Tally);
 
 impl<E: Engine> Worker<'_, E> {
     /// Loads the server until the window closes, the requests are used up or there is nothing left to send.
@@ -139,9 +138,10 @@ impl<E: Engine> Worker<'_, E> {
                 recorder.turn()?;
             }
             if phase != Phase::WarmUp {
-                for second in seconds.ended(done_ns) {
+                let ended = seconds.ended(done_ns);
+                if !ended.is_empty() {
                     tally.settle();
-                    on_second(second, tally.latency_ns.clone());
+                    on_second(ended, &tally);
                 }
             }
             let enough =

@@ -77,7 +77,7 @@ impl All {
     fn take(&mut self, report: Report) -> Result<(), Error> {
         match report {
             Report::Ready => self.ready += 1,
-            Report::Second(who, second, total) => self.group(who).seconds.add(second, &total),
+            Report::Seconds(who, seconds, total) => self.group(who).seconds.add(seconds, &total),
             Report::End(who, end) => {
                 let (engine, tally) = (*end)?;
                 let group = self.group(who);

@@ -100,7 +100,9 @@ impl Runner<'_> {
         for shared in std::iter::once(shared).chain(probes) {
             shared.begin(Start { at_ns, window_ns: window_ns.clone() });
         }
-        all.wait(reports, open_ns)?;
+        if self.rest(&mut all, reports, open_ns, follower)? == Rest::Left {
+            return Err(Error::Left);
+        }
         let mut open = self.edge(shared)?;
         if plan.pace.is_none() {
             // A closed loop's workers count from 0 when they see the window open.
@@ -110,11 +112,14 @@ impl Runner<'_> {
         for shared in std::iter::once(shared).chain(probes) {
             shared.open(open.at_ns);
         }
-        let (close, mut series) = self.watch(shared, &mut all, reports, &open, follower)?;
+        let Watched { close, mut series, has_left } =
+            self.watch(shared, &mut all, reports, &open, follower)?;
         let probes_cpu_ns = probes.map_or(0, |probes| probes.workers[0].cpu_ns()) - probes_before_ns;
         probes.inspect(|probes| probes.drain());
         if plan.pace.is_some() {
-            // Requests of the window that are still on their way count, too.
+            // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
+            // somebody has ended that before.
+            shared.drain();
             all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
         }
         shared.stop();
@@ -132,7 +137,7 @@ impl Runner<'_> {
         let All { load, probes: probed, .. } = all;
         let probes = probes.map(|_| Probed { tally: probed.tally, cpu_ns: probes_cpu_ns });
         let (engine, tally) = (load.engine, load.tally);
-        Ok(Measured { engine, tally, probes, open, close, series, recorded: None })
+        Ok(Measured { engine, tally, probes, open, close, series, has_left, recorded: None })
     }
 
     /// Follows the window second by second until it closes or the workers have nothing left to do.
@@ -143,24 +148,47 @@ impl Runner<'_> {
         reports: &Receiver<Report>,
         open: &Edge,
         follower: &mut dyn Follower,
-    ) -> Result<(Edge, Vec<Second>), Error> {
+    ) -> Result<Watched, Error> {
         let close_ns =
             self.plan.duration.map_or(u64::MAX, |duration| open.at_ns + duration.as_nanos() as u64);
         let mut series = Vec::new();
         let mut last = open.clone();
-        let close = loop {
+        let (close, has_left) = loop {
             let next_ns = (last.at_ns + PROGRESS_EVERY.as_nanos() as u64).min(close_ns);
-            let ended = all.wait(reports, next_ns)?;
+            let rest = self.rest(all, reports, next_ns, follower)?;
             let now = self.edge(shared)?;
             let second = Second::between(&last, &now);
             follower.second(&second, all.load.seconds.take())?;
             series.push(second);
-            if ended || now.at_ns >= close_ns {
-                break now;
+            if rest != Rest::Time || now.at_ns >= close_ns {
+                break (now, rest == Rest::Left);
             }
             last = now;
         };
-        Ok((close, series))
+        Ok(Watched { close, series, has_left })
+    }
+
+    /// Waits until the given time, unless something ends the run before.
+    fn rest(
+        &self,
+        all: &mut All,
+        reports: &Receiver<Report>,
+        until_ns: u64,
+        follower: &mut dyn Follower,
+    ) -> Result<Rest, Error> {
+        loop {
+            let now_ns = now_ns();
+            let glance_ns = follower.asks_every().map(|time| now_ns + time.as_nanos() as u64);
+            if all.wait(reports, glance_ns.map_or(until_ns, |glance_ns| glance_ns.min(until_ns)))? {
+                return Ok(Rest::Ended);
+            }
+            if follower.leaves()? {
+                return Ok(Rest::Left);
+            }
+            if glance_ns.is_none_or(|glance_ns| glance_ns >= until_ns) {
+                return Ok(Rest::Time);
+            }
+        }
     }
 
     /// All counters as they are now.
@@ -171,6 +199,23 @@ impl Runner<'_> {
         let host = cpu_time::of_host();
         Ok(Edge { at_ns: now_ns(), requests, keys, client_cpu_ns, server_cpu_ns, host })
     }
+}
+
+/// Why waiting is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    Time,
+    /// No worker of the load is left.
+    Ended,
+    /// The follower wants no more.
+    Left,
+}
+
+/// What was seen of a window.
+struct Watched {
+    close: Edge,
+    series: Vec<Second>,
+    has_left: bool,
 }
 
 /// An open loop waits this long for the last replies of its window.

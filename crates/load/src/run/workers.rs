@@ -15,13 +15,14 @@ use crate::error::Error;
 use crate::feed::Feed;
 use crate::plan::{Pace, Timing, Who};
 use crate::schedule::{Arrivals, Schedule, Share};
+use crate::seconds::Total;
 use crate::shared::{Shared, Start};
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::trace::Reader;
 use crate::worker::Worker;
-use hdrhistogram::Histogram;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -55,8 +56,8 @@ pub(super) struct Task<'a> {
 pub(super) enum Report {
     /// Its connections are open.
     Ready,
-    /// Its latencies since the window opened, at the end of a second of it.
-    Second(Who, u64, Histogram<u64>),
+    /// What it has done since the window opened, at the end of these seconds of it.
+    Seconds(Who, Range<u64>, Box<Total>),
     /// It has ended; with the engine's name.
     End(Who, Box<Result<(&'static str, Tally), Error>>),
 }
@@ -222,8 +223,9 @@ impl Runner<'_> {
             shared,
             slot,
         };
-        let (tally, _) = worker.run(window_ns, &mut |second, total| {
-            let _ = reports.send(Report::Second(who, second, total));
+        let (tally, _) = worker.run(window_ns, &mut |seconds, tally| {
+            let total = Box::new(Total::of(tally, self.arguments.live));
+            let _ = reports.send(Report::Seconds(who, seconds, total));
         })?;
         slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
         Ok((E::NAME, tally))

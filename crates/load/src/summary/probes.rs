@@ -1,7 +1,7 @@
 //! What probes found, apart from the load.
 
-use super::render::{grouped, percentiles};
-use super::{ErrorLine, Latency, Measured, Span, WaitsSummary, error_lines, ratio};
+use super::render::percentiles;
+use super::{ErrorLine, Latency, Measured, Span, WaitsSummary, error_lines, grouped, ratio};
 use crate::plan::{Plan, Who};
 use crate::verdict::{Evidence, OpenEvidence, Verdict};
 use serde::{Deserialize, Serialize};

@@ -22,6 +22,8 @@ struct Simulated {
     idle_ns: u64,
     /// Replies on their way: when they arrive, and where.
     replies: VecDeque<(u64, usize)>,
+    /// The worker is suspended for this long, soon after it has begun.
+    suspended_ns: u64,
 }
 
 /// What a turn costs the worker.
@@ -29,7 +31,8 @@ const TURN_NS: u64 = 2_000;
 
 impl Simulated {
     fn new(service_ns: u64, stall_ns: u64) -> Simulated {
-        Simulated { now_ns: SECOND, service_ns, stall_ns, idle_ns: 0, replies: VecDeque::new() }
+        let replies = VecDeque::new();
+        Simulated { now_ns: SECOND, service_ns, stall_ns, idle_ns: 0, replies, suspended_ns: 0 }
     }
 
     fn answer(&mut self, connection: usize) {
@@ -54,6 +57,9 @@ impl Engine for Simulated {
         let until = self.now_ns + wait.at_most.as_nanos() as u64;
         let reply = self.replies.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
         self.now_ns = self.now_ns.max(until.min(reply));
+        if self.now_ns > SECOND + 200 * MS {
+            self.now_ns += std::mem::take(&mut self.suspended_ns);
+        }
         Ok(())
     }
 
@@ -71,6 +77,16 @@ impl Engine for Simulated {
 
 /// What 20 seconds of gets come to; `rate` of an open loop.
 fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, depth: usize) -> Tally {
+    try_run(server, rate, connections, depth, &mut |_, _| {}).expect("a server that answers")
+}
+
+fn try_run(
+    server: Simulated,
+    rate: Option<(f64, Arrivals)>,
+    connections: usize,
+    depth: usize,
+    on_second: OnSecond<'_>,
+) -> Result<Tally, Error> {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
@@ -103,7 +119,7 @@ fn run(server: Simulated, rate: Option<(f64, Arrivals)>, connections: usize, dep
         shared: &shared,
         slot: &shared.workers[0],
     };
-    worker.run(window_ns, &mut |_, _| {}).expect("a server that answers").0
+    worker.run(window_ns, on_second).map(|(tally, _)| tally)
 }
 
 fn quantile_ms(tally: &Tally, share: f64) -> f64 {
@@ -159,4 +175,14 @@ fn a_lone_request_takes_its_service_and_a_turn() {
     assert_eq!(tally.requests(), 2000);
     let p50_us = quantile_ms(&tally, 0.5) * 1000.0;
     assert!((50.0..58.0).contains(&p50_us), "{p50_us}");
+}
+
+#[test]
+fn a_worker_that_was_suspended_tells_of_the_seconds_at_once() {
+    let server = Simulated { suspended_ns: 3600 * SECOND, ..Simulated::new(2_000, 0) };
+    let mut told = Vec::new();
+    let tally = try_run(server, None, 50, 1, &mut |seconds, tally| told.push((seconds, tally.requests())));
+    assert!(tally.expect("a server that answers").requests() >= 200_000);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0].0, 0..3600);
 }

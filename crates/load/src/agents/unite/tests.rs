@@ -34,8 +34,16 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
     let (open, close) = (edge(at_ns, 0), edge(at_ns + 1_000_000_000, latencies_ms.len() as u64));
     let series = vec![Second::between(&open, &close)];
     (tally.unanswered, tally.unsent) = (1, 2);
-    let measured =
-        Measured { engine: "epoll", tally: tally.clone(), open, close, series, recorded: None, probes: None };
+    let measured = Measured {
+        engine: "epoll",
+        tally: tally.clone(),
+        open,
+        close,
+        series,
+        has_left: false,
+        recorded: None,
+        probes: None,
+    };
     let mut summary = Summary::new(&arguments, &plan, measured);
     let reason = Reason { what: String::from("late"), why: String::from("it was") };
     summary.verdict = Verdict { valid, reasons: if valid { Vec::new() } else { vec![reason] } };

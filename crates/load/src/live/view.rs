@@ -1,0 +1,166 @@
+//! How the live view looks: figures of the latest second, and the seconds before as bars.
+
+use crate::arguments::Arguments;
+use crate::seconds::Interval;
+use crate::summary::{Latency, Second, grouped};
+use crate::verdict::BUSY_MAX;
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Sparkline};
+use std::collections::VecDeque;
+
+/// What is shown.
+pub(super) struct View {
+    title: String,
+    /// Seconds of the window, if that is what ends it.
+    seconds: Option<f64>,
+    pub(super) stage: Stage,
+    passed_s: f64,
+    latest: Option<Second>,
+    interval: Option<Interval>,
+    errors: u64,
+    rates: VecDeque<u64>,
+    p99s_us: VecDeque<u64>,
+}
+
+/// Where the run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Stage {
+    Prefill { items: u64, of: u64 },
+    WarmUp,
+    Window,
+}
+
+/// Seconds that are remembered: more than any terminal has columns.
+const SECONDS_MAX: usize = 1000;
+
+impl View {
+    pub(super) fn new(arguments: &Arguments) -> View {
+        let shape = match (&arguments.rate, &arguments.trace) {
+            (_, Some(_)) => String::from("trace"),
+            (Some(rate), _) => format!("{} requests/s", grouped(*rate)),
+            (None, None) => String::from("closed loop"),
+        };
+        let Arguments { host, port, connections, depth, .. } = arguments;
+        let server = match (&arguments.socket, &arguments.server) {
+            (Some(path), _) => path.display().to_string(),
+            (None, Some(server)) => server.clone(),
+            (None, None) => format!("{host}:{port}"),
+        };
+        View {
+            title: format!("evenkeel load: {shape}, {connections} connections of depth {depth}, {server}"),
+            seconds: arguments.window().map(|window| window.as_secs_f64()),
+            stage: Stage::WarmUp,
+            passed_s: 0.0,
+            latest: None,
+            interval: None,
+            errors: 0,
+            rates: VecDeque::new(),
+            p99s_us: VecDeque::new(),
+        }
+    }
+
+    /// A second of the window has passed, and the latencies of some have become known.
+    pub(super) fn pass<'i>(&mut self, second: &Second, known: impl Iterator<Item = &'i Interval>) {
+        self.stage = Stage::Window;
+        self.passed_s += second.seconds;
+        push(&mut self.rates, second.requests_per_second);
+        self.latest = Some(*second);
+        for interval in known {
+            push(&mut self.p99s_us, interval.latency.map_or(0.0, |latency| latency.p99_us));
+            self.errors += interval.errors;
+            self.interval = Some(*interval);
+        }
+    }
+
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        let [title, stage, _, figures, _, rates, p99s] = Layout::vertical([
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(1),
+            Constraint::Length(5),
+            Constraint::Length(1),
+            Constraint::Fill(1),
+            Constraint::Fill(1),
+        ])
+        .areas(frame.area());
+        frame.render_widget(Line::from(self.title.as_str()).bold(), title);
+        frame.render_widget(self.stage(), stage);
+        frame.render_widget(Line::from("q ends").alignment(Alignment::Right).dim(), stage);
+        frame.render_widget(Paragraph::new(self.figures()), figures);
+        bars(frame, rates, "rate", "requests/s", &self.rates, Color::Green);
+        bars(frame, p99s, "p99", "µs", &self.p99s_us, Color::Cyan);
+    }
+
+    fn stage(&self) -> String {
+        match (self.stage, self.seconds) {
+            (Stage::Prefill { items, of }, _) => {
+                format!("prefill: {} of {} keys", grouped(items as f64), grouped(of as f64))
+            }
+            (Stage::WarmUp, _) => String::from("warm-up: nothing is counted yet"),
+            (Stage::Window, Some(seconds)) => format!("{:.0} of {seconds:.0} s", self.passed_s),
+            (Stage::Window, None) => format!("{:.0} s", self.passed_s),
+        }
+    }
+
+    fn figures(&self) -> Vec<Line<'static>> {
+        let Some(second) = &self.latest else { return Vec::new() };
+        let interval = self.interval.unwrap_or_default();
+        let row = |name: &str, figures: String| format!("{name:<10}{figures}");
+        let us = |latency: Option<Latency>| latency.map_or_else(|| String::from("–"), shown);
+        let errors = Line::from(row("errors", grouped(self.errors as f64)));
+        let client = format!("{:.0} %", second.busiest_thread * 100.0);
+        let server = second.server.map_or_else(String::new, |server| {
+            format!(" of a CPU, server {:.0} %", server.cpu_seconds / second.seconds * 100.0)
+        });
+        let cpu = vec![
+            Span::from(row("CPU", String::from("busiest client thread "))),
+            Span::styled(client, warning(second.busiest_thread > BUSY_MAX)),
+            Span::from(server),
+        ];
+        let slip = match interval.slip {
+            Some(slip) => Line::from(row("slip", shown(slip))),
+            None => Line::from(row("slip", String::from("– (a closed loop has no schedule)"))).dim(),
+        };
+        vec![
+            Line::from(row("rate", format!("{} requests/s", grouped(second.requests_per_second)))),
+            Line::from(row("latency", us(interval.latency))),
+            slip,
+            errors.style(warning(self.errors > 0)),
+            Line::from(cpu),
+        ]
+    }
+}
+
+fn shown(latency: Latency) -> String {
+    let Latency { p50_us, p99_us, p999_us, max_us, .. } = latency;
+    let [p50, p99, p999, max] = [p50_us, p99_us, p999_us, max_us].map(grouped);
+    format!("p50 {p50} | p99 {p99} | p99.9 {p999} | max {max} µs")
+}
+
+fn warning(is_bad: bool) -> Style {
+    if is_bad { Style::new().fg(Color::Red).bold() } else { Style::new() }
+}
+
+fn push(history: &mut VecDeque<u64>, value: f64) {
+    if history.len() == SECONDS_MAX {
+        history.pop_front();
+    }
+    history.push_back(value.round() as u64);
+}
+
+/// A column for each second, the latest one at the right end once there are as many as columns.
+fn bars(frame: &mut Frame<'_>, area: Rect, name: &str, unit: &str, history: &VecDeque<u64>, color: Color) {
+    let [head, bars] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(area);
+    let columns = usize::from(bars.width);
+    let shown = history.iter().skip(history.len().saturating_sub(columns));
+    let highest = shown.clone().max().copied().unwrap_or(0);
+    let head_line = format!("{name}, a column a second, the highest {} {unit}", grouped(highest as f64));
+    frame.render_widget(Line::from(head_line).dim(), head);
+    frame.render_widget(Sparkline::default().data(shown).style(Style::new().fg(color)), bars);
+}
+
+#[cfg(test)]
+mod tests;

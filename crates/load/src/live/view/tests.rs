@@ -1,0 +1,106 @@
+//! Views, drawn to a terminal in memory.
+
+use super::*;
+use crate::summary::CpuCost;
+use clap::Parser;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+fn view(line: &str) -> View {
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let words = std::iter::once("load").chain(line.split_ascii_whitespace());
+    View::new(&Command::parse_from(words).arguments)
+}
+
+fn latency(p99_us: f64) -> Latency {
+    Latency { p50_us: 20.0, p90_us: 50.0, p99_us, p999_us: 2000.0, max_us: 3000.0, mean_us: 30.0 }
+}
+
+fn second(requests_per_second: f64, server: Option<CpuCost>) -> Second {
+    let client = CpuCost::default();
+    Second {
+        seconds: 1.0,
+        requests_per_second,
+        client,
+        server,
+        busiest_thread: 0.9,
+        latency: None,
+        probes: None,
+    }
+}
+
+#[track_caller]
+fn check(view: &View, (columns, rows): (u16, u16), expected: &[&str]) {
+    let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("memory");
+    terminal.draw(|frame| view.draw(frame)).expect("memory");
+    let cells = terminal.backend().buffer().content();
+    let line = |cells: &[ratatui::buffer::Cell]| {
+        let line: String = cells.iter().map(|cell| cell.symbol()).collect();
+        line.trim_end().to_owned()
+    };
+    let shown: Vec<String> = cells.chunks(usize::from(columns)).map(line).collect();
+    assert_eq!(shown[..expected.len()], *expected, "\n{}", shown.join("\n"));
+}
+
+#[test]
+fn a_run_is_shown_as_figures_and_bars() {
+    let mut view = view("--rate 20000 --connections 8 --duration 60s --socket /run/cache");
+    let server = CpuCost { cpu_seconds: 0.5, ..CpuCost::default() };
+    for (rate, p99_us, errors) in [(10_000.0, 100.0, 0), (20_000.0, 200.0, 0), (5_000.0, 800.0, 3)] {
+        let known =
+            Interval { second: 0, latency: Some(latency(p99_us)), slip: Some(latency(p99_us / 2.0)), errors };
+        view.pass(&second(rate, Some(server)), std::iter::once(&known));
+    }
+    let expected = [
+        "evenkeel load: 20,000 requests/s, 8 connections of depth 1, /run/cache",
+        "3 of 60 s                                                           q ends",
+        "",
+        "rate      5,000 requests/s",
+        "latency   p50 20 | p99 800 | p99.9 2,000 | max 3,000 µs",
+        "slip      p50 20 | p99 400 | p99.9 2,000 | max 3,000 µs",
+        "errors    3",
+        "CPU       busiest client thread 90 % of a CPU, server 50 %",
+        "",
+        "rate, a column a second, the highest 20,000 requests/s",
+        " █",
+        "██▄",
+        "p99, a column a second, the highest 800 µs",
+        "  █",
+        "▂▄█",
+    ];
+    check(&view, (74, 15), &expected);
+}
+
+#[test]
+fn before_the_window_it_says_where_the_run_is() {
+    let mut view = view("--requests 10");
+    view.stage = Stage::Prefill { items: 1000, of: 100_000 };
+    let title = "evenkeel load: closed loop, 64 connections of depth 1, 127.0.0.1:11211";
+    let head = |stage: &str| format!("{stage:<68}q ends");
+    check(&view, (74, 12), &[title, &head("prefill: 1,000 of 100,000 keys")]);
+    view.stage = Stage::WarmUp;
+    check(&view, (74, 12), &[title, &head("warm-up: nothing is counted yet")]);
+    view.pass(&second(1.0, None), std::iter::empty());
+    check(&view, (74, 12), &[title, &head("1 s")]);
+}
+
+#[test]
+fn a_terminal_that_is_too_small_is_no_reason_to_fail() {
+    let mut view = view("");
+    view.pass(&second(1.0, None), std::iter::empty());
+    for size in [(1, 1), (3, 12), (80, 3)] {
+        let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("memory");
+        terminal.draw(|frame| view.draw(frame)).expect("memory");
+    }
+}
+
+#[test]
+fn a_long_run_takes_no_more_memory() {
+    let mut view = view("");
+    (0..SECONDS_MAX + 10).for_each(|n| view.pass(&second(n as f64, None), std::iter::empty()));
+    assert_eq!((view.rates.len(), view.rates[0]), (SECONDS_MAX, 10));
+}
