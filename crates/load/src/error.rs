@@ -112,6 +112,15 @@ pub enum Error {
         /// What would have fitted.
         expected: &'static str,
     },
+    /// The server answers no more, and nothing else would have ended the run.
+    #[error(
+        "hear from the server: requests are on their way, and it has said nothing for {seconds} s (--duration ends a run in \
+         any case)"
+    )]
+    Silence {
+        /// How long.
+        seconds: u64,
+    },
     /// Not every key could be stored before the run.
     #[error("store all keys first: {refused} of {keys} refused, for example {example:?}")]
     Prefill {

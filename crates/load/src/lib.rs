@@ -56,6 +56,7 @@ mod search;
 mod seconds;
 mod self_test;
 mod shared;
+mod silence;
 mod sizes;
 mod spans;
 mod summary;

@@ -9,6 +9,7 @@ use crate::feed::{Feed, Turn};
 use crate::outbox::Outbox;
 use crate::plan::Items;
 use crate::shared::{Phase, Shared, Slot};
+use crate::silence::{SECONDS_MAX, Silence};
 use crate::tally::Tally;
 use std::ops::Range;
 
@@ -27,6 +28,8 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) requests_max: Option<u64>,
     /// If connections come and go.
     pub(crate) churn: Option<Churn>,
+    /// Nothing but replies ends the run.
+    pub(crate) is_endless: bool,
     pub(crate) shared: &'a Shared,
     pub(crate) slot: &'a Slot,
 }
@@ -48,6 +51,7 @@ impl<E: Engine> Worker<'_, E> {
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns.clone());
         }
+        let mut silence = self.is_endless.then(|| Silence::new(self.engine.now_ns()));
         let ended_ns = loop {
             let now_ns = self.engine.now_ns();
             let mut turn = Turn {
@@ -94,6 +98,7 @@ impl<E: Engine> Worker<'_, E> {
                 tally: &mut tally,
             };
             engine.arrivals(|connection, bytes| {
+                silence.iter_mut().for_each(Silence::hear);
                 let conversation = &mut conversations[connection];
                 let before = conversation.outstanding();
                 conversation.receive(bytes, &mut reading)?;
@@ -134,6 +139,10 @@ impl<E: Engine> Worker<'_, E> {
                 }
             }
             self.slot.publish(tally.completed());
+            let waits = || conversations.iter().any(|conversation| conversation.outstanding() > 0);
+            if silence.as_mut().is_some_and(|silence| silence.is_too_long(done_ns, waits)) {
+                return Err(Error::Silence { seconds: SECONDS_MAX });
+            }
             if let Some(recorder) = &mut self.composer.recorder {
                 recorder.turn()?;
             }

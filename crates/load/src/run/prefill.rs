@@ -48,6 +48,7 @@ impl Runner<'_> {
                 requests_max: None,
                 repeats: PREFILL_REPEATS,
                 churn: None,
+                is_endless: true,
             }
         });
         let tally = self.with_workers(tasks.collect(), None, |reports| {

@@ -32,6 +32,7 @@ impl Runner<'_> {
             requests_max: None,
             repeats: 0,
             churn: None,
+            is_endless: false,
         }
     }
 }

@@ -80,6 +80,7 @@ impl Runner<'_> {
             requests_max: plan.requests.map(|total| plan.share(total, index)),
             repeats: 0,
             churn: plan.churn,
+            is_endless: plan.duration.is_none(),
         }
     }
 

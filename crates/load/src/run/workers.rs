@@ -50,6 +50,8 @@ pub(super) struct Task<'a> {
     pub(super) repeats: u32,
     /// If connections come and go.
     pub(super) churn: Option<ChurnPlan>,
+    /// Nothing but replies ends the run.
+    pub(super) is_endless: bool,
 }
 
 /// What a worker tells.
@@ -167,6 +169,7 @@ impl Runner<'_> {
             mut requests_max,
             repeats: _,
             churn,
+            is_endless,
         } = task;
         let (plan, slot) = (self.plan, &shared.workers[slot]);
         if let Some(replay) = composer.trace() {
@@ -220,6 +223,7 @@ impl Runner<'_> {
             gather,
             requests_max,
             churn,
+            is_endless,
             shared,
             slot,
         };

@@ -116,6 +116,7 @@ fn try_run(
         gather: 1,
         requests_max: rate.is_none().then_some(200_000),
         churn: None,
+        is_endless: rate.is_none(),
         shared: &shared,
         slot: &shared.workers[0],
     };
@@ -175,6 +176,13 @@ fn a_lone_request_takes_its_service_and_a_turn() {
     assert_eq!(tally.requests(), 2000);
     let p50_us = quantile_ms(&tally, 0.5) * 1000.0;
     assert!((50.0..58.0).contains(&p50_us), "{p50_us}");
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up() {
+    let silent = Simulated::new(24 * 3600 * SECOND, 0);
+    let error = try_run(silent, None, 3, 2, &mut |_, _| {}).expect_err("nobody answers");
+    assert!(matches!(error, Error::Silence { seconds: SECONDS_MAX }), "{error}");
 }
 
 #[test]
