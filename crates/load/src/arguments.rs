@@ -206,7 +206,9 @@ pub struct Arguments {
         long,
         value_name = "PODS",
         requires_all = ["server", "image"],
-        conflicts_with_all = ["agents", "agent_command", "agent", "self_test", "socket"],
+        conflicts_with_all = [
+            "agents", "agent_command", "agent", "self_test", "socket", "probes", "record", "hdr_log",
+        ],
         help_heading = "Several machines"
     )]
     pub kubernetes_job: Option<usize>,
@@ -316,9 +318,15 @@ impl FromStr for Span {
             _ => return Err(format!("{unit:?} is none of us, ms, s, m, h")),
         };
         let number: f64 = number.parse().map_err(|_| format!("{number:?} is no number"))?;
-        Duration::try_from_secs_f64(number * seconds).map(Span).map_err(|error| error.to_string())
+        match Duration::try_from_secs_f64(number * seconds) {
+            Ok(span) if span > SPAN_MAX => Err(String::from("longer than 30 years")),
+            span => span.map(Span).map_err(|error| error.to_string()),
+        }
     }
 }
+
+/// So that sums of some of them are times of a clock that counts nanoseconds.
+const SPAN_MAX: Duration = Duration::from_secs(1_000_000_000);
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -340,7 +348,7 @@ mod tests {
         check("50us", 50);
         check("50µs", 50);
         check("2m", 120_000_000);
-        for bad in ["", "s", "-1", "1d", "1e400", "nan"] {
+        for bad in ["", "s", "-1", "1d", "1e400", "nan", "300000h"] {
             assert!(bad.parse::<Span>().is_err(), "{bad:?}");
         }
     }

@@ -282,6 +282,11 @@ fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {
     if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && *rate <= CHURN_MAX)) {
         return Err(format!("--churn must be above 0 and at most {CHURN_MAX} connections/s, not {rate}"));
     }
+    if let (Some(storm), Some(duration)) = (storm, &arguments.duration)
+        && storm.at.0 >= duration.0
+    {
+        return Err(format!("--storm {storm} comes when the window of {duration} is over"));
+    }
     if storm.is_some_and(|storm| storm.connections > *connections) {
         return Err(format!("--storm has more than the {connections} connections that there are"));
     }

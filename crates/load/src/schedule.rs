@@ -126,10 +126,14 @@ impl Schedule {
         self.next_ns += self.gap_ns();
     }
 
-    /// About how many times are left.
+    /// About how many times of the window are left.
     pub(crate) fn left(&self) -> u64 {
         match self.peek() {
-            Some(next) => (((self.window_ns.end - next) as f64 / self.mean_ns) as u64 + 1).min(self.left),
+            Some(next) => {
+                // What it is behind with from before the window does not count.
+                let from = next.max(self.window_ns.start);
+                (((self.window_ns.end - from) as f64 / self.mean_ns) as u64 + 1).min(self.left)
+            }
             None => 0,
         }
     }
@@ -201,6 +205,13 @@ mod tests {
         // A generalised Pareto law has variance 1 / (1 - 2 shape) times the squared mean.
         let shape: f64 = 0.154_971;
         check(Arrivals::Pareto(shape), 1, (1.0 / (1.0 - 2.0 * shape)).sqrt());
+    }
+
+    #[test]
+    fn what_is_left_is_left_of_the_window() {
+        let schedule = Schedule::new(Arrivals::Constant, 1000.0, Share { index: 0, threads: 1 }, 1);
+        let schedule = schedule.during(0, 1_000_000_000..2_000_000_000, u64::MAX);
+        assert_eq!(schedule.left(), 1001, "and none of the warm-up's thousand, late as they are");
     }
 
     #[test]

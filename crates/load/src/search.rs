@@ -81,7 +81,7 @@ impl Objective {
         let is = |what: &str| reasons.iter().any(|reason| reason.what == what);
         let latency = self.of(&summary.latency);
         // A server that does not answer in time has missed it, unless it was not asked in time.
-        if is("client-saturated") || is("steal") || (summary.requests == 0 && !is("rate-missed")) {
+        if is("client-saturated") || is("steal") || is("empty") {
             Outcome::Invalid
         } else if is("rate-missed") || latency >= self.limit_us {
             Outcome::Missed
@@ -335,6 +335,7 @@ impl fmt::Display for Knee {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Reason;
 
     /// Searches a server whose p99 grows with the rate and varies; it reaches 1 ms at `knee`.
     fn search(knee: f64, first: f64, noise: f64, seed: u64) -> Knee {
@@ -408,9 +409,14 @@ mod tests {
     #[test]
     fn a_run_without_requests_says_nothing() {
         let objective: Objective = "p99<1ms".parse().expect("an objective");
-        let empty = Summary::default();
-        assert_eq!(objective.judge(&empty), Outcome::Invalid);
-        assert_eq!(objective.judge(&Summary { requests: 1, ..empty }), Outcome::Held);
+        let mut summary = Summary::default();
+        let mut judge = |what: &str| {
+            summary.verdict.reasons = vec![Reason { what: what.to_owned(), why: String::new() }];
+            objective.judge(&summary)
+        };
+        assert_eq!(judge("empty"), Outcome::Invalid);
+        assert_eq!(judge("rate-missed"), Outcome::Missed);
+        assert_eq!(judge("unsteady"), Outcome::Held);
     }
 
     #[test]

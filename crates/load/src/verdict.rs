@@ -21,7 +21,7 @@ pub struct Verdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
     /// In one word, for programs: `client-saturated`, `late`, `rate-missed`, `arrivals`, `steal`,
-    /// `unsteady`, `lost`, `silent`.
+    /// `unsteady`, `lost`, `silent`, `empty`.
     pub what: String,
     /// In a sentence, with the number and what would help.
     pub why: String,
@@ -197,7 +197,13 @@ fn arrivals(open: &OpenEvidence) -> Option<Reason> {
 }
 
 fn missed(open: &OpenEvidence) -> Option<Reason> {
-    let share = open.answered as f64 / open.scheduled.max(1) as f64;
+    if open.scheduled == 0 {
+        return reason(
+            "empty",
+            String::from("no request was due in the window; use a longer --duration, or a shorter --warm-up"),
+        );
+    }
+    let share = open.answered as f64 / open.scheduled as f64;
     if share >= ANSWERED_MIN {
         return None;
     }
@@ -280,6 +286,8 @@ mod tests {
     fn a_schedule_that_was_not_kept_is_invalid() {
         check(&open(OpenEvidence { answered: 9_940, ..OPEN }), &["rate-missed"]);
         check(&open(OpenEvidence { scheduled: 12_000, answered: 12_000, ..OPEN }), &["arrivals"]);
+        let none = OpenEvidence { asked: 0.5, scheduled: 0, answered: 0, ..OPEN };
+        check(&open(none), &["empty"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, ..OPEN }), &["late"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, response_p99_us: 90_000.0, ..OPEN }), &[]);
     }

@@ -82,6 +82,7 @@ fn contradictions_are_refused() {
         ("--storm 5@1s --engine uring", "--reconnect-after, --churn and --storm are for TCP"),
         ("--churn 0", "--churn must be above 0 and at most 1000000 connections/s, not 0"),
         ("--reconnect-after 0", "--reconnect-after must be at least 1"),
+        ("--storm 5@2s --duration 2s", "--storm 5@2s comes when the window of 2s is over"),
         ("--storm 65@1s", "--storm has more than the 64 connections that there are"),
     ] {
         let error = run(line).expect_err(line);
