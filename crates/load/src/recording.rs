@@ -98,7 +98,7 @@ impl Recording {
         let recorder = |worker| Recorder {
             worker,
             window_ns: u64::MAX..u64::MAX,
-            notes: Vec::new(),
+            notes: Vec::with_capacity(ROUND),
             timed: 0,
             latest_ns: 0,
             sender: sender.clone(),
@@ -175,7 +175,7 @@ impl Recorder {
     }
 
     fn send(&mut self, waiting_max: usize) -> Result<(), Error> {
-        let notes = std::mem::take(&mut self.notes);
+        let notes = std::mem::replace(&mut self.notes, Vec::with_capacity(ROUND));
         self.timed = 0;
         let Some(first) = notes.first() else { return Ok(()) };
         let Room { waiting, until_ns, left_out } = &*self.room;

@@ -9,14 +9,15 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use std::io::{self, Stderr};
+use std::io::{self, BufWriter, Stderr};
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
+    /// A picture is one write: half of one is never seen.
+    terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
 }
 
 /// What somebody in front of it wants.
@@ -45,7 +46,7 @@ impl Screen {
         ENTERED.store(true, Ordering::Relaxed);
         let entered = enable_raw_mode()
             .and_then(|()| execute!(io::stderr(), EnterAlternateScreen, Hide))
-            .and_then(|()| Terminal::new(CrosstermBackend::new(io::stderr())));
+            .and_then(|()| Terminal::new(CrosstermBackend::new(BufWriter::new(io::stderr()))));
         match entered {
             Ok(terminal) => Ok(Screen { terminal }),
             Err(error) => {
