@@ -1,6 +1,8 @@
 //! `evenkeel lab` as a process: what it prints, and with which status it ends.
 
 mod postgres;
+#[path = "../support/until.rs"]
+mod until;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,10 @@
 //! A history in PostgreSQL: Debian's server on a directory and a socket of the test's own.
 
+use super::until::until;
 use super::{check, directory, lab, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
-
-/// Looks, a tenth of a second apart, before a test gives up: a minute.
-const LOOKS_MAX: usize = 600;
 
 /// A server that ends with the test. It has no port, so none can be taken.
 struct Server {
@@ -53,19 +50,8 @@ impl Server {
         server.args(["-c", "listen_addresses=", "-c", "fsync=off", "-k"]).arg(&home);
         let child = server.stdout(Stdio::null()).stderr(log).spawn().expect("setpriv starts it");
         let server = Server { child, programs, home };
-        server.wait();
+        until("PostgreSQL", || server.psql("postgres", "select 1").status.success());
         Some(server)
-    }
-
-    #[expect(clippy::disallowed_methods, reason = "another process has its own time")]
-    fn wait(&self) {
-        for _ in 0..LOOKS_MAX {
-            if self.psql("postgres", "select 1").status.success() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        panic!("it does not start: {}", fs::read_to_string(self.home.join("log")).unwrap_or_default());
     }
 
     fn psql(&self, database: &str, statement: &str) -> Output {
