@@ -207,7 +207,7 @@ pub struct Arguments {
         value_name = "PODS",
         requires_all = ["server", "image"],
         conflicts_with_all = [
-            "agents", "agent_command", "agent", "self_test", "socket", "probes", "record", "hdr_log",
+            "agents", "agent_command", "agent", "self_test", "socket", "probes", "record", "hdr_log", "live",
         ],
         help_heading = "Several machines"
     )]

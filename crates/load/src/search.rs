@@ -195,8 +195,8 @@ impl Search {
             if self.invalid_in_a_row == INVALID_MAX {
                 let rate = self.rate;
                 self.give_up(format!(
-                    "{INVALID_MAX} runs in a row at {rate:.0} requests/s say nothing: the generator is too slow, or \
-                     --duration too short"
+                    "{INVALID_MAX} runs in a row at {rate:.0} requests/s say nothing: the generator is too slow, other \
+                     guests take its CPU time, or --duration is too short"
                 ));
             }
             return;
@@ -315,6 +315,9 @@ impl fmt::Display for Knee {
             writeln!(f, "  {rate:>12.0} requests/s  {latency_us:>10.0} µs  {word}")?;
         }
         match (self.rate, self.missed_from) {
+            (None, _) if self.tries.iter().all(|one| one.outcome == Outcome::Invalid) => {
+                writeln!(f, "no run says whether {} holds", self.objective)?
+            }
             (None, _) => writeln!(f, "{} never held", self.objective)?,
             (Some(rate), Some(missed)) => writeln!(
                 f,
@@ -404,6 +407,10 @@ mod tests {
         assert_eq!((knee.rate, knee.missed_from), (Some(4000.0), None));
         let ended = knee.ended.expect("too early");
         assert!(ended.starts_with("3 runs in a row at 8000 requests/s say nothing: "), "{ended}");
+        let mut search = Search::new(1000.0, 1);
+        (0..3).for_each(|_| search.tried(Outcome::Invalid, 10.0));
+        let knee = search.knee(&"max<5ms".parse().expect("an objective")).to_string();
+        assert!(knee.contains("no run says whether max<5000us holds\n"), "{knee}");
     }
 
     #[test]
