@@ -14,7 +14,8 @@ use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Two subjects that do nothing, and a load that gives a number at once, but not if the file `hang` is there.
+/// Two subjects that do nothing, and a load that gives a number at once, but not if the file `hang` is there; what that
+/// leaves, no later trial finds.
 const EXPERIMENT: &str = r#"
 question = "Which of them sleeps better?"
 [[subject]]
@@ -28,7 +29,7 @@ name = "two"
 start = "echo up; exec sleep 1000"
 ready = { line = "up" }
 [workload]
-run = "if [ -e hang ]; then touch hangs; exec sleep 1000; fi; test -d {dir} && echo rate 5 > {output}"
+run = "if [ -e hang ]; then touch {dir}/left hangs; exec sleep 1000; fi; test -d {dir} && test ! -e {dir}/left && echo rate 5 > {output}"
 parser = { lines = { requests_per_second = "rate {}" } }
 seconds = 1
 [measure]

@@ -7,6 +7,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use tuner::apply::try_out;
 use tuner::change::{Change, Holds, Risk, Stage};
 use tuner::host::{FileHost, Host};
@@ -223,10 +224,23 @@ impl Knobs {
     }
 }
 
+/// An interface that goes with its subject's network namespace takes no values any more before it is gone: that long.
+const TRIES_MAX: u32 = 20;
+const TRY_AGAIN: Duration = Duration::from_millis(100);
+
+#[expect(clippy::disallowed_methods, reason = "nothing tells when an interface is gone")]
 fn undone(host: &mut FileHost, journal: &mut Journal) -> Result<(), Error> {
-    let undone = undo(host, journal, "the trial is over")?;
-    if !undone.is_whole() {
-        return Err(Error::NotRestored(undone.failures().join("; ")));
+    let mut tries = 1;
+    loop {
+        let undone = undo(host, journal, "the trial is over")?;
+        if undone.is_whole() {
+            break;
+        }
+        if tries == TRIES_MAX {
+            return Err(Error::NotRestored(undone.failures().join("; ")));
+        }
+        tries += 1;
+        std::thread::sleep(TRY_AGAIN);
     }
     // Of many trials nobody wants to keep the old values, which are in force again.
     std::fs::remove_file(journal.path()).map_err(Error::io("remove", journal.path()))

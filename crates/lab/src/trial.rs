@@ -111,18 +111,15 @@ impl Site<'_> {
     /// Runs a trial and puts everything back. An error: there is nothing to record.
     pub(crate) fn conduct(&mut self, turn: &Turn) -> Result<Tried, Error> {
         let work = self.directory.join("work");
+        // A trial that could not put the host back has left it.
+        clear(&work)?;
         let result = self.play(turn, &work.join("dir"));
         // The subject is gone by now, whatever happened: it lives no longer than `play`.
         let back = self.knobs.as_mut().map_or(Ok(()), Knobs::back);
         let cleared = self.trace.clear();
         // What the trial found out is less urgent than a host that is not as before.
         back.and(cleared)?;
-        match std::fs::remove_dir_all(&work) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("remove", &work)(error))
-            }
-            _ => result,
-        }
+        clear(&work).and(result)
     }
 
     fn play(&mut self, turn: &Turn, dir: &Path) -> Result<Tried, Error> {
@@ -179,6 +176,14 @@ impl Site<'_> {
         let version = said.lines().next().unwrap_or_default().trim().to_owned();
         self.versions.insert(subject.name.clone(), version.clone());
         Ok(Some(version))
+    }
+}
+
+/// Removes a trial's directory, if it is there.
+fn clear(work: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(work) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", work)(error)),
+        _ => Ok(()),
     }
 }
 

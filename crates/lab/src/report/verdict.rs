@@ -8,6 +8,8 @@ use crate::quantity::{chance, change, title};
 
 /// Cells of one verdict that have a sentence of their own.
 const SENTENCES_MAX: usize = 3;
+/// More cells without a difference are only counted.
+const NAMES_MAX: usize = 6;
 
 /// All of them, what matters most first.
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
@@ -26,8 +28,10 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
         (Verdict::NotCompared, "Not compared, for want of pairs with values above zero"),
     ] {
         let names: Vec<String> = judged(metric, verdict).map(Standing::cell).collect();
-        if !names.is_empty() {
-            sentences.push(format!("{words}: {}.", names.join("; ")));
+        match names.len() {
+            0 => {}
+            1..=NAMES_MAX => sentences.push(format!("{words}: {}.", names.join("; "))),
+            more => sentences.push(format!("{words}: {more} cells, see the table.")),
         }
     }
     sentences.extend(too_few_rounds(metric, comparison.rounds));

@@ -73,6 +73,13 @@ fn planted_effects_and_interactions_are_found_and_sized() {
 }
 
 #[test]
+fn many_equal_cells_are_counted_not_listed() {
+    let host = Host { noise: 0.0, drift: 0.0, effect: |_| 1.0, rate: |_| 100_000.0, seconds: 0 };
+    let text = report::text(&compare(&synthetic::run(LADDER, &host, 7)));
+    assert!(text.contains("No difference that matters: 14 cells, see the table."), "{text}");
+}
+
+#[test]
 fn a_round_counts_with_what_it_has_of_the_combinations() {
     let check = |doubtful: usize, rounds: std::ops::RangeInclusive<usize>| {
         let mut results = ladder();
