@@ -31,7 +31,9 @@ fn this_process_is_a_server_if_it_is_told_to_be() {
     if std::env::var_os(IS_SERVER).is_none() {
         return;
     }
+    // A thread speaks for itself: it has its name only once it runs.
     let work = || {
+        println!("\nserves");
         loop {
             let begin = Instant::now();
             while begin.elapsed() < WORK {
@@ -41,10 +43,12 @@ fn this_process_is_a_server_if_it_is_told_to_be() {
         }
     };
     std::thread::Builder::new().name("working".into()).spawn(work).unwrap();
-    println!("\nserves");
     for _ in std::io::stdin().lines() {
-        std::thread::Builder::new().name("grown".into()).spawn(std::thread::park).unwrap();
-        println!("\ngrew");
+        let grow = || {
+            println!("\ngrew");
+            std::thread::park();
+        };
+        std::thread::Builder::new().name("grown".into()).spawn(grow).unwrap();
     }
     // The pipe was closed: the test has ended.
     std::process::exit(0);
