@@ -27,9 +27,8 @@ pub(crate) struct Arguments {
     /// the ratios [default: the memcached in PATH, good for a smoke run only]
     #[arg(long, value_name = "PATH")]
     peer: Vec<PathBuf>,
-    /// Rounds; the verdict is the median over them
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    rounds: usize,
+    #[command(flatten)]
+    turns: Turns,
     /// Only workloads whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -39,18 +38,26 @@ pub(crate) struct Arguments {
     /// Length of each measurement
     #[arg(long, default_value_t = 1500, value_name = "MS")]
     window_ms: u64,
-    /// CPU of the servers
+    /// Write every single figure to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// How often what is compared has its turn, in which order, and where it runs.
+#[derive(Debug, clap::Args)]
+struct Turns {
+    /// Rounds; the verdict is the median over them
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    rounds: usize,
+    /// CPU of the server
     #[arg(long, default_value_t = 0, value_name = "CPU")]
     server_cpu: usize,
     /// CPU of the load generator
     #[arg(long, default_value_t = 1, value_name = "CPU")]
     load_cpu: usize,
-    /// Seed of the order of the subjects
+    /// Seed of the order in a round
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
-    /// Write every single figure to this file, as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
 }
 
 /// Runs the comparison and prints its table.
@@ -65,8 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("no workload matches; there are: {}", names.join(", "));
     }
     let mut report = Report::default();
-    let mut prng = Prng::new(arguments.seed);
-    for round in 1..=arguments.rounds {
+    let mut prng = Prng::new(arguments.turns.seed);
+    for round in 1..=arguments.turns.rounds {
         for group in workload::groups(&workloads) {
             run_group(arguments, round, &group, &mut prng, &mut report)?;
         }

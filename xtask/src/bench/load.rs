@@ -27,18 +27,8 @@ pub(crate) struct Arguments {
     /// The server under load, memcached or evenkeel: the faster it is, the less the generators wait for it
     #[arg(long, value_name = "PATH", default_value = "memcached")]
     server: PathBuf,
-    /// Rounds; the figure is the median over them
-    #[arg(long, default_value_t = 5, value_name = "N")]
-    rounds: usize,
-    /// CPU of the server
-    #[arg(long, default_value_t = 0, value_name = "CPU")]
-    server_cpu: usize,
-    /// CPU of the generators
-    #[arg(long, default_value_t = 1, value_name = "CPU")]
-    load_cpu: usize,
-    /// Seed of the order of the generators
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    seed: u64,
+    #[command(flatten)]
+    turns: super::Turns,
 }
 
 /// What is sent.
@@ -82,8 +72,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         generator.prefill(arguments)?;
     }
     let mut figures = vec![vec![Vec::new(); generators.len()]; WORKLOADS.len()];
-    let mut prng = Prng::new(arguments.seed);
-    for round in 1..=arguments.rounds {
+    let mut prng = Prng::new(arguments.turns.seed);
+    for round in 1..=arguments.turns.rounds {
         for (row, workload) in WORKLOADS.iter().enumerate() {
             for index in super::shuffled(generators.len(), &mut prng) {
                 if !generators[index].can(workload) {
@@ -167,7 +157,7 @@ struct Server(Child);
 impl Server {
     fn start(arguments: &Arguments) -> Result<Server> {
         let mut command = Command::new("taskset");
-        command.args(["-c", &arguments.server_cpu.to_string()]).arg(&arguments.server);
+        command.args(["-c", &arguments.turns.server_cpu.to_string()]).arg(&arguments.server);
         if arguments.server.file_name().is_some_and(|name| name == "evenkeel") {
             command.arg("serve");
         }

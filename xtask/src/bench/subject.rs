@@ -192,7 +192,7 @@ impl Subject {
         let mut subject = Subject { name, kind, processes: Vec::new(), port, socket: socket.clone() };
         for line in lines {
             let child = Command::new("taskset")
-                .args(["-c", &arguments.server_cpu.to_string()])
+                .args(["-c", &arguments.turns.server_cpu.to_string()])
                 .arg(path)
                 .args(line)
                 .stdout(Stdio::null())
@@ -287,7 +287,7 @@ impl Subject {
             process
         };
         let mut command = Command::new(release("evenkeel"));
-        command.arg("load").args(["--cpu", &arguments.load_cpu.to_string()]).arg("--json").arg(&json);
+        command.arg("load").args(["--cpu", &arguments.turns.load_cpu.to_string()]).arg("--json").arg(&json);
         command.args(["--server-pid", &process.expect("a subject has a process").id().to_string()]);
         match way {
             Way::Unix => command.arg("--socket").arg(&self.socket),

@@ -60,37 +60,33 @@ impl Generator {
 
     pub(super) fn command(&self, arguments: &Arguments, workload: &Workload) -> Result<Command> {
         let (depth, keys) = (workload.depth.to_string(), workload.keys_per_get.to_string());
-        let mut command = match self {
+        Ok(match self {
             Generator::Evenkeel(path) => {
                 let requests = workload.requests.to_string();
-                ours(arguments, path, &["--requests", &requests, "--depth", &depth, "--multiget", &keys])
+                let words = ["--requests", &requests, "--depth", &depth, "--multiget", &keys];
+                let mut command = ours(arguments, path, &words);
+                if workload.is_open() {
+                    command.args(["--rate", &OPEN_RATE.to_string()]);
+                }
+                command
             }
             Generator::Memtier(path) => {
                 let each = (workload.requests / CONNECTIONS).to_string();
-                memtier(
-                    arguments,
-                    path,
-                    &["--ratio", "0:1", "--key-pattern", "R:R", "-n", &each, "--pipeline", &depth],
-                )
+                let words = ["--ratio", "0:1", "--key-pattern", "R:R", "-n", &each, "--pipeline", &depth];
+                let mut command = memtier(arguments, path, &words);
+                if workload.is_open() {
+                    command.args(["--rate-limiting", &(OPEN_RATE / CONNECTIONS).to_string()]);
+                }
+                command
             }
             Generator::Crusher(path) => crusher(arguments, path, workload)?,
-        };
-        if workload.is_open() {
-            match self {
-                Generator::Evenkeel(_) => command.args(["--rate", &OPEN_RATE.to_string()]),
-                Generator::Memtier(_) => {
-                    command.args(["--rate-limiting", &(OPEN_RATE / CONNECTIONS).to_string()])
-                }
-                Generator::Crusher(_) => &mut command,
-            };
-        }
-        Ok(command)
+        })
     }
 }
 
 fn pinned(arguments: &Arguments, path: &Path) -> Command {
     let mut command = Command::new("taskset");
-    command.args(["-c", &arguments.load_cpu.to_string()]).arg(path);
+    command.args(["-c", &arguments.turns.load_cpu.to_string()]).arg(path);
     command
 }
 
