@@ -10,7 +10,7 @@ use crate::run::run_part;
 use crate::summary::Second;
 use clap::FromArgMatches;
 use std::error::Error as _;
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
@@ -30,21 +30,15 @@ pub fn agent(
         }
         gone();
     })?;
-    say(output, &FromAgent::Hello { protocol: PROTOCOL, version: String::from(env!("CARGO_PKG_VERSION")) })?;
     let mut agent = Agent { orders, output };
-    match agent.carry_out() {
-        Ok(end) => say(agent.output, &FromAgent::End(Box::new(end))),
-        Err(error) => {
-            let mut why = error.to_string();
-            let mut cause = error.source();
-            while let Some(source) = cause {
-                why += &format!(": {source}");
-                cause = source.source();
-            }
-            say(agent.output, &FromAgent::Failed { why })?;
-            Err(error)
-        }
+    let ended = agent.converse();
+    if let Err(Error::Io(error)) = &ended
+        && error.kind() == io::ErrorKind::BrokenPipe
+    {
+        // Who reads no more has gone: the end of the input, which says so, can come a moment later.
+        agent.orders.iter().for_each(drop);
     }
+    ended
 }
 
 struct Agent<'a> {
@@ -53,6 +47,24 @@ struct Agent<'a> {
 }
 
 impl Agent<'_> {
+    fn converse(&mut self) -> Result<(), Error> {
+        let version = String::from(env!("CARGO_PKG_VERSION"));
+        say(self.output, &FromAgent::Hello { protocol: PROTOCOL, version })?;
+        match self.carry_out() {
+            Ok(end) => say(self.output, &FromAgent::End(Box::new(end))),
+            Err(error) => {
+                let mut why = error.to_string();
+                let mut cause = error.source();
+                while let Some(source) = cause {
+                    why += &format!(": {source}");
+                    cause = source.source();
+                }
+                say(self.output, &FromAgent::Failed { why })?;
+                Err(error)
+            }
+        }
+    }
+
     fn carry_out(&mut self) -> Result<End, Error> {
         let ToAgent::Plan { agent, agents, words } = self.order()? else {
             return Err(Error::Talk(String::from("the plan comes first")));
