@@ -145,10 +145,15 @@ fn agents_search_together() {
     assert_eq!(server.sets.load(Ordering::Relaxed), 101, "only the first run stores them");
     let tries = knee["tries"].as_array().unwrap().iter();
     let tries: Vec<_> = tries.map(|one| (one["rate"].as_f64().unwrap(), &one["outcome"])).collect();
-    // Another guest of the machine may have spoilt one, which was made again.
+    // Other guests of the machine may have spoilt some, which were made again, or three in a row, which ended it.
     let missed: Vec<f64> = tries.iter().filter(|one| one.1 == "missed").map(|one| one.0).collect();
-    assert_eq!(missed, [3.0, 1.5], "{said}");
-    assert!(said.contains("p50<0.001us never held"), "{said}");
+    assert!(tries.iter().all(|one| one.1 == "missed" || one.1 == "invalid"), "{said}");
+    if said.contains("3 runs in a row") {
+        assert!([3.0, 1.5].starts_with(&missed), "{said}");
+    } else {
+        assert_eq!(missed, [3.0, 1.5], "{said}");
+        assert!(said.contains("p50<0.001us never held"), "{said}");
+    }
 }
 
 /// The coordinator ends with these words.

@@ -1,11 +1,15 @@
 //! One connection's requests on their way, and the replies to them.
 
-use crate::arguments::Protocol;
+mod kind;
+
+pub(crate) use kind::Kind;
+
 use crate::error::Error;
 use crate::mix::Command;
 use crate::plan::Items;
 use crate::reply::{Broken, Framer, Line, Piece};
 use crate::tally::{Tally, printable};
+use kind::{Outcome, outcome};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -38,21 +42,6 @@ struct Pending {
     found: u32,
     /// Keys of a get that were not passed over yet; only where items are tracked.
     unanswered: u32,
-}
-
-/// What a reply can look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `get` of any number of keys: values, then `END`.
-    Get { command: Command, keys: u32 },
-    /// One `mg`: a value or a miss.
-    MetaGet(Command),
-    /// Quiet `mg`s and `mn`: values, then `MN`.
-    MetaGets { command: Command, keys: u32 },
-    /// Anything else: one line.
-    Change(Command, Protocol),
-    /// A set of an item that was missed: nobody asked for it.
-    Refill(Protocol),
 }
 
 /// How the reply to a request ended.
@@ -324,80 +313,8 @@ impl Ledger {
     }
 }
 
-/// What a reply says about a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    Declined,
-}
-
-/// `None`: this line is no reply to this command.
-#[inline]
-fn outcome(command: Command, protocol: Protocol, line: &Line<'_>) -> Option<Outcome> {
-    let (done, declined) = match (protocol, command) {
-        _ if command.is_get() => return None,
-        (Protocol::Text, Command::Delete) => (Line::Deleted, Line::NotFound),
-        (Protocol::Text, Command::Touch) => (Line::Touched, Line::NotFound),
-        (Protocol::Text, Command::Incr | Command::Decr) => (Line::Number, Line::NotFound),
-        (Protocol::Text, _) => (Line::Stored, Line::NotStored),
-        (Protocol::Meta, Command::Touch) => (Line::Header, Line::Miss),
-        (Protocol::Meta, Command::Delete | Command::Incr | Command::Decr) => {
-            (Line::Header, Line::MetaNotFound)
-        }
-        (Protocol::Meta, _) => (Line::Header, Line::MetaNotStored),
-    };
-    match line {
-        line if *line == done => Some(Outcome::Done),
-        line if *line == declined => Some(Outcome::Declined),
-        _ => None,
-    }
-}
-
 fn is_space(byte: &u8) -> bool {
     *byte == b' '
-}
-
-impl Kind {
-    /// Keys that the request asks for: 0 for a change.
-    #[inline]
-    fn keys(self) -> u32 {
-        match self {
-            Kind::Get { keys, .. } | Kind::MetaGets { keys, .. } => keys,
-            Kind::MetaGet(_) => 1,
-            Kind::Change(..) | Kind::Refill(_) => 0,
-        }
-    }
-
-    #[inline]
-    fn command(self) -> Command {
-        match self {
-            Kind::Get { command, .. }
-            | Kind::MetaGet(command)
-            | Kind::MetaGets { command, .. }
-            | Kind::Change(command, _) => command,
-            Kind::Refill(_) => Command::Set,
-        }
-    }
-
-    fn expected(self) -> &'static str {
-        match self {
-            Kind::Get { .. } => "VALUE or END, to a get",
-            Kind::MetaGet(_) => "VA or EN, to an mg",
-            Kind::MetaGets { .. } => "VA or MN, to quiet mgs and mn",
-            Kind::Change(Command::Touch, Protocol::Text) => "TOUCHED or NOT_FOUND, to a touch",
-            Kind::Change(Command::Touch, Protocol::Meta) => "HD or EN, to an mg with T",
-            Kind::Change(Command::Delete, Protocol::Text) => "DELETED or NOT_FOUND, to a delete",
-            Kind::Change(Command::Delete, Protocol::Meta) => "HD or NF, to an md",
-            Kind::Change(command, Protocol::Text) if command.counts() => {
-                "a number or NOT_FOUND, to incr or decr"
-            }
-            Kind::Change(command, Protocol::Meta) if command.counts() => "HD or NF, to an ma",
-            Kind::Change(_, Protocol::Text) | Kind::Refill(Protocol::Text) => {
-                "STORED or NOT_STORED, to a set or its like"
-            }
-            Kind::Change(_, Protocol::Meta) | Kind::Refill(Protocol::Meta) => "HD or NS, to an ms",
-        }
-    }
 }
 
 #[cold]

@@ -38,6 +38,7 @@ mod feed;
 mod files;
 mod follower;
 mod hdr_log;
+mod json;
 mod keyspace;
 mod law;
 mod live;

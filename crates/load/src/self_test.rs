@@ -11,10 +11,11 @@
 use crate::arguments::{Arguments, Span};
 use crate::clock::now_ns;
 use crate::error::Error;
+use crate::json::write_json;
 use crate::plan::Plan;
 use crate::run::measure;
 use crate::schedule::Arrivals;
-use crate::summary::{Summary, write_json};
+use crate::summary::Summary;
 use crate::verdict::Verdict;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::clock_nanosleep_absolute;

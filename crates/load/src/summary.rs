@@ -1,24 +1,27 @@
 //! What a run measured: a value, rendered for people and as JSON.
 
+mod measured;
+mod parts;
 mod probes;
 mod render;
 
+pub(crate) use measured::{Edge, Measured, Probed};
+pub use parts::{
+    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Latency, Recorded, Second,
+    WaitsSummary,
+};
 pub use probes::Probes;
 pub(crate) use render::grouped;
 
 use crate::arguments::Arguments;
 use crate::cpu_time::HostTime;
-use crate::error::Error;
 use crate::mix::Command;
-use crate::plan::{Plan, Timing, Who};
-use crate::recording;
-use crate::seconds::Interval;
+use crate::plan::{Plan, Timing};
 use crate::tally::Tally;
-use crate::verdict::{Evidence, OpenEvidence, Verdict};
-use hdrhistogram::Histogram;
+use crate::verdict::Verdict;
+use measured::{Span, busiest, client_cost, ratio, server_cost};
+use parts::{command_counts, error_lines};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -139,337 +142,6 @@ pub struct Summary {
     /// The machines that it came from, if there were several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentSummary>,
-}
-
-/// What one of several machines did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct AgentSummary {
-    /// As given in `--agents`.
-    pub name: String,
-    /// Its own verdict.
-    pub valid: bool,
-    /// Its part of the rate.
-    pub requests_per_second: f64,
-    /// Of its own requests.
-    pub p99_us: f64,
-    /// How much of the window its busiest thread ran, from 0 to 1.
-    pub busiest_thread: f64,
-    /// By how much its clock, and so its beginning, may have been off.
-    pub clock_error_us: f64,
-}
-
-/// How often a command was carried out.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CommandCount {
-    /// Its name in the text protocol.
-    pub command: String,
-    /// Requests.
-    pub requests: u64,
-    /// Of these, those that the server declined because the item was there (add) or was not (delete, incr, …).
-    pub declined: u64,
-}
-
-/// An error line and how often it came.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ErrorLine {
-    /// The line, made printable.
-    pub line: String,
-    /// How often.
-    pub times: u64,
-}
-
-/// Percentiles in microseconds; how they are taken is said in the crate's documentation.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Latency {
-    /// The median.
-    pub p50_us: f64,
-    /// 90 % are below.
-    pub p90_us: f64,
-    /// 99 % are below.
-    pub p99_us: f64,
-    /// 99.9 % are below.
-    pub p999_us: f64,
-    /// The longest.
-    pub max_us: f64,
-    /// The mean.
-    pub mean_us: f64,
-}
-
-/// Where the time of an open loop's requests went, and which requests are missing.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct WaitsSummary {
-    /// From intended to sent: waiting for a connection with room, and for this program.
-    pub slip: Latency,
-    /// Of that, from the moment when it could have been sent: this program's own lateness.
-    pub late: Latency,
-    /// From sent to done.
-    pub service: Latency,
-    /// Requests of the window that were sent and not answered 2 s after it.
-    pub unanswered: u64,
-    /// Requests of the window that the schedule had and that were never sent.
-    pub unsent: u64,
-}
-
-/// Connections that came and went.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Connects {
-    /// How many were opened.
-    pub opened: u64,
-    /// How many were refused, and tried again.
-    pub refused: u64,
-    /// How many were not answered within 5 s, and tried again.
-    pub timed_out: u64,
-    /// How many the server closed.
-    pub closed_by_server: u64,
-    /// How long it took to open those that were opened, without their encryption.
-    pub latency: Latency,
-}
-
-/// How connections agreed on their encryption.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Handshakes {
-    /// How many there were.
-    pub count: u64,
-    /// How many of them went on with an earlier session.
-    pub resumed: u64,
-    /// From the first bytes to send until both sides had their keys.
-    pub latency: Latency,
-}
-
-/// A recording of the run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Recorded {
-    /// The file.
-    pub file: String,
-    /// Lines in it: keys asked for or changed in the window, and missed ones that were stored.
-    pub requests: u64,
-    /// Those that are not in it, because the disk was slower than the load.
-    pub left_out: u64,
-    /// Where in the window the file ends, if any are left out: it holds all that came before.
-    pub ends_after_seconds: Option<f64>,
-}
-
-/// CPU time, and what it bought.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct CpuCost {
-    /// CPU-seconds within the window, user and kernel.
-    pub cpu_seconds: f64,
-    /// Requests per CPU-second.
-    pub requests_per_cpu_second: f64,
-    /// Keys per CPU-second.
-    pub keys_per_cpu_second: f64,
-}
-
-/// One step of the window.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Second {
-    /// Its length.
-    pub seconds: f64,
-    /// Requests per second.
-    pub requests_per_second: f64,
-    /// What the generator's threads used.
-    pub client: CpuCost,
-    /// What the server used.
-    pub server: Option<CpuCost>,
-    /// How much of it the busiest thread of the generator ran, from 0 to 1.
-    pub busiest_thread: f64,
-    /// Latencies of the requests that were done in it; `None`: none was.
-    pub latency: Option<Latency>,
-    /// The same of probes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Latency>,
-}
-
-/// A reading of all counters at one moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Edge {
-    pub(crate) at_ns: u64,
-    pub(crate) requests: u64,
-    pub(crate) keys: u64,
-    /// Of each thread.
-    pub(crate) client_cpu_ns: Vec<u64>,
-    pub(crate) server_cpu_ns: Option<u64>,
-    pub(crate) host: HostTime,
-}
-
-/// A run as the workers and the edges tell it.
-#[derive(Debug)]
-pub(crate) struct Measured {
-    pub(crate) engine: &'static str,
-    pub(crate) tally: Tally,
-    pub(crate) open: Edge,
-    pub(crate) close: Edge,
-    pub(crate) series: Vec<Second>,
-    /// Somebody has ended the window before its time.
-    pub(crate) has_left: bool,
-    pub(crate) recorded: Option<recording::Recorded>,
-    pub(crate) probes: Option<Probed>,
-}
-
-/// What probes found.
-#[derive(Debug)]
-pub(crate) struct Probed {
-    pub(crate) tally: Tally,
-    /// CPU time of their thread in the window.
-    pub(crate) cpu_ns: u64,
-}
-
-/// Everything between two edges.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    seconds: f64,
-    requests: u64,
-    keys: u64,
-}
-
-impl Span {
-    fn between(open: &Edge, close: &Edge) -> Span {
-        Span {
-            seconds: close.at_ns.saturating_sub(open.at_ns) as f64 / 1e9,
-            requests: close.requests.saturating_sub(open.requests),
-            keys: close.keys.saturating_sub(open.keys),
-        }
-    }
-
-    fn cost(&self, cpu_ns: u64) -> CpuCost {
-        let cpu_seconds = cpu_ns as f64 / 1e9;
-        CpuCost {
-            cpu_seconds,
-            requests_per_cpu_second: ratio(self.requests as f64, cpu_seconds),
-            keys_per_cpu_second: ratio(self.keys as f64, cpu_seconds),
-        }
-    }
-}
-
-fn ratio(part: f64, whole: f64) -> f64 {
-    if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-fn client_cost(span: &Span, open: &Edge, close: &Edge) -> CpuCost {
-    let total = |edge: &Edge| edge.client_cpu_ns.iter().sum::<u64>();
-    span.cost(total(close).saturating_sub(total(open)))
-}
-
-fn server_cost(span: &Span, open: &Edge, close: &Edge) -> Option<CpuCost> {
-    Some(span.cost(close.server_cpu_ns?.saturating_sub(open.server_cpu_ns?)))
-}
-
-impl Second {
-    pub(crate) fn between(open: &Edge, close: &Edge) -> Second {
-        let span = Span::between(open, close);
-        Second {
-            seconds: span.seconds,
-            requests_per_second: ratio(span.requests as f64, span.seconds),
-            client: client_cost(&span, open, close),
-            server: server_cost(&span, open, close),
-            busiest_thread: busiest(&span, open, close),
-            latency: None,
-            probes: None,
-        }
-    }
-
-    /// For somebody who watches; `latest` is of the last second that is complete.
-    pub(crate) fn line(&self, latest: Option<&Interval>) -> String {
-        let rate = format!("{:.0} requests/s", self.requests_per_second);
-        match latest.and_then(|interval| interval.latency) {
-            Some(Latency { p50_us, p99_us, .. }) => format!("{rate}, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs"),
-            None => rate,
-        }
-    }
-}
-
-/// The share of the time that the busiest thread ran.
-fn busiest(span: &Span, open: &Edge, close: &Edge) -> f64 {
-    let threads = open.client_cpu_ns.iter().zip(&close.client_cpu_ns);
-    let busiest_ns = threads.map(|(open, close)| close.saturating_sub(*open)).max().unwrap_or(0);
-    ratio(busiest_ns as f64 / 1e9, span.seconds)
-}
-
-impl Latency {
-    /// `None`: nothing was recorded.
-    pub(crate) fn of(histogram_ns: &Histogram<u64>) -> Option<Latency> {
-        (!histogram_ns.is_empty()).then(|| Latency::or_zero(histogram_ns))
-    }
-
-    pub(crate) fn or_zero(histogram_ns: &Histogram<u64>) -> Latency {
-        let us = |ns: u64| ns as f64 / 1e3;
-        let percentile = |share| us(histogram_ns.value_at_quantile(share));
-        Latency {
-            p50_us: percentile(0.5),
-            p90_us: percentile(0.9),
-            p99_us: percentile(0.99),
-            p999_us: percentile(0.999),
-            max_us: us(histogram_ns.max()),
-            mean_us: histogram_ns.mean() / 1e3,
-        }
-    }
-}
-
-impl Measured {
-    fn verdict(&self, plan: &Plan, span: &Span, steal: f64) -> Verdict {
-        let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
-        let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
-            let answered = self.tally.requests();
-            let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
-            let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
-            OpenEvidence {
-                who: Who::Load,
-                asked: match (plan.requests.filter(|_| !self.has_left), pace.timing) {
-                    (Some(requests), _) => requests as f64,
-                    (None, Timing::Law(rate, _)) => rate * span.seconds,
-                    (None, Timing::Trace) => scheduled as f64,
-                },
-                scheduled,
-                answered,
-                late_p99_us: us(&waits.late_ns),
-                response_p99_us: us(&self.tally.latency_ns),
-                spins: !pace.spin.is_zero(),
-            }
-        });
-        Verdict::of(&Evidence {
-            busy: self.series.iter().filter_map(busy).collect(),
-            steal,
-            lost: ratio(self.tally.lost as f64, (self.tally.lost + self.tally.requests()) as f64),
-            p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),
-            silence_s: self.tally.silence_ns as f64 / 1e9,
-            longest_s: self.tally.latency_ns.max() as f64 / 1e9,
-            seconds: span.seconds,
-            open,
-        })
-    }
-}
-
-/// A last step of the window that is shorter says nothing about a thread: its CPU time is known to some milliseconds.
-const SHORT_S: f64 = 0.2;
-
-fn command_counts(tally: &Tally) -> Vec<CommandCount> {
-    let count = |command: Command| CommandCount {
-        command: command.name().to_owned(),
-        requests: tally.done[command as usize],
-        declined: tally.declined[command as usize],
-    };
-    Command::ALL.into_iter().map(count).filter(|count| count.requests > 0).collect()
-}
-
-/// The most frequent first.
-fn error_lines(tally: &Tally) -> Vec<ErrorLine> {
-    let mut lines: Vec<_> =
-        tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
-    lines.sort_by_key(|line| std::cmp::Reverse(line.times));
-    lines
-}
-
-impl WaitsSummary {
-    fn of(tally: &Tally) -> Option<WaitsSummary> {
-        let waits = tally.waits.as_ref()?;
-        Some(WaitsSummary {
-            slip: Latency::or_zero(&waits.slip_ns),
-            late: Latency::or_zero(&waits.late_ns),
-            service: Latency::or_zero(&waits.service_ns),
-            unanswered: tally.unanswered,
-            unsent: tally.unsent,
-        })
-    }
 }
 
 impl Summary {
@@ -596,19 +268,4 @@ impl Summary {
     pub fn is_recorded_whole(&self) -> bool {
         self.recorded.as_ref().is_none_or(|recorded| recorded.left_out == 0)
     }
-}
-
-/// Says before a run that its result could not be written after it; what is there is left alone.
-pub(crate) fn check_json(path: Option<&PathBuf>) -> Result<(), Error> {
-    let Some(path) = path else { return Ok(()) };
-    let opened = fs::OpenOptions::new().create(true).append(true).open(path);
-    opened.map(drop).map_err(|source| Error::Output { path: path.clone(), source })
-}
-
-/// Writes a result to `path` as JSON.
-pub(crate) fn write_json(result: &impl Serialize, path: &Path) -> Result<(), Error> {
-    let failed = |source| Error::Output { path: path.to_path_buf(), source };
-    let mut text = serde_json::to_string_pretty(result).map_err(|error| failed(error.into()))?;
-    text.push('\n');
-    fs::write(path, text).map_err(failed)
 }

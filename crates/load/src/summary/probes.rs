@@ -1,7 +1,9 @@
 //! What probes found, apart from the load.
 
+use super::measured::{Measured, Span, ratio};
+use super::parts::error_lines;
 use super::render::percentiles;
-use super::{ErrorLine, Latency, Measured, Span, WaitsSummary, error_lines, grouped, ratio};
+use super::{ErrorLine, Latency, WaitsSummary, grouped};
 use crate::plan::{Plan, Who};
 use crate::verdict::{Evidence, OpenEvidence, Verdict};
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,127 @@
+//! A run as its workers and the edges of its window tell it, and whether to believe that.
+
+use super::{CpuCost, Second};
+use crate::cpu_time::HostTime;
+use crate::plan::{Plan, Timing, Who};
+use crate::recording;
+use crate::tally::Tally;
+use crate::verdict::{Evidence, OpenEvidence, Verdict};
+use hdrhistogram::Histogram;
+
+/// A reading of all counters at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Edge {
+    pub(crate) at_ns: u64,
+    pub(crate) requests: u64,
+    pub(crate) keys: u64,
+    /// Of each thread.
+    pub(crate) client_cpu_ns: Vec<u64>,
+    pub(crate) server_cpu_ns: Option<u64>,
+    pub(crate) host: HostTime,
+}
+
+/// A run as the workers and the edges tell it.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(crate) engine: &'static str,
+    pub(crate) tally: Tally,
+    pub(crate) open: Edge,
+    pub(crate) close: Edge,
+    pub(crate) series: Vec<Second>,
+    /// Somebody has ended the window before its time.
+    pub(crate) has_left: bool,
+    pub(crate) recorded: Option<recording::Recorded>,
+    pub(crate) probes: Option<Probed>,
+}
+
+/// What probes found.
+#[derive(Debug)]
+pub(crate) struct Probed {
+    pub(crate) tally: Tally,
+    /// CPU time of their thread in the window.
+    pub(crate) cpu_ns: u64,
+}
+
+/// Everything between two edges.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) seconds: f64,
+    pub(super) requests: u64,
+    pub(super) keys: u64,
+}
+
+impl Span {
+    pub(super) fn between(open: &Edge, close: &Edge) -> Span {
+        Span {
+            seconds: close.at_ns.saturating_sub(open.at_ns) as f64 / 1e9,
+            requests: close.requests.saturating_sub(open.requests),
+            keys: close.keys.saturating_sub(open.keys),
+        }
+    }
+
+    pub(super) fn cost(&self, cpu_ns: u64) -> CpuCost {
+        let cpu_seconds = cpu_ns as f64 / 1e9;
+        CpuCost {
+            cpu_seconds,
+            requests_per_cpu_second: ratio(self.requests as f64, cpu_seconds),
+            keys_per_cpu_second: ratio(self.keys as f64, cpu_seconds),
+        }
+    }
+}
+
+pub(super) fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+pub(super) fn client_cost(span: &Span, open: &Edge, close: &Edge) -> CpuCost {
+    let total = |edge: &Edge| edge.client_cpu_ns.iter().sum::<u64>();
+    span.cost(total(close).saturating_sub(total(open)))
+}
+
+pub(super) fn server_cost(span: &Span, open: &Edge, close: &Edge) -> Option<CpuCost> {
+    Some(span.cost(close.server_cpu_ns?.saturating_sub(open.server_cpu_ns?)))
+}
+
+/// The share of the time that the busiest thread ran.
+pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> f64 {
+    let threads = open.client_cpu_ns.iter().zip(&close.client_cpu_ns);
+    let busiest_ns = threads.map(|(open, close)| close.saturating_sub(*open)).max().unwrap_or(0);
+    ratio(busiest_ns as f64 / 1e9, span.seconds)
+}
+
+impl Measured {
+    pub(super) fn verdict(&self, plan: &Plan, span: &Span, steal: f64) -> Verdict {
+        let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
+        let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
+            let answered = self.tally.requests();
+            let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
+            let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
+            OpenEvidence {
+                who: Who::Load,
+                asked: match (plan.requests.filter(|_| !self.has_left), pace.timing) {
+                    (Some(requests), _) => requests as f64,
+                    (None, Timing::Law(rate, _)) => rate * span.seconds,
+                    (None, Timing::Trace) => scheduled as f64,
+                },
+                scheduled,
+                answered,
+                late_p99_us: us(&waits.late_ns),
+                response_p99_us: us(&self.tally.latency_ns),
+                spins: !pace.spin.is_zero(),
+            }
+        });
+        Verdict::of(&Evidence {
+            busy: self.series.iter().filter_map(busy).collect(),
+            steal,
+            lost: ratio(self.tally.lost as f64, (self.tally.lost + self.tally.requests()) as f64),
+            p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),
+            silence_s: self.tally.silence_ns as f64 / 1e9,
+            longest_s: self.tally.latency_ns.max() as f64 / 1e9,
+            seconds: span.seconds,
+            open,
+        })
+    }
+}
+
+/// A last step of the window that is shorter says nothing about a thread: its CPU time is known to some milliseconds.
+const SHORT_S: f64 = 0.2;
