@@ -40,11 +40,15 @@ pub enum Error {
         /// Its format.
         found: i64,
     },
-    /// It asks for what there is not.
-    #[error("use the history {name}: sslmode asks for a connection that is encrypted, which is not built")]
+    /// What its URL says about encryption makes no sense.
+    #[error("use the history {name}: {what}")]
     Encryption {
         /// The database.
         name: String,
+        /// What is wrong.
+        what: String,
+        /// What may help.
+        hint: Option<&'static str>,
     },
 }
 
@@ -52,11 +56,8 @@ impl Error {
     /// What may help.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Error::Store { hint, .. } => *hint,
+            Error::Store { hint, .. } | Error::Encryption { hint, .. } => *hint,
             Error::Version { .. } => Some("a later version of this program has made it, and understands it"),
-            Error::Encryption { .. } => Some(
-                "`ssh -L 5433:127.0.0.1:5432 HOST` brings the server to port 5433 of this machine, encrypted",
-            ),
         }
     }
 }

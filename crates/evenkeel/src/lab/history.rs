@@ -15,7 +15,8 @@ use crate::verbs::print;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Store {
     /// The file of the history, or a PostgreSQL database that several machines share (postgres://USER@HOST/DATABASE, its
-    /// password also in PGPASSWORD); the file or the tables are made if they are not there
+    /// password also in PGPASSWORD, its encryption as libpq has it: ?sslmode=verify-full&sslrootcert=FILE); the file or the
+    /// tables are made if they are not there
     #[arg(long, value_name = "FILE|URL", default_value = "lab.sqlite")]
     store: String,
 }

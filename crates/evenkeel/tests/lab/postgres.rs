@@ -1,12 +1,17 @@
 //! A history in PostgreSQL: Debian's server on a directory and a socket of the test's own.
 
+mod encrypted;
+
 use super::until::until;
 use super::{check, directory, lab, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// A server that ends with the test. It has no port, so none can be taken.
+/// Who may come to its socket.
+const RULES: &str = "local all guarded scram-sha-256\nlocal all all trust\n";
+
+/// A server that ends with the test. Its socket has a directory of its own, and a port only where it is said.
 struct Server {
     child: Child,
     programs: PathBuf,
@@ -16,6 +21,11 @@ struct Server {
 impl Server {
     /// None: there is no PostgreSQL here, or nobody to run it as.
     fn start(name: &str) -> Option<Server> {
+        Server::start_with(name, RULES, |_| vec!["listen_addresses=".to_owned()])
+    }
+
+    /// With these rules of who may come, and the settings that are said once its directory is there.
+    fn start_with(name: &str, rules: &str, settings: impl FnOnce(&Path) -> Vec<String>) -> Option<Server> {
         let programs = programs()?;
         // The path of a socket is short.
         let home = std::env::temp_dir().join(format!("ek-{name}-{}", std::process::id()));
@@ -25,8 +35,9 @@ impl Server {
         // It refuses to run as root.
         let as_whom: &[&str] =
             if is_root { &["--reuid=nobody", "--regid=nogroup", "--clear-groups"] } else { &[] };
+        let settings = settings(&home);
         if is_root {
-            succeeds(Command::new("chown").arg("nobody:nogroup").arg(&home));
+            succeeds(Command::new("chown").args(["-R", "nobody:nogroup"]).arg(&home));
         }
         let command = |program: &str| {
             let mut command = Command::new("setpriv");
@@ -43,11 +54,11 @@ impl Server {
             "--encoding",
             "UTF8",
         ]));
-        let rules = "local all guarded scram-sha-256\nlocal all all trust\n";
         fs::write(home.join("data/pg_hba.conf"), rules).expect("written");
         let log = fs::File::create(home.join("log")).expect("a file");
         let mut server = command("postgres");
-        server.args(["-c", "listen_addresses=", "-c", "fsync=off", "-k"]).arg(&home);
+        server.args(["-c", "fsync=off", "-k"]).arg(&home);
+        server.args(settings.iter().flat_map(|setting| ["-c", setting]));
         let child = server.stdout(Stdio::null()).stderr(log).spawn().expect("setpriv starts it");
         let server = Server { child, programs, home };
         until("PostgreSQL", || server.psql("postgres", "select 1").status.success());

@@ -3,11 +3,16 @@
 //! The tables have a schema of their own. Whatever is done is one transaction, and says itself where its tables are,
 //! so that it does not matter if another connection carries out the next one (pgbouncer).
 
+mod encryption;
+mod trust;
+
+use self::encryption::{AUTHORITY, Encryption};
 use super::{ADD_POINT, ADD_RUN, Error, Line, SERIES, Store, TABLES, VERSION, Value, line};
-use postgres::config::{Host, SslMode};
+use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::types::ToSql;
 use postgres::{Client, Config, IsolationLevel, NoTls, Transaction};
+use rustls::CertificateError;
 use std::time::Duration;
 
 /// How psql knows a URL from the name of a database.
@@ -43,9 +48,16 @@ pub(super) fn is_meant(store: &str) -> bool {
 impl Postgres {
     /// Connects, and makes the tables if they are not there. `password` is for a URL that has none.
     pub(super) fn open(url: &str, password: Option<&str>) -> Result<Postgres, Error> {
-        let config = config(url, password)?;
+        let (config, encryption) = config(url, password)?;
         let name = name(&config);
-        let connected = config.connect(NoTls).map_err(|error| failed(&name, error));
+        let connector = encryption.connector();
+        let connector =
+            connector.map_err(|source| Error::Store { name: name.clone(), hint: None, source })?;
+        let connected = match connector {
+            Some(connector) => config.connect(connector),
+            None => config.connect(NoTls),
+        };
+        let connected = connected.map_err(|error| failed(&name, error));
         let mut postgres = Postgres { client: connected?, name };
         let found = postgres.version().map_err(|error| failed(&postgres.name, error))?;
         match found {
@@ -136,20 +148,31 @@ impl Value {
     }
 }
 
-fn config(url: &str, password: Option<&str>) -> Result<Config, Error> {
-    // libpq's strictest modes have no name in this crate.
-    let plain =
-        url.replace("sslmode=verify-ca", "sslmode=require").replace("sslmode=verify-full", "sslmode=require");
-    let config = plain.parse::<Config>();
+fn config(url: &str, password: Option<&str>) -> Result<(Config, Encryption), Error> {
+    let (words, rest) = encryption::split(url);
+    let config = rest.parse::<Config>();
     let hint = Some("postgres://USER:PASSWORD@HOST:PORT/DATABASE?connect_timeout=10");
     let mut config =
         config.map_err(|error| Error::Store { name: "at this URL".into(), hint, source: Box::new(error) })?;
-    if config.get_ssl_mode() == SslMode::Require {
-        return Err(Error::Encryption { name: name(&config) });
+    let asked = Encryption::parse(&words).map_err(|refusal| Error::Encryption {
+        name: name(&config),
+        what: refusal.what,
+        hint: refusal.hint,
+    })?;
+    if config.get_hosts().is_empty() {
+        let addresses = config.get_hostaddrs().to_vec();
+        if addresses.is_empty() {
+            config.host_path(SOCKETS);
+        }
+        // An address alone is the server's name, too: a certificate may be for it.
+        for address in addresses {
+            config.host(&address.to_string());
+        }
     }
-    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-        config.host_path(SOCKETS);
-    }
+    // An address goes before the host that it stands beside.
+    let is_socket = |host: &Host| matches!(host, Host::Unix(_)) && config.get_hostaddrs().is_empty();
+    let encryption = if config.get_hosts().iter().all(is_socket) { Encryption::none() } else { asked };
+    config.ssl_mode(encryption.mode());
     if let (None, Some(password)) = (config.get_password(), password) {
         config.password(password);
     }
@@ -157,7 +180,7 @@ fn config(url: &str, password: Option<&str>) -> Result<Config, Error> {
         config.connect_timeout(CONNECT_TIME_MAX);
     }
     config.application_name("evenkeel lab");
-    Ok(config)
+    Ok((config, encryption))
 }
 
 /// As the user named it, but for the password.
@@ -179,16 +202,48 @@ fn name(config: &Config) -> String {
 
 /// With what may help.
 fn failed(name: &str, error: postgres::Error) -> Error {
-    use std::error::Error as _;
-    let hint = match error.code() {
-        Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => Some(LOGIN),
-        Some(&SqlState::INVALID_CATALOG_NAME) => Some(DATABASE),
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Some(PRIVILEGES),
-        Some(_) => None,
-        None if error.source().is_some_and(|source| source.to_string() == "password missing") => Some(LOGIN),
-        None => Some(SERVER),
+    let hint = match error.as_db_error() {
+        Some(answer) => hint_of_server(answer.code(), answer.message()),
+        None => Some(hint_without_answer(&error)),
     };
     Error::Store { name: name.to_owned(), hint, source: Box::new(error) }
+}
+
+fn hint_of_server(code: &SqlState, message: &str) -> Option<&'static str> {
+    match code {
+        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION if message.contains("no encryption") => {
+            Some(ENCRYPTED)
+        }
+        &SqlState::INVALID_AUTHORIZATION_SPECIFICATION if message.contains("client certificate") => Some(OWN),
+        &SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION => Some(LOGIN),
+        &SqlState::INVALID_CATALOG_NAME => Some(DATABASE),
+        &SqlState::INSUFFICIENT_PRIVILEGE => Some(PRIVILEGES),
+        _ => None,
+    }
+}
+
+fn hint_without_answer(error: &postgres::Error) -> &'static str {
+    match std::error::Error::source(error).map(ToString::to_string).as_deref() {
+        Some("password missing") => return LOGIN,
+        Some("server does not support TLS") => return PLAIN,
+        _ => {}
+    }
+    match encryption_failure(error) {
+        Some(rustls::Error::InvalidCertificate(why)) => match why {
+            CertificateError::UnknownIssuer => AUTHORITY,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => NAME,
+            _ => CERTIFICATE,
+        },
+        Some(rustls::Error::AlertReceived(_)) => OWN,
+        _ => SERVER,
+    }
+}
+
+/// Why there is no encrypted connection. An `io::Error` holds it, and does not give it as its source.
+fn encryption_failure(error: &postgres::Error) -> Option<&rustls::Error> {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    let inner = causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()?.get_ref());
+    inner.filter_map(|inner| inner.downcast_ref()).next()
 }
 
 const LOGIN: &str = "the password stands in the URL (postgres://USER:PASSWORD@HOST/DATABASE) or in PGPASSWORD; \
@@ -202,13 +257,28 @@ const PRIVILEGES: &str = "let the owner of the database use the history first, w
 const SERVER: &str = "`pg_isready -h HOST -p PORT` says whether it answers; `listen_addresses` of postgresql.conf says \
                       where it listens";
 
+const PLAIN: &str = "the server has `ssl = off` in its postgresql.conf; without encryption, `ssh -L 5433:127.0.0.1:5432 HOST` \
+                     brings it to port 5433 of this machine, and sslmode=prefer goes on without any";
+
+const ENCRYPTED: &str =
+    "pg_hba.conf lets nobody in who is not encrypted: leave sslmode out, or say sslmode=verify-full";
+
+const NAME: &str = "HOST has to be a name or an address that the certificate is for (hostaddr=ADDRESS says besides where it \
+                    is); sslmode=verify-ca does not ask for it";
+
+const CERTIFICATE: &str = "`openssl s_client -starttls postgres -connect HOST:PORT` shows the certificate; sslmode=require takes \
+                           any, from whoever answers";
+
+const OWN: &str = "sslcert=FILE&sslkey=FILE (PEM) are a certificate of your own, signed by an authority that the server trusts";
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use postgres::config::SslMode;
 
     #[track_caller]
     fn check(url: &str, expected: &str) {
-        let config = config(url, Some("secret")).expect(url);
+        let (config, _) = config(url, Some("secret")).expect(url);
         assert_eq!(name(&config), expected);
         assert!(config.get_password().is_some() && config.get_connect_timeout().is_some());
     }
@@ -224,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_password_of_the_url_goes_first() {
-        let password = |url| config(url, Some("secret")).expect(url).get_password().map(<[u8]>::to_vec);
+        let password = |url| config(url, Some("secret")).expect(url).0.get_password().map(<[u8]>::to_vec);
         assert_eq!(password("postgres://bench:hush@db/lab"), Some(b"hush".to_vec()));
         assert_eq!(password("postgres://bench@db/lab"), Some(b"secret".to_vec()));
     }
@@ -243,11 +313,27 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_for_is_refused() {
-        let unencrypted = "sslmode asks for a connection that is encrypted, which is not built";
-        for mode in ["require", "verify-ca", "verify-full"] {
-            refused(&format!("postgres://bench:hush@db/lab?sslmode={mode}"), unencrypted);
+    fn only_what_is_a_socket_is_not_encrypted() {
+        let mode = |url: &str| config(&format!("{url}?sslmode=require"), None).expect(url).0.get_ssl_mode();
+        for url in ["postgres:///lab", "postgres://%2Ftmp/lab", "postgres://%2Ftmp,%2Frun/lab"] {
+            assert_eq!(mode(url), SslMode::Disable, "{url}");
         }
+        for url in ["postgres://db/lab", "postgres://%2Ftmp,db/lab", "postgres://[::1]/lab"] {
+            assert_eq!(mode(url), SslMode::Require, "{url}");
+        }
+        let beside = "postgres://%2Ftmp/lab?hostaddr=10.0.0.7&sslmode=require";
+        assert_eq!(config(beside, None).expect(beside).0.get_ssl_mode(), SslMode::Require);
+    }
+
+    #[test]
+    fn an_address_alone_is_the_name_to_look_for() {
+        let (config, _) = config("postgres:///lab?hostaddr=10.0.0.7", None).expect("a URL");
+        assert_eq!(config.get_hosts(), [Host::Tcp("10.0.0.7".to_owned())]);
+    }
+
+    #[test]
+    fn what_cannot_be_asked_for_is_refused() {
+        refused("postgres://bench:hush@db/lab?sslmode=verify-full", "asks for an authority");
         refused("postgres://bench:hush@db:port/lab", "invalid");
         refused("postgres://bench:hush@db/lab?speed=high", "unknown option `speed`");
     }
