@@ -136,6 +136,23 @@ fn agents_replay_one_trace() {
 }
 
 #[test]
+fn agents_write_one_log() {
+    let server = Server::start();
+    let log = Scratch::new("log");
+    let more = format!("--rate 40 --duration 2s --connections 4 --warm-up 0 --hdr-log {}", log.0.display());
+    let (summary, _) = by_two(&server, "logged", &more);
+    let text = std::fs::read_to_string(&log.0).unwrap();
+    let starts: Vec<_> = text.lines().skip(4).filter_map(|line| line.split(',').next()).collect();
+    assert_eq!(starts, ["0.000", "1.000"], "{text}");
+    // The same are in the result.
+    let longest = text.lines().skip(4).filter_map(|line| line.split(',').nth(2)?.parse::<f64>().ok());
+    for (second, longest_ms) in summary["series"].as_array().unwrap().iter().zip(longest) {
+        let max_us = second["latency"]["max_us"].as_f64().unwrap();
+        assert!((max_us / 1000.0 - longest_ms).abs() < 0.001, "{summary}\n{text}");
+    }
+}
+
+#[test]
 fn agents_search_together() {
     let server = Server::start();
     // No server does this, so two runs are enough: of three requests a second, and of half as many.
@@ -182,9 +199,9 @@ fn all_end_when_one_fails() {
     );
     check(
         "a,b",
-        "[ {host} = a ] || { echo '{\"hello\":{\"protocol\":2,\"version\":\"0.0.1\"}}'; exec cat; }; exec AGENT",
+        "[ {host} = a ] || { echo '{\"hello\":{\"protocol\":3,\"version\":\"0.0.1\"}}'; exec cat; }; exec AGENT",
         "",
-        "use the agent b: it is version 0.0.1 (protocol 2), this is ",
+        "use the agent b: it is version 0.0.1 (protocol 3), this is ",
     );
     check("b", "exec cat", "--agent-patience 200ms", "use the agent b: it said nothing for 200");
     check("a", "echo Welcome!; exec AGENT", "--cpu 1000", "use the agent a: it failed to run on CPU 1000: ");
@@ -223,7 +240,7 @@ fn an_agent_that_hears_too_late_does_not_begin() {
     writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
     let said: Vec<String> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-    assert!(said[0].starts_with(r#"{"hello":{"protocol":2,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":3,"#) && said[1] == r#""ready""#, "{said:?}");
     assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }

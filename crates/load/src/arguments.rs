@@ -207,7 +207,7 @@ pub struct Arguments {
         value_name = "PODS",
         requires_all = ["server", "image"],
         conflicts_with_all = [
-            "agents", "agent_command", "agent", "self_test", "socket", "probes", "record", "hdr_log", "live",
+            "agents", "agent_command", "agent", "self_test", "socket", "probes", "record", "live",
         ],
         help_heading = "Several machines"
     )]
@@ -233,7 +233,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub json: Option<PathBuf>,
     /// Write the latencies of every second to this file, as HdrHistogram's interval log
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["agents", "search", "self_test"], help_heading = "Run")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "self_test"], help_heading = "Run")]
     pub hdr_log: Option<PathBuf>,
     /// Show the run on the terminal, second by second; q ends it
     #[arg(long, conflicts_with_all = ["agents", "search", "self_test", "agent"], help_heading = "Run")]

@@ -1,4 +1,5 @@
-//! Who follows a run: a line on a terminal, a whole one (live.rs), a log, or a coordinator on another machine.
+//! Who follows a run, be it of this machine or of several: a line on a terminal, a whole one (live.rs), a log; and of a
+//! machine's part, the coordinator.
 
 use crate::clock::now_ns;
 use crate::error::Error;
@@ -16,8 +17,8 @@ pub(crate) trait Follower {
     /// All are.
     fn filled(&mut self, items: u64) -> Result<(), Error>;
 
-    /// All connections are open: when the load is to begin, in nanoseconds of the clock.
-    fn ready(&mut self) -> Result<u64, Error>;
+    /// All connections are open, and the load can begin in so many nanoseconds: when it is to begin, by the clock.
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error>;
 
     /// A second of the window has passed; and the seconds whose latencies have become known meanwhile.
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error>;
@@ -36,7 +37,7 @@ pub(crate) trait Follower {
     }
 }
 
-/// A second that all threads have reported.
+/// A second that all threads, or all agents, have reported.
 #[derive(Debug)]
 pub(crate) struct Whole {
     pub(crate) interval: Interval,
@@ -48,9 +49,6 @@ pub(crate) struct Line<'a> {
     out: &'a mut dyn Write,
     latest: Option<Interval>,
 }
-
-/// Threads that wait for the beginning are awake by then.
-pub(crate) const BEGIN_AFTER_NS: u64 = 2_000_000;
 
 impl<'a> Line<'a> {
     pub(crate) fn new(out: &'a mut dyn Write) -> Line<'a> {
@@ -68,8 +66,8 @@ impl Follower for Line<'_> {
         Ok(writeln!(self.out, "\rprefill: {items} keys stored{:20}", "")?)
     }
 
-    fn ready(&mut self) -> Result<u64, Error> {
-        Ok(now_ns() + BEGIN_AFTER_NS)
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error> {
+        Ok(now_ns() + wait_ns)
     }
 
     fn second(&mut self, second: &Second, mut whole: Vec<Whole>) -> Result<(), Error> {

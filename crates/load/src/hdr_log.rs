@@ -78,10 +78,10 @@ impl Follower for HdrLog<'_> {
         self.inner.filled(items)
     }
 
-    fn ready(&mut self) -> Result<u64, Error> {
-        let begins_ns = self.inner.ready()?;
-        let wait_s = begins_ns.saturating_sub(now_ns()) as f64 / 1e9 + self.warm_up.as_secs_f64();
-        self.write(&head(unix_s() + wait_s))?;
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error> {
+        let begins_ns = self.inner.ready(wait_ns)?;
+        let opens_in_s = begins_ns.saturating_sub(now_ns()) as f64 / 1e9 + self.warm_up.as_secs_f64();
+        self.write(&head(unix_s() + opens_in_s))?;
         Ok(begins_ns)
     }
 

@@ -6,8 +6,9 @@ mod screen;
 mod view;
 
 use crate::arguments::Arguments;
+use crate::clock::now_ns;
 use crate::error::Error;
-use crate::follower::{BEGIN_AFTER_NS, Follower, Whole};
+use crate::follower::{Follower, Whole};
 use crate::summary::Second;
 use screen::{Asked, Screen};
 use std::io::{self, IsTerminal};
@@ -53,10 +54,10 @@ impl Follower for Live {
         self.stored(items, items)
     }
 
-    fn ready(&mut self) -> Result<u64, Error> {
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error> {
         self.view.stage = Stage::WarmUp;
         self.show()?;
-        Ok(crate::clock::now_ns() + BEGIN_AFTER_NS)
+        Ok(now_ns() + wait_ns)
     }
 
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {

@@ -28,21 +28,27 @@ use std::time::Duration;
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     check_json(arguments.json.as_ref())?;
-    let mut follower: Box<dyn Follower> = match arguments.live {
-        true => Box::new(Live::new(arguments)?),
-        false => Box::new(Line::new(progress)),
-    };
-    let (summary, _) = match &arguments.hdr_log {
-        None => run_part(arguments, Part::WHOLE, &mut *follower)?,
-        Some(path) => {
-            let mut log = HdrLog::new(&mut *follower, path, arguments.warm_up.0)?;
-            run_part(arguments, Part::WHOLE, &mut log)?
-        }
-    };
+    let (summary, _) = followed(arguments, progress, |follower| run_part(arguments, Part::WHOLE, follower))?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }
     Ok(summary)
+}
+
+/// What `run` returns, followed as the arguments say.
+pub(crate) fn followed<T>(
+    arguments: &Arguments,
+    progress: &mut dyn Write,
+    run: impl FnOnce(&mut dyn Follower) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut follower: Box<dyn Follower> = match arguments.live {
+        true => Box::new(Live::new(arguments)?),
+        false => Box::new(Line::new(progress)),
+    };
+    match &arguments.hdr_log {
+        None => run(&mut *follower),
+        Some(path) => run(&mut HdrLog::new(&mut *follower, path, arguments.warm_up.0)?),
+    }
 }
 
 /// Carries out a part of a load, and returns the histograms as well.

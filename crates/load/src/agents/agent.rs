@@ -99,7 +99,8 @@ impl Follower for Agent<'_> {
         self.stored(items, items)
     }
 
-    fn ready(&mut self) -> Result<u64, Error> {
+    /// The coordinator says when.
+    fn ready(&mut self, _: u64) -> Result<u64, Error> {
         say(self.output, &FromAgent::Ready)?;
         loop {
             match self.order()? {
@@ -118,7 +119,7 @@ impl Follower for Agent<'_> {
     }
 
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
-        say(self.output, &FromAgent::Rate { requests_per_second: second.requests_per_second })?;
+        say(self.output, &FromAgent::Passed(*second))?;
         self.tell(whole)
     }
 

@@ -1,23 +1,26 @@
 //! The coordinator: starts agents, lets them begin at one moment, and ends all when one fails.
 
+mod course;
 mod crew;
 mod meter;
+mod rounds;
 
 use super::Part;
-use super::talk::{End, FromAgent, ToAgent};
-use super::unite::{Seconds, unite};
+use super::talk::{FromAgent, ToAgent};
+use super::unite::unite;
 use crate::arguments::Arguments;
 use crate::churn::{ChurnPlan, Storm};
-use crate::clock::now_ns;
 use crate::cpu_time;
 use crate::error::Error;
+use crate::follower::{Follower, Line};
 use crate::json::{check_json, write_json};
 use crate::plan::{Pace, Plan, Timing};
-use crate::run::{first_pace, search_by};
+use crate::run::{first_pace, followed, search_by};
 use crate::search::{Knee, Objective};
 use crate::summary::Summary;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use course::Course;
 use crew::Crew;
 use meter::Meter;
 use std::io::Write;
@@ -32,7 +35,7 @@ pub fn run_on_agents(
 ) -> Result<Summary, Error> {
     let coordinator = Coordinator::new(arguments, matches)?;
     check_json(arguments.json.as_ref())?;
-    let summary = coordinator.run(progress)?;
+    let summary = followed(arguments, progress, |follower| coordinator.run(follower))?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }
@@ -51,7 +54,7 @@ pub fn search_on_agents(
     let first = first_pace(arguments, &coordinator.plan)?;
     search_by(arguments, objective, first, progress, &mut |pace, progress| {
         coordinator.plan.pace = Some(pace);
-        let summary = coordinator.run(progress)?;
+        let summary = coordinator.run(&mut Line::new(progress))?;
         coordinator.words.retain(|word| word != "--prefill");
         Ok(summary)
     })
@@ -86,60 +89,23 @@ impl Coordinator<'_> {
         Ok(Coordinator { arguments, plan, words: words(matches, &OURS) })
     }
 
-    fn run(&self, progress: &mut dyn Write) -> Result<Summary, Error> {
+    fn run(&self, follower: &mut dyn Follower) -> Result<Summary, Error> {
         let (plan, names) = (&self.plan, &self.arguments.agents);
         let mut crew = Crew::start(names, &self.arguments.agent_command, self.arguments.agent_patience.0)?;
-        crew.until_all(|crew, index, said| match said {
-            FromAgent::Hello { protocol, version } => {
-                crew.check_version(index, protocol, &version)?;
-                let part = Part { index, of: names.len() };
-                let words = with_share(&self.words, plan, part);
-                crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), words })?;
-                Ok(false)
-            }
-            FromAgent::Busy { stored, of } => {
-                write!(progress, "\r{}: {stored} of {of} keys stored{:20}", names[index], "")?;
-                progress.flush()?;
-                Ok(false)
-            }
-            FromAgent::Ready => Ok(true),
-            other => Err(crew.unexpected(index, &other)),
-        })?;
+        self.muster(&mut crew, follower)?;
         let clocks = crew.clocks()?;
         let slowest_ns = clocks.iter().map(|clock| clock.error_ns).max().unwrap_or_default();
-        let at_ns = now_ns() + START_AFTER_NS + 4 * slowest_ns;
+        let at_ns = follower.ready(START_AFTER_NS + 4 * slowest_ns)?;
         for (index, clock) in clocks.iter().enumerate() {
             crew.tell(index, &ToAgent::Start { at_ns: at_ns.saturating_add_signed(clock.ahead_ns) })?;
         }
-        let meter =
-            self.arguments.server_pid.map(|pid| Meter::start(pid, plan.window_ns(at_ns))).transpose()?;
+        let window_ns = plan.window_ns(at_ns);
+        let mut course = Course::new(names.len(), window_ns.start, follower);
+        let meter = self.arguments.server_pid.map(|pid| Meter::start(pid, window_ns)).transpose()?;
         // Nothing is said while it warms up.
         crew.be_patient(plan.warm_up);
-        let mut ends: Vec<Option<End>> = names.iter().map(|_| None).collect();
-        let mut seconds = Seconds::new(names.len());
-        let mut rates = vec![0.0; names.len()];
-        crew.until_all(|crew, index, said| match said {
-            FromAgent::Second { second, latency } => {
-                seconds.add(second, &latency);
-                Ok(false)
-            }
-            FromAgent::Rate { requests_per_second } => {
-                rates[index] = requests_per_second;
-                let rate: f64 = rates.iter().sum();
-                let latency = seconds.latest().map_or(String::new(), |latency| {
-                    format!(", p50 {:.0} µs, p99 {:.0} µs", latency.p50_us, latency.p99_us)
-                });
-                write!(progress, "\r{rate:.0} requests/s of {} agents{latency}{:20}", names.len(), "")?;
-                progress.flush()?;
-                Ok(false)
-            }
-            FromAgent::End(end) => {
-                ends[index] = Some(*end);
-                Ok(true)
-            }
-            other => Err(crew.unexpected(index, &other)),
-        })?;
-        writeln!(progress)?;
+        crew.until_all(|crew, index, said| course.hear(crew, index, said))?;
+        let (ends, seconds) = course.end()?;
         let parts = names.iter().zip(ends).zip(clocks);
         let parts = parts.filter_map(|((name, end), clock)| Some((name.clone(), clock.error_ns, end?)));
         let summary = unite(parts.collect(), &seconds);
@@ -148,12 +114,37 @@ impl Coordinator<'_> {
             None => Ok(summary),
         }
     }
+
+    /// Tells every agent its part, and waits until all have stored theirs of the items and have their connections.
+    fn muster(&self, crew: &mut Crew, follower: &mut dyn Follower) -> Result<(), Error> {
+        let (plan, names) = (&self.plan, &self.arguments.agents);
+        let items = plan.fills();
+        let mut stored_by = vec![0; names.len()];
+        crew.until_all(|crew, index, said| match said {
+            FromAgent::Hello { protocol, version } => {
+                crew.check_version(index, protocol, &version)?;
+                let part = Part { index, of: names.len() };
+                let words = with_share(&self.words, plan, part);
+                crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), words })?;
+                Ok(false)
+            }
+            FromAgent::Busy { stored, .. } => {
+                stored_by[index] = stored;
+                follower.stored(stored_by.iter().sum(), items)?;
+                Ok(false)
+            }
+            FromAgent::Ready => Ok(true),
+            other => Err(crew.unexpected(index, &other)),
+        })?;
+        if stored_by.iter().any(|stored| *stored > 0) { follower.filled(items) } else { Ok(()) }
+    }
 }
 
 /// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
 const START_AFTER_NS: u64 = 200_000_000;
 /// What only the coordinator needs to know.
-const OURS: [&str; 6] = ["agents", "agent_command", "agent_patience", "json", "search", "server_pid"];
+const OURS: [&str; 7] =
+    ["agents", "agent_command", "agent_patience", "hdr_log", "json", "search", "server_pid"];
 
 /// What was typed, as words of one flag each, without some of the flags.
 pub(super) fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {

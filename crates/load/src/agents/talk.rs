@@ -1,18 +1,18 @@
 //! What coordinator and agents say to each other: an object of JSON in a line.
 //!
-//! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (second …) end. Described for
+//! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …) end. Described for
 //! others in docs/load-many.md; a change of it makes another `PROTOCOL`.
 
 use crate::error::Error;
 use crate::packed;
-use crate::summary::Summary;
+use crate::summary::{Second, Summary};
 use crate::tally::Tally;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// The version of this conversation.
-pub(crate) const PROTOCOL: u32 = 2;
+pub(crate) const PROTOCOL: u32 = 3;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ pub(crate) enum FromAgent {
         #[serde(with = "packed")]
         latency: Histogram<u64>,
     },
-    /// The rate of the last second: also a sign of life.
-    Rate { requests_per_second: f64 },
+    /// What a second of its window was like, without latencies: also a sign of life.
+    Passed(Second),
     /// What it measured.
     End(Box<End>),
     /// Why it cannot go on.

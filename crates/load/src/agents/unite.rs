@@ -4,6 +4,8 @@
 //! INVALID.
 
 use super::talk::End;
+use crate::follower::Whole;
+use crate::seconds::Interval;
 use crate::summary::{AgentSummary, CpuCost, Latency, Second, Summary};
 use crate::tally::histogram;
 use crate::verdict::{Reason, Verdict};
@@ -12,34 +14,60 @@ use std::collections::BTreeMap;
 
 /// Latencies by second of all agents.
 pub(super) struct Seconds {
+    /// How many agents there are.
     agents: usize,
-    /// How many agents have reported it, and the sum.
+    /// Of each, the second that it reports next.
+    next: Vec<u64>,
+    /// Agents that have ended, by the second that they would have reported next.
+    ended: Vec<u64>,
+    /// Seconds that an agent has still to report: how many have, and the sum.
     sums: BTreeMap<u64, (usize, Histogram<u64>)>,
-    /// Of those that all have reported.
-    whole: BTreeMap<u64, Option<Latency>>,
+    whole: BTreeMap<u64, Interval>,
+    /// What nobody has taken yet.
+    fresh: Vec<Whole>,
 }
 
 impl Seconds {
     pub(super) fn new(agents: usize) -> Seconds {
-        Seconds { agents, sums: BTreeMap::new(), whole: BTreeMap::new() }
+        let (sums, whole) = (BTreeMap::new(), BTreeMap::new());
+        Seconds { agents, next: vec![0; agents], ended: Vec::new(), sums, whole, fresh: Vec::new() }
     }
 
     /// One agent's second.
-    pub(super) fn add(&mut self, second: u64, latency_ns: &Histogram<u64>) {
+    pub(super) fn add(&mut self, agent: usize, second: u64, latency_ns: &Histogram<u64>) {
         let (agents, sum) = self.sums.entry(second).or_insert_with(|| (0, histogram()));
         sum.add(latency_ns).expect("histograms of one shape");
         *agents += 1;
-        if *agents == self.agents {
-            self.whole.insert(second, Latency::of(sum));
-            self.sums.remove(&second);
-        }
+        self.next[agent] = second + 1;
+        self.settle();
         if self.sums.len() > PENDING_MAX {
             self.sums.pop_first();
         }
     }
 
-    pub(super) fn latest(&self) -> Option<Latency> {
-        self.whole.last_key_value().and_then(|(_, latency)| *latency)
+    /// An agent has ended: seconds that it has not reported are those of the others.
+    pub(super) fn end(&mut self, agent: usize) {
+        self.ended.push(self.next[agent]);
+        self.settle();
+    }
+
+    /// Takes what all have reported who load the server in that second.
+    fn settle(&mut self) {
+        let (all, ended) = (self.agents, &self.ended);
+        let is_whole =
+            |second: u64, agents: usize| agents + ended.iter().filter(|next| **next <= second).count() == all;
+        for (second, (_, latency_ns)) in
+            self.sums.extract_if(.., |second, (agents, _)| is_whole(*second, *agents))
+        {
+            let interval = Interval { second, latency: Latency::of(&latency_ns), ..Interval::default() };
+            self.whole.insert(second, interval);
+            self.fresh.push(Whole { interval, latency_ns });
+        }
+    }
+
+    /// What has become whole since the last call.
+    pub(super) fn take(&mut self) -> Vec<Whole> {
+        std::mem::take(&mut self.fresh)
     }
 }
 
@@ -65,7 +93,7 @@ pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summar
         add(&mut whole, end.summary);
     }
     for (number, second) in whole.series.iter_mut().enumerate() {
-        second.latency = seconds.whole.get(&(number as u64)).copied().flatten();
+        second.latency = seconds.whole.get(&(number as u64)).and_then(|interval| interval.latency);
     }
     Summary { verdict, agents, ..whole.counting(&tally) }
 }
@@ -93,17 +121,22 @@ fn add(whole: &mut Summary, part: Summary) {
     whole.busiest_thread = whole.busiest_thread.max(part.busiest_thread);
     let mut series = part.series.into_iter();
     for (second, other) in whole.series.iter_mut().zip(series.by_ref()) {
-        *second = Second {
-            seconds: second.seconds.max(other.seconds),
-            requests_per_second: second.requests_per_second + other.requests_per_second,
-            client: cost(second.client, other.client),
-            server: None,
-            busiest_thread: second.busiest_thread.max(other.busiest_thread),
-            latency: None,
-            probes: None,
-        };
+        *second = both(second, &other);
     }
     whole.series.extend(series);
+}
+
+/// A second of two agents together, without latencies.
+pub(super) fn both(one: &Second, other: &Second) -> Second {
+    Second {
+        seconds: one.seconds.max(other.seconds),
+        requests_per_second: one.requests_per_second + other.requests_per_second,
+        client: cost(one.client, other.client),
+        server: None,
+        busiest_thread: one.busiest_thread.max(other.busiest_thread),
+        latency: None,
+        probes: None,
+    }
 }
 
 /// CPU time, and what it bought, together.

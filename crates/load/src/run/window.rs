@@ -95,7 +95,7 @@ impl Runner<'_> {
         let plan = self.plan;
         let mut all = All::new(plan.threads, usize::from(probes.is_some()));
         all.wait_ready(reports)?;
-        let at_ns = follower.ready()?;
+        let at_ns = follower.ready(BEGIN_AFTER_NS)?;
         let window_ns = plan.window_ns(at_ns);
         let open_ns = window_ns.start;
         for shared in std::iter::once(shared).chain(probes) {
@@ -219,5 +219,7 @@ struct Watched {
     has_left: bool,
 }
 
+/// Threads that wait for the beginning are awake by then.
+const BEGIN_AFTER_NS: u64 = 2_000_000;
 /// An open loop waits this long for the last replies of its window.
 const DRAIN_MAX: Duration = Duration::from_secs(2);

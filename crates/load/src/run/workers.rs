@@ -4,6 +4,7 @@ use super::Runner;
 use crate::affinity::pin;
 use crate::arguments::EngineChoice;
 use crate::churn::{Churn, ChurnPlan, Storm};
+use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::cpu_time;
 use crate::engine::epoll::Epoll;
@@ -16,7 +17,7 @@ use crate::feed::Feed;
 use crate::plan::{Pace, Timing, Who};
 use crate::schedule::{Arrivals, Schedule, Share};
 use crate::seconds::Total;
-use crate::shared::{Shared, Start};
+use crate::shared::{Phase, Shared, Start};
 use crate::tally::Tally;
 use crate::target::Target;
 use crate::trace::Reader;
@@ -180,6 +181,9 @@ impl Runner<'_> {
         let Some(Start { at_ns, window_ns }) = shared.start() else {
             return Ok((E::NAME, Tally::new()));
         };
+        let is_scheduled = matches!(pace, Some(Pace { timing: Timing::Law(..), .. }))
+            && requests_max.is_none()
+            && plan.duration.is_some();
         // Of the whole load, which this machine has a part of.
         let of_all = |rate: f64| rate * plan.part.of as f64;
         let feed = match pace {
@@ -227,10 +231,24 @@ impl Runner<'_> {
             shared,
             slot,
         };
-        let (tally, _) = worker.run(window_ns, &mut |seconds, tally| {
-            let total = Box::new(Total::of(tally, self.arguments.live));
-            let _ = reports.send(Report::Seconds(who, seconds, total));
+        let seconds_max = plan.duration.map_or(u64::MAX, |duration| duration.as_secs());
+        let mut told = 0;
+        let tell = |seconds: Range<u64>, tally: &Tally| {
+            // What is done after the window, while the last replies are waited for, is in none of its seconds.
+            let seconds = seconds.start..seconds.end.min(seconds_max);
+            if !seconds.is_empty() {
+                let total = Box::new(Total::of(tally, self.arguments.live));
+                let _ = reports.send(Report::Seconds(who, seconds, total));
+            }
+        };
+        let (tally, _) = worker.run(window_ns.clone(), &mut |seconds, tally| {
+            told = seconds.end;
+            tell(seconds, tally);
         })?;
+        // The last request of a schedule comes before the end of the window: there is nothing more to do in it.
+        if is_scheduled && (shared.phase() == Phase::Measure || now_ns() >= window_ns.end) {
+            tell(told..seconds_max, &tally);
+        }
         slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
         Ok((E::NAME, tally))
     }

@@ -55,9 +55,9 @@ fn percentiles_are_those_of_all_requests() {
     let quick = end(&[1; 98], true);
     let slow = end(&[1000; 2], true);
     let mut seconds = Seconds::new(2);
-    seconds.add(0, &quick.tally.latency_ns);
-    assert!(seconds.latest().is_none());
-    seconds.add(0, &slow.tally.latency_ns);
+    seconds.add(0, 0, &quick.tally.latency_ns);
+    assert!(seconds.take().is_empty(), "the other one has said nothing yet");
+    seconds.add(1, 0, &slow.tally.latency_ns);
     let parts = vec![(String::from("a"), 5000, quick), (String::from("b"), 7000, slow)];
     let whole = unite(parts, &seconds);
     // Their mean would say 500 ms of the median.
@@ -78,4 +78,35 @@ fn one_invalid_agent_makes_the_whole_invalid() {
     let parts = vec![(String::from("a"), 0, end(&[1], true)), (String::from("b"), 0, end(&[1], false))];
     let whole = unite(parts, &Seconds::new(2));
     assert!(whole.to_string().ends_with("INVALID (late): b: it was\n"), "{whole}");
+}
+
+/// What the agents do, a word each, and the seconds that are known after it: `b3` is second 3 of agent b, `b.` its end.
+#[track_caller]
+fn check(line: &str, known: &str) {
+    let mut seconds = Seconds::new(2);
+    let mut tally = Tally::new();
+    tally.took(1000);
+    tally.settle();
+    let mut taken = Vec::new();
+    for word in line.split(' ') {
+        let (agent, what) = (usize::from(word.starts_with('b')), &word[1..]);
+        match what.parse() {
+            Ok(second) => seconds.add(agent, second, &tally.latency_ns),
+            Err(_) => seconds.end(agent),
+        }
+        let one = |whole: &Whole| format!("{}x{}", whole.interval.second, whole.latency_ns.len());
+        taken.extend(seconds.take().iter().map(one));
+    }
+    assert_eq!(taken.join(" "), known, "{line}");
+}
+
+#[test]
+fn a_second_is_known_when_all_have_told_it() {
+    check("a0 a1 b0 a2 b1", "0x2 1x2");
+    // One that was held up has lost its second 1: so have all.
+    check("a0 b0 a1 a2 b2", "0x2 2x2");
+    // One that has ended has no part in what comes then; what it did before, all of it was known.
+    check("a0 b0 b1 b. a1 a2 a3", "0x2 1x2 2x1 3x1");
+    check("a0 a1 b0 b. a2 a.", "0x2 1x1 2x1");
+    check("a0 a1 a2 b0 b.", "0x2 1x1 2x1");
 }
