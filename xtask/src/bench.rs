@@ -6,6 +6,7 @@
 //! CPU-second, and the verdict is the median over rounds of the ratio to the first peer in the same round.
 
 pub(crate) mod load;
+mod process;
 mod report;
 pub(crate) mod store;
 mod subject;
@@ -62,7 +63,8 @@ struct Turns {
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    subject::build()?;
+    process::build()?;
+    process::build_null()?;
     let workloads: Vec<&Workload> = WORKLOADS
         .iter()
         .filter(|workload| arguments.only.as_ref().is_none_or(|only| workload.name.contains(only.as_str())))

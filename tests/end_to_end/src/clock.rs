@@ -28,6 +28,13 @@ pub fn pass(duration: Duration) {
     std::thread::sleep(duration);
 }
 
+/// Lets real time pass until `due`; returns by how much it is too late already.
+pub fn pass_until(due: Instant) -> Duration {
+    let late = now().saturating_duration_since(due);
+    pass(due.saturating_duration_since(now()));
+    late
+}
+
 /// Looks until `ready` has an answer, or patience ends.
 pub fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = now() + PATIENCE;

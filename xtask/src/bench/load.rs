@@ -8,14 +8,13 @@ mod generator;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use end_to_end::clock;
 use stdx::prng::Prng;
 use stdx::statistics::median;
 
-use super::subject::release;
+use super::process::{Process, build};
 use generator::Generator;
 
 /// Compare load generators by requests per client CPU-second
@@ -59,14 +58,12 @@ const OPEN_RATE: u64 = 50_000;
 const CONNECTIONS: u64 = 50;
 const KEYS: u64 = 100_000;
 const PORT: u16 = 21_300;
-/// A server that does not listen after so many looks will not.
-const LOOKS_MAX: u32 = 200;
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    super::subject::build()?;
-    let server = Server::start(arguments)?;
-    let mut generators = vec![Generator::Evenkeel(release("evenkeel"))];
+    let ours = build()?;
+    let server = start_server(arguments)?;
+    let mut generators = vec![Generator::Evenkeel(ours)];
     generators.extend(arguments.peer.iter().map(|path| Generator::at(path)));
     for generator in &generators {
         generator.prefill(arguments)?;
@@ -151,36 +148,15 @@ fn children_cpu_s() -> Result<f64> {
     Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
 }
 
-/// The server under load, ended when dropped.
-struct Server(Child);
-
-impl Server {
-    fn start(arguments: &Arguments) -> Result<Server> {
-        let mut command = Command::new("taskset");
-        command.args(["-c", &arguments.turns.server_cpu.to_string()]).arg(&arguments.server);
-        if arguments.server.file_name().is_some_and(|name| name == "evenkeel") {
-            command.arg("serve");
-        }
-        let child = command
-            .args(["-u", "root", "-t", "1", "-m", "256", "-l", "127.0.0.1", "-p", &PORT.to_string()])
-            .stdin(Stdio::null())
-            .spawn()
-            .with_context(|| format!("start {}", arguments.server.display()))?;
-        let server = Server(child);
-        for _ in 0..LOOKS_MAX {
-            if TcpStream::connect(("127.0.0.1", PORT)).is_ok() {
-                return Ok(server);
-            }
-            clock::pass(std::time::Duration::from_millis(20));
-        }
-        bail!("{} does not listen on port {PORT}", arguments.server.display())
+/// Starts the server under load.
+fn start_server(arguments: &Arguments) -> Result<Process> {
+    let mut words = vec!["-u", "root", "-t", "1", "-m", "256", "-l", "127.0.0.1", "-p"];
+    if arguments.server.file_name().is_some_and(|name| name == "evenkeel") {
+        words.insert(0, "serve");
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    let port = PORT.to_string();
+    words.push(&port);
+    let mut server = Process::start(&arguments.server, &words, Some(arguments.turns.server_cpu))?;
+    server.wait_until(|| TcpStream::connect(("127.0.0.1", PORT)).is_ok())?;
+    Ok(server)
 }

@@ -6,7 +6,6 @@
 //! requests to both servers, and every value that comes back is compared with what was stored.
 
 mod client;
-mod clock;
 mod content;
 mod density;
 mod growth;
@@ -77,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             bail!("no part is called {only}; there are: {}", names.join(", "));
         }
     }
-    let path = arguments.evenkeel.clone().map_or_else(server::build, Ok)?;
+    let path = arguments.evenkeel.clone().map_or_else(super::process::build, Ok)?;
     let ours = Kind { name: "evenkeel".into(), path, verb: &["serve"] };
     let name = arguments.peer.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let subjects = Subjects { ours, peer: Kind { name, path: arguments.peer.clone(), verb: &[] } };

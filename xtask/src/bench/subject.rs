@@ -1,12 +1,15 @@
 //! A server under comparison: how it is started, filled and measured.
 
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::Arguments;
+use super::process::{Process, release};
 use super::workload::Workload;
 
 /// What the comparison takes from one run of the load generator.
@@ -27,7 +30,7 @@ pub(crate) struct Subject {
     pub(crate) name: String,
     kind: Kind,
     /// TCP and unix where one process listens on both; else one process each.
-    processes: Vec<Child>,
+    processes: Vec<Process>,
     port: u16,
     socket: PathBuf,
 }
@@ -62,23 +65,6 @@ impl std::ops::Deref for Subjects {
     fn deref(&self) -> &Vec<Subject> {
         &self.0
     }
-}
-
-/// Builds what is measured, as it is measured: optimised.
-pub(crate) fn build() -> Result<()> {
-    for arguments in [
-        &["build", "--release", "--package", "evenkeel"][..],
-        &["build", "--release", "--package", "net", "--example", "null"][..],
-    ] {
-        let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
-        ensure!(status.success(), "cargo {} failed", arguments.join(" "));
-    }
-    Ok(())
-}
-
-pub(super) fn release(name: &str) -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    target.join("release").join(name)
 }
 
 impl Subjects {
@@ -191,37 +177,16 @@ impl Subject {
         };
         let mut subject = Subject { name, kind, processes: Vec::new(), port, socket: socket.clone() };
         for line in lines {
-            let child = Command::new("taskset")
-                .args(["-c", &arguments.turns.server_cpu.to_string()])
-                .arg(path)
-                .args(line)
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .stdin(Stdio::null())
-                .spawn()
-                .with_context(|| format!("start {}", path.display()))?;
-            subject.processes.push(child);
+            subject.processes.push(Process::start(path, &line, Some(arguments.turns.server_cpu))?);
         }
         subject.wait_until_it_answers()?;
         Ok(subject)
     }
 
     fn wait_until_it_answers(&mut self) -> Result<()> {
-        for _ in 0..200 {
-            let tcp = std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok();
-            let unix = std::os::unix::net::UnixStream::connect(&self.socket).is_ok();
-            if tcp && unix {
-                return Ok(());
-            }
-            for process in &mut self.processes {
-                if let Some(status) = process.try_wait()? {
-                    bail!("{} ended at its start: {status}", self.name);
-                }
-            }
-            #[expect(clippy::disallowed_methods, reason = "another process has to get ready")]
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-        bail!("{} does not accept connections after 10 s", self.name)
+        let tcp = || TcpStream::connect(("127.0.0.1", self.port)).is_ok();
+        let unix = || UnixStream::connect(&self.socket).is_ok();
+        self.processes.iter_mut().try_for_each(|process| process.wait_until(|| tcp() && unix()))
     }
 
     /// Whether this subject can answer `workload`.
@@ -308,10 +273,6 @@ impl Subject {
 
 impl Drop for Subject {
     fn drop(&mut self) {
-        for process in &mut self.processes {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
         let _ = std::fs::remove_file(&self.socket);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use end_to_end::clock;
 use stdx::prng::Prng;
 
 use super::client::Client;
@@ -16,7 +17,7 @@ use super::content::{Values, push_key};
 use super::density::{KEY_LEN, store};
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
-use super::{Subjects, clock, progress};
+use super::{Subjects, progress};
 
 const MEGABYTES: u64 = 1024;
 const BEFORE: u64 = 1_000_000;
@@ -157,7 +158,7 @@ fn store_at_rate(client: &mut Client, values: &Values, numbers: Range<u64>) -> R
     let start = clock::now();
     let (from, end) = (numbers.start, numbers.end);
     for first in numbers.step_by(BURST as usize) {
-        clock::pause_until(start + Duration::from_secs(1).mul_f64((first - from) as f64 / RATE as f64));
+        clock::pass_until(start + Duration::from_secs(1).mul_f64((first - from) as f64 / RATE as f64));
         for number in first..(first + BURST).min(end) {
             client.push_set(|out| push_key(out, number, KEY_LEN), 0, values.get(number, VALUE_LEN));
         }

@@ -8,13 +8,14 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use end_to_end::clock;
 
 use super::client::Client;
 use super::content::{Values, number_in, push_key};
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
 use super::trace::{PATTERNS, Pattern, Trace, Verb};
-use super::{MIB, Subjects, clock, progress};
+use super::{MIB, Subjects, progress};
 
 const MEGABYTES: u64 = 64;
 
@@ -173,13 +174,13 @@ impl<'t> Player<'t> {
 
     fn replay(&mut self, ready: &Barrier) -> Result<Replayed> {
         let (mut gets, mut misses, mut late) = (0, 0, Duration::ZERO);
-        clock::pause(FILLED_EXPIRES);
+        clock::pass(FILLED_EXPIRES);
         ready.wait();
         let start = clock::now();
         for group in self.trace.groups() {
             let first = group.start;
             let due = Duration::from_secs_f64(first as f64 / f64::from(self.trace.rate));
-            late = late.max(clock::pause_until(start + due));
+            late = late.max(clock::pass_until(start + due));
             self.play(group).with_context(|| format!("replay on {}", self.server.name))?;
             if first >= self.trace.counted_from() {
                 gets += self.asked.len();

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use end_to_end::clock;
 use stdx::prng::Prng;
 
 use super::content::{Values, push_key};
 use super::density::KEY_LEN;
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
-use super::{MIB, Subjects, clock, progress};
+use super::{MIB, Subjects, progress};
 
 /// Values between these lengths, until their bytes are so many times the memory.
 struct Phase {
@@ -90,7 +91,7 @@ fn churn(kind: &Kind, seed: u64) -> Result<f64> {
         number += 1;
         if client.out.len() > len + BURST {
             client.barrier()?;
-            clock::pause_until(start + Duration::from_secs_f64(bytes / BYTES_PER_SECOND));
+            clock::pass_until(start + Duration::from_secs_f64(bytes / BYTES_PER_SECOND));
         }
     }
     let peak = server.peak_bytes()? as f64 / MIB;

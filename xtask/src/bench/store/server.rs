@@ -2,13 +2,14 @@
 
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result};
 
+use end_to_end::clock;
+
+use super::super::process::Process;
 use super::client::Client;
-use super::clock;
 
 /// Which server, and where its program is.
 #[derive(Clone, Debug)]
@@ -23,50 +24,23 @@ pub(crate) struct Kind {
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
-    process: Child,
+    process: Process,
     port: u16,
     /// Resident bytes before the first item.
     pub(crate) empty_bytes: u64,
 }
 
-/// Builds ours as it is measured: optimised.
-pub(crate) fn build() -> Result<PathBuf> {
-    let arguments = ["build", "--release", "--package", "evenkeel"];
-    let status = Command::new(env!("CARGO")).args(arguments).status().context("run cargo")?;
-    ensure!(status.success(), "cargo {} failed", arguments.join(" "));
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    Ok(target.join("release").join("evenkeel"))
-}
-
 impl Server {
     pub(crate) fn start(kind: &Kind, megabytes: u64) -> Result<Server> {
         let port = free_port()?;
-        let process = Command::new(&kind.path)
-            .args(kind.verb)
-            .args(["-u", "root", "-t", "1", "-l", "127.0.0.1"])
-            .args(["-m", &megabytes.to_string(), "-p", &port.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .with_context(|| format!("start {}", kind.path.display()))?;
+        let (megabytes, port_word) = (megabytes.to_string(), port.to_string());
+        let flags = ["-u", "root", "-t", "1", "-l", "127.0.0.1", "-m", &megabytes, "-p", &port_word];
+        let process = Process::start(&kind.path, &[kind.verb, &flags].concat(), None)?;
         let mut server = Server { name: kind.name.clone(), process, port, empty_bytes: 0 };
-        server.wait_until_it_answers()?;
+        server.process.wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        server.connect()?.barrier()?;
         server.empty_bytes = server.settled_bytes()?;
         Ok(server)
-    }
-
-    fn wait_until_it_answers(&mut self) -> Result<()> {
-        for _ in 0..200 {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
-                return self.connect()?.barrier();
-            }
-            if let Some(status) = self.process.try_wait()? {
-                bail!("{} ended at its start: {status}", self.name);
-            }
-            clock::pause(Duration::from_millis(50));
-        }
-        bail!("{} does not accept connections after 10 s", self.name)
     }
 
     pub(crate) fn connect(&self) -> Result<Client> {
@@ -89,7 +63,7 @@ impl Server {
     pub(crate) fn settled_bytes(&self) -> Result<u64> {
         let mut before = self.resident_bytes()?;
         for _ in 0..20 {
-            clock::pause(Duration::from_millis(200));
+            clock::pass(Duration::from_millis(200));
             let after = self.resident_bytes()?;
             if before.abs_diff(after) < 64 * 1024 {
                 return Ok(after);
@@ -107,13 +81,6 @@ impl Server {
             line.and_then(|line| line.split_whitespace().nth(1)).and_then(|word| word.parse().ok());
         let kilobytes: u64 = kilobytes.with_context(|| format!("find {field} in {path}"))?;
         Ok(kilobytes * 1024)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

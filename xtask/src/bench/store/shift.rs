@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use end_to_end::clock;
 
 use super::client::Client;
 use super::content::{Values, push_key};
 use super::density::{KEY_LEN, store};
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
-use super::{Subjects, clock, progress};
+use super::{Subjects, progress};
 
 const MEGABYTES: u64 = 256;
 const SHORT: usize = 100;
@@ -124,7 +125,7 @@ fn shift(kind: &Kind, room: u64, way: Way) -> Result<Shifted> {
     let mut seconds = f64::INFINITY;
     while start.elapsed() < PATIENCE {
         if way.at_rate {
-            clock::pause_until(start + Duration::from_secs(1).mul_f64(written as f64 / RATE as f64));
+            clock::pass_until(start + Duration::from_secs(1).mul_f64(written as f64 / RATE as f64));
         }
         let burst = LONG_FIRST + written..LONG_FIRST + written + BURST;
         store(&mut client, &values, burst.clone(), LONG)?;

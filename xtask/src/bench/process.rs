@@ -1,0 +1,86 @@
+//! Servers that a benchmark starts: built as they are measured, waited for, and gone when it is.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use end_to_end::clock;
+use end_to_end::subject::target_directory;
+
+/// Between two looks at a server that gets ready.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A server that does not listen after so many looks will not.
+const LOOKS_MAX: u32 = 500;
+
+/// Builds ours, optimised, and says where it is.
+pub(crate) fn build() -> Result<PathBuf> {
+    build_release(&["--package", "evenkeel"])?;
+    Ok(release("evenkeel"))
+}
+
+/// Builds the server that does nothing but answer, and says where it is.
+pub(super) fn build_null() -> Result<PathBuf> {
+    build_release(&["--package", "net", "--example", "null"])?;
+    Ok(release("examples/null"))
+}
+
+fn build_release(what: &[&str]) -> Result<()> {
+    let arguments = [&["build", "--release"], what].concat();
+    let status = Command::new(env!("CARGO")).args(&arguments).status().context("run cargo")?;
+    ensure!(status.success(), "cargo {} failed", arguments.join(" "));
+    Ok(())
+}
+
+pub(super) fn release(name: &str) -> PathBuf {
+    target_directory().join("release").join(name)
+}
+
+/// A running server, ended when dropped; if this program is killed, the kernel ends it.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// To try it by hand.
+    line: String,
+    child: Child,
+}
+
+impl Process {
+    /// Runs `program`, on `cpu` only if one is given.
+    pub(crate) fn start(program: &Path, words: &[&str], cpu: Option<usize>) -> Result<Process> {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]);
+        if let Some(cpu) = cpu {
+            command.args(["taskset", "-c", &cpu.to_string()]);
+        }
+        let silent = command.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::null());
+        let child = silent.stderr(Stdio::null()).spawn().context("start setpriv (of util-linux)")?;
+        Ok(Process { line: format!("{} {}", program.display(), words.join(" ")), child })
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns once `listens`.
+    pub(crate) fn wait_until(&mut self, listens: impl Fn() -> bool) -> Result<()> {
+        for _ in 0..LOOKS_MAX {
+            if listens() {
+                return Ok(());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("a server ended at its start ({status}): {}", self.line);
+            }
+            clock::pass(LOOK_EVERY);
+        }
+        bail!("a server does not accept connections after {:?}: {}", LOOK_EVERY * LOOKS_MAX, self.line)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
