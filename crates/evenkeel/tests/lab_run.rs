@@ -65,6 +65,11 @@ impl Bench {
         files.filter(|file| file.path().extension().is_some_and(|it| it == "json")).count()
     }
 
+    fn record(&self, place: usize) -> serde_json::Value {
+        let path = self.0.join(format!("it.run/trials/{place:04}.json"));
+        serde_json::from_slice(&fs::read(path).expect("a record")).expect("JSON")
+    }
+
     /// A run whose load hangs.
     fn hanging(&self) -> Child {
         fs::write(self.0.join("hang"), "").expect("written");
@@ -107,17 +112,14 @@ fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
         "{}",
         text(&output.stderr)
     );
-    let record = |place: u32| -> serde_json::Value {
-        let path = bench.0.join(format!("it.run/trials/{place:04}.json"));
-        serde_json::from_slice(&fs::read(path).expect("a record")).expect("JSON")
-    };
-    let last = record(3);
+    let last = bench.record(3);
     assert_eq!(
         (last["round"].as_u64(), last["metrics"]["requests_per_second"].as_f64()),
         (Some(1), Some(5.0))
     );
     // Each is in the first round.
-    let versions = [record(0), record(1)].map(|it| (it["subject"] == "one", it["version"].is_string()));
+    let versions =
+        [bench.record(0), bench.record(1)].map(|it| (it["subject"] == "one", it["version"].is_string()));
     assert!(versions.iter().all(|(is_one, has_version)| is_one == has_version), "{versions:?}");
     assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
     assert_eq!(text(&bench.run().stdout), "4 trials in it.run (0 new, 0 doubtful)\n");
@@ -267,6 +269,65 @@ fn equals_are_not_told_apart_and_what_differs_is() {
     };
     assert!(["equivalent", "no_difference_shown"].contains(&verdict("equal")), "{said:#}");
     assert_eq!(verdict("slower"), "worse", "{said:#}");
+}
+
+/// The second subject is killed in its second, fourth and fifth trial, and hangs in the third, until the next run.
+const DOUBTFUL: &str = r#"
+question = "Which of them is disturbed?"
+[[subject]]
+name = "one"
+start = "echo one > {dir}/name; echo up; exec sleep 1000"
+ready = { line = "up" }
+[[subject]]
+name = "two"
+start = "echo two > {dir}/name; echo up; exec sleep 1000"
+ready = { line = "up" }
+[workload]
+run = """name=$(cat {dir}/name); echo >> tried-$name; tried=$(grep -c ^ tried-$name)
+if [ $name = two ]; then case $tried in
+    2|4|5) kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.01; done ;;
+    3) touch hangs; exec sleep 1000 ;;
+esac; fi
+echo rate 5 > {output}"""
+parser = { lines = { requests_per_second = "rate {}" } }
+seconds = 1
+[measure]
+primary = "requests_per_second"
+better = "higher"
+[repeat]
+rounds = 3
+doubtful = 8
+"#;
+
+#[test]
+fn a_doubtful_trial_is_made_again_in_its_round_also_by_a_run_that_goes_on() {
+    let bench = Bench::new("doubtful", DOUBTFUL);
+    let child = bench.lab(&["run", "it.toml"]).spawn().expect("evenkeel");
+    until("the load", || bench.0.join("hangs").exists());
+    tell(&child, "-INT");
+    assert_eq!(child.wait_with_output().expect("evenkeel").status.code(), Some(130));
+    let output = bench.run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let records: Vec<_> = (0..bench.records()).map(|place| bench.record(place)).collect();
+    let number = |record: &serde_json::Value, key: &str| record[key].as_u64().expect(key);
+    assert!(records.is_sorted_by_key(|it| number(it, "round")), "{records:#?}");
+    // Others may have disturbed more of them than the test has.
+    for (round, subject) in (0..3).flat_map(|round| [(round, "one"), (round, "two")]) {
+        let tries = records.iter().filter(|it| number(it, "round") == round && it["subject"] == subject);
+        let tries: Vec<_> =
+            tries.map(|it| (number(it, "repeat"), it["doubts"] == serde_json::json!([]))).collect();
+        let in_vain = (0..tries.len() as u64 - 1).map(|repeat| (repeat, false));
+        let last = (tries.len() as u64 - 1, true);
+        assert!(
+            tries == in_vain.chain([last]).collect::<Vec<_>>() || tries.len() == 9,
+            "{round} {subject}: {tries:?}"
+        );
+    }
+    let killed = |it: &&serde_json::Value| {
+        it["doubts"][0].as_str().is_some_and(|it| it.starts_with("the subject ended"))
+    };
+    assert_eq!(records.iter().filter(killed).count(), 3, "{records:#?}");
+    assert!(text(&output.stderr).contains(" two, repeat 2:"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -229,11 +229,13 @@ pub struct Repeat {
     pub seed: u64,
     /// Seconds of rest between two trials.
     pub rest_s: u32,
+    /// How often a trial that does not count is made again.
+    pub doubtful: u32,
 }
 
 impl Default for Repeat {
     fn default() -> Repeat {
-        Repeat { rounds: 10, seed: 1, rest_s: 0 }
+        Repeat { rounds: 10, seed: 1, rest_s: 0, doubtful: 3 }
     }
 }
 
@@ -255,6 +257,9 @@ fn equivalent() -> f64 {
 
 /// Cells times rounds of one experiment: a week of trials of a minute.
 const TRIALS_MAX: usize = 10_000;
+
+/// How often a trial is made again at most: where even that often is not enough, another host is, or another hour.
+const DOUBTFUL_MAX: u32 = 10;
 
 /// What is wrong with an experiment's file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -316,6 +321,9 @@ impl Experiment {
         }
         if self.repeat.rounds == 0 {
             return wrong("repeat.rounds", "it must be at least 1");
+        }
+        if self.repeat.doubtful > DOUBTFUL_MAX {
+            return wrong("repeat.doubtful", &format!("it must be at most {DOUBTFUL_MAX}"));
         }
         if !(0.0..1.0).contains(&self.measure.equivalent) {
             return wrong("measure.equivalent", "it is a share from 0 to below 1: 0.02 is 2 %");

@@ -11,6 +11,8 @@ pub struct Record {
     pub round: u32,
     /// Its place in the order of all trials, from 0.
     pub place: u32,
+    /// How many trials of this cell in this round were in vain before; 0: it is the first.
+    pub repeat: u32,
     /// The subject's name.
     pub subject: String,
     /// The level of each factor.

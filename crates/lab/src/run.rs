@@ -10,7 +10,7 @@
 use crate::error::Error;
 use crate::experiment::{Experiment, Measure};
 use crate::guest::Guest;
-use crate::matrix::{Turn, cells, repeats, turns};
+use crate::matrix::{cells, lost, to_come};
 use crate::process::{Clock, Hands};
 use crate::record::Record;
 use crate::trace::{self, Trace};
@@ -47,6 +47,8 @@ pub enum Progress<'a> {
         number: usize,
         /// How many there are, as far as it is known now.
         of: usize,
+        /// How many trials of this cell in this round were in vain before.
+        repeat: u32,
         /// Seconds until all are over, once it can be said.
         left_s: Option<f64>,
     },
@@ -68,6 +70,10 @@ pub struct Outcome {
     pub new: usize,
     /// Of all, not to be believed.
     pub doubtful: usize,
+    /// Turns that have no trial that counts, although it was repeated.
+    pub lost: usize,
+    /// Turns that there are: a cell in a round each.
+    pub turns: usize,
 }
 
 /// Runs all trials that have no record yet.
@@ -86,7 +92,6 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     let directory = std::path::absolute(&asked.directory).map_err(Error::io("find", &asked.directory))?;
     let _lock = enter(&directory, &asked.text, &experiment)?;
     let mut records = records(&directory)?;
-    let turns = turns(&experiment);
     let mut site = Site {
         experiment: &experiment,
         hands,
@@ -103,32 +108,34 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
         versions: BTreeMap::new(),
     };
     let before = records.len();
-    let conducted = conduct(&mut site, &turns, &mut records, tell);
+    let conducted = conduct(&mut site, &mut records, tell);
     // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
     let ended = site.trace.end();
     conducted.and(ended)?;
     let doubtful = records.values().filter(|record| !record.is_valid()).count();
-    Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful })
+    let (lost, turns) = lost(&experiment, &records);
+    Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful, lost, turns })
 }
 
 /// All trials that have no record yet.
 fn conduct(
     site: &mut Site,
-    turns: &[Turn],
     records: &mut BTreeMap<u32, Record>,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
     let (experiment, clock) = (site.experiment, Clock::start());
     let mut new = 0;
-    while let Some((turn, left)) = next(turns, records) {
-        let of = records.len() + left;
+    loop {
+        let to_come = to_come(experiment, records);
+        let Some(turn) = to_come.first() else { return Ok(()) };
+        let (left, of) = (to_come.len(), records.len() + to_come.len());
         let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / f64::from(new) * left as f64);
         if new > 0 {
             site.hands.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
         }
         let cell = turn.cell.name(experiment);
-        tell(Progress::Begins { cell, number: records.len() + 1, of, left_s });
-        let tried = site.conduct(&turn)?;
+        tell(Progress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });
+        let tried = site.conduct(turn)?;
         let has_worked = || records.values().any(|it| it.is_valid() && turn.cell.is_of(it, experiment));
         if let Some(error) = tried.broken
             && !has_worked()
@@ -140,7 +147,6 @@ fn conduct(
         records.insert(turn.place, tried.record);
         new += 1;
     }
-    Ok(())
 }
 
 /// Where tuner's journals are, in the directory of the state.
@@ -156,14 +162,6 @@ pub fn restore(state: &Path, needs_settings: bool) -> Result<Vec<String>, Error>
         Err(error) => return Err(error),
     }
     Ok(restored)
-}
-
-/// The next trial, and how many there are to come with it.
-fn next(turns: &[Turn], records: &BTreeMap<u32, Record>) -> Option<(Turn, usize)> {
-    let all: Vec<Turn> = turns.iter().cloned().chain(repeats(turns, records)).collect();
-    let mut to_come = all.into_iter().filter(|turn| !records.contains_key(&turn.place));
-    let first = to_come.next()?;
-    Some((first, 1 + to_come.count()))
 }
 
 /// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, nobody else runs

@@ -130,6 +130,7 @@ impl Site<'_> {
         let mut record = Record {
             round: turn.round,
             place: turn.place,
+            repeat: turn.repeat,
             subject: subject.name.clone(),
             levels: turn.cell.level_names(experiment),
             began_unix_s: run::seconds_since_1970(),

@@ -1,7 +1,7 @@
 //! `evenkeel lab run` and `restore`: trials, and what is left of those that were killed.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -9,7 +9,7 @@ use std::thread;
 use lab::experiment::Measure;
 use lab::quantity::number;
 use lab::record::Record;
-use lab::run::{Asked, Progress};
+use lab::run::{Asked, Outcome, Progress};
 use lab::{Halt, Hands};
 
 use crate::failure::Failure;
@@ -90,11 +90,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         Err(error) => return Err(Failure::other(error)),
     };
-    let (trials, new, doubtful) = (outcome.trials, outcome.new, outcome.doubtful);
-    print(
-        format!("{trials} trials in {} ({new} new, {doubtful} doubtful)\n", directory.display()).as_bytes(),
-    )?;
+    print(summary(&outcome, &directory).as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn summary(outcome: &Outcome, directory: &Path) -> String {
+    let Outcome { trials, new, doubtful, lost, turns } = *outcome;
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!("{lost} of {turns} turns have no trial that counts\n"),
+    };
+    format!("{trials} trials in {} ({new} new, {doubtful} doubtful)\n{lost}", directory.display())
 }
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
@@ -132,18 +138,25 @@ fn told(progress: Progress) {
         Progress::Restored(lines) => {
             lines.iter().try_for_each(|line| writeln!(out, "{erase}left by a run that was killed: {line}"))
         }
-        Progress::Begins { cell, number, of, left_s } if !erase.is_empty() => {
+        Progress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {
             let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
-            write!(out, "{erase}trial {number} of {of}: {cell}{left}").and_then(|()| out.flush())
+            write!(out, "{erase}trial {number} of {of}: {cell}{}{left}", repeated(repeat))
+                .and_then(|()| out.flush())
         }
         Progress::Begins { .. } => Ok(()),
         Progress::Ended { record, measure } => {
             let (place, round, cell) = (record.place, record.round + 1, record.cell());
             let doubts = record.doubts.join("; ");
             let doubts = if doubts.is_empty() { doubts } else { format!(" DOUBTFUL: {doubts}") };
-            writeln!(out, "{erase}{place:04} round {round} {cell}:{doubts}{}", figures(record, measure))
+            let (repeat, figures) = (repeated(record.repeat), figures(record, measure));
+            writeln!(out, "{erase}{place:04} round {round} {cell}{repeat}:{doubts}{figures}")
         }
     };
+}
+
+/// Of a trial that was in vain before.
+fn repeated(repeat: u32) -> String {
+    if repeat == 0 { String::new() } else { format!(", repeat {repeat}") }
 }
 
 /// What the experiment is about, so that whoever watches sees early that something is odd.

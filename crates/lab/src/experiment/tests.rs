@@ -24,6 +24,7 @@ fn what_is_left_out_has_its_default() {
     let experiment = Experiment::parse(MINIMAL).expect("an experiment");
     assert_eq!(experiment.subjects[1].ready, Ready::Port);
     assert_eq!((experiment.repeat.rounds, experiment.measure.equivalent), (10, 0.02));
+    assert_eq!(experiment.repeat.doubtful, 3);
     assert!(experiment.factors.is_empty());
 }
 
@@ -75,6 +76,7 @@ fn mistakes_are_named_with_their_place() {
         "workload.warm_up_s: everything is dropped",
     );
     check(|text| format!("{text}[repeat]\nrounds = 0"), "repeat.rounds: it must be at least 1");
+    check(|text| format!("{text}[repeat]\ndoubtful = 11"), "repeat.doubtful: it must be at most 10");
     check(|text| format!("{text}[repeat]\nrounds = 6000"), "more than 10000 trials");
     check(|text| format!("{text}equivalent = 2"), "measure.equivalent: it is a share");
     let one_level = "[[factor]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"";
