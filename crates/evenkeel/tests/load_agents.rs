@@ -14,31 +14,48 @@ use serde_json::Value;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// A server that stores nothing, but counts sets, and tells of each connection.
+/// A server that stores nothing, but counts, and tells of each connection.
 struct Server {
     address: SocketAddr,
-    sets: Arc<AtomicU64>,
+    counts: Arc<Counts>,
     connected: Receiver<()>,
+}
+
+#[derive(Default)]
+struct Counts {
+    sets: AtomicU64,
+    gets: AtomicU64,
 }
 
 impl Server {
     fn start() -> Server {
+        Server::serving(usize::MAX)
+    }
+
+    /// It closes every connection but the first ones.
+    fn serving(connections: usize) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (sets, (sender, connected)) = (Arc::new(AtomicU64::new(0)), channel());
-        let count = Arc::clone(&sets);
+        let (counts, (sender, connected)) = (Arc::new(Counts::default()), channel());
+        let shared = Arc::clone(&counts);
         thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let (count, _) = (Arc::clone(&count), sender.send(()));
-                // Clients that go away in the middle end the thread.
-                thread::spawn(move || serve(&stream, &count));
+            for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
+                let (counts, _) = (Arc::clone(&shared), sender.send(()));
+                if number < connections {
+                    // Clients that go away in the middle end the thread.
+                    thread::spawn(move || serve(&stream, &counts));
+                }
             }
         });
-        Server { address, sets, connected }
+        Server { address, counts, connected }
+    }
+
+    fn sets(&self) -> u64 {
+        self.counts.sets.load(Ordering::Relaxed)
     }
 }
 
-fn serve(mut stream: &TcpStream, sets: &AtomicU64) -> std::io::Result<()> {
+fn serve(mut stream: &TcpStream, counts: &Counts) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
@@ -46,9 +63,10 @@ fn serve(mut stream: &TcpStream, sets: &AtomicU64) -> std::io::Result<()> {
         if let Some(len) = line.strip_prefix("set ").and_then(|words| words.split_whitespace().nth(3)) {
             let len: u64 = len.parse().unwrap();
             std::io::copy(&mut reader.by_ref().take(len + 2), &mut std::io::sink())?;
-            sets.fetch_add(1, Ordering::Relaxed);
+            counts.sets.fetch_add(1, Ordering::Relaxed);
             stream.write_all(b"STORED\r\n")?;
         } else {
+            counts.gets.fetch_add(1, Ordering::Relaxed);
             stream.write_all(b"END\r\n")?;
         }
         line.clear();
@@ -100,7 +118,7 @@ fn agents_share_what_is_asked_for() {
     let server = Server::start();
     let more = "--rate 1000 --requests 401 --connections 5 --keys 101 --prefill --warm-up 100ms";
     let (summary, said) = by_two(&server, "share", more);
-    assert_eq!(server.sets.load(Ordering::Relaxed), 101, "each key once");
+    assert_eq!(server.sets(), 101, "each key once");
     assert_eq!(summary["requests"], 401);
     assert_eq!(summary["connections"], 5);
     assert_eq!(summary["rate"], 1000.0);
@@ -130,7 +148,7 @@ fn agents_replay_one_trace() {
     let more = format!("--trace {} --speed 10 --warm-up 0 --connections 4", trace.0.display());
     let (summary, _) = by_two(&server, "replay", &more);
     assert_eq!((&summary["requests"], &summary["sets"]), (&Value::from(100), &Value::from(100)));
-    assert_eq!(server.sets.load(Ordering::Relaxed), 100);
+    assert_eq!(server.sets(), 100);
     let parts = summary["agents"].as_array().unwrap().iter().map(|agent| &agent["requests_per_second"]);
     assert!(parts.clone().all(|part| part.as_f64().unwrap() > 0.0), "each has its keys: {summary}");
 }
@@ -153,13 +171,50 @@ fn agents_write_one_log() {
 }
 
 #[test]
+fn the_coordinator_probes_while_agents_load() {
+    // Nothing but the requests of the load ends the first run: the probes have to end with it.
+    for more in ["--rate 300 --requests 201", "--rate 300 --duration 60s --requests 101"] {
+        let server = Server::start();
+        let more = format!("{more} --connections 4 --warm-up 0 --probes 2 --probe-rate 200");
+        let (summary, said) = by_two(&server, "probes", &more);
+        let probes = &summary["probes"];
+        let [asked, probed] = [&summary, probes].map(|of| of["requests"].as_u64().unwrap());
+        assert!(probed > 0 && said.contains("  probes    200 requests/s asked of 2 connections, "), "{said}");
+        assert_eq!(server.counts.gets.load(Ordering::Relaxed), asked + probed, "{said}");
+        assert_eq!(summary["connections"], 4, "{said}");
+        assert_eq!(
+            (&probes["connections"], &probes["waits"]["unanswered"]),
+            (&2.into(), &0.into()),
+            "{said}"
+        );
+        let window_s = summary["seconds"].as_f64().unwrap();
+        assert!(
+            probed as f64 / probes["requests_per_second"].as_f64().unwrap() < window_s + 30.0,
+            "{summary}"
+        );
+        assert!(probes["verdict"]["valid"].is_boolean(), "{summary}");
+    }
+}
+
+#[test]
+fn probes_that_fail_end_the_agents() {
+    // The probes come when the agents have their connections.
+    let server = Server::serving(2);
+    let more = "--connections 2 --duration 10m --warm-up 0 --probes 1 --probe-rate 100";
+    let Output { status, stderr, .. } = coordinator(&server, "a,b", "exec AGENT", more).output().unwrap();
+    assert_eq!(status.code(), Some(1), "{}", text(&stderr));
+    let words = "load: probe the server from this machine: keep connection 0";
+    assert!(text(&stderr).contains(words), "{}", text(&stderr));
+}
+
+#[test]
 fn agents_search_together() {
     let server = Server::start();
     // No server does this, so two runs are enough: of three requests a second, and of half as many.
     let more = "--search p50<0.001us --rate 3 --arrivals constant --duration 3s --warm-up 0 --connections 2 \
                 --keys 101 --prefill";
     let (knee, said) = by_two(&server, "search", more);
-    assert_eq!(server.sets.load(Ordering::Relaxed), 101, "only the first run stores them");
+    assert_eq!(server.sets(), 101, "only the first run stores them");
     let tries = knee["tries"].as_array().unwrap().iter();
     let tries: Vec<_> = tries.map(|one| (one["rate"].as_f64().unwrap(), &one["outcome"])).collect();
     // Other guests of the machine may have spoilt some, which were made again, or three in a row, which ended it.
@@ -265,6 +320,7 @@ server=$!
 until "$EVENKEEL" load --server 10.97.0.1:11211 --requests 1 --warm-up 0 >/dev/null 2>&1; do :; done
 "$EVENKEEL" load --server 10.97.0.1:11211 --agents h1,h2 --rate 2000 --duration 2s --warm-up 100ms \
     --connections 8 --keys 1000 --prefill --verify --gets 0.9 --churn 50 --storm 4@1s --server-pid $server \
+    --probes 2 --probe-rate 100 \
     --agent-command "ip netns exec {host} $EVENKEEL load --agent" --json /run/summary
 cat /run/summary
 "#;
@@ -291,6 +347,7 @@ fn agents_in_other_networks_load_one_server() {
         "against 10.97.0.1:11211",
         "connect   ",
         "server    ",
+        "probes    100 requests/s asked of 2 connections, ",
         "agent     h1: ",
         "agent     h2: ",
     ] {

@@ -106,12 +106,12 @@ pub struct Arguments {
     #[arg(long, value_name = "N@TIME", help_heading = "Shape of the load")]
     pub storm: Option<Storm>,
     /// Besides the load, let so many connections of their own ask how slow the server is, in an open loop; nothing of the
-    /// load's figures includes them
+    /// load's figures includes them. With --agents they are this machine's, which has nothing else to do
     #[arg(
         long,
         value_name = "N",
         requires = "probe_rate",
-        conflicts_with_all = ["agents", "search", "self_test", "trace"],
+        conflicts_with_all = ["search", "self_test", "trace"],
         help_heading = "Shape of the load"
     )]
     pub probes: Option<usize>,
@@ -207,7 +207,7 @@ pub struct Arguments {
         value_name = "PODS",
         requires_all = ["server", "image"],
         conflicts_with_all = [
-            "agents", "agent_command", "agent", "self_test", "socket", "probes", "record", "live",
+            "agents", "agent_command", "agent", "self_test", "socket", "record", "live",
         ],
         help_heading = "Several machines"
     )]

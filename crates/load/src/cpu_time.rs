@@ -53,6 +53,15 @@ pub(crate) struct HostTime {
     pub(crate) steal: u64,
 }
 
+impl HostTime {
+    /// The share that others took, of the time since an earlier reading.
+    pub(crate) fn stolen_since(self, before: HostTime) -> f64 {
+        let (stolen, all) =
+            (self.steal.saturating_sub(before.steal), self.total.saturating_sub(before.total));
+        if all > 0 { stolen as f64 / all as f64 } else { 0.0 }
+    }
+}
+
 fn first_number(text: &str) -> u64 {
     text.split_ascii_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
 }

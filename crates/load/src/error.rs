@@ -187,6 +187,9 @@ pub enum Error {
         /// What it did.
         why: String,
     },
+    /// The coordinator cannot ask the server itself.
+    #[error("probe the server from this machine")]
+    Probe(#[source] Box<Error>),
     /// The coordinator said something that an agent does not understand.
     #[error("understand the coordinator: {0}")]
     Talk(String),

@@ -1,13 +1,17 @@
 //! The course of a run: prefill, warm-up, the measured window, the sum.
 //!
 //! Here is what is asked for from outside; [`prefill`] and [`window`] are what a run consists of, with [`probes`] beside
-//! the load, carried out by the threads of [`workers`], whose reports [`gathered`] puts together.
+//! the load, carried out by the threads of [`workers`], whose reports [`gathered`] puts together. [`probing`] is probes
+//! alone.
 
 mod gathered;
 mod prefill;
 mod probes;
+mod probing;
 mod window;
 mod workers;
+
+pub(crate) use probing::{Prober, Probing};
 
 use crate::agents::Part;
 use crate::arguments::Arguments;
@@ -139,3 +143,5 @@ struct Runner<'a> {
 }
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+/// So quickly probes end that another thread has ended.
+const GLANCE: Duration = Duration::from_millis(100);

@@ -79,7 +79,7 @@ impl Shared {
     /// Opens the window.
     pub(crate) fn open(&self, at_ns: u64) {
         self.open_ns.store(at_ns, Ordering::Relaxed);
-        self.phase.store(Phase::Measure as u8, Ordering::Release);
+        self.enter(Phase::Measure);
     }
 
     /// When the window was opened.
@@ -89,15 +89,20 @@ impl Shared {
 
     /// Lets those of an open loop ask nothing more.
     pub(crate) fn drain(&self) {
-        self.phase.store(Phase::Drain as u8, Ordering::Release);
+        self.enter(Phase::Drain);
     }
 
     /// Ends the run, also for those who wait for its beginning.
     pub(crate) fn stop(&self) {
         // With the lock: whoever has just looked at the phase is waiting by now.
         let _waiting = self.start.lock().unwrap_or_else(PoisonError::into_inner);
-        self.phase.store(Phase::Stop as u8, Ordering::Release);
+        self.enter(Phase::Stop);
         self.started.notify_all();
+    }
+
+    /// A run never goes back: of two threads that say where it is, the one that is further on is right.
+    fn enter(&self, phase: Phase) {
+        self.phase.fetch_max(phase as u8, Ordering::Release);
     }
 
     pub(crate) fn phase(&self) -> Phase {

@@ -14,9 +14,9 @@ pub use probes::Probes;
 pub(crate) use render::grouped;
 
 use crate::arguments::Arguments;
-use crate::cpu_time::HostTime;
 use crate::mix::Command;
 use crate::plan::{Plan, Timing};
+use crate::run::Probing;
 use crate::tally::Tally;
 use crate::verdict::Verdict;
 use measured::{Span, busiest, client_cost, ratio, server_cost};
@@ -147,12 +147,9 @@ pub struct Summary {
 impl Summary {
     pub(crate) fn new(arguments: &Arguments, plan: &Plan, measured: Measured) -> Summary {
         let span = Span::between(&measured.open, &measured.close);
-        let HostTime { total, steal } = measured.close.host;
-        let before = measured.open.host;
-        let steal =
-            ratio(steal.saturating_sub(before.steal) as f64, total.saturating_sub(before.total) as f64);
+        let steal = measured.close.host.stolen_since(measured.open.host);
         let verdict = measured.verdict(plan, &span, steal);
-        let probes = measured.probes(plan, &span, steal);
+        let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
         let Measured { engine, tally, open, close, series, recorded, .. } = measured;
         // What an open loop has answered was intended in the window, even if it was done a little later.
         let law = plan.pace.and_then(|pace| match pace.timing {
@@ -243,6 +240,14 @@ impl Summary {
             }),
             ..self
         }
+    }
+
+    /// With what probes found that asked from another machine than the load's.
+    pub(crate) fn with_probing(mut self, probing: Probing) -> Summary {
+        for (at, second) in self.series.iter_mut().enumerate() {
+            second.probes = probing.seconds.of(at as u64);
+        }
+        Summary { probes: probing.figures, ..self }
     }
 
     /// With what the server used in the window.

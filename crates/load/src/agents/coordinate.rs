@@ -7,7 +7,6 @@ mod rounds;
 
 use super::Part;
 use super::talk::{FromAgent, ToAgent};
-use super::unite::unite;
 use crate::arguments::Arguments;
 use crate::churn::{ChurnPlan, Storm};
 use crate::cpu_time;
@@ -15,15 +14,17 @@ use crate::error::Error;
 use crate::follower::{Follower, Line};
 use crate::json::{check_json, write_json};
 use crate::plan::{Pace, Plan, Timing};
-use crate::run::{first_pace, followed, search_by};
+use crate::run::{Prober, first_pace, followed, search_by};
 use crate::search::{Knee, Objective};
+use crate::shared::Start;
 use crate::summary::Summary;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use course::Course;
+use course::{Beside, Course};
 use crew::Crew;
 use meter::Meter;
 use std::io::Write;
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 /// Lets the agents of the arguments load the server, and puts together what they measured. `matches` are what the
@@ -70,10 +71,15 @@ pub(super) struct Coordinator<'a> {
 impl Coordinator<'_> {
     pub(super) fn new<'a>(arguments: &'a Arguments, matches: &ArgMatches) -> Result<Coordinator<'a>, Error> {
         // Whatever is wrong with the arguments is said here, once; but where the server is, and whom to trust, only
-        // the agents have to know.
-        let anywhere =
-            Arguments { server: None, host: String::from("127.0.0.1"), tls: false, ..arguments.clone() };
-        let plan = Plan::new(&anywhere)?;
+        // those have to know who ask it.
+        let asks_itself = arguments.probes.is_some() && arguments.kubernetes_job.is_none();
+        let plan = match asks_itself {
+            true => Plan::new(arguments)?,
+            false => {
+                let host = String::from("127.0.0.1");
+                Plan::new(&Arguments { server: None, host, tls: false, ..arguments.clone() })?
+            }
+        };
         let agents = arguments.agents.len();
         if plan.connections < plan.threads * agents {
             let threads = plan.threads * agents;
@@ -90,9 +96,19 @@ impl Coordinator<'_> {
     }
 
     fn run(&self, follower: &mut dyn Follower) -> Result<Summary, Error> {
+        thread::scope(|scope| self.conduct(scope, follower))
+    }
+
+    fn conduct<'s>(
+        &'s self,
+        scope: &'s Scope<'s, '_>,
+        follower: &mut dyn Follower,
+    ) -> Result<Summary, Error> {
         let (plan, names) = (&self.plan, &self.arguments.agents);
         let mut crew = Crew::start(names, &self.arguments.agent_command, self.arguments.agent_patience.0)?;
         self.muster(&mut crew, follower)?;
+        let prober = plan.probes.map(|asked| Prober::start(scope, self.arguments, plan, asked));
+        let prober = prober.transpose()?;
         let clocks = crew.clocks()?;
         let slowest_ns = clocks.iter().map(|clock| clock.error_ns).max().unwrap_or_default();
         let at_ns = follower.ready(START_AFTER_NS + 4 * slowest_ns)?;
@@ -100,19 +116,17 @@ impl Coordinator<'_> {
             crew.tell(index, &ToAgent::Start { at_ns: at_ns.saturating_add_signed(clock.ahead_ns) })?;
         }
         let window_ns = plan.window_ns(at_ns);
-        let mut course = Course::new(names.len(), window_ns.start, follower);
+        if let Some(prober) = &prober {
+            prober.begin(Start { at_ns, window_ns: window_ns.clone() });
+        }
+        let open_ns = window_ns.start;
         let meter = self.arguments.server_pid.map(|pid| Meter::start(pid, window_ns)).transpose()?;
         // Nothing is said while it warms up.
         crew.be_patient(plan.warm_up);
+        let mut course = Course::new(names.len(), open_ns, follower, Beside { prober, meter });
         crew.until_all(|crew, index, said| course.hear(crew, index, said))?;
-        let (ends, seconds) = course.end()?;
-        let parts = names.iter().zip(ends).zip(clocks);
-        let parts = parts.filter_map(|((name, end), clock)| Some((name.clone(), clock.error_ns, end?)));
-        let summary = unite(parts.collect(), &seconds);
-        match meter {
-            Some(meter) => Ok(summary.with_server(meter.stop()?)),
-            None => Ok(summary),
-        }
+        let who = names.iter().zip(clocks).map(|(name, clock)| (name.clone(), clock.error_ns));
+        course.end(who.collect())
     }
 
     /// Tells every agent its part, and waits until all have stored theirs of the items and have their connections.
@@ -143,8 +157,17 @@ impl Coordinator<'_> {
 /// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
 const START_AFTER_NS: u64 = 200_000_000;
 /// What only the coordinator needs to know.
-const OURS: [&str; 7] =
-    ["agents", "agent_command", "agent_patience", "hdr_log", "json", "search", "server_pid"];
+const OURS: [&str; 9] = [
+    "agents",
+    "agent_command",
+    "agent_patience",
+    "hdr_log",
+    "json",
+    "probes",
+    "probe_rate",
+    "search",
+    "server_pid",
+];
 
 /// What was typed, as words of one flag each, without some of the flags.
 pub(super) fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {
@@ -171,6 +194,10 @@ pub(super) fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {
 /// The words of one agent: of what is counted over all, its part. The last word of a flag counts.
 fn with_share(words: &[String], plan: &Plan, part: Part) -> Vec<String> {
     let mut words = words.to_vec();
+    if plan.pace.is_none() {
+        // Only the probes have times to be awake at.
+        words.retain(|word| !word.starts_with("--spin"));
+    }
     words.push(format!("--connections={}", part.share(plan.connections as u64)));
     if let Some(Pace { timing: Timing::Law(rate, _), .. }) = plan.pace {
         words.push(format!("--rate={}", rate / part.of as f64));

@@ -222,4 +222,4 @@ struct Watched {
 /// Threads that wait for the beginning are awake by then.
 const BEGIN_AFTER_NS: u64 = 2_000_000;
 /// An open loop waits this long for the last replies of its window.
-const DRAIN_MAX: Duration = Duration::from_secs(2);
+pub(super) const DRAIN_MAX: Duration = Duration::from_secs(2);

@@ -1,6 +1,6 @@
 //! What probes found, apart from the load.
 
-use super::measured::{Measured, Span, ratio};
+use super::measured::{Probed, ratio};
 use super::parts::error_lines;
 use super::render::percentiles;
 use super::{ErrorLine, Latency, WaitsSummary, grouped};
@@ -40,10 +40,10 @@ pub struct Probes {
     pub busy: f64,
 }
 
-impl Measured {
-    pub(super) fn probes(&self, plan: &Plan, span: &Span, steal: f64) -> Option<Probes> {
-        let (asked, probed) = plan.probes.zip(self.probes.as_ref())?;
-        let tally = &probed.tally;
+impl Probed {
+    /// What that is, in a window of so many seconds in which other guests of the machine took a share of its time.
+    pub(crate) fn figures(&self, plan: &Plan, seconds: f64, steal: f64) -> Option<Probes> {
+        let (asked, tally) = (plan.probes?, &self.tally);
         let (latency, waits) = (Latency::or_zero(&tally.latency_ns), WaitsSummary::of(tally)?);
         let answered = tally.requests();
         let verdict = Verdict::of(&Evidence {
@@ -51,7 +51,7 @@ impl Measured {
             lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
             open: Some(OpenEvidence {
                 who: Who::Probes,
-                asked: asked.rate * span.seconds,
+                asked: asked.rate * seconds,
                 scheduled: answered + tally.lost + tally.unanswered + tally.unsent,
                 answered,
                 late_p99_us: waits.late.p99_us,
@@ -65,7 +65,7 @@ impl Measured {
             connections: asked.connections,
             rate: asked.rate,
             requests: answered,
-            requests_per_second: ratio(answered as f64, span.seconds),
+            requests_per_second: ratio(answered as f64, seconds),
             misses: tally.misses,
             lost: tally.lost,
             wrong_values: tally.wrong,
@@ -73,7 +73,7 @@ impl Measured {
             error_lines: error_lines(tally),
             latency,
             waits,
-            busy: ratio(probed.cpu_ns as f64 / 1e9, span.seconds),
+            busy: ratio(self.cpu_ns as f64 / 1e9, seconds),
         })
     }
 }

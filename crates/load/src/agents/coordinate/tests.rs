@@ -35,6 +35,21 @@ fn what_comes_and_goes_is_shared_too() {
 }
 
 #[test]
+fn what_this_machine_does_is_not_asked_of_agents() {
+    let line = "--agents a,b --connections=4 --probes 2 --probe-rate 10 --spin=50us --hdr-log x";
+    let check = |more: &str, first: &[&str]| {
+        let matches = matches(&format!("{line}{more}"));
+        let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
+        let plan = Plan::new(&arguments).expect("a good plan");
+        let words = with_share(&words(&matches, &OURS), &plan, Part { index: 0, of: 2 });
+        assert_eq!(words, first, "{more}");
+    };
+    // Who sends at no times has none to be awake at.
+    check("", &["--connections=4", "--connections=2"]);
+    check(" --rate 8", &["--rate=8", "--spin=50us", "--connections=4", "--connections=2", "--rate=4"]);
+}
+
+#[test]
 fn the_quickest_answer_says_most_about_a_clock() {
     let clock =
         Clock::of(&[(1000, 5_000_900, 9000), (10_000, 5_008_050, 10_100), (20_000, 5_019_000, 24_000)]);

@@ -1,0 +1,129 @@
+//! Probes beside a load that other machines make: they ask from here, where nothing else keeps the CPU busy.
+//!
+//! Leverich's mutilate measures like this: agents load the server, and the master, which does not, says how slow it is.
+
+use super::gathered::All;
+use super::window::DRAIN_MAX;
+use super::workers::Task;
+use super::{GLANCE, Runner};
+use crate::arguments::Arguments;
+use crate::clock::now_ns;
+use crate::cpu_time;
+use crate::error::Error;
+use crate::files;
+use crate::plan::{Plan, Probes};
+use crate::seconds::Seconds;
+use crate::shared::{Phase, Shared, Start};
+use crate::summary::{self, Probed};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, Scope, ScopedJoinHandle};
+
+/// Probes at work. Dropping it ends them.
+pub(crate) struct Prober<'scope> {
+    shared: Arc<Shared>,
+    thread: Option<ScopedJoinHandle<'scope, Result<Probing, Error>>>,
+    probing: Option<Probing>,
+}
+
+/// What they found.
+pub(crate) struct Probing {
+    pub(crate) figures: Option<summary::Probes>,
+    pub(crate) seconds: Seconds,
+}
+
+impl<'scope> Prober<'scope> {
+    /// Opens their connections.
+    pub(crate) fn start(
+        scope: &'scope Scope<'scope, '_>,
+        arguments: &'scope Arguments,
+        plan: &'scope Plan,
+        asked: Probes,
+    ) -> Result<Prober<'scope>, Error> {
+        files::allow(asked.connections)?;
+        let shared = Arc::new(Shared::new(1, Phase::WarmUp));
+        let (sender, ready) = channel();
+        let theirs = Arc::clone(&shared);
+        let thread = thread::Builder::new().name(String::from("probes")).spawn_scoped(scope, move || {
+            let runner = Runner { arguments, plan };
+            runner.probe(asked, &theirs, sender).map_err(|error| Error::Probe(Box::new(error)))
+        })?;
+        let mut prober = Prober { shared, thread: Some(thread), probing: None };
+        match ready.recv() {
+            Ok(()) => Ok(prober),
+            // It has said why.
+            Err(_) => prober.join().and(Err(Error::Panic)),
+        }
+    }
+
+    pub(crate) fn begin(&self, start: Start) {
+        self.shared.begin(start);
+    }
+
+    /// Says what has gone wrong, if anything has.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        let has_ended = self.thread.as_ref().is_some_and(ScopedJoinHandle::is_finished);
+        if has_ended { self.join() } else { Ok(()) }
+    }
+
+    /// Nothing more is asked: the load is not what it was.
+    pub(crate) fn end(&self) {
+        self.shared.drain();
+    }
+
+    pub(crate) fn finish(mut self) -> Result<Probing, Error> {
+        self.end();
+        self.join()?;
+        self.probing.take().ok_or(Error::Panic)
+    }
+
+    fn join(&mut self) -> Result<(), Error> {
+        if let Some(thread) = self.thread.take() {
+            self.probing = Some(thread.join().map_err(|_| Error::Panic)??);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Prober<'_> {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Runner<'_> {
+    /// From the connections to the last reply; `ready` hears when the probes can begin.
+    fn probe(&self, asked: Probes, shared: &Shared, ready: Sender<()>) -> Result<Probing, Error> {
+        // No thread of the load is before theirs here.
+        let task = Task { index: 0, ..self.probes(asked, shared) };
+        self.with_workers(vec![task], None, |reports| {
+            let mut all = All::new(0, 1);
+            all.wait_ready(reports)?;
+            // Nobody waits any more when an agent failed first; then nothing begins, either.
+            let _ = ready.send(());
+            let Some(Start { window_ns, .. }) = shared.start() else { return Err(Error::Left) };
+            all.wait_all(reports, window_ns.start)?;
+            let (host, cpu_ns) = (cpu_time::of_host(), shared.workers[0].cpu_ns());
+            shared.open(now_ns());
+            // Whoever ends them in the middle says so to the phase alone.
+            while shared.phase() == Phase::Measure
+                && now_ns() < window_ns.end
+                && !all.wait_all(reports, window_ns.end.min(now_ns() + GLANCE.as_nanos() as u64))?
+            {
+            }
+            let closed_ns = match shared.phase() {
+                Phase::Measure => window_ns.end,
+                _ => now_ns(),
+            };
+            let cpu_ns = shared.workers[0].cpu_ns() - cpu_ns;
+            let steal = cpu_time::of_host().stolen_since(host);
+            shared.drain();
+            all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;
+            shared.stop();
+            while !all.wait_all(reports, u64::MAX)? {}
+            let probed = Probed { tally: all.probes.tally, cpu_ns };
+            let seconds = closed_ns.saturating_sub(window_ns.start) as f64 / 1e9;
+            Ok(Probing { figures: probed.figures(self.plan, seconds, steal), seconds: all.probes.seconds })
+        })
+    }
+}
