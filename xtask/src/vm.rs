@@ -34,15 +34,17 @@ pub(crate) fn test() -> Result<bool> {
 /// The lane as one of several steps. Where the packages cannot be had it says so and holds.
 pub(crate) fn step(steps: &mut Steps) {
     steps.step(
-        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; the lab with two kernels",
+        "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; the lab with kernels and interrupts",
         |results| {
             let folder = target_directory().join("vm");
             match packages::obtain(&folder)? {
                 Ok(parts) => {
                     converse(&parts, &folder, results)?;
                     lab::run(&parts, &binary(), &folder)?;
-                    results
-                        .push("virtual machine: two of the lab's, each with its own command line".to_owned());
+                    results.push(
+                        "virtual machine: two of the lab's with command lines of their own, and two with interrupts"
+                            .to_owned(),
+                    );
                     Ok(())
                 }
                 Err(why) => {

@@ -5,6 +5,7 @@
 mod compare;
 mod gate;
 mod history;
+mod inside;
 mod report;
 mod run;
 
@@ -32,6 +33,9 @@ enum Job {
     Gate(gate::Arguments),
     /// Put back what a run that was killed has left
     Restore(run::RestoreArguments),
+    /// Lay out the work of a subject's virtual machine, and say what its CPUs do; started in there by `run`
+    #[command(hide = true)]
+    Inside(inside::Arguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -56,5 +60,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
         Job::Gate(arguments) => gate::run(&arguments),
         Job::Run(arguments) => run::run(&arguments),
         Job::Restore(arguments) => run::restore(&arguments),
+        Job::Inside(arguments) => inside::run(arguments),
     }
 }

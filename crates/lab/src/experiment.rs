@@ -147,6 +147,14 @@ pub struct Kernel {
     /// Its memory in megabytes (2^20 bytes), which also holds all of its files.
     #[serde(default = "kernel_memory_mb")]
     pub memory_mb: u32,
+    /// Queues of its network interface, each with interrupts of its own. The interface ends in a network namespace
+    /// then; left out: one queue, and a port of this host that leads there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queues: Option<u32>,
+    /// A strategy of `evenkeel tune` for that interface, carried out in there as soon as the subject listens; the
+    /// machine then also says what its CPUs do, second by second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
     /// Sysctls of the machine.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
@@ -301,8 +309,10 @@ impl Experiment {
             distinct(&place, factor.levels.iter().map(|level| &level.name))?;
             for level in &factor.levels {
                 let cpus = level.kernel.as_ref().map(|kernel| ("kernel.cpus", kernel.cpus));
+                let queues = level.kernel.as_ref().and_then(|it| Some(("kernel.queues", it.queues?)));
                 let size_mb = level.file_system.as_ref().map(|it| ("file_system.size_mb", it.size_mb));
-                if let Some((key, _)) = [cpus, size_mb].into_iter().flatten().find(|(_, count)| *count == 0) {
+                let counts = [cpus, queues, size_mb].into_iter().flatten();
+                if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
                     return wrong(
                         &format!("{place}: level {:?}: {key}", level.name),
                         "it must be at least 1",

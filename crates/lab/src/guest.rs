@@ -2,7 +2,8 @@
 //!
 //! The machine has no disk. Its file system is an archive in its memory ([`files`]): busybox, the kernel's modules for
 //! the network, and what the subject's command line names. Its ways out are the console, which is the subject's log, and
-//! one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there.
+//! one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there. A card with several queues ends in a network namespace
+//! instead, which is QEMU's own and goes with it. What is to be done and seen in there, [`inside`](crate::inside) does.
 
 mod files;
 mod modules;
@@ -43,6 +44,12 @@ pub(crate) struct Task<'a> {
 /// What the machine says as soon as somebody listens at the port.
 pub(crate) const LISTENS: &str = "guest: listens";
 
+/// What the machine says before something that a strategy could not do there.
+pub(crate) const LEFT: &str = "guest: left: ";
+
+/// What the machine says before a setting that somebody has changed.
+pub(crate) const MOVED: &str = "guest: moved: ";
+
 /// What the machine says when the kernel is up, before its release.
 const IS_UP: &str = "guest: Linux ";
 
@@ -53,6 +60,14 @@ const QEMU: &str = "qemu-system-x86_64";
 
 /// What Debian's kernel takes for itself before it can unpack anything, in megabytes (2^20 bytes): it boots with 96.
 const OWN_MB: u64 = 128;
+
+/// Makes the other end of a card with queues, and becomes QEMU. `MULTI` is a word for more than one.
+const IN_NAMESPACE: &str = r#"set -e
+ip link set lo up
+ip tuntap add dev tap0 mode tap vnet_hdr MULTI
+ip address add 10.0.2.2/24 dev tap0
+ip link set tap0 up
+exec "$0" "$@""#;
 
 /// The first program of the machine.
 const INIT: &str = include_str!("guest/init.sh");
@@ -80,12 +95,16 @@ impl<'e> Guest<'e> {
         if !cfg!(target_arch = "x86_64") {
             return Err(self.wrong("virtual machines are built for x86-64 only"));
         }
-        for (program, package) in
-            [(QEMU, "qemu-system-x86"), ("busybox", "busybox-static"), ("ldd", "libc-bin")]
-        {
+        let always = [(QEMU, "qemu-system-x86"), ("busybox", "busybox-static"), ("ldd", "libc-bin")];
+        let for_queues = [("ip", "iproute2"), ("unshare", "util-linux")];
+        let with_queues = for_queues.into_iter().filter(|_| self.kernel.queues.is_some());
+        for (program, package) in always.into_iter().chain(with_queues) {
             if files::program(program).is_none() {
                 return Err(self.wrong(format!("there is no {program} (Debian: {package})")));
             }
+        }
+        if self.kernel.queues.is_some() && !rustix::process::geteuid().is_root() {
+            return Err(self.wrong("queues take root, for a network namespace with a tap"));
         }
         self.release().map(|_| ())
     }
@@ -128,6 +147,11 @@ impl<'e> Guest<'e> {
             files.text("guest/port", &format!("{}\n", task.port));
         }
         files.text("guest/start", &start(task)?);
+        if let Some(strategy) = &self.kernel.strategy {
+            let ours = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+            files.text("guest/inside", &format!("{strategy} {}\n", ours.display()));
+            files.add(&ours)?;
+        }
         for path in ["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/ld.so.cache"].map(Path::new) {
             if path.exists() {
                 files.add(path)?;
@@ -149,21 +173,51 @@ impl<'e> Guest<'e> {
         file.and_then(|mut file| file.write_all(&content)).map_err(Error::io("write", archive))
     }
 
-    /// The command that boots it, for the shell.
-    pub(crate) fn command(&self, archive: &Path, port: u16) -> String {
+    /// Whether the machine says what happens in there.
+    pub(crate) fn is_seen(&self) -> bool {
+        self.kernel.strategy.is_some()
+    }
+
+    /// The command that boots it, for the shell. `samples` is where it writes what it says of its seconds.
+    pub(crate) fn command(&self, archive: &Path, port: u16, samples: &Path) -> String {
         let Kernel { image, append, cpus, memory_mb, .. } = self.kernel;
         let (accelerator, cpu) = accelerator();
         // The archive is as large as it is, and not half of the memory at most.
         let append = format!("console=ttyS0 panic=-1 quiet rootfstype=ramfs {append}");
         let words = [
-            format!("exec {QEMU} -nodefaults -no-user-config -no-reboot -display none -serial stdio"),
+            format!("exec {}{QEMU} -nodefaults -no-user-config -no-reboot", self.namespace()),
+            format!("-display none -serial stdio -serial {}", quoted(&file(samples))),
             format!("-machine q35 -accel {accelerator} -cpu {cpu} -smp {cpus} -m {memory_mb}"),
             format!("-kernel {} -initrd {}", quoted(Path::new(image)), quoted(archive)),
             format!("-append {}", quoted(Path::new(append.trim()))),
-            format!("-netdev user,id=port,restrict=on,hostfwd=tcp:127.0.0.1:{port}-127.0.0.1:{port}"),
-            "-device virtio-net-pci,netdev=port,romfile=".to_owned(),
+            self.card(port),
         ];
         words.join(" ")
+    }
+
+    /// What goes before QEMU, if its card ends in a namespace.
+    fn namespace(&self) -> String {
+        let Some(queues) = self.kernel.queues else { return String::new() };
+        let script = IN_NAMESPACE.replace("MULTI", if queues > 1 { "multi_queue" } else { "" });
+        format!("unshare --net sh -c {} ", quoted(Path::new(&script)))
+    }
+
+    fn card(&self, port: u16) -> String {
+        match self.kernel.queues {
+            None => format!(
+                "-netdev user,id=port,restrict=on,hostfwd=tcp:127.0.0.1:{port}-127.0.0.1:{port} \
+                 -device virtio-net-pci,netdev=port,romfile="
+            ),
+            Some(queues) => {
+                let several = if queues > 1 { format!(",queues={queues}") } else { String::new() };
+                // Two vectors for each queue, one for the configuration, one to spare.
+                let vectors = 2 * queues + 2;
+                format!(
+                    "-netdev tap,id=port,ifname=tap0,script=no,downscript=no{several} \
+                     -device virtio-net-pci,netdev=port,romfile=,mq=on,vectors={vectors}"
+                )
+            }
+        }
     }
 
     /// What the record says of it. `log` is the console.
@@ -172,6 +226,7 @@ impl<'e> Guest<'e> {
         Some(Recorded {
             kernel,
             accelerator: accelerator().0.split(',').next().unwrap_or_default().to_owned(),
+            samples: Vec::new(),
         })
     }
 
@@ -189,8 +244,18 @@ impl<'e> Guest<'e> {
 
 /// What a line of the console that begins so goes on with.
 fn said(log: &Path, beginning: &str) -> Option<String> {
+    all_said(log, beginning).into_iter().next()
+}
+
+/// What all lines of the console that begin so go on with.
+pub(crate) fn all_said(log: &Path, beginning: &str) -> Vec<String> {
     let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
-    text.lines().find_map(|line| line.strip_prefix(beginning)).map(|rest| rest.trim().to_owned())
+    text.lines().filter_map(|line| line.strip_prefix(beginning)).map(|rest| rest.trim().to_owned()).collect()
+}
+
+/// As `-serial` has it; what follows the colon is taken as it is.
+fn file(path: &Path) -> PathBuf {
+    format!("file:{}", path.display()).into()
 }
 
 /// The accelerator, and the processor that it gives the machine. KVM is not to be had just because its file is there:
@@ -263,11 +328,32 @@ mod tests {
     #[test]
     fn the_machine_has_one_way_in() {
         let kernel = kernel(Path::new("/boot/it's"));
-        let command = guest(&kernel).command(Path::new("/run/a b"), 4711);
+        let command = guest(&kernel).command(Path::new("/run/a b"), 4711, Path::new("/run/s"));
         assert!(command.starts_with("exec qemu-system-x86_64 "), "{command}");
         assert!(command.contains("restrict=on,hostfwd=tcp:127.0.0.1:4711-127.0.0.1:4711 "), "{command}");
         assert!(command.contains("-smp 1 -m 1024 -kernel '/boot/it'\\''s' -initrd '/run/a b' "), "{command}");
         assert!(command.contains(" rootfstype=ramfs mitigations=off' "), "{command}");
+    }
+
+    #[test]
+    fn a_card_with_queues_has_a_namespace_and_interrupts_for_each() {
+        let command = |queues| {
+            let kernel = Kernel { queues: Some(queues), ..kernel(Path::new("/boot/it")) };
+            guest(&kernel).command(Path::new("/run/a"), 4711, Path::new("/run/s"))
+        };
+        let two = command(2);
+        assert!(two.starts_with("exec unshare --net sh -c 'set -e\n"), "{two}");
+        assert!(
+            two.contains(" vnet_hdr multi_queue\n") && two.contains("\"$@\"' qemu-system-x86_64 "),
+            "{two}"
+        );
+        assert!(
+            two.contains(",queues=2 ") && two.contains("mq=on,vectors=6") && !two.contains("hostfwd"),
+            "{two}"
+        );
+        // One of one queue must not be opened as one of several.
+        let one = command(1);
+        assert!(!one.contains("multi_queue") && !one.contains("queues="), "{one}");
     }
 
     #[track_caller]

@@ -2,9 +2,11 @@
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Parser};
+use crate::inside::Said;
 use crate::parse::{About, Doubt, Told};
 use crate::record::{Record, Sample};
 use crate::sampler::Seen;
+use std::collections::BTreeMap;
 use std::process::ExitStatus;
 use stdx::steady::settled_from;
 use tuner::verify::limits;
@@ -15,6 +17,8 @@ use tuner::{Capture, Series};
 pub(crate) struct Loaded {
     pub(crate) told: Result<Told, Error>,
     pub(crate) seen: Seen,
+    /// What a virtual machine said of the same seconds; empty: there is none that does.
+    pub(crate) inside: Vec<Said>,
     /// Seconds from the load's start to its end.
     pub(crate) end_s: f64,
     /// How the subject ended, if it has while the load ran.
@@ -35,7 +39,7 @@ pub(crate) fn judge(
     loaded: Loaded,
     moved: Vec<String>,
 ) -> Option<Error> {
-    let Loaded { told, seen, end_s, subject_ended } = loaded;
+    let Loaded { told, seen, inside, end_s, subject_ended } = loaded;
     let mut broken = None;
     let measured_s = f64::from(experiment.workload.seconds - experiment.workload.warm_up_s);
     let counts = counted(&seen.samples, end_s, measured_s);
@@ -55,6 +59,14 @@ pub(crate) fn judge(
     record.metrics = told.metrics.clone();
     host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts));
     record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
+    if let Some(guest) = &mut record.guest {
+        if let Some(last) = inside.last() {
+            record.metrics.insert("guest_sampler_cpu_share".to_owned(), last.cost_s / last.sample.at_s);
+        }
+        guest.samples = inside.into_iter().map(|said| said.sample).collect();
+        let counts = counted(&guest.samples, end_s, measured_s);
+        record.metrics.append(&mut guest_metrics(&guest.samples[counts]));
+    }
     if !told.metrics.is_empty() && !record.metrics.contains_key(&experiment.measure.primary) {
         let known: Vec<&str> = record.metrics.keys().map(String::as_str).collect();
         let what = format!("there is no {:?}; there are {}", experiment.measure.primary, known.join(", "));
@@ -117,6 +129,27 @@ fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64) {
     }
 }
 
+/// What a virtual machine says over these samples. Of interrupts and packets: the share of the CPU that has most.
+fn guest_metrics(samples: &[Sample]) -> BTreeMap<String, f64> {
+    let most = |counts: fn(&Sample) -> &[u64]| {
+        let mut sums = Vec::new();
+        for sample in samples {
+            sums.resize(sums.len().max(counts(sample).len()), 0);
+            sums.iter_mut().zip(counts(sample)).for_each(|(sum, count)| *sum += count);
+        }
+        let (most, all) = (sums.iter().copied().max()?, sums.iter().sum::<u64>());
+        (all > 0).then(|| most as f64 / all as f64)
+    };
+    let cpus = samples.iter().flat_map(|sample| &sample.cpus);
+    let busy: f64 = cpus.clone().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
+    let figures = [
+        ("guest_busy_share", Some(busy / cpus.count() as f64).filter(|share| share.is_finite())),
+        ("guest_most_interrupts_share", most(|sample| &sample.interrupts)),
+        ("guest_most_net_rx_share", most(|sample| &sample.net_rx)),
+    ];
+    figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?))).collect()
+}
+
 /// A thread of the load was busy for two seconds in a row. Our own load judges itself: it knows when it only spins.
 fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
     if *parser == Parser::EvenkeelLoad {
@@ -158,7 +191,7 @@ mod tests {
     use super::*;
     use crate::experiment::tests::MINIMAL;
     use crate::parse::Figures;
-    use crate::record::CpuShares;
+    use crate::record::{CpuShares, Guest};
     use tuner::Facts;
 
     /// Twenty seconds count, after two of warm-up; the load takes a quarter of a second to get ready.
@@ -191,7 +224,7 @@ mod tests {
             readings: Vec::new(),
             cost_s: 0.2225,
         };
-        Loaded { told: Ok(told), seen, end_s: 22.25, subject_ended: None }
+        Loaded { told: Ok(told), seen, inside: Vec::new(), end_s: 22.25, subject_ended: None }
     }
 
     fn judged(experiment: &Experiment, loaded: Loaded) -> (Record, Option<Error>) {
@@ -212,6 +245,30 @@ mod tests {
         assert_eq!(record.samples[11].load["requests_per_second"], 102.0);
         assert_eq!(record.samples.len(), 22, "those that are dropped are kept");
         assert_eq!(record.remarks, ["late"], "no doubt where CPU-seconds decide");
+    }
+
+    #[test]
+    fn a_virtual_machine_says_how_evenly_its_work_is_spread() {
+        let experiment = experiment("\"sysbench\"", "\"requests_per_cpu_second\"");
+        let cpu = |idle| CpuShares { idle, user: 1.0 - idle, ..CpuShares::default() };
+        let sample = |at_s: f64| Sample {
+            at_s,
+            cpus: vec![cpu(0.0), cpu(0.5)],
+            // What is dropped with the warm-up would change it.
+            interrupts: if at_s < 2.0 { vec![0, 900] } else { vec![30, 0] },
+            net_rx: vec![10, 30],
+            ..Sample::default()
+        };
+        let inside: Vec<Sample> = (0..22).map(|second| sample(f64::from(second) + 0.9)).collect();
+        let mut record = Record { guest: Some(Guest::default()), ..Record::default() };
+        let said = |sample: &Sample| Said { sample: sample.clone(), cost_s: sample.at_s / 8.0 };
+        let loaded = Loaded { inside: inside.iter().map(said).collect(), ..loaded(|_| 100.0, 0.1) };
+        judge(&mut record, &experiment, loaded, Vec::new());
+        let names = ["busy", "most_interrupts", "most_net_rx", "sampler_cpu"];
+        let figures = names.map(|name| record.metrics[&format!("guest_{name}_share")]);
+        assert_eq!(figures, [0.75, 1.0, 0.75, 0.125]);
+        assert_eq!(record.guest.map(|guest| guest.samples), Some(inside));
+        assert!(guest_metrics(&[]).is_empty(), "none says nothing");
     }
 
     #[test]

@@ -51,7 +51,10 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
                 }
             }
             if let Some(name) = &level.strategy {
-                named(&place, name)?;
+                named(&format!("{place}: strategy"), name)?;
+            }
+            if let Some(name) = level.kernel.as_ref().and_then(|kernel| kernel.strategy.as_ref()) {
+                named(&format!("{place}: kernel.strategy"), name)?;
             }
         }
     }
@@ -63,9 +66,9 @@ pub(crate) fn place(factor: &str, level: &Level) -> String {
     format!("factor {factor:?}: level {:?}", level.name)
 }
 
-fn named(place: &str, name: &str) -> Result<Strategy, Error> {
+fn named(key: &str, name: &str) -> Result<Strategy, Error> {
     let names = || Strategy::ALL.map(Strategy::name).join(", ");
-    let unknown = || Error::place(format!("{place}: strategy"), format!("{name:?} is none of {}", names()));
+    let unknown = || Error::place(key, format!("{name:?} is none of {}", names()));
     Strategy::named(name).ok_or_else(unknown)
 }
 
@@ -174,9 +177,18 @@ impl Knobs {
         facts: &Facts,
     ) -> Result<Vec<String>, Error> {
         let Some(name) = &level.strategy else { return Ok(Vec::new()) };
-        let key = format!("{}: strategy", place(factor, level));
-        let strategy = named(&place(factor, level), name)?;
-        let asked = Asked { strategy: Some(strategy), nic: level.nic.as_deref(), ..Asked::default() };
+        self.follow(&format!("{}: strategy", place(factor, level)), name, level.nic.as_deref(), facts)
+    }
+
+    /// Makes what a strategy asks for; what it cannot do here.
+    pub(crate) fn follow(
+        &mut self,
+        key: &str,
+        name: &str,
+        nic: Option<&str>,
+        facts: &Facts,
+    ) -> Result<Vec<String>, Error> {
+        let asked = Asked { strategy: Some(named(key, name)?), nic, ..Asked::default() };
         let mut plan = tuner::plan::plan(facts, &asked);
         let refusals =
             plan.refusals.iter().map(|refusal| format!("{name}: {}: {}", refusal.subject, refusal.reason));
@@ -185,7 +197,7 @@ impl Knobs {
             return Err(Error::place(key, refusals.join("; ")));
         }
         plan.changes.iter_mut().for_each(|change| change.asked_by = ASKED_BY.to_owned());
-        let left = self.make(&key, &plan.changes)?;
+        let left = self.make(key, &plan.changes)?;
         Ok(refusals.into_iter().chain(left).collect())
     }
 

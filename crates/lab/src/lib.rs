@@ -8,7 +8,7 @@
 //! experiment ─► matrix: cells, turns
 //!                 └─► run ─► trial (for each turn)
 //!                              knobs, placement, trace   the host, and what has to be undone
-//!                              subject, process, guest   servers and loads, virtual machines
+//!                              subject, process, guest   servers and loads, virtual machines (inside: what is done there)
 //!                              sampler, tree             the host and the subject, second by second
 //!                              parse                     what the load says
 //!                              judge ─► record           figures and doubts
@@ -29,6 +29,7 @@ pub mod experiment;
 pub mod gate;
 mod guest;
 pub mod history;
+pub mod inside;
 mod judge;
 mod knobs;
 pub mod matrix;

@@ -47,6 +47,9 @@ pub struct Guest {
     pub kernel: String,
     /// What carried out its instructions: `kvm`, or `tcg`, which is software.
     pub accelerator: String,
+    /// Second by second, what its CPUs did, with which packets and interrupts, if it says so; the rest is not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub samples: Vec<Sample>,
 }
 
 /// One second of a trial.

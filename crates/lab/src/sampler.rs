@@ -84,19 +84,24 @@ fn look(mut facts: Facts, watched: Watched, clock: Clock, until: &Halt) -> Resul
     let pairs = || moments.windows(2).map(|pair| (&pair[0], &pair[1]));
     let samples = pairs().map(|(from, to)| sample(&facts, from, to)).collect();
     let load_busy = pairs().map(|(from, to)| busiest(from, to)).collect();
-    let cost = clock_gettime(ClockId::ThreadCPUTime);
     Ok(Seen {
         samples,
         load_busy,
         readings: moments.into_iter().map(|moment| moment.reading).collect(),
         facts,
-        cost_s: cost.tv_sec as f64 + cost.tv_nsec as f64 / 1e9,
+        cost_s: cost_s(),
     })
+}
+
+/// CPU-seconds of this thread, which does nothing but look.
+pub(crate) fn cost_s() -> f64 {
+    let cost = clock_gettime(ClockId::ThreadCPUTime);
+    cost.tv_sec as f64 + cost.tv_nsec as f64 / 1e9
 }
 
 /// Everything that counts up, at one moment.
 #[derive(Clone, Debug)]
-struct Moment {
+pub(crate) struct Moment {
     at_s: f64,
     reading: Reading,
     load: BTreeMap<u32, ThreadTimes>,
@@ -118,9 +123,17 @@ impl Moment {
         let load = tree::thread_times(&tree::processes(watched.load));
         Ok(Moment { at_s, reading, load, rss_bytes: tree::resident_bytes(&subject) })
     }
+
+    /// Only what CPUs do: of a virtual machine, where each instruction of ours may take the time of fifty.
+    pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Clock) -> Result<Moment, Error> {
+        let at_s = clock.passed().as_secs_f64();
+        let reading = tuner::read::cpus(root, facts, (at_s * 1000.0) as u64)?;
+        Ok(Moment { at_s, reading, load: BTreeMap::new(), rss_bytes: 0 })
+    }
 }
 
-fn sample(facts: &Facts, from: &Moment, to: &Moment) -> Sample {
+/// What was added between two moments.
+pub(crate) fn sample(facts: &Facts, from: &Moment, to: &Moment) -> Sample {
     let (old, new) = (&from.reading, &to.reading);
     let shares = |(cpu, times): (&u32, &tuner::reading::CpuTimes)| {
         let times = old.cpus.get(cpu).and_then(|old| times.since(*old)).unwrap_or_default();

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::experiment::{Experiment, Level, Ready, Subject};
 use crate::guest::{self, Guest, Task};
+use crate::inside::{self, Said};
 use crate::judge::{Loaded, judge};
 use crate::knobs::{self, Knobs};
 use crate::matrix::{Cell, Turn};
@@ -29,6 +30,9 @@ const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
 const NOT_PRELOADED: &str = "from LD_PRELOAD cannot be preloaded";
 
 const SUBJECT_LOG: &str = "subject.log";
+
+/// What a virtual machine says of its seconds.
+const SAMPLES: &str = "guest.samples";
 
 /// Names that every experiment has.
 const OWN_NAMES: [&str; 7] = ["port", "dir", "seconds", "warm_up", "measured", "output", "pid"];
@@ -75,8 +79,12 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
         }
     }
     Placement::of(placed(&cell.levels(experiment)))?;
-    Guest::of(&cell.levels(experiment))?;
     let subject = cell.subject(experiment);
+    let guest = Guest::of(&cell.levels(experiment))?;
+    if subject.ready != Ready::Port && guest.is_some_and(|guest| guest.is_seen()) {
+        let what = "kernel.strategy is carried out as soon as somebody listens at {port}: leave `ready` out";
+        return Err(Error::place(subject::place(subject, "ready"), what));
+    }
     let start = [("start", &subject.start)].into_iter();
     let ready = match &subject.ready {
         Ready::Command(text) => Some(("ready.command", text)),
@@ -152,6 +160,7 @@ impl Site<'_> {
         record.version = self.version(&stage, subject)?;
         stage.preloaded(&turn.cell.levels(experiment))?;
         record.guest = stage.guest.as_ref().and_then(|guest| guest.recorded(&stage.log()));
+        record.remarks.extend(stage.guest_said(guest::LEFT));
         for text in &experiment.workload.prepare {
             stage.run(text, "workload.prepare", "prepare.log")?;
         }
@@ -163,7 +172,8 @@ impl Site<'_> {
             }
         }
         let loaded = stage.load(&mut server, facts, charged)?;
-        let moved = self.knobs.as_ref().map_or_else(Vec::new, Knobs::moved);
+        let mut moved = self.knobs.as_ref().map_or_else(Vec::new, Knobs::moved);
+        moved.extend(stage.guest_said(guest::MOVED));
         let broken = judge(&mut record, experiment, loaded, moved);
         Ok(Tried { record, broken })
     }
@@ -277,7 +287,8 @@ impl<'a> Stage<'a> {
                     other => other.clone(),
                 };
                 let subject = Subject { ready, ..subject.clone() };
-                let started = self.start_line(&subject, &guest.command(&archive, self.port), &NO_ENV, &place);
+                let command = guest.command(&archive, self.port, &self.logs.join(SAMPLES));
+                let started = self.start_line(&subject, &command, &NO_ENV, &place);
                 started.map_err(|error| guest.complaint(error, &self.log()))?
             }
         };
@@ -330,6 +341,7 @@ impl<'a> Stage<'a> {
         let text = self.words.fill(&workload.run, place)?;
         let printed = self.logs.join("load.out");
         let line = Line { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
+        let before = self.inside()?.len();
         let clock = Clock::start();
         let mut load = line.start(self.hands)?;
         let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
@@ -346,7 +358,20 @@ impl<'a> Stage<'a> {
             None => Err(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
         };
         let subject_ended = server.ended()?;
-        Ok(Loaded { told, seen, end_s, subject_ended })
+        Ok(Loaded { told, seen, inside: inside::after(self.inside()?, before), end_s, subject_ended })
+    }
+
+    /// What the virtual machine has said on its console after this, if there is one.
+    fn guest_said(&self, beginning: &str) -> Vec<String> {
+        self.guest.as_ref().map_or_else(Vec::new, |_| guest::all_said(&self.log(), beginning))
+    }
+
+    /// What the virtual machine has said of its seconds, if there is one that does.
+    fn inside(&self) -> Result<Vec<Said>, Error> {
+        match &self.guest {
+            Some(guest) if guest.is_seen() => inside::said(&self.logs.join(SAMPLES)),
+            _ => Ok(Vec::new()),
+        }
     }
 
     /// What the load says: in the file that it was given, or else in what it printed.
@@ -409,6 +434,27 @@ mod tests {
         );
         refused("file.\"/sys/../etc/passwd\" = \"\"", "it is not below /proc/sys");
         refused("env.\"A=B\" = \"1\"", &format!("{place}: env.\"A=B\": this is no name of a variable"));
+        refused(
+            "kernel = { image = \"x\", strategy = \"rsp\" }",
+            &format!("{place}: kernel.strategy: \"rsp\" is none of none, "),
+        );
         refused("sysctl.\"vm.swappiness\" = \"9\"", "sysctl \"vm.swappiness\": factor \"f\" sets it, too");
+    }
+
+    #[test]
+    fn a_strategy_in_a_machine_waits_for_the_port() {
+        let level = |name: &str| {
+            format!(
+                "[[factor.level]]\nname = \"{name}\"\nkernel = {{ image = \"x\", strategy = \"spread\" }}\n"
+            )
+        };
+        let text = format!("{MINIMAL}[[factor]]\nname = \"f\"\n{}{}", level("a"), level("b"));
+        assert!(checked(&text).is_ok());
+        let ready = text.replacen("[[subject]]", "[[subject]]\nready = { line = \"up\" }", 1);
+        let error = checked(&ready).expect_err("nothing says when").to_string();
+        assert!(
+            error.contains("subject \"epoll\": ready: kernel.strategy is carried out as soon as"),
+            "{error}"
+        );
     }
 }

@@ -19,14 +19,8 @@ use crate::root::{Error, Root};
 ///
 /// Fails only if `root` holds no host at all.
 pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
-    host_is_there(root)?;
     let view = View::new(root);
     Ok(Reading {
-        at_ms,
-        cpus: cpu::times(&view),
-        softnet: cpu::softnet(&view),
-        softirqs: cpu::softirqs(&view),
-        interrupts: cpu::interrupts(&view, facts),
         nics: network::nics(&view, facts),
         protocols: network::protocols(&view),
         vmstat: pairs(&view, "/proc/vmstat"),
@@ -35,6 +29,24 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
         cgroups: service::cgroups(&view, facts),
         disks: disks(&view, facts),
         accepting: accepting(&view),
+        ..cpus(root, facts, at_ms)?
+    })
+}
+
+/// Reads what CPUs do, and with which packets and interrupts; the rest is missing. It costs a few small files: for a
+/// host on which looking is dear.
+///
+/// Fails only if `root` holds no host at all.
+pub fn cpus(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
+    host_is_there(root)?;
+    let view = View::new(root);
+    Ok(Reading {
+        at_ms,
+        cpus: cpu::times(&view),
+        softnet: cpu::softnet(&view),
+        softirqs: cpu::softirqs(&view),
+        interrupts: cpu::interrupts(&view, facts),
+        ..Reading::default()
     })
 }
 

@@ -1,10 +1,12 @@
-//! `evenkeel lab` with a subject in a machine of its own, whose kernel has a command line for each level.
+//! `evenkeel lab` with a subject in a machine of its own: one whose kernel has a command line for each level, and one
+//! whose card has interrupts of its own, for each level in another place.
 
 use super::packages::Parts;
 use crate::steps::command;
 use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Two machines of two CPUs, one of which is told to leave one alone.
 const EXPERIMENT: &str = r#"
@@ -32,30 +34,93 @@ better = "higher"
 rounds = 1
 "#;
 
-/// Runs it, and looks at what it leaves.
+/// Four CPUs and a card of two queues, whose interrupts all come to one CPU or to several.
+const INTERRUPTS: &str = r#"
+question = "Where do a card's interrupts go?"
+[[subject]]
+name = "ours"
+start = "exec BINARY serve --port {port} --listen 10.0.2.15 -u nobody"
+ready_within_s = 300
+[[factor]]
+name = "strategy"
+[[factor.level]]
+name = "irq0-rps"
+kernel = { image = "IMAGE", modules = "MODULES", cpus = 4, queues = 2, strategy = "irq0-rps" }
+[[factor.level]]
+name = "spread"
+kernel = { image = "IMAGE", modules = "MODULES", cpus = 4, queues = 2, strategy = "spread" }
+[workload]
+run = """exec nsenter --net --target {pid} BINARY load --host 10.0.2.15 --port {port} --connections 32 \
+    --duration {seconds}s --json {output}"""
+parser = "evenkeel-load"
+seconds = 6
+[measure]
+primary = "requests_per_cpu_second"
+better = "higher"
+[repeat]
+rounds = 1
+"#;
+
+/// Runs both, and looks at what they leave.
 pub(super) fn run(parts: &Parts, binary: &Path, folder: &Path) -> Result<()> {
-    let folder = folder.join("lab");
+    let command_lines = run_one(EXPERIMENT, parts, binary, &folder.join("lab"))?;
+    PLACES.iter().try_for_each(|place| check_command_line(&command_lines, place))?;
+    let interrupts = run_one(INTERRUPTS, parts, binary, &folder.join("lab-interrupts"))?;
+    PLACES.iter().try_for_each(|place| check_interrupts(&interrupts, place))
+}
+
+/// Of the two trials, if none of them has to be made again.
+const PLACES: [&str; 2] = ["0000", "0001"];
+
+/// Runs it in a new directory; the directory of its records.
+fn run_one(experiment: &str, parts: &Parts, binary: &Path, folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
-        fs::remove_dir_all(&folder)?;
+        fs::remove_dir_all(folder)?;
     }
-    fs::create_dir_all(&folder)?;
+    fs::create_dir_all(folder)?;
     let words = [("BINARY", binary), ("IMAGE", &parts.kernel), ("MODULES", &parts.modules)];
     let text = words
         .iter()
-        .fold(EXPERIMENT.to_owned(), |text, (name, path)| text.replace(name, &path.to_string_lossy()));
+        .fold(experiment.to_owned(), |text, (name, path)| text.replace(name, &path.to_string_lossy()));
     fs::write(folder.join("it.toml"), text)?;
     let mut lab = command(&binary.to_string_lossy(), &["lab", "run", "it.toml", "--state", "state"]);
     // The packages' busybox, which needs no libraries.
     let programs = parts.busybox.parent().context("busybox is in a directory")?;
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = [programs.to_owned()].into_iter().chain(std::env::split_paths(&path));
-    lab.current_dir(&folder).env("PATH", std::env::join_paths(path)?);
+    lab.current_dir(folder).env("PATH", std::env::join_paths(path)?);
     crate::steps::run(lab)?;
-    ["0000", "0001"].iter().try_for_each(|place| check(&folder.join("it.run"), place))
+    Ok(folder.join("it.run"))
+}
+
+/// With everything on CPU 0, its interrupts come only there and other CPUs handle packets, too; spread, several CPUs
+/// have interrupts.
+fn check_interrupts(run: &Path, place: &str) -> Result<()> {
+    let path = run.join(format!("trials/{place}.json"));
+    let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+    let record: Value = serde_json::from_str(&text)?;
+    let samples = record["guest"]["samples"].as_array().context("the machine says what its CPUs do")?;
+    let sums = |key: &str| -> Vec<u64> {
+        let count = |sample: &Value, cpu: usize| sample[key][cpu].as_u64().unwrap_or(0);
+        (0..4).map(|cpu| samples.iter().map(|sample| count(sample, cpu)).sum()).collect()
+    };
+    let (interrupts, packets) = (sums("interrupts"), sums("net_rx"));
+    // One that was on its way when it was moved still comes where it came before.
+    let is_at_work = |count: &&u64| **count > 20;
+    let is_so = match record["levels"]["strategy"].as_str() {
+        Some("irq0-rps") => {
+            interrupts.iter().skip(1).all(|count| !is_at_work(&count))
+                && interrupts.first().as_ref().is_some_and(is_at_work)
+                && packets.iter().filter(is_at_work).count() > 1
+        }
+        _ => interrupts.iter().filter(is_at_work).count() > 1,
+    };
+    ensure!(is_so, "{place}: {}: interrupts {interrupts:?}, packets {packets:?}", record["levels"]);
+    Ok(())
 }
 
 /// A record says which kernel there was, and the subject how many CPUs that gave it.
-fn check(run: &Path, place: &str) -> Result<()> {
+fn check_command_line(run: &Path, place: &str) -> Result<()> {
     let read = |path: String| fs::read_to_string(run.join(&path)).with_context(|| format!("read {path}"));
     let record = read(format!("trials/{place}.json"))?;
     let log = read(format!("logs/{place}/subject.log"))?;

@@ -45,7 +45,7 @@ env.LD_PRELOAD = "libjemalloc.so.2"
 set.connections = "500"
 scheduler = "fifo:1"
 file_system = { kind = "ext4", options = "noatime", size_mb = 256 }
-kernel = { image = "/boot/vmlinuz", append = "mitigations=off", sysctl = { "vm.swappiness" = "1" } }
+kernel = { image = "/boot/vmlinuz", append = "mitigations=off", queues = 2, sysctl = { "vm.swappiness" = "1" } }
 "#
     );
     let experiment = Experiment::parse(&text).expect("an experiment");
@@ -84,6 +84,10 @@ fn mistakes_are_named_with_their_place() {
     let kernel =
         one_level.to_owned() + "\n[[factor.level]]\nname = \"c\"\nkernel = { image = \"x\", cpus = 0 }";
     check(|text| format!("{text}{kernel}"), "factor \"a\": level \"c\": kernel.cpus: it must be at least 1");
+    check(
+        |text| format!("{text}{}", kernel.replace("cpus = 0", "queues = 0")),
+        "level \"c\": kernel.queues: it must be at least 1",
+    );
     // The line is said, too.
     check(|text| text.replace("seconds = 5", "second = 5"), "line 12");
 }

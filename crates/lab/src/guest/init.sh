@@ -35,14 +35,23 @@ while read -r path value; do
     set -- $(cat "/proc/sys/$path")
     [ "$*" = "$value" ] || give_up "sysctl $path was set to $value and reads $*"
 done < /guest/sysctl
+# It listens: now the machine's work is laid out and looked at, if that is asked for.
+go_on() {
+    [ -e /guest/inside ] || { echo "guest: listens"; return; }
+    read -r strategy ours < /guest/inside
+    "$ours" lab inside --strategy "$strategy" --nic eth0 --subject "$1" --samples /dev/ttyS1 --state /run/lab \
+        2> /tmp/why || give_up "$(tr '\n' ' ' < /tmp/why)"
+}
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/busybox
+sh /guest/start &
+subject=$!
+export PATH=/busybox
 if [ -e /guest/port ]; then
     read -r port < /guest/port
     listens=$(printf ':%04X 0*:0000 0A' "$port")
     # The kernel is asked: a connection to see whether it is open would be the first that the subject has.
-    (until grep -q "$listens" /proc/net/tcp /proc/net/tcp6 2> /dev/null; do sleep 0.1; done; echo "guest: listens") &
+    (until grep -q "$listens" /proc/net/tcp /proc/net/tcp6 2> /dev/null; do sleep 0.1; done; go_on "$subject") &
 fi
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/busybox
-sh /guest/start
+wait "$subject"
 status=$?
-export PATH=/busybox
 end "the subject ended with exit status $status"

@@ -59,8 +59,13 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     }
     for cell in &design.cells {
         if let Some(record) = middle_trial(cell, &valid, &results.experiment.measure.primary) {
-            let what = format!("{}: trial {:04}, the middle one", cell.name(), record.place);
-            add(format!("cpus-{}", cell.name()), heat::heat(&what, &record.samples));
+            let mut what = format!("{}: trial {:04}, the middle one", cell.name(), record.place);
+            // The host's CPUs only carry out the machine's, in whatever order.
+            let inside = record.guest.as_ref().map(|guest| &guest.samples).filter(|it| !it.is_empty());
+            if inside.is_some() {
+                what += ", in the virtual machine";
+            }
+            add(format!("cpus-{}", cell.name()), heat::heat(&what, inside.unwrap_or(&record.samples)));
         }
     }
     all

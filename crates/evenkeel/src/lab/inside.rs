@@ -1,0 +1,39 @@
+//! `evenkeel lab inside`: what the lab does in a subject's virtual machine.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lab::Halt;
+use lab::inside::{Asked, inside};
+
+use crate::failure::Failure;
+use crate::verbs::print;
+
+/// What `lab run` says to it.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The strategy
+    #[arg(long, value_name = "NAME")]
+    strategy: String,
+    /// The machine's interface
+    #[arg(long, value_name = "NAME")]
+    nic: String,
+    /// The subject's process
+    #[arg(long, value_name = "PID")]
+    subject: u32,
+    /// Where to write a sample each second
+    #[arg(long, value_name = "FILE")]
+    samples: PathBuf,
+    /// For the journal of the strategy
+    #[arg(long, value_name = "DIR")]
+    state: PathBuf,
+}
+
+pub(super) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
+    let Arguments { strategy, nic, subject, samples, state } = arguments;
+    let asked = Asked { strategy, nic, subject, samples, state };
+    // A console that takes no words is one that nobody reads.
+    let Err(error) =
+        inside(&asked, &Halt::default(), &mut |line| drop(print(format!("{line}\n").as_bytes())));
+    Err(Failure::other(error))
+}
