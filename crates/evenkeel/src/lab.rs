@@ -25,7 +25,7 @@ enum Job {
     Run(run::Arguments),
     /// Say what a run's trials have shown
     Report(report::Arguments),
-    /// Compare a run with an earlier one of the same experiment
+    /// Compare a run with an earlier one of the same experiment, or two commits of a history
     Compare(compare::Arguments),
     /// Show what runs have shown over time, and keep another one
     History(history::Arguments),

@@ -25,8 +25,14 @@ pub fn against(old: &Results, new: &Results) -> Comparison {
     let others = measure.also.iter().filter(|name| **name != measure.primary);
     let metrics = std::iter::once((&measure.primary, Some(measure.better)))
         .chain(others.map(|name| (name, quantity::better(name))));
-    let metrics =
-        metrics.map(|(name, better)| metric(&cells, (&olds, &news), name, better, measure.equivalent));
+    let metrics = metrics.map(|(name, better)| {
+        let facing = |cell: &Cell| Facing {
+            treatment: cell.treatment.clone(),
+            condition: cell.condition.clone(),
+            sides: [&olds, &news].map(|records| values(records, cell, name)),
+        };
+        metric(name, better, measure.equivalent, ["old", "new"], cells.iter().map(facing))
+    });
     let noted = |note: fn(&Record) -> Option<Noted>| -> Vec<Noted> {
         let of = |which: &'static str, results: &Results| {
             let noted = results.records.iter().filter_map(note);
@@ -45,29 +51,38 @@ pub fn against(old: &Results, new: &Results) -> Comparison {
     }
 }
 
-fn metric(
-    cells: &[Cell],
-    (olds, news): (&[&Record], &[&Record]),
+/// A cell with its values by round: the old ones and the new.
+pub(crate) struct Facing {
+    pub(crate) treatment: String,
+    pub(crate) condition: String,
+    pub(crate) sides: [Vec<(u32, f64)>; 2],
+}
+
+/// A metric of cells that both have; `names` are those of the sides. Two standings of each: the old one and the new.
+pub(crate) fn metric(
     name: &str,
     better: Option<Better>,
     band: f64,
+    names: [&str; 2],
+    cells: impl Iterator<Item = Facing>,
 ) -> Metric {
     let mut standings = Vec::new();
     let mut compared = Vec::new();
-    for cell in cells {
-        let sides = [("old", values(olds, cell, name)), ("new", values(news, cell, name))];
-        let [old, new] = sides.map(|(which, values)| {
+    for Facing { treatment, condition, sides } in cells {
+        let mut verdicts = [Verdict::Baseline, Verdict::NotCompared].into_iter().zip(names);
+        let [old, new] = sides.map(|values| {
+            let (verdict, which) = verdicts.next().expect("there are two sides");
             let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
             standings.push(Standing {
-                treatment: format!("{which}: {}", cell.treatment),
-                condition: cell.condition.clone(),
+                treatment: format!("{which}: {treatment}"),
+                condition: condition.clone(),
                 median: Interval::of(&plain),
                 values,
                 ratio: None,
                 pairs: 0,
                 is_of_equals: false,
                 p: 1.0,
-                verdict: if which == "old" { Verdict::Baseline } else { Verdict::NotCompared },
+                verdict,
             });
             plain
         });

@@ -83,7 +83,10 @@ enum Value {
 type Line = (Series, Point);
 
 /// The format of the tables.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
+
+/// From format 1, which did not keep the values of trials.
+const FROM_1: &str = "alter table point add column by_round text not null default ''";
 
 /// The stores differ in how they call the types.
 const TABLES: &str = "
@@ -97,6 +100,7 @@ create table point (
     run {whole} not null references run (id), cell text not null, metric text not null,
     is_primary {whole} not null, better text not null, matters {number} not null,
     trials {whole} not null, low {number} not null, median {number} not null, high {number} not null,
+    by_round text not null default '',
     primary key (run, cell, metric)
 );
 ";
@@ -106,10 +110,10 @@ const ADD_RUN: &str =
     "insert into run (experiment, machine, kernel, commit_id, began_unix_s) values ($1, $2, $3, $4, $5)
     on conflict do nothing returning id";
 
-const ADD_POINT: &str = "insert into point values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+const ADD_POINT: &str = "insert into point values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
 
 const SERIES: &str = "select experiment, machine, cell, metric, is_primary, better, matters,
-        commit_id, kernel, began_unix_s, trials, low, median, high
+        commit_id, kernel, began_unix_s, trials, low, median, high, by_round
     from point join run on run.id = point.run
     order by experiment, machine, cell, metric, began_unix_s, run.id";
 
@@ -135,6 +139,7 @@ fn line<E>(
         began_unix_s: whole(9)? as u64,
         trials: whole(10)? as usize,
         median: Interval { low: number(11)?, middle: number(12)?, high: number(13)? },
+        values: values_of(&text(14)?),
     };
     Ok((series, point))
 }
@@ -173,6 +178,8 @@ pub struct Point {
     pub trials: usize,
     /// Their median.
     pub median: Interval,
+    /// The value of each, with its round; none if an earlier version has kept the run.
+    pub values: Vec<(u32, f64)>,
 }
 
 impl History {
@@ -219,6 +226,7 @@ impl History {
                     Value::Number(median.low),
                     Value::Number(median.middle),
                     Value::Number(median.high),
+                    Value::Text(values_text(&standing.values)),
                 ]);
             }
         }
@@ -243,6 +251,19 @@ impl History {
         all.sort_by(|a, b| a.place().cmp(&b.place()));
         Ok(all)
     }
+}
+
+/// `0:101.5 1:99.25`, from which the same numbers come back.
+fn values_text(values: &[(u32, f64)]) -> String {
+    values.iter().map(|(round, value)| format!("{round}:{value}")).collect::<Vec<_>>().join(" ")
+}
+
+fn values_of(text: &str) -> Vec<(u32, f64)> {
+    let value = |word: &str| {
+        let (round, value) = word.split_once(':')?;
+        Some((round.parse().ok()?, value.parse().ok()?))
+    };
+    text.split_whitespace().filter_map(value).collect()
 }
 
 fn better_word(better: Option<Better>) -> &'static str {

@@ -14,11 +14,12 @@
 //!                              judge ─► record           figures and doubts
 //!
 //! RUN/ ─► Results ─► compare ─► Comparison ─► report: text, tables, page ◄─ picture
-//!                             └─► History ─► gate
+//!                             └─► History ─► gate, commits
 //! ```
 
 pub mod against;
 pub mod change_point;
+pub mod commits;
 pub mod compare;
 pub mod design;
 mod difference;

@@ -11,7 +11,7 @@ use crate::efficiency::Efficiency;
 use crate::experiment::Better;
 use crate::quantity::{chance, change, number, title};
 
-pub use history::{history, suspicion};
+pub use history::{commits, history, suspicion};
 pub use table::Table;
 pub use verdict::verdict;
 
@@ -32,7 +32,12 @@ pub fn against(comparison: &Comparison) -> String {
     let tables = tables(comparison).into_iter().map(|table| format!("{table}\n"));
     let basis = "No pairs: medians, 95 % intervals by bootstrap, p by exchanging trials, after Holm. What the host \
                  did between the runs is in the difference, too.";
-    format!("{}\n\n{}{basis}{}\n", comparison.question, tables.collect::<String>(), of_few(comparison))
+    format!(
+        "{}\n\n{}{basis}{}\n",
+        comparison.question,
+        tables.collect::<String>(),
+        of_few(&comparison.metrics)
+    )
 }
 
 /// From so many trials on, an interval of 95 % exists: of five, the true median lies outside of all of them in 1 of 16
@@ -40,11 +45,11 @@ pub fn against(comparison: &Comparison) -> String {
 const INTERVAL_TRIALS_MIN: usize = 6;
 
 /// What intervals of few trials are worth.
-fn of_few(comparison: &Comparison) -> &'static str {
-    let mut counts = comparison.metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
+fn of_few(metrics: &[Metric]) -> &'static str {
+    let mut counts = metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
     match counts.any(|count| (1..INTERVAL_TRIALS_MIN).contains(&count)) {
         true => {
-            " Of fewer than six trials an interval reaches from the least to the most, and means less than 95 %: \
+            " Of fewer than six values an interval reaches from the least to the most, and means less than 95 %: \
                  of two, the true median lies outside every other time."
         }
         false => "",
@@ -65,7 +70,7 @@ pub fn basis(comparison: &Comparison) -> String {
         "{} trials in {} rounds, {left_out}{remarked}. The unit is the trial: pairs within a round, medians, 95 % intervals by bootstrap, sign-flip p after Holm.{}",
         comparison.trials,
         comparison.rounds,
-        of_few(comparison)
+        of_few(&comparison.metrics)
     )
 }
 

@@ -1,41 +1,70 @@
-//! `evenkeel lab compare`: one run against another.
+//! `evenkeel lab compare`: one run against another, or two commits of a history.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use lab::against::against;
+use lab::commits;
 use lab::report;
 use lab::results::Results;
 
+use super::history;
 use crate::failure::Failure;
 use crate::verbs::print;
 
-/// Compare a run with an earlier one of the same experiment
+/// Compare a run with an earlier one of the same experiment, or two commits of a history
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The directory of the earlier run
+    /// The directory of the earlier run; with --store a commit, or what its name begins with
     #[arg(value_name = "OLD")]
-    old: PathBuf,
-    /// The directory of the later run
+    old: String,
+    /// The directory of the later run; with --store a commit
     #[arg(value_name = "NEW")]
-    new: PathBuf,
+    new: String,
+    /// Compare what this history has kept of two commits: a file, or a PostgreSQL database (postgres://USER@HOST/DATABASE)
+    #[arg(long, value_name = "FILE|URL")]
+    store: Option<String>,
     /// Print JSON, with the value of every trial
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let old = Results::read(&arguments.old).map_err(Failure::other)?;
-    let new = Results::read(&arguments.new).map_err(Failure::other)?;
-    let comparison = against(&old, &new);
+    let text = match &arguments.store {
+        Some(store) => of_commits(arguments, store)?,
+        None => of_runs(arguments)?,
+    };
+    print(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_runs(arguments: &Arguments) -> Result<String, Failure> {
+    let read = |run: &str| {
+        let is_there = Path::new(run).exists();
+        Results::read(Path::new(run)).map_err(|error| match is_there {
+            true => Failure::other(error),
+            false => Failure::other(error).hint("`--store FILE|URL` compares commits of a history"),
+        })
+    };
+    let comparison = against(&read(&arguments.old)?, &read(&arguments.new)?);
     if comparison.metrics[0].standings.is_empty() {
         let hint = "two runs of one experiment have subjects and levels of the same names";
         return Err(Failure::usage("the two runs have no cell in common", None).hint(hint));
     }
-    let text = match arguments.json {
+    Ok(match arguments.json {
         true => format!("{:#}\n", serde_json::json!(comparison)),
         false => report::against(&comparison),
-    };
-    print(text.as_bytes())?;
-    Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn of_commits(arguments: &Arguments, store: &str) -> Result<String, Failure> {
+    let series = history::open(store)?.series().map_err(history::failed)?;
+    let compared = commits::between(&series, &arguments.old, &arguments.new);
+    let compared = compared.map_err(|error| {
+        Failure::other(error).hint("`evenkeel lab history` shows what is kept, and `--add` keeps a run")
+    })?;
+    Ok(match arguments.json {
+        true => format!("{:#}\n", serde_json::json!(compared)),
+        false => compared.iter().map(report::commits).collect::<Vec<_>>().join("\n"),
+    })
 }

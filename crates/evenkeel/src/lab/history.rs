@@ -23,8 +23,13 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn open(&self) -> Result<History, Failure> {
-        History::open(&self.store, std::env::var("PGPASSWORD").ok().as_deref()).map_err(failed)
+        open(&self.store)
     }
+}
+
+/// Opens the history of that name.
+pub(super) fn open(store: &str) -> Result<History, Failure> {
+    History::open(store, std::env::var("PGPASSWORD").ok().as_deref()).map_err(failed)
 }
 
 /// Show what runs have shown over time, and keep another one

@@ -92,6 +92,36 @@ fn two_runs_are_compared() {
 }
 
 #[test]
+fn two_commits_of_a_history_are_compared_as_their_runs_are() {
+    let directory = directory("lab-commits");
+    for (night, ours, commit) in [(1, 120.0, "4f2a91c"), (2, 150.0, "8c01d7e")] {
+        run(&directory, night, ours);
+        check(&lab(&directory, &["history", "--add", &format!("night-{night}"), "--commit", commit]), 0);
+    }
+    let compare = |old, new| lab(&directory, &["compare", old, new, "--store", "lab.sqlite"]);
+    let text = check(&compare("4f2a", "8c01d7e"), 0);
+    let runs = check(&lab(&directory, &["compare", "night-1", "night-2"]), 0);
+    let row = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).expect("a row");
+        line.split_whitespace().skip(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row(&text, "8c01d7e: ours"), row(&runs, "new: ours"), "{text}{runs}");
+    let json = check(&lab(&directory, &["compare", "4f2a", "8c01", "--store", "lab.sqlite", "--json"]), 0);
+    assert!(json.contains("\"verdict\": \"better\"") && json.contains("\"commit\": \"8c01d7e\""), "{json}");
+    let refused = |output: Output, status, expected: &str| {
+        check(&output, status);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains(expected), "{error}");
+    };
+    refused(
+        compare("4f2a", "77"),
+        1,
+        "find 77 in the history: no run of it is kept\n  hint: `evenkeel lab history`",
+    );
+    refused(lab(&directory, &["compare", "4f2a", "8c01"]), 71, "hint: `--store FILE|URL` compares commits");
+}
+
+#[test]
 fn a_gate_stops_what_a_rerun_confirms() {
     let directory = directory("lab-gate");
     for night in 0..16 {

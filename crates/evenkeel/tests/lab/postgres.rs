@@ -161,6 +161,12 @@ fn a_shared_history_says_and_stops_what_a_file_does() {
     }
     let said = check(&lab(&directory, &["history", "--store", &url]), 0);
     assert_eq!(said, check(&lab(&directory, &["history"]), 0));
+    let compared = |url: &str| check(&lab(&directory, &["compare", "c3", "c12", "--store", url]), 0);
+    assert_eq!(compared(&url), compared("lab.sqlite"));
+    // As an earlier version has left it.
+    server.said("lab", "alter table evenkeel_lab.point drop column by_round");
+    server.said("lab", "update evenkeel_lab.format set version = 1");
+    assert!(compared(&url).contains("only its medians are known"));
     let said = check(&lab(&directory, &["gate", "--store", &url]), 19);
     assert!(said.contains("Good at c9, worse since c10."), "{said}");
     let slow = run(&directory, 90, 104.0);
@@ -210,7 +216,7 @@ fn what_is_in_the_way_of_a_shared_history_is_said_with_what_helps() {
     server.said("lab", "grant usage on schema evenkeel_lab to guarded");
     server.said("lab", "grant select, insert on all tables in schema evenkeel_lab to guarded");
     assert!(check(&add(&guest), 0).contains("c1"));
-    server.said("lab", "update evenkeel_lab.format set version = 2");
-    let later = "its format is 2, and only 1 is known";
+    server.said("lab", "update evenkeel_lab.format set version = 3");
+    let later = "its format is 3, and only 2 is known";
     refused(&directory, &guest, 1, &[later, "hint: a later version"]);
 }

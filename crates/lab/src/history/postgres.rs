@@ -7,7 +7,7 @@ mod encryption;
 mod trust;
 
 use self::encryption::{AUTHORITY, Encryption};
-use super::{ADD_POINT, ADD_RUN, Error, Line, SERIES, Store, TABLES, VERSION, Value, line};
+use super::{ADD_POINT, ADD_RUN, Error, FROM_1, Line, SERIES, Store, TABLES, VERSION, Value, line};
 use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::types::ToSql;
@@ -30,6 +30,8 @@ const LOCK: &str = "select pg_advisory_xact_lock(7383205941)";
 /// Asks the catalogue itself: `to_regnamespace` may answer from a cache of what was not there before the lock.
 const ARE_THERE: &str = "select exists (select from pg_catalog.pg_namespace where nspname = 'evenkeel_lab'),
     exists (select from pg_catalog.pg_tables where schemaname = 'evenkeel_lab' and tablename = 'format')";
+
+const FORMAT: &str = "select version from evenkeel_lab.format";
 
 /// Of this transaction alone.
 const OURS: &str = "set local search_path to evenkeel_lab";
@@ -79,7 +81,16 @@ impl Postgres {
                 transaction.batch_execute(&format!("{OURS}; {}", tables()))?;
             }
         }
-        let found = transaction.query_one("select version from evenkeel_lab.format", &[])?.get(0);
+        let mut found = transaction.query_one(FORMAT, &[])?.get(0);
+        if found == 1 {
+            transaction.batch_execute(LOCK)?;
+            found = transaction.query_one(FORMAT, &[])?.get(0);
+        }
+        if found == 1 {
+            let set = format!("update format set version = {VERSION}");
+            transaction.batch_execute(&format!("{OURS}; {FROM_1}; {set}"))?;
+            found = VERSION;
+        }
         transaction.commit()?;
         Ok(found)
     }

@@ -1,6 +1,6 @@
 //! A history in one file: SQLite.
 
-use super::{ADD_POINT, ADD_RUN, Error, Line, SERIES, Store, TABLES, VERSION, Value, line};
+use super::{ADD_POINT, ADD_RUN, Error, FROM_1, Line, SERIES, Store, TABLES, VERSION, Value, line};
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params_from_iter};
 use std::path::Path;
@@ -36,6 +36,9 @@ impl Sqlite {
         match found {
             0 => transaction
                 .execute_batch(&format!("{} pragma user_version = {VERSION};", tables()))
+                .map_err(&failed)?,
+            1 => transaction
+                .execute_batch(&format!("{FROM_1}; pragma user_version = {VERSION};"))
                 .map_err(&failed)?,
             VERSION => {}
             found => return Err(Error::Version { name, found }),

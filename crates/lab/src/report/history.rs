@@ -1,6 +1,7 @@
 //! What a history says, for people.
 
-use super::Table;
+use super::{Table, metric, of_few};
+use crate::commits::{Between, RUNS_MIN, Side, Unit};
 use crate::gate::Suspicion;
 use crate::history::Series;
 use crate::quantity::{chance, change, number, title};
@@ -65,4 +66,45 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
         bad.commit,
         series.sparkline(),
     )
+}
+
+/// Two commits, for a terminal.
+pub fn commits(between: &Between) -> String {
+    let Between { experiment, machine, old, new, unit, metrics } = between;
+    let table = |it| {
+        let mut table = metric(it);
+        table.header[1] = if *unit == Unit::Run { "runs" } else { "trials" };
+        format!("{table}\n")
+    };
+    let tables: String = metrics.iter().map(table).collect();
+    let unit = match unit {
+        Unit::Trial => "No pairs: medians, 95 % intervals by bootstrap, p by exchanging trials, after Holm. What the host \
+                        did between the runs is in the difference, too."
+            .to_owned(),
+        Unit::Run => format!(
+            "The unit is the run: medians of the medians of {} and {} runs, 95 % intervals by bootstrap, p by exchanging \
+             runs, after Holm.",
+            old.runs, new.runs
+        ),
+    };
+    let more = match (between.unit, old.runs, new.runs) {
+        (Unit::Run, ..) | (Unit::Trial, 1, 1) => String::new(),
+        (Unit::Trial, olds, news) => format!(
+            " Of {olds} and {news} runs the newest of each: from {RUNS_MIN} of each on, runs are the unit."
+        ),
+    };
+    let values = || metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
+    let few = if values().all(|count| count > 0) {
+        of_few(metrics)
+    } else {
+        " An earlier version has kept a run without the values of its trials: only its medians are known."
+    };
+    format!("{experiment} ({machine})\n\n{tables}{unit}{more}{}{few}\n", kernels(old, new))
+}
+
+fn kernels(old: &Side, new: &Side) -> String {
+    match old.kernel == new.kernel {
+        true => String::new(),
+        false => format!(" The kernel changed, too: {} before, {} since.", old.kernel, new.kernel),
+    }
 }

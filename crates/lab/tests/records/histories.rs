@@ -1,6 +1,8 @@
 //! Histories with a planted regression, and histories without one.
 
-use lab::compare::compare;
+use lab::against::against;
+use lab::commits::{Error, Unit, between};
+use lab::compare::{Verdict, compare};
 use lab::gate::{Suspicion, suspicions};
 use lab::history::{History, Series};
 use lab::results::Results;
@@ -89,6 +91,87 @@ fn a_run_is_kept_once() {
         (&*series[0].points[0].kernel, &*series[0].machine, series[0].matters),
         ("6.18.5", "made-up", 0.02)
     );
+}
+
+/// A history with so many runs of a commit each, one after the other.
+fn kept(commits: &[(&str, u32, f64)]) -> Vec<Series> {
+    let (mut history, mut number) = (History::in_memory().expect("a history"), 0);
+    for (commit, runs, factor) in commits {
+        for _ in 0..*runs {
+            number += 1;
+            let results = night(number, *factor);
+            history.add(&results, &compare(&results), commit).expect("added");
+        }
+    }
+    history.series().expect("series")
+}
+
+#[test]
+fn commits_with_a_run_each_are_compared_as_these_runs_are() {
+    let series = kept(&[("c1", 1, 1.0), ("c2", 1, 0.9)]);
+    let found = between(&series, "c1", "c2").expect("both");
+    assert_eq!((found.len(), found[0].unit), (1, Unit::Trial));
+    let runs = against(&night(1, 1.0), &night(2, 0.9));
+    for (commits, runs) in found[0].metrics[0].standings.iter().zip(&runs.metrics[0].standings) {
+        let told = |it: &lab::compare::Standing| (it.values.clone(), it.median, it.ratio, it.p, it.verdict);
+        assert_eq!(told(commits), told(runs));
+    }
+    assert_eq!(found[0].metrics[0].standings.len(), 4);
+}
+
+#[test]
+fn from_four_runs_of_each_commit_on_the_run_is_the_unit() {
+    let verdict = |olds, news, factor| {
+        let found = between(&kept(&[("c1", olds, 1.0), ("c2", news, factor)]), "c1", "c2").expect("both");
+        let standings = &found[0].metrics[0].standings;
+        let ours = standings.iter().find(|it| it.treatment == "c2: ours").expect("a cell");
+        assert_eq!((found[0].old.runs, found[0].new.runs), (olds as usize, news as usize));
+        (found[0].unit, ours.values.len(), ours.verdict)
+    };
+    assert_eq!(verdict(8, 8, 0.85), (Unit::Run, 8, Verdict::Worse));
+    assert!([Verdict::NoDifferenceShown, Verdict::Equivalent].contains(&verdict(8, 8, 1.0).2));
+    // Three runs of one are too few for that: the newest of each, of three rounds, is compared.
+    assert_eq!(verdict(3, 8, 0.85), (Unit::Trial, 3, Verdict::NoDifferenceShown));
+}
+
+#[test]
+fn a_commit_is_known_by_what_its_name_begins_with() {
+    let mut series = kept(&[("4f2a91c", 1, 1.0), ("4f2b", 1, 1.0), ("4f", 1, 1.0)]);
+    let compared = |old, new| between(&series, old, new).map(|found| found[0].old.commit.clone());
+    assert_eq!(compared("4f2a", "4f2b").as_deref(), Ok("4f2a91c"));
+    assert_eq!(compared("4f", "4f2b").as_deref(), Ok("4f"));
+    assert_eq!(compared("4f2", "4f"), Err(Error::Ambiguous("4f2".into(), "4f2a91c, 4f2b".into())));
+    assert_eq!(compared("4f", "5"), Err(Error::Unknown("5".into())));
+    assert_eq!(compared("4f2b", "4f2"), Err(Error::Ambiguous("4f2".into(), "4f2a91c, 4f2b".into())));
+    assert_eq!(compared("4f2b", "4f2b"), Err(Error::Same("4f2b".into())));
+    // Another machine's figures say nothing about this one's.
+    for point in &mut series[0].points {
+        point.commit = "there".into();
+    }
+    series[0].machine = "another".into();
+    assert_eq!(between(&series, "there", "4f").err(), Some(Error::Apart("there".into(), "4f".into())));
+}
+
+#[test]
+fn a_history_of_format_1_is_gone_on_with_and_has_its_medians_alone() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("format-1.sqlite");
+    let _ = std::fs::remove_file(&path);
+    let open = || History::open(&path.display().to_string(), None).expect("a history");
+    let add = |number| {
+        let results = night(number, 1.0);
+        assert!(open().add(&results, &compare(&results), &format!("c{number}")).expect("added"));
+    };
+    add(1);
+    let file = rusqlite::Connection::open(&path).expect("the file");
+    file.execute_batch("alter table point drop column by_round; pragma user_version = 1").expect("as it was");
+    add(2);
+    let series = open().series().expect("series");
+    assert_eq!(series[0].points.iter().map(|it| it.values.len()).collect::<Vec<_>>(), [0, 3]);
+    let found = between(&series, "c1", "c2").expect("both");
+    let standings = &found[0].metrics[0].standings;
+    assert!(standings.iter().all(|it| it.median.is_some()), "{standings:?}");
+    assert_eq!(standings[1].verdict, Verdict::NotCompared);
+    assert!(lab::report::commits(&found[0]).contains("only its medians are known"));
 }
 
 #[test]
