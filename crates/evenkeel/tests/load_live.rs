@@ -99,6 +99,50 @@ fn keys_end_the_window_and_the_terminal_is_put_back() {
 }
 
 #[test]
+fn a_key_ends_all_agents() {
+    for key in [&b"q"[..], b"\x03"] {
+        let arguments = format!(
+            "--server {} --duration 1h --rate 500 --agents a,b --agent-command 'exec {EVENKEEL} load --agent'",
+            server(usize::MAX)
+        );
+        let Some(mut terminal) = Terminal::start(&arguments) else { return };
+        terminal.wait_for(ENTER);
+        // They have told of a second.
+        terminal.wait_for("agents");
+        terminal.child.stdin.as_mut().unwrap().write_all(key).unwrap();
+        let (status, after) = terminal.end();
+        assert_eq!(status, 0, "{after}");
+        assert!(after.contains("agent     a: ") && after.contains("agent     b: "), "{after}");
+        assert!(!after.contains("(arrivals)"), "a window that was ended is asked for no more: {after}");
+    }
+}
+
+#[test]
+fn a_silent_agent_is_shown_while_the_run_goes_on() {
+    let pid_file = std::env::temp_dir().join(format!("evenkeel-live-{}", std::process::id()));
+    let arguments = format!(
+        "--server {} --duration 1h --rate 500 --agents a,b --agent-command \
+         '[ {{host}} = a ] || echo $$ >{}; exec {EVENKEEL} load --agent'",
+        server(usize::MAX),
+        pid_file.display()
+    );
+    let Some(mut terminal) = Terminal::start(&arguments) else { return };
+    terminal.wait_for("agents");
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    let signal = |signal: &str| {
+        assert!(Command::new("kill").args([signal, pid.trim()]).status().unwrap().success());
+    };
+    signal("-STOP");
+    terminal.wait_for("silent");
+    signal("-CONT");
+    terminal.child.stdin.as_mut().unwrap().write_all(b"q").unwrap();
+    let (status, after) = terminal.end();
+    assert_eq!(status, 0, "{after}");
+    assert!(after.contains("agent     b: "), "{after}");
+    std::fs::remove_file(&pid_file).unwrap();
+}
+
+#[test]
 fn an_error_is_said_on_the_first_screen() {
     let Some(terminal) = Terminal::start(&format!("--server {} --duration 1h --rate 500", server(300)))
     else {

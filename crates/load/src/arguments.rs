@@ -207,7 +207,7 @@ pub struct Arguments {
         value_name = "PODS",
         requires_all = ["server", "image"],
         conflicts_with_all = [
-            "agents", "agent_command", "agent", "self_test", "socket", "record", "live",
+            "agents", "agent_command", "agent", "self_test", "socket", "record",
         ],
         help_heading = "Several machines"
     )]
@@ -236,7 +236,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["search", "self_test"], help_heading = "Run")]
     pub hdr_log: Option<PathBuf>,
     /// Show the run on the terminal, second by second; q ends it
-    #[arg(long, conflicts_with_all = ["agents", "search", "self_test", "agent"], help_heading = "Run")]
+    #[arg(long, conflicts_with_all = ["search", "self_test", "agent"], help_heading = "Run")]
     pub live: bool,
     /// Write the requests of the window to this file, as a trace that --trace replays
     #[arg(

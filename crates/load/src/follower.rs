@@ -23,6 +23,11 @@ pub(crate) trait Follower {
     /// A second of the window has passed; and the seconds whose latencies have become known meanwhile.
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error>;
 
+    /// Of a load by several machines: what each of them does. Told before each second, and while one is silent.
+    fn agents(&mut self, _: &[AgentNow]) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The window has closed.
     fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error>;
 
@@ -42,17 +47,55 @@ pub(crate) trait Follower {
 pub(crate) struct Whole {
     pub(crate) interval: Interval,
     pub(crate) latency_ns: Histogram<u64>,
+    /// As in `interval`.
+    pub(crate) slip_ns: Option<Histogram<u64>>,
 }
+
+/// One of several machines, in the middle of a load.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentNow {
+    pub(crate) name: String,
+    pub(crate) state: AgentState,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum AgentState {
+    Loads {
+        requests_per_second: f64,
+    },
+    /// It has said nothing for so many seconds, which is not normal.
+    Silent {
+        seconds: u64,
+    },
+    Ended,
+}
+
+impl AgentNow {
+    /// Those that are silent, and for how long; empty without.
+    pub(crate) fn silent(agents: &[AgentNow]) -> String {
+        let silent = agents.iter().filter_map(|AgentNow { name, state }| match state {
+            AgentState::Silent { seconds } => Some(format!("{name} for {seconds} s")),
+            _ => None,
+        });
+        silent.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Who may end a run is asked so often whether it is to end: a key has its effect that quickly.
+pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 
 /// Lines that overwrite each other.
 pub(crate) struct Line<'a> {
     out: &'a mut dyn Write,
     latest: Option<Interval>,
+    /// Agents that are silent.
+    silent: String,
 }
 
 impl<'a> Line<'a> {
     pub(crate) fn new(out: &'a mut dyn Write) -> Line<'a> {
-        Line { out, latest: None }
+        Line { out, latest: None, silent: String::new() }
     }
 }
 
@@ -72,8 +115,14 @@ impl Follower for Line<'_> {
 
     fn second(&mut self, second: &Second, mut whole: Vec<Whole>) -> Result<(), Error> {
         self.latest = whole.pop().map(|whole| whole.interval).or(self.latest);
-        write!(self.out, "\r{}{:20}", second.line(self.latest.as_ref()), "")?;
+        let silent = if self.silent.is_empty() { "" } else { ", silent: " };
+        write!(self.out, "\r{}{silent}{}{:20}", second.line(self.latest.as_ref()), self.silent, "")?;
         Ok(self.out.flush()?)
+    }
+
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error> {
+        self.silent = AgentNow::silent(agents);
+        Ok(())
     }
 
     fn closed(&mut self, _: Vec<Whole>) -> Result<(), Error> {

@@ -6,7 +6,7 @@
 
 use crate::clock::now_ns;
 use crate::error::Error;
-use crate::follower::{Follower, Whole};
+use crate::follower::{AgentNow, Follower, Whole};
 use crate::summary::Second;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -48,7 +48,7 @@ impl<'a> HdrLog<'a> {
 }
 
 /// Start and length in seconds; the start counts from the window's beginning, which the head says.
-fn line(Whole { interval, latency_ns }: &Whole) -> String {
+fn line(Whole { interval, latency_ns, .. }: &Whole) -> String {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(latency_ns, &mut bytes).expect("a vector takes everything");
     let longest_ms = latency_ns.max() as f64 / 1e6;
@@ -90,6 +90,10 @@ impl Follower for HdrLog<'_> {
         self.inner.second(second, whole)
     }
 
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error> {
+        self.inner.agents(agents)
+    }
+
     fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
         self.intervals(&whole)?;
         self.inner.closed(whole)
@@ -119,6 +123,7 @@ mod tests {
         let whole = |second| Whole {
             interval: Interval { second, ..Interval::default() },
             latency_ns: latency_ns.clone(),
+            slip_ns: None,
         };
         let log = head(1_700_000_000.25) + &line(&whole(0)) + &line(&whole(1));
         let mut starts = Vec::new();

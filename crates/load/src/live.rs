@@ -8,7 +8,7 @@ mod view;
 use crate::arguments::Arguments;
 use crate::clock::now_ns;
 use crate::error::Error;
-use crate::follower::{Follower, Whole};
+use crate::follower::{AgentNow, Follower, GLANCE, Whole};
 use crate::summary::Second;
 use screen::{Asked, Screen};
 use std::io::{self, IsTerminal};
@@ -22,9 +22,6 @@ pub(crate) struct Live {
     screen: Option<Screen>,
     has_left: bool,
 }
-
-/// So quickly a key has an effect.
-const GLANCE: Duration = Duration::from_millis(100);
 
 impl Live {
     pub(crate) fn new(arguments: &Arguments) -> Result<Live, Error> {
@@ -62,6 +59,11 @@ impl Follower for Live {
 
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
         self.view.pass(second, whole.iter().map(|whole| &whole.interval));
+        self.show()
+    }
+
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error> {
+        self.view.agents = agents.to_vec();
         self.show()
     }
 

@@ -8,6 +8,10 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 
+/// For places where there may be none.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Packed(#[serde(with = "crate::packed")] pub(crate) Histogram<u64>);
+
 pub(crate) fn serialize<S: serde::Serializer>(sent: &Histogram<u64>, out: S) -> Result<S::Ok, S::Error> {
     let mut bytes = Vec::new();
     V2Serializer::new().serialize(sent, &mut bytes).expect("a vector takes everything");
@@ -30,9 +34,6 @@ pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(text: D) -> Result<H
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Serialize, Deserialize)]
-    struct Packed(#[serde(with = "crate::packed")] Histogram<u64>);
 
     #[test]
     fn a_histogram_arrives_as_it_was() {

@@ -143,5 +143,3 @@ struct Runner<'a> {
 }
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// So quickly probes end that another thread has ended.
-const GLANCE: Duration = Duration::from_millis(100);

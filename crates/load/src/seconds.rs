@@ -133,7 +133,7 @@ impl Seconds {
                 errors: between.errors,
             };
             self.whole.push(interval);
-            self.fresh.push(Whole { interval, latency_ns: between.latency_ns });
+            self.fresh.push(Whole { interval, latency_ns: between.latency_ns, slip_ns: between.slip_ns });
             self.total = Some(total);
         }
     }

@@ -5,14 +5,17 @@ use super::talk::{End, FromAgent, PROTOCOL, ToAgent, say};
 use crate::arguments::Arguments;
 use crate::clock::now_ns;
 use crate::error::Error;
-use crate::follower::{Follower, Whole};
+use crate::follower::{Follower, GLANCE, Whole};
+use crate::packed::Packed;
 use crate::run::run_part;
+use crate::seconds::Interval;
 use crate::summary::Second;
 use clap::FromArgMatches;
 use std::error::Error as _;
 use std::io::{self, BufRead, Write};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
+use std::time::Duration;
 
 /// Talks with a coordinator on `input` and `output` until the load is done. When `input` ends before, the coordinator
 /// has gone, and `gone` is called: on another thread, and in the middle of everything.
@@ -30,7 +33,7 @@ pub fn agent(
         }
         gone();
     })?;
-    let mut agent = Agent { orders, output };
+    let mut agent = Agent { orders, output, is_live: false };
     let ended = agent.converse();
     if let Err(Error::Io(error)) = &ended
         && error.kind() == io::ErrorKind::BrokenPipe
@@ -44,6 +47,8 @@ pub fn agent(
 struct Agent<'a> {
     orders: Receiver<String>,
     output: &'a mut dyn Write,
+    /// Somebody may end the run in the middle.
+    is_live: bool,
 }
 
 impl Agent<'_> {
@@ -73,18 +78,19 @@ impl Agent<'_> {
             return Err(Error::Talk(format!("there is no part {agent} of {agents}")));
         }
         let arguments = parse(&words)?;
+        self.is_live = arguments.live;
         let (summary, tally) = run_part(&arguments, Part { index: agent, of: agents }, self)?;
         Ok(End { summary, tally })
     }
 
     fn order(&self) -> Result<ToAgent, Error> {
-        let line = self.orders.recv().map_err(|_| Error::Talk(String::from("the coordinator has gone")))?;
-        serde_json::from_str(&line).map_err(|error| Error::Talk(format!("{error} in {line:?}")))
+        understand(&self.orders.recv().map_err(|_| gone())?)
     }
 
     fn tell(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
-        for Whole { interval, latency_ns } in whole {
-            say(self.output, &FromAgent::Second { second: interval.second, latency: latency_ns })?;
+        for Whole { interval: Interval { second, errors, .. }, latency_ns, slip_ns } in whole {
+            let slip = slip_ns.map(Packed);
+            say(self.output, &FromAgent::Second { second, latency: latency_ns, slip, errors })?;
         }
         Ok(())
     }
@@ -113,7 +119,7 @@ impl Follower for Agent<'_> {
                         Err(Error::Late { ms: late_ns / 1_000_000 })
                     };
                 }
-                ToAgent::Plan { .. } => return Err(Error::Talk(String::from("a second plan"))),
+                order => return Err(Error::Talk(format!("{order:?} before the start"))),
             }
         }
     }
@@ -126,6 +132,32 @@ impl Follower for Agent<'_> {
     fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
         self.tell(whole)
     }
+
+    fn asks_every(&self) -> Option<Duration> {
+        self.is_live.then_some(GLANCE)
+    }
+
+    fn leaves(&mut self) -> Result<bool, Error> {
+        if !self.is_live {
+            return Ok(false);
+        }
+        match self.orders.try_recv() {
+            Ok(line) => match understand(&line)? {
+                ToAgent::Leave => Ok(true),
+                order => Err(Error::Talk(format!("{order:?} while the load runs"))),
+            },
+            Err(TryRecvError::Empty) => Ok(false),
+            Err(TryRecvError::Disconnected) => Err(gone()),
+        }
+    }
+}
+
+fn understand(line: &str) -> Result<ToAgent, Error> {
+    serde_json::from_str(line).map_err(|error| Error::Talk(format!("{error} in {line:?}")))
+}
+
+fn gone() -> Error {
+    Error::Talk(String::from("the coordinator has gone"))
 }
 
 /// The words that a coordinator of the same version was given.

@@ -123,10 +123,11 @@ impl Coordinator<'_> {
         let meter = self.arguments.server_pid.map(|pid| Meter::start(pid, window_ns)).transpose()?;
         // Nothing is said while it warms up.
         crew.be_patient(plan.warm_up);
-        let mut course = Course::new(names.len(), open_ns, follower, Beside { prober, meter });
-        crew.until_all(|crew, index, said| course.hear(crew, index, said))?;
         let who = names.iter().zip(clocks).map(|(name, clock)| (name.clone(), clock.error_ns));
-        course.end(who.collect())
+        let (glance, beside) = (follower.asks_every(), Beside { prober, meter });
+        let mut course = Course::new(who.collect(), open_ns, self.arguments.server_pid, follower, beside);
+        crew.until_all(glance, |crew, said| course.go_on(crew, said))?;
+        course.end()
     }
 
     /// Tells every agent its part, and waits until all have stored theirs of the items and have their connections.
@@ -134,21 +135,23 @@ impl Coordinator<'_> {
         let (plan, names) = (&self.plan, &self.arguments.agents);
         let items = plan.fills();
         let mut stored_by = vec![0; names.len()];
-        crew.until_all(|crew, index, said| match said {
-            FromAgent::Hello { protocol, version } => {
+        crew.until_all(follower.asks_every(), |crew, said| match said {
+            Some((index, FromAgent::Hello { protocol, version })) => {
                 crew.check_version(index, protocol, &version)?;
                 let part = Part { index, of: names.len() };
                 let words = with_share(&self.words, plan, part);
                 crew.tell(index, &ToAgent::Plan { agent: index, agents: names.len(), words })?;
                 Ok(false)
             }
-            FromAgent::Busy { stored, .. } => {
+            Some((index, FromAgent::Busy { stored, .. })) => {
                 stored_by[index] = stored;
                 follower.stored(stored_by.iter().sum(), items)?;
                 Ok(false)
             }
-            FromAgent::Ready => Ok(true),
-            other => Err(crew.unexpected(index, &other)),
+            Some((_, FromAgent::Ready)) => Ok(true),
+            Some((index, other)) => Err(crew.unexpected(index, &other)),
+            None if follower.leaves()? => Err(Error::Left),
+            None => Ok(false),
         })?;
         if stored_by.iter().any(|stored| *stored > 0) { follower.filled(items) } else { Ok(()) }
     }

@@ -1,10 +1,10 @@
 //! What coordinator and agents say to each other: an object of JSON in a line.
 //!
-//! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …) end. Described for
-//! others in docs/load-many.md; a change of it makes another `PROTOCOL`.
+//! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps leave,
+//! end. Described for others in docs/load-many.md; a change of it makes another `PROTOCOL`.
 
 use crate::error::Error;
-use crate::packed;
+use crate::packed::{self, Packed};
 use crate::summary::{Second, Summary};
 use crate::tally::Tally;
 use hdrhistogram::Histogram;
@@ -26,11 +26,14 @@ pub(crate) enum FromAgent {
     Ready,
     /// The reading of its clock, at once.
     Clock { now_ns: u64 },
-    /// Latencies of the requests that were done in one second of the window.
+    /// Latencies of the requests that were done in one second of the window; with `--live` their slip, too.
     Second {
         second: u64,
         #[serde(with = "packed")]
         latency: Histogram<u64>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slip: Option<Packed>,
+        errors: u64,
     },
     /// What a second of its window was like, without latencies: also a sign of life.
     Passed(Second),
@@ -57,6 +60,8 @@ pub(crate) enum ToAgent {
     Clock,
     /// Begin at this time of the agent's own clock.
     Start { at_ns: u64 },
+    /// Of a load with `--live`: close the window, and say what was measured until now.
+    Leave,
 }
 
 /// Says it, as one line.

@@ -7,10 +7,10 @@ use super::talk::End;
 use crate::follower::Whole;
 use crate::seconds::Interval;
 use crate::summary::{AgentSummary, CpuCost, Latency, Second, Summary};
-use crate::tally::histogram;
 use crate::verdict::{Reason, Verdict};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Latencies by second of all agents.
 pub(super) struct Seconds {
@@ -20,12 +20,38 @@ pub(super) struct Seconds {
     next: Vec<u64>,
     /// Agents that have ended, by the second that they would have reported next.
     ended: Vec<u64>,
-    /// Seconds that an agent has still to report: how many have, and the sum.
-    sums: BTreeMap<u64, (usize, Histogram<u64>)>,
+    /// Seconds that an agent has still to report.
+    sums: BTreeMap<u64, Sum>,
     whole: BTreeMap<u64, Interval>,
     /// What nobody has taken yet.
     fresh: Vec<Whole>,
 }
+
+/// One agent's second, and what several have told of one.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub(super) latency_ns: Histogram<u64>,
+    pub(super) slip_ns: Option<Histogram<u64>>,
+    pub(super) errors: u64,
+}
+
+#[derive(Debug)]
+struct Sum {
+    agents: usize,
+    told: Told,
+}
+
+impl Told {
+    fn add(&mut self, other: &Told) {
+        self.latency_ns.add(&other.latency_ns).expect(ONE_SHAPE);
+        if let Some((slip_ns, other)) = self.slip_ns.as_mut().zip(other.slip_ns.as_ref()) {
+            slip_ns.add(other).expect(ONE_SHAPE);
+        }
+        self.errors += other.errors;
+    }
+}
+
+const ONE_SHAPE: &str = "histograms of one shape";
 
 impl Seconds {
     pub(super) fn new(agents: usize) -> Seconds {
@@ -34,10 +60,14 @@ impl Seconds {
     }
 
     /// One agent's second.
-    pub(super) fn add(&mut self, agent: usize, second: u64, latency_ns: &Histogram<u64>) {
-        let (agents, sum) = self.sums.entry(second).or_insert_with(|| (0, histogram()));
-        sum.add(latency_ns).expect("histograms of one shape");
-        *agents += 1;
+    pub(super) fn add(&mut self, agent: usize, second: u64, told: Told) {
+        match self.sums.entry(second) {
+            Entry::Vacant(free) => drop(free.insert(Sum { agents: 1, told })),
+            Entry::Occupied(mut sum) => {
+                sum.get_mut().agents += 1;
+                sum.get_mut().told.add(&told);
+            }
+        }
         self.next[agent] = second + 1;
         self.settle();
         if self.sums.len() > PENDING_MAX {
@@ -56,12 +86,14 @@ impl Seconds {
         let (all, ended) = (self.agents, &self.ended);
         let is_whole =
             |second: u64, agents: usize| agents + ended.iter().filter(|next| **next <= second).count() == all;
-        for (second, (_, latency_ns)) in
-            self.sums.extract_if(.., |second, (agents, _)| is_whole(*second, *agents))
+        for (second, Sum { told, .. }) in
+            self.sums.extract_if(.., |second, sum| is_whole(*second, sum.agents))
         {
-            let interval = Interval { second, latency: Latency::of(&latency_ns), ..Interval::default() };
+            let Told { latency_ns, slip_ns, errors } = told;
+            let slip = slip_ns.as_ref().and_then(Latency::of);
+            let interval = Interval { second, latency: Latency::of(&latency_ns), slip, errors };
             self.whole.insert(second, interval);
-            self.fresh.push(Whole { interval, latency_ns });
+            self.fresh.push(Whole { interval, latency_ns, slip_ns });
         }
     }
 

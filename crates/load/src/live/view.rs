@@ -1,6 +1,7 @@
 //! How the live view looks: figures of the latest second, and the seconds before as bars.
 
 use crate::arguments::Arguments;
+use crate::follower::{AgentNow, AgentState};
 use crate::seconds::Interval;
 use crate::summary::{Latency, Second, grouped};
 use crate::verdict::BUSY_MAX;
@@ -21,6 +22,8 @@ pub(super) struct View {
     latest: Option<Second>,
     interval: Option<Interval>,
     errors: u64,
+    /// If several machines make the load.
+    pub(super) agents: Vec<AgentNow>,
     rates: VecDeque<u64>,
     p99s_us: VecDeque<u64>,
 }
@@ -33,6 +36,8 @@ pub(super) enum Stage {
     Window,
 }
 
+/// The latencies of a second are known when the next one has begun.
+const AGE_MAX_S: f64 = 2.5;
 /// Seconds that are remembered: more than any terminal has columns.
 const SECONDS_MAX: usize = 1000;
 
@@ -57,6 +62,7 @@ impl View {
             latest: None,
             interval: None,
             errors: 0,
+            agents: Vec::new(),
             rates: VecDeque::new(),
             p99s_us: VecDeque::new(),
         }
@@ -80,7 +86,7 @@ impl View {
             Constraint::Length(1),
             Constraint::Length(1),
             Constraint::Length(1),
-            Constraint::Length(5),
+            Constraint::Length(if self.agents.is_empty() { 5 } else { 7 }),
             Constraint::Length(1),
             Constraint::Fill(1),
             Constraint::Fill(1),
@@ -124,13 +130,43 @@ impl View {
             Some(slip) => Line::from(row("slip", shown(slip))),
             None => Line::from(row("slip", String::from("– (a closed loop has no schedule)"))).dim(),
         };
-        vec![
+        let mut figures = vec![
             Line::from(row("rate", format!("{} requests/s", grouped(second.requests_per_second)))),
-            Line::from(row("latency", us(interval.latency))),
+            Line::from(row("latency", us(interval.latency) + &self.age())),
             slip,
             errors.style(warning(self.errors > 0)),
             Line::from(cpu),
-        ]
+        ];
+        if !self.agents.is_empty() {
+            figures.push(Line::from(row("agents", self.agents())));
+            let silent = AgentNow::silent(&self.agents);
+            let line = if silent.is_empty() { silent } else { row("silent", silent) };
+            figures.push(Line::styled(line, warning(true)));
+        }
+        figures
+    }
+
+    /// The rates of those that are heard.
+    fn agents(&self) -> String {
+        let heard = self.agents.iter().filter_map(|AgentNow { name, state }| match state {
+            AgentState::Loads { requests_per_second } => {
+                Some(format!("{name} {}", grouped(*requests_per_second)))
+            }
+            AgentState::Silent { .. } => None,
+            AgentState::Ended => Some(format!("{name} has ended")),
+        });
+        heard.collect::<Vec<_>>().join(" | ")
+    }
+
+    /// How long ago the latencies that are shown were, if that is not as usual: somebody has not told them since.
+    fn age(&self) -> String {
+        let known_s = self.interval.map_or(0.0, |interval| interval.second as f64 + 1.0);
+        let age_s = self.passed_s - known_s;
+        if age_s > AGE_MAX_S && self.interval.is_some() {
+            format!(", {age_s:.0} s ago")
+        } else {
+            String::new()
+        }
     }
 }
 

@@ -2,15 +2,16 @@
 //!
 //! Leverich's mutilate measures like this: agents load the server, and the master, which does not, says how slow it is.
 
+use super::Runner;
 use super::gathered::All;
 use super::window::DRAIN_MAX;
 use super::workers::Task;
-use super::{GLANCE, Runner};
 use crate::arguments::Arguments;
 use crate::clock::now_ns;
 use crate::cpu_time;
 use crate::error::Error;
 use crate::files;
+use crate::follower::GLANCE;
 use crate::plan::{Plan, Probes};
 use crate::seconds::Seconds;
 use crate::shared::{Phase, Shared, Start};

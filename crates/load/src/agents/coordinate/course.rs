@@ -1,22 +1,32 @@
 //! The course of a load by agents, from its beginning until all have ended.
 
-use super::super::talk::{End, FromAgent};
-use super::super::unite::{Seconds, unite};
+use super::super::talk::{End, FromAgent, ToAgent};
+use super::super::unite::{Seconds, Told, unite};
 use super::crew::Crew;
 use super::meter::Meter;
 use super::rounds::Rounds;
+use crate::clock::now_ns;
 use crate::error::Error;
-use crate::follower::Follower;
+use crate::follower::{AgentNow, AgentState, Follower, GLANCE};
 use crate::run::Prober;
 use crate::summary::{Second, Summary};
+use std::time::Duration;
 
 /// What agents have said so far, and who is told.
 pub(super) struct Course<'a, 's> {
+    /// Names, and by how much their clocks may be wrong.
+    who: Vec<(String, u64)>,
     follower: &'a mut dyn Follower,
+    beside: Beside<'s>,
+    open_ns: u64,
     rounds: Rounds,
     seconds: Seconds,
+    /// What each has said of its latest second.
+    rates: Vec<Option<f64>>,
     ends: Vec<Option<End>>,
-    beside: Beside<'s>,
+    /// When the follower was last told of the agents.
+    told_ns: u64,
+    has_left: bool,
 }
 
 /// Who measures on this machine meanwhile.
@@ -25,31 +35,70 @@ pub(super) struct Beside<'s> {
     pub(super) meter: Option<Meter>,
 }
 
+/// An agent speaks once a second, or when its window has closed and the last replies are there, after 2 s at most.
+const SILENT_AFTER: Duration = Duration::from_secs(3);
+/// While one is silent, its seconds are counted.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Agents that are told to end have 2 s for the last replies, and some more for a machine that is busy.
+const LEAVE_WITHIN: Duration = Duration::from_secs(15);
+
 impl<'a, 's> Course<'a, 's> {
     /// Of a load whose window opens at this time.
     pub(super) fn new(
-        agents: usize,
+        who: Vec<(String, u64)>,
         open_ns: u64,
+        server_pid: Option<u32>,
         follower: &'a mut dyn Follower,
         beside: Beside<'s>,
     ) -> Course<'a, 's> {
-        let (rounds, seconds) = (Rounds::new(agents, open_ns), Seconds::new(agents));
-        Course { follower, rounds, seconds, ends: (0..agents).map(|_| None).collect(), beside }
+        let agents = who.len();
+        Course {
+            who,
+            follower,
+            beside,
+            open_ns,
+            rounds: Rounds::new(agents, open_ns, server_pid),
+            seconds: Seconds::new(agents),
+            rates: vec![None; agents],
+            ends: (0..agents).map(|_| None).collect(),
+            told_ns: open_ns,
+            has_left: false,
+        }
     }
 
-    /// What an agent has said; `true` if that was its last word.
-    pub(super) fn hear(&mut self, crew: &Crew, agent: usize, said: FromAgent) -> Result<bool, Error> {
+    /// What an agent has said, if one has; `true` if that was its last word.
+    pub(super) fn go_on(&mut self, crew: &mut Crew, said: Option<(usize, FromAgent)>) -> Result<bool, Error> {
+        let is_last = match said {
+            Some((agent, said)) => self.hear(crew, agent, said)?,
+            None => false,
+        };
         if let Some(prober) = &mut self.beside.prober {
             prober.check()?;
         }
+        if !self.has_left && self.follower.leaves()? {
+            self.leave(crew)?;
+        }
+        if now_ns() >= self.told_ns + TELL_EVERY.as_nanos() as u64 {
+            let agents = self.agents(crew);
+            self.told_ns = now_ns();
+            if agents.iter().any(|agent| matches!(agent.state, AgentState::Silent { .. })) {
+                self.follower.agents(&agents)?;
+            }
+        }
+        Ok(is_last)
+    }
+
+    fn hear(&mut self, crew: &Crew, agent: usize, said: FromAgent) -> Result<bool, Error> {
         match said {
-            FromAgent::Second { second, latency } => {
-                self.seconds.add(agent, second, &latency);
+            FromAgent::Second { second, latency, slip, errors } => {
+                let slip_ns = slip.map(|slip| slip.0);
+                self.seconds.add(agent, second, Told { latency_ns: latency, slip_ns, errors });
                 Ok(false)
             }
             FromAgent::Passed(second) => {
+                self.rates[agent] = Some(second.requests_per_second);
                 let round = self.rounds.pass(agent, second);
-                self.tell(round)?;
+                self.tell(crew, round)?;
                 Ok(false)
             }
             FromAgent::End(end) => {
@@ -58,24 +107,61 @@ impl<'a, 's> Course<'a, 's> {
                 self.ends[agent] = Some(*end);
                 self.seconds.end(agent);
                 let round = self.rounds.end(agent);
-                self.tell(round)?;
+                self.tell(crew, round)?;
                 Ok(true)
             }
             other => Err(crew.unexpected(agent, &other)),
         }
     }
 
-    fn tell(&mut self, round: Option<Second>) -> Result<(), Error> {
-        match round {
-            Some(second) => self.follower.second(&second, self.seconds.take()),
-            None => Ok(()),
-        }
+    fn tell(&mut self, crew: &Crew, round: Option<Second>) -> Result<(), Error> {
+        let Some(second) = round else { return Ok(()) };
+        let agents = self.agents(crew);
+        self.told_ns = now_ns();
+        self.follower.agents(&agents)?;
+        self.follower.second(&second, self.seconds.take())
     }
 
-    /// All have ended: the whole, from the name of each and the error of its clock.
-    pub(super) fn end(mut self, who: Vec<(String, u64)>) -> Result<Summary, Error> {
+    /// What each does now.
+    fn agents(&self, crew: &Crew) -> Vec<AgentNow> {
+        let now_ns = now_ns();
+        let state = |index: usize| {
+            let silent_ns = now_ns.saturating_sub(crew.heard_ns(index).max(self.open_ns));
+            match self.rates[index] {
+                _ if self.ends[index].is_some() => AgentState::Ended,
+                _ if silent_ns > SILENT_AFTER.as_nanos() as u64 => {
+                    AgentState::Silent { seconds: silent_ns / 1_000_000_000 }
+                }
+                rate => AgentState::Loads { requests_per_second: rate.unwrap_or_default() },
+            }
+        };
+        let who = self.who.iter().enumerate();
+        who.map(|(index, (name, _))| AgentNow { name: name.clone(), state: state(index) }).collect()
+    }
+
+    /// Lets all agents close their windows now.
+    fn leave(&mut self, crew: &mut Crew) -> Result<(), Error> {
+        // An agent whose clock is a little behind has to have seen the window open, too.
+        if now_ns() < self.open_ns + GLANCE.as_nanos() as u64 {
+            return Err(Error::Left);
+        }
+        self.has_left = true;
+        self.beside.prober.iter().for_each(Prober::end);
+        self.beside.meter.iter_mut().for_each(Meter::end);
+        crew.be_impatient(LEAVE_WITHIN);
+        for (index, end) in self.ends.iter().enumerate() {
+            if end.is_none() {
+                // One that has just ended does not listen any more; if it has failed, it will be missed.
+                let _ = crew.tell(index, &ToAgent::Leave);
+            }
+        }
+        Ok(())
+    }
+
+    /// All have ended: the whole.
+    pub(super) fn end(mut self) -> Result<Summary, Error> {
         self.follower.closed(self.seconds.take())?;
-        let parts = who.into_iter().zip(self.ends);
+        let parts = self.who.into_iter().zip(self.ends);
         let parts = parts.filter_map(|((name, clock_error_ns), end)| Some((name, clock_error_ns, end?)));
         let mut summary = unite(parts.collect(), &self.seconds);
         if let Some(prober) = self.beside.prober {

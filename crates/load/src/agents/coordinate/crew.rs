@@ -35,6 +35,9 @@ struct Heard {
     line: Option<String>,
 }
 
+/// Who says what, and when; nothing more, if that is its end.
+type Word = (usize, u64, Option<FromAgent>);
+
 impl Crew {
     pub(super) fn start(names: &[String], command: &str, patience: Duration) -> Result<Crew, Error> {
         let (sender, heard) = channel();
@@ -65,22 +68,34 @@ impl Crew {
         self.patience += longer;
     }
 
-    /// Hands what agents say to `each`, until that has said of every agent that it is done.
+    /// From now on an agent may be silent for so long at most.
+    pub(super) fn be_impatient(&mut self, patience: Duration) {
+        self.patience = self.patience.min(patience);
+    }
+
+    /// When this agent said something last.
+    pub(super) fn heard_ns(&self, index: usize) -> u64 {
+        self.hands[index].heard_ns
+    }
+
+    /// Hands what agents say to `each`, until that has said of every agent that it is done; and nothing, when so much time
+    /// has passed without a word.
     pub(super) fn until_all(
         &mut self,
-        mut each: impl FnMut(&mut Crew, usize, FromAgent) -> Result<bool, Error>,
+        glance: Option<Duration>,
+        mut each: impl FnMut(&mut Crew, Option<(usize, FromAgent)>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let now = now_ns();
         self.hands.iter_mut().for_each(|hand| hand.heard_ns = now);
         let mut done = vec![false; self.hands.len()];
         while !done.iter().all(|done| *done) {
-            let (index, said) = match self.hear(&done)? {
-                (index, _, Some(said)) => (index, said),
+            match self.hear(&done, glance)? {
+                Some((index, _, Some(said))) => done[index] |= each(self, Some((index, said)))?,
                 // It has said all that it has to say.
-                (index, _, None) if done[index] => continue,
-                (index, _, None) => return Err(self.ended(index)),
-            };
-            done[index] |= each(self, index, said)?;
+                Some((index, _, None)) if done[index] => {}
+                Some((index, _, None)) => return Err(self.ended(index)),
+                None => drop(each(self, None)?),
+            }
         }
         Ok(())
     }
@@ -95,12 +110,13 @@ impl Crew {
                 self.hands[index].heard_ns = before;
                 self.tell(index, &ToAgent::Clock)?;
                 let others: Vec<bool> = (0..self.hands.len()).map(|other| other != index).collect();
-                match self.hear(&others)? {
-                    (from, at_ns, Some(FromAgent::Clock { now_ns })) if from == index => {
+                match self.hear(&others, None)? {
+                    Some((from, at_ns, Some(FromAgent::Clock { now_ns }))) if from == index => {
                         readings.push((before, now_ns, at_ns));
                     }
-                    (from, _, Some(said)) => return Err(self.unexpected(from, &said)),
-                    (from, _, None) => return Err(self.ended(from)),
+                    Some((from, _, Some(said))) => return Err(self.unexpected(from, &said)),
+                    Some((from, _, None)) => return Err(self.ended(from)),
+                    None => {}
                 }
             }
             clocks.extend(Clock::of(&readings));
@@ -108,8 +124,8 @@ impl Crew {
         Ok(clocks)
     }
 
-    /// The next message; an agent that is not done may not be silent for too long.
-    fn hear(&mut self, done: &[bool]) -> Result<(usize, u64, Option<FromAgent>), Error> {
+    /// The next message, if one comes within the time of a glance; an agent that is not done may not be silent for too long.
+    fn hear(&mut self, done: &[bool], glance: Option<Duration>) -> Result<Option<Word>, Error> {
         loop {
             let waited_for = self.hands.iter().enumerate().filter(|(index, _)| !done[*index]);
             let (index, oldest_ns) = waited_for
@@ -117,15 +133,16 @@ impl Crew {
                 .min_by_key(|(_, heard_ns)| *heard_ns)
                 .expect("somebody is not done");
             let left = self.patience.saturating_sub(Duration::from_nanos(now_ns().saturating_sub(oldest_ns)));
-            match self.heard.recv_timeout(left) {
+            let wait = glance.map_or(left, |glance| glance.min(left));
+            match self.heard.recv_timeout(wait) {
                 Ok(Heard { index, at_ns, line }) => {
                     self.hands[index].heard_ns = at_ns;
-                    let Some(line) = line else { return Ok((index, at_ns, None)) };
+                    let Some(line) = line else { return Ok(Some((index, at_ns, None))) };
                     match serde_json::from_str(&line) {
                         Ok(FromAgent::Failed { why }) => {
                             return Err(self.blame(index, format!("failed to {why}")));
                         }
-                        Ok(said) => return Ok((index, at_ns, Some(said))),
+                        Ok(said) => return Ok(Some((index, at_ns, Some(said)))),
                         // A shell's greeting, perhaps.
                         Err(_) if !line.starts_with(['{', '"']) => {}
                         Err(error) => {
@@ -135,6 +152,7 @@ impl Crew {
                         }
                     }
                 }
+                Err(RecvTimeoutError::Timeout) if wait < left => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {
                     return Err(self.blame(index, format!("said nothing for {:.1?}", self.patience)));
                 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Reads it at both ends of the window. Dropping it ends that.
 pub(super) struct Meter {
-    ended: Sender<()>,
+    ended: Option<Sender<()>>,
     thread: JoinHandle<Result<u64, Error>>,
 }
 
@@ -27,12 +27,17 @@ impl Meter {
             wait(window_ns.end);
             Ok(cpu_time::of_process(pid)?.saturating_sub(before_ns))
         })?;
-        Ok(Meter { ended, thread })
+        Ok(Meter { ended: Some(ended), thread })
+    }
+
+    /// The window has closed.
+    pub(super) fn end(&mut self) {
+        self.ended = None;
     }
 
     /// What the process used in the window, in nanoseconds; the load has ended.
-    pub(super) fn stop(self) -> Result<u64, Error> {
-        drop(self.ended);
+    pub(super) fn stop(mut self) -> Result<u64, Error> {
+        self.end();
         self.thread.join().map_err(|_| Error::Panic)?
     }
 }

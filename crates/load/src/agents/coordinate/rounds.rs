@@ -2,7 +2,8 @@
 
 use super::super::unite::both;
 use crate::clock::now_ns;
-use crate::summary::Second;
+use crate::cpu_time;
+use crate::summary::{CpuCost, Second};
 
 /// A round ends when all have spoken, or when somebody speaks for the second time: the others are late, and nobody waits
 /// for them.
@@ -10,6 +11,14 @@ pub(super) struct Rounds {
     /// When the last round ended, at first when the window opened.
     since_ns: u64,
     said: Vec<Said>,
+    server: Option<Server>,
+}
+
+/// A process here, the server.
+struct Server {
+    pid: u32,
+    /// What it had used when the last round ended.
+    cpu_ns: Option<u64>,
 }
 
 /// By one agent, in this round.
@@ -22,8 +31,9 @@ enum Said {
 }
 
 impl Rounds {
-    pub(super) fn new(agents: usize, open_ns: u64) -> Rounds {
-        Rounds { since_ns: open_ns, said: vec![Said::Nothing; agents] }
+    pub(super) fn new(agents: usize, open_ns: u64, server_pid: Option<u32>) -> Rounds {
+        let server = server_pid.map(|pid| Server { pid, cpu_ns: None });
+        Rounds { since_ns: open_ns, said: vec![Said::Nothing; agents], server }
     }
 
     /// An agent tells of its second; what it ends, if that is a round.
@@ -57,14 +67,24 @@ impl Rounds {
         let now_ns = now_ns();
         let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
         // An agent that was held up tells of several seconds as one: how much time has passed, this clock knows.
-        sum.map(|sum| Second { seconds: now_ns.saturating_sub(since_ns) as f64 / 1e9, ..sum })
+        let seconds = now_ns.saturating_sub(since_ns) as f64 / 1e9;
+        let server = self.server.as_mut().and_then(Server::used);
+        sum.map(|sum| Second { seconds, server, ..sum })
+    }
+}
+
+impl Server {
+    /// Its CPU time since the last call. What that bought, those who watch are not told; that it has ended, others say.
+    fn used(&mut self) -> Option<CpuCost> {
+        let before_ns = std::mem::replace(&mut self.cpu_ns, cpu_time::of_process(self.pid).ok());
+        let used_ns = self.cpu_ns?.saturating_sub(before_ns?);
+        Some(CpuCost { cpu_seconds: used_ns as f64 / 1e9, ..CpuCost::default() })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::summary::CpuCost;
 
     fn second(requests_per_second: f64, busiest_thread: f64) -> Second {
         Second {
@@ -80,7 +100,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_an_agent_that_is_late() {
-        let mut rounds = Rounds::new(3, 0);
+        let mut rounds = Rounds::new(3, 0, None);
         let mut pass = |agent, rate| {
             rounds
                 .pass(agent, second(rate, rate / 100.0))
@@ -95,7 +115,7 @@ mod tests {
 
     #[test]
     fn who_has_ended_is_not_waited_for() {
-        let mut rounds = Rounds::new(2, 0);
+        let mut rounds = Rounds::new(2, 0, None);
         assert!(rounds.pass(0, second(1.0, 0.0)).is_none());
         assert_eq!(rounds.end(1).map(|round| round.requests_per_second), Some(1.0));
         assert_eq!(rounds.pass(0, second(2.0, 0.0)).map(|round| round.requests_per_second), Some(2.0));

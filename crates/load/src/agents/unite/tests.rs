@@ -50,14 +50,20 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
     End { summary, tally }
 }
 
+/// What an agent tells of a second in which it did all this.
+fn told(tally: &Tally) -> Told {
+    let slip_ns = tally.waits.as_ref().map(|waits| waits.slip_ns.clone());
+    Told { latency_ns: tally.latency_ns.clone(), slip_ns, errors: tally.errors }
+}
+
 #[test]
 fn percentiles_are_those_of_all_requests() {
     let quick = end(&[1; 98], true);
     let slow = end(&[1000; 2], true);
     let mut seconds = Seconds::new(2);
-    seconds.add(0, 0, &quick.tally.latency_ns);
+    seconds.add(0, 0, told(&quick.tally));
     assert!(seconds.take().is_empty(), "the other one has said nothing yet");
-    seconds.add(1, 0, &slow.tally.latency_ns);
+    seconds.add(1, 0, told(&slow.tally));
     let parts = vec![(String::from("a"), 5000, quick), (String::from("b"), 7000, slow)];
     let whole = unite(parts, &seconds);
     // Their mean would say 500 ms of the median.
@@ -91,7 +97,7 @@ fn check(line: &str, known: &str) {
     for word in line.split(' ') {
         let (agent, what) = (usize::from(word.starts_with('b')), &word[1..]);
         match what.parse() {
-            Ok(second) => seconds.add(agent, second, &tally.latency_ns),
+            Ok(second) => seconds.add(agent, second, told(&tally)),
             Err(_) => seconds.end(agent),
         }
         let one = |whole: &Whole| format!("{}x{}", whole.interval.second, whole.latency_ns.len());

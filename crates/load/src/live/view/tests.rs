@@ -76,6 +76,41 @@ fn a_run_is_shown_as_figures_and_bars() {
 }
 
 #[test]
+fn a_silent_agent_is_shown() {
+    let mut view = view("--agents a,b,c --rate 300");
+    let agent = |name: &str, state| AgentNow { name: String::from(name), state };
+    let loads = AgentState::Loads { requests_per_second: 1234.0 };
+    view.agents = vec![agent("a", loads), agent("b", loads), agent("c", AgentState::Ended)];
+    let (latency, slip) = (Some(latency(100.0)), Some(latency(50.0)));
+    let known = Interval { second: 0, latency, slip, errors: 0 };
+    view.pass(&second(3000.0, None), std::iter::once(&known));
+    let head = ["evenkeel load: 300 requests/s, 64 connections of depth 1, 127.0.0.1:11211"];
+    let rows = |seconds: u64, ago: &str, agents: &str, silent: &str| {
+        let latency = format!("latency   p50 20 | p99 100 | p99.9 2,000 | max 3,000 µs{ago}");
+        let cpu = "CPU       busiest client thread 90 %";
+        let rows = [
+            latency.as_str(),
+            "slip      p50 20 | p99 50 | p99.9 2,000 | max 3,000 µs",
+            "errors    0",
+            cpu,
+            agents,
+            silent,
+        ];
+        let stage = format!("{:<68}q ends", format!("{seconds} of 10 s"));
+        let rows = [&head[..], &[&stage, "", "rate      3,000 requests/s"], &rows[..], &[""]].concat();
+        rows.into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    let check = |view: &View, rows: Vec<String>| {
+        check(view, (74, 16), &rows.iter().map(String::as_str).collect::<Vec<_>>());
+    };
+    check(&view, rows(1, "", "agents    a 1,234 | b 1,234 | c has ended", ""));
+    // What it does not tell of, nobody knows of the whole.
+    (0..3).for_each(|_| view.pass(&second(3000.0, None), std::iter::empty()));
+    view.agents[0].state = AgentState::Silent { seconds: 4 };
+    check(&view, rows(4, ", 3 s ago", "agents    b 1,234 | c has ended", "silent    a for 4 s"));
+}
+
+#[test]
 fn before_the_window_it_says_where_the_run_is() {
     let mut view = view("--requests 10");
     view.stage = Stage::Prefill { items: 1000, of: 100_000 };
