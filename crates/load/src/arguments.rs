@@ -207,7 +207,7 @@ pub struct Arguments {
         value_name = "PODS",
         requires_all = ["server", "image"],
         conflicts_with_all = [
-            "agents", "agent_command", "agent", "self_test", "socket", "record",
+            "agents", "agent_command", "agent", "self_test", "socket",
         ],
         help_heading = "Several machines"
     )]
@@ -238,11 +238,11 @@ pub struct Arguments {
     /// Show the run on the terminal, second by second; q ends it
     #[arg(long, conflicts_with_all = ["search", "self_test", "agent"], help_heading = "Run")]
     pub live: bool,
-    /// Write the requests of the window to this file, as a trace that --trace replays
+    /// Write the requests of the window to this file, as a trace that --trace replays (of one machine, without --agents)
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["agents", "search", "self_test", "trace"],
+        conflicts_with_all = ["search", "self_test", "trace"],
         help_heading = "Run"
     )]
     pub record: Option<PathBuf>,

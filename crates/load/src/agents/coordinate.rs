@@ -1,4 +1,5 @@
-//! The coordinator: starts agents, lets them begin at one moment, and ends all when one fails.
+//! The coordinator: starts agents (crew.rs), lets them begin at one moment, follows them until they have ended (course.rs),
+//! and ends all when one fails.
 
 mod course;
 mod crew;
@@ -70,6 +71,9 @@ pub(super) struct Coordinator<'a> {
 
 impl Coordinator<'_> {
     pub(super) fn new<'a>(arguments: &'a Arguments, matches: &ArgMatches) -> Result<Coordinator<'a>, Error> {
+        if arguments.record.is_some() {
+            return Err(Error::Arguments(String::from(RECORDED_ALONE)));
+        }
         // Whatever is wrong with the arguments is said here, once; but where the server is, and whom to trust, only
         // those have to know who ask it.
         let asks_itself = arguments.probes.is_some() && arguments.kubernetes_job.is_none();
@@ -157,6 +161,10 @@ impl Coordinator<'_> {
     }
 }
 
+/// Moved while the load runs, what was asked would compete with it; afterwards, gigabytes would go over a connection that is
+/// there for talking.
+const RECORDED_ALONE: &str = "--record is for one machine: what agents ask would be on their own disks, too much to be sent here; \
+                              record without --agents, and let these replay that with --trace and --speed";
 /// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
 const START_AFTER_NS: u64 = 200_000_000;
 /// What only the coordinator needs to know.
