@@ -40,7 +40,7 @@ go_on() {
     [ -e /guest/inside ] || { echo "guest: listens"; return; }
     read -r strategy ours < /guest/inside
     "$ours" lab inside --strategy "$strategy" --nic eth0 --subject "$1" --samples /dev/ttyS1 --state /run/lab \
-        2> /tmp/why || give_up "$(tr '\n' ' ' < /tmp/why)"
+        2> /tmp/why || give_up "$(sed 's/^evenkeel: lab: //' /tmp/why | tr '\n' ' ')"
 }
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/busybox
 sh /guest/start &
