@@ -3,7 +3,7 @@
 //! There are no pairs between two runs. What the host has done meanwhile is in the difference, too; that takes the
 //! alternation inside of one run away, and nothing does so here.
 
-use stdx::statistics::{exchange_p, holm, median, shift_interval};
+use stdx::statistics::{ALPHA, exchange_p, holm, median, shift_interval};
 
 use crate::compare::{Comparison, Evidence, Interval, Metric, Noted, SEED, Standing, Verdict, values};
 use crate::design::{Cell, Design};
@@ -103,4 +103,38 @@ pub(crate) fn metric(
         standing.verdict = evidence.verdict(band, better);
     }
     Metric { name: name.to_owned(), better, band, band_from_equals: false, standings, effects: Vec::new() }
+}
+
+/// Whether any difference could be shown, however large, of so many values on each side in so many comparisons: of all
+/// ways to exchange them, two may be as extreme as can be, and Holm's method takes the least p times the comparisons.
+pub(crate) fn can_show(olds: usize, news: usize, comparisons: usize) -> bool {
+    let ways: f64 = (1..=news).map(|count| (olds + count) as f64 / count as f64).product();
+    2.0 * comparisons as f64 <= ALPHA * ways
+}
+
+/// The same, of a metric that was compared; true if nothing was.
+pub(crate) fn could_show(metric: &Metric) -> bool {
+    let pairs = metric.standings.chunks_exact(2).filter(|pair| pair[1].ratio.is_some());
+    let count = |which: usize| pairs.clone().map(|pair| pair[which].values.len()).max();
+    let (Some(olds), Some(news)) = (count(0), count(1)) else { return true };
+    can_show(olds, news, pairs.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_values_can_show_nothing() {
+        // 2 of 20 ways; 2 of 70.
+        assert!(!can_show(3, 3, 1) && can_show(4, 4, 1));
+        // 2 × 2 of 70; of 126; of 252.
+        assert!(!can_show(4, 4, 2) && can_show(4, 5, 2) && can_show(5, 5, 2));
+        assert!(!can_show(1, 38, 1) && can_show(1, 39, 1) && !can_show(0, 9, 1));
+        for (olds, news) in [(3, 3), (4, 4), (3, 6)] {
+            // The most extreme of all is what the bound is about.
+            let (low, high) = (vec![1.0; olds], vec![9.0; news]);
+            assert_eq!(exchange_p(&low, &high, SEED) <= ALPHA, can_show(olds, news, 1), "{olds} {news}");
+        }
+    }
 }

@@ -2,16 +2,14 @@
 //!
 //! There are no pairs between two runs, as in [`against`](crate::against). Of one run each, the trials are compared. What
 //! a machine has done on a day is common to the trials of a run, so that trials of several runs are not independent: where
-//! both have enough runs, a run's median is the unit, and else the newest run of each speaks.
+//! both have so many runs that these can show something, a run's median is the unit, and else the newest run of each
+//! speaks.
 
 use serde::Serialize;
 
-use crate::against::{Facing, metric};
+use crate::against::{Facing, can_show, metric};
 use crate::compare::Metric;
 use crate::history::{Point, Series};
-
-/// Of fewer runs each, exchanging them gives no p below 5 %: of three, the least is 2 in 20.
-pub const RUNS_MIN: usize = 4;
 
 /// So many names of commits are said.
 const SHOWN_MAX: usize = 5;
@@ -113,13 +111,14 @@ fn on_a_machine(series: &[Series], old: &str, new: &str) -> Option<Between> {
         .map(|series| (series, [old, new].map(|commit| points(series, commit))))
         .filter(|(_, sides)| sides.iter().all(|points| !points.is_empty()))
         .collect();
-    let (_, first) = in_both.first()?;
+    let (first, newest) = in_both.first()?;
     let runs = |side: usize| in_both.iter().map(|(_, sides)| sides[side].len()).min().unwrap_or(0);
-    let unit = if runs(0).min(runs(1)) >= RUNS_MIN { Unit::Run } else { Unit::Trial };
+    let cells = in_both.iter().filter(|(series, _)| series.metric == first.metric).count();
+    let unit = if can_show(runs(0), runs(1), cells) { Unit::Run } else { Unit::Trial };
     let side = |side: usize, commit: &str| Side {
         commit: commit.to_owned(),
         runs: runs(side),
-        kernel: first[side].last().map_or(String::new(), |point| point.kernel.clone()),
+        kernel: newest[side].last().map_or(String::new(), |point| point.kernel.clone()),
     };
     Some(Between {
         experiment: series[0].experiment.clone(),

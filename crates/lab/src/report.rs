@@ -5,6 +5,7 @@ pub mod page;
 mod table;
 mod verdict;
 
+use crate::against::could_show;
 use crate::compare::{Comparison, Interval, Metric, Noted, Standing};
 use crate::effects::Effect;
 use crate::efficiency::Efficiency;
@@ -36,7 +37,7 @@ pub fn against(comparison: &Comparison) -> String {
         "{}\n\n{}{basis}{}\n",
         comparison.question,
         tables.collect::<String>(),
-        of_few(&comparison.metrics)
+        of_few(&comparison.metrics, "trials")
     )
 }
 
@@ -44,15 +45,25 @@ pub fn against(comparison: &Comparison) -> String {
 /// cases, whatever the distribution.
 const INTERVAL_TRIALS_MIN: usize = 6;
 
-/// What intervals of few trials are worth.
-fn of_few(metrics: &[Metric]) -> &'static str {
+/// What intervals of few values are worth, which are trials or runs.
+fn of_few(metrics: &[Metric], what: &str) -> String {
     let mut counts = metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
     match counts.any(|count| (1..INTERVAL_TRIALS_MIN).contains(&count)) {
-        true => {
-            " Of fewer than six values an interval reaches from the least to the most, and means less than 95 %: \
-                 of two, the true median lies outside every other time."
+        true => format!(
+            " Of fewer than six {what} an interval reaches from the least to the most, and means less than 95 %: of two, \
+             the true median lies outside every other time."
+        ),
+        false => String::new(),
+    }
+}
+
+/// Of what is compared without pairs: whether more is needed to show anything.
+fn too_few_values(metrics: &[Metric]) -> &'static str {
+    match metrics.iter().all(could_show) {
+        true => "",
+        false => {
+            " Where so few values are exchanged in so many comparisons, no difference could be shown, however large."
         }
-        false => "",
     }
 }
 
@@ -70,7 +81,7 @@ pub fn basis(comparison: &Comparison) -> String {
         "{} trials in {} rounds, {left_out}{remarked}. The unit is the trial: pairs within a round, medians, 95 % intervals by bootstrap, sign-flip p after Holm.{}",
         comparison.trials,
         comparison.rounds,
-        of_few(&comparison.metrics)
+        of_few(&comparison.metrics, "trials")
     )
 }
 

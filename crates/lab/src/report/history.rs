@@ -1,7 +1,7 @@
 //! What a history says, for people.
 
-use super::{Table, metric, of_few};
-use crate::commits::{Between, RUNS_MIN, Side, Unit};
+use super::{Table, metric, of_few, too_few_values};
+use crate::commits::{Between, Side, Unit};
 use crate::gate::Suspicion;
 use crate::history::Series;
 use crate::quantity::{chance, change, number, title};
@@ -71,9 +71,10 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
 /// Two commits, for a terminal.
 pub fn commits(between: &Between) -> String {
     let Between { experiment, machine, old, new, unit, metrics } = between;
+    let values_are = if *unit == Unit::Run { "runs" } else { "trials" };
     let table = |it| {
         let mut table = metric(it);
-        table.header[1] = if *unit == Unit::Run { "runs" } else { "trials" };
+        table.header[1] = values_are;
         format!("{table}\n")
     };
     let tables: String = metrics.iter().map(table).collect();
@@ -90,16 +91,21 @@ pub fn commits(between: &Between) -> String {
     let more = match (between.unit, old.runs, new.runs) {
         (Unit::Run, ..) | (Unit::Trial, 1, 1) => String::new(),
         (Unit::Trial, olds, news) => format!(
-            " Of {olds} and {news} runs the newest of each: from {RUNS_MIN} of each on, runs are the unit."
+            " Of {olds} and {news} runs the newest of each: more of them are needed to be the unit themselves."
         ),
     };
     let values = || metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
     let few = if values().all(|count| count > 0) {
-        of_few(metrics)
+        of_few(metrics, values_are)
     } else {
         " An earlier version has kept a run without the values of its trials: only its medians are known."
+            .to_owned()
     };
-    format!("{experiment} ({machine})\n\n{tables}{unit}{more}{}{few}\n", kernels(old, new))
+    format!(
+        "{experiment} ({machine})\n\n{tables}{unit}{more}{}{few}{}\n",
+        kernels(old, new),
+        too_few_values(metrics)
+    )
 }
 
 fn kernels(old: &Side, new: &Side) -> String {

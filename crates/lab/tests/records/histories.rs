@@ -120,7 +120,7 @@ fn commits_with_a_run_each_are_compared_as_these_runs_are() {
 }
 
 #[test]
-fn from_four_runs_of_each_commit_on_the_run_is_the_unit() {
+fn where_runs_are_enough_to_show_something_they_are_the_unit() {
     let verdict = |olds, news, factor| {
         let found = between(&kept(&[("c1", olds, 1.0), ("c2", news, factor)]), "c1", "c2").expect("both");
         let standings = &found[0].metrics[0].standings;
@@ -130,8 +130,13 @@ fn from_four_runs_of_each_commit_on_the_run_is_the_unit() {
     };
     assert_eq!(verdict(8, 8, 0.85), (Unit::Run, 8, Verdict::Worse));
     assert!([Verdict::NoDifferenceShown, Verdict::Equivalent].contains(&verdict(8, 8, 1.0).2));
-    // Three runs of one are too few for that: the newest of each, of three rounds, is compared.
-    assert_eq!(verdict(3, 8, 0.85), (Unit::Trial, 3, Verdict::NoDifferenceShown));
+    // Of two cells, four runs each can show nothing: the newest of each, of three rounds, is compared.
+    assert_eq!(verdict(4, 4, 0.5), (Unit::Trial, 3, Verdict::NoDifferenceShown));
+    assert_eq!(verdict(5, 4, 0.5), (Unit::Run, 4, Verdict::Worse));
+    let series = kept(&[("c1", 2, 1.0), ("c2", 1, 0.5)]);
+    let said = lab::report::commits(&between(&series, "c1", "c2").expect("both")[0]);
+    assert!(said.contains("Of 2 and 1 runs the newest of each"), "{said}");
+    assert!(said.contains("no difference could be shown, however large"), "{said}");
 }
 
 #[test]

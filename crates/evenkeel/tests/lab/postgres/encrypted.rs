@@ -120,7 +120,7 @@ fn a_file_that_is_of_no_use_is_named() {
         refused(&directory, &format!("postgres://db.invalid/lab?{words}"), 71, &["db.invalid", expected]);
     };
     refused("sslmode=require&sslrootcert=ca.pem", "read ca.pem: No such file");
-    refused("sslrootcert=empty.pem", "read empty.pem: there is nothing of the kind in it");
+    refused("sslrootcert=empty.pem", "read empty.pem: there is no certificate in it");
     let certificate = format!("sslcert={CERTIFICATES}/cert.pem");
-    refused(&format!("{certificate}&sslkey=empty.pem"), "read empty.pem: there is nothing of the kind in it");
+    refused(&format!("{certificate}&sslkey=empty.pem"), "read empty.pem: there is no key");
 }

@@ -48,7 +48,7 @@ impl Roots {
         let mut store = RootCertStore::empty();
         // A system's list may hold one that is of no use to anybody.
         match store.add_parsable_certificates(certificates(path)?).0 {
-            0 => Err(unread(path, pem::Error::NoItemsFound)),
+            0 => Err(unread(path, "none of its certificates can be that of an authority")),
             _ => Ok(store),
         }
     }
@@ -60,27 +60,33 @@ pub(super) fn own_certificate(
     key: &Path,
 ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), Unread> {
     let chain = certificates(certificate)?;
-    Ok((chain, PrivateKeyDer::from_pem_slice(&bytes(key)?).map_err(|error| unread(key, error))?))
+    let found = PrivateKeyDer::from_pem_slice(&bytes(key)?);
+    Ok((
+        chain,
+        found.map_err(|error| unpacked(key, error, "there is no key without a password in it (PEM)"))?,
+    ))
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unread> {
-    let read = CertificateDer::pem_slice_iter(&bytes(path)?).collect::<Result<Vec<_>, _>>();
-    let found = read.map_err(|error| unread(path, error))?;
-    if found.is_empty() { Err(unread(path, pem::Error::NoItemsFound)) } else { Ok(found) }
+    let none = "there is no certificate in it (PEM)";
+    let found = CertificateDer::pem_slice_iter(&bytes(path)?).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unpacked(path, error, none))?;
+    if found.is_empty() { Err(unread(path, none)) } else { Ok(found) }
 }
 
 fn bytes(path: &Path) -> Result<Vec<u8>, Unread> {
     std::fs::read(path).map_err(|source| Unread { path: path.to_owned(), source })
 }
 
-fn unread(path: &Path, error: pem::Error) -> Unread {
-    let what = match error {
-        pem::Error::NoItemsFound => {
-            "there is nothing of the kind in it (PEM; a key without a password)".to_owned()
-        }
-        error => error.to_string(),
-    };
-    Unread { path: path.to_owned(), source: io::Error::other(what) }
+fn unpacked(path: &Path, error: pem::Error, none: &str) -> Unread {
+    match error {
+        pem::Error::NoItemsFound => unread(path, none),
+        error => unread(path, &error.to_string()),
+    }
+}
+
+fn unread(path: &Path, why: &str) -> Unread {
+    Unread { path: path.to_owned(), source: io::Error::other(why.to_owned()) }
 }
 
 /// What is asked of a server's certificate. That the server has the key to it is asked in any case.
