@@ -8,7 +8,7 @@ use crate::record::{Record, Sample};
 use crate::sampler::Seen;
 use std::collections::BTreeMap;
 use std::process::ExitStatus;
-use stdx::steady::settled_from;
+use stdx::steady;
 use tuner::verify::limits;
 use tuner::{Capture, Series};
 
@@ -27,9 +27,6 @@ pub(crate) struct Loaded {
 
 /// A thread that is busier than this may be what limits the rate.
 const BUSY_MAX: f64 = 0.85;
-
-/// Fewer seconds than this say nothing about a trend.
-const STEADY_SECONDS_MIN: usize = 10;
 
 /// Completes a record. `moved` are settings that were not kept. An error beside it: if the experiment has never worked,
 /// it is not noise.
@@ -174,16 +171,11 @@ fn unsettled(told: &Told, primary: &str, measured_s: f64, parser: &Parser) -> Op
     let first = &told.seconds.first()?.1;
     let name = [primary, "requests_per_second"].into_iter().find(|name| first.contains_key(*name))?;
     let series: Vec<f64> = counts.filter_map(|(_, figures)| figures.get(name).copied()).collect();
-    if series.len() < STEADY_SECONDS_MIN {
-        return None;
-    }
-    let cut = settled_from(&series, STEADY_SECONDS_MIN / 2);
-    (cut > series.len() / 2).then(|| {
-        let len = series.len();
-        everywhere(format!(
-            "unsteady: {name} has not settled: the first {cut} of {len} s differ from the rest; use a longer warm_up_s"
-        ))
-    })
+    let cut = steady::unsettled(&series)?;
+    let len = series.len();
+    Some(everywhere(format!(
+        "unsteady: {name} has not settled: the first {cut} of {len} s differ from the rest; use a longer warm_up_s"
+    )))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use crate::plan::Who;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use stdx::steady::settled_from;
+use stdx::steady::unsettled;
 
 /// What came of looking at the measuring.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,8 +80,6 @@ const SILENCE_MAX_S: f64 = 1.0;
 const LATE_SHARE_MAX: f64 = 0.10;
 /// Standard deviations by which a random schedule may miss its rate; a Pareto law varies more than Poisson's.
 const ARRIVALS_DEVIATIONS: f64 = 6.0;
-/// Fewer seconds than this say nothing about a trend.
-const STEADY_SECONDS_MIN: usize = 10;
 
 impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Verdict {
@@ -141,13 +139,7 @@ fn stolen(evidence: &Evidence) -> Option<Reason> {
 /// If more than half has to be cut, the run has no steady part that is longer than its beginning.
 fn unsteady(evidence: &Evidence) -> Option<Reason> {
     let series = &evidence.p50_us;
-    if series.len() < STEADY_SECONDS_MIN {
-        return None;
-    }
-    let cut = settled_from(series, STEADY_SECONDS_MIN / 2);
-    if cut <= series.len() / 2 {
-        return None;
-    }
+    let cut = unsettled(series)?;
     reason(
         "unsteady",
         format!(
@@ -324,5 +316,7 @@ mod tests {
             &series((0..30).map(|n| if n < 20 { 500.0 } else { 100.0 } + noise(n)).collect()),
             &["unsteady"],
         );
+        // As long as a run is by default.
+        check(&series((0..10).map(|n| 1000.0 - 100.0 * n as f64).collect()), &["unsteady"]);
     }
 }
