@@ -139,7 +139,8 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
             false => load::search_on_agents(arguments, objective, matches, &mut progress),
         };
         let knee = knee.map_err(not_loaded)?;
-        return print(knee.to_string().as_bytes());
+        print(knee.to_string().as_bytes())?;
+        return if knee.is_clean() { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(UNCLEAN))) };
     }
     let summary = match arguments.agents.is_empty() {
         true => load::run(arguments, &mut progress),

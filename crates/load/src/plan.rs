@@ -55,6 +55,8 @@ pub(crate) struct Plan {
     pub(crate) trace: Option<Trace>,
     /// Which part of a load of several machines it is.
     pub(crate) part: Part,
+    /// Where the random numbers of what is asked, and when, begin.
+    pub(crate) seed: u64,
 }
 
 /// Connections that ask how slow the server is, besides the load.
@@ -202,6 +204,7 @@ impl Plan {
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
             part: Part::WHOLE,
+            seed: arguments.seed,
             churn: churn(arguments).map_err(Error::Arguments)?,
             probes: probes(arguments).map_err(Error::Arguments)?,
             spin: spin(arguments),

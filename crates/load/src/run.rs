@@ -27,6 +27,7 @@ use crate::summary::{Measured, Summary};
 use crate::tally::Tally;
 use std::io::Write;
 use std::time::Duration;
+use stdx::prng::Prng;
 
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
@@ -90,8 +91,8 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     if arguments.prefill {
         Runner { arguments, plan: &plan }.prefill(&mut Line::new(progress))?;
     }
-    search_by(arguments, objective, first, progress, &mut |pace, progress| {
-        plan.pace = Some(pace);
+    search_by(arguments, objective, first, progress, &mut |pace, seed, progress| {
+        (plan.pace, plan.seed) = (Some(pace), seed);
         let measured = measure(arguments, &plan, progress)?;
         Ok(Summary::new(arguments, &plan, measured))
     })
@@ -106,8 +107,8 @@ pub(crate) fn first_pace(arguments: &Arguments, plan: &Plan) -> Result<Pace, Err
     Ok(plan.pace.unwrap_or(Pace { timing: first, spin: plan::spin(arguments) }))
 }
 
-/// What carries out one run of a search, with this pace.
-pub(crate) type TryPace<'a> = &'a mut dyn FnMut(Pace, &mut dyn Write) -> Result<Summary, Error>;
+/// What carries out one run of a search, with this pace and seed.
+pub(crate) type TryPace<'a> = &'a mut dyn FnMut(Pace, u64, &mut dyn Write) -> Result<Summary, Error>;
 
 /// A search, whoever makes its runs.
 pub(crate) fn search_by(
@@ -122,10 +123,13 @@ pub(crate) fn search_by(
     };
     check_json(arguments.json.as_ref())?;
     let mut search = Search::new(start, arguments.seed);
+    // With the same arrivals, runs at the same rate would agree more than chance allows.
+    let mut seeds = Prng::new(arguments.seed ^ SEARCH_SALT);
     while let Some(rate) = search.next() {
         writeln!(progress, "trying {rate:.0} requests/s")?;
-        let summary = try_pace(Pace { timing: Timing::Law(rate, arrivals), ..first }, progress)?;
-        search.tried(objective.judge(&summary), objective.of(&summary.latency));
+        let pace = Pace { timing: Timing::Law(rate, arrivals), ..first };
+        let summary = try_pace(pace, seeds.next_u64(), progress)?;
+        search.tried(objective.judge(rate, &summary));
     }
     let knee = search.knee(objective);
     if let Some(path) = &arguments.json {
@@ -136,6 +140,8 @@ pub(crate) fn search_by(
 
 /// Where a search begins: so few that any server manages them.
 const SEARCH_RATE: f64 = 1000.0;
+/// Keeps what the runs ask independent of the rates that are gone back to.
+const SEARCH_SALT: u64 = 0x7365_6172_6368_0000;
 
 struct Runner<'a> {
     arguments: &'a Arguments,

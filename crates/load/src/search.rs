@@ -27,6 +27,19 @@ enum Percentile {
     Max,
 }
 
+impl Percentile {
+    /// Of all requests, those that are no slower.
+    fn share(self) -> f64 {
+        match self {
+            Percentile::P50 => 0.5,
+            Percentile::P90 => 0.9,
+            Percentile::P99 => 0.99,
+            Percentile::P999 => 0.999,
+            Percentile::Max => 1.0,
+        }
+    }
+}
+
 const PERCENTILES: [(&str, Percentile); 5] = [
     ("p50", Percentile::P50),
     ("p90", Percentile::P90),
@@ -75,16 +88,37 @@ pub enum Outcome {
 }
 
 impl Objective {
-    /// What a run of an open loop says.
-    pub(crate) fn judge(&self, summary: &Summary) -> Outcome {
+    /// A run of an open loop at this rate, and what it says.
+    pub(crate) fn judge(&self, rate: f64, summary: &Summary) -> Try {
+        let missing = summary.lost + summary.waits.map_or(0, |waits| waits.unanswered + waits.unsent);
+        Try {
+            rate,
+            outcome: self.outcome(summary, missing),
+            latency_us: self.of(&summary.latency),
+            missing,
+            errors: summary.errors,
+            wrong_values: summary.wrong_values,
+            not_stored: summary.not_stored,
+        }
+    }
+
+    fn outcome(&self, summary: &Summary, missing: u64) -> Outcome {
         let reasons = &summary.verdict.reasons;
         let is = |what: &str| reasons.iter().any(|reason| reason.what == what);
-        let latency = self.of(&summary.latency);
+        let latency_us = self.of(&summary.latency);
+        let own_us = summary.waits.map_or(0.0, |waits| self.of(&waits.late));
+        // What was never answered took longer than any limit.
+        let scheduled = (summary.requests + missing) as f64;
+        let has_too_many_missing = missing as f64 > scheduled * (1.0 - self.percentile.share());
+        let is_slow = latency_us >= self.limit_us || has_too_many_missing || is("rate-missed");
         // A server that does not answer in time has missed it, unless it was not asked in time.
         if is("client-saturated") || is("steal") || is("empty") {
             Outcome::Invalid
-        } else if is("rate-missed") || latency >= self.limit_us {
+        } else if !summary.is_clean() {
             Outcome::Missed
+        } else if is_slow {
+            let is_own_fault = is("late") && latency_us - own_us < self.limit_us;
+            if is_own_fault { Outcome::Invalid } else { Outcome::Missed }
         } else if summary.waits.is_some_and(|waits| waits.late.p99_us > self.limit_us * LATE_SHARE_MAX) {
             Outcome::Invalid
         } else {
@@ -114,8 +148,20 @@ pub struct Try {
     pub rate: f64,
     /// What it said.
     pub outcome: Outcome,
-    /// The percentile of the objective.
+    /// The percentile of the objective, of what was answered.
     pub latency_us: f64,
+    /// Requests that were lost, not answered in time or never sent.
+    #[serde(default)]
+    pub missing: u64,
+    /// Error lines received.
+    #[serde(default)]
+    pub errors: u64,
+    /// Values that were not their key's own; always 0 without verification.
+    #[serde(default)]
+    pub wrong_values: u64,
+    /// Sets that the server declined without an error.
+    #[serde(default)]
+    pub not_stored: u64,
 }
 
 /// What a search has found.
@@ -188,8 +234,9 @@ impl Search {
     }
 
     /// What came of it.
-    pub(crate) fn tried(&mut self, outcome: Outcome, latency_us: f64) {
-        self.tries.push(Try { rate: self.rate, outcome, latency_us });
+    pub(crate) fn tried(&mut self, one: Try) {
+        let outcome = one.outcome;
+        self.tries.push(one);
         if outcome == Outcome::Invalid {
             self.invalid_in_a_row += 1;
             if self.invalid_in_a_row == INVALID_MAX {
@@ -304,16 +351,38 @@ impl Search {
     }
 }
 
+impl Knee {
+    /// Whether every reply of every run was what a healthy server sends.
+    pub fn is_clean(&self) -> bool {
+        self.tries.iter().all(|one| one.errors + one.wrong_values + one.not_stored == 0)
+    }
+}
+
+impl fmt::Display for Try {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.outcome {
+            Outcome::Held => "held",
+            Outcome::Missed => "missed",
+            Outcome::Invalid => "invalid",
+        };
+        write!(f, "  {:>12.0} requests/s  {:>10.0} µs  {word}", self.rate, self.latency_us)?;
+        for (count, what) in [
+            (self.missing, "not answered"),
+            (self.errors, "errors"),
+            (self.wrong_values, "wrong values"),
+            (self.not_stored, "sets declined"),
+        ] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        writeln!(f)
+    }
+}
+
 impl fmt::Display for Knee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Try { rate, outcome, latency_us } in &self.tries {
-            let word = match outcome {
-                Outcome::Held => "held",
-                Outcome::Missed => "missed",
-                Outcome::Invalid => "invalid",
-            };
-            writeln!(f, "  {rate:>12.0} requests/s  {latency_us:>10.0} µs  {word}")?;
-        }
+        self.tries.iter().try_for_each(|one| write!(f, "{one}"))?;
         match (self.rate, self.missed_from) {
             (None, _) if self.tries.iter().all(|one| one.outcome == Outcome::Invalid) => {
                 writeln!(f, "no run says whether {} holds", self.objective)?

@@ -54,8 +54,10 @@ pub fn search_on_agents(
 ) -> Result<Knee, Error> {
     let mut coordinator = Coordinator::new(arguments, matches)?;
     let first = first_pace(arguments, &coordinator.plan)?;
-    search_by(arguments, objective, first, progress, &mut |pace, progress| {
+    search_by(arguments, objective, first, progress, &mut |pace, seed, progress| {
         coordinator.plan.pace = Some(pace);
+        coordinator.words.retain(|word| !word.starts_with("--seed="));
+        coordinator.words.push(format!("--seed={seed}"));
         let summary = coordinator.run(&mut Line::new(progress))?;
         coordinator.words.retain(|word| word != "--prefill");
         Ok(summary)

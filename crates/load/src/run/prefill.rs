@@ -39,7 +39,7 @@ impl Runner<'_> {
                 composer,
                 pace: None,
                 share: plan.thread(index),
-                seed: self.arguments.seed,
+                seed: plan.seed,
                 index,
                 connections: connections as usize,
                 depth,

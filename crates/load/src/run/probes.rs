@@ -15,7 +15,7 @@ impl Runner<'_> {
     /// What the thread of the probes is to do: the commands of the load, one at a time on each connection.
     pub(super) fn probes<'a>(&'a self, asked: Probes, shared: &'a Shared) -> Task<'a> {
         let plan = self.plan;
-        let seed = stdx::prng::mix(self.arguments.seed ^ SALT);
+        let seed = stdx::prng::mix(plan.seed ^ SALT);
         Task {
             who: Who::Probes,
             shared,

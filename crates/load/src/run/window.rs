@@ -45,7 +45,7 @@ impl Runner<'_> {
         let tasks = (0..plan.threads).map(|index| {
             let composer = match replays.next() {
                 Some(replay) => Composer::replay(plan, replay),
-                None => Composer::mix(plan, self.arguments.seed, plan.thread(index).index, recorders.next()),
+                None => Composer::mix(plan, plan.seed, plan.thread(index).index, recorders.next()),
             };
             self.load(&shared, composer, index)
         });
@@ -71,7 +71,7 @@ impl Runner<'_> {
             composer,
             pace: plan.pace,
             share: plan.thread(index),
-            seed: self.arguments.seed,
+            seed: plan.seed,
             index,
             connections: plan.share(plan.connections as u64, index) as usize,
             depth: plan.depth,
