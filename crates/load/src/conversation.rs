@@ -140,14 +140,18 @@ impl Conversation {
     /// What is on its way will not be answered.
     #[cold]
     pub(crate) fn abandon(&mut self, reading: &mut Reading<'_>) {
+        reading.tally.lost += self.unanswered(&reading.window_ns);
+        *self = Conversation::default();
+    }
+
+    /// Requests on their way that would count: no sets of missed items, and of an open loop those intended in the window.
+    pub(crate) fn unanswered(&self, window_ns: &Range<u64>) -> u64 {
         let Ledger { pending, intended, .. } = &self.ledger;
         let counts = |at: usize| {
-            intended.get(at).is_none_or(|intended: &Intended| reading.window_ns.contains(&intended.at_ns))
+            intended.get(at).is_none_or(|intended: &Intended| window_ns.contains(&intended.at_ns))
         };
         let asked = |pending: &Pending| !matches!(pending.kind, Kind::Refill(_));
-        let lost = pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at));
-        reading.tally.lost += lost.count() as u64;
-        *self = Conversation::default();
+        pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at)).count() as u64
     }
 
     /// Takes what arrived and counts what it completes.

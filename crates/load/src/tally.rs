@@ -197,6 +197,14 @@ impl Tally {
         handshakes.resumed += u64::from(is_resumed);
     }
 
+    /// The window of an open loop begins. The requests of the warm-up have not counted before; what else has happened in
+    /// it does not, either.
+    pub(crate) fn begin(&mut self) {
+        (self.errors, self.wrong, self.strays) = (0, 0, 0);
+        self.error_lines.clear();
+        self.churn = None;
+    }
+
     /// With what another one knows of handshakes.
     pub(crate) fn with_handshakes_of(self, other: Tally) -> Tally {
         Tally { handshakes: other.handshakes, ..self }

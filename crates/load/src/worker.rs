@@ -47,6 +47,7 @@ impl<E: Engine> Worker<'_, E> {
         let mut tally = fresh();
         let mut outbox = Outbox::default();
         let mut phase = self.shared.phase();
+        let mut warms_up = is_open;
         let mut seconds = Seconds { open_ns: window_ns.start, passed: 0 };
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns.clone());
@@ -77,15 +78,17 @@ impl<E: Engine> Worker<'_, E> {
                 // An open loop knows by its schedule what is in the window, a closed one by when it is done.
                 if now == Phase::Drain {
                     self.feed.end(done_ns);
-                } else if is_open {
-                    tally.churn = None;
-                } else {
+                } else if !is_open {
                     tally = fresh().with_handshakes_of(tally);
                     seconds.open_ns = self.shared.open_ns();
                     if let Some(recorder) = &mut self.composer.recorder {
                         recorder.open(seconds.open_ns..window_ns.end);
                     }
                 }
+            }
+            if warms_up && done_ns >= window_ns.start {
+                warms_up = false;
+                tally.begin();
             }
             let Worker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = &mut self;
             let mut reading = Reading {
@@ -163,11 +166,14 @@ impl<E: Engine> Worker<'_, E> {
             // The window has closed before this worker saw it open.
             tally = fresh().with_handshakes_of(tally);
         }
+        if warms_up {
+            tally.begin();
+        }
         if let Some(recorder) = &mut self.composer.recorder {
             recorder.end()?;
         }
         tally.settle();
-        tally.unanswered = conversations.iter().map(|conversation| conversation.outstanding() as u64).sum();
+        tally.unanswered = conversations.iter().map(|conversation| conversation.unanswered(&window_ns)).sum();
         // In an open loop it is known what should have been answered.
         if !is_open {
             let since_ns = conversations.iter().filter_map(Conversation::waits_since).min();

@@ -101,11 +101,15 @@ impl fmt::Display for Probes {
         percentiles(f, "  service", &self.waits.service)?;
         percentiles(f, "  slip", &self.waits.slip)?;
         percentiles(f, "  late", &self.waits.late)?;
-        for (what, times) in
-            [("lost", self.lost), ("wrong values", self.wrong_values), ("errors", self.errors)]
-        {
+        for (what, times) in [
+            ("unanswered", self.waits.unanswered),
+            ("never sent", self.waits.unsent),
+            ("lost", self.lost),
+            ("wrong values", self.wrong_values),
+            ("errors", self.errors),
+        ] {
             if times > 0 {
-                writeln!(f, "    {:<8}{}", what, grouped(times as f64))?;
+                writeln!(f, "    {:<13}{}", what, grouped(times as f64))?;
             }
         }
         for error in &self.error_lines {

@@ -1,6 +1,6 @@
 //! The summary for people.
 
-use super::{CommandCount, Connects, CpuCost, Latency, Recorded, Summary};
+use super::{CommandCount, Connects, CpuCost, Latency, Recorded, Summary, WaitsSummary};
 use std::fmt;
 
 impl fmt::Display for Summary {
@@ -167,6 +167,16 @@ impl Summary {
         }
         for error in &self.error_lines {
             writeln!(f, "  {:>12}× {}", grouped(error.times as f64), error.line)?;
+        }
+        if let Some(WaitsSummary { unanswered, unsent, .. }) = self.waits
+            && unanswered + unsent > 0
+        {
+            let [unanswered, unsent] = [unanswered, unsent].map(|n| grouped(n as f64));
+            writeln!(
+                f,
+                "  {:<10}{unanswered} requests not answered in time, {unsent} never sent",
+                "missing"
+            )?;
         }
         if self.transport == "udp" || self.lost > 0 {
             let share = self.lost as f64 / (self.lost + self.requests).max(1) as f64;

@@ -1,9 +1,9 @@
 //! Open loops: against the scripted server, and against a memcached that is stopped now and then.
 
 use crate::memcached::Memcached;
-use crate::support::{arguments, run, server};
+use crate::support::{Script, arguments, run, server};
 use rustix::process::{Pid, Signal, kill_process};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,27 @@ fn a_silent_server_makes_the_run_invalid() {
     assert_eq!((summary.requests, waits.unanswered), (0, 3), "{summary}");
     assert!(waits.unsent > 100, "{summary}");
     assert!(summary.verdict.reasons.iter().any(|reason| reason.what == "rate-missed"), "{summary}");
+    assert!(summary.to_string().contains("  missing   3 requests not answered in time, "), "{summary}");
+    // The first of the warm-up keep the connections: none of the window's is sent.
+    let summary = run(&line.replace("--warm-up 0", "--warm-up 100ms")).expect(&line);
+    assert_eq!(summary.waits.map(|waits| waits.unanswered), Some(0), "{summary}");
+}
+
+#[test]
+fn errors_of_the_warm_up_do_not_count() {
+    static REQUESTS: AtomicUsize = AtomicUsize::new(0);
+    let script: Script = |_, reply| match REQUESTS.fetch_add(1, Ordering::Relaxed) {
+        0..5 => b"SERVER_ERROR just started\r\n".to_vec(),
+        _ => reply,
+    };
+    // The first five come in the first 50 ms.
+    let line = format!(
+        "{} --rate 100 --arrivals constant --warm-up 2s --duration 300ms --connections 2",
+        server(usize::MAX, script)
+    );
+    let summary = run(&line).expect(&line);
+    assert!(REQUESTS.load(Ordering::Relaxed) > 5 && summary.is_clean(), "{summary}");
+    assert!(summary.error_lines.is_empty() && summary.requests > 0, "{summary}");
 }
 
 #[test]
