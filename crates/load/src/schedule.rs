@@ -55,6 +55,17 @@ impl fmt::Display for Arrivals {
     }
 }
 
+impl Arrivals {
+    /// The standard deviation of a count whose mean is `requests`: for a long time, that of a renewal process.
+    pub(crate) fn deviation(self, requests: f64) -> f64 {
+        match self {
+            Arrivals::Poisson => requests.sqrt(),
+            Arrivals::Constant => 0.0,
+            Arrivals::Pareto(shape) => (requests / (1.0 - 2.0 * shape)).sqrt(),
+        }
+    }
+}
+
 /// Which part of the requests a schedule is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
@@ -173,6 +184,28 @@ mod tests {
         }
         all.sort_unstable();
         all
+    }
+
+    #[test]
+    fn counts_vary_as_much_as_their_law_says() {
+        for arrivals in
+            [Arrivals::Poisson, Arrivals::Constant, Arrivals::Pareto(0.15), Arrivals::Pareto(0.45)]
+        {
+            let off = |seed: u64| {
+                let schedule = Schedule::new(arrivals, 10_000.0, Share { index: 0, threads: 1 }, seed);
+                let mut schedule = schedule.during(0, 0..1_000_000_000, u64::MAX);
+                let mut count: f64 = 0.0;
+                while schedule.peek().is_some() {
+                    schedule.advance();
+                    count += 1.0;
+                }
+                (count - 10_000.0).powi(2)
+            };
+            let found = ((0..200).map(off).sum::<f64>() / 200.0).sqrt();
+            let theory = arrivals.deviation(10_000.0);
+            // Of a heavy tail, one second has seen less than all.
+            assert!(found <= theory * 1.2 && found >= theory * 0.4, "{arrivals}: {found}, not {theory}");
+        }
     }
 
     #[test]

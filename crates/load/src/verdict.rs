@@ -4,6 +4,7 @@
 //! about wall-clock rates and latencies.
 
 use crate::plan::Who;
+use crate::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use stdx::steady::unsettled;
@@ -52,8 +53,9 @@ pub(crate) struct Evidence {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEvidence {
     pub(crate) who: Who,
-    /// Requests that the rate asked for makes in the window.
+    /// Requests that the rate asked for makes in the window, and by how many a schedule of its law may be off.
     pub(crate) asked: f64,
+    pub(crate) asked_within: f64,
     /// Requests that the schedule had.
     pub(crate) scheduled: u64,
     /// Of these, answered.
@@ -78,8 +80,16 @@ const LOST_MAX: f64 = 0.01;
 const SILENCE_MAX_S: f64 = 1.0;
 /// Of the 99th percentile that is reported, this much may be this program's own lateness.
 const LATE_SHARE_MAX: f64 = 0.10;
-/// Standard deviations by which a random schedule may miss its rate; a Pareto law varies more than Poisson's.
+/// Standard deviations by which a random schedule may miss its rate.
 const ARRIVALS_DEVIATIONS: f64 = 6.0;
+
+impl OpenEvidence {
+    /// By how many requests a schedule of this law may miss those asked for: those of several threads begin and end at
+    /// places of their own.
+    pub(crate) fn within(arrivals: Arrivals, asked: f64, threads: usize) -> f64 {
+        ARRIVALS_DEVIATIONS * arrivals.deviation(asked) + threads as f64
+    }
+}
 
 impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Verdict {
@@ -179,7 +189,7 @@ fn silent(evidence: &Evidence) -> Option<Reason> {
 
 fn arrivals(open: &OpenEvidence) -> Option<Reason> {
     let missing = (open.scheduled as f64 - open.asked).abs();
-    if missing <= ARRIVALS_DEVIATIONS * open.asked.sqrt() + 1.0 {
+    if missing <= open.asked_within + 1.0 {
         return None;
     }
     reason(
@@ -238,6 +248,7 @@ mod tests {
     const OPEN: OpenEvidence = OpenEvidence {
         who: Who::Load,
         asked: 10_000.0,
+        asked_within: 600.0,
         scheduled: 10_050,
         answered: 10_050,
         late_p99_us: 10.0,
@@ -278,6 +289,21 @@ mod tests {
     fn a_schedule_that_was_not_kept_is_invalid() {
         check(&open(OpenEvidence { answered: 9_940, ..OPEN }), &["rate-missed"]);
         check(&open(OpenEvidence { scheduled: 12_000, answered: 12_000, ..OPEN }), &["arrivals"]);
+        // As it must not be: of a law that varies less, and of one that varies more.
+        let of = |arrivals| {
+            let asked_within = OpenEvidence::within(arrivals, 10_000.0, 4);
+            open(OpenEvidence { asked_within, scheduled: 10_700, answered: 10_700, ..OPEN })
+        };
+        check(&of(Arrivals::Poisson), &["arrivals"]);
+        check(&of(Arrivals::Pareto(0.49)), &[]);
+        let constant = |scheduled| OpenEvidence {
+            asked_within: OpenEvidence::within(Arrivals::Constant, 10_000.0, 4),
+            scheduled,
+            answered: scheduled,
+            ..OPEN
+        };
+        check(&open(constant(10_004)), &[]);
+        check(&open(constant(10_050)), &["arrivals"]);
         let none = OpenEvidence { asked: 0.5, scheduled: 0, answered: 0, ..OPEN };
         check(&open(none), &["empty"]);
         check(&open(OpenEvidence { late_p99_us: 51.0, ..OPEN }), &["late"]);

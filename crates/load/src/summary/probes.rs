@@ -5,6 +5,7 @@ use super::parts::error_lines;
 use super::render::percentiles;
 use super::{ErrorLine, Latency, WaitsSummary, grouped};
 use crate::plan::{Plan, Who};
+use crate::schedule::Arrivals;
 use crate::verdict::{Evidence, OpenEvidence, Verdict};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -44,6 +45,9 @@ impl Probed {
     /// What that is, in a window of so many seconds in which other guests of the machine took a share of its time.
     pub(crate) fn figures(&self, plan: &Plan, seconds: f64, steal: f64) -> Option<Probes> {
         let (asked, tally) = (plan.probes?, &self.tally);
+        // They end with the load, or by their schedule, whatever time somebody saw that at.
+        let scheduled_s = plan.duration.map_or(seconds, |duration| duration.as_secs_f64().min(seconds));
+        let scheduled = asked.rate * scheduled_s;
         let (latency, waits) = (Latency::or_zero(&tally.latency_ns), WaitsSummary::of(tally)?);
         let answered = tally.requests();
         let verdict = Verdict::of(&Evidence {
@@ -51,7 +55,8 @@ impl Probed {
             lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
             open: Some(OpenEvidence {
                 who: Who::Probes,
-                asked: asked.rate * seconds,
+                asked: scheduled,
+                asked_within: OpenEvidence::within(Arrivals::Poisson, scheduled, 1),
                 scheduled: answered + tally.lost + tally.unanswered + tally.unsent,
                 answered,
                 late_p99_us: waits.late.p99_us,
