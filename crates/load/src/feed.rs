@@ -63,6 +63,9 @@ struct TraceClock {
 /// A trace that is read more slowly than it is replayed is looked at again after this.
 const READING: Duration = Duration::from_millis(1);
 
+/// After a run that was far too fast, what was left undone is read for so long, to be counted: some millions.
+const COUNTING_MAX: Duration = Duration::from_secs(2);
+
 /// Requests that one turn takes from the schedule. A turn's requests share their sent time, so the last of a longer
 /// turn would be composed long after it; 1024 take about 100 µs.
 const DUE_MAX: usize = 1024;
@@ -171,7 +174,9 @@ impl Feed {
         let Feed::Open(open) = self else { return 0 };
         let later = match (&open.clock, composer.trace()) {
             (Clock::Schedule(schedule), _) => schedule.left(),
-            (Clock::Trace(trace), Some(replay)) => replay.left(trace.end_ns.saturating_sub(trace.start_ns)),
+            (Clock::Trace(trace), Some(replay)) => {
+                replay.left(trace.end_ns.saturating_sub(trace.start_ns), COUNTING_MAX)
+            }
             (Clock::Trace(_), None) => 0,
         };
         open.due.len() as u64 + later
