@@ -13,6 +13,8 @@ pub(crate) struct Seconds {
     workers: usize,
     /// Seconds that not all workers have reported: how many have, and the sum of their totals.
     pending: BTreeMap<u64, (usize, Total)>,
+    /// What workers have done that have ended, by the first second that they have not reported.
+    ended: Vec<(u64, Total)>,
     /// Seconds before this one are not waited for any longer.
     from: u64,
     /// The total at the end of the last second that all have reported.
@@ -87,6 +89,7 @@ impl Seconds {
         Seconds {
             workers,
             pending: BTreeMap::new(),
+            ended: Vec::new(),
             from: 0,
             total: None,
             whole: Vec::new(),
@@ -112,16 +115,26 @@ impl Seconds {
         }
     }
 
+    /// One worker has ended, and has not reported the seconds from this one on: what it has done stands for them.
+    pub(crate) fn end(&mut self, from: u64, total: Total) {
+        self.ended.push((from, total));
+        self.settle();
+    }
+
     /// Takes what all workers have reported, and gives up what is too old.
     fn settle(&mut self) {
-        while let Some(first) = self.pending.first_entry()
-            && (first.get().0 == self.workers || self.pending.len() as u64 > PENDING_MAX)
-        {
-            let Some((second, (workers, total))) = self.pending.pop_first() else { break };
+        while let Some((&second, &(reported, _))) = self.pending.first_key_value() {
+            let ended = self.ended.iter().filter(|(from, _)| *from <= second);
+            let is_whole = reported + ended.clone().count() == self.workers;
+            if !is_whole && self.pending.len() as u64 <= PENDING_MAX {
+                break;
+            }
+            let Some((_, (_, mut total))) = self.pending.pop_first() else { break };
             self.from = second + 1;
-            if workers < self.workers {
+            if !is_whole {
                 continue;
             }
+            ended.for_each(|(_, done)| total.add(done));
             let between = match &self.total {
                 Some(before) => total.since(before),
                 None => total.clone(),
@@ -180,6 +193,29 @@ mod tests {
             .map(|second| (max_us(second.latency), max_us(second.slip), second.errors))
             .collect();
         assert_eq!(shown, [(Some(30), Some(15), 1), (Some(500), Some(250), 3), (None, None, 0)]);
+    }
+
+    #[test]
+    fn what_a_worker_has_done_stands_when_it_has_ended() {
+        let mut seconds = Seconds::new(2);
+        (0..2).for_each(|_| seconds.add(0..1, &total(&[10], 0)));
+        seconds.add(1..2, &total(&[10, 20], 0));
+        seconds.add(2..3, &total(&[10, 20, 30], 0));
+        assert_eq!(seconds.whole.len(), 1);
+        // It was in the middle of the second from 1 on.
+        seconds.end(1, total(&[10, 700], 2));
+        let shown = |seconds: &Seconds| -> Vec<_> {
+            seconds
+                .whole
+                .iter()
+                .map(|second| (second.latency.map(|all| all.max_us as u64), second.errors))
+                .collect()
+        };
+        assert_eq!(shown(&seconds), [(Some(10), 0), (Some(700), 2), (Some(30), 0)]);
+        seconds.add(3..4, &total(&[10, 20, 30, 40], 1));
+        assert_eq!(shown(&seconds)[3..], [(Some(40), 1)]);
+        seconds.end(4, total(&[10, 20, 30, 40, 50], 1));
+        assert_eq!(seconds.whole.len(), 4, "there is no second that nobody was there for");
     }
 
     #[test]

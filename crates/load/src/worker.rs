@@ -162,6 +162,14 @@ impl<E: Engine> Worker<'_, E> {
                 break done_ns;
             }
         };
+        if phase != Phase::WarmUp {
+            // A closed loop is stopped at the end of a second, and perhaps before it has told of that.
+            let ended = seconds.ended(ended_ns);
+            if !ended.is_empty() {
+                tally.settle();
+                on_second(ended, &tally);
+            }
+        }
         if phase == Phase::WarmUp && !is_open {
             // The window has closed before this worker saw it open.
             tally = fresh().with_handshakes_of(tally);

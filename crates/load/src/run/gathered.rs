@@ -78,6 +78,7 @@ impl All {
         match report {
             Report::Ready => self.ready += 1,
             Report::Seconds(who, seconds, total) => self.group(who).seconds.add(seconds, &total),
+            Report::Over(who, from, total) => self.group(who).seconds.end(from, *total),
             Report::End(who, end) => {
                 let (engine, tally) = (*end)?;
                 let group = self.group(who);

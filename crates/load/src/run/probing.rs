@@ -116,7 +116,7 @@ impl Runner<'_> {
                 Phase::Measure => window_ns.end,
                 _ => now_ns(),
             };
-            let cpu_ns = shared.workers[0].cpu_ns() - cpu_ns;
+            let cpu_ns = shared.workers[0].cpu_ns().saturating_sub(cpu_ns);
             let steal = cpu_time::of_host().stolen_since(host);
             shared.drain();
             all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;

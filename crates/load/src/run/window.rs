@@ -1,8 +1,8 @@
 //! Warm-up and the measured window.
 
+use super::Runner;
 use super::gathered::All;
 use super::workers::{Report, Task};
-use super::{PROGRESS_EVERY, Runner};
 use crate::clock::now_ns;
 use crate::compose::Composer;
 use crate::cpu_time;
@@ -115,7 +115,8 @@ impl Runner<'_> {
         }
         let Watched { close, mut series, has_left } =
             self.watch(shared, &mut all, reports, &open, follower)?;
-        let probes_cpu_ns = probes.map_or(0, |probes| probes.workers[0].cpu_ns()) - probes_before_ns;
+        let probes_cpu_ns =
+            probes.map_or(0, |probes| probes.workers[0].cpu_ns()).saturating_sub(probes_before_ns);
         probes.inspect(|probes| probes.drain());
         if plan.pace.is_some() {
             // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
@@ -131,10 +132,11 @@ impl Runner<'_> {
             while !all.wait_all(reports, u64::MAX)? {}
         }
         follower.closed(all.load.seconds.take())?;
-        for (at, second) in series.iter_mut().enumerate() {
-            second.latency = all.load.seconds.of(at as u64);
-            second.probes = all.probes.seconds.of(at as u64);
+        for (number, second) in &mut series {
+            second.latency = all.load.seconds.of(*number);
+            second.probes = all.probes.seconds.of(*number);
         }
+        let series = series.into_iter().map(|(_, second)| second).collect();
         let All { load, probes: probed, .. } = all;
         let probes = probes.map(|_| Probed { tally: probed.tally, cpu_ns: probes_cpu_ns });
         let (engine, tally) = (load.engine, load.tally);
@@ -154,16 +156,21 @@ impl Runner<'_> {
             self.plan.duration.map_or(u64::MAX, |duration| open.at_ns + duration.as_nanos() as u64);
         let mut series = Vec::new();
         let mut last = open.clone();
+        let mut number = 0;
         let (close, has_left) = loop {
-            let next_ns = (last.at_ns + PROGRESS_EVERY.as_nanos() as u64).min(close_ns);
+            // Seconds are those of the workers, however late this thread got round to the last.
+            let next_ns = open.at_ns.saturating_add((number + 1) * SECOND_NS).min(close_ns);
             let rest = self.rest(all, reports, next_ns, follower)?;
             let now = self.edge(shared)?;
             let second = Second::between(&last, &now);
             follower.second(&second, all.load.seconds.take())?;
-            series.push(second);
+            // Of several at once, the last that is complete.
+            let passed = (now.at_ns - open.at_ns) / SECOND_NS;
+            series.push((number.max(passed.saturating_sub(1)), second));
             if rest != Rest::Time || now.at_ns >= close_ns {
                 break (now, rest == Rest::Left);
             }
+            number = passed.max(number + 1);
             last = now;
         };
         Ok(Watched { close, series, has_left })
@@ -215,11 +222,13 @@ enum Rest {
 /// What was seen of a window.
 struct Watched {
     close: Edge,
-    series: Vec<Second>,
+    /// With the number of the second that each is.
+    series: Vec<(u64, Second)>,
     has_left: bool,
 }
 
 /// Threads that wait for the beginning are awake by then.
 const BEGIN_AFTER_NS: u64 = 2_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 /// An open loop waits this long for the last replies of its window.
 pub(super) const DRAIN_MAX: Duration = Duration::from_secs(2);

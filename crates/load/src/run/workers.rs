@@ -61,6 +61,8 @@ pub(super) enum Report {
     Ready,
     /// What it has done since the window opened, at the end of these seconds of it.
     Seconds(Who, Range<u64>, Box<Total>),
+    /// It has told of every second before this one, and has now done so much in all.
+    Over(Who, u64, Box<Total>),
     /// It has ended; with the engine's name.
     End(Who, Box<Result<(&'static str, Tally), Error>>),
 }
@@ -248,7 +250,10 @@ impl Runner<'_> {
         // The last request of a schedule comes before the end of the window: there is nothing more to do in it.
         if is_scheduled && (shared.phase() == Phase::Measure || now_ns() >= window_ns.end) {
             tell(told..seconds_max, &tally);
+            told = seconds_max;
         }
+        let total = Box::new(Total::of(&tally, self.arguments.live));
+        let _ = reports.send(Report::Over(who, told, total));
         slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
         Ok((E::NAME, tally))
     }
