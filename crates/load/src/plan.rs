@@ -153,8 +153,8 @@ impl Plan {
         if arguments.depth * arguments.multiget > IN_FLIGHT_MAX {
             return refuse(format!("--depth times --multiget must be at most {IN_FLIGHT_MAX}"));
         }
-        if let Some(rate) = arguments.rate.filter(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
-            return refuse(format!("--rate must be above 0 and at most {RATE_MAX:e} requests/s, not {rate}"));
+        if let Some(rate) = arguments.rate {
+            check_rate("--rate", rate).map_err(Error::Arguments)?;
         }
         if arguments.rate.is_none()
             && arguments.trace.is_none()
@@ -263,10 +263,15 @@ fn probes(arguments: &Arguments) -> Result<Option<Probes>, String> {
     if connections == 0 {
         return Err(String::from("--probes must be at least 1"));
     }
-    if !(rate > 0.0 && rate <= RATE_MAX) {
-        return Err(format!("--probe-rate must be above 0 and at most {RATE_MAX:e} requests/s, not {rate}"));
-    }
+    check_rate("--probe-rate", rate)?;
     Ok(Some(Probes { connections, rate }))
+}
+
+fn check_rate(flag: &str, rate: f64) -> Result<(), String> {
+    match (RATE_MIN..=RATE_MAX).contains(&rate) {
+        true => Ok(()),
+        false => Err(format!("{flag} must be between {RATE_MIN:e} and {RATE_MAX:e} requests/s, not {rate}")),
+    }
 }
 
 fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {
@@ -333,6 +338,8 @@ const SET_WORDS_MAX: usize = 31;
 const UDP_TIMEOUT_MIN: Duration = Duration::from_millis(1);
 /// Keys on their way per connection: bounds what a connection remembers.
 const IN_FLIGHT_MAX: usize = 1 << 20;
+/// A request in twelve days: nobody waits for less.
+const RATE_MIN: f64 = 1e-6;
 /// A request each nanosecond: more has no schedule in whole nanoseconds.
 const RATE_MAX: f64 = 1e9;
 /// Measured: 64 saves the client nothing over 16, and 1 costs it 5 to 40 % more CPU per request.

@@ -124,14 +124,20 @@ impl Schedule {
     /// The next time; `None` after the last.
     #[inline]
     pub(crate) fn peek(&self) -> Option<u64> {
-        let next = self.start_ns + self.next_ns as u64;
+        let next = self.next();
         (next < self.window_ns.end && self.left > 0).then_some(next)
+    }
+
+    /// In the distant future, if the rate is that low.
+    #[inline]
+    fn next(&self) -> u64 {
+        self.start_ns.saturating_add(self.next_ns as u64)
     }
 
     /// Passes over the next time.
     #[inline]
     pub(crate) fn advance(&mut self) {
-        if self.start_ns + self.next_ns as u64 >= self.window_ns.start {
+        if self.next() >= self.window_ns.start {
             self.left -= 1;
         }
         self.next_ns += self.gap_ns();
@@ -238,6 +244,15 @@ mod tests {
         // A generalised Pareto law has variance 1 / (1 - 2 shape) times the squared mean.
         let shape: f64 = 0.154_971;
         check(Arrivals::Pareto(shape), 1, (1.0 / (1.0 - 2.0 * shape)).sqrt());
+    }
+
+    #[test]
+    fn a_rate_that_is_too_low_for_the_clock_is_never_due() {
+        for arrivals in [Arrivals::Poisson, Arrivals::Pareto(0.4), Arrivals::Constant] {
+            let schedule = Schedule::new(arrivals, 1e-12, Share { index: 1, threads: 2 }, 1);
+            let schedule = schedule.during(5_000_000_000, 5_000_000_000..9_000_000_000, u64::MAX);
+            assert_eq!((schedule.peek(), schedule.left()), (None, 0), "{arrivals}");
+        }
     }
 
     #[test]

@@ -43,10 +43,12 @@ impl Expiry {
 
 /// Servers take more than 30 days for a time since 1970 (protocol.txt, "Expiration times").
 const RELATIVE_MAX: u64 = 30 * DAY;
+/// memcached reads it as a number of 32 bits with a sign: whatever is to live longer, lives as long as can be said.
+const ABSOLUTE_MAX: u64 = i32::MAX as u64;
 const DAY: u64 = 24 * 3600;
 
 pub(crate) fn on_the_wire(ttl: u64, start: u64) -> u64 {
-    if ttl > RELATIVE_MAX { start + ttl } else { ttl }
+    if ttl > RELATIVE_MAX { start.saturating_add(ttl).min(ABSOLUTE_MAX) } else { ttl }
 }
 
 impl FromStr for Ttls {
@@ -109,6 +111,7 @@ mod tests {
         assert_eq!(expiry("0").of(1), 0);
         assert_eq!(expiry("30d").of(1), 2_592_000);
         assert_eq!(expiry("31d").of(1), 1_702_678_400);
+        assert_eq!(on_the_wire(u64::MAX, 1_700_000_000), 2_147_483_647, "a trace has what it has");
         let both: std::collections::BTreeSet<_> = (0..100).map(|id| expiry("10,31d").of(mix(id))).collect();
         assert_eq!(both.into_iter().collect::<Vec<_>>(), [10, 1_702_678_400]);
     }

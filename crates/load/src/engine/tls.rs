@@ -136,7 +136,11 @@ impl<E: Engine> Engine for Encrypted<E> {
         engine.arrivals(|connection, mut bytes| {
             let link = &mut links[connection];
             while !bytes.is_empty() {
-                link.session.read_tls(&mut bytes).map_err(|source| Error::Broken { connection, source })?;
+                let broken = |source| Error::Broken { connection, source };
+                if link.session.read_tls(&mut bytes).map_err(broken)? == 0 {
+                    // The server has said goodbye, and the session wants nothing of what it says afterwards.
+                    break;
+                }
                 link.session
                     .process_new_packets()
                     .map_err(|source| Error::Handshake { connection, source })?;

@@ -75,7 +75,7 @@ fn probes_that_are_not_answered_are_judged_apart() {
 fn probes_are_wanted_whole() {
     for (line, expected) in [
         ("--probes 0 --probe-rate 5", "--probes must be at least 1"),
-        ("--probes 1 --probe-rate 0", "--probe-rate must be above 0 and at most 1e9 requests/s, not 0"),
+        ("--probes 1 --probe-rate 0", "--probe-rate must be between 1e-6 and 1e9 requests/s, not 0"),
     ] {
         assert_eq!(run(line).expect_err(line), format!("use these arguments: {expected}"));
     }
