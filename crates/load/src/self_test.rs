@@ -24,6 +24,7 @@ use serde::Serialize;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -89,8 +90,10 @@ pub fn self_test(arguments: &Arguments, progress: &mut dyn Write) -> Result<Self
     });
     let mut stalls = stalls.map_err(|_| Error::Panic)?.map_err(Error::SelfTest)?;
     let measured = measured?;
-    let window_ns = measured.open.at_ns..measured.close.at_ns;
-    stalls.retain(|stall| window_ns.contains(&stall.begun_ns));
+    // Whoever measures may have seen it end late, or, when the last request had its reply, early.
+    let window_ns = plan.window_ns(measured.open.at_ns.saturating_sub(plan.warm_up.as_nanos() as u64));
+    stalls
+        .retain(|stall| stall.begun_ns < window_ns.end && stall.begun_ns + stall.still_ns > window_ns.start);
     let of = |histogram: &hdrhistogram::Histogram<u64>, percent: f64| {
         histogram.value_at_quantile(percent / 100.0) as f64 / 1e6
     };
@@ -98,7 +101,7 @@ pub fn self_test(arguments: &Arguments, progress: &mut dyn Write) -> Result<Self
         .iter()
         .map(|&percent| Quantile {
             percent,
-            theory_ms: theory_ns(&stalls, 1.0 - percent / 100.0) / 1e6,
+            theory_ms: theory_ns(&stalls, &window_ns, 1.0 - percent / 100.0) / 1e6,
             measured_ms: of(&measured.tally.latency_ns, percent),
             from_sent_ms: measured.tally.waits.as_ref().map_or(0.0, |waits| of(&waits.service_ns, percent)),
         })
@@ -200,22 +203,24 @@ fn answer(mut connection: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<us
     Ok((len > 0).then_some(lines))
 }
 
-/// The time that this share of all requests exceed, if they arrive evenly and each waits for the end of the stall that
-/// it arrives in, and then for those before it.
+/// The time that this share of all requests of the window exceed, if they arrive evenly and each waits for the end of the
+/// stall that it arrives in, and then for those before it.
 ///
 /// A stall of S and C to catch up: all that arrive within S + C are answered one after the other within C. So their
-/// latencies fall evenly from S to 0, and a share of (S - x) / S of them takes longer than x.
-fn theory_ns(stalls: &[Stall], share: f64) -> f64 {
+/// latencies fall evenly from S to 0, and the first (S - x) / S of them take longer than x. Of a stall across an edge of
+/// the window, those count that arrive inside.
+fn theory_ns(stalls: &[Stall], window_ns: &Range<u64>, share: f64) -> f64 {
     let known: Vec<f64> =
         stalls.iter().filter_map(|stall| stall.caught_up_ns).map(|catch_up| catch_up as f64).collect();
     let catch_up_ns = known.iter().sum::<f64>() / known.len().max(1) as f64;
-    let all_ns = stalls.len() as f64 * EVERY_NS as f64;
+    let (open_ns, close_ns) = (window_ns.start as f64, window_ns.end as f64);
     let exceeding = |latency_ns: f64| {
         let of = |stall: &Stall| {
-            let still_ns = stall.still_ns as f64;
-            (1.0 - latency_ns / still_ns).max(0.0) * (still_ns + catch_up_ns)
+            let (begun_ns, still_ns) = (stall.begun_ns as f64, stall.still_ns as f64);
+            let until_ns = begun_ns + (1.0 - latency_ns / still_ns).max(0.0) * (still_ns + catch_up_ns);
+            (until_ns.min(close_ns) - begun_ns.max(open_ns)).max(0.0)
         };
-        stalls.iter().map(of).sum::<f64>() / all_ns
+        stalls.iter().map(of).sum::<f64>() / (close_ns - open_ns)
     };
     let longest_ns = stalls.iter().map(|stall| stall.still_ns).max().unwrap_or_default();
     let (mut low, mut high) = (0.0, longest_ns as f64);

@@ -3,21 +3,22 @@ use clap::Parser;
 
 const MS: u64 = 1_000_000;
 
-/// Stalls in milliseconds, with the time to catch up.
+/// Stalls in milliseconds, with the time to catch up, one each second.
 fn stalls(stalls_ms: &[(u64, Option<u64>)]) -> Vec<Stall> {
-    let stall = |&(still, catch_up): &(u64, Option<u64>)| Stall {
-        begun_ns: 0,
+    let stall = |(second, &(still, catch_up)): (usize, &(u64, Option<u64>))| Stall {
+        begun_ns: second as u64 * EVERY_NS,
         still_ns: still * MS,
         caught_up_ns: catch_up.map(|catch_up| catch_up * MS),
     };
-    stalls_ms.iter().map(stall).collect()
+    stalls_ms.iter().enumerate().map(stall).collect()
 }
 
 #[test]
 fn theory_is_the_rest_of_the_stall() {
     #[track_caller]
     fn check(stalls_ms: &[(u64, Option<u64>)], share: f64, wanted_ms: f64) {
-        let found_ms = theory_ns(&stalls(stalls_ms), share) / MS as f64;
+        let window_ns = 0..stalls_ms.len().max(1) as u64 * EVERY_NS;
+        let found_ms = theory_ns(&stalls(stalls_ms), &window_ns, share) / MS as f64;
         assert!((found_ms - wanted_ms).abs() < 0.001, "{stalls_ms:?} {share}: {found_ms}");
     }
     check(&[(100, Some(0)); 5], 0.05, 50.0);
@@ -29,6 +30,23 @@ fn theory_is_the_rest_of_the_stall() {
     check(&[], 0.01, 0.0);
     // What came in 125 ms was answered in 25 ms; the last one had caught nothing up when the test ended.
     check(&[(100, Some(25)), (100, Some(25)), (100, None)], 0.05, 60.0);
+}
+
+#[test]
+fn a_window_may_begin_and_end_within_a_stall() {
+    #[track_caller]
+    fn check(window_ms: Range<u64>, share: f64, wanted_ms: f64) {
+        let window_ns = window_ms.start * MS..window_ms.end * MS;
+        let found_ms = theory_ns(&stalls(&[(100, Some(0)); 3]), &window_ns, share) / MS as f64;
+        assert!((found_ms - wanted_ms).abs() < 0.001, "{window_ms:?} {share}: {found_ms}");
+    }
+    // Two stalls and a half second without: of 25 requests in 1000, those of 12.5 ms in each.
+    check(500..3000, 0.01, 87.5);
+    check(0..1500, 0.01, 92.5);
+    // The last 40 ms of a stall, and the first 60.
+    check(60..1000, 0.01, 30.6);
+    check(100..1060, 0.01, 90.4);
+    check(100..1060, 0.05, 52.0);
 }
 
 #[test]
