@@ -40,8 +40,10 @@ struct Pending {
     kind: Kind,
     /// Values that have arrived.
     found: u32,
-    /// Keys of a get that were not passed over yet; only where items are tracked.
+    /// Keys of a get without a value so far, and how many of these are before the place where the latest value was; only
+    /// where items are tracked.
     unanswered: u32,
+    passed: u32,
 }
 
 /// How the reply to a request ended.
@@ -108,7 +110,7 @@ impl Conversation {
     #[inline]
     pub(crate) fn expect(&mut self, kind: Kind) {
         let unanswered = kind.keys();
-        self.ledger.pending.push_back(Pending { kind, found: 0, unanswered });
+        self.ledger.pending.push_back(Pending { kind, found: 0, unanswered, passed: 0 });
     }
 
     /// Where items are tracked: the latest request will ask for `item` too.
@@ -243,7 +245,7 @@ impl Ledger {
     /// The request at the front has its whole reply.
     #[inline]
     fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
-        let Some(Pending { kind, found, unanswered }) = self.pending.pop_front() else { return };
+        let Some(Pending { kind, found, unanswered, .. }) = self.pending.pop_front() else { return };
         if reading.track {
             let unanswered = self.asked.drain(..unanswered as usize);
             if let Some(missed) = reading.missed.as_mut().filter(|_| ending == Ending::Answered) {
@@ -292,28 +294,17 @@ impl Ledger {
         sent_ns
     }
 
-    /// Values come in the order of the keys, missing ones left out: passes over items until the key fits.
+    /// A server sends values in the order of the keys and leaves out missing ones, so it is looked for from where the
+    /// latest one was. A proxy that asks several servers sends them as they come.
     fn find_item(&mut self, key: Option<&[u8]>, reading: &mut Reading<'_>) {
-        let key = key.unwrap_or_default();
-        let mut scratch = std::mem::take(&mut self.scratch);
         self.body = Body { item: None, offset: 0, wrong: true };
-        while let Some(item) = self.next_item() {
-            if reading.items.keys.is(key, item, &mut scratch) {
-                self.body = Body { item: Some(item), offset: 0, wrong: false };
-                break;
-            }
-            if let Some(missed) = &mut reading.missed {
-                missed.push_back(item);
-            }
-        }
-        self.scratch = scratch;
-    }
-
-    /// The next item that the request at the front asked for.
-    fn next_item(&mut self) -> Option<u64> {
-        let pending = self.pending.front_mut()?;
-        pending.unanswered = pending.unanswered.checked_sub(1)?;
-        self.asked.pop_front()
+        let (Some(key), Some(pending)) = (key, self.pending.front_mut()) else { return };
+        let (passed, unanswered) = (pending.passed as usize, pending.unanswered as usize);
+        let Ledger { asked, scratch, .. } = self;
+        let fits = |at: &usize| reading.items.keys.is(key, asked[*at], scratch);
+        let Some(at) = (passed..unanswered).chain(0..passed).find(fits) else { return };
+        (pending.passed, pending.unanswered) = (at as u32, pending.unanswered - 1);
+        self.body = Body { item: asked.remove(at), offset: 0, wrong: false };
     }
 }
 

@@ -111,6 +111,41 @@ fn what_is_missed_is_stored() {
     }
 }
 
+/// What a proxy sends that asked several servers.
+#[test]
+fn values_in_any_order_are_right() {
+    let turned: Script = |request, reply| {
+        if !request.starts_with("get ") {
+            return reply;
+        }
+        let (mut rest, mut values) = (&reply[..], Vec::new());
+        while rest.starts_with(b"VALUE ") {
+            let end = rest.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+            let line = std::str::from_utf8(&rest[..end]).expect("a key of this test").trim_end();
+            let (_, len) = line.rsplit_once(' ').expect("a length");
+            let (value, more) = rest.split_at(end + len.parse::<usize>().expect("a length") + 2);
+            values.push(value);
+            rest = more;
+        }
+        let middle = values.len() / 2;
+        values.rotate_left(middle);
+        [&values.concat(), rest].concat()
+    };
+    let line =
+        "--connections 2 --keys 30 --multiget 9 --depth 2 --value-size 0-99 --requests 1000 --duration 5m";
+    let both = format!("{line} --prefill --verify");
+    check(usize::MAX, turned, &both, |line, outcome| {
+        let summary = outcome.expect(line);
+        assert!(summary.is_clean() && summary.misses == 0, "{line}\n{summary}");
+    });
+    // What one of several misses is stored, and nothing else.
+    let server = server(usize::MAX, turned);
+    let backfilled = run(&format!("{server} --warm-up 0 {line} --backfill --verify")).expect(line);
+    assert!(backfilled.is_clean(), "{backfilled}");
+    let after = run(&format!("{server} --warm-up 0 {line} --verify")).expect(line);
+    assert!(after.is_clean() && after.misses == 0, "{after}");
+}
+
 #[test]
 fn wrong_values_are_seen() {
     let swapped: Script = |request, reply| match request {
