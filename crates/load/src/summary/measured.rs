@@ -90,26 +90,19 @@ pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> f64 {
 }
 
 impl Measured {
-    /// How long the schedule was: whoever measures may have seen the window end late, or, when the last request had its
-    /// reply, early.
-    fn scheduled_s(&self, plan: &Plan, span: &Span) -> f64 {
-        match plan.duration.map(|duration| duration.as_secs_f64()) {
-            Some(duration_s) if self.has_left => duration_s.min(span.seconds),
-            Some(duration_s) => duration_s,
-            None => span.seconds,
-        }
-    }
-
     pub(super) fn verdict(&self, plan: &Plan, span: &Span, steal: f64) -> Verdict {
         let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
         let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
             let answered = self.tally.requests();
             let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
-            let (asked, asked_within) = match (plan.requests.filter(|_| !self.has_left), pace.timing) {
+            let (asked, asked_within) = match (plan.requests, pace.timing) {
+                // When exactly a schedule was left, nobody knows.
+                _ if self.has_left => (scheduled as f64, 0.0),
                 (Some(requests), _) => (requests as f64, 0.0),
                 (None, Timing::Law(rate, arrivals)) => {
-                    let asked = rate * self.scheduled_s(plan, span);
+                    // Whoever measures may have seen the window end late, or, when the last request had its reply, early.
+                    let asked = rate * plan.duration.map_or(span.seconds, |duration| duration.as_secs_f64());
                     (asked, OpenEvidence::within(arrivals, asked, plan.threads))
                 }
                 (None, Timing::Trace) => (scheduled as f64, 0.0),

@@ -6,6 +6,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion};
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
@@ -80,6 +81,29 @@ fn a_connection_that_is_opened_anew_resumes_its_session() {
         let handshakes = summary.handshakes.expect("there were some");
         assert!(handshakes.count > 10 && handshakes.resumed >= handshakes.count - 4, "{line}\n{summary}");
     }
+}
+
+#[test]
+fn what_comes_after_goodbye_is_not_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || -> std::io::Result<usize> {
+        let (mut stream, _) = listener.accept()?;
+        let mut session = ServerConnection::new(config(&TLS13)).expect("a configuration that fits");
+        while session.is_handshaking() {
+            session.complete_io(&mut stream)?;
+        }
+        let mut last = Vec::new();
+        session.send_close_notify();
+        session.write_tls(&mut last)?;
+        last.resize(100_000, b'x');
+        stream.write_all(&last)?;
+        // The connection stays until the other side has gone.
+        stream.read_to_end(&mut Vec::new())
+    });
+    let line =
+        format!("--tls --server {address} {} --connections 1 --warm-up 0 --duration 300ms", trusting());
+    assert_eq!(run(&line).expect(&line).requests, 0, "{line}");
 }
 
 #[test]
