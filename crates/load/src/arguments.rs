@@ -252,8 +252,12 @@ pub struct Arguments {
     /// How to talk to the kernel; auto takes io_uring where it is allowed
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto, help_heading = "Run")]
     pub engine: EngineChoice,
+    /// A reply ends when the kernel has received it (SO_TIMESTAMPNS), not when this program reads it, which is then told
+    /// apart as `unread`; over TCP or TLS, with io_uring
+    #[arg(long, help_heading = "Run")]
+    pub kernel_timestamps: bool,
     /// Connections whose replies may gather before a turn, for at most 0.5 ms and never more than a quarter of the
-    /// thread's (io_uring only) [default: 16]
+    /// thread's; in an open loop only with --kernel-timestamps (io_uring only) [default: 16]
     #[arg(long, value_name = "N", help_heading = "Run")]
     pub gather: Option<usize>,
 }

@@ -89,6 +89,8 @@ pub(crate) struct Reading<'a> {
     /// Takes the items that were not found.
     pub(crate) missed: Option<&'a mut VecDeque<u64>>,
     pub(crate) done_ns: u64,
+    /// If the kernel says when they came: for how long it had them.
+    pub(crate) unread_ns: Option<u64>,
     /// Of an open loop: only requests intended in here count.
     pub(crate) window_ns: Range<u64>,
     pub(crate) tally: &'a mut Tally,
@@ -273,11 +275,16 @@ impl Ledger {
                 }
             }
         }
+        if let Some(unread_ns) = reading.unread_ns {
+            tally.unread(unread_ns);
+        }
+        // A clock that was set meanwhile may say that the reply came before it was asked for.
+        let done_ns = reading.done_ns.max(sent_ns);
         match intended {
-            None => tally.took(reading.done_ns - sent_ns),
+            None => tally.took(done_ns - sent_ns),
             Some(Intended { at_ns, possible_ns }) => {
-                tally.took(reading.done_ns - at_ns);
-                tally.waited(sent_ns - at_ns, sent_ns - possible_ns, reading.done_ns - sent_ns);
+                tally.took(done_ns - at_ns);
+                tally.waited(sent_ns - at_ns, sent_ns - possible_ns, done_ns - sent_ns);
             }
         }
     }

@@ -31,8 +31,12 @@ pub(crate) trait Engine {
         clock::now_ns()
     }
 
-    /// Hands out what the last exchange brought.
-    fn arrivals(&mut self, each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error>;
+    /// Hands out what the last exchange brought, by connection, and, if the kernel was asked, when it came
+    /// (CLOCK_MONOTONIC in nanoseconds).
+    fn arrivals(
+        &mut self,
+        each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error>;
 
     /// Closes a connection on which nothing is on its way, and opens it anew: `Event::Opened` tells when it is.
     fn reopen(&mut self, _connection: usize) -> Result<(), Error> {

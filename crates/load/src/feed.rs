@@ -136,6 +136,15 @@ impl Feed {
         }
     }
 
+    /// Connections that the next requests can go out on, whatever is read meanwhile; a closed loop has no next ones.
+    #[inline]
+    pub(crate) fn spare(&self) -> usize {
+        match self {
+            Feed::Closed { .. } => usize::MAX,
+            Feed::Open(open) => open.free.len(),
+        }
+    }
+
     /// This connection gets nothing more, until it is served again.
     pub(crate) fn withdraw(&mut self, connection: usize) {
         match self {

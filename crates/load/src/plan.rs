@@ -43,6 +43,8 @@ pub(crate) struct Plan {
     pub(crate) requests: Option<u64>,
     pub(crate) engine: EngineChoice,
     pub(crate) gather: usize,
+    /// Replies end when the kernel has them.
+    pub(crate) stamped: bool,
     /// If connections come and go.
     pub(crate) churn: Option<ChurnPlan>,
     /// If others ask besides the load.
@@ -165,6 +167,13 @@ impl Plan {
                 "--arrivals and --spin are for an open loop: use --rate or --search, too",
             ));
         }
+        if arguments.kernel_timestamps
+            && (arguments.udp || arguments.socket.is_some() || arguments.engine == EngineChoice::Epoll)
+        {
+            return refuse(String::from(
+                "--kernel-timestamps is for TCP, driven by io_uring: not with --udp, --socket or --engine epoll",
+            ));
+        }
         let keys = Keys::new(arguments.keys, &asked.key_size).map_err(Error::Arguments)?;
         if mix.has(Command::counts) && !keys.have_prefix() {
             return refuse(String::from(
@@ -203,6 +212,7 @@ impl Plan {
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
+            stamped: arguments.kernel_timestamps,
             part: Part::WHOLE,
             seed: arguments.seed,
             churn: churn(arguments).map_err(Error::Arguments)?,
@@ -279,9 +289,14 @@ fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {
     if after.is_none() && rate.is_none() && storm.is_none() {
         return Ok(None);
     }
-    if arguments.udp || arguments.socket.is_some() || arguments.engine == EngineChoice::Uring {
+    if arguments.udp
+        || arguments.socket.is_some()
+        || arguments.engine == EngineChoice::Uring
+        || arguments.kernel_timestamps
+    {
         return Err(String::from(
-            "--reconnect-after, --churn and --storm are for TCP, driven by epoll: not with --udp, --socket or --engine uring",
+            "--reconnect-after, --churn and --storm are for TCP, driven by epoll: not with --udp, --socket, --engine uring \
+             or --kernel-timestamps",
         ));
     }
     if *after == Some(0) {

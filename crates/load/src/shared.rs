@@ -125,9 +125,10 @@ impl Shared {
 impl Slot {
     /// The thread's CPU time.
     pub(crate) fn cpu_ns(&self) -> u64 {
-        match self.ended_cpu_ns.load(Ordering::Relaxed) {
-            0 => cpu_time::of_thread(self.thread.load(Ordering::Relaxed)),
-            ended => ended,
+        // In this order: a thread that is gone has left its time here before.
+        match cpu_time::of_thread(self.thread.load(Ordering::Relaxed)) {
+            0 => self.ended_cpu_ns.load(Ordering::Acquire),
+            running => running,
         }
     }
 
@@ -136,5 +137,31 @@ impl Slot {
     pub(crate) fn publish(&self, (requests, keys): (u64, u64)) {
         self.requests.store(requests, Ordering::Relaxed);
         self.keys.store(keys, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn the_cpu_time_of_a_thread_that_ends_is_never_gone() {
+        for _ in 0..200 {
+            let slot = Slot::default();
+            thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    slot.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
+                    slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Release);
+                });
+                let mut has_run = false;
+                while !worker.is_finished() {
+                    let cpu_ns = slot.cpu_ns();
+                    assert!(cpu_ns > 0 || !has_run, "it had run");
+                    has_run |= cpu_ns > 0;
+                }
+            });
+            assert!(slot.cpu_ns() > 0);
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::run::Probing;
 use crate::tally::Tally;
 use crate::verdict::Verdict;
 use measured::{Span, busiest, client_cost, ratio, server_cost};
-use parts::{command_counts, error_lines};
+use parts::{command_counts, error_lines, unread};
 use serde::{Deserialize, Serialize};
 
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
@@ -119,6 +119,10 @@ pub struct Summary {
     pub latency: Latency,
     /// Of an open loop: where the latency went.
     pub waits: Option<WaitsSummary>,
+    /// With `--kernel-timestamps`: for how long the kernel had replies before this program read them, which no other
+    /// latency includes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Latency>,
     /// Of encrypted connections: how they agreed on it, over the whole run.
     pub handshakes: Option<Handshakes>,
     /// If connections came and went in the window.
@@ -226,6 +230,7 @@ impl Summary {
             error_lines: error_lines(tally),
             latency: Latency::or_zero(&tally.latency_ns),
             waits: WaitsSummary::of(tally),
+            unread: unread(tally),
             connects: tally.churn.as_ref().map(|churn| Connects {
                 opened: churn.took_ns.len(),
                 refused: churn.refused,

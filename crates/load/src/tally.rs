@@ -43,6 +43,8 @@ pub(crate) struct Tally {
     pub(crate) handshakes: Option<Box<Handshakes>>,
     /// Of an open loop.
     pub(crate) waits: Option<Box<Waits>>,
+    /// If the kernel says when replies came: for how long it had them before they were read.
+    pub(crate) unread: Option<Box<Unread>>,
     /// Requests and keys completed that were not intended in the window.
     #[serde(skip)]
     outside: (u64, u64),
@@ -63,6 +65,13 @@ pub(crate) struct Waits {
     /// From sent to done.
     #[serde(with = "packed")]
     pub(crate) service_ns: Histogram<u64>,
+}
+
+/// Replies that lay in the kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Unread {
+    #[serde(with = "packed")]
+    pub(crate) waited_ns: Histogram<u64>,
 }
 
 /// Connections that came and went.
@@ -121,6 +130,7 @@ impl Tally {
             churn: None,
             handshakes: None,
             waits: None,
+            unread: None,
             outside: (0, 0),
             run: (0, 0),
         }
@@ -173,6 +183,13 @@ impl Tally {
             waits.late_ns.saturating_record(late_ns);
             waits.service_ns.saturating_record(service_ns);
         }
+    }
+
+    /// A reply had lain in the kernel for so long.
+    #[inline]
+    pub(crate) fn unread(&mut self, unread_ns: u64) {
+        let none = || Box::new(Unread { waited_ns: histogram() });
+        self.unread.get_or_insert_with(none).waited_ns.saturating_record(unread_ns);
     }
 
     /// A request that was not intended in the window asked for so many keys, 0 for a change.
@@ -269,6 +286,10 @@ impl Tally {
                 add(&mut waits.service_ns, &others.service_ns);
             }
             (waits, others) => *waits = waits.take().or_else(|| others.clone()),
+        }
+        match (&mut self.unread, &other.unread) {
+            (Some(unread), Some(others)) => add(&mut unread.waited_ns, &others.waited_ns),
+            (unread, others) => *unread = unread.take().or_else(|| others.clone()),
         }
     }
 }

@@ -65,7 +65,8 @@ impl<E: Engine> Worker<'_, E> {
             let more = self.feed.fill(&mut turn);
             let sent_ns = self.engine.now_ns();
             outbox.connections().for_each(|connection| conversations[connection].stamp(sent_ns));
-            let wait = Wait { gather: self.gather, at_most: self.feed.rest(sent_ns) };
+            let gather = self.gather.min(self.feed.spare());
+            let wait = Wait { gather, at_most: self.feed.rest(sent_ns) };
             self.engine.exchange(&outbox, wait)?;
             let done_ns = self.engine.now_ns();
             outbox.clear();
@@ -97,10 +98,13 @@ impl<E: Engine> Worker<'_, E> {
                 track: *verify || *backfill,
                 missed: backfill.then_some(&mut composer.missed),
                 done_ns,
+                unread_ns: None,
                 window_ns: window_ns.clone(),
                 tally: &mut tally,
             };
-            engine.arrivals(|connection, bytes| {
+            engine.arrivals(|connection, bytes, at_ns| {
+                reading.done_ns = at_ns.unwrap_or(done_ns);
+                reading.unread_ns = at_ns.map(|at_ns| done_ns.saturating_sub(at_ns));
                 silence.iter_mut().for_each(Silence::hear);
                 let conversation = &mut conversations[connection];
                 let before = conversation.outstanding();
@@ -111,7 +115,7 @@ impl<E: Engine> Worker<'_, E> {
                     feed.withdraw(connection);
                     return Ok(());
                 }
-                feed.served(connection, conversation.outstanding() < *depth, done_ns);
+                feed.served(connection, conversation.outstanding() < *depth, reading.done_ns);
                 Ok(())
             })?;
             engine.events(|event| match event {

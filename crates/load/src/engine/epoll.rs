@@ -129,7 +129,10 @@ impl Engine for Epoll {
         }
     }
 
-    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    fn arrivals(
+        &mut self,
+        mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         for at in 0..self.events.len() {
             let Event { flags, data } = self.events[at];
             let connection = data.u64() as usize;
@@ -151,7 +154,7 @@ impl Engine for Epoll {
                         break;
                     }
                     Ok((len, _)) => {
-                        each(connection, &self.buffer[..len])?;
+                        each(connection, &self.buffer[..len], None)?;
                         // A short receive emptied the socket; what comes later makes a new edge.
                         if len < self.buffer.len() && !flags.contains(EventFlags::RDHUP) {
                             break;

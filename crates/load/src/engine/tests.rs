@@ -27,7 +27,7 @@ fn unix_pair() -> (UnixStream, UnixStream) {
 
 /// `None` where io_uring is refused.
 fn uring(sockets: Vec<OwnedFd>) -> Option<Uring> {
-    Uring::new(sockets).ok()
+    Uring::new(sockets, false).ok()
 }
 
 fn epoll(sockets: Vec<OwnedFd>) -> Option<Epoll> {
@@ -65,14 +65,14 @@ fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pai
         // The engine has what it could not send: changing the outbox changes nothing.
         outbox.bytes.resize(LEN, b'!');
         outbox.clear();
-        engine.arrivals(|_, _| panic!("nothing was sent back yet")).expect("nothing arrived");
+        engine.arrivals(|_, _, _| panic!("nothing was sent back yet")).expect("nothing arrived");
     }
     go.send(()).expect("a peer that listens");
     let mut echoed = Vec::new();
     while echoed.len() < sent.len() {
         engine.exchange(&outbox, WAIT).expect("an exchange");
         engine
-            .arrivals(|connection, bytes| {
+            .arrivals(|connection, bytes, _| {
                 assert_eq!(connection, 0);
                 echoed.extend_from_slice(bytes);
                 Ok(())
@@ -83,7 +83,7 @@ fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pai
     drop(peer.join().expect("no panic"));
     let end = loop {
         engine.exchange(&outbox, WAIT).expect("an exchange");
-        if let Err(end) = engine.arrivals(|_, _| Ok(())) {
+        if let Err(end) = engine.arrivals(|_, _, _| Ok(())) {
             break end;
         }
     };
@@ -96,7 +96,51 @@ const LEN: usize = 12 << 20;
 #[test]
 fn what_a_full_socket_does_not_take_is_sent_later() {
     check(uring, tcp_pair());
+    check(|sockets| Uring::new(sockets, true).ok(), tcp_pair());
     check(uring, unix_pair());
     check(epoll, tcp_pair());
     check(epoll, unix_pair());
 }
+
+/// What is in the kernel for a while before it is read came when it came.
+#[test]
+fn stamps_say_when_the_kernel_had_it() {
+    let (near, mut far) = tcp_pair();
+    let Ok(mut engine) = Uring::new(vec![near.into()], true) else { return };
+    let nothing = Outbox::default();
+    // Whoever is the first to ask for times has to wait for them (`net_enable_timestamp` of net/core/dev.c).
+    let stamp = (0..CHANCES).find_map(|_| {
+        let before_ns = engine.now_ns();
+        far.write_all(b"VALUE").expect("room");
+        let sent_ns = engine.now_ns();
+        thread::park_timeout(UNREAD);
+        engine.exchange(&nothing, WAIT).expect("an exchange");
+        let mut stamp = None;
+        let arrived = engine.arrivals(|_, bytes, at_ns| {
+            assert_eq!(bytes, b"VALUE");
+            stamp = at_ns.map(|at_ns| (before_ns, at_ns, sent_ns));
+            Ok(())
+        });
+        arrived.expect("arrivals");
+        stamp
+    });
+    let (before_ns, at_ns, sent_ns) = stamp.expect("the kernel says it");
+    // Two clocks, each read at its own moment, agree only so far.
+    let tolerance_ns = UNREAD.as_nanos() as u64 / 2;
+    assert!(
+        at_ns > before_ns - tolerance_ns && at_ns < sent_ns + tolerance_ns,
+        "{before_ns} {at_ns} {sent_ns}"
+    );
+    drop(far);
+    let end = loop {
+        engine.exchange(&nothing, WAIT).expect("an exchange");
+        if let Err(end) = engine.arrivals(|_, _, _| Ok(())) {
+            break end;
+        }
+    };
+    assert!(matches!(end, Error::Closed { connection: 0 }), "{end:?}");
+}
+
+const CHANCES: usize = 20;
+/// Longer than a busy machine needs for a turn.
+const UNREAD: Duration = Duration::from_millis(200);

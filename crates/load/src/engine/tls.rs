@@ -78,7 +78,7 @@ impl<E: Engine> Encrypted<E> {
             }
             let before = self.agreed.len();
             self.exchange(&nothing, wait)?;
-            self.arrivals(|_, _| Ok(()))?;
+            self.arrivals(|_, _, _| Ok(()))?;
             silences = if self.agreed.len() > before { 0 } else { silences + 1 };
             if silences > SILENCES_MAX {
                 return Err(Error::HandshakeSilence);
@@ -130,10 +130,13 @@ impl<E: Engine> Engine for Encrypted<E> {
         self.engine.now_ns()
     }
 
-    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    fn arrivals(
+        &mut self,
+        mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let Encrypted { engine, links, talking, agreed, news, plain, .. } = self;
         let now_ns = engine.now_ns();
-        engine.arrivals(|connection, mut bytes| {
+        engine.arrivals(|connection, mut bytes, at_ns| {
             let link = &mut links[connection];
             while !bytes.is_empty() {
                 let broken = |source| Error::Broken { connection, source };
@@ -148,7 +151,7 @@ impl<E: Engine> Engine for Encrypted<E> {
                     match link.session.reader().read(plain) {
                         // The end of the connection itself follows.
                         Ok(0) => break,
-                        Ok(len) => each(connection, &plain[..len])?,
+                        Ok(len) => each(connection, &plain[..len], at_ns)?,
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                         Err(source) => return Err(Error::Broken { connection, source }),
                     }

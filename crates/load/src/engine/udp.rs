@@ -152,7 +152,10 @@ impl Engine for Udp {
         }
     }
 
-    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    fn arrivals(
+        &mut self,
+        mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let Udp { sockets, lanes, receives, events, strays, .. } = self;
         for event in &*events {
             let socket = event.data.u64() as usize;
@@ -238,7 +241,7 @@ impl Lanes {
         &mut self,
         socket: usize,
         datagram: &[u8],
-        each: &mut impl FnMut(usize, &[u8]) -> Result<(), Error>,
+        each: &mut impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let Some((frame, payload)) = Frame::read(datagram) else { return Ok(false) };
         let index = usize::from(frame.id) & ((1 << self.bits) - 1);
@@ -250,7 +253,7 @@ impl Lanes {
         if lane.sent_ns.is_none() || lane.id != frame.id {
             return Ok(false);
         }
-        let is_new = lane.parts.take(frame.sequence, payload, |bytes| each(number, bytes))?;
+        let is_new = lane.parts.take(frame.sequence, payload, |bytes| each(number, bytes, None))?;
         lane.is_answered |= lane.parts.is_whole(frame.total);
         Ok(is_new)
     }

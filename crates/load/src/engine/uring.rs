@@ -6,23 +6,27 @@
 //! report back. The rest of a failed send is kept and goes out when the socket has room.
 //!
 //! With `unsafe`: the memory that is shared with the kernel.
-#![expect(unsafe_code, reason = "memory shared with the kernel: submissions and receive buffers")]
+#![expect(unsafe_code, reason = "submissions point to memory, and buffers are the kernel's for a while")]
 
-use super::{Engine, GATHER_TIME, RECEIVE_LEN, Wait, failed};
+mod buffers;
+mod stamps;
+
+use super::{Engine, GATHER_TIME, Wait, failed};
 use crate::error::Error;
 use crate::outbox::Outbox;
-use io_uring::types::{BufRingEntry, Fixed, Timespec};
-use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use buffers::Buffers;
+use io_uring::types::{Fixed, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use stamps::Stamps;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU16, Ordering};
 
 /// Connections behind one ring.
 pub(crate) struct Uring {
     ring: IoUring,
     buffers: Buffers,
+    /// If replies are to bring the time at which they came.
+    stamps: Option<Stamps>,
     /// Registered with the ring under their index.
     sockets: Vec<OwnedFd>,
     /// What each socket did not take yet. Not empty only from a failed send until its rest has been sent.
@@ -60,9 +64,11 @@ enum About {
 
 impl Uring {
     /// Fails where the kernel refuses io_uring or is too old for what is used here.
-    pub(crate) fn new(sockets: Vec<OwnedFd>) -> Result<Uring, (Vec<OwnedFd>, io::Error)> {
-        match Uring::start(&sockets) {
-            Ok((ring, buffers)) => Ok(Uring {
+    pub(crate) fn new(sockets: Vec<OwnedFd>, stamped: bool) -> Result<Uring, (Vec<OwnedFd>, io::Error)> {
+        let stamps = if stamped { Stamps::ask(&sockets).map(Some) } else { Ok(None) };
+        match stamps.and_then(|stamps| Ok((stamps, Uring::start(&sockets)?))) {
+            Ok((stamps, (ring, buffers))) => Ok(Uring {
+                stamps,
                 can_gather: ring.params().is_feature_min_timeout(),
                 backlogs: vec![Vec::new(); sockets.len()],
                 unarmed: (0..sockets.len()).collect(),
@@ -96,7 +102,10 @@ impl Uring {
     /// Queues everything that this turn submits.
     fn queue(&mut self, outbox: &Outbox) -> Result<(), Error> {
         for connection in std::mem::take(&mut self.unarmed) {
-            let receive = opcode::RecvMulti::new(Fixed(connection as u32), GROUP).build();
+            let receive = match &self.stamps {
+                Some(stamps) => stamps.receive(connection),
+                None => opcode::RecvMulti::new(Fixed(connection as u32), GROUP).build(),
+            };
             self.push(About::Receive, connection, receive)?;
         }
         for (number, (connection, bytes)) in outbox.parcels().enumerate() {
@@ -119,7 +128,8 @@ impl Uring {
     fn push(&mut self, about: About, number: usize, entry: squeue::Entry) -> Result<(), Error> {
         let entry = entry.user_data(((about as u64) << 32) | number as u64);
         loop {
-            // SAFETY: receives point at nothing (they take ring buffers) and so do polls. Sends point at the outbox
+            // SAFETY: receives point at nothing (they take ring buffers) or at the description in `stamps`, which the kernel
+            // copies when it takes the entry, and polls point at nothing. Sends point at the outbox
             // or a backlog; neither changes before `enter` returns (`queue` and `exchange` see to it), and by then
             // the kernel has read them: a send with MSG_DONTWAIT is over when its submission is.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
@@ -132,11 +142,11 @@ impl Uring {
     /// Submits what is queued and waits.
     fn enter(&mut self, wait: Wait) -> Result<(), Error> {
         let timeout = Timespec::new().nsec(wait.at_most.subsec_nanos());
-        let gather = self.can_gather && wait.gather > 1;
+        let gather = self.can_gather && wait.gather > 1 && !wait.at_most.is_zero();
         let argument = EnterArgument {
             sigmask: 0,
             sigmask_len: 0,
-            min_wait_usec: if gather { GATHER_TIME.as_micros() as u32 } else { 0 },
+            min_wait_usec: if gather { GATHER_TIME.min(wait.at_most).as_micros() as u32 } else { 0 },
             timeout: (&raw const timeout) as u64,
         };
         let want = match gather {
@@ -223,18 +233,30 @@ impl Engine for Uring {
     fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
         self.queue(outbox)?;
         self.enter(wait)?;
+        self.stamps.iter_mut().for_each(Stamps::look);
         self.reap(outbox)
     }
 
-    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
-        let Uring { received, buffers, unarmed, .. } = self;
+    fn arrivals(
+        &mut self,
+        mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Uring { received, buffers, unarmed, stamps, .. } = self;
         for &Completion { number, result, flags, .. } in &*received {
             if result > 0
                 && let Some(buffer) = cqueue::buffer_select(flags)
             {
                 // SAFETY: the completion says that the kernel put `result` bytes into this buffer, and the buffer
                 // is given back only afterwards.
-                let outcome = each(number, unsafe { buffers.bytes(buffer, result as usize) });
+                let bytes = unsafe { buffers.bytes(buffer, result as usize) };
+                let (bytes, at_ns) = match stamps {
+                    Some(stamps) => stamps.split(bytes),
+                    None => (bytes, None),
+                };
+                let outcome = match bytes.is_empty() {
+                    false => each(number, bytes, at_ns),
+                    true => Err(failed(number, None)),
+                };
                 buffers.give_back(buffer);
                 outcome?;
             } else if result != -libc::ENOBUFS {
@@ -298,92 +320,3 @@ struct EnterArgument {
     min_wait_usec: u32,
     timeout: u64,
 }
-
-/// Receive buffers that the kernel picks from: a ring of descriptions, then the buffers themselves, in one mapping.
-struct Buffers {
-    map: NonNull<u8>,
-    map_len: usize,
-    count: u16,
-    /// Descriptions written so far, modulo 2^16; the kernel sees them after `publish`.
-    tail: u16,
-}
-
-impl Buffers {
-    /// One connection can fill several buffers in a turn; with fewer left a receive pauses until the next turn.
-    fn new(submitter: &Submitter<'_>, connections: usize) -> io::Result<Buffers> {
-        let count = (connections * 2).next_power_of_two().clamp(16, COUNT_MAX) as u16;
-        let map_len = ring_len(count) + usize::from(count) * STRIDE;
-        // SAFETY: a new private mapping aliases nothing.
-        let map = unsafe {
-            let protection = ProtFlags::READ | ProtFlags::WRITE;
-            mmap_anonymous(std::ptr::null_mut(), map_len, protection, MapFlags::PRIVATE)?
-        };
-        let map = NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut buffers = Buffers { map, map_len, count, tail: 0 };
-        (0..count).for_each(|buffer| buffers.give_back(buffer));
-        // SAFETY: the mapping begins at a page with `count` descriptions; it goes only after unregistering or, below,
-        // when registering failed.
-        match unsafe { submitter.register_buf_ring_with_flags(map.as_ptr() as u64, count, GROUP, 0) } {
-            Ok(()) => {
-                buffers.publish();
-                Ok(buffers)
-            }
-            Err(error) => {
-                buffers.unmap();
-                Err(error)
-            }
-        }
-    }
-
-    /// The first `len` bytes of `buffer`.
-    ///
-    /// # Safety
-    ///
-    /// The kernel must have filled them and `buffer` must not have been given back since.
-    unsafe fn bytes(&self, buffer: u16, len: usize) -> &[u8] {
-        assert!(buffer < self.count && len <= RECEIVE_LEN, "the kernel names a buffer of ours");
-        // SAFETY: within the mapping by the assertion; ours to read until given back, which borrows `self` mutably.
-        unsafe { std::slice::from_raw_parts(self.start_of(buffer), len) }
-    }
-
-    /// Describes `buffer` to the kernel as free.
-    fn give_back(&mut self, buffer: u16) {
-        let place = usize::from(self.tail & (self.count - 1));
-        // SAFETY: `place` is below `count`, so the description lies in the mapping; the kernel does not read it
-        // before `publish`. Only its fields are written: the first one's spare field is the tail that all share.
-        let description = unsafe { &mut *self.map.cast::<BufRingEntry>().as_ptr().add(place) };
-        description.set_addr(self.start_of(buffer) as u64);
-        description.set_len(RECEIVE_LEN as u32);
-        description.set_bid(buffer);
-        self.tail = self.tail.wrapping_add(1);
-    }
-
-    /// Makes the descriptions written so far visible to the kernel.
-    fn publish(&mut self) {
-        // SAFETY: the mapping starts with the first description, whose spare field is the ring's tail; it is
-        // aligned, and the kernel reads it with acquire semantics.
-        unsafe {
-            let tail = BufRingEntry::tail(self.map.cast().as_ptr()).cast_mut();
-            AtomicU16::from_ptr(tail).store(self.tail, Ordering::Release);
-        }
-    }
-
-    fn start_of(&self, buffer: u16) -> *mut u8 {
-        self.map.as_ptr().wrapping_add(ring_len(self.count) + usize::from(buffer) * STRIDE)
-    }
-
-    fn unmap(&mut self) {
-        // SAFETY: the mapping made in `new`, which the kernel does not write to any more (see the callers); no
-        // slice of it is left, they borrow `self`. A failure would leave the memory mapped.
-        let _ = unsafe { munmap(self.map.as_ptr().cast(), self.map_len) };
-    }
-}
-
-/// Bytes of the ring of descriptions, in whole pages.
-fn ring_len(count: u16) -> usize {
-    (usize::from(count) * size_of::<BufRingEntry>()).next_multiple_of(4096)
-}
-
-const COUNT_MAX: usize = 2048;
-/// An odd number of cache lines: buffers a power of two apart would compete for the same few sets of the cache.
-const STRIDE: usize = RECEIVE_LEN + 64;

@@ -128,10 +128,10 @@ impl Runner<'_> {
             return self.encrypt(Epoll::new(sockets)?.reopening(address), task, reports);
         }
         let sockets = match self.plan.engine {
-            EngineChoice::Epoll => sockets,
-            choice => match Uring::new(sockets) {
+            EngineChoice::Epoll if !self.plan.stamped => sockets,
+            choice => match Uring::new(sockets, self.plan.stamped) {
                 Ok(engine) => return self.encrypt(engine, task, reports),
-                Err((sockets, _)) if choice == EngineChoice::Auto => sockets,
+                Err((sockets, _)) if choice == EngineChoice::Auto && !self.plan.stamped => sockets,
                 Err((_, error)) => return Err(failed_to_start(Uring::NAME, error)),
             },
         };
@@ -214,9 +214,10 @@ impl Runner<'_> {
             });
             churn
         });
-        // A turn that waited for more connections than there are would always wait its full time; an open loop has
-        // no time to wait.
-        let gather = if pace.is_some() { 1 } else { plan.gather.min(connections.div_ceil(4)) };
+        // A turn that waited for more connections than there are would always wait its full time. In an open loop
+        // replies may only wait where they have their times from the kernel.
+        let may_gather = pace.is_none() || plan.stamped;
+        let gather = if may_gather { plan.gather.min(connections.div_ceil(4)) } else { 1 };
         let worker = Worker {
             engine,
             composer,
@@ -254,7 +255,7 @@ impl Runner<'_> {
         }
         let total = Box::new(Total::of(&tally, self.arguments.live));
         let _ = reports.send(Report::Over(who, told, total));
-        slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Relaxed);
+        slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Release);
         Ok((E::NAME, tally))
     }
 }

@@ -219,3 +219,8 @@ impl WaitsSummary {
         })
     }
 }
+
+/// For how long the kernel had replies before they were read, if it says so.
+pub(super) fn unread(tally: &Tally) -> Option<Latency> {
+    Some(Latency::or_zero(&tally.unread.as_ref()?.waited_ns))
+}

@@ -1,7 +1,7 @@
 //! What probes found, apart from the load.
 
 use super::measured::{Probed, ratio};
-use super::parts::error_lines;
+use super::parts::{error_lines, unread};
 use super::render::percentiles;
 use super::{ErrorLine, Latency, WaitsSummary, grouped};
 use crate::plan::{Plan, Who};
@@ -37,6 +37,9 @@ pub struct Probes {
     pub latency: Latency,
     /// Where it went.
     pub waits: WaitsSummary,
+    /// With `--kernel-timestamps`: for how long the kernel had replies before this program read them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Latency>,
     /// How much of the window their thread ran, from 0 to 1.
     pub busy: f64,
 }
@@ -78,6 +81,7 @@ impl Probed {
             error_lines: error_lines(tally),
             latency,
             waits,
+            unread: unread(tally),
             busy: ratio(self.cpu_ns as f64 / 1e9, seconds),
         })
     }
@@ -106,6 +110,7 @@ impl fmt::Display for Probes {
         percentiles(f, "  service", &self.waits.service)?;
         percentiles(f, "  slip", &self.waits.slip)?;
         percentiles(f, "  late", &self.waits.late)?;
+        self.unread.iter().try_for_each(|unread| percentiles(f, "  unread", unread))?;
         for (what, times) in [
             ("unanswered", self.waits.unanswered),
             ("never sent", self.waits.unsent),

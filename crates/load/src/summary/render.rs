@@ -29,6 +29,9 @@ impl fmt::Display for Summary {
             percentiles(f, "  slip", &waits.slip)?;
             percentiles(f, "  late", &waits.late)?;
         }
+        if let Some(unread) = &self.unread {
+            percentiles(f, "unread", unread)?;
+        }
         if let Some(handshakes) = &self.handshakes {
             percentiles(f, "handshake", &handshakes.latency)?;
             let [count, resumed] = [handshakes.count, handshakes.resumed].map(|n| grouped(n as f64));

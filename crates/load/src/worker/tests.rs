@@ -67,9 +67,12 @@ impl Engine for Simulated {
         self.now_ns
     }
 
-    fn arrivals(&mut self, mut each: impl FnMut(usize, &[u8]) -> Result<(), Error>) -> Result<(), Error> {
+    fn arrivals(
+        &mut self,
+        mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         while let Some((_, connection)) = self.replies.pop_front_if(|(at_ns, _)| *at_ns <= self.now_ns) {
-            each(connection, b"END\r\n")?;
+            each(connection, b"END\r\n", None)?;
         }
         Ok(())
     }

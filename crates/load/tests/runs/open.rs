@@ -78,6 +78,37 @@ fn a_pace_needs_a_rate_that_can_be_kept() {
 }
 
 #[test]
+fn replies_end_when_the_kernel_has_them() {
+    for more in ["--rate 2000 --probes 2 --probe-rate 100", "--depth 4 --multiget 3"] {
+        let line = format!(
+            "{} --duration 500ms --warm-up 100ms --connections 4 --keys 100 --kernel-timestamps {more}",
+            server(usize::MAX, |_, reply| reply)
+        );
+        let summary = match run(&line) {
+            Ok(summary) => summary,
+            Err(error) if error.contains("io_uring") => return eprintln!("left out: {error}"),
+            Err(error) => panic!("{line}: {error}"),
+        };
+        let unread = summary.unread.expect("it was asked for");
+        assert!(unread.p50_us > 0.0 && unread.max_us < 1e6 * summary.seconds, "{summary}");
+        assert!(summary.latency.p50_us > 0.0, "{summary}");
+        assert_eq!(
+            summary.probes.as_ref().is_some_and(|probes| probes.unread.is_some()),
+            more.contains("probes")
+        );
+        assert!(summary.waits.is_none_or(|waits| waits.unsent + waits.unanswered == 0), "{summary}");
+    }
+    for (line, expected) in [
+        ("--engine epoll", "not with --udp, --socket or --engine epoll"),
+        ("--udp", "not with --udp, --socket or --engine epoll"),
+        ("--churn 10", "not with --udp, --socket, --engine uring or --kernel-timestamps"),
+    ] {
+        let refused = run(&format!("--kernel-timestamps {line}")).expect_err(line);
+        assert!(refused.ends_with(expected), "{refused}");
+    }
+}
+
+#[test]
 fn a_search_ends_with_a_knee() {
     let line = format!(
         "{} --search p50<200ms --rate 200 --duration 20ms --warm-up 5ms --connections 2 --keys 10",

@@ -57,7 +57,7 @@ impl Peer {
         let (mut text, mut events) = (String::new(), Vec::new());
         self.exchange();
         self.engine
-            .arrivals(|lane, bytes| {
+            .arrivals(|lane, bytes, _| {
                 text += &format!("{lane}:{} ", std::str::from_utf8(bytes).expect("text"));
                 Ok(())
             })

@@ -58,6 +58,7 @@ fn summary() -> Summary {
             mean_us: 260.0,
         },
         waits: None,
+        unread: None,
         connects: None,
         handshakes: None,
         steal: 0.0,
