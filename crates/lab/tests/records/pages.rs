@@ -4,6 +4,7 @@ use std::path::Path;
 
 use lab::compare::compare;
 use lab::design::Cell;
+use lab::record::Guest;
 use lab::report::page::{Picture, page, pictures};
 use lab::results::Results;
 
@@ -83,4 +84,22 @@ fn a_picture_of_many_cpus_stays_small() {
     assert!(heat.svg.len() < 2_000_000, "{} bytes", heat.svg.len());
     let names = heat.svg.matches("\nCPU ").count();
     assert!((24..=100).contains(&names), "{names} names of CPUs");
+}
+
+#[test]
+fn a_virtual_machine_that_says_so_has_its_own_cpus_in_the_picture() {
+    let mut results = results();
+    results.records.truncate(1);
+    let mut samples = results.records[0].samples.clone();
+    for sample in &mut samples {
+        sample.cpus.truncate(1);
+    }
+    let heat = |results: &Results| {
+        let pictures = pictures(results, &compare(results));
+        pictures.into_iter().find(|picture| picture.name.starts_with("cpus-")).expect("one").svg
+    };
+    assert!(heat(&results).contains("\nCPU 1\n"));
+    results.records[0].guest = Some(Guest { samples, ..Guest::default() });
+    let inside = heat(&results);
+    assert!(inside.contains(", in the virtual machine\n") && !inside.contains("\nCPU 1\n"), "{inside}");
 }
