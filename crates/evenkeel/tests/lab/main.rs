@@ -118,6 +118,9 @@ fn two_commits_of_a_history_are_compared_as_their_runs_are() {
         1,
         "find 77 in the history: no run of it is kept\n  hint: `evenkeel lab history`",
     );
+    let nowhere = lab(&directory, &["compare", "4f2a", "8c01", "--store", "nowhere.sqlite"]);
+    refused(nowhere, 71, "read the history nowhere.sqlite: No such file");
+    assert!(!directory.join("nowhere.sqlite").exists());
     refused(lab(&directory, &["compare", "4f2a", "8c01"]), 71, "hint: `--store FILE|URL` compares commits");
 }
 
