@@ -22,6 +22,23 @@ const STEP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest value of any setting.
 const VALUE_LEN_MAX: u64 = 64 * 1024;
 
+/// One limit in two units: what is written to one file makes the other one 0. Most of them take no 0 themselves; who
+/// wants it writes the other one.
+const UNITS: [[&str; 2]; 3] = [
+    ["/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"],
+    ["/proc/sys/vm/dirty_background_bytes", "/proc/sys/vm/dirty_background_ratio"],
+    ["/proc/sys/vm/overcommit_kbytes", "/proc/sys/vm/overcommit_ratio"],
+];
+
+/// The file with the same limit in its other unit.
+fn other_unit(path: &str) -> Option<&'static str> {
+    UNITS.into_iter().find_map(|[one, other]| match path {
+        _ if path == one => Some(other),
+        _ if path == other => Some(one),
+        _ => None,
+    })
+}
+
 /// Something with settings.
 pub trait Host {
     /// The text of a setting, byte for byte.
@@ -127,6 +144,10 @@ impl Host for FileHost {
     }
 
     fn reset_by(&self, setting: &Setting) -> Vec<Setting> {
+        if let Setting::File { path, holds } = setting {
+            let other = other_unit(path).map(|path| Setting::File { path: path.to_owned(), holds: *holds });
+            return other.into_iter().collect();
+        }
         let Setting::Device { nic, knob: Knob::Channels | Knob::Rings } = setting else { return Vec::new() };
         let queues = format!("/sys/class/net/{nic}/queues");
         let names = self.root.names(&queues).unwrap_or_default();

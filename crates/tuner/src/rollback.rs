@@ -82,16 +82,20 @@ pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<Rol
     if journal.state() == State::RolledBack {
         return Ok(outcomes);
     }
+    let mut refused: Option<journal::Step> = None;
     for step in journal.steps().into_iter().rev().filter(|step| !step.undone) {
         let outcome = restore(host, &step);
-        if !matches!(outcome, Outcome::Failed(_)) {
-            journal.append(Record::Undone { step: step.number })?;
-        }
-        // What was left and needs nothing is no news.
-        if !(step.left && outcome == Outcome::AsBefore) {
-            outcomes.0.push((step.setting, outcome));
-        }
+        // What it resets is restored next, and may bring it back.
+        let may_come_back = matches!(outcome, Outcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
+        let before = if may_come_back {
+            refused.replace(step)
+        } else {
+            note(journal, &mut outcomes, step, outcome)?;
+            refused.take()
+        };
+        again(host, journal, &mut outcomes, before)?;
     }
+    again(host, journal, &mut outcomes, refused)?;
     let mut looked_at = BTreeSet::new();
     for step in journal.steps() {
         disinherit(host, &step, &mut looked_at, &mut outcomes);
@@ -102,6 +106,39 @@ pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<Rol
         let _ = Promise::forget(journal.path());
     }
     Ok(outcomes)
+}
+
+/// What became of a step, in the journal and in the sum.
+fn note(
+    journal: &mut Journal,
+    outcomes: &mut RolledBack,
+    step: journal::Step,
+    outcome: Outcome,
+) -> Result<(), journal::Error> {
+    if !matches!(outcome, Outcome::Failed(_)) {
+        journal.append(Record::Undone { step: step.number })?;
+    }
+    // What was left and needs nothing is no news.
+    if !(step.left && outcome == Outcome::AsBefore) {
+        outcomes.0.push((step.setting, outcome));
+    }
+    Ok(())
+}
+
+/// Restores a step that was refused before. A limit of 0 bytes cannot be written, but is there as soon as the same limit is
+/// restored as a ratio.
+fn again(
+    host: &mut dyn Host,
+    journal: &mut Journal,
+    outcomes: &mut RolledBack,
+    refused: Option<journal::Step>,
+) -> Result<(), journal::Error> {
+    let Some(step) = refused else { return Ok(()) };
+    let outcome = match restore(host, &step) {
+        Outcome::AsBefore => Outcome::Restored,
+        outcome => outcome,
+    };
+    note(journal, outcomes, step, outcome)
 }
 
 /// Looks for heirs, at most: each look finds what threads have started that the look before has not seen.

@@ -5,6 +5,7 @@ mod shapes;
 mod talk;
 mod talks;
 mod tree;
+mod units;
 
 use tree::Tree;
 use tuner::facts::{Facts, Interrupt, ServiceKind};
