@@ -29,7 +29,8 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     let valid: Vec<&Record> = results.valid().collect();
     let mut all: Vec<Picture> = Vec::new();
     let mut add = |name: String, svg: Option<String>| {
-        all.extend(svg.map(|svg| Picture { name: file_name(&name), svg }));
+        let name = unlike(file_name(&name), &all);
+        all.extend(svg.map(|svg| Picture { name, svg }));
     };
     for metric in &comparison.metrics {
         add(format!("bars-{}", metric.name), bars::bars(metric));
@@ -177,4 +178,26 @@ fn middle_trial<'r>(cell: &Cell, records: &[&'r Record], metric: &str) -> Option
 fn file_name(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-")
+}
+
+/// A name that no other picture has: `0,2-3` and `0-2,3` have the same letters and digits.
+fn unlike(name: String, others: &[Picture]) -> String {
+    let is_new = |name: &String| others.iter().all(|other| other.name != *name);
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(is_new).expect("numbers have no end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_picture_has_a_name_of_its_own() {
+        let mut all = Vec::new();
+        for cell in ["cpus-0,2-3", "cpus-0-2,3", "cpus-0,2,3", "cpus-1"] {
+            all.push(Picture { name: unlike(file_name(cell), &all), svg: String::new() });
+        }
+        let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["cpus-0-2-3", "cpus-0-2-3-2", "cpus-0-2-3-3", "cpus-1"]);
+    }
 }
