@@ -161,6 +161,22 @@ fn after_a_kill_the_next_run_ends_what_is_left_and_goes_on() {
     until("the end of all", || bench.is_quiet());
 }
 
+#[test]
+fn after_a_kill_a_server_with_another_environment_is_found() {
+    let start = "start = \"echo up; exec env -i sleep 1000\"";
+    let bench = Bench::new("bare", &EXPERIMENT.replace("start = \"echo up; exec sleep 1000\"", start));
+    let mut child = bench.hanging();
+    child.kill().expect("it lives");
+    child.wait().expect("it is ours");
+    let output = bench.lab(&["restore"]).output().expect("evenkeel");
+    assert!(
+        text(&output.stdout).contains(": no process of it is found any more\n"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert!(bench.is_quiet());
+}
+
 /// An experiment that is wrong in one place ends with this status and says this.
 #[track_caller]
 fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
@@ -358,9 +374,10 @@ state() { cat /proc/sys/net/core/somaxconn /sys/class/net/left/tx_queue_len; gre
 before=$(state)
 mkdir -p probe; truncate -s 8M probe/image
 mkfs.ext4 -q probe/image && mount -o loop probe/image probe 2>/dev/null && umount probe || { echo no loop devices; exit 0; }
+mkdir real; ln -s real link
 for how in INT KILL; do
-    rm -f hangs; rm -rf it.run
-    "$EVENKEEL" lab run it.toml --state state & run=$!
+    rm -f hangs; rm -rf real/it.run
+    "$EVENKEEL" lab run it.toml --out link/it.run --state state & run=$!
     n=0; until [ -e hangs ]; do sleep 0.1; n=$((n + 1)); [ $n -lt 600 ]; done
     [ "$(cat hangs)" = "777 123 1" ]
     kill -$how $run; wait $run || true
@@ -369,8 +386,12 @@ for how in INT KILL; do
         "$EVENKEEL" lab restore --state state
     fi
     [ "$(state)" = "$before" ]
-    [ ! -e it.run/work/dir.image ]
+    [ ! -e real/it.run/work/dir.image ]
 done
+mkdir -p keep real/it.run/work/dir/x; touch keep/file; mount --bind keep real/it.run/work/dir/x
+"$EVENKEEL" lab run it.toml --out link/it.run --state state 2>refused && exit 1
+grep -q 'real/it.run/work/dir/x is mounted, and would be emptied' refused
+[ -e keep/file ]; umount real/it.run/work/dir/x
 "$EVENKEEL" lab restore --state state | grep -q 'Nothing is left of any run.'
 echo everything as before
 "#;

@@ -75,6 +75,35 @@ impl Error {
         }
     }
 
+    /// Of several attempts, of which each was made whatever became of the others.
+    pub(crate) fn all(attempts: impl IntoIterator<Item = Result<(), Error>>) -> Result<(), Error> {
+        let mut errors: Vec<Error> = attempts.into_iter().filter_map(Result::err).collect();
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => {
+                let mut reasons: Vec<String> = errors.into_iter().map(Error::reason).collect();
+                // What was tried again has mostly failed for the same reason.
+                reasons.dedup();
+                Err(Error::NotRestored(reasons.join("; ")))
+            }
+        }
+    }
+
+    /// With what has caused it, in one line.
+    fn reason(self) -> String {
+        if let Error::NotRestored(why) = self {
+            return why;
+        }
+        let mut reason = self.to_string();
+        let mut cause = std::error::Error::source(&self);
+        while let Some(error) = cause {
+            reason += &format!(": {error}");
+            cause = error.source();
+        }
+        reason
+    }
+
     /// For `map_err`.
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();

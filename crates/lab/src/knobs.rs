@@ -13,7 +13,7 @@ use tuner::change::{Change, Holds, Risk, Stage};
 use tuner::host::{FileHost, Host};
 use tuner::journal::{Journal, Journals, Lock, Place, State};
 use tuner::plan::Asked;
-use tuner::rollback::{check_place, undo};
+use tuner::rollback::{Elsewhere, check_place, undo};
 use tuner::signal::Signal;
 use tuner::strategy::Strategy;
 use tuner::verify::{Holding, holding};
@@ -258,28 +258,47 @@ fn undone(host: &mut FileHost, journal: &mut Journal) -> Result<(), Error> {
     std::fs::remove_file(journal.path()).map_err(Error::io("remove", journal.path()))
 }
 
-/// Undoes what a lab that was killed has left, and says what that was.
-pub(crate) fn restore(state: &Path) -> Result<Vec<String>, Error> {
+/// Undoes what a lab that was killed has left, and adds what that was to `restored`. What cannot be undone keeps the rest
+/// from nothing.
+pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
     if !state.is_dir() {
-        return Ok(Vec::new());
+        return Ok(());
     }
     let root = Root::new("/");
     let journals = Journals::new(state);
     let _lock = journals.lock(false)?;
     let here = Place::of(&root)?;
     let mut host = FileHost::new(root);
-    let mut restored = Vec::new();
-    for mut journal in journals.all()?.into_iter().rev() {
-        let steps = journal.steps();
-        // Those that are only kept do not say who has asked.
-        let is_ours = steps.iter().all(|step| step.asked_by == ASKED_BY || step.left);
-        if journal.state() != State::Unfinished || !is_ours || check_place(&journal, &here).is_err() {
-            continue;
+    // Those that are only kept do not say who has asked.
+    let is_ours = |journal: &Journal| {
+        let is_asked = journal.steps().iter().all(|step| step.asked_by == ASKED_BY || step.left);
+        journal.state() == State::Unfinished && is_asked
+    };
+    let journals = journals.all()?.into_iter().rev().filter(is_ours);
+    Error::all(journals.map(|journal| restore_one(&mut host, &here, journal, restored)).collect::<Vec<_>>())
+}
+
+fn restore_one(
+    host: &mut FileHost,
+    here: &Place,
+    mut journal: Journal,
+    restored: &mut Vec<String>,
+) -> Result<(), Error> {
+    let steps = journal.steps();
+    match check_place(&journal, here) {
+        Ok(()) => {}
+        Err(Elsewhere::Rebooted) => return Ok(()),
+        Err(Elsewhere::Network(_)) if steps.iter().all(|step| step.undone) => return Ok(()),
+        Err(Elsewhere::Network(network)) => {
+            return Err(Error::NotRestored(format!(
+                "settings of a run in the network namespace {network}, which can only be put back in there \
+                 (`nsenter --net=… evenkeel lab restore`); if it is gone, remove {}",
+                journal.path().display()
+            )));
         }
-        undone(&mut host, &mut journal)?;
-        restored.extend(
-            steps.iter().rev().filter(|step| !step.left).map(|step| format!("{}: as before", step.setting)),
-        );
     }
-    Ok(restored)
+    undone(host, &mut journal)?;
+    let steps = steps.iter().rev().filter(|step| !step.left);
+    restored.extend(steps.map(|step| format!("{}: as before", step.setting)));
+    Ok(())
 }

@@ -7,7 +7,7 @@
 //! ```text
 //! experiment ─► matrix: cells, turns
 //!                 └─► run ─► trial (for each turn)
-//!                              knobs, placement, trace   the host, and what has to be undone
+//!                              knobs, placement, trace   the host, and what has to be undone (mounts, leftovers)
 //!                              subject, process, guest   servers and loads, virtual machines (inside: what is done there)
 //!                              sampler, tree             the host and the subject, second by second
 //!                              parse                     what the load says
@@ -33,7 +33,9 @@ pub mod history;
 pub mod inside;
 mod judge;
 mod knobs;
+mod leftovers;
 pub mod matrix;
+mod mounts;
 pub mod parse;
 pub mod picture;
 mod placement;

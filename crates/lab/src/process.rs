@@ -1,6 +1,7 @@
 //! Commands for the shell: started in a group of their own, waited for, and ended with all that they have started.
 
 use crate::error::Error;
+use crate::leftovers::{self, Mark};
 use crate::placement::Placement;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
@@ -40,9 +41,6 @@ pub struct Hands {
     pub halt: Halt,
 }
 
-/// Every process of a run has this in its environment, so that it is found again whatever has become of its parents.
-pub(crate) const MARK: &str = "EVENKEEL_LAB_RUN";
-
 /// How long a command that is told to end (SIGTERM) may take before it is ended (SIGKILL).
 const END_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -62,7 +60,7 @@ pub(crate) struct Line<'a> {
     /// What to add to the environment.
     pub(crate) env: &'a BTreeMap<String, String>,
     /// The run that it belongs to.
-    pub(crate) mark: &'a str,
+    pub(crate) mark: &'a Mark,
     /// Where output and complaints go; they are added to what is there.
     pub(crate) log: PathBuf,
     /// Where its output goes instead, if it is to be read.
@@ -92,7 +90,11 @@ impl Line<'_> {
             None => both(&log)?,
         };
         let mut command = Command::new("sh");
-        command.args(["-c", self.text]).envs(self.env).env(MARK, self.mark).process_group(0);
+        command
+            .args(["-c", self.text])
+            .envs(self.env)
+            .env(leftovers::VARIABLE, self.mark.name())
+            .process_group(0);
         command.stdin(Stdio::null()).stdout(output).stderr(log);
         (hands.unblock)(&mut command);
         let failed = |error| Error::place(self.place, format!("start a shell: {error}"));
@@ -100,7 +102,9 @@ impl Line<'_> {
             None => command.spawn().map_err(failed)?,
             Some(placement) => placement.spawn(command, self.place)?,
         };
-        Ok(Group { child, place: self.place.to_owned(), log: self.log.clone(), ended: None })
+        let group = Group { child, place: self.place.to_owned(), log: self.log.clone(), ended: None };
+        self.mark.begins(group.pid())?;
+        Ok(group)
     }
 
     /// To its end, which must be a success.
@@ -147,21 +151,23 @@ impl Group {
 
     /// Ends it and all of its group. Nothing else may be told meanwhile: a second Ctrl-C changes nothing.
     fn end(&mut self) {
-        let group = Pid::from_child(&self.child);
         let patient = Halt::default();
         for signal in [Signal::TERM, Signal::KILL] {
-            if matches!(self.ended(), Ok(Some(_))) {
-                break;
+            if !self.lives() {
+                return;
             }
             // It may have ended by itself meanwhile.
-            let _ = kill_process_group(group, signal);
+            let _ = kill_process_group(Pid::from_child(&self.child), signal);
             let clock = Clock::start();
-            while matches!(self.ended(), Ok(None)) && clock.passed() < END_TIME_MAX {
+            while self.lives() && clock.passed() < END_TIME_MAX {
                 let _ = patient.pause(Duration::from_millis(5));
             }
         }
-        // Whatever it has left behind; mostly there is no such group any more.
-        let _ = kill_process_group(group, Signal::KILL);
+    }
+
+    /// Whether somebody of its group is left: a shell that waits for a server ends before it does.
+    fn lives(&mut self) -> bool {
+        matches!(self.ended(), Ok(None)) || leftovers::has_members(Pid::from_child(&self.child))
     }
 }
 
@@ -185,40 +191,6 @@ pub(crate) fn last_lines(log: &Path) -> String {
     }
 }
 
-/// A process that has just been started may be missed by a look; whoever starts it is not, so that after so many looks
-/// nobody is left to start another.
-const LOOKS_MAX: usize = 100;
-
-/// Ends every process of a run that is left, by its mark.
-pub(crate) fn end_marked(mark: &str) {
-    let wanted = format!("{MARK}={mark}");
-    let patience = Halt::default();
-    for _ in 0..LOOKS_MAX {
-        let marked = marked(&wanted);
-        if marked.is_empty() {
-            return;
-        }
-        for pid in marked {
-            // It may have ended by itself meanwhile.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-        }
-        // Who was killed is still there for a moment.
-        let _ = patience.pause(Duration::from_millis(5));
-    }
-}
-
-/// Processes with this in their environment; one that has ended has none.
-fn marked(wanted: &str) -> Vec<Pid> {
-    let is_marked = |pid: &Pid| {
-        let environment = std::fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
-    };
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
-    let own = rustix::process::getpid();
-    pids.filter(|pid| *pid != own).filter(is_marked).collect()
-}
-
 /// Time since it was started.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
@@ -239,20 +211,16 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
+    fn mark(scratch: &Scratch) -> Mark {
+        Mark::new("process-test", scratch.path().join("groups"))
+    }
+
     fn hands() -> Hands {
         Hands { unblock: |_| {}, halt: Halt::default() }
     }
 
-    fn line<'a>(text: &'a str, log: &Path, env: &'a BTreeMap<String, String>) -> Line<'a> {
-        Line {
-            text,
-            place: "workload.run",
-            env,
-            mark: "process-test",
-            log: log.to_owned(),
-            output: None,
-            placement: None,
-        }
+    fn line<'a>(text: &'a str, log: &Path, env: &'a BTreeMap<String, String>, mark: &'a Mark) -> Line<'a> {
+        Line { text, place: "workload.run", env, mark, log: log.to_owned(), output: None, placement: None }
     }
 
     #[test]
@@ -260,7 +228,8 @@ mod tests {
         let scratch = Scratch::new("process-fails");
         let (log, env) =
             (scratch.path().join("log"), BTreeMap::from([("WHY".to_owned(), "no reason".to_owned())]));
-        let line = line("echo first; echo \"$WHY\" >&2; exit 3", &log, &env);
+        let mark = mark(&scratch);
+        let line = line("echo first; echo \"$WHY\" >&2; exit 3", &log, &env, &mark);
         let error = line.run(&hands(), Duration::from_secs(60)).expect_err("it fails").to_string();
         assert_eq!(error, "carry out workload.run: it ended with exit status: 3: first / no reason");
     }
@@ -271,8 +240,8 @@ mod tests {
         let (log, env) = (scratch.path().join("log"), BTreeMap::new());
         let child = scratch.path().join("child");
         let text = format!("sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", child.display());
-        let hands = hands();
-        let mut group = line(&text, &log, &env).start(&hands).expect("a shell");
+        let (hands, mark) = (hands(), mark(&scratch));
+        let mut group = line(&text, &log, &env, &mark).start(&hands).expect("a shell");
         while !child.exists() {
             group.wait(&hands, Duration::from_millis(1)).expect("it runs");
         }
@@ -293,19 +262,23 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_left_its_group_is_found_by_its_mark() {
-        let scratch = Scratch::new("process-mark");
-        let (log, env) = (scratch.path().join("log"), BTreeMap::new());
-        let mark = format!("process-mark-{}", std::process::id());
-        let line = Line { mark: &mark, ..line("exec setsid --wait sleep 1000", &log, &env) };
-        let mut group = line.start(&hands()).expect("a shell");
-        let clock = Clock::start();
-        while group.ended().expect("it can be asked").is_none() {
-            assert!(clock.passed() < Duration::from_secs(60), "it lives");
-            end_marked(&mark);
-            let _ = Halt::default().pause(Duration::from_millis(5));
+    fn a_server_behind_a_shell_has_its_time_to_end() {
+        let scratch = Scratch::new("process-shell");
+        let (log, env, mark) = (scratch.path().join("log"), BTreeMap::new(), mark(&scratch));
+        let (up, saved) = (scratch.path().join("up"), scratch.path().join("saved"));
+        let server = format!(
+            "trap 'sleep 0.5; echo all > {}; exit' TERM; echo > {}; while :; do sleep 0.05; done",
+            saved.display(),
+            up.display()
+        );
+        // The shell has no trap, and ends at once.
+        let text = format!("sh -c \"{server}\"; true");
+        let hands = hands();
+        let mut group = line(&text, &log, &env, &mark).start(&hands).expect("a shell");
+        while !up.exists() {
+            group.wait(&hands, Duration::from_millis(1)).expect("it runs");
         }
-        end_marked(&mark);
-        assert!(marked(&format!("{MARK}={mark}")).is_empty());
+        drop(group);
+        assert!(saved.exists(), "it was ended before it had saved what it had");
     }
 }

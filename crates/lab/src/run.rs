@@ -85,11 +85,15 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     for guest in cells.iter().map(|cell| Guest::of(&cell.levels(&experiment))) {
         guest?.as_ref().map_or(Ok(()), Guest::check)?;
     }
-    let restored = restore(&asked.state, knobs::are_turned_by(&experiment))?;
+    let (restored, is_all) = restore(&asked.state, knobs::are_turned_by(&experiment));
     if !restored.is_empty() {
         tell(Progress::Restored(&restored));
     }
-    let directory = std::path::absolute(&asked.directory).map_err(Error::io("find", &asked.directory))?;
+    is_all?;
+    let failed = |what| Error::io(what, &asked.directory);
+    std::fs::create_dir_all(&asked.directory).map_err(failed("create"))?;
+    // Without symbolic links: the kernel says where something is mounted.
+    let directory = asked.directory.canonicalize().map_err(failed("find"))?;
     let _lock = enter(&directory, &asked.text, &experiment)?;
     let mut records = records(&directory)?;
     let mut site = Site {
@@ -111,7 +115,11 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     let conducted = conduct(&mut site, &mut records, tell);
     // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
     let ended = site.trace.end();
-    conducted.and(ended)?;
+    match conducted {
+        // Nothing has failed but that somebody had enough.
+        Err(Error::Halted) => ended.and(Err(Error::Halted)),
+        conducted => Error::all([conducted, ended]),
+    }?;
     let doubtful = records.values().filter(|record| !record.is_valid()).count();
     let (lost, turns) = lost(&experiment, &records);
     Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful, lost, turns })
@@ -152,16 +160,16 @@ fn conduct(
 /// Where tuner's journals are, in the directory of the state.
 const TUNE: &str = "tune";
 
-/// Puts back what a run that was killed has left, and says what that was. Settings that somebody is changing just now
-/// are only in the way of those who need them.
-pub fn restore(state: &Path, needs_settings: bool) -> Result<Vec<String>, Error> {
-    let mut restored = trace::restore(state)?;
-    match knobs::restore(&state.join(TUNE)) {
-        Ok(settings) => restored.extend(settings),
-        Err(Error::Journal(tuner::journal::Error::Locked { .. })) if !needs_settings => {}
-        Err(error) => return Err(error),
-    }
-    Ok(restored)
+/// Puts back what runs that were killed have left: what that was, and whether it is all. Settings that somebody is
+/// changing just now are only in the way of those who need them.
+pub fn restore(state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), Error>) {
+    let mut restored = Vec::new();
+    let cleared = trace::restore(state, &mut restored);
+    let settings = match knobs::restore(&state.join(TUNE), &mut restored) {
+        Err(Error::Journal(tuner::journal::Error::Locked { .. })) if !needs_settings => Ok(()),
+        settings => settings,
+    };
+    (restored, Error::all([cleared, settings]))
 }
 
 /// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, nobody else runs
@@ -229,3 +237,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub(crate) fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
+
+#[cfg(test)]
+mod tests;

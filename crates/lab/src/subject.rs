@@ -105,6 +105,7 @@ fn waited_for(subject: &Subject, port: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leftovers::Mark;
     use crate::process::Halt;
     use crate::scratch::Scratch;
     use std::collections::BTreeMap;
@@ -121,7 +122,7 @@ mod tests {
             text: &subject.start,
             place: &place,
             env: &env,
-            mark: "subject-test",
+            mark: &Mark::new("subject-test", scratch.path().join("groups")),
             log,
             output: None,
             placement: None,

@@ -2,12 +2,15 @@
 //! is so; as long as the run lives, it holds a lock on that file.
 //!
 //! ```text
-//! STATE/lab/MARK.json   {"mark": "812-1763740000", "mount": {"at": …, "image": …}}
+//! STATE/lab/MARK.json     {"mark": "812-1763740000", "mount": {"at": …, "image": …}}
+//! STATE/lab/MARK.groups   the groups of processes of the trial that runs, a line each
 //! ```
 
 use crate::error::Error;
 use crate::experiment::FileSystem;
-use crate::process::{Clock, Halt, Hands, Line, end_marked};
+use crate::leftovers::Mark;
+use crate::mounts;
+use crate::process::{Clock, Halt, Hands, Line};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -22,6 +25,7 @@ pub(crate) struct Trace {
     path: PathBuf,
     file: File,
     left: Left,
+    mark: Mark,
 }
 
 /// What there may be.
@@ -57,13 +61,15 @@ impl Trace {
         let file = file.map_err(Error::io("create", &path))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| Error::io("lock", &path)(errno.into()))?;
-        let mut trace = Trace { path, file, left: Left { mark, mount: None } };
+        let groups = path.with_extension("groups");
+        let mut trace =
+            Trace { mark: Mark::new(&mark, groups), path, file, left: Left { mark, mount: None } };
         trace.write()?;
         Ok(trace)
     }
 
-    pub(crate) fn mark(&self) -> &str {
-        &self.left.mark
+    pub(crate) fn mark(&self) -> &Mark {
+        &self.mark
     }
 
     /// On the disk, before it is done. The last line counts: one that is cut off was never acted upon.
@@ -75,7 +81,8 @@ impl Trace {
         synced.map_err(Error::io("write", &self.path))
     }
 
-    /// Makes a file system of its own at a directory. `line` is the surroundings of its commands.
+    /// Makes a file system of its own at a directory, whose path has no symbolic links. `line` is the surroundings of
+    /// its commands.
     pub(crate) fn mount(
         &mut self,
         wanted: &FileSystem,
@@ -93,23 +100,31 @@ impl Trace {
         let options = std::iter::once("loop")
             .chain(Some(wanted.options.as_str()).filter(|options| !options.is_empty()));
         let options = options.collect::<Vec<_>>().join(",");
-        let (kind, image, at) = (quoted(Path::new(&wanted.kind)), quoted(&image), quoted(at));
-        let mount = format!("exec mount -t {kind} -o {} {image} {at}", quoted(Path::new(&options)));
+        let kind = quoted(Path::new(&wanted.kind));
+        let options = quoted(Path::new(&options));
+        let mount = format!("exec mount -t {kind} -o {options} {} {}", quoted(&image), quoted(at));
         for text in [make, mount] {
             Line { text: &text, ..line.clone() }.run(hands, MAKE_TIME_MAX)?;
         }
-        Ok(())
+        // What is not found there now would not be unmounted either.
+        match mounts::is_point(at)? {
+            true => Ok(()),
+            false => Err(Error::place(line.place, format!("it is not found at {}", at.display()))),
+        }
     }
 
-    /// Everything of the last trial as before. `line` is said in complaints.
+    /// Everything of the last trial as before.
     pub(crate) fn clear(&mut self) -> Result<(), Error> {
-        end_marked(&self.left.mark);
-        if let Some(mount) = &self.left.mount {
-            mount.undo()?;
-            self.left.mount = None;
-            self.write()?;
-        }
-        Ok(())
+        let ended = self.mark.end();
+        let unmounted = self.unmount();
+        Error::all([ended, unmounted])
+    }
+
+    fn unmount(&mut self) -> Result<(), Error> {
+        let Some(mount) = &self.left.mount else { return Ok(()) };
+        mount.undo()?;
+        self.left.mount = None;
+        self.write()
     }
 
     /// Nothing is left.
@@ -122,7 +137,7 @@ impl Trace {
 impl Mount {
     fn undo(&self) -> Result<(), Error> {
         let (clock, patience) = (Clock::start(), Halt::default());
-        while is_mounted(&self.at)? {
+        while mounts::is_point(&self.at)? {
             let unmounted = run("umount", &[self.at.as_os_str()]);
             if let Err(why) = unmounted {
                 if clock.passed() >= UNMOUNT_TIME_MAX {
@@ -141,47 +156,40 @@ impl Mount {
     }
 }
 
-/// Undoes what runs that were killed have left, and says what that was. Runs that live are left alone.
-pub(crate) fn restore(state: &Path) -> Result<Vec<String>, Error> {
-    let mut restored = Vec::new();
+/// Undoes what runs that were killed have left, and adds what that was to `restored`. Runs that live are left alone, and
+/// what cannot be undone keeps the rest from nothing.
+pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
     let entries = std::fs::read_dir(directory(state)).into_iter().flatten().flatten();
-    for path in
-        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "json"))
-    {
-        let file = OpenOptions::new().append(true).open(&path).map_err(Error::io("open", &path))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-        let whole = &text[..text.rfind('\n').unwrap_or(0)];
-        if let Some(line) = whole.lines().last() {
-            let left: Left =
-                serde_json::from_str(line).map_err(|source| Error::Json { path: path.clone(), source })?;
-            end_marked(&left.mark);
-            if let Some(mount) = &left.mount {
-                mount.undo()?;
-                restored.push(format!("{}: unmounted", mount.at.display()));
-            }
-            restored.push(format!("run {}: nothing of it runs any more", left.mark));
-        }
-        std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+    let traces =
+        entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|it| it == "json"));
+    Error::all(traces.map(|path| restore_one(&path, restored)).collect::<Vec<_>>())
+}
+
+fn restore_one(path: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
+    let file = OpenOptions::new().append(true).open(path).map_err(Error::io("open", path))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(());
     }
-    Ok(restored)
+    let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let whole = &text[..text.rfind('\n').unwrap_or(0)];
+    if let Some(line) = whole.lines().last() {
+        let left: Left =
+            serde_json::from_str(line).map_err(|source| Error::Json { path: path.to_owned(), source })?;
+        let ended = Mark::new(&left.mark, path.with_extension("groups")).end();
+        if ended.is_ok() {
+            restored.push(format!("run {}: no process of it is found any more", left.mark));
+        }
+        let unmounted = left.mount.as_ref().map_or(Ok(()), Mount::undo);
+        if let (Some(mount), Ok(())) = (&left.mount, &unmounted) {
+            restored.push(format!("{}: unmounted", mount.at.display()));
+        }
+        Error::all([ended, unmounted])?;
+    }
+    std::fs::remove_file(path).map_err(Error::io("remove", path))
 }
 
 fn directory(state: &Path) -> PathBuf {
     state.join("lab")
-}
-
-/// Column 5 of mountinfo, where blanks and the like are octal.
-fn is_mounted(at: &Path) -> Result<bool, Error> {
-    let path = Path::new("/proc/self/mountinfo");
-    let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-    let escape = |text: &str| {
-        text.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012")
-    };
-    let at = escape(&at.to_string_lossy());
-    Ok(text.lines().any(|line| line.split(' ').nth(4) == Some(at.as_str())))
 }
 
 fn run(program: &str, arguments: &[&std::ffi::OsStr]) -> Result<(), String> {
@@ -207,7 +215,10 @@ mod tests {
     fn a_living_run_is_left_alone_and_a_dead_one_is_cleared_away() {
         let scratch = Scratch::new("trace");
         let mut trace = Trace::begin(scratch.path(), 7).expect("a trace");
-        assert_eq!(restore(scratch.path()).expect("nothing to do"), Vec::<String>::new());
+        let restore = |restored: &mut Vec<String>| restore(scratch.path(), restored);
+        let mut restored = Vec::new();
+        restore(&mut restored).expect("nothing to do");
+        assert!(restored.is_empty(), "{restored:?}");
         // As far as it came: an image, and no mount.
         let (at, image) = (scratch.path().join("a b"), scratch.path().join("a b.image"));
         trace.left.mount = Some(Mount { at: at.clone(), image: image.clone() });
@@ -218,10 +229,17 @@ mod tests {
         let mut file = OpenOptions::new().append(true).open(&path).expect("its file");
         file.write_all(b"{\"mark\": \"cut o").expect("it is written");
         drop(file);
-        let restored = restore(scratch.path()).expect("it is cleared away");
-        assert_eq!(restored[0], format!("{}: unmounted", at.display()));
+        // Of another one, nothing can be understood.
+        let odd = directory(scratch.path()).join("odd.json");
+        std::fs::write(&odd, "{}\n").expect("written");
+        let error = restore(&mut restored).expect_err("what is odd").to_string();
+        assert!(error.contains("odd.json"), "{error}");
+        assert_eq!(restored[1..], [format!("{}: unmounted", at.display())]);
         assert!(!image.exists() && !path.exists());
-        assert!(restore(scratch.path()).expect("nothing to do").is_empty());
+        std::fs::remove_file(odd).expect("it is there");
+        restored.clear();
+        restore(&mut restored).expect("nothing to do");
+        assert!(restored.is_empty(), "{restored:?}");
     }
 
     #[test]

@@ -6,7 +6,9 @@ use crate::guest::{self, Guest, Task};
 use crate::inside::{self, Said};
 use crate::judge::{Loaded, judge};
 use crate::knobs::{self, Knobs};
+use crate::leftovers::Mark;
 use crate::matrix::{Cell, Turn};
+use crate::mounts;
 use crate::parse;
 use crate::placement::Placement;
 use crate::process::{Clock, Group, Hands, Line, NO_ENV, last_lines};
@@ -126,7 +128,7 @@ impl Site<'_> {
         let back = self.knobs.as_mut().map_or(Ok(()), Knobs::back);
         let cleared = self.trace.clear();
         // What the trial found out is less urgent than a host that is not as before.
-        back.and(cleared)?;
+        Error::all([back, cleared])?;
         clear(&work).and(result)
     }
 
@@ -190,8 +192,12 @@ impl Site<'_> {
     }
 }
 
-/// Removes a trial's directory, if it is there.
+/// Removes a trial's directory, if it is there. What somebody has mounted in it is somebody's, and is not emptied.
 fn clear(work: &Path) -> Result<(), Error> {
+    if let Some(point) = mounts::below(work)?.first() {
+        let what = format!("{} is mounted, and would be emptied: unmount it", point.display());
+        return Err(Error::place(format!("the removal of {}", work.display()), what));
+    }
     match std::fs::remove_dir_all(work) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", work)(error)),
         _ => Ok(()),
@@ -202,7 +208,7 @@ fn clear(work: &Path) -> Result<(), Error> {
 struct Stage<'a> {
     experiment: &'a Experiment,
     hands: &'a Hands,
-    mark: String,
+    mark: Mark,
     port: u16,
     words: Words,
     logs: PathBuf,
@@ -230,7 +236,7 @@ impl<'a> Stage<'a> {
         Ok(Stage {
             experiment,
             hands: site.hands,
-            mark: site.trace.mark().to_owned(),
+            mark: site.trace.mark().clone(),
             port,
             words,
             logs,

@@ -104,12 +104,13 @@ fn summary(outcome: &Outcome, directory: &Path) -> String {
 }
 
 pub(super) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure> {
-    let restored = lab::run::restore(&arguments.state.path(), true).map_err(Failure::other)?;
-    let text = match restored.is_empty() {
-        true => "Nothing is left of any run.\n".to_owned(),
-        false => restored.join("\n") + "\n",
+    let (restored, is_all) = lab::run::restore(&arguments.state.path(), true);
+    let text = match (restored.as_slice(), &is_all) {
+        ([], Ok(())) => "Nothing is left of any run.\n".to_owned(),
+        (lines, _) => lines.iter().map(|line| format!("{line}\n")).collect(),
     };
     print(text.as_bytes())?;
+    is_all.map_err(Failure::other)?;
     Ok(ExitCode::SUCCESS)
 }
 
