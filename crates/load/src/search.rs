@@ -110,15 +110,16 @@ impl Objective {
         // What was never answered took longer than any limit.
         let scheduled = (summary.requests + missing) as f64;
         let has_too_many_missing = missing as f64 > scheduled * (1.0 - self.percentile.share());
-        let is_slow = latency_us >= self.limit_us || has_too_many_missing || is("rate-missed");
+        let is_slow = latency_us >= self.limit_us;
         // A server that does not answer in time has missed it, unless it was not asked in time.
         if is("client-saturated") || is("steal") || is("empty") {
             Outcome::Invalid
         } else if !summary.is_clean() {
             Outcome::Missed
-        } else if is_slow {
-            let is_own_fault = is("late") && latency_us - own_us < self.limit_us;
-            if is_own_fault { Outcome::Invalid } else { Outcome::Missed }
+        } else if is_slow && is("late") && latency_us - own_us < self.limit_us {
+            Outcome::Invalid
+        } else if is_slow || has_too_many_missing || is("rate-missed") {
+            Outcome::Missed
         } else if summary.waits.is_some_and(|waits| waits.late.p99_us > self.limit_us * LATE_SHARE_MAX) {
             Outcome::Invalid
         } else {

@@ -119,6 +119,8 @@ fn the_server_is_not_blamed_for_the_generators_lateness() {
     assert_eq!(judged("p99<1ms", &run(&["late", "rate-missed"], 1500.0)), Outcome::Invalid);
     assert_eq!(judged("p99<1ms", &run(&["late"], 500.0)), Outcome::Missed, "it was slow enough without that");
     assert_eq!(judged("p99<3ms", &run(&["late"], 1600.0)), Outcome::Invalid, "half of the limit");
+    let lost = Summary { lost: 2000, ..run(&["late"], 500.0) };
+    assert_eq!(judged("p99<3ms", &lost), Outcome::Missed, "so little has lost no request");
 }
 
 #[test]
