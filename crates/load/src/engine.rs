@@ -31,8 +31,8 @@ pub(crate) trait Engine {
         clock::now_ns()
     }
 
-    /// Hands out what the last exchange brought, by connection, and, if the kernel was asked, when it came
-    /// (CLOCK_MONOTONIC in nanoseconds).
+    /// Hands out what the last exchange brought, by connection, and when it came (by `now_ns`): if the kernel was asked, that
+    /// says so; and what was read after something else may have come after the exchange. `None`: it was there by then.
     fn arrivals(
         &mut self,
         each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,

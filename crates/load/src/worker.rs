@@ -104,7 +104,8 @@ impl<E: Engine> Worker<'_, E> {
             };
             engine.arrivals(|connection, bytes, at_ns| {
                 reading.done_ns = at_ns.unwrap_or(done_ns);
-                reading.unread_ns = at_ns.map(|at_ns| done_ns.saturating_sub(at_ns));
+                // What was read later than the turn's time had no time to lie there.
+                reading.unread_ns = at_ns.and_then(|at_ns| done_ns.checked_sub(at_ns));
                 silence.iter_mut().for_each(Silence::hear);
                 let conversation = &mut conversations[connection];
                 let before = conversation.outstanding();

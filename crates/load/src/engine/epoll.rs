@@ -133,6 +133,7 @@ impl Engine for Epoll {
         &mut self,
         mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let mut is_later = false;
         for at in 0..self.events.len() {
             let Event { flags, data } = self.events[at];
             let connection = data.u64() as usize;
@@ -154,7 +155,9 @@ impl Engine for Epoll {
                         break;
                     }
                     Ok((len, _)) => {
-                        each(connection, &self.buffer[..len], None)?;
+                        let at_ns = is_later.then(|| self.now_ns());
+                        is_later = true;
+                        each(connection, &self.buffer[..len], at_ns)?;
                         // A short receive emptied the socket; what comes later makes a new edge.
                         if len < self.buffer.len() && !flags.contains(EventFlags::RDHUP) {
                             break;

@@ -102,6 +102,30 @@ fn what_a_full_socket_does_not_take_is_sent_later() {
     check(epoll, unix_pair());
 }
 
+/// What comes while something else is read does not come before that.
+#[test]
+fn what_is_read_later_comes_later() {
+    let pairs = [unix_pair(), unix_pair(), unix_pair()];
+    let (near, mut far): (Vec<OwnedFd>, Vec<UnixStream>) =
+        pairs.into_iter().map(|(near, far)| (near.into(), far)).unzip();
+    let mut engine = epoll(near).expect("epoll");
+    far.iter_mut().for_each(|far| far.write_all(b"END").expect("room"));
+    let mut times = Vec::new();
+    engine.exchange(&Outbox::default(), WAIT).expect("an exchange");
+    let done_ns = engine.now_ns();
+    let arrived = engine.arrivals(|_, _, at_ns| {
+        times.push(at_ns);
+        Ok(())
+    });
+    arrived.expect("arrivals");
+    assert!(times.len() == 3 && times[0].is_none(), "{times:?}");
+    assert!(
+        times[1..].iter().all(|at_ns| at_ns.is_some_and(|at_ns| at_ns >= done_ns)),
+        "{times:?} {done_ns}"
+    );
+    assert!(times.is_sorted(), "{times:?}");
+}
+
 /// What is in the kernel for a while before it is read came when it came.
 #[test]
 fn stamps_say_when_the_kernel_had_it() {

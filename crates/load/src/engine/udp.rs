@@ -7,6 +7,7 @@
 use super::frame::{Frame, Parts};
 use super::mmsg::{BATCH, HEAD_LEN, Receives, Sends};
 use super::{Engine, Event, Wait, failed};
+use crate::clock;
 use crate::error::Error;
 use crate::outbox::Outbox;
 use rustix::event::Timespec;
@@ -157,6 +158,7 @@ impl Engine for Udp {
         mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let Udp { sockets, lanes, receives, events, strays, .. } = self;
+        let mut is_later = false;
         for event in &*events {
             let socket = event.data.u64() as usize;
             loop {
@@ -166,7 +168,10 @@ impl Engine for Udp {
                     Err(Errno::INTR) => continue,
                     Err(error) => return Err(failed(socket, Some(error.into()))),
                 };
+                let at_ns = is_later.then(clock::now_ns);
+                is_later = true;
                 for number in 0..count {
+                    let mut each = |lane: usize, bytes: &[u8]| each(lane, bytes, at_ns);
                     let is_answer = lanes.arrive(socket, receives.datagram(number), &mut each)?;
                     *strays += u64::from(!is_answer);
                 }
@@ -241,7 +246,7 @@ impl Lanes {
         &mut self,
         socket: usize,
         datagram: &[u8],
-        each: &mut impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
+        each: &mut impl FnMut(usize, &[u8]) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let Some((frame, payload)) = Frame::read(datagram) else { return Ok(false) };
         let index = usize::from(frame.id) & ((1 << self.bits) - 1);
@@ -253,7 +258,7 @@ impl Lanes {
         if lane.sent_ns.is_none() || lane.id != frame.id {
             return Ok(false);
         }
-        let is_new = lane.parts.take(frame.sequence, payload, |bytes| each(number, bytes, None))?;
+        let is_new = lane.parts.take(frame.sequence, payload, |bytes| each(number, bytes))?;
         lane.is_answered |= lane.parts.is_whole(frame.total);
         Ok(is_new)
     }
