@@ -100,7 +100,8 @@ fn what_the_network_drops_is_lost_and_shown() {
         datagrams
     };
     let summary = check(network, "--udp-timeout 20ms");
-    assert!(summary.lost >= 40, "{summary}");
+    // Of fifty; those of the last 20 ms are not known to be lost when the run ends.
+    assert!(summary.lost >= 20, "{summary}");
     assert!(summary.verdict.reasons.iter().any(|reason| reason.what == "lost"), "{summary}");
     let shown = format!("  lost      {} requests (", summary.lost);
     assert!(summary.to_string().contains(&shown), "{summary}");
