@@ -44,9 +44,9 @@ pub(super) struct Refusal {
 
 /// The words of a URL that are about encryption, and the URL without them.
 pub(super) fn split(url: &str) -> (Vec<(String, String)>, String) {
-    let question = question(url).unwrap_or(url.len());
+    let Some(question) = question(url) else { return (Vec::new(), url.to_owned()) };
     let (mut ours, mut others) = (Vec::new(), Vec::new());
-    for pair in url[question..].split(['?', '&']).filter(|pair| !pair.is_empty()) {
+    for pair in url[question + 1..].split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let name = decoded(name);
         if OURS.contains(&&*name) {
@@ -177,6 +177,11 @@ mod tests {
         );
         check("postgres://a:why?@db?sslmode=disable", &[("sslmode", "disable")], "postgres://a:why?@db");
         check("postgres:///lab?sslcert=a@b", &[("sslcert", "a@b")], "postgres:///lab");
+        check(
+            "postgres://db?application_name=why?&sslmode=disable",
+            &[("sslmode", "disable")],
+            "postgres://db?application_name=why?",
+        );
         check("postgres://db?ssl%6Dode=prefer", &[("sslmode", "prefer")], "postgres://db");
     }
 
