@@ -139,12 +139,22 @@ fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
     }
     assert_eq!(bench.records(), 0, "a trial that was interrupted is none");
     fs::remove_file(bench.0.join("hang")).expect("it was there");
-    fs::write(bench.0.join("it.toml"), EXPERIMENT.replace("seconds = 1", "seconds = 2")).expect("written");
+    // No trial has shown anything with what was there before.
+    let other = EXPERIMENT.replace("seconds = 1", "seconds = 2");
+    let write = |experiment: &str| fs::write(bench.0.join("it.toml"), experiment).expect("written");
+    write(&other);
+    let output = bench.run();
+    assert!(output.status.success() && bench.records() >= 4, "{}", text(&output.stderr));
+    write(EXPERIMENT);
     let refused = bench.run();
-    let why = "the experiment has changed since: workload.seconds was 1 and is 2";
+    let why =
+        "the experiment has changed since: workload.seconds was 2 and is 1; --out DIR begins another run";
     assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
-    fs::write(bench.0.join("it.toml"), format!("# a comment\n{EXPERIMENT}")).expect("written");
-    assert_eq!(text(&bench.run().stdout), "4 trials in it.run (4 new, 0 doubtful)\n");
+    write(&format!("# more\n{}", other.replace("rounds = 2", "rounds = 3").replace("better?", "best?")));
+    let output = bench.run();
+    assert!(output.status.success() && bench.records() >= 6, "{}", text(&output.stderr));
+    let kept = fs::read_to_string(bench.0.join("it.run/experiment.toml")).expect("a copy");
+    assert!(kept.starts_with("# more\n") && kept.contains("rounds = 3"), "{kept}");
 }
 
 #[test]

@@ -6,8 +6,22 @@ use toml::Value;
 /// Of the differences, so many are said.
 const SHOWN_MAX: usize = 5;
 
+/// What keeps trials of an experiment from being gone on with. More rounds go behind those that there are, and neither
+/// the words of the question nor what else is shown changes a trial.
+pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
+    let mut like_before = now.clone();
+    like_before.question.clone_from(&before.question);
+    if now.repeat.rounds > before.repeat.rounds {
+        like_before.repeat.rounds = before.repeat.rounds;
+    }
+    if before.measure.also.iter().all(|metric| now.measure.also.contains(metric)) {
+        like_before.measure.also.clone_from(&before.measure.also);
+    }
+    between(before, &like_before)
+}
+
 /// `workload.seconds was 5 and is 10`; comments and the order of keys make no difference.
-pub(crate) fn between(before: &Experiment, now: &Experiment) -> Vec<String> {
+fn between(before: &Experiment, now: &Experiment) -> Vec<String> {
     let value = |experiment| Value::try_from(experiment).expect("an experiment is plain data");
     let mut found = Vec::new();
     compare("", Some(&value(before)), Some(&value(now)), &mut found);
@@ -54,6 +68,20 @@ mod tests {
     fn check(change: impl Fn(&str) -> String, expected: &[&str]) {
         let parse = |text: &str| Experiment::parse(text).expect(text);
         assert_eq!(between(&parse(MINIMAL), &parse(&change(MINIMAL))), expected);
+    }
+
+    #[test]
+    fn an_experiment_may_grow() {
+        let parse = |text: &str| Experiment::parse(text).expect(text);
+        let with = |rounds: u32, also: &str| {
+            parse(&format!("{MINIMAL}also = [{also}]\n[repeat]\nrounds = {rounds}"))
+        };
+        let mut more = with(9, "\"b\", \"a\"");
+        more.question += " Really?";
+        assert_eq!(in_the_way(&with(8, "\"a\""), &more), Vec::<String>::new());
+        let less = in_the_way(&more, &with(8, "\"a\""));
+        assert!(less.iter().any(|it| it == "repeat.rounds was 9 and is 8"), "{less:?}");
+        assert!(less.iter().any(|it| it.starts_with("measure.also")), "{less:?}");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub enum Error {
         what: String,
     },
     /// The directory of a run belongs to another experiment.
-    #[error("go on with {directory}: the experiment has changed since: {differences}", directory = .directory.display())]
+    #[error("go on with {directory}: the experiment has changed since: {differences}; --out DIR begins another run", directory = .directory.display())]
     Changed {
         /// The run.
         directory: PathBuf,

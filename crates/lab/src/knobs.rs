@@ -40,18 +40,42 @@ pub(crate) fn are_turned_by(experiment: &Experiment) -> bool {
 
 /// What can be known to be wrong before anything runs.
 pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
+    // It only says which settings the kernel sets together.
+    let host = FileHost::new(Root::new("/"));
     let mut askers: BTreeMap<Setting, &str> = BTreeMap::new();
+    let (mut owners, mut steered) = (BTreeMap::new(), Vec::new());
     for factor in &experiment.factors {
+        let also = |other: &str| format!("factor {other:?} sets it, too");
         for level in &factor.levels {
             let place = place(&factor.name, level);
             for (key, setting, _) in wanted(&place, level)? {
-                let other = *askers.entry(setting).or_insert(&factor.name);
-                if other != factor.name {
-                    return Err(Error::place(key, format!("factor {other:?} sets it, too")));
+                let together = host.reset_by(&setting).into_iter().chain([setting.clone()]);
+                let mut others = together.filter_map(|setting| askers.get(&setting));
+                if let Some(other) = others.find(|other| **other != factor.name) {
+                    return Err(Error::place(key, also(other)));
+                }
+                askers.insert(setting, &factor.name);
+            }
+            for key in own_keys(level) {
+                let other = *owners.entry(key.clone()).or_insert(&factor.name);
+                if *other != factor.name {
+                    return Err(Error::place(format!("{place}: {key}"), also(other)));
                 }
             }
             if let Some(name) = &level.strategy {
-                named(&format!("{place}: strategy"), name)?;
+                let key = format!("{place}: strategy");
+                named(&key, name)?;
+                let is_other = |(other, nic): &&(&String, Option<&String>)| {
+                    **other != factor.name
+                        && (nic.is_none() || level.nic.is_none() || *nic == level.nic.as_ref())
+                };
+                if let Some((other, _)) = steered.iter().find(is_other) {
+                    return Err(Error::place(
+                        key,
+                        format!("factor {other:?} has one, too, for the same interface"),
+                    ));
+                }
+                steered.push((&factor.name, level.nic.as_ref()));
             }
             if let Some(name) = level.kernel.as_ref().and_then(|kernel| kernel.strategy.as_ref()) {
                 named(&format!("{place}: kernel.strategy"), name)?;
@@ -59,6 +83,18 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// What a level sets that only one factor can: of two, the last one would have it, and the other be about nothing.
+fn own_keys(level: &Level) -> Vec<String> {
+    let single = [
+        ("cpus", level.cpus.is_some()),
+        ("scheduler", level.scheduler.is_some()),
+        ("file_system", level.file_system.is_some()),
+    ];
+    let single = single.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.to_owned());
+    let words = level.set.keys().map(|name| format!("set.{name}"));
+    words.chain(level.env.keys().map(|name| format!("env.{name}"))).chain(single).collect()
 }
 
 /// How the error messages call a level.

@@ -91,9 +91,11 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     }
     is_all?;
     let failed = |what| Error::io(what, &asked.directory);
+    is_one_word(&std::path::absolute(&asked.directory).map_err(failed("find"))?)?;
     std::fs::create_dir_all(&asked.directory).map_err(failed("create"))?;
     // Without symbolic links: the kernel says where something is mounted.
     let directory = asked.directory.canonicalize().map_err(failed("find"))?;
+    is_one_word(&directory)?;
     let _lock = enter(&directory, &asked.text, &experiment)?;
     let mut records = records(&directory)?;
     let mut site = Site {
@@ -172,6 +174,22 @@ pub fn restore(state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), E
     (restored, Error::all([cleared, settings]))
 }
 
+/// Refuses a directory whose path the shell would not take for one word: `{dir}` and `{output}` stand in commands as they
+/// are.
+fn is_one_word(directory: &Path) -> Result<(), Error> {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=^".contains(c);
+    let odd = match directory.to_str() {
+        Some(path) => path.chars().find(|c| !is_plain(*c)),
+        None => Some(char::REPLACEMENT_CHARACTER),
+    };
+    let Some(odd) = odd else { return Ok(()) };
+    let what = format!(
+        "{{dir}} and {{output}} are below it and stand in commands, where {odd:?} means something else: choose another \
+         one with --out DIR"
+    );
+    Err(Error::place(format!("a run in {}", directory.display()), what))
+}
+
 /// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, nobody else runs
 /// trials there.
 fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, Error> {
@@ -185,37 +203,33 @@ fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, 
         ));
     }
     let path = directory.join("experiment.toml");
-    match std::fs::read_to_string(&path) {
-        Ok(kept) => {
-            let kept = Experiment::parse(&kept)?;
-            let differences = difference::between(&kept, experiment);
-            match differences.is_empty() {
-                true => Ok(lock),
-                false => Err(Error::Changed {
-                    directory: directory.to_owned(),
-                    differences: differences.join("; "),
-                }),
-            }
+    // Without trials, nothing was shown with what stands there: mostly it did not work.
+    if !trial_files(directory)?.is_empty() {
+        let kept = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+        let differences = difference::in_the_way(&Experiment::parse(&kept)?, experiment);
+        if !differences.is_empty() {
+            let (directory, differences) = (directory.to_owned(), differences.join("; "));
+            return Err(Error::Changed { directory, differences });
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            write_whole(&path, text.as_bytes())?;
-            Ok(lock)
-        }
-        Err(error) => Err(Error::io("read", &path)(error)),
     }
+    write_whole(&path, text.as_bytes())?;
+    Ok(lock)
 }
 
-fn records(directory: &Path) -> Result<BTreeMap<u32, Record>, Error> {
+fn trial_files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let trials = directory.join("trials");
     let entries = std::fs::read_dir(&trials).map_err(Error::io("read", &trials))?;
     let paths = entries.flatten().map(|entry| entry.path());
-    let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    Ok(paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect())
+}
+
+fn records(directory: &Path) -> Result<BTreeMap<u32, Record>, Error> {
     let read = |path: PathBuf| {
         let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let record: Record = serde_json::from_slice(&text).map_err(|source| Error::Json { path, source })?;
         Ok((record.place, record))
     };
-    paths.map(read).collect()
+    trial_files(directory)?.into_iter().map(read).collect()
 }
 
 fn save(directory: &Path, record: &Record) -> Result<(), Error> {

@@ -69,9 +69,17 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     times(experiment, &mut words);
     for (factor, level) in cell.levels(experiment) {
         for (name, meaning) in &level.set {
-            if OWN_NAMES.contains(&name.as_str()) {
+            let wrong = |what: &str| {
                 let place = format!("{}: set.{name}", knobs::place(factor, level));
-                return Err(Error::place(place, "this name has its meaning already"));
+                Err(Error::place(place, what))
+            };
+            if OWN_NAMES.contains(&name.as_str()) {
+                return wrong("this name has its meaning already");
+            }
+            // A brace itself is written twice.
+            let is_in = |text: &String| text.replace("{{", "").contains(&format!("{{{name}}}"));
+            if !commands(experiment).into_iter().any(is_in) {
+                return wrong(&format!("no command has {{{name}}}, so nothing is varied"));
             }
             words.set(name, meaning);
         }
@@ -104,6 +112,20 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     parse::check(&experiment.workload.parser)?;
     experiment.measure.pid.iter().try_for_each(|text| words.fill(text, "measure.pid").map(|_| ()))?;
     Ok(())
+}
+
+/// All command lines of an experiment.
+fn commands(experiment: &Experiment) -> Vec<&String> {
+    let workload = &experiment.workload;
+    let mut commands: Vec<&String> = workload.prepare.iter().chain([&workload.run]).collect();
+    commands.extend(&experiment.measure.pid);
+    for subject in &experiment.subjects {
+        commands.extend(subject.prepare.iter().chain([&subject.start]).chain(&subject.version));
+        if let Ready::Command(text) = &subject.ready {
+            commands.push(text);
+        }
+    }
+    commands
 }
 
 fn times(experiment: &Experiment, words: &mut Words) {
@@ -445,6 +467,47 @@ mod tests {
             &format!("{place}: kernel.strategy: \"rsp\" is none of none, "),
         );
         refused("sysctl.\"vm.swappiness\" = \"9\"", "sysctl \"vm.swappiness\": factor \"f\" sets it, too");
+        refused(
+            "set.size = \"9\"",
+            &format!("{place}: set.size: no command has {{size}}, so nothing is varied"),
+        );
+    }
+
+    #[test]
+    fn what_two_factors_set_is_refused() {
+        let factor = |name: &str, level: &str| {
+            format!(
+                "[[factor]]\nname = \"{name}\"\n[[factor.level]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"\n{level}\n"
+            )
+        };
+        let with = |one: &str, other: &str| {
+            let text = MINIMAL.replacen("--driver epoll", "--driver epoll {size}", 1);
+            checked(&format!("{text}{}{}", factor("f", one), factor("g", other)))
+        };
+        let cases = [
+            ("set.size = \"1\"", "set.size = \"2\"", "set.size"),
+            ("env.A = \"1\"", "env.A = \"2\"", "env.A"),
+            ("cpus = \"0\"", "cpus = \"1\"", "cpus"),
+            ("scheduler = \"idle\"", "scheduler = \"batch\"", "scheduler"),
+            (
+                "file_system = { kind = \"ext4\", size_mb = 1 }",
+                "file_system = { kind = \"xfs\", size_mb = 1 }",
+                "file_system",
+            ),
+            ("strategy = \"spread\"", "strategy = \"none\"\nnic = \"eth0\"", "strategy"),
+            (
+                "sysctl.\"vm.dirty_bytes\" = \"9\"",
+                "sysctl.\"vm.dirty_ratio\" = \"9\"",
+                "sysctl \"vm.dirty_ratio\"",
+            ),
+        ];
+        for (one, other, key) in cases {
+            let error = with(one, other).expect_err(key).to_string();
+            let expected = format!("factor \"g\": level \"b\": {key}: factor \"f\" ");
+            assert!(error.contains(&expected), "{error}");
+        }
+        let [one, other] = ["eth0", "eth1"].map(|nic| format!("strategy = \"spread\"\nnic = {nic:?}"));
+        assert!(checked(&format!("{MINIMAL}{}{}", factor("f", &one), factor("g", &other))).is_ok());
     }
 
     #[test]

@@ -7,6 +7,15 @@ use tuner::journal::{Journal, Journals, Place};
 use tuner::signal::Signal;
 use tuner::{Root, Setting};
 
+#[test]
+fn a_directory_is_one_word_for_the_shell() {
+    assert!(is_one_word(Path::new("/srv/größe-1.run/a_b+c,d")).is_ok());
+    for odd in ["/a b", "/a'b", "/a$b", "/a*", "/~/a#b", "/a{b}", "/a\tb", "/a;b"] {
+        let error = is_one_word(Path::new(odd)).expect_err(odd).to_string();
+        assert!(error.contains("choose another one with --out DIR"), "{error}");
+    }
+}
+
 /// What a lab that was killed has left in this network namespace: a file that it has changed from 1 to 2.
 fn changed(state: &Path, place: &Place, file: &Path) -> Journal {
     std::fs::write(file, "1\n").expect("written");
