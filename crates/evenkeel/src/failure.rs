@@ -44,6 +44,11 @@ impl Failure {
         Self { status: if by_system { SYSTEM } else { OTHER }, error, hint: None }
     }
 
+    /// With a status of its own.
+    pub(crate) fn with_status(self, status: u8) -> Self {
+        Self { status, ..self }
+    }
+
     /// With a line that helps.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

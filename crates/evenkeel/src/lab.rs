@@ -16,6 +16,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use crate::failure::Failure;
 
 pub(crate) use gate::STATUSES as GATE_STATUSES;
+pub(crate) use history::STATUSES as HISTORY_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
 
 /// What can be done with experiments.

@@ -46,6 +46,7 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         Some("tune-check") => statuses(&mut page, &crate::tune::STATUSES)?,
         Some("tune-verify") => statuses(&mut page, &crate::tune::VERIFY_STATUSES)?,
         Some("tune-tournament") => statuses(&mut page, &crate::tune::TOURNAMENT_STATUSES)?,
+        Some("lab-history") => statuses(&mut page, &crate::lab::HISTORY_STATUSES)?,
         Some("lab-gate") => statuses(&mut page, &crate::lab::GATE_STATUSES)?,
         Some("tune-watch") => statuses(&mut page, &crate::tune::WATCH_STATUSES)?,
         Some("lab-run") => statuses(&mut page, &crate::lab::RUN_STATUSES)?,

@@ -40,6 +40,14 @@ pub enum Error {
         /// Its format.
         found: i64,
     },
+    /// A cell of the run is not there to be judged, now or later.
+    #[error("keep the run: {cell} has no trial that counts: {why}")]
+    Unseen {
+        /// Which.
+        cell: String,
+        /// Why its last trial does not count.
+        why: String,
+    },
     /// What its URL says about encryption makes no sense.
     #[error("use the history {name}: {what}")]
     Encryption {
@@ -58,6 +66,9 @@ impl Error {
         match self {
             Error::Store { hint, .. } | Error::Encryption { hint, .. } => *hint,
             Error::Version { .. } => Some("a later version of this program has made it, and understands it"),
+            Error::Unseen { .. } => {
+                Some("nothing of it is kept; `evenkeel lab report RUN` lists what was left out")
+            }
         }
     }
 }
@@ -194,20 +205,35 @@ impl History {
         })
     }
 
+    /// The same, but a file has to be there.
+    pub fn open_kept(store: &str, password: Option<&str>) -> Result<History, Error> {
+        if !postgres::is_meant(store) && !Path::new(store).exists() {
+            return Err(Error::Store {
+                name: store.to_owned(),
+                hint: Some("`evenkeel lab history --add RUN --commit COMMIT` makes it"),
+                source: Box::new(std::io::Error::new(std::io::ErrorKind::NotFound, "it is not there")),
+            });
+        }
+        History::open(store, password)
+    }
+
     /// One that is forgotten.
     pub fn in_memory() -> Result<History, Error> {
         Ok(History { store: Box::new(Sqlite::in_memory()?) })
     }
 
-    /// Keeps what a run has shown at that commit. False: it is there already.
+    /// Keeps what a run has shown at that commit, if it has a trial that counts of each cell. False: it is there already.
     pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<bool, Error> {
         let Some(first) = results.records.iter().min_by_key(|record| record.began_unix_s) else {
             return Ok(false);
         };
+        if let Some((cell, why)) = results.unseen() {
+            return Err(Error::Unseen { cell, why });
+        }
         let text = |text: &str| Value::Text(text.to_owned());
         let run = [
             text(&comparison.question),
-            text(&first.host),
+            text(results.machine()),
             text(&first.kernel),
             text(commit),
             Value::Whole(first.began_unix_s as i64),
@@ -285,6 +311,11 @@ fn better_of(word: &str) -> Option<Better> {
 impl Series {
     fn key(&self) -> [&str; 4] {
         [&self.experiment, &self.machine, &self.cell, &self.metric]
+    }
+
+    /// Whether that run is one of its points, or could be.
+    pub fn is_of(&self, results: &Results) -> bool {
+        self.experiment == results.experiment.question && self.machine == results.machine()
     }
 
     /// Among all series.

@@ -7,7 +7,6 @@ use crate::parse::{About, Doubt, Told};
 use crate::record::{Record, Sample};
 use crate::sampler::Seen;
 use std::collections::BTreeMap;
-use std::process::ExitStatus;
 use stdx::steady;
 use tuner::verify::limits;
 use tuner::{Capture, Series};
@@ -21,8 +20,8 @@ pub(crate) struct Loaded {
     pub(crate) inside: Vec<Said>,
     /// Seconds from the load's start to its end.
     pub(crate) end_s: f64,
-    /// How the subject ended, if it has while the load ran.
-    pub(crate) subject_ended: Option<ExitStatus>,
+    /// How the subject ended and its last words, if it has while the load ran.
+    pub(crate) subject_ended: Option<String>,
 }
 
 /// A thread that is busier than this may be what limits the rate.
@@ -41,9 +40,8 @@ pub(crate) fn judge(
     let measured_s = f64::from(experiment.workload.seconds - experiment.workload.warm_up_s);
     let counts = counted(&seen.samples, end_s, measured_s);
     let mut doubts = Vec::new();
-    doubts.extend(
-        subject_ended.map(|status| everywhere(format!("the subject ended in mid-trial, with {status}"))),
-    );
+    let ended = subject_ended.as_ref();
+    doubts.extend(ended.map(|how| everywhere(format!("the subject ended in mid-trial, with {how}"))));
     let mut told = told.unwrap_or_else(|error| {
         doubts.push(everywhere(error.to_string()));
         broken = Some(error);
@@ -285,11 +283,14 @@ mod tests {
         let failed = || Err(Error::place("workload.run", "it ended with exit status: 1"));
         let (record, broken) = judged(&experiment, Loaded { told: failed(), ..loaded(|_| 1.0, 0.1) });
         assert!(broken.is_some() && record.metrics.contains_key("server_cpu_s"));
-        let subject_ended = Some(std::os::unix::process::ExitStatusExt::from_raw(9));
+        let subject_ended = Some("signal: 9 (SIGKILL): out of memory".to_owned());
         let (record, broken) =
             judged(&experiment, Loaded { told: failed(), subject_ended, ..loaded(|_| 1.0, 0.1) });
         assert!(broken.is_none());
-        assert_eq!(record.doubts[0], "the subject ended in mid-trial, with signal: 9 (SIGKILL)");
+        assert_eq!(
+            record.doubts[0],
+            "the subject ended in mid-trial, with signal: 9 (SIGKILL): out of memory"
+        );
         let mut moved = Record::default();
         judge(&mut moved, &experiment, loaded(|_| 1.0, 0.1), vec!["x was set to 1, but was 2".into()]);
         assert!(moved.doubts.contains(&"x was set to 1, but was 2".to_owned()));

@@ -12,7 +12,7 @@ use crate::efficiency::Efficiency;
 use crate::experiment::Better;
 use crate::quantity::{chance, change, number, title};
 
-pub use history::{commits, history, suspicion};
+pub use history::{commits, history, nothing_worse, suspicion};
 pub use table::Table;
 pub use verdict::verdict;
 

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::design::{Cell, Design};
 use crate::experiment::{self, Experiment};
 use crate::record::Record;
 
@@ -72,6 +73,22 @@ impl Results {
         }
         records.sort_by_key(|record: &Record| record.place);
         Ok(Results { experiment, notation, records })
+    }
+
+    /// The host of its first trial.
+    pub fn machine(&self) -> &str {
+        self.records.iter().min_by_key(|record| record.began_unix_s).map_or("", |record| &record.host)
+    }
+
+    /// The first cell of which no trial that counts has the metric that decides, and why its last trial does not count:
+    /// without it the run says nothing about that cell, least of all that it is well.
+    pub fn unseen(&self) -> Option<(String, String)> {
+        let has_it = |record: &&Record| record.metrics.contains_key(&self.experiment.measure.primary);
+        let is_seen = |cell: &Cell| self.valid().filter(has_it).any(|record| cell.holds(record));
+        let cell = Design::of(&self.experiment).cells.into_iter().find(|cell| !is_seen(cell))?;
+        let last = self.records.iter().rfind(|record| cell.holds(record));
+        let why = last.map_or("it has none at all".to_owned(), |record| record.doubts.join("; "));
+        Some((cell.name(), why))
     }
 
     /// The records that count.

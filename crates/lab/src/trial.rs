@@ -385,7 +385,8 @@ impl<'a> Stage<'a> {
             }
             None => Err(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
         };
-        let subject_ended = server.ended()?;
+        let how = |status| format!("{status}{}", last_lines(&self.log()));
+        let subject_ended = server.ended()?.map(how);
         Ok(Loaded { told, seen, inside: inside::after(self.inside()?, before), end_s, subject_ended })
     }
 

@@ -1,6 +1,5 @@
 //! `evenkeel lab compare`: one run against another, or two commits of a history.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -59,11 +58,7 @@ fn of_runs(arguments: &Arguments) -> Result<String, Failure> {
 }
 
 fn of_commits(arguments: &Arguments, store: &str) -> Result<String, Failure> {
-    // To open it would make it.
-    if !store.contains("://") {
-        fs::metadata(store).map_err(|error| Failure::system(format!("read the history {store}"), error))?;
-    }
-    let series = history::open(store)?.series().map_err(history::failed)?;
+    let series = history::open_kept(store)?.series().map_err(history::failed)?;
     let compared = commits::between(&series, &arguments.old, &arguments.new);
     let compared = compared.map_err(|error| {
         Failure::other(error).hint("`evenkeel lab history` shows what is kept, and `--add` keeps a run")

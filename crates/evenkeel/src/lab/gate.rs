@@ -1,22 +1,25 @@
 //! `evenkeel lab gate`: an exit status for those who must not let a regression pass.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use lab::compare::{Comparison, compare};
+use lab::compare::compare;
 use lab::gate::{Suspicion, suspicions};
 use lab::report;
 use lab::results::Results;
 
-use super::history::{Store, add, failed};
+use super::history::{Store, UNSEEN, add, failed};
 use crate::failure::Failure;
 use crate::verbs::print;
 
 /// What `gate` ends with.
-pub(crate) const STATUSES: [(&str, &str); 6] = [
-    ("0", "Nothing became worse lately, or a rerun did not confirm it."),
+pub(crate) const STATUSES: [(&str, &str); 7] = [
+    ("0", "Nothing became worse lately, as far as so many runs can show, or a rerun did not confirm it."),
     ("18", "Something became worse, and a rerun confirms it."),
     ("19", "Something seems to have become worse, and no rerun was there to confirm it."),
+    ("20", "There is nothing to judge: no run is kept, or a cell of RUN has no trial that counts."),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a file cannot be read or written, a server not reached."),
     ("1", "Anything else: the rerun failed, or the history cannot be used."),
@@ -45,17 +48,32 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let mut history = arguments.store.open()?;
-    if let Some((run, commit)) = arguments.run.as_ref().zip(arguments.commit.as_ref()) {
-        add(&mut history, run, commit)?;
+    let (mut history, added) = match arguments.run.as_ref().zip(arguments.commit.as_ref()) {
+        Some((run, commit)) => {
+            let mut history = arguments.store.open()?;
+            let added = add(&mut history, run, commit)?;
+            (history, Some(added))
+        }
+        None => (arguments.store.open_kept()?, None),
+    };
+    let mut series = history.series().map_err(failed)?;
+    // What other experiments and machines have shown is not this run's to answer for.
+    series.retain(|series| added.as_ref().is_none_or(|run| series.is_of(run)));
+    if series.is_empty() {
+        let nothing = anyhow::anyhow!("judge the history: no run is kept in it");
+        return Err(Failure::other(nothing).with_status(UNSEEN));
     }
-    let suspicions = suspicions(&history.series().map_err(failed)?);
+    let suspicions = suspicions(&series);
     if suspicions.is_empty() {
-        print(b"Nothing became worse lately.\n")?;
+        print(report::nothing_worse(&series).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rerun = rerun(arguments)?;
-    let answers: Vec<Option<bool>> = suspicions.iter().map(|it| confirmation(it, rerun.as_ref())).collect();
+    let rerun = rerun(arguments)?.map(|run| (run.machine().to_owned(), compare(&run)));
+    let answer = |suspicion: &Suspicion| {
+        let (machine, rerun) = rerun.as_ref()?;
+        suspicion.is_confirmed_by(machine, rerun)
+    };
+    let answers: Vec<Option<bool>> = suspicions.iter().map(answer).collect();
     for (suspicion, answer) in suspicions.iter().zip(&answers) {
         print(report::suspicion(suspicion, *answer).as_bytes())?;
     }
@@ -69,18 +87,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status))
 }
 
-fn confirmation(suspicion: &Suspicion, rerun: Option<&Comparison>) -> Option<bool> {
-    suspicion.is_confirmed_by(rerun?)
-}
-
 /// Carries the experiment out once more, if it is said how.
-fn rerun(arguments: &Arguments) -> Result<Option<Comparison>, Failure> {
-    let read = |run: &Path| Results::read(run).map(|it| Some(compare(&it))).map_err(Failure::other);
+fn rerun(arguments: &Arguments) -> Result<Option<Results>, Failure> {
+    let read = |run: &Path| Results::read(run).map(Some).map_err(Failure::other);
     if let Some(run) = &arguments.confirm_run {
         return read(run);
     }
     let Some(command) = &arguments.confirm else { return Ok(None) };
-    let run = std::env::temp_dir().join(format!("evenkeel-lab-rerun-{}", std::process::id()));
+    let scratch = Scratch::new()?;
+    let run = scratch.path.join("run");
     let line = command.replace("{run}", &run.display().to_string());
     let status = Command::new("sh").arg("-c").arg(&line).status();
     let status = status.map_err(|error| Failure::system("run sh", error))?;
@@ -89,10 +104,31 @@ fn rerun(arguments: &Arguments) -> Result<Option<Comparison>, Failure> {
             "carry the experiment out once more: `{line}` ended with {status}"
         )));
     }
-    let comparison = read(&run).map_err(|failure| {
-        failure.hint("the command of --confirm has to leave a run in the directory {run}")
-    });
-    // It may lie elsewhere, if the command has said so: then there is nothing to remove.
-    let _ = std::fs::remove_dir_all(&run);
-    comparison
+    read(&run)
+        .map_err(|failure| failure.hint("the command of --confirm has to leave a run in the directory {run}"))
+}
+
+/// A directory that nobody else has or can guess, removed with all that is in it.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Result<Scratch, Failure> {
+        let mut name = [0; 8];
+        rustix::rand::getrandom(&mut name, rustix::rand::GetRandomFlags::empty())
+            .map_err(|error| Failure::system("draw a name", error))?;
+        let name = format!("evenkeel-lab-rerun-{:016x}", u64::from_ne_bytes(name));
+        let path = std::env::temp_dir().join(name);
+        let made = DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| Failure::system(format!("create {}", path.display()), error))?;
+        Ok(Scratch { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Who cannot remove it cannot do more, either.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
 }

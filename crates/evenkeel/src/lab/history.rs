@@ -11,6 +11,18 @@ use lab::results::Results;
 use crate::failure::Failure;
 use crate::verbs::print;
 
+/// What `history` ends with.
+pub(crate) const STATUSES: [(&str, &str); 5] = [
+    ("0", "It was shown."),
+    ("20", "The run cannot be judged: a cell of it has no trial that counts. Nothing of it is kept."),
+    ("64", "The command line is wrong."),
+    ("71", "The system refused: a file cannot be read or written, a server not reached."),
+    ("1", "Anything else: the history cannot be used."),
+];
+
+/// There is nothing to judge.
+pub(super) const UNSEEN: u8 = 20;
+
 /// Where the history is.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Store {
@@ -23,13 +35,22 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn open(&self) -> Result<History, Failure> {
-        open(&self.store)
+        History::open(&self.store, password().as_deref()).map_err(failed)
+    }
+
+    /// The same, but a file has to be there.
+    pub(super) fn open_kept(&self) -> Result<History, Failure> {
+        open_kept(&self.store)
     }
 }
 
-/// Opens the history of that name.
-pub(super) fn open(store: &str) -> Result<History, Failure> {
-    History::open(store, std::env::var("PGPASSWORD").ok().as_deref()).map_err(failed)
+/// Opens the history of that name. A file has to be there.
+pub(super) fn open_kept(store: &str) -> Result<History, Failure> {
+    History::open_kept(store, password().as_deref()).map_err(failed)
+}
+
+fn password() -> Option<String> {
+    std::env::var("PGPASSWORD").ok()
 }
 
 /// Show what runs have shown over time, and keep another one
@@ -55,19 +76,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Keeps a run.
-pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<(), Failure> {
+pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<Results, Failure> {
     let results = Results::read(run).map_err(Failure::other)?;
     let is_new = history.add(&results, &compare(&results), commit).map_err(failed)?;
     if !is_new {
         eprintln!("{} is in the history already", run.display());
     }
-    Ok(())
+    Ok(results)
 }
 
 /// With what may help.
 pub(super) fn failed(error: lab::history::Error) -> Failure {
-    let hint = error.hint();
+    let (hint, is_unseen) = (error.hint(), matches!(error, lab::history::Error::Unseen { .. }));
     let failure = Failure::other(error);
+    let failure = if is_unseen { failure.with_status(UNSEEN) } else { failure };
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,

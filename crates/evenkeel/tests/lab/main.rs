@@ -119,9 +119,45 @@ fn two_commits_of_a_history_are_compared_as_their_runs_are() {
         "find 77 in the history: no run of it is kept\n  hint: `evenkeel lab history`",
     );
     let nowhere = lab(&directory, &["compare", "4f2a", "8c01", "--store", "nowhere.sqlite"]);
-    refused(nowhere, 71, "read the history nowhere.sqlite: No such file");
+    refused(nowhere, 71, "use the history nowhere.sqlite: it is not there");
     assert!(!directory.join("nowhere.sqlite").exists());
     refused(lab(&directory, &["compare", "4f2a", "8c01"]), 71, "hint: `--store FILE|URL` compares commits");
+}
+
+#[test]
+fn a_gate_says_what_it_cannot_see() {
+    let directory = directory("lab-gate-blind");
+    let nowhere = lab(&directory, &["gate"]);
+    check(&nowhere, 71);
+    let error = String::from_utf8_lossy(&nowhere.stderr).into_owned();
+    assert!(error.starts_with("evenkeel: lab: use the history lab.sqlite: it is not there"), "{error}");
+    assert!(!directory.join("lab.sqlite").exists(), "looking makes none");
+    for night in 0..6 {
+        run(&directory, night, 120.0);
+    }
+    // The server crashed in each of its trials.
+    for place in (0..12).step_by(2) {
+        let trial = directory.join(format!("night-5/trials/{place:04}.json"));
+        let text = fs::read_to_string(&trial).expect("a trial");
+        fs::write(&trial, text.replacen('{', r#"{"doubts": ["the subject ended"], "#, 1)).expect("written");
+    }
+    for words in [["gate", "night-5", "--commit", "c5"], ["gate", "--commit", "c5", "night-5"]] {
+        let crashed = lab(&directory, &words);
+        check(&crashed, 20);
+        let error = String::from_utf8_lossy(&crashed.stderr).into_owned();
+        let wanted = "evenkeel: lab: keep the run: ours has no trial that counts: the subject ended\n";
+        assert!(error.starts_with(wanted), "{error}");
+    }
+    check(&lab(&directory, &["history", "--add", "night-5", "--commit", "c5"]), 20);
+    check(&lab(&directory, &["gate"]), 20);
+    for night in 0..5 {
+        let text = check(&lab(&directory, &["gate", &format!("night-{night}"), "--commit", "c"]), 0);
+        let runs = night + 1;
+        assert!(text.contains(&format!("too few runs to see anything: there are {runs}")), "{text}");
+    }
+    run(&directory, 6, 120.0);
+    let text = check(&lab(&directory, &["gate", "night-6", "--commit", "c"]), 0);
+    assert_eq!(text, "Is it as quick as yesterday? (here): nothing became worse lately, in 6 runs.\n");
 }
 
 #[test]
@@ -136,15 +172,40 @@ fn a_gate_stops_what_a_rerun_confirms() {
         }
     }
     let text = check(&lab(&directory, &["gate"]), 19);
-    assert!(text.contains("Good at c9, worse since c10.") && text.contains("No rerun was there"), "{text}");
+    assert!(
+        text.contains("Good at c9, worse since c10.")
+            && text.contains("No rerun of it on this machine was there"),
+        "{text}"
+    );
     let slow = run(&directory, 90, 104.0);
     let confirmed = lab(&directory, &["gate", "--confirm-run", slow.to_str().expect("text")]);
     assert!(check(&confirmed, 18).contains("A rerun confirms it."));
     run(&directory, 91, 121.0);
-    let quick = lab(&directory, &["gate", "--confirm", "cp -r night-91 {run}"]);
+    let temporary = directory.join("temporary");
+    fs::create_dir(&temporary).expect("a directory");
+    let confirm = |command: &str| {
+        let mut gate = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        gate.args(["lab", "gate", "--confirm", command]).env("TMPDIR", &temporary);
+        gate.current_dir(&directory).output().expect("it starts")
+    };
+    let quick = confirm("cp -r night-91 {run} && stat -c %a $(dirname {run}) > mode");
     assert!(check(&quick, 0).contains("A rerun does not confirm it."));
-    let failed = lab(&directory, &["gate", "--confirm", "false {run}"]);
-    check(&failed, 1);
+    assert_eq!(fs::read_to_string(directory.join("mode")).expect("text"), "700\n");
+    check(&confirm("cp -r night-91 {run}; false"), 1);
+    assert_eq!(
+        fs::read_dir(&temporary).expect("a directory").count(),
+        0,
+        "nothing is left, whatever happens"
+    );
+    // A run of another experiment answers for itself alone.
+    let other = run(&directory, 92, 90.0);
+    let experiment = EXPERIMENT.replace("quick", "small");
+    fs::write(other.join("experiment.toml"), experiment).expect("written");
+    let text = check(&lab(&directory, &["gate", "night-92", "--commit", "c92"]), 0);
+    assert_eq!(
+        text,
+        "Is it as small as yesterday? (here): too few runs to see anything: there are 1, and it takes 6 at least.\n"
+    );
     // The history shows what the gate has kept.
     let text = check(&lab(&directory, &["history"]), 0);
     assert!(text.contains("ours") && text.contains("c15") && text.contains('█'), "{text}");

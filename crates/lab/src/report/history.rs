@@ -2,7 +2,7 @@
 
 use super::{Table, metric, of_few, too_few_values};
 use crate::commits::{Between, Side, Unit};
-use crate::gate::Suspicion;
+use crate::gate::{Suspicion, runs_min};
 use crate::history::Series;
 use crate::quantity::{chance, change, number, title};
 
@@ -38,6 +38,31 @@ fn row(series: &Series) -> Vec<String> {
     ]
 }
 
+/// That no series raises a suspicion, and in how many runs: few say nothing.
+pub fn nothing_worse(series: &[Series]) -> String {
+    let deciding: Vec<&Series> = series.iter().filter(|series| series.is_primary).collect();
+    let same = |a: &&Series, b: &&Series| (&a.experiment, &a.machine) == (&b.experiment, &b.machine);
+    let sentence = |series: &[&Series]| {
+        let runs = series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+        let place = format!("{} ({})", series[0].experiment, series[0].machine);
+        let young = series.iter().filter(|series| series.points.len() < runs_min());
+        let young: Vec<&str> = young.map(|series| series.cell.as_str()).collect();
+        let least = runs_min();
+        match young.len() {
+            0 => format!("{place}: nothing became worse lately, in {runs} runs.\n"),
+            count if count == series.len() => format!(
+                "{place}: too few runs to see anything: there are {runs}, and it takes {least} at least.\n"
+            ),
+            _ => format!(
+                "{place}: nothing became worse lately, in {runs} runs; too few runs to see anything of {}: it takes \
+                 {least} at least.\n",
+                young.join("; ")
+            ),
+        }
+    };
+    deciding.chunk_by(same).map(sentence).collect()
+}
+
 /// What seems to have become worse, and what a rerun says to it.
 pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
     let (series, point) = (&suspicion.series, &suspicion.change);
@@ -50,7 +75,7 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
     let answer = match confirmed {
         Some(true) => "A rerun confirms it.",
         Some(false) => "A rerun does not confirm it.",
-        None => "No rerun was there to confirm it.",
+        None => "No rerun of it on this machine was there to confirm it.",
     };
     format!(
         "{}, {}, on {}: {} became worse, {} ({} to {}; p {}).\n  Good at {}, worse since {}.{kernel}\n  {answer}\n  {}\n",

@@ -2,7 +2,7 @@
 
 use lab::against::against;
 use lab::commits::{Error, Unit, between};
-use lab::compare::{Verdict, compare};
+use lab::compare::{Comparison, Verdict, compare};
 use lab::gate::{Suspicion, suspicions};
 use lab::history::{History, Series};
 use lab::results::Results;
@@ -65,14 +65,84 @@ fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
     assert!((0.06..0.16).contains(&suspicion.change.magnitude()), "{:?}", suspicion.change);
     assert!(first_seen.is_some_and(|night| night <= 36), "{first_seen:?}");
     // A rerun that is as slow confirms it, one that is as quick as before does not.
-    assert_eq!(suspicion.is_confirmed_by(&compare(&night(90, 0.88))), Some(true));
-    assert_eq!(suspicion.is_confirmed_by(&compare(&night(91, 1.02))), Some(false));
+    assert_eq!(suspicion.is_confirmed_by("made-up", &compare(&night(90, 0.88))), Some(true));
+    assert_eq!(suspicion.is_confirmed_by("made-up", &compare(&night(91, 1.02))), Some(false));
+    // What another machine or experiment shows says nothing about it.
+    assert_eq!(suspicion.is_confirmed_by("another", &compare(&night(90, 0.88))), None);
+    let another = Comparison { question: "Is it small?".into(), ..compare(&night(90, 0.88)) };
+    assert_eq!(suspicion.is_confirmed_by("made-up", &another), None);
     // Becoming quicker stops nobody, and neither does what lies far back.
     for number in 40..60 {
         let results = night(number, 0.9);
         history.add(&results, &compare(&results), &format!("c{number}")).expect("added");
     }
     assert_eq!(suspected(&mut history), []);
+}
+
+#[test]
+fn a_run_without_a_trial_that_counts_of_each_cell_is_not_kept() {
+    let mut history = History::in_memory().expect("a history");
+    let mut results = night(1, 1.0);
+    for record in results.records.iter_mut().filter(|record| record.subject == "ours") {
+        record.doubts.push("the subject ended in mid-trial, with signal: 11 (SIGSEGV)".into());
+    }
+    let error = history.add(&results, &compare(&results), "c1").expect_err("ours crashed").to_string();
+    let wanted = "keep the run: ours has no trial that counts: the subject ended in mid-trial, with signal: 11 (SIGSEGV)";
+    assert_eq!(error, wanted);
+    assert_eq!(history.series().expect("series"), []);
+    // One that counts is enough.
+    results.records[0].doubts.clear();
+    results.records[1].doubts.clear();
+    assert!(history.add(&results, &compare(&results), "c1").expect("added"));
+}
+
+/// A series of one cell with those medians, give or take half a percent.
+fn series_of(medians: impl Iterator<Item = f64>) -> Series {
+    let mut history = History::in_memory().expect("a history");
+    let results = night(1, 1.0);
+    history.add(&results, &compare(&results), "c0").expect("added");
+    let mut series = history.series().expect("series").remove(0);
+    let first = series.points[0].clone();
+    let point = |(run, median): (usize, f64)| {
+        let mut point = first.clone();
+        point.commit = format!("c{run}");
+        point.median.middle = median * (1.0 + 0.005 * ((run * 7 % 5) as f64 / 2.0 - 1.0));
+        point
+    };
+    series.points = medians.enumerate().map(point).collect();
+    series
+}
+
+#[test]
+fn what_is_made_good_in_part_is_still_worse() {
+    let levels = |levels: &[(f64, usize)]| {
+        series_of(levels.iter().flat_map(|(level, runs)| vec![*level; *runs]).collect::<Vec<_>>().into_iter())
+    };
+    let found = suspicions(&[levels(&[(100.0, 30), (85.0, 6), (89.0, 6)])]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].change.index, &*found[0].culprit().commit), (30, "c30"));
+    assert!((found[0].change.after / found[0].change.before - 0.89).abs() < 0.01, "{found:?}");
+    for well in [&[(100.0, 30), (85.0, 6), (99.5, 6)][..], &[(100.0, 30), (115.0, 6), (110.0, 6), (116.0, 6)]]
+    {
+        let found = suspicions(&[levels(well)]);
+        assert_eq!(found, [], "{well:?}");
+    }
+    // Two steps down are two suspicions, the larger first.
+    let found = suspicions(&[levels(&[(100.0, 30), (90.0, 6), (80.0, 6)])]);
+    assert_eq!(found.iter().map(|it| it.change.index).collect::<Vec<_>>(), [30, 36]);
+}
+
+/// As documented: after how many bad runs a fall of a tenth is seen.
+#[test]
+fn a_level_has_to_last_for_three_runs_on_both_sides() {
+    let seen_after = |good: usize| {
+        (1..=20).find(|bad| {
+            let medians = (0..good + bad).map(|run| if run < good { 100.0 } else { 90.0 });
+            !suspicions(&[series_of(medians)]).is_empty()
+        })
+    };
+    assert!(seen_after(2).is_none_or(|runs| runs > 4));
+    assert_eq!((seen_after(5), seen_after(30)), (Some(3), Some(2)));
 }
 
 #[test]
@@ -226,7 +296,7 @@ fn histories_without_a_change_raise_no_more_suspicions_than_stated() {
         let standing = rerun.metrics[0].standings.iter_mut().find(|it| it.cell() == template.cell);
         standing.expect("the cell").median = Some(again);
         suspicious += usize::from(found.is_some());
-        alarmed += usize::from(found.is_some_and(|it| it.is_confirmed_by(&rerun) == Some(true)));
+        alarmed += usize::from(found.is_some_and(|it| it.is_confirmed_by("made-up", &rerun) == Some(true)));
     }
     // Stated: one history of twenty, of 60 runs each, is suspected once; one of a hundred gives an alarm.
     assert!(suspicious <= 10 && alarmed <= 2, "{suspicious} suspected, {alarmed} alarms, of 200");
