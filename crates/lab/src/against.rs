@@ -96,13 +96,20 @@ pub(crate) fn metric(
         let (low, high) = shift_interval(old, new, SEED);
         let interval = Interval { low, middle: median(new) - median(old), high };
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        let evidence = Evidence { interval, mean: mean(new) - mean(old), count: old.len().min(new.len()), p };
+        // Where no difference could be shown, `could_show` says so of the whole metric.
+        let evidence = Evidence {
+            interval,
+            mean: mean(new) - mean(old),
+            count: old.len().min(new.len()),
+            p,
+            p_min: 0.0,
+        };
         let standing = &mut standings[*index];
         standing.ratio = Some(interval.exp());
         standing.p = p;
-        standing.verdict = evidence.verdict(band, better);
+        standing.verdict = evidence.verdict(band, 0.0, better);
     }
-    Metric { name: name.to_owned(), better, band, band_from_equals: false, standings, effects: Vec::new() }
+    Metric { name: name.to_owned(), better, band, noise: 0.0, standings, effects: Vec::new() }
 }
 
 /// Whether any difference could be shown, however large, of so many values on each side in so many comparisons: of all

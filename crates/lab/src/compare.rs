@@ -4,7 +4,7 @@
 //! their ratios are tested and give the interval. Trials with doubts are left out, and said to be.
 
 use serde::Serialize;
-use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p};
+use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p, sign_flip_p_min};
 
 use crate::design::{Cell, Design};
 use crate::effects::{Effect, effects};
@@ -68,8 +68,8 @@ pub struct Metric {
     pub better: Option<Better>,
     /// Relative differences below this do not matter.
     pub band: f64,
-    /// Whether equal subjects, compared with each other, have widened the band.
-    pub band_from_equals: bool,
+    /// How far equal subjects, compared with each other, are apart: no difference is shown within. 0: there are none.
+    pub noise: f64,
     /// In the order of the design.
     pub standings: Vec<Standing>,
     /// What each factor does, where several vary.
@@ -155,6 +155,8 @@ pub enum Verdict {
     Equivalent,
     /// Chance may have made all that was seen.
     NoDifferenceShown,
+    /// The same, and even if the two were worlds apart, so few pairs could not show it.
+    TooFewPairs,
     /// There are no pairs with values above zero.
     NotCompared,
 }
@@ -169,6 +171,7 @@ impl Verdict {
             Verdict::Different => "different",
             Verdict::Equivalent => "equivalent",
             Verdict::NoDifferenceShown => "no difference shown",
+            Verdict::TooFewPairs => "too few pairs",
             Verdict::NotCompared => "not compared",
         }
     }
@@ -219,8 +222,8 @@ fn metric(
     better: Option<Better>,
 ) -> Metric {
     let values = |cell: &Cell| values(records, cell, name);
-    let of_equals = band_of_equals(experiment, design, &values);
-    let band = of_equals.max(experiment.measure.equivalent);
+    let band = experiment.measure.equivalent;
+    let noise = noise_of_equals(experiment, design, &values);
     let mut standings: Vec<Standing> = Vec::new();
     let mut compared: Vec<(usize, Vec<f64>)> = Vec::new();
     for cell in &design.cells {
@@ -247,17 +250,18 @@ fn metric(
         }
     }
     let ps: Vec<f64> = compared.iter().map(|(_, logs)| sign_flip_p(logs, SEED)).collect();
-    for ((index, logs), p) in compared.iter().zip(holm(&ps)) {
+    let least: Vec<f64> = compared.iter().map(|(_, logs)| sign_flip_p_min(logs.len())).collect();
+    for (((index, logs), p), p_min) in compared.iter().zip(holm(&ps)).zip(holm(&least)) {
         standings[*index].p = p;
-        // Equals have made the band; it does not excuse themselves.
-        let band = if standings[*index].is_of_equals { experiment.measure.equivalent } else { band };
+        // Equals have made the noise; it does not excuse themselves.
+        let noise = if standings[*index].is_of_equals { 0.0 } else { noise };
         let interval = Interval::of(logs).expect("only pairs are judged");
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        standings[*index].verdict = Evidence { interval, mean, count: logs.len(), p }.verdict(band, better);
+        let evidence = Evidence { interval, mean, count: logs.len(), p, p_min };
+        standings[*index].verdict = evidence.verdict(band, noise, better);
     }
-    let band_from_equals = of_equals > experiment.measure.equivalent;
     let effects = effects(experiment, records, name, better);
-    Metric { name: name.to_owned(), better, band, band_from_equals, standings, effects }
+    Metric { name: name.to_owned(), better, band, noise, standings, effects }
 }
 
 /// The values of a cell by round; of a round that was repeated, the last.
@@ -291,16 +295,23 @@ pub(crate) struct Evidence {
     pub(crate) count: usize,
     /// For all comparisons together.
     pub(crate) p: f64,
+    /// The least that it could be of so many values.
+    pub(crate) p_min: f64,
 }
 
 impl Evidence {
-    pub(crate) fn verdict(&self, band: f64, better: Option<Better>) -> Verdict {
+    /// Differences within `band` do not matter, and `noise` is what equals differ by.
+    pub(crate) fn verdict(&self, band: f64, noise: f64, better: Option<Better>) -> Verdict {
         if self.count >= PAIRS_MIN && self.interval.is_within(band.ln_1p()) {
             return Verdict::Equivalent;
         }
         let (lower, middle) = (self.mean < 0.0, self.interval.middle);
-        // Where mean and middle disagree, nothing is shown.
-        if self.p > ALPHA || middle == 0.0 || lower != (middle < 0.0) {
+        if self.p_min > ALPHA {
+            return Verdict::TooFewPairs;
+        }
+        // Where mean and middle disagree, nothing is shown, and neither where equals are as far apart.
+        let is_shown = self.p <= ALPHA && middle != 0.0 && lower == (middle < 0.0);
+        if !is_shown || self.interval.is_within(noise.ln_1p()) {
             return Verdict::NoDifferenceShown;
         }
         match better {
@@ -312,7 +323,7 @@ impl Evidence {
 }
 
 /// How far apart subjects are that differ by nothing but their names: what this host makes of nothing.
-fn band_of_equals(
+fn noise_of_equals(
     experiment: &Experiment,
     design: &Design,
     values: &impl Fn(&Cell) -> Vec<(u32, f64)>,

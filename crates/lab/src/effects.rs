@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use stdx::statistics::{holm, sign_flip_p};
+use stdx::statistics::{holm, sign_flip_p, sign_flip_p_min};
 
 use crate::compare::{Evidence, Interval, SEED, Verdict};
 use crate::experiment::{Better, Experiment};
@@ -71,18 +71,19 @@ pub(crate) fn effects(
     let (contrasts, logs): (Vec<_>, Vec<_>) =
         contrasts(&factors, &cells).into_iter().filter_map(with_values).unzip();
     let ps: Vec<f64> = logs.iter().map(|logs| sign_flip_p(logs, SEED)).collect();
-    let judged = contrasts.into_iter().zip(&logs).zip(holm(&ps));
-    let effect = |((contrast, logs), p): ((Contrast, &Vec<f64>), f64)| {
+    let least: Vec<f64> = logs.iter().map(|logs| sign_flip_p_min(logs.len())).collect();
+    let judged = contrasts.into_iter().zip(&logs).zip(holm(&ps).into_iter().zip(holm(&least)));
+    let effect = |((contrast, logs), (p, p_min)): ((Contrast, &Vec<f64>), (f64, f64))| {
         let interval = Interval::of(logs).expect("there is a round");
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        let evidence = Evidence { interval, mean, count: logs.len(), p };
+        let evidence = Evidence { interval, mean, count: logs.len(), p, p_min };
         Effect {
             name: contrast.name,
             is_interaction: contrast.is_interaction,
             ratio: interval.exp(),
             rounds: logs.len(),
             p,
-            verdict: evidence.verdict(experiment.measure.equivalent, better),
+            verdict: evidence.verdict(experiment.measure.equivalent, 0.0, better),
         }
     };
     judged.map(effect).collect()
@@ -114,7 +115,8 @@ fn cells(factors: &[Factor]) -> Vec<Vec<usize>> {
     cells
 }
 
-/// The logarithms of all cells, by round.
+/// The logarithms of all cells, by round. A value of zero has none: then there are no rounds, because to leave out just
+/// those cells would choose among them.
 fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&Record], metric: &str) -> Vec<Round> {
     let mut rounds: BTreeMap<u32, Round> = BTreeMap::new();
     for record in records {
@@ -128,8 +130,11 @@ fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&Record], metric:
         });
         let place: Option<Vec<usize>> = place.collect();
         let cell = place.and_then(|place| cells.iter().position(|cell| *cell == place));
-        let value = record.metrics.get(metric).filter(|value| **value > 0.0 && value.is_finite());
+        let value = record.metrics.get(metric).filter(|value| value.is_finite());
         if let Some((cell, value)) = cell.zip(value) {
+            if *value <= 0.0 {
+                return Vec::new();
+            }
             rounds.entry(record.round).or_insert_with(|| vec![None; cells.len()])[cell] = Some(value.ln());
         }
     }

@@ -6,12 +6,18 @@ use crate::experiment::Better;
 pub fn better(metric: &str) -> Option<Better> {
     let ends = |endings: &[&str]| endings.iter().any(|ending| metric.ends_with(ending));
     let has = |parts: &[&str]| parts.iter().any(|part| metric.contains(part));
-    if has(&["_per_s", "_per_cpu_s", "hit"]) || ends(&["qps", "tps", "iops"]) {
-        Some(Better::Higher)
-    } else if ends(&["_ns", "_us", "_ms", "_s", "_bytes"])
-        || has(&["wait", "steal", "error", "dropped", "squeezed", "overflow", "miss"])
-    {
+    let is_word = |words: &[&str]| metric.split('_').any(|word| words.contains(&word));
+    // Few errors a second are good, and so is a short time to hit: what a rate or a time is of goes first.
+    if has(&[
+        "wait", "steal", "error", "dropped", "squeezed", "overflow", "miss", "retrans", "fail", "timeout",
+    ]) {
         Some(Better::Lower)
+    } else if has(&["_per_s", "_per_cpu_s"]) || ends(&["qps", "tps", "iops"]) {
+        Some(Better::Higher)
+    } else if ends(&["_ns", "_us", "_ms", "_s", "_bytes"]) {
+        Some(Better::Lower)
+    } else if is_word(&["hit", "hits"]) {
+        Some(Better::Higher)
     } else {
         None
     }
@@ -84,13 +90,15 @@ mod tests {
 
     #[test]
     fn names_tell_what_is_good() {
-        for metric in ["p99_us", "server_cpu_s", "steal_share", "server_wait_share", "softnet_dropped"] {
+        let rates = ["errors_per_second", "misses_per_second", "retransmits_per_second", "timeouts_per_s"];
+        let others = ["p99_us", "server_cpu_s", "steal_share", "server_wait_share", "softnet_dropped"];
+        for metric in others.into_iter().chain(rates).chain(["white_us", "hit_p99_us", "miss_share"]) {
             assert_eq!(better(metric), Some(Better::Lower), "{metric}");
         }
-        for metric in ["requests_per_second", "requests_per_cpu_second", "hit_share", "read_iops"] {
+        for metric in ["requests_per_second", "requests_per_cpu_second", "hit_share", "read_iops", "hits"] {
             assert_eq!(better(metric), Some(Better::Higher), "{metric}");
         }
-        assert_eq!(better("colour"), None);
+        assert_eq!((better("colour"), better("white_share")), (None, None));
     }
 
     #[test]

@@ -107,10 +107,13 @@ fn metric(metric: &Metric) -> Table {
         Some(Better::Higher) => "higher is better; ",
         None => "",
     };
-    let why = if metric.band_from_equals { ", which is what equals differ by" } else { "" };
+    let noise = match metric.noise {
+        0.0 => String::new(),
+        noise => format!("; equals differ by up to {} %", number(noise * 100.0)),
+    };
     Table {
         title: format!(
-            "{}: {better}below {} % does not matter{why}",
+            "{}: {better}below {} % does not matter{noise}",
             title(&metric.name),
             number(metric.band * 100.0)
         ),

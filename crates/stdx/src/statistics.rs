@@ -106,6 +106,12 @@ pub fn sign_flip_p(differences: &[f64], seed: u64) -> f64 {
     (hits + 1) as f64 / (draws + 1) as f64
 }
 
+/// The least that [`sign_flip_p`] can be of so many differences, however large they are.
+pub fn sign_flip_p_min(count: usize) -> f64 {
+    // Itself and its opposite, of all ways.
+    2.0 / 2f64.powi(count.max(1) as i32)
+}
+
 /// The same p values, raised so that all together give a false alarm no more often than one alone would (Holm 1979).
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
@@ -142,7 +148,8 @@ mod tests {
     #[test]
     fn p_is_the_share_of_flips_that_reach_as_far() {
         // All the same sign: only the data themselves and their opposite.
-        assert_eq!(sign_flip_p(&[1.0; 6], 1), 2.0 / 64.0);
+        assert_eq!((sign_flip_p(&[1.0; 6], 1), sign_flip_p_min(6)), (2.0 / 64.0, 2.0 / 64.0));
+        assert_eq!((sign_flip_p(&[1.0], 1), sign_flip_p_min(1)), (1.0, 1.0));
         // 3 + 2 - 1 = 4 is reached by itself, by 3 + 2 + 1 and by their opposites, of eight.
         assert_eq!(sign_flip_p(&[3.0, 2.0, -1.0], 1), 0.5);
         assert_eq!(sign_flip_p(&[0.0; 5], 1), 1.0);

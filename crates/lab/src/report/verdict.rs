@@ -25,6 +25,7 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
     for (verdict, words) in [
         (Verdict::Equivalent, "No difference that matters"),
         (Verdict::NoDifferenceShown, "No difference shown"),
+        (Verdict::TooFewPairs, "Too few pairs to show any difference"),
         (Verdict::NotCompared, "Not compared, for want of pairs with values above zero"),
     ] {
         let names: Vec<String> = judged(metric, verdict).map(Standing::cell).collect();

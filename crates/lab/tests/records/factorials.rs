@@ -73,6 +73,23 @@ fn planted_effects_and_interactions_are_found_and_sized() {
 }
 
 #[test]
+fn a_zero_is_not_left_out_of_an_effect() {
+    let mut results = ladder();
+    *results.records[5].metrics.get_mut("requests_per_cpu_second").expect("a metric") = 0.0;
+    assert_eq!(compare(&results).metrics[0].effects, []);
+}
+
+#[test]
+fn few_rounds_show_no_effect_and_say_so() {
+    let mut results = ladder();
+    results.records.retain(|record| record.round < 5);
+    let comparison = compare(&results);
+    let effects = &comparison.metrics[0].effects;
+    assert!(!effects.is_empty());
+    assert!(effects.iter().all(|it| it.verdict == Verdict::TooFewPairs), "{effects:?}");
+}
+
+#[test]
 fn many_equal_cells_are_counted_not_listed() {
     let host = Host { noise: 0.0, drift: 0.0, effect: |_| 1.0, rate: |_| 100_000.0, seconds: 0 };
     let text = report::text(&compare(&synthetic::run(LADDER, &host, 7)));
