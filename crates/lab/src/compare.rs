@@ -267,9 +267,8 @@ fn metric(
 /// The values of a cell by round; of a round that was repeated, the last.
 pub(crate) fn values(records: &[&Record], cell: &Cell, metric: &str) -> Vec<(u32, f64)> {
     let own = records.iter().filter(|record| cell.holds(record));
-    let found = own.filter_map(|record| Some((record.round, *record.metrics.get(metric)?)));
-    let finite = found.filter(|(_, value)| value.is_finite());
-    finite.collect::<std::collections::BTreeMap<u32, f64>>().into_iter().collect()
+    let found = own.filter_map(|record| Some((record.round, record.figure(metric)?)));
+    found.collect::<std::collections::BTreeMap<u32, f64>>().into_iter().collect()
 }
 
 /// The logarithms of the ratios of two cells, by round. A value of zero has none: then nothing is compared, because to

@@ -130,9 +130,8 @@ fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&Record], metric:
         });
         let place: Option<Vec<usize>> = place.collect();
         let cell = place.and_then(|place| cells.iter().position(|cell| *cell == place));
-        let value = record.metrics.get(metric).filter(|value| value.is_finite());
-        if let Some((cell, value)) = cell.zip(value) {
-            if *value <= 0.0 {
+        if let Some((cell, value)) = cell.zip(record.figure(metric)) {
+            if value <= 0.0 {
                 return Vec::new();
             }
             rounds.entry(record.round).or_insert_with(|| vec![None; cells.len()])[cell] = Some(value.ln());

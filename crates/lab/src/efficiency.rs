@@ -55,7 +55,8 @@ pub fn efficiencies(results: &Results) -> Vec<Efficiency> {
 
 fn point(record: &Record, warm_up_s: f64) -> Option<Point> {
     let counts = record.samples.iter().filter(|sample| sample.at_s > warm_up_s);
-    let busy: Vec<f64> = counts.flat_map(|sample| &sample.cpus).map(|cpu| 1.0 - cpu.idle).collect();
+    let known = counts.flat_map(|sample| &sample.cpus).filter(|cpu| cpu.busy().is_some());
+    let busy: Vec<f64> = known.map(|cpu| 1.0 - cpu.idle).collect();
     let rate = *record.metrics.get("requests_per_second")?;
     (!busy.is_empty()).then(|| (record.round, 100.0 * busy.iter().sum::<f64>() / busy.len() as f64, rate))
 }

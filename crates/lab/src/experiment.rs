@@ -320,6 +320,7 @@ impl Experiment {
                 }
             }
         }
+        distinct("measure.also", self.measure.also.iter())?;
         if self.subjects.len() == 1 && self.factors.is_empty() {
             return wrong("factor", "there is one subject and no factor, so nothing is compared");
         }

@@ -24,8 +24,14 @@ pub(crate) struct Loaded {
     pub(crate) subject_ended: Option<String>,
 }
 
+/// Any of them.
+const LATENCY: &str = "p99_us";
+
 /// A thread that is busier than this may be what limits the rate.
 const BUSY_MAX: f64 = 0.85;
+
+/// A subject that runs for less of the time does nothing.
+const IDLE_SHARE: f64 = 0.01;
 
 /// Completes a record. `moved` are settings that were not kept. An error beside it: if the experiment has never worked,
 /// it is not noise.
@@ -48,11 +54,16 @@ pub(crate) fn judge(
         Told::default()
     });
     doubts.append(&mut told.doubts);
-    doubts.extend(saturated(&seen.load_busy[counts.clone()], &experiment.workload.parser));
+    let ran_s: f64 = seen.samples[counts.clone()].iter().map(|sample| sample.run_s).sum();
+    let used_s = ran_s.max(seen.spent_s[counts.end] - seen.spent_s[counts.start]);
+    // A subject that does nothing is none: the load is the work, as of a file system.
+    if used_s > IDLE_SHARE * measured_s {
+        doubts.extend(saturated(&seen.load_busy[counts.clone()], &experiment.workload.parser));
+    }
     doubts.extend(unsettled(&told, &experiment.measure.primary, measured_s, &experiment.workload.parser));
     doubts.extend(moved.into_iter().map(everywhere));
     record.metrics = told.metrics.clone();
-    host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts));
+    host_metrics(record, &seen.samples[counts.clone()], first_s(&seen.samples, &counts), used_s);
     record.metrics.insert("sampler_cpu_share".to_owned(), seen.cost_s / end_s);
     if let Some(guest) = &mut record.guest {
         if let Some(last) = inside.last() {
@@ -81,8 +92,12 @@ pub(crate) fn judge(
         doubts.extend(found.map(|finding| everywhere(format!("{}: {}", finding.subject, finding.cause))));
     }
     for Doubt { why, about } in doubts {
-        let decides = about.concerns(&experiment.measure.primary);
-        if decides { record.doubts.push(why) } else { record.remarks.push(why) }
+        if about.concerns(&experiment.measure.primary) {
+            record.doubts.push(why);
+        } else {
+            record.latencies_are_doubtful |= about.concerns(LATENCY);
+            record.remarks.push(why);
+        }
     }
     broken.filter(|_| subject_ended.is_none())
 }
@@ -103,24 +118,26 @@ fn first_s(samples: &[Sample], counts: &std::ops::Range<usize>) -> f64 {
     counts.start.checked_sub(1).map_or(0.0, |before| samples[before].at_s)
 }
 
-/// What the host says over these samples, the first of which began at `from_s`.
-fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64) {
+/// What the host says over these samples, the first of which began at `from_s`. The subject used so much CPU time in them, with
+/// what has ended meanwhile.
+fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64, used_s: f64) {
     let Some(last) = samples.last() else { return };
     let seconds = last.at_s - from_s;
     let run_s: f64 = samples.iter().map(|sample| sample.run_s).sum();
     let wait_s: f64 = samples.iter().map(|sample| sample.wait_s).sum();
     let cpus = samples.iter().flat_map(|sample| &sample.cpus);
+    let cpus = cpus.filter_map(|cpu| Some((cpu.steal, cpu.busy()?)));
     let count = cpus.clone().count().max(1) as f64;
     let mut set = |name: &str, figure: f64| record.metrics.insert(name.to_owned(), figure);
-    set("server_cpu_s", run_s);
+    set("server_cpu_s", used_s);
     if run_s + wait_s > 0.0 {
         set("server_wait_share", wait_s / (run_s + wait_s));
     }
-    set("steal_share", cpus.clone().map(|cpu| cpu.steal).sum::<f64>() / count);
-    set("host_busy_share", cpus.map(|cpu| 1.0 - cpu.idle - cpu.steal).sum::<f64>() / count);
-    if let Some(rate) = record.metrics.get("requests_per_second").copied().filter(|_| run_s > 0.0) {
+    set("steal_share", cpus.clone().map(|(steal, _)| steal).sum::<f64>() / count);
+    set("host_busy_share", cpus.map(|(_, busy)| busy).sum::<f64>() / count);
+    if let Some(rate) = record.metrics.get("requests_per_second").copied().filter(|_| used_s > 0.0) {
         // What the load has measured over exactly its own window goes first.
-        record.metrics.entry("requests_per_cpu_second".to_owned()).or_insert(rate * seconds / run_s);
+        record.metrics.entry("requests_per_cpu_second".to_owned()).or_insert(rate * seconds / used_s);
     }
 }
 
@@ -135,8 +152,8 @@ fn guest_metrics(samples: &[Sample]) -> BTreeMap<String, f64> {
         let (most, all) = (sums.iter().copied().max()?, sums.iter().sum::<u64>());
         (all > 0).then(|| most as f64 / all as f64)
     };
-    let cpus = samples.iter().flat_map(|sample| &sample.cpus);
-    let busy: f64 = cpus.clone().map(|cpu| 1.0 - cpu.idle - cpu.steal).sum();
+    let cpus = samples.iter().flat_map(|sample| &sample.cpus).filter_map(|cpu| cpu.busy());
+    let busy: f64 = cpus.clone().sum();
     let figures = [
         ("guest_busy_share", Some(busy / cpus.count() as f64).filter(|share| share.is_finite())),
         ("guest_most_interrupts_share", most(|sample| &sample.interrupts)),
@@ -212,6 +229,7 @@ mod tests {
             load_busy: vec![busy; 22],
             facts: Facts::default(),
             readings: Vec::new(),
+            spent_s: vec![0.0; 23],
             cost_s: 0.2225,
         };
         Loaded { told: Ok(told), seen, inside: Vec::new(), end_s: 22.25, subject_ended: None }
@@ -235,6 +253,24 @@ mod tests {
         assert_eq!(record.samples[11].load["requests_per_second"], 102.0);
         assert_eq!(record.samples.len(), 22, "those that are dropped are kept");
         assert_eq!(record.remarks, ["late"], "no doubt where CPU-seconds decide");
+        assert_eq!((record.figure("p99_ms"), record.figure("requests_per_second")), (None, Some(100.0)));
+    }
+
+    #[test]
+    fn threads_that_ended_are_charged_and_an_idle_subject_saturates_nobody() {
+        let experiment = experiment("\"sysbench\"", "\"requests_per_second\"");
+        let busy = |spent_s: f64| {
+            let mut loaded = loaded(|_| 100.0, 0.95);
+            loaded.seen.samples.iter_mut().for_each(|sample| sample.run_s = 0.0);
+            loaded.seen.spent_s = (0..23).map(|second| f64::from(second) * spent_s).collect();
+            judged(&experiment, loaded).0
+        };
+        let record = busy(1.0);
+        assert_eq!(
+            (record.metrics["server_cpu_s"], record.metrics["requests_per_cpu_second"]),
+            (20.0, 100.0)
+        );
+        assert_eq!((record.doubts.len(), busy(0.0).doubts), (2, vec!["late".to_owned()]));
     }
 
     #[test]

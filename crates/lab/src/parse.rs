@@ -8,6 +8,7 @@ mod sysbench;
 
 use crate::error::Error;
 use crate::experiment::{Parser, Workload};
+use crate::quantity::is_latency;
 use std::collections::BTreeMap;
 
 /// Figures by name; latencies are `p50_us`, `p99_us`, `mean_us`…, rates `requests_per_second` and the like.
@@ -52,7 +53,7 @@ impl About {
         match self {
             About::All => true,
             About::WallClock => !metric.ends_with("per_cpu_second"),
-            About::Latencies => metric.ends_with("_us"),
+            About::Latencies => is_latency(metric),
         }
     }
 }
@@ -95,7 +96,7 @@ fn typical(seconds: &[(f64, Figures)], warm_up_s: u32) -> Figures {
         let mut values: Vec<f64> = counts().filter_map(|figures| figures.get(name).copied()).collect();
         values.sort_by(f64::total_cmp);
         let len = values.len();
-        let typical = match name.ends_with("_us") {
+        let typical = match is_latency(name) {
             true => (values[(len - 1) / 2] + values[len / 2]) / 2.0,
             false => values.iter().sum::<f64>() / len as f64,
         };

@@ -23,6 +23,11 @@ pub fn better(metric: &str) -> Option<Better> {
     }
 }
 
+/// Whether it is the time that something took.
+pub fn is_latency(metric: &str) -> bool {
+    ["_ns", "_us", "_ms"].iter().any(|unit| metric.ends_with(unit))
+}
+
 /// The name with its unit, for people: `p99_us` is `p99 (µs)`, `requests_per_second` is `requests/s`.
 pub fn title(metric: &str) -> String {
     let name = |name: &str| name.replace('_', " ").replace("mib", "MiB");

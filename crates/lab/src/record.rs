@@ -1,5 +1,6 @@
 //! What a trial leaves behind: written once, when it ends, and never changed.
 
+use crate::quantity::is_latency;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -35,6 +36,8 @@ pub struct Record {
     pub doubts: Vec<String>,
     /// What else to know: figures beside the primary one that are not to be believed.
     pub remarks: Vec<String>,
+    /// Whether a remark is about its latencies: they are not compared.
+    pub latencies_are_doubtful: bool,
     /// Second by second, those that are dropped included.
     pub samples: Vec<Sample>,
 }
@@ -100,11 +103,26 @@ pub struct CpuShares {
     pub steal: f64,
 }
 
+impl CpuShares {
+    /// The share that was used here; `None` of a second in which the kernel counted no tick.
+    pub fn busy(&self) -> Option<f64> {
+        let CpuShares { user, system, irq, softirq, idle, steal } = self;
+        let is_known = user + system + irq + softirq + idle + steal > 0.0;
+        is_known.then_some(1.0 - idle - steal)
+    }
+}
+
 impl Record {
     /// The name of its cell: subject and levels, as a row of a table has it.
     pub fn cell(&self) -> String {
         let levels = self.levels.iter().map(|(factor, level)| format!("{factor}={level}"));
         std::iter::once(self.subject.clone()).chain(levels).collect::<Vec<_>>().join(" ")
+    }
+
+    /// A figure that may be compared.
+    pub fn figure(&self, metric: &str) -> Option<f64> {
+        let is_doubtful = self.latencies_are_doubtful && is_latency(metric);
+        self.metrics.get(metric).copied().filter(|figure| figure.is_finite() && !is_doubtful)
     }
 
     /// Whether it counts.

@@ -34,6 +34,9 @@ pub(crate) struct Seen {
     pub(crate) facts: Facts,
     /// The counters at the beginning of each second, and at the end of the last.
     pub(crate) readings: Vec<Reading>,
+    /// CPU-seconds of the subject so far at the same moments, with threads and processes that have ended: those of a
+    /// server with one for each connection are not among the threads of the next second.
+    pub(crate) spent_s: Vec<f64>,
     /// CPU-seconds that looking has cost.
     pub(crate) cost_s: f64,
 }
@@ -70,8 +73,7 @@ fn look(mut facts: Facts, watched: Watched, clock: Clock, until: &Halt) -> Resul
     let root = Root::new("/");
     let mut moments = vec![Moment::now(&root, &mut facts, watched, clock)?];
     loop {
-        let next = Duration::from_secs(moments.len() as u64);
-        let is_over = until.pause(next.saturating_sub(clock.passed())).is_err();
+        let is_over = until.pause(until_next(clock.passed())).is_err();
         let last = moments.last().map_or(0.0, |moment| moment.at_s);
         if is_over && clock.passed().as_secs_f64() - last < SECOND_MIN_S {
             break;
@@ -87,10 +89,17 @@ fn look(mut facts: Facts, watched: Watched, clock: Clock, until: &Halt) -> Resul
     Ok(Seen {
         samples,
         load_busy,
+        spent_s: moments.iter().map(|moment| moment.spent_s).collect(),
         readings: moments.into_iter().map(|moment| moment.reading).collect(),
         facts,
         cost_s: cost_s(),
     })
+}
+
+/// Until the next full second that is worth a sample: one after a late look is left out.
+fn until_next(passed: Duration) -> Duration {
+    let next = Duration::from_secs((passed.as_secs_f64() + SECOND_MIN_S) as u64 + 1);
+    next - passed
 }
 
 /// CPU-seconds of this thread, which does nothing but look.
@@ -105,6 +114,7 @@ pub(crate) struct Moment {
     at_s: f64,
     reading: Reading,
     load: BTreeMap<u32, ThreadTimes>,
+    spent_s: f64,
     rss_bytes: u64,
 }
 
@@ -121,14 +131,17 @@ impl Moment {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read(root, facts, (at_s * 1000.0) as u64)?;
         let load = tree::thread_times(&tree::processes(watched.load));
-        Ok(Moment { at_s, reading, load, rss_bytes: tree::resident_bytes(&subject) })
+        // Where nothing has ended, the threads say it more exactly.
+        let threads_ns: u64 = reading.threads.values().map(|times| times.run_ns).sum();
+        let spent_s = tree::spent_s(&subject).max(threads_ns as f64 / 1e9);
+        Ok(Moment { at_s, reading, load, spent_s, rss_bytes: tree::resident_bytes(&subject) })
     }
 
     /// Only what CPUs do: of a virtual machine, where each instruction of ours may take the time of fifty.
     pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Clock) -> Result<Moment, Error> {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read::cpus(root, facts, (at_s * 1000.0) as u64)?;
-        Ok(Moment { at_s, reading, load: BTreeMap::new(), rss_bytes: 0 })
+        Ok(Moment { at_s, reading, load: BTreeMap::new(), spent_s: 0.0, rss_bytes: 0 })
     }
 }
 
@@ -220,7 +233,7 @@ mod tests {
             threads: threads.clone(),
             ..Reading::default()
         };
-        Moment { at_s, reading, load: threads, rss_bytes: 5 }
+        Moment { at_s, reading, load: threads, spent_s: 0.0, rss_bytes: 5 }
     }
 
     #[test]
@@ -233,6 +246,19 @@ mod tests {
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
         assert_eq!(busiest(&from, &to), 0.5);
+    }
+
+    #[test]
+    fn a_late_look_is_not_made_up_for() {
+        let next = |ms: u64| until_next(Duration::from_millis(ms)).as_millis() as u64 + ms;
+        assert_eq!([0, 3, 1001, 2400, 3501, 7950].map(next), [1000, 1000, 2000, 3000, 5000, 9000]);
+    }
+
+    #[test]
+    fn a_cpu_without_elapsed_ticks_is_not_busy() {
+        let (from, to) = (moment(1.0, 100, 0), moment(1.001, 100, 0));
+        let sample = sample(&Facts::default(), &from, &to);
+        assert_eq!((sample.cpus.len(), sample.cpus[0].busy()), (2, None));
     }
 
     #[test]
@@ -253,6 +279,8 @@ mod tests {
         let seen = sampler.stop().expect("samples");
         assert!(!seen.samples.is_empty() && seen.readings.len() == seen.samples.len() + 1);
         assert!(seen.samples.iter().map(|sample| sample.run_s).sum::<f64>() > 0.0, "{seen:?}");
+        let spent_s = seen.spent_s[seen.samples.len()] - seen.spent_s[0];
+        assert!(spent_s > 0.0 && seen.spent_s.len() == seen.readings.len(), "{:?}", seen.spent_s);
         assert!(seen.samples[0].rss_bytes > 0 && seen.load_busy[0] > 0.0 && seen.cost_s > 0.0);
     }
 }

@@ -39,6 +39,22 @@ pub(crate) fn thread_times(processes: &[u32]) -> BTreeMap<u32, ThreadTimes> {
     threads.filter_map(times).collect()
 }
 
+/// The unit of /proc/PID/stat: USER_HZ is 100 wherever Linux runs today.
+const TICK_S: f64 = 0.01;
+
+/// CPU-seconds of all of them so far, with their threads and children that have ended, in ticks: /proc/PID/stat.
+pub(crate) fn spent_s(processes: &[u32]) -> f64 {
+    let ticks = |pid: &u32| Some(spent_ticks(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?));
+    processes.iter().filter_map(ticks).sum::<u64>() as f64 * TICK_S
+}
+
+/// utime, stime, cutime and cstime: the fields 14 to 17. A name with spaces ends with the last `)`, and the state, which
+/// is field 3, follows.
+fn spent_ticks(text: &str) -> u64 {
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_whitespace().skip(11).take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
+
 /// Resident, in all of them; what they share counts for each.
 pub(crate) fn resident_bytes(processes: &[u32]) -> u64 {
     let pages = |pid: &u32| -> Option<u64> {
@@ -56,6 +72,17 @@ fn numbers(directory: &str) -> Vec<u32> {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
+
+    #[test]
+    fn time_of_what_has_ended_is_not_lost() {
+        let stat = "7 (a ) name) S 1 7 7 0 -1 4194560 1 0 0 0 100 20 3000 400000 20 0 1 0 99";
+        assert_eq!((spent_ticks(stat), spent_ticks("")), (403_120, 0));
+        let own = [std::process::id()];
+        let before = spent_s(&own);
+        let text = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        let status = Command::new("sh").arg("-c").arg(text).status().expect("sh");
+        assert!(status.success() && spent_s(&own) > before + 0.02, "{before} {}", spent_s(&own));
+    }
 
     #[test]
     fn children_belong_to_it() {

@@ -8,7 +8,11 @@ use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The CPU time of all threads that process `pid` has now.
+/// The unit of /proc/PID/stat: USER_HZ is 100 wherever Linux runs today.
+const TICK_NS: u64 = 10_000_000;
+
+/// The CPU time of process `pid`. That of its threads is exact; where some have ended, as of a server that has one for
+/// each connection, the process knows of more, in ticks.
 pub(crate) fn of_process(pid: u32) -> Result<u64, Error> {
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     let failed = |path: &Path, source| Error::CpuTime { path: path.to_path_buf(), source };
@@ -17,12 +21,21 @@ pub(crate) fn of_process(pid: u32) -> Result<u64, Error> {
         let file = task.map_err(|source| failed(&tasks, source))?.path().join("schedstat");
         match fs::read_to_string(&file) {
             Ok(text) => total += first_number(&text),
-            // The thread ended between the two calls; what it used is lost to this sum.
+            // The thread ended between the two calls; the process knows what it used.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => return Err(failed(&file, source)),
         }
     }
-    Ok(total)
+    let stat = PathBuf::from(format!("/proc/{pid}/stat"));
+    let text = fs::read_to_string(&stat).map_err(|source| failed(&stat, source))?;
+    Ok(total.max(ticks(&text) * TICK_NS))
+}
+
+/// utime and stime: the fields 14 and 15. A name with spaces ends with the last `)`, and the state, which is field 3,
+/// follows.
+fn ticks(stat: &str) -> u64 {
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_ascii_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 /// The CPU time of this process's thread `tid`, 0 once it has ended.
@@ -80,6 +93,16 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(of_process(pid).expect("own process") > before.0 && of_thread(tid) > before.1);
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_has_used_time() {
+        assert_eq!(ticks("7 (a ) name) S 1 7 7 0 -1 4194560 1 0 0 0 100 20 3000 400000 20"), 120);
+        let pid = std::process::id();
+        let before = of_process(pid).expect("own process");
+        let work = || while of_this_thread() < 60_000_000 {};
+        std::thread::spawn(work).join().expect("it ends");
+        assert!(of_process(pid).expect("own process") >= before + 40_000_000);
     }
 
     #[test]

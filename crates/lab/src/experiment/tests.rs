@@ -91,3 +91,10 @@ fn mistakes_are_named_with_their_place() {
     // The line is said, too.
     check(|text| text.replace("seconds = 5", "second = 5"), "line 12");
 }
+
+#[test]
+fn a_metric_is_asked_for_once() {
+    let text = format!("{MINIMAL}also = [\"p99_us\", \"p50_us\", \"p99_us\"]\n");
+    let error = Experiment::parse(&text).expect_err("twice").to_string();
+    assert_eq!(error, "use the experiment: measure.also: the name \"p99_us\" is there twice");
+}

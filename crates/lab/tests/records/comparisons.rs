@@ -140,6 +140,17 @@ fn a_cell_that_lost_its_pairs_is_said_to_have_too_few() {
 }
 
 #[test]
+fn doubtful_latencies_are_not_compared() {
+    let mut results = synthetic::run(DRIVERS, &host(better_by_20_percent), 1);
+    let record = results.records.iter_mut().find(|record| record.subject == "io_uring").expect("one");
+    record.remarks.push("late".into());
+    record.latencies_are_doubtful = true;
+    let comparison = compare(&results);
+    let pairs = |metric: usize| comparison.metrics[metric].standings.iter().map(|it| it.pairs).sum::<usize>();
+    assert_eq!((pairs(0), pairs(1)), (48, 47), "requests per CPU-second and p99");
+}
+
+#[test]
 fn doubtful_trials_are_left_out_and_counted() {
     let mut results = synthetic::run(DRIVERS, &host(better_by_20_percent), 1);
     let record = results.records.iter_mut().find(|record| record.subject == "io_uring").expect("one");
