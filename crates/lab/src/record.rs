@@ -65,6 +65,9 @@ pub struct Sample {
     pub load: BTreeMap<String, f64>,
     /// By CPU.
     pub cpus: Vec<CpuShares>,
+    /// Their numbers, unless they are 0, 1, 2…: a CPU that is offline has none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_ids: Vec<u32>,
     /// Packets that each CPU has handled: NET_RX of /proc/softirqs.
     pub net_rx: Vec<u64>,
     /// Interrupts of network interfaces that each CPU has taken.

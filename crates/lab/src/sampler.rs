@@ -188,6 +188,7 @@ pub(crate) fn sample(facts: &Facts, from: &Moment, to: &Moment) -> Sample {
         at_s: to.at_s,
         load: BTreeMap::new(),
         cpus: new.cpus.iter().map(shares).collect(),
+        cpu_ids: ids_with_gaps(new.cpus.keys().copied()),
         net_rx: each(&net_rx),
         interrupts: each(&interrupts),
         run_s: run_ns as f64 / 1e9,
@@ -198,6 +199,12 @@ pub(crate) fn sample(facts: &Facts, from: &Moment, to: &Moment) -> Sample {
         listen_overflows: overflows(new).saturating_sub(overflows(old)),
         stalled_s: new.stalled_us.iter().map(stalled).collect(),
     }
+}
+
+/// None if each is its own place.
+fn ids_with_gaps(cpus: impl Iterator<Item = u32>) -> Vec<u32> {
+    let ids: Vec<u32> = cpus.collect();
+    if ids.iter().copied().eq(0..ids.len() as u32) { Vec::new() } else { ids }
 }
 
 /// What was added to all threads; one that is new has done all of it in between.
@@ -243,6 +250,7 @@ mod tests {
         to.reading.threads.insert(8, ThreadTimes { run_ns: 1_000_000_000, wait_ns: 0, slices: 1 });
         let sample = sample(&Facts::default(), &from, &to);
         assert_eq!((sample.cpus.len(), sample.cpus[1].user, sample.cpus[1].idle), (2, 0.25, 0.75));
+        assert_eq!((sample.cpu_ids, ids_with_gaps(0..2)), (vec![0, 2], vec![]));
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
         assert_eq!(busiest(&from, &to), 0.5);

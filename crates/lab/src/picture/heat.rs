@@ -38,6 +38,7 @@ pub fn heat(title: &str, samples: &[Sample]) -> Option<String> {
         for (index, panel) in PANELS.iter().enumerate() {
             let top = 54 + (panel_height + 30) * index as i32;
             draw(root, panel, &columns, (cpus, row_height, top));
+            names(root, &samples[0].cpu_ids, (cpus, row_height, top));
         }
         let seconds = samples.last().map_or(0.0, |sample| sample.at_s);
         let bottom = 54 + (panel_height + 30) * PANELS.len() as i32 - 30;
@@ -70,14 +71,18 @@ fn draw(root: &Area, (name, series, share): &Panel, columns: &[&[Sample]], place
     }
     let frame = Rectangle::new([(LEFT, top), (LEFT + PLOT_WIDTH, bottom)], INK.mix(0.5));
     root.draw(&frame).expect(IN_MEMORY);
-    // Not more names than there is room for.
+    scale(root, *series, top);
+}
+
+/// Not more than there is room for.
+fn names(root: &Area, ids: &[u32], (cpus, row_height, top): (usize, i32, i32)) {
     let every = (14 / row_height).max(1) as usize;
     let every = [1, 2, 4, 8, 16, 32].into_iter().find(|step| *step >= every).unwrap_or(32);
     for cpu in (0..cpus).step_by(every) {
         let y = top + row_height * cpu as i32 + row_height / 2;
-        write(root, &format!("CPU {cpu}"), (LEFT - 5, y), HPos::Right, 11);
+        let id = ids.get(cpu).copied().unwrap_or(cpu as u32);
+        write(root, &format!("CPU {id}"), (LEFT - 5, y), HPos::Right, 11);
     }
-    scale(root, *series, top);
 }
 
 /// What the shades mean.
@@ -103,4 +108,20 @@ fn axis(root: &Area, seconds: f64, bottom: i32) {
         at += step;
     }
     write(root, "seconds of load", (LEFT + PLOT_WIDTH / 2, bottom + 27), HPos::Center, TEXT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_the_numbers_of_their_cpus() {
+        let named = |cpu_ids: Vec<u32>| {
+            let sample =
+                Sample { at_s: 1.0, cpus: vec![CpuShares::default(); 2], cpu_ids, ..Sample::default() };
+            let picture = heat("CPUs", &[sample]).expect("a picture");
+            ["CPU 0", "CPU 1", "CPU 2"].map(|name| picture.contains(name))
+        };
+        assert_eq!((named(vec![]), named(vec![0, 2])), ([true, true, false], [true, false, true]));
+    }
 }
