@@ -118,8 +118,8 @@ fn first_s(samples: &[Sample], counts: &std::ops::Range<usize>) -> f64 {
     counts.start.checked_sub(1).map_or(0.0, |before| samples[before].at_s)
 }
 
-/// What the host says over these samples, the first of which began at `from_s`. The subject used so much CPU time in them, with
-/// what has ended meanwhile.
+/// What the host says over these samples, the first of which began at `from_s`. The subject used so much CPU time in
+/// them, with what has ended meanwhile.
 fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64, used_s: f64) {
     let Some(last) = samples.last() else { return };
     let seconds = last.at_s - from_s;
