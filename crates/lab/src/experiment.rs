@@ -269,6 +269,9 @@ const TRIALS_MAX: usize = 10_000;
 /// How often a trial is made again at most: where even that often is not enough, another host is, or another hour.
 const DOUBTFUL_MAX: u32 = 10;
 
+/// Of a tap (`MAX_TAP_QUEUES` of drivers/net/tun.c).
+const QUEUES_MAX: u32 = 256;
+
 /// What is wrong with an experiment's file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
@@ -317,6 +320,10 @@ impl Experiment {
                         &format!("{place}: level {:?}: {key}", level.name),
                         "it must be at least 1",
                     );
+                }
+                if queues.is_some_and(|(_, queues)| queues > QUEUES_MAX) {
+                    let what = format!("it must be at most {QUEUES_MAX}, which is what a tap has");
+                    return wrong(&format!("{place}: level {:?}: kernel.queues", level.name), &what);
                 }
             }
         }

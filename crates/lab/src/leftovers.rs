@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::process::{Clock, Halt};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -74,8 +74,10 @@ impl Mark {
     /// Ends every process that is left, and forgets the groups.
     pub(crate) fn end(&self) -> Result<(), Error> {
         let (clock, patience) = (Clock::start(), Halt::default());
+        // Who was found once is looked for until it is gone, even if all that it was known by has gone before.
+        let mut known = Known::new();
         loop {
-            let left = self.left();
+            let left = self.left(&mut known);
             if left.is_empty() {
                 break;
             }
@@ -88,10 +90,7 @@ impl Mark {
                     left.join(", ")
                 )));
             }
-            for pid in left.iter().filter_map(|process| Pid::from_raw(i32::try_from(process.pid).ok()?)) {
-                // It may have ended by itself meanwhile.
-                let _ = kill_process(pid, Signal::KILL);
-            }
+            left.iter().for_each(|process| kill(process.pid));
             // Who was killed is still there for a moment, and may have started another before.
             let _ = patience.pause(Duration::from_millis(5));
         }
@@ -103,27 +102,23 @@ impl Mark {
         }
     }
 
-    fn left(&self) -> Vec<Process> {
+    fn left(&self, known: &mut Known) -> Vec<Process> {
         let (all, boot_id) = (Process::all(), boot_id());
         let groups: Vec<Group> =
             groups(&self.groups).into_iter().filter(|it| it.boot_id == boot_id).collect();
         let variable = format!("{VARIABLE}={}", self.name);
-        let is_root = |process: &Process| {
-            groups.iter().any(|group| group.has(process, &all)) || is_marked(process.pid, &variable)
-        };
         let own = std::process::id();
-        let mut found: BTreeSet<u32> =
-            all.iter().filter(|it| it.pid != own && is_root(it)).map(|it| it.pid).collect();
-        loop {
-            let is_new = |it: &&Process| found.contains(&it.parent) && !found.contains(&it.pid);
-            let new: Vec<u32> =
-                all.iter().filter(is_new).map(|it| it.pid).filter(|pid| *pid != own).collect();
-            if new.is_empty() {
-                break;
-            }
-            found.extend(new);
-        }
-        all.into_iter().filter(|process| process.lives && found.contains(&process.pid)).collect()
+        let is_root = |process: &&Process| {
+            process.pid != own
+                && (known.get(&process.pid) == Some(&process.begun)
+                    || groups.iter().any(|group| group.has(process, &all))
+                    || is_marked(process.pid, &variable))
+        };
+        let mut found: Known = all.iter().filter(is_root).map(|it| (it.pid, it.begun)).collect();
+        with_descendants(&all, &mut found);
+        let left = all.into_iter().filter(|it| it.lives && found.contains_key(&it.pid)).collect();
+        *known = found;
+        left
     }
 }
 
@@ -164,6 +159,55 @@ impl Process {
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         pids.filter_map(Process::of).collect()
+    }
+}
+
+/// Processes by their number, and when each began: the number may be given to another.
+pub(crate) type Known = BTreeMap<u32, u64>;
+
+/// Adds what they have started, and what that has started, but for this program.
+fn with_descendants(all: &[Process], found: &mut Known) {
+    let own = std::process::id();
+    loop {
+        let is_new =
+            |it: &&Process| it.pid != own && found.contains_key(&it.parent) && !found.contains_key(&it.pid);
+        let new: Known = all.iter().filter(is_new).map(|it| (it.pid, it.begun)).collect();
+        if new.is_empty() {
+            return;
+        }
+        found.extend(new);
+    }
+}
+
+/// A process and all that it has started, as long as it lives.
+pub(crate) fn family(head: u32) -> Known {
+    let all = Process::all();
+    let mut found: Known = all.iter().filter(|it| it.pid == head).map(|it| (it.pid, it.begun)).collect();
+    with_descendants(&all, &mut found);
+    found
+}
+
+/// Ends those that are left of them. Whoever still lives then is found again when the run is over.
+pub(crate) fn end(family: &Known) {
+    let is_left = |(pid, begun): &(u32, u64)| {
+        Process::of(*pid).is_some_and(|process| process.lives && process.begun == *begun)
+    };
+    let (clock, patience) = (Clock::start(), Halt::default());
+    let mut left: Vec<(u32, u64)> = family.iter().map(|(pid, begun)| (*pid, *begun)).collect();
+    loop {
+        left.retain(is_left);
+        if left.is_empty() || clock.passed() >= END_TIME_MAX {
+            return;
+        }
+        left.iter().for_each(|(pid, _)| kill(*pid));
+        let _ = patience.pause(Duration::from_millis(5));
+    }
+}
+
+fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // It may have ended by itself meanwhile.
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 
@@ -234,9 +278,10 @@ mod tests {
         check(&[process(8, 4, 102)], false);
     }
 
-    /// A command that starts a process, which writes its number to `pid`, and ends or not: nobody is left.
+    /// A command that starts a process, which writes its number to `pid`, and ends or not; its group is ended before, as
+    /// after a trial, or was not, as after a kill: nobody is left.
     #[track_caller]
-    fn check(name: &str, text: &str) {
+    fn check(name: &str, text: &str, ends_first: bool) {
         let scratch = Scratch::new(name);
         let mark = Mark::new(&format!("{name}-{}", std::process::id()), scratch.path().join("groups"));
         let hands = Hands { unblock: |_| {}, halt: Halt::default() };
@@ -262,6 +307,9 @@ mod tests {
             assert!(clock.passed() < Duration::from_secs(60), "{text:?}");
             let _ = group.wait(&hands, Duration::from_millis(5)).expect("it can be asked");
         };
+        if ends_first {
+            drop(group);
+        }
         mark.end().expect("nobody is left");
         let process = Process::of(number);
         assert!(process.as_ref().is_none_or(|it| !it.lives), "{process:?}");
@@ -270,9 +318,11 @@ mod tests {
 
     #[test]
     fn whoever_a_run_has_started_is_found() {
-        check("left-marked", "exec setsid sh -c 'echo $$ > PID; exec sleep 1000'");
-        check("left-leader", "exec env -i sh -c 'echo $$ > PID; exec sleep 1000'");
-        check("left-orphan", "env -i sh -c 'echo $$ > PID; exec sleep 1000' & exit 0");
-        check("left-child", "env -i setsid sh -c 'echo $$ > PID; exec sleep 1000'; true");
+        for ends_first in [false, true] {
+            check("left-marked", "exec setsid sh -c 'echo $$ > PID; exec sleep 1000'", ends_first);
+            check("left-leader", "exec env -i sh -c 'echo $$ > PID; exec sleep 1000'", ends_first);
+            check("left-orphan", "env -i sh -c 'echo $$ > PID; exec sleep 1000' & exit 0", ends_first);
+            check("left-child", "env -i setsid sh -c 'echo $$ > PID; exec sleep 1000'; true", ends_first);
+        }
     }
 }

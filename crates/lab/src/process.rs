@@ -76,6 +76,8 @@ pub(crate) struct Group {
     place: String,
     log: PathBuf,
     ended: Option<ExitStatus>,
+    /// All of its group have ended, so that others may have its number.
+    is_gone: bool,
 }
 
 impl Line<'_> {
@@ -102,7 +104,8 @@ impl Line<'_> {
             None => command.spawn().map_err(failed)?,
             Some(placement) => placement.spawn(command, self.place)?,
         };
-        let group = Group { child, place: self.place.to_owned(), log: self.log.clone(), ended: None };
+        let group =
+            Group { child, place: self.place.to_owned(), log: self.log.clone(), ended: None, is_gone: false };
         self.mark.begins(group.pid())?;
         Ok(group)
     }
@@ -128,6 +131,7 @@ impl Group {
         if self.ended.is_none() {
             let failed = |error| Error::place(&self.place, format!("wait for it: {error}"));
             self.ended = self.child.try_wait().map_err(failed)?;
+            self.is_gone = self.ended.is_some() && !leftovers::has_members(Pid::from_child(&self.child));
         }
         Ok(self.ended)
     }
@@ -149,12 +153,18 @@ impl Group {
         Error::place(&self.place, format!("{what}{}", last_lines(&self.log)))
     }
 
-    /// Ends it and all of its group. Nothing else may be told meanwhile: a second Ctrl-C changes nothing.
+    /// Ends it, all of its group, and whom they have started. Nothing else may be told meanwhile: a second Ctrl-C changes nothing.
     fn end(&mut self) {
         let patient = Halt::default();
+        // Who has left the group is not found by its parent once that has ended.
+        let family = match self.ended() {
+            Ok(None) => leftovers::family(self.pid()),
+            // Somebody else may have its number by now.
+            _ => leftovers::Known::new(),
+        };
         for signal in [Signal::TERM, Signal::KILL] {
             if !self.lives() {
-                return;
+                break;
             }
             // It may have ended by itself meanwhile.
             let _ = kill_process_group(Pid::from_child(&self.child), signal);
@@ -163,11 +173,15 @@ impl Group {
                 let _ = patient.pause(Duration::from_millis(5));
             }
         }
+        leftovers::end(&family);
     }
 
     /// Whether somebody of its group is left: a shell that waits for a server ends before it does.
     fn lives(&mut self) -> bool {
-        matches!(self.ended(), Ok(None)) || leftovers::has_members(Pid::from_child(&self.child))
+        let lives = matches!(self.ended(), Ok(None))
+            || !self.is_gone && leftovers::has_members(Pid::from_child(&self.child));
+        self.is_gone = !lives;
+        lives
     }
 }
 

@@ -8,9 +8,9 @@ pub fn better(metric: &str) -> Option<Better> {
     let has = |parts: &[&str]| parts.iter().any(|part| metric.contains(part));
     let is_word = |words: &[&str]| metric.split('_').any(|word| words.contains(&word));
     // Few errors a second are good, and so is a short time to hit: what a rate or a time is of goes first.
-    if has(&[
-        "wait", "steal", "error", "dropped", "squeezed", "overflow", "miss", "retrans", "fail", "timeout",
-    ]) {
+    if has(&["wait", "steal", "error", "dropped", "squeezed", "overflow", "retrans", "fail", "timeout"])
+        || is_word(&["miss", "misses", "missed"])
+    {
         Some(Better::Lower)
     } else if has(&["_per_s", "_per_cpu_s"]) || ends(&["qps", "tps", "iops"]) {
         Some(Better::Higher)
