@@ -37,7 +37,8 @@ pub(super) fn release(name: &str) -> PathBuf {
     target_directory().join("release").join(name)
 }
 
-/// A running server, ended when dropped; if this program is killed, the kernel ends it.
+/// A running server, ended when dropped; if the thread that started it ends, or this program is killed, the kernel ends it
+/// (PR_SET_PDEATHSIG of prctl(2)).
 #[derive(Debug)]
 pub(crate) struct Process {
     /// To try it by hand.

@@ -90,7 +90,7 @@ fn replies_end_when_the_kernel_has_them() {
             Err(error) => panic!("{line}: {error}"),
         };
         let unread = summary.unread.expect("it was asked for");
-        assert!(unread.p50_us > 0.0 && unread.max_us < 1e6 * summary.seconds, "{summary}");
+        assert!(unread.p50_us > 0.0 && unread.max_us < 10e6, "{summary}");
         assert!(summary.latency.p50_us > 0.0, "{summary}");
         assert_eq!(
             summary.probes.as_ref().is_some_and(|probes| probes.unread.is_some()),
@@ -189,10 +189,15 @@ fn a_server_that_stops_is_as_slow_as_theory_says() {
             return;
         }
         // A generator that waits for the server before it counts would be off by a factor of 20, whatever else happens.
-        assert!(off > -0.5, "theory {theory_us:.0} µs of {} stalls\n{summary}", stalls.len());
+        // Unless it is theory that is off, because who stops the server was itself stopped.
+        let is_theory_off = stalls.iter().any(|stall| *stall > STALL + STALLED_TOO);
+        assert!(
+            off > -0.5 || is_theory_off,
+            "theory {theory_us:.0} µs of {} stalls\n{summary}",
+            stalls.len()
+        );
         let late_us = summary.waits.expect("an open loop").late.p999_us;
-        let longest = stalls.iter().max().copied().unwrap_or_default();
-        is_disturbed &= late_us > STALLED_TOO.as_secs_f64() * 1e6 || longest > STALL + STALLED_TOO;
+        is_disturbed &= late_us > STALLED_TOO.as_secs_f64() * 1e6 || is_theory_off;
         seen.push(format!("theory {theory_us:.0} µs of {} stalls\n{summary}", stalls.len()));
     }
     if is_disturbed {

@@ -13,7 +13,7 @@ use end_to_end::clock;
 use super::client::Client;
 use super::content::{Values, number_in, push_key};
 use super::report::{Goal, Row};
-use super::server::{Kind, Server};
+use super::server::Server;
 use super::trace::{PATTERNS, Pattern, Trace, Verb};
 use super::{MIB, Subjects, progress};
 
@@ -33,14 +33,18 @@ pub(crate) fn measure(subjects: &Subjects, seed: u64, only: Option<&str>) -> Res
             pattern.name,
             trace.bytes() as f64 / (MEGABYTES << 20) as f64
         ));
+        // A server ends with the thread that started it.
+        let ours = Server::start(&subjects.ours, MEGABYTES)?;
+        let peer = Server::start(&subjects.peer, MEGABYTES)?;
         let (ours, peer) = std::thread::scope(|scope| {
-            let ours = scope.spawn(|| Player::filled(&subjects.ours, MEGABYTES, &trace, &history));
-            let peer = Player::filled(&subjects.peer, MEGABYTES, &trace, &history);
+            let ours = scope.spawn(|| Player::filled(ours, MEGABYTES, &trace, &history));
+            let peer = Player::filled(peer, MEGABYTES, &trace, &history);
             (ours.join().expect("filling does not panic"), peer)
         });
         let (ours, peer) = (ours?, peer?);
         let megabytes = equal_megabytes(&ours.server, &peer.server)?;
-        let equal = Player::filled(&subjects.peer, megabytes, &trace, &history)?;
+        let equal = Server::start(&subjects.peer, megabytes)?;
+        let equal = Player::filled(equal, megabytes, &trace, &history)?;
         let [ours, peer, equal] = play_all([ours, peer, equal])?;
         for (what, peer, reductions) in [
             (format!("-m {MEGABYTES} both"), peer, &mut equal_limit),
@@ -157,9 +161,8 @@ struct Player<'t> {
 }
 
 impl<'t> Player<'t> {
-    /// Starts a server and stores every item once, in this order.
-    fn filled(kind: &Kind, megabytes: u64, trace: &'t Trace, history: &[u32]) -> Result<Player<'t>> {
-        let server = Server::start(kind, megabytes)?;
+    /// Stores every item once, in this order.
+    fn filled(server: Server, megabytes: u64, trace: &'t Trace, history: &[u32]) -> Result<Player<'t>> {
         let (client, values) = (server.connect()?, Values::new());
         let (asked, missed) = (Vec::new(), Vec::new());
         let mut player = Player { server, megabytes, client, values, trace, asked, missed };

@@ -18,6 +18,8 @@ pub(super) struct Crew {
     hands: Vec<Hand>,
     heard: Receiver<Heard>,
     patience: Duration,
+    /// Silence from before that does not count.
+    waits_since_ns: u64,
 }
 
 struct Hand {
@@ -41,7 +43,7 @@ type Word = (usize, u64, Option<FromAgent>);
 impl Crew {
     pub(super) fn start(names: &[String], command: &str, patience: Duration) -> Result<Crew, Error> {
         let (sender, heard) = channel();
-        let mut crew = Crew { hands: Vec::new(), heard, patience };
+        let mut crew = Crew { hands: Vec::new(), heard, patience, waits_since_ns: 0 };
         for (index, name) in names.iter().enumerate() {
             let failed =
                 |error| Error::Agent { name: name.clone(), why: format!("cannot be started: {error}") };
@@ -68,9 +70,10 @@ impl Crew {
         self.patience += longer;
     }
 
-    /// From now on an agent may be silent for so long at most.
+    /// From now on an agent may be silent for so long at most, whatever it was before.
     pub(super) fn be_impatient(&mut self, patience: Duration) {
         self.patience = self.patience.min(patience);
+        self.waits_since_ns = now_ns();
     }
 
     /// When this agent said something last.
@@ -132,7 +135,8 @@ impl Crew {
                 .map(|(index, hand)| (index, hand.heard_ns))
                 .min_by_key(|(_, heard_ns)| *heard_ns)
                 .expect("somebody is not done");
-            let left = self.patience.saturating_sub(Duration::from_nanos(now_ns().saturating_sub(oldest_ns)));
+            let since_ns = oldest_ns.max(self.waits_since_ns);
+            let left = self.patience.saturating_sub(Duration::from_nanos(now_ns().saturating_sub(since_ns)));
             let wait = glance.map_or(left, |glance| glance.min(left));
             match self.heard.recv_timeout(wait) {
                 Ok(Heard { index, at_ns, line }) => {
