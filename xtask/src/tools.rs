@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// A program, how it is asked whether it is there, and the Debian packages that have it.
 type Program = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const PROGRAMS: [Program; 11] = [
+const PROGRAMS: [Program; 12] = [
     ("memcached", &["-V"], &["memcached"]),
     ("/usr/sbin/mariadbd", &["--version"], &["mariadb-server-core"]),
     ("sh", &["-c", "ls /usr/lib/postgresql/*/bin/initdb"], &["postgresql"]),
@@ -32,6 +32,7 @@ const PROGRAMS: [Program; 11] = [
     ("node", &["--version"], &["nodejs"]),
     ("npm", &["--version"], &["npm"]),
     ("ip", &["-V"], &["iproute2"]),
+    ("openssl", &["version"], &["openssl"]),
 ];
 
 /// PyPI has pylibmc 1.6.3 built for these Pythons; for others it is built here.
