@@ -6,6 +6,7 @@
 
 use crate::error::Error;
 use crate::process::{Clock, Halt};
+use crate::tree;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,7 +116,16 @@ impl Mark {
                     || is_marked(process.pid, &variable))
         };
         let mut found: Known = all.iter().filter(is_root).map(|it| (it.pid, it.begun)).collect();
-        with_descendants(&all, &mut found);
+        loop {
+            let is_new = |it: &&Process| {
+                it.pid != own && found.contains_key(&it.parent) && !found.contains_key(&it.pid)
+            };
+            let new: Known = all.iter().filter(is_new).map(|it| (it.pid, it.begun)).collect();
+            if new.is_empty() {
+                break;
+            }
+            found.extend(new);
+        }
         let left = all.into_iter().filter(|it| it.lives && found.contains_key(&it.pid)).collect();
         *known = found;
         left
@@ -165,26 +175,10 @@ impl Process {
 /// Processes by their number, and when each began: the number may be given to another.
 pub(crate) type Known = BTreeMap<u32, u64>;
 
-/// Adds what they have started, and what that has started, but for this program.
-fn with_descendants(all: &[Process], found: &mut Known) {
-    let own = std::process::id();
-    loop {
-        let is_new =
-            |it: &&Process| it.pid != own && found.contains_key(&it.parent) && !found.contains_key(&it.pid);
-        let new: Known = all.iter().filter(is_new).map(|it| (it.pid, it.begun)).collect();
-        if new.is_empty() {
-            return;
-        }
-        found.extend(new);
-    }
-}
-
 /// A process and all that it has started, as long as it lives.
 pub(crate) fn family(head: u32) -> Known {
-    let all = Process::all();
-    let mut found: Known = all.iter().filter(|it| it.pid == head).map(|it| (it.pid, it.begun)).collect();
-    with_descendants(&all, &mut found);
-    found
+    let processes = tree::processes(head).into_iter();
+    processes.filter_map(|pid| Some((pid, Process::of(pid)?.begun))).collect()
 }
 
 /// Ends those that are left of them. Whoever still lives then is found again when the run is over.

@@ -153,7 +153,8 @@ impl Group {
         Error::place(&self.place, format!("{what}{}", last_lines(&self.log)))
     }
 
-    /// Ends it, all of its group, and whom they have started. Nothing else may be told meanwhile: a second Ctrl-C changes nothing.
+    /// Ends it, all of its group, and whom they have started. Nothing else may be told meanwhile: a second Ctrl-C changes
+    /// nothing.
     fn end(&mut self) {
         let patient = Halt::default();
         // Who has left the group is not found by its parent once that has ended.

@@ -128,7 +128,7 @@ impl Runner<'_> {
             return self.encrypt(Epoll::new(sockets)?.reopening(address), task, reports);
         }
         let sockets = match self.plan.engine {
-            EngineChoice::Epoll if !self.plan.stamped => sockets,
+            EngineChoice::Epoll => sockets,
             choice => match Uring::new(sockets, self.plan.stamped) {
                 Ok(engine) => return self.encrypt(engine, task, reports),
                 Err((sockets, _)) if choice == EngineChoice::Auto && !self.plan.stamped => sockets,
