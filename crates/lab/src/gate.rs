@@ -1,8 +1,8 @@
 //! Whether the newest runs of a history are worse for good: what stops a commit.
 //!
 //! A suspicion is a [change point](crate::change_point) for the worse that is among the newest runs, large enough to
-//! matter, and not made good since: a later change for the better may take back a part of it only. It becomes an alarm when the experiment, carried out once more, has the new level too: a bad week of the host
-//! is over by then.
+//! matter, and not made good since: a later change for the better may take back a part of it only. It becomes an alarm
+//! when the experiment, carried out once more, has the new level too: a bad week of the host is over by then.
 
 use crate::change_point::{ChangePoint, Detector};
 use crate::compare::{Comparison, Verdict};
