@@ -7,6 +7,7 @@ use store::Key;
 
 use crate::dump::Dump;
 use crate::execute::{Body, Flow};
+use crate::prefixes::PrefixDump;
 use crate::retrieve::RestOfKeys;
 use crate::stats::Sizes;
 use crate::upload::{LINE_END_LEN, Upload};
@@ -42,6 +43,8 @@ pub(crate) enum State {
     Swallow(usize),
     /// Nothing until a dump has been sent.
     Dump(Box<Dump>),
+    /// Nothing until the counts by prefix have been sent.
+    Prefixes(Box<PrefixDump>),
     /// Nothing until items have been counted by size.
     Sizes(Box<Sizes>),
     /// Nothing: log lines are sent.
@@ -107,6 +110,7 @@ impl Connection {
                     (taken, if full { self.finish(worker, output) } else { Flow::Wait })
                 }
                 State::Dump(dump) => (0, dump.serve(worker, output)),
+                State::Prefixes(dump) => (0, dump.serve(worker, output)),
                 State::Sizes(sizes) => (0, sizes.serve(worker, output)),
                 State::Watch => {
                     worker.shared.log.take(self.id.0, output.copied());

@@ -13,7 +13,7 @@
 //!                                               Keys      a get line longer than the turn
 //!                                               Body      ◄── Worker::body: receive here
 //!                                               Swallow   what a refused head announced
-//!                                               Dump, Sizes, Watch   output without end, in pieces
+//!                                               Dump, Prefixes, Sizes, Watch   output without end, in pieces
 //!                  ◄──  Gather: small values copied, large ones held   ◄─────────────────────── Item
 //!  send a batch
 //! ```

@@ -3,9 +3,17 @@
 //! Off until `stats detail on` (or `-D`); while it is on, every request takes one lock.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::io::Write;
+use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use protocol::reply::line;
+use protocol::uri;
+
+use crate::connection::{OUTPUT_MAX, State};
+use crate::execute::Flow;
+use crate::worker::{Output, Worker};
 
 /// No more prefixes than this are told apart, so that keys without a pattern cannot fill the memory
 /// (memcached's own limit is the same order: 16 Ki).
@@ -73,16 +81,40 @@ impl Prefixes {
         }
     }
 
-    /// The reply to `stats detail dump`.
-    pub(crate) fn dump(&self) -> String {
+    /// Appends lines of `stats detail dump` until `out` has `len_max` bytes, beginning behind the prefix `after`.
+    /// Returns the prefix that it ended with, or `None` once there are no more.
+    fn dump(&self, after: Option<&[u8]>, len_max: usize, out: &mut Vec<u8>) -> Option<Box<[u8]>> {
         let counts = self.counts.lock().expect("no panic while counting");
-        let mut text = String::new();
-        for (prefix, count) in counts.iter() {
-            let prefix = String::from_utf8_lossy(prefix);
-            let Counts { get, hit, set, del } = count;
-            let _ = write!(text, "PREFIX {prefix} get {get} hit {hit} set {set} del {del}\r\n");
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        for (prefix, Counts { get, hit, set, del }) in counts.range::<[u8], _>((from, Bound::Unbounded)) {
+            out.extend_from_slice(b"PREFIX ");
+            // It may come from a key in base64, and hold anything.
+            uri::encode_unreadable(out, prefix);
+            let _ = write!(out, " get {get} hit {hit} set {set} del {del}\r\n");
+            if out.len() >= len_max {
+                return Some(prefix.clone());
+            }
         }
-        text + "END\r\n"
+        None
+    }
+}
+
+/// A `stats detail dump` on its way: it can have megabytes, and a client that asks for many need not read one.
+#[derive(Default)]
+pub(crate) struct PrefixDump {
+    /// The last prefix that was sent.
+    after: Option<Box<[u8]>>,
+}
+
+impl PrefixDump {
+    /// Sends the next lines.
+    pub(crate) fn serve(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
+        self.after = worker.shared.prefixes.dump(self.after.as_deref(), OUTPUT_MAX, output.copied());
+        if self.after.is_some() {
+            return Flow::Yield;
+        }
+        output.copy(line::END);
+        Flow::Become(State::Commands)
     }
 }
 
@@ -94,6 +126,20 @@ fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// All lines, asked for in pieces of about `len_max` bytes.
+    fn dump(prefixes: &Prefixes, len_max: usize) -> String {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let mut piece = Vec::new();
+            after = prefixes.dump(after.as_deref(), len_max, &mut piece);
+            assert!(piece.len() < len_max.saturating_add(400), "{}", piece.len());
+            all.append(&mut piece);
+            if after.is_none() {
+                return all.escape_ascii().to_string();
+            }
+        }
+    }
+
     #[test]
     fn uses_are_counted_by_prefix() {
         let prefixes = Prefixes::new(true, b':');
@@ -103,11 +149,11 @@ mod tests {
         prefixes.record(b"page:1", Use::Delete);
         prefixes.record(b"plain", Use::Set);
         assert_eq!(
-            prefixes.dump(),
-            "PREFIX page get 0 hit 0 set 1 del 1\r\nPREFIX user get 2 hit 1 set 0 del 0\r\nEND\r\n"
+            dump(&prefixes, usize::MAX),
+            "PREFIX page get 0 hit 0 set 1 del 1\\r\\nPREFIX user get 2 hit 1 set 0 del 0\\r\\n"
         );
         prefixes.clear();
-        assert_eq!(prefixes.dump(), "END\r\n");
+        assert_eq!(dump(&prefixes, usize::MAX), "");
     }
 
     #[test]
@@ -116,6 +162,8 @@ mod tests {
         for index in 0..PREFIXES_MAX + 10 {
             prefixes.record(format!("{index}:x").as_bytes(), Use::Set);
         }
-        assert_eq!(prefixes.dump().lines().count(), PREFIXES_MAX + 1);
+        let all = dump(&prefixes, usize::MAX);
+        assert_eq!(all.matches("\\n").count(), PREFIXES_MAX);
+        assert!(dump(&prefixes, 1000) == all, "in pieces it says the same");
     }
 }

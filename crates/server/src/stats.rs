@@ -31,6 +31,9 @@ impl Worker {
             StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
                 Flow::Become(State::Dump(Box::new(Dump::cachedump(limit))))
             }
+            StatsTopic::Detail(Ok(DetailCommand::Dump)) if options.dumping => {
+                Flow::Become(State::Prefixes(Box::default()))
+            }
             topic => {
                 output.copy(&reply(&self.shared, topic, self.now));
                 // The next request may come in this very turn.
@@ -59,7 +62,6 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
             return line::RESET.into();
         }
         StatsTopic::Detail(_) if !dumping => return line::STATS_DETAIL_NOT_ALLOWED.into(),
-        StatsTopic::Detail(Ok(DetailCommand::Dump)) => return shared.prefixes.dump().into_bytes(),
         StatsTopic::Detail(Ok(command)) => {
             shared.prefixes.enable(command == DetailCommand::On);
             return line::OK.into();

@@ -25,13 +25,14 @@ pub struct DumpFacts {
     pub flags: u32,
 }
 
-/// `ME <key> exp=… la=… cas=… fetch=… cls=… size=…`.
+/// `ME <key> exp=… la=… cas=… fetch=… cls=… size=…`, with a key in base64 if it came so, or else as
+/// [`uri::encode_unreadable`] has it.
 pub fn debug_line(out: &mut Vec<u8>, key: ReplyKey<'_>, facts: &DumpFacts) {
     out.extend_from_slice(b"ME ");
     if key.binary {
         base64::encode(out, key.bytes);
     } else {
-        out.extend_from_slice(key.bytes);
+        uri::encode_unreadable(out, key.bytes);
     }
     write_facts(out, facts);
     out.extend_from_slice(b"\r\n");
@@ -47,10 +48,11 @@ pub fn metadump_line(out: &mut Vec<u8>, key: &[u8], facts: &DumpFacts) {
     out.extend_from_slice(b" \n");
 }
 
-/// `mg <key>`, or `mg <base64> b`.
+/// `mg <key>`, or `mg <base64> b`: a request that asks for the item. A key that is not [readable](uri::is_readable)
+/// goes as base64 however it came.
 pub fn mgdump_line(out: &mut Vec<u8>, key: ReplyKey<'_>) {
     out.extend_from_slice(b"mg ");
-    if key.binary {
+    if key.binary || !uri::is_readable(key.bytes) {
         base64::encode(out, key.bytes);
         out.extend_from_slice(b" b\r\n");
     } else {
@@ -59,10 +61,11 @@ pub fn mgdump_line(out: &mut Vec<u8>, key: ReplyKey<'_>) {
     }
 }
 
-/// `ITEM <key> [<len> b; <expiry> s]`, with the expiry as Unix time, 0 for never.
+/// `ITEM <key> [<len> b; <expiry> s]`, with the expiry as Unix time, 0 for never, and the key as
+/// [`uri::encode_unreadable`] has it.
 pub fn cachedump_line(out: &mut Vec<u8>, key: &[u8], len: usize, expiry: u64) {
     out.extend_from_slice(b"ITEM ");
-    out.extend_from_slice(key);
+    uri::encode_unreadable(out, key);
     out.extend_from_slice(b" [");
     write_u64(out, len as u64);
     out.extend_from_slice(b" b; ");
@@ -111,5 +114,21 @@ mod tests {
         check(|out| mgdump_line(out, text), "mg a%b\\r\\n");
         check(|out| mgdump_line(out, binary), "mg Zm9v b\\r\\n");
         check(|out| cachedump_line(out, b"k", 5, 0), "ITEM k [5 b; 0 s]\\r\\n");
+    }
+
+    #[test]
+    fn no_key_ends_a_line_of_a_dump() {
+        let text = |bytes| ReplyKey { bytes, binary: false };
+        check(|out| mgdump_line(out, text(b"a\rEN")), "mg YQ1FTg== b\\r\\n");
+        check(|out| mgdump_line(out, text("\u{e4}".as_bytes())), "mg \\xc3\\xa4\\r\\n");
+        check(|out| cachedump_line(out, b"a\r\x1b[2J", 5, 0), "ITEM a%0D%1B[2J [5 b; 0 s]\\r\\n");
+        check(
+            |out| metadump_line(out, b"a\r\n exp=0", &FACTS),
+            "key=a%0D%0A%20exp%3D0 exp=-1 la=9 cas=4 fetch=yes cls=1 size=65 flags=3 \\n",
+        );
+        check(
+            |out| debug_line(out, text(b"a\r"), &FACTS),
+            "ME a%0D exp=-1 la=9 cas=4 fetch=yes cls=1 size=65\\r\\n",
+        );
     }
 }
