@@ -137,6 +137,37 @@ fn what_nobody_confirms_is_undone_and_what_is_confirmed_stays() {
     succeeds(&mut host.tune("rollback"));
 }
 
+/// A plan that raises the first setting from what the host's plan has set.
+fn plan_over_it(host: &Host) -> Command {
+    let (path, now, wanted) = (STEPS[0].0, STEPS[0].2, "8192");
+    let change = serde_json::json!({
+        "stage": "steering", "setting": {"file": {"path": format!("/{path}"), "holds": "number"}},
+        "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low", "signal": "",
+    });
+    fs::write(host.0.join("over"), serde_json::json!({ "changes": [change] }).to_string()).unwrap();
+    let mut apply = host.tune("apply");
+    apply.arg("--plan").arg(host.0.join("over"));
+    apply
+}
+
+/// Otherwise the first one, undone by its deadline, and then the second one, undone on request, end in the first one's
+/// value, which neither was there before nor is wanted by a plan in force.
+#[test]
+fn nothing_is_applied_over_a_plan_that_waits_to_be_confirmed() {
+    let host = Host::new("over");
+    succeeds(host.apply().args(["--confirm-within", "1h"]));
+    let said = fails(&mut plan_over_it(&host));
+    assert!(said.contains("an earlier one waits to be confirmed"), "{said}");
+    assert!(said.contains("`evenkeel tune confirm` keeps it, `evenkeel tune rollback` undoes it"), "{said}");
+    host.holds(|step| step.2);
+    succeeds(&mut host.tune("confirm"));
+    succeeds(&mut plan_over_it(&host));
+    succeeds(&mut host.tune("rollback"));
+    host.holds(|step| step.2);
+    succeeds(&mut host.tune("rollback"));
+    host.holds(|step| step.1);
+}
+
 #[test]
 fn after_a_restart_there_is_nothing_to_undo() {
     let host = Host::new("restart");

@@ -12,6 +12,7 @@ use tuner::apply::try_out;
 use tuner::change::{Change, Holds, Risk, Stage};
 use tuner::host::{FileHost, Host};
 use tuner::journal::{Journal, Journals, Lock, Place, State};
+use tuner::obstacle::Obstacle;
 use tuner::plan::Asked;
 use tuner::rollback::{Elsewhere, check_place, undo};
 use tuner::signal::Signal;
@@ -140,22 +141,13 @@ impl Knobs {
             journal: None,
             _lock: lock,
         };
-        match knobs.unfinished()?.first() {
+        match Obstacle::find(&knobs.journals.all()?, &knobs.here) {
             None => Ok(knobs),
-            Some(journal) => {
-                let what = format!(
-                    "a plan of `evenkeel tune` was interrupted ({}); undo it first, with `evenkeel tune rollback`",
-                    journal.path().display()
-                );
+            Some(obstacle) => {
+                let what = format!("of the plans of `evenkeel tune`, {obstacle}: {}", obstacle.remedy());
                 Err(Error::place("the factors", what))
             }
         }
-    }
-
-    fn unfinished(&self) -> Result<Vec<Journal>, Error> {
-        let all = self.journals.all()?.into_iter();
-        let is_open = |journal: &Journal| journal.state() == State::Unfinished;
-        Ok(all.filter(|journal| is_open(journal) && check_place(journal, &self.here).is_ok()).collect())
     }
 
     /// Whether the settings of all levels are there and may be written: nobody wants to know after an hour.

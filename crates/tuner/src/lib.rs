@@ -28,6 +28,7 @@ pub mod measure;
 mod mend;
 pub mod metric;
 pub mod my_cnf;
+pub mod obstacle;
 pub mod outline;
 pub mod persist;
 pub mod plan;

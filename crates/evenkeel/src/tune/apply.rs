@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 use tuner::apply::{Applied, Failed, apply_then};
 use tuner::change::Stage;
 use tuner::host::FileHost;
-use tuner::journal::{Journal, Journals, Place, State};
+use tuner::journal::{Journal, Journals, Place};
+use tuner::obstacle::Obstacle;
 use tuner::persist::intent::Intent;
 use tuner::plan::{self, Plan};
 use tuner::promise::Promise;
@@ -71,7 +72,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let journals = Journals::new(&arguments.state.path);
     let _lock = journals.lock(false).map_err(Failure::other)?;
     let here = Place::of(&root).map_err(Failure::other)?;
-    refuse_after_interruption(&journals, &here)?;
+    refuse_over_unfinished(&journals, &here)?;
     let before = match arguments.before {
         Some(seconds) => Some(observe::observe(&arguments.wanted.host, seconds)?),
         None => seen,
@@ -136,18 +137,13 @@ pub(super) fn not_applied(failed: Box<Failed>) -> Failure {
     if whole { failure } else { failure.hint("`evenkeel tune rollback` tries again") }
 }
 
-/// The steps that an interrupted plan has left would be taken for what was so before.
-pub(super) fn refuse_after_interruption(journals: &Journals, here: &Place) -> Result<(), Failure> {
+/// What a plan that is not finished has set would be taken for what was so before.
+pub(super) fn refuse_over_unfinished(journals: &Journals, here: &Place) -> Result<(), Failure> {
     let all = journals.all().map_err(Failure::other)?;
-    let unfinished = |journal: &&Journal| {
-        journal.state() == State::Unfinished && rollback::check_place(journal, here).is_ok()
-    };
-    match all.iter().find(unfinished) {
+    match Obstacle::find(&all, here) {
         None => Ok(()),
-        Some(journal) => {
-            let path = journal.path().display();
-            let error = anyhow::anyhow!("apply a plan: an earlier one was interrupted ({path})");
-            Err(Failure::other(error).hint("`evenkeel tune rollback` undoes it"))
+        Some(obstacle) => {
+            Err(Failure::other(anyhow::anyhow!("apply a plan: {obstacle}")).hint(obstacle.remedy()))
         }
     }
 }

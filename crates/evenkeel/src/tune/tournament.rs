@@ -17,7 +17,7 @@ use tuner::tournament::{Better, Standing, order, standings};
 use tuner::verify::{self, Holding};
 use tuner::{Capture, Root, Series};
 
-use super::apply::{StateDirectory, duration, not_applied, refuse_after_interruption, seconds_since_1970};
+use super::apply::{StateDirectory, duration, not_applied, refuse_over_unfinished, seconds_since_1970};
 use super::load::{Ended, Halt, Runner};
 use super::observe::{self, Clock, Host};
 use super::{look, plan};
@@ -183,7 +183,7 @@ impl<'a> Arena<'a> {
         let journals = Journals::new(&arguments.state.path);
         let lock = journals.lock(false).map_err(Failure::other)?;
         let here = Place::of(&root).map_err(Failure::other)?;
-        refuse_after_interruption(&journals, &here)?;
+        refuse_over_unfinished(&journals, &here)?;
         let host = FileHost::new(root.clone());
         Ok(Arena { arguments, root, host, journals, here, runner, _lock: lock })
     }
