@@ -73,11 +73,11 @@ fn bind(options: &Options) -> Result<Bound, Failure> {
 }
 
 /// A number that nobody can guess.
-fn random() -> Result<u64, Failure> {
-    let mut bytes = [0; 8];
+fn random() -> Result<u128, Failure> {
+    let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|error| Failure::system("draw a random number", error))?;
-    Ok(u64::from_ne_bytes(bytes))
+    Ok(u128::from_ne_bytes(bytes))
 }
 
 /// What an operator wants to see first.

@@ -46,6 +46,12 @@ pub fn version(out: &mut Vec<u8>, version: &str) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// `MEMLIMIT_TOO_SMALL …`, where a server needs more than memcached's 8 MB.
+pub fn memlimit_too_small(out: &mut Vec<u8>, megabytes_min: u64) {
+    let reply = format!("MEMLIMIT_TOO_SMALL cannot set maxbytes to less than {megabytes_min}m\r\n");
+    out.extend_from_slice(reply.as_bytes());
+}
+
 /// `STAT <name> <value>`.
 pub fn stat(out: &mut Vec<u8>, name: impl std::fmt::Display, value: impl std::fmt::Display) {
     use std::io::Write;

@@ -1,7 +1,7 @@
 //! What operators ask for, on the same connections as everyone else.
 
 use protocol::Request;
-use protocol::reply::{line, version};
+use protocol::reply::{line, memlimit_too_small, version};
 use protocol::request::{CrawlerClasses, LruCrawlerCommand, Streams};
 
 use crate::connection::{Connection, State};
@@ -45,6 +45,10 @@ impl Worker {
             Request::CacheMemlimit { megabytes, noreply } => {
                 match shared.store.set_memory_limit(u64::from(megabytes) * MIB) {
                     Ok(()) => (line::OK, noreply),
+                    Err(store::Error::LimitTooSmall { least, .. }) if !noreply => {
+                        memlimit_too_small(output.copied(), least.div_ceil(MIB));
+                        return Flow::Go;
+                    }
                     Err(_) => (line::MEMLIMIT_FAILED, noreply),
                 }
             }

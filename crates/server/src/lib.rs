@@ -144,14 +144,14 @@ fn places(listeners: &[Listen]) -> Result<Vec<net::Listen>, Error> {
     Ok(places)
 }
 
-fn open_store(options: &Options, hash_seed: u64) -> Result<Arc<Store>, Error> {
+fn open_store(options: &Options, hash_secret: u128) -> Result<Arc<Store>, Error> {
     let config = store::Config {
         memory_limit_bytes: options.memory_limit_bytes,
         item_size_max_bytes: options.item_size_max_bytes,
         evict: options.evictions,
         cas: options.cas,
         workers: options.threads,
-        hash_seed,
+        hash_secret,
     };
     Ok(Store::new(config)?)
 }
@@ -162,9 +162,9 @@ impl Bound {
         self.network.addresses()
     }
 
-    /// Starts the workers. `hash_seed` should be random, so that nobody can choose keys that collide.
-    pub fn start(self, hash_seed: u64) -> Result<Running, Error> {
-        let store = open_store(&self.options, hash_seed)?;
+    /// Starts the workers. `hash_secret` should be random, so that nobody can choose keys that collide.
+    pub fn start(self, hash_secret: u128) -> Result<Running, Error> {
+        let store = open_store(&self.options, hash_secret)?;
         let threads = self.options.threads;
         let shared = Arc::new(Shared::new(self.options, store, &self.network, self.started_unix_ms));
         let workers = (0..threads).map(|number| Worker::new(Arc::clone(&shared), number)).collect();

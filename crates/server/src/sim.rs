@@ -10,13 +10,13 @@ use crate::options::Options;
 use crate::shared::Shared;
 use crate::{Error, Worker, open_store};
 
-/// The only worker of a server that listens nowhere. The same `hash_seed` makes the same server: it dumps its items
+/// The only worker of a server that listens nowhere. The same `hash_secret` makes the same server: it dumps its items
 /// in the same order.
 ///
 /// # Panics
 /// If the kernel refuses an event descriptor, or the memory that `options` ask for.
-pub fn worker(options: &Options, started_unix_ms: u64, hash_seed: u64) -> Worker {
-    let store = open_store(options, hash_seed).expect("set up a store");
+pub fn worker(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Worker {
+    let store = open_store(options, hash_secret).expect("set up a store");
     // A network without addresses has no sockets; its counters stay at 0.
     let network = Network::bind(&[], net::Options { workers: 1, ..net::Options::default() });
     let network = network.map_err(Error::from).expect("set up a network");
@@ -24,8 +24,8 @@ pub fn worker(options: &Options, started_unix_ms: u64, hash_seed: u64) -> Worker
 }
 
 /// [`worker`] on a host, at time 0.
-pub fn host(options: &Options, started_unix_ms: u64, hash_seed: u64) -> Host<Worker> {
-    Host::new(worker(options, started_unix_ms, hash_seed))
+pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Host<Worker> {
+    Host::new(worker(options, started_unix_ms, hash_secret))
 }
 
 /// All that a peer hears that sends `pieces`, each in one go, to a new server.

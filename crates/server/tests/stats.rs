@@ -88,3 +88,17 @@ fn what_made_room_is_counted_by_what_it_was() {
     assert_eq!(statistic("items:1:evicted_time"), 30, "the last one had been there before");
     assert!(statistic("evictions") > 4000);
 }
+
+#[test]
+fn a_memory_limit_that_leaves_no_room_is_refused_with_the_least_that_does() {
+    let mut server = Server::new(&Options { memory_limit_bytes: 1 << 30, ..Options::default() });
+    let peer = server.host.connect();
+    server.set(peer, "kept", "value");
+    let reply = server.ask(peer, "cache_memlimit 8\r\n");
+    assert_eq!(reply, "MEMLIMIT_TOO_SMALL cannot set maxbytes to less than 22m\r\n");
+    assert_eq!(
+        server.ask(peer, "cache_memlimit 8 noreply\r\nget kept\r\n"),
+        "VALUE kept 0 5\r\nvalue\r\nEND\r\n"
+    );
+    assert_eq!(server.ask(peer, "cache_memlimit 22\r\n"), "OK\r\n");
+}

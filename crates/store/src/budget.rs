@@ -8,15 +8,20 @@ use std::sync::atomic::{
 use crate::sync::pause;
 
 /// Everything that is resident is charged here before it is touched, and given back after it is gone.
+///
+/// A limit below what is charged comes into force step by step, as memory is given back: until then nothing more can
+/// be had than there was, and nobody has to wait for the whole difference.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: AtomicU64,
+    /// The limit, or what was charged when it was lowered or [tightened](Budget::tighten) last.
+    in_force: AtomicU64,
     charged: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(limit: u64) -> Budget {
-        Budget { limit: AtomicU64::new(limit), charged: AtomicU64::new(0) }
+        Budget { limit: AtomicU64::new(limit), in_force: AtomicU64::new(limit), charged: AtomicU64::new(0) }
     }
 
     /// Takes `bytes` if they are within the limit.
@@ -29,7 +34,7 @@ impl Budget {
     #[must_use]
     pub(crate) fn charge_keeping(&self, bytes: u64, keep: u64) -> bool {
         pause();
-        let most = self.limit().saturating_sub(keep);
+        let most = self.in_force.load(Relaxed).saturating_sub(keep);
         let within = |charged: u64| charged.checked_add(bytes).filter(|sum| *sum <= most);
         self.charged.fetch_update(AcqRel, Relaxed, within).is_ok()
     }
@@ -49,11 +54,17 @@ impl Budget {
 
     pub(crate) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
+        self.tighten();
+    }
+
+    /// What has been given back since the limit was lowered cannot be taken again.
+    pub(crate) fn tighten(&self) {
+        self.in_force.store(self.limit().max(self.charged()), Relaxed);
     }
 
     /// Bytes that can still be taken.
     pub(crate) fn left(&self) -> u64 {
-        self.limit().saturating_sub(self.charged())
+        self.in_force.load(Relaxed).saturating_sub(self.charged())
     }
 
     /// Bytes taken beyond a limit that has been lowered.
@@ -77,5 +88,20 @@ mod tests {
         budget.set_limit(30);
         assert_eq!((budget.left(), budget.excess()), (0, 10));
         assert!(!budget.charge(u64::MAX));
+    }
+
+    #[test]
+    fn a_lower_limit_comes_into_force_as_memory_is_given_back() {
+        let budget = Budget::new(100);
+        assert!(budget.charge(90));
+        budget.set_limit(50);
+        assert!(!budget.charge(1), "nothing beyond what there was");
+        budget.give_back(20);
+        assert!(budget.charge(5), "others go on with what was given back");
+        budget.tighten();
+        assert!(!budget.charge(1));
+        budget.give_back(75);
+        budget.tighten();
+        assert_eq!((budget.left(), budget.excess()), (50, 0));
     }
 }

@@ -1,9 +1,13 @@
 //! What a store is told when it is made.
 
 use crate::error::Error;
+use crate::index::LOCATIONS_END;
 
 /// The smallest memory limit that still leaves room for every open segment of one worker.
 pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
+
+/// The largest memory limit: slots of the index name places up to here.
+pub const MEMORY_LIMIT_MAX: u64 = LOCATIONS_END;
 
 /// Size and habits of a [`crate::Store`].
 #[derive(Clone, Debug)]
@@ -18,8 +22,8 @@ pub struct Config {
     pub cas: bool,
     /// How many handles will be writing: decides the number of shards and of open segments.
     pub workers: usize,
-    /// Seed of the key hash. Random in production, so that nobody can aim at one bucket.
-    pub hash_seed: u64,
+    /// The secret of the key hash. Random in production, so that nobody can aim at one page of the index.
+    pub hash_secret: u128,
 }
 
 impl Default for Config {
@@ -31,7 +35,7 @@ impl Default for Config {
             evict: true,
             cas: true,
             workers: 4,
-            hash_seed: 0,
+            hash_secret: 0,
         }
     }
 }
@@ -40,6 +44,9 @@ impl Config {
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.memory_limit_bytes < MEMORY_LIMIT_MIN {
             return Err(Error::LimitTooSmall { bytes: self.memory_limit_bytes, least: MEMORY_LIMIT_MIN });
+        }
+        if self.memory_limit_bytes > MEMORY_LIMIT_MAX {
+            return Err(Error::LimitTooLarge { bytes: self.memory_limit_bytes, most: MEMORY_LIMIT_MAX });
         }
         Ok(())
     }

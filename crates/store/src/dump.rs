@@ -43,24 +43,29 @@ impl Handle {
             return false;
         }
         let lock = store.index.lock_shard(cursor.shard);
-        cursor.page = store.index.scan(&lock, cursor.page, |at| {
-            if store.death_of(at, now).is_some() {
-                return;
-            }
-            let record = store.segments.record(at);
-            let large = record.bits() & LARGE != 0;
-            let large = large.then(|| lock.large(large_number(record, &lock)).len());
-            each(&Dumped {
-                key: record.key(),
-                key_is_binary: record.bits() & BINARY_KEY != 0,
-                expiry: record.expiry(),
-                last_access: record.last_access(),
-                cas: record.cas(&lock),
-                fetched: record.bits() & FETCHED != 0,
-                value_len: large.unwrap_or(record.value_len()),
-                flags: record.flags(&lock),
-            });
-        });
+        cursor.page = store.index.scan(
+            &lock,
+            cursor.page,
+            |at| store.hash_at(at),
+            |at| {
+                if store.death_of(at, now).is_some() {
+                    return;
+                }
+                let record = store.segments.record(at);
+                let large = record.bits() & LARGE != 0;
+                let large = large.then(|| lock.large(large_number(record, &lock)).len());
+                each(&Dumped {
+                    key: record.key(),
+                    key_is_binary: record.bits() & BINARY_KEY != 0,
+                    expiry: record.expiry(),
+                    last_access: record.last_access(),
+                    cas: record.cas(&lock),
+                    fetched: record.bits() & FETCHED != 0,
+                    value_len: large.unwrap_or(record.value_len()),
+                    flags: record.flags(&lock),
+                });
+            },
+        );
         if cursor.page == 0 {
             cursor.shard += 1;
         }

@@ -19,8 +19,8 @@ pub enum Error {
         /// What is needed.
         least: u64,
     },
-    /// The memory limit is beyond the address space reserved at the start.
-    #[error("grow to {bytes} bytes: address space for {most} was reserved at the start")]
+    /// The memory limit is beyond the address space there is.
+    #[error("use {bytes} bytes of memory: there is address space for {most}")]
     LimitTooLarge {
         /// What was asked for.
         bytes: u64,

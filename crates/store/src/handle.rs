@@ -52,6 +52,10 @@ pub(crate) enum Need {
     Room(Class, usize),
     /// An index page.
     Page,
+    /// So many levels of the index's directories.
+    Levels(u32),
+    /// What cannot be had without evicting, which is not allowed.
+    Refusal,
     /// Memory for a large value of exactly so many bytes.
     Large(usize),
 }
@@ -86,7 +90,7 @@ impl Handle {
     /// Panics unless it has 1 to 250 bytes.
     #[inline]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key::new(bytes, self.store.hash_seed)
+        Key::new(bytes, &self.store.hash)
     }
 
     /// Asks the processor for the key's index bucket, for an operation some requests from now.
@@ -115,8 +119,9 @@ impl Handle {
         }
         let excess = store.budget.excess();
         if excess > 0 {
-            store.segments.trim(excess);
             store.reclaim_some(&self.counters, CHORES_IN_EXCESS, now);
+            store.segments.trim(excess);
+            store.budget.tighten();
         } else {
             store.reclaim_dead(&self.counters, CHORES_PER_TURN, now);
         }
@@ -167,6 +172,8 @@ impl Handle {
                 self.spare_page = Some(self.take_page(now)?);
                 Ok(())
             }
+            Need::Levels(depth) => self.take_levels(depth, now),
+            Need::Refusal => Err(Error::OutOfMemory),
             Need::Large(len) => {
                 self.spare_large = None;
                 self.spare_large = Some(self.large_value(len, now)?);
@@ -192,19 +199,23 @@ impl Handle {
 
     fn take_page(&mut self, now: u32) -> Result<NewPage, Error> {
         let store = &*self.store;
-        let charge = || store.budget.charge_keeping(PAGE_CHARGE, store.segments.keep());
         store.reclaim_for(&self.counters, now, || {
-            if !charge() {
-                store.segments.trim(PAGE_CHARGE);
-                if !charge() {
-                    return None;
-                }
+            if !store.charge(PAGE_CHARGE) {
+                return None;
             }
             let page = store.index.new_page();
             if page.is_none() {
                 store.budget.give_back(PAGE_CHARGE);
             }
             page
+        })
+    }
+
+    fn take_levels(&mut self, depth: u32, now: u32) -> Result<(), Error> {
+        let store = &*self.store;
+        store.reclaim_for(&self.counters, now, || {
+            let bytes = store.index.missing_bytes(depth);
+            store.charge(bytes).then(|| store.index.add_levels(depth, bytes))
         })
     }
 }

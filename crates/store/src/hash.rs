@@ -1,6 +1,11 @@
-//! The key and its hash: 64 bits, seeded, computed once per request.
+//! The key and its hash: 64 bits, keyed with a secret, computed once per request.
 //!
-//! The folded 64×64→128 bit multiplication of Wang Yi's wyhash; our own code from the published idea.
+//! SipHash-1-3, as the published defence against chosen keys (Aumasson and Bernstein, "SipHash: a fast short-input
+//! PRF", 2012; the variant of Rust's and Python's tables): who does not know the 128 bits of the secret cannot tell
+//! hashes from random numbers, and so cannot choose keys for one page of the index. Hashes made by multiplying without
+//! such an argument were tried: a block of a key that cancels the state did so under every seed.
+
+use siphasher::sip::SipHasher13;
 
 /// A key and its hash. Made by [`crate::Handle::key`].
 #[derive(Clone, Copy, Debug)]
@@ -10,9 +15,9 @@ pub struct Key<'k> {
 }
 
 impl<'k> Key<'k> {
-    pub(crate) fn new(bytes: &'k [u8], seed: u64) -> Key<'k> {
+    pub(crate) fn new(bytes: &'k [u8], hash: &KeyHash) -> Key<'k> {
         assert!(!bytes.is_empty() && bytes.len() <= KEY_LEN_MAX, "a key has 1 to {KEY_LEN_MAX} bytes");
-        Key { bytes, hash: hash(bytes, seed) }
+        Key { bytes, hash: hash.of(bytes) }
     }
 
     /// The key itself.
@@ -24,50 +29,19 @@ impl<'k> Key<'k> {
 /// The longest key, in bytes.
 pub const KEY_LEN_MAX: usize = 250;
 
-/// Odd constants without structure (the fractional digits of pi, e and √2 in binary, made odd).
-const PI: u64 = 0x243f_6a88_85a3_08d3;
-const E: u64 = 0xb7e1_5162_8aed_2a6b;
-const ROOT2: u64 = 0x6a09_e667_f3bc_c909;
+/// The hash function of one store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyHash(SipHasher13);
 
-#[inline]
-pub(crate) fn hash(bytes: &[u8], seed: u64) -> u64 {
-    let len = bytes.len();
-    let mut state = seed ^ PI;
-    let (a, b) = if len <= 16 {
-        match len {
-            8.. => (word(bytes, 0), word(bytes, len - 8)),
-            4.. => (half(bytes, 0), half(bytes, len - 4)),
-            1.. => {
-                (u64::from(bytes[0]) << 16 | u64::from(bytes[len / 2]) << 8 | u64::from(bytes[len - 1]), 0)
-            }
-            0 => (0, 0),
-        }
-    } else {
-        let mut at = 0;
-        while at + 16 < len {
-            state = fold(word(bytes, at) ^ E, word(bytes, at + 8) ^ state);
-            at += 16;
-        }
-        (word(bytes, len - 16), word(bytes, len - 8))
-    };
-    // The seed enters both factors, so that no key makes one of them zero for every seed.
-    fold(fold(a ^ E ^ state, b ^ ROOT2.wrapping_add(state)), PI ^ len as u64)
-}
+impl KeyHash {
+    pub(crate) fn new(secret: u128) -> KeyHash {
+        KeyHash(SipHasher13::new_with_keys(secret as u64, (secret >> 64) as u64))
+    }
 
-#[inline]
-fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product as u64) ^ (product >> 64) as u64
-}
-
-#[inline]
-fn word(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
-}
-
-#[inline]
-fn half(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")))
+    #[inline]
+    pub(crate) fn of(&self, key: &[u8]) -> u64 {
+        self.0.hash(key)
+    }
 }
 
 #[cfg(test)]
@@ -75,16 +49,20 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    fn hash(key: &[u8], secret: u128) -> u64 {
+        KeyHash::new(secret).of(key)
+    }
+
     #[test]
     fn every_bit_of_the_hash_depends_on_every_bit_of_the_key() {
         for len in [1, 3, 4, 7, 8, 12, 16, 17, 33, 250] {
             let key: Vec<u8> = (0..len).map(|i| i as u8 ^ 0x5a).collect();
             let mut flips = [0u32; 64];
             for bit in 0..len * 8 {
-                for seed in 0..16 {
+                for secret in 0..16 {
                     let mut other = key.clone();
                     other[bit / 8] ^= 1 << (bit % 8);
-                    let difference = hash(&key, seed) ^ hash(&other, seed);
+                    let difference = hash(&key, secret) ^ hash(&other, secret);
                     assert_ne!(difference, 0, "{len} {bit}");
                     (0..64).for_each(|i| flips[i] += (difference >> i) as u32 & 1);
                 }
@@ -107,7 +85,27 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_changes_the_hash() {
+    fn both_halves_of_the_secret_change_the_hash() {
         assert_ne!(hash(b"a", 1), hash(b"a", 2));
+        assert_ne!(hash(b"a", 1), hash(b"a", 1 | 1 << 64));
+    }
+
+    /// Blocks that cancelled the state of a multiplying hash, whatever its seed: half of a product's factors is theirs
+    /// to choose. No 16 bytes do so here.
+    #[test]
+    fn no_block_of_a_key_makes_the_rest_the_same_for_every_secret() {
+        const E: u64 = 0xb7e1_5162_8aed_2a6b;
+        let mut cancelling = Vec::from(E.to_le_bytes());
+        cancelling.extend([0; 8]);
+        cancelling.extend(b"the same last 16");
+        for secret in 0..64 {
+            let hashes: HashSet<u64> = (0..64u64)
+                .map(|free| {
+                    cancelling[8..16].copy_from_slice(&free.to_le_bytes());
+                    hash(&cancelling, secret)
+                })
+                .collect();
+            assert_eq!(hashes.len(), 64, "{secret}");
+        }
     }
 }

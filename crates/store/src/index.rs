@@ -3,7 +3,8 @@
 //! Every shard has a directory that doubles as needed; each entry leads to a page of 4 KiB. A page has 56
 //! home buckets of eight slots and eight more buckets, the stash, for what finds its home full. When
 //! both are full the page is split by one more bit of the hash: some 10 µs, and the only way the index
-//! grows, so it never pauses anyone.
+//! grows, so it never pauses anyone. Two halves that have become sparse are one page again, and the other one is
+//! given back. Pages and directories are charged to the memory limit.
 //!
 //! ```text
 //! slot   tag 20 | frequency 2 | spare 1 | overflow 1 | location 40 (in units of 4 bytes; 0: empty)
@@ -18,27 +19,40 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicU32, AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
+    AtomicU16, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed},
 };
 
+use self::directory::{Directory, Entry, PAGE_BITS};
 use crate::ahead::{Frontier, Runner};
+use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{HUGE_PAGE, Huge, PAGE, Table};
 use crate::record::ALIGN;
 use crate::shard::{Locked, Shard};
+use crate::sync::{Mutex, lock};
+
+mod directory;
+mod page;
+mod resize;
+
+pub(crate) use resize::Refused;
 
 #[derive(Debug)]
 pub(crate) struct Index {
     shards: Box<[Shard]>,
     shard_bits: u32,
     slots: Table<AtomicU64>,
-    /// All shards' directories, each with room for `1 << depth_max` entries: page 27 | depth 5.
-    directory: Table<AtomicU32>,
-    depth_max: u32,
+    /// How many entries each page has.
+    counts: Table<AtomicU16>,
+    directory: Directory,
     /// Pages from here on have never been used.
     fresh: AtomicU32,
+    /// Pages that were used, and are neither charged nor resident. Changed under the lock below.
+    bare_count: AtomicU32,
+    bare: Mutex<Vec<u32>>,
     pages_max: u32,
+    budget: Arc<Budget>,
     /// Of the slots, made resident ahead of use.
     frontier: Frontier,
     runner: Arc<Runner>,
@@ -55,8 +69,10 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct NewPage(u32);
 
-/// What a page takes from the memory limit: itself and its share of the directory.
-pub(crate) const PAGE_CHARGE: u64 = PAGE as u64 + 16;
+/// What a page takes from the memory limit: itself and the number of its entries.
+pub(crate) const PAGE_CHARGE: u64 = (PAGE + size_of::<AtomicU16>()) as u64;
+/// No item may lie at or beyond this offset: a slot could not name it.
+pub(crate) const LOCATIONS_END: u64 = (LOCATION + 1) * ALIGN as u64;
 
 const SLOTS: usize = 8;
 const HOMES: usize = 56;
@@ -73,8 +89,6 @@ const TAG_SHIFT: u32 = 44;
 pub(crate) const FREQUENCY_MAX: u64 = 3;
 /// After so many new pages the thread that runs ahead has a look: a quarter of a huge page.
 const PAGES_PER_WAKE: u32 = (HUGE_PAGE / PAGE / 4) as u32;
-const DIRECTORY_BITS_MAX: u32 = 20;
-const PAGE_BITS: u32 = 27;
 
 impl Slot {
     /// Where the item lies, as an offset in bytes.
@@ -105,32 +119,41 @@ fn home_of_slot(value: u64) -> usize {
 
 /// Making it, and finding shards.
 impl Index {
-    /// An index for at most `pages_max` pages. The first page of every shard is there already.
+    /// An index for at most `pages_max` pages. The first page of every shard is there already;
+    /// [`Index::fixed_bytes`] are for the caller to charge.
     pub(crate) fn new(
         shards: usize,
         pages_max: usize,
         huge: Huge,
         runner: Arc<Runner>,
+        budget: Arc<Budget>,
     ) -> Result<Index, Error> {
         assert!(shards.is_power_of_two());
         let pages_max = pages_max.clamp(2 * shards, 1 << PAGE_BITS);
-        // Three bits beyond an even spread, for pages that split earlier than others.
-        let depth_max = (pages_max / shards).ilog2().saturating_add(3).min(DIRECTORY_BITS_MAX);
         let index = Index {
             shards: (0..shards).map(|_| Shard::default()).collect(),
             shard_bits: shards.ilog2(),
             slots: Table::new(pages_max * PAGE_SLOTS, huge)?,
-            directory: Table::new(shards << depth_max, Huge::No)?,
-            depth_max,
+            counts: Table::new(pages_max, Huge::No)?,
+            directory: Directory::new(shards, pages_max, Arc::clone(&budget))?,
             fresh: AtomicU32::new(shards as u32),
+            bare_count: AtomicU32::new(0),
+            bare: Mutex::default(),
             pages_max: pages_max as u32,
+            budget,
             frontier: Frontier::default(),
             runner,
         };
         for shard in 0..shards {
-            index.directory[shard << depth_max].store(shard as u32, Relaxed);
+            index.directory.set(shard, 0, Entry { page: shard as u32, depth: 0 });
+            index.lock_shard(shard).pages().deepest = 1;
         }
         Ok(index)
+    }
+
+    /// What is charged for it as long as it lives, with so many shards.
+    pub(crate) fn fixed_bytes(shards: usize) -> u64 {
+        shards as u64 * PAGE_CHARGE + Directory::first_row_bytes(shards)
     }
 
     #[inline]
@@ -154,11 +177,21 @@ impl Index {
 
     /// Pages in use, spare ones included.
     pub(crate) fn pages(&self) -> u64 {
-        u64::from(self.fresh.load(Relaxed))
+        u64::from(self.fresh.load(Relaxed).saturating_sub(self.bare_count.load(Relaxed)))
+    }
+
+    /// What it is charged.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.pages() * PAGE_CHARGE + self.directory.bytes()
     }
 
     /// One more page, which the caller has charged to the budget.
     pub(crate) fn new_page(&self) -> Option<NewPage> {
+        if self.bare_count.load(Relaxed) > 0
+            && let Some(page) = self.take_bare()
+        {
+            return Some(page);
+        }
         let more = |fresh: u32| (fresh < self.pages_max).then_some(fresh + 1);
         let new = self.fresh.fetch_update(Relaxed, Relaxed, more).ok()?;
         if new % PAGES_PER_WAKE == 0 {
@@ -167,24 +200,51 @@ impl Index {
         Some(NewPage(new))
     }
 
+    fn take_bare(&self) -> Option<NewPage> {
+        let mut bare = lock(&self.bare);
+        let page = bare.pop()?;
+        self.bare_count.store(bare.len() as u32, Relaxed);
+        Some(NewPage(page))
+    }
+
+    /// A page that holds nothing any more is neither charged nor resident.
+    fn give_back(&self, page: NewPage) {
+        let first = page.0 as usize * PAGE_SLOTS;
+        self.slots.release(first..first + PAGE_SLOTS);
+        let mut bare = lock(&self.bare);
+        bare.push(page.0);
+        self.bare_count.store(bare.len() as u32, Relaxed);
+        self.budget.give_back(PAGE_CHARGE);
+    }
+
+    /// What has to be charged before a directory can have so many levels.
+    pub(crate) fn missing_bytes(&self, depth: u32) -> u64 {
+        self.directory.missing_bytes(depth)
+    }
+
+    /// Adds levels to the directories for `paid` bytes, which have been charged.
+    pub(crate) fn add_levels(&self, depth: u32, paid: u64) {
+        self.directory.add_levels(depth, paid);
+    }
+
     /// Makes pages resident that will be taken next, as far as so much memory is left.
     pub(crate) fn make_ahead(&self, left: u64) {
-        if let Some(bytes) = self.frontier.advance(self.pages() * PAGE as u64, left) {
+        let used = u64::from(self.fresh.load(Relaxed)) * PAGE as u64;
+        if let Some(bytes) = self.frontier.advance(used, left) {
             self.slots.populate(bytes);
         }
     }
 
     #[inline]
-    fn entry(&self, shard: usize, hash: u64) -> u32 {
+    fn entry(&self, shard: usize, hash: u64) -> Entry {
         let depth = self.shards[shard].depth.load(Acquire);
-        let low = hash as usize & ((1 << depth) - 1);
-        self.directory[(shard << self.depth_max) + low].load(Acquire)
+        self.directory.get(shard, hash as usize & ((1 << depth) - 1))
     }
 
     /// The number of the first slot of the hash's page.
     #[inline]
     fn page(&self, shard: usize, hash: u64) -> usize {
-        (self.entry(shard, hash) & ((1 << PAGE_BITS) - 1)) as usize * PAGE_SLOTS
+        self.entry(shard, hash).page as usize * PAGE_SLOTS
     }
 
     /// Asks for the home bucket.
@@ -255,9 +315,8 @@ impl Index {
 
     /// Adds an entry. There must be [room](Index::has_room).
     pub(crate) fn insert(&self, lock: &mut Locked<'_>, hash: u64, at: usize, frequency: u64) {
-        let page = self.page(lock.number, hash);
-        let value = tag_of(hash) << TAG_SHIFT | frequency << FREQUENCY_SHIFT | location(at);
-        self.put(page, value);
+        let page = self.entry(lock.number, hash).page;
+        self.put(page, tag_of(hash) << TAG_SHIFT | frequency << FREQUENCY_SHIFT | location(at));
     }
 
     /// Points the entry elsewhere.
@@ -275,16 +334,20 @@ impl Index {
         }
     }
 
-    /// Takes the entry out. A slot found before is no longer valid after this.
-    pub(crate) fn remove(&self, _lock: &mut Locked<'_>, slot: Slot) {
-        let page = slot.number - slot.number % PAGE_SLOTS;
+    /// Takes the entry out; `hash_at` as in [`Index::split`]. A slot found before is no longer valid after this.
+    #[inline]
+    pub(crate) fn remove(&self, lock: &mut Locked<'_>, slot: Slot, hash_at: impl Fn(usize) -> u64) {
+        let first = slot.number - slot.number % PAGE_SLOTS;
+        let page = (slot.number / PAGE_SLOTS) as u32;
         let home = home_of_slot(slot.value);
-        if slot.number < page + HOMES * SLOTS {
+        if slot.number < first + HOMES * SLOTS {
             self.clear(slot.number);
-            self.fetch_home(page, home);
+            self.fetch_home(first, home);
         } else {
-            self.remove_from_stash(page, home, slot.number);
+            self.remove_from_stash(first, home, slot.number);
         }
+        self.set_count(page, self.count(page) - 1);
+        self.note_removal(lock, page, || hash_at(slot.at()));
     }
 
     /// Some entry in the way of this hash, where there is no room and no growing.
@@ -293,144 +356,34 @@ impl Index {
         Slot { number, value: self.slots[number].load(Relaxed) }
     }
 
-    /// Every entry's location in the page that `cursor` leads to, and the next cursor; 0 after the last.
+    /// The location of every entry in the page that `cursor` leads to, and the next cursor; 0 after the last.
+    /// `hash_at` as in [`Index::split`].
     ///
-    /// The cursor counts with its bits reversed, so that it misses nothing when pages split meanwhile.
-    pub(crate) fn scan(&self, lock: &Locked<'_>, cursor: u64, mut each: impl FnMut(usize)) -> u64 {
-        let depth = self.entry(lock.number, cursor) >> PAGE_BITS;
-        let page = self.page(lock.number, cursor);
-        for slot in &self.slots[page..page + PAGE_SLOTS] {
-            let value = slot.load(Relaxed);
-            if value & LOCATION != 0 {
-                each((value & LOCATION) as usize * ALIGN);
+    /// The cursor counts with its bits reversed, so that it misses nothing when pages split meanwhile. Where they
+    /// merged, entries of a page that it has passed are left out.
+    pub(crate) fn scan(
+        &self,
+        lock: &Locked<'_>,
+        cursor: u64,
+        hash_at: impl Fn(usize) -> u64,
+        mut each: impl FnMut(usize),
+    ) -> u64 {
+        let Entry { page, depth } = self.entry(lock.number, cursor);
+        let above = u64::MAX << depth;
+        let is_passed = |at| cursor & above != 0 && hash_at(at).reverse_bits() < cursor.reverse_bits();
+        let first = page as usize * PAGE_SLOTS;
+        for slot in &self.slots[first..first + PAGE_SLOTS] {
+            let at = (slot.load(Relaxed) & LOCATION) as usize * ALIGN;
+            if at != 0 && !is_passed(at) {
+                each(at);
             }
         }
-        let above = u64::MAX.checked_shl(depth).unwrap_or(0);
         (cursor | above).reverse_bits().wrapping_add(1).reverse_bits()
     }
 }
 
-/// Growing.
-impl Index {
-    /// Splits the page of this hash in two. `hash_at` says the hash of the entry at a location, and
-    /// `prefetch` that it will be asked. Gives the page back if the directory cannot grow any more.
-    pub(crate) fn split(
-        &self,
-        lock: &mut Locked<'_>,
-        hash: u64,
-        new: NewPage,
-        prefetch: impl Fn(usize),
-        hash_at: impl Fn(usize) -> u64,
-    ) -> Result<(), NewPage> {
-        let depth = self.entry(lock.number, hash) >> PAGE_BITS;
-        if depth == self.shards[lock.number].depth.load(Relaxed) && !self.double(lock) {
-            return Err(new);
-        }
-        let old_page = self.page(lock.number, hash);
-        let new_page = new.0 as usize * PAGE_SLOTS;
-        let mut entries = [0; PAGE_SLOTS];
-        for (entry, slot) in entries.iter_mut().zip(&self.slots[old_page..old_page + PAGE_SLOTS]) {
-            *entry = slot.swap(0, Relaxed) & !OVERFLOW;
-            prefetch((*entry & LOCATION) as usize * ALIGN);
-        }
-        for entry in entries.into_iter().filter(|entry| entry & LOCATION != 0) {
-            let goes = hash_at((entry & LOCATION) as usize * ALIGN) >> depth & 1 == 1;
-            self.put(if goes { new_page } else { old_page }, entry);
-        }
-        self.point_to(lock, hash, depth, old_page as u32 / PAGE_SLOTS as u32, new.0);
-        Ok(())
-    }
-
-    /// Twice as many directory entries, the upper half a copy of the lower one.
-    fn double(&self, lock: &mut Locked<'_>) -> bool {
-        let depth = self.shards[lock.number].depth.load(Relaxed);
-        if depth == self.depth_max {
-            return false;
-        }
-        let start = lock.number << self.depth_max;
-        for i in 0..1 << depth {
-            let entry = self.directory[start + i].load(Relaxed);
-            self.directory[start + (1 << depth) + i].store(entry, Relaxed);
-        }
-        self.shards[lock.number].depth.store(depth + 1, Release);
-        true
-    }
-
-    /// All entries that led to the page that was split now lead to one of the two.
-    fn point_to(&self, lock: &mut Locked<'_>, hash: u64, depth: u32, old: u32, new: u32) {
-        let start = lock.number << self.depth_max;
-        let entries = 1 << self.shards[lock.number].depth.load(Relaxed);
-        let low = hash as usize & ((1 << depth) - 1);
-        for i in (low..entries).step_by(1 << depth) {
-            let page = if i >> depth & 1 == 1 { new } else { old };
-            self.directory[start + i].store(page | (depth + 1) << PAGE_BITS, Release);
-        }
-    }
-}
-
-/// Inside a page.
-impl Index {
-    /// A free slot, and the stash bucket that it is in.
-    fn free_slot(&self, page: usize, home: usize) -> Option<(usize, Option<usize>)> {
-        let free_in = |bucket: usize| {
-            let start = page + bucket * SLOTS;
-            (start..start + SLOTS).find(|slot| self.slots[*slot].load(Relaxed) & LOCATION == 0)
-        };
-        if let Some(slot) = free_in(home) {
-            return Some((slot, None));
-        }
-        let mut stash = (0..STASH).map(|i| (home + i) % STASH);
-        stash.find_map(|bucket| free_in(HOMES + bucket).map(|slot| (slot, Some(bucket))))
-    }
-
-    fn put(&self, page: usize, value: u64) {
-        let home = home_of_slot(value);
-        let (slot, stash) = self.free_slot(page, home).expect("there is room, as the caller has checked");
-        let kept = self.slots[slot].load(Relaxed) & OVERFLOW;
-        self.slots[slot].store(value | kept, Relaxed);
-        if let Some(bucket) = stash {
-            let sign = &self.slots[page + home * SLOTS + bucket];
-            sign.store(sign.load(Relaxed) | OVERFLOW, Relaxed);
-        }
-    }
-
-    fn clear(&self, slot: usize) {
-        let cell = &self.slots[slot];
-        cell.store(cell.load(Relaxed) & OVERFLOW, Relaxed);
-    }
-
-    /// Brings one of the home's entries back from the stash, now that there is a place for it.
-    fn fetch_home(&self, page: usize, home: usize) {
-        let signs = page + home * SLOTS;
-        let is_signed = |bucket: &usize| self.slots[signs + bucket].load(Relaxed) & OVERFLOW != 0;
-        let Some(bucket) = (0..STASH).find(is_signed) else { return };
-        let away = self.of_home(page, home, bucket).expect("the sign says so");
-        let value = self.slots[away].load(Relaxed);
-        self.remove_from_stash(page, home, away);
-        self.put(page, value & !OVERFLOW);
-    }
-
-    fn remove_from_stash(&self, page: usize, home: usize, slot: usize) {
-        let bucket = (slot - page) / SLOTS - HOMES;
-        self.clear(slot);
-        if self.of_home(page, home, bucket).is_none() {
-            let sign = &self.slots[page + home * SLOTS + bucket];
-            sign.store(sign.load(Relaxed) & !OVERFLOW, Relaxed);
-        }
-    }
-
-    /// An entry of this home in that stash bucket.
-    fn of_home(&self, page: usize, home: usize, bucket: usize) -> Option<usize> {
-        let start = page + (HOMES + bucket) * SLOTS;
-        (start..start + SLOTS).find(|slot| {
-            let value = self.slots[*slot].load(Relaxed);
-            value & LOCATION != 0 && home_of_slot(value) == home
-        })
-    }
-}
-
 fn location(at: usize) -> u64 {
-    debug_assert!(at > 0 && at.is_multiple_of(ALIGN) && (at / ALIGN) as u64 <= LOCATION);
+    debug_assert!(at > 0 && at.is_multiple_of(ALIGN) && (at as u64) < LOCATIONS_END);
     (at / ALIGN) as u64
 }
 

@@ -62,7 +62,7 @@ mod write;
 #[cfg(test)]
 mod interleaving;
 
-pub use config::{Config, MEMORY_LIMIT_MIN};
+pub use config::{Config, MEMORY_LIMIT_MAX, MEMORY_LIMIT_MIN};
 pub use dump::{DumpCursor, Dumped};
 pub use error::Error;
 pub use events::{Event, Evicted, PerKind};

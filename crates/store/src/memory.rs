@@ -21,6 +21,8 @@ pub(crate) const HUGE_PAGE: usize = 2 << 20;
 struct Mapping {
     base: NonNull<u8>,
     len: usize,
+    /// Whether the kernel may still use huge pages here.
+    huge: AtomicBool,
 }
 
 // SAFETY: a mapping is only an address range; whoever reads or writes it proves for himself that he may.
@@ -58,7 +60,8 @@ impl Mapping {
         // A cache's memory in a core dump is of no use and of enormous size.
         // SAFETY: as above.
         let _ = unsafe { madvise(base, len, Advice::LinuxDontDump) };
-        Ok(Mapping { base: NonNull::new(base.cast()).expect("mmap does not return null"), len })
+        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes) })
     }
 
     /// Makes pages resident, as their first touch would. A kernel that cannot (before 5.14) leaves it to that.
@@ -108,10 +111,19 @@ impl Drop for Mapping {
     }
 }
 
+impl Mapping {
+    /// The kernel would fill small holes up again, behind the budget's back, to make huge pages whole.
+    fn prepare_for_holes(&self, len: usize) {
+        if len < HUGE_PAGE && self.huge.swap(false, Relaxed) {
+            self.no_more_huge_pages();
+        }
+    }
+}
+
 /// Miri knows no `madvise`: there, the heap serves.
 #[cfg(miri)]
 impl Mapping {
-    fn new(len: usize, _: Huge) -> Result<Mapping, Error> {
+    fn new(len: usize, huge: Huge) -> Result<Mapping, Error> {
         let len = len.max(1).next_multiple_of(PAGE);
         // SAFETY: the layout is not of size zero.
         let base = unsafe { std::alloc::alloc_zeroed(Mapping::layout(len)) };
@@ -119,7 +131,7 @@ impl Mapping {
             bytes: len as u64,
             source: io::Error::from(io::ErrorKind::OutOfMemory),
         })?;
-        Ok(Mapping { base, len })
+        Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes) })
     }
 
     fn layout(len: usize) -> std::alloc::Layout {
@@ -151,6 +163,8 @@ impl Drop for Mapping {
 /// That must be so.
 pub(crate) unsafe trait Zeroed: Sync {}
 // SAFETY: zero is an integer.
+unsafe impl Zeroed for AtomicU16 {}
+// SAFETY: zero is an integer.
 unsafe impl Zeroed for AtomicU32 {}
 // SAFETY: zero is an integer.
 unsafe impl Zeroed for AtomicU64 {}
@@ -173,6 +187,18 @@ impl<T: Zeroed> Table<T> {
     /// How many values there are.
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Gives the whole pages among these values back to the system. Their values may become zeros, and nobody may
+    /// rely on either: readers are unharmed, as all values are atomics.
+    pub(crate) fn release(&self, values: Range<usize>) {
+        let bytes = |value: usize| value * size_of::<T>();
+        let (start, end) = (bytes(values.start).next_multiple_of(PAGE), bytes(values.end) / PAGE * PAGE);
+        if values.end <= self.len && start < end {
+            self.mapping.prepare_for_holes(end - start);
+            // SAFETY: in a table all use is atomic loads and stores, for which old values and zeros are values.
+            unsafe { self.mapping.release(start, end - start) };
+        }
     }
 
     /// Makes these bytes resident before anyone touches them.
@@ -215,13 +241,11 @@ impl<T: Zeroed> Index<Range<usize>> for Table<T> {
 #[derive(Debug)]
 pub(crate) struct Arena {
     mapping: Mapping,
-    /// Whether the kernel may still use huge pages here.
-    huge: AtomicBool,
 }
 
 impl Arena {
     pub(crate) fn new(len: usize, huge: Huge) -> Result<Arena, Error> {
-        Ok(Arena { mapping: Mapping::new(len, huge)?, huge: AtomicBool::new(huge == Huge::Yes) })
+        Ok(Arena { mapping: Mapping::new(len, huge)? })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -285,10 +309,7 @@ impl Arena {
     /// Safe to call because in both cases the pages are the caller's alone: `segment.rs` calls it from
     /// `seal` (by whoever held the segment open) and for free segments (under the pool's lock).
     pub(crate) fn release_tail(&self, offset: usize, len: usize) {
-        // The kernel would fill the holes up again, behind the budget's back, to make huge pages whole.
-        if len < HUGE_PAGE && self.huge.swap(false, Relaxed) {
-            self.mapping.no_more_huge_pages();
-        }
+        self.mapping.prepare_for_holes(len);
         // SAFETY: the caller's alone, see above.
         unsafe { self.mapping.release(offset, len) };
     }

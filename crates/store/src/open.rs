@@ -38,7 +38,8 @@ struct Open {
     used: usize,
 }
 
-const CLASSES: usize = 7;
+/// How many segments a set can have open.
+pub(crate) const CLASSES: usize = 7;
 
 impl Class {
     /// `lifetimes`: whether there is memory enough to tell them apart.

@@ -11,7 +11,6 @@ use std::sync::TryLockError;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::Error;
-use crate::hash::hash;
 use crate::index::Slot;
 use crate::open::{Class, Lifetime, OpenSet};
 use crate::record::{FETCHED, LARGE, Place};
@@ -81,8 +80,9 @@ impl Store {
             }
             let mut step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
             if step == Step::Nothing {
-                // What was copied forward is all that is left.
+                // What was copied forward or is still open is all that is left.
                 reclaim.targets.seal_all(&self.segments);
+                self.open_sets.iter().for_each(|set| set.seal_all(&self.segments));
                 step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
             }
             if step == Step::Nothing {
@@ -173,11 +173,10 @@ impl Store {
                 break;
             }
             let at = self.segments.start(victim.id) + done;
-            let record = self.segments.record(at);
-            let hash = hash(record.key(), self.hash_seed);
+            let hash = self.hash_at(at);
             self.index.prefetch(hash);
             *entry = Some((at, hash));
-            done += record.size();
+            done += self.segments.record(at).size();
         }
         batch
     }

@@ -77,7 +77,7 @@ struct Pool {
 }
 
 /// Free memory, in segments, that only reclamation may use: it must copy before it can free.
-const RESERVE: u64 = 2;
+pub(crate) const RESERVE: u64 = 2;
 
 /// Who wants a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -351,7 +351,7 @@ impl Segments {
     }
 
     fn put_free(&self, pool: &mut Pool, id: SegmentId) {
-        if self.budget.excess() > 0 {
+        if self.budget.excess() > 0 && pool.free.len() as u64 >= RESERVE {
             self.make_bare(pool, id, self.size as u64);
         } else {
             pool.free.push(id);
@@ -370,12 +370,11 @@ impl Segments {
         RESERVE.saturating_sub(self.free.load(Relaxed)) * self.size as u64
     }
 
-    /// Gives free segments back to the budget, for other uses or for a lower limit.
+    /// Gives free segments beyond the reserve back to the budget, for other uses or for a lower limit.
     pub(crate) fn trim(&self, bytes: u64) {
         let mut pool = self.pool();
-        let reserve = if self.budget.excess() > 0 { 0 } else { RESERVE as usize };
         let mut given = 0;
-        while given < bytes && pool.free.len() > reserve {
+        while given < bytes && pool.free.len() as u64 > RESERVE {
             let id = pool.free.pop().expect("just counted");
             self.make_bare(&mut pool, id, self.size as u64);
             given += self.size as u64;

@@ -20,6 +20,14 @@ pub(crate) struct ShardState {
     /// The last CAS unique given: one counter per shard is enough, as a key never changes its shard.
     cas: u64,
     large: LargeValues,
+    pages: Pages,
+}
+
+/// What the index knows of a shard's pages.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    /// How many of them need all bits of the directory.
+    pub(crate) deepest: usize,
 }
 
 impl Shard {
@@ -40,6 +48,10 @@ pub(crate) struct Locked<'s> {
 }
 
 impl Locked<'_> {
+    pub(crate) fn pages(&mut self) -> &mut Pages {
+        &mut self.state.pages
+    }
+
     /// A CAS unique that this shard has never given before. memcached's first is 2, too.
     pub(crate) fn next_cas(&mut self) -> u64 {
         self.state.cas += 1;

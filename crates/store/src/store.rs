@@ -15,15 +15,15 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::ghost::Ghosts;
 use crate::handle::Handle;
-use crate::hash::Key;
-use crate::index::{Index, PAGE_CHARGE, Slot};
+use crate::hash::{Key, KeyHash};
+use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE, Slot};
 use crate::large::LargeSpace;
 use crate::memory::Huge;
-use crate::open::OpenSet;
+use crate::open::{CLASSES, OpenSet};
 use crate::reclaim::Reclaim;
 use crate::record::{FETCHED, LARGE, Record};
 use crate::request::Miss;
-use crate::segment::{Queue, Segments};
+use crate::segment::{Queue, RESERVE, Segments};
 use crate::shard::Locked;
 use crate::statistics::{Counters, Statistics};
 use crate::sync::{Mutex, lock};
@@ -31,7 +31,7 @@ use crate::sync::{Mutex, lock};
 /// A cache. Use it through its [handles](Store::handle).
 #[derive(Debug)]
 pub struct Store {
-    pub(crate) hash_seed: u64,
+    pub(crate) hash: KeyHash,
     pub(crate) item_size_max: u64,
     pub(crate) evict: bool,
     pub(crate) cas: bool,
@@ -81,14 +81,15 @@ impl Store {
         let huge = if limit >= HUGE_LIMIT_MIN { Huge::Yes } else { Huge::No };
         let runner = Arc::<Runner>::default();
         let pages = (reserve / 2 / PAGE_CHARGE) as usize;
-        let index = Index::new(config.shards(), pages, huge, Arc::clone(&runner))?;
+        let shards = config.shards();
+        let index = Index::new(shards, pages, huge, Arc::clone(&runner), Arc::clone(&budget))?;
         let ghosts = Ghosts::new(limit)?;
-        let fixed = index.pages() * PAGE_CHARGE + ghosts.bytes();
+        let fixed = Index::fixed_bytes(shards) + ghosts.bytes();
         assert!(budget.charge(fixed), "the least memory limit leaves room for the fixed parts");
         let segments_in_limit = (limit / segment_size as u64) as usize;
         let sets = config.workers.clamp(1, (segments_in_limit / 16).max(1));
         Ok(Store {
-            hash_seed: config.hash_seed,
+            hash: KeyHash::new(config.hash_secret),
             item_size_max: config.item_size_max_bytes,
             evict: config.evict,
             cas: config.cas,
@@ -124,8 +125,9 @@ impl Store {
     /// Changes the memory limit. More can be used at once; for less, items are evicted step by step in
     /// the handles' coming turns.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
-        if bytes < MEMORY_LIMIT_MIN {
-            return Err(Error::LimitTooSmall { bytes, least: MEMORY_LIMIT_MIN });
+        let least = self.memory_limit_min();
+        if bytes < least {
+            return Err(Error::LimitTooSmall { bytes, least });
         }
         let most = self.segments.reserved();
         if bytes > most {
@@ -133,8 +135,30 @@ impl Store {
         }
         self.budget.set_limit(bytes);
         self.segments.trim(self.budget.excess());
+        self.budget.tighten();
         self.chores.store(true, Relaxed);
         Ok(())
+    }
+
+    /// What this store, as it was made, cannot do without: its fixed parts, the reserve, and two sets of open segments.
+    fn memory_limit_min(&self) -> u64 {
+        let segments = RESERVE + 2 * CLASSES as u64;
+        let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards());
+        (fixed + segments * self.segments.size() as u64).max(MEMORY_LIMIT_MIN)
+    }
+
+    /// Takes memory for something other than a segment, free segments' if there is no other. False: reclaim some.
+    pub(crate) fn charge(&self, bytes: u64) -> bool {
+        let charge = || self.budget.charge_keeping(bytes, self.segments.keep());
+        charge() || {
+            self.segments.trim(bytes);
+            charge()
+        }
+    }
+
+    /// The hash of the record's key.
+    pub(crate) fn hash_at(&self, at: usize) -> u64 {
+        self.hash.of(self.segments.record(at).key())
     }
 
     /// Everything stored so far is gone: now (0), or when a handle first sees that second. A flush
@@ -165,7 +189,7 @@ impl Store {
         let mut statistics = Statistics {
             limit_bytes: self.budget.limit(),
             charged_bytes: self.budget.charged(),
-            index_bytes: self.index.pages() * PAGE_CHARGE,
+            index_bytes: self.index.bytes(),
             large_bytes: self.large.bytes(),
             ghost_bytes: self.ghosts.bytes(),
             evicted_idle_s: self.evicted_idle_s.load(Relaxed),
@@ -225,7 +249,7 @@ impl Store {
 
     /// Takes an item out, for whatever reason.
     pub(crate) fn unlink(&self, lock: &mut Locked<'_>, slot: Slot, counters: &Counters) {
-        self.index.remove(lock, slot);
+        self.index.remove(lock, slot, |at| self.hash_at(at));
         self.give_up(lock, slot.at(), counters);
     }
 
@@ -284,5 +308,5 @@ fn address_space(limit: u64) -> u64 {
     if cfg!(any(miri, test)) {
         return 2 * limit;
     }
-    (16 * limit).clamp(64 << 30, 16 << 40).max(2 * limit)
+    (16 * limit).clamp(64 << 30, LOCATIONS_END)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
-use crate::index::{NewPage, Slot};
+use crate::index::{NewPage, Refused, Slot};
 use crate::large::{LARGE_VALUE_MIN, LargeValue};
 use crate::open::{Class, OpenSet};
 use crate::record::{BINARY_KEY, Header, LARGE, Place, STALE, TOKEN_SENT};
@@ -306,14 +306,17 @@ fn make_index_room(
     key: &Key<'_>,
 ) -> Result<(), Need> {
     while !store.index.has_room(lock, key.hash) {
-        let page = spare_page.take().ok_or(Need::Page)?;
+        if spare_page.is_none() {
+            return Err(Need::Page);
+        }
         let prefetch = |at: usize| store.segments.prefetch(at);
-        let hash_at = |at: usize| crate::hash::hash(store.segments.record(at).key(), store.hash_seed);
-        match store.index.split(lock, key.hash, page, prefetch, hash_at) {
+        let hash_at = |at: usize| store.hash_at(at);
+        match store.index.split(lock, key.hash, spare_page, prefetch, hash_at) {
             Ok(()) => counters.splits.add(1),
-            Err(page) => {
-                // Hundreds of keys with nearly the same hash: never seen, but there must be an end.
-                *spare_page = Some(page);
+            Err(Refused::Level(depth)) => return Err(Need::Levels(depth)),
+            Err(Refused::Full) if !store.evict => return Err(Need::Refusal),
+            Err(Refused::Full) => {
+                // Some 70 keys or more of nearly the same hash: never by chance, and there must be an end.
                 let slot = store.index.in_the_way(lock, key.hash);
                 counters.evictions.add(1);
                 store.note_eviction(lock, slot);
@@ -358,3 +361,6 @@ impl Store {
         if fits { Ok(()) } else { Err(Error::TooLarge) }
     }
 }
+
+#[cfg(test)]
+mod tests;

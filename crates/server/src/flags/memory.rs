@@ -8,8 +8,6 @@ use super::{Effect, Flag, Kind};
 const ITEM_SIZE_MAX: u64 = GIB;
 /// As in memcached: below, not even a long key with a short value is sure to fit.
 const ITEM_SIZE_MIN: u64 = KIB;
-/// Half of what a process can address on x86-64 and on ARM with four levels of page tables.
-const MEMORY_LIMIT_MAX: u64 = 64 * 1024 * GIB;
 
 const NO_SLABS: &str = "memory has no slab classes; items of all sizes share it";
 const NO_CRAWLER: &str = "expired items are reclaimed without a crawler thread";
@@ -22,7 +20,7 @@ pub(super) const FLAGS: &[Flag] = &[
         short: Some('m'),
         name: "memory-limit",
         value: "num",
-        kind: Kind::Size { unit: MIB, min: store::MEMORY_LIMIT_MIN, max: MEMORY_LIMIT_MAX },
+        kind: Kind::Size { unit: MIB, min: store::MEMORY_LIMIT_MIN, max: store::MEMORY_LIMIT_MAX },
         default: Some("64"),
         doc: "Memory for items, in megabytes",
         details: "A unit may follow: -m 4g.",

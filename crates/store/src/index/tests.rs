@@ -8,6 +8,7 @@ use super::*;
 
 struct Sample {
     index: Index,
+    budget: Arc<Budget>,
     /// The hash of the entry at each location; 0 is no location.
     hashes: Vec<u64>,
     there: BTreeSet<usize>,
@@ -15,11 +16,19 @@ struct Sample {
 
 impl Sample {
     fn new(shards: usize, pages: usize) -> Sample {
+        let budget = Arc::new(Budget::new((pages * PAGE) as u64));
         Sample {
-            index: Index::new(shards, pages, Huge::No, Arc::default()).unwrap(),
+            index: Index::new(shards, pages, Huge::No, Arc::default(), Arc::clone(&budget)).unwrap(),
+            budget,
             hashes: vec![0],
             there: BTreeSet::new(),
         }
+    }
+
+    /// A page, charged as [`crate::Handle`] does.
+    fn page(&self) -> Option<NewPage> {
+        assert!(self.budget.charge(PAGE_CHARGE));
+        self.index.new_page()
     }
 
     fn insert(&mut self, hash: u64) {
@@ -27,9 +36,9 @@ impl Sample {
         self.hashes.push(hash);
         let mut lock = self.index.lock(hash);
         while !self.index.has_room(&lock, hash) {
-            let page = self.index.new_page().unwrap();
+            let mut page = self.page();
             let hash_at = |at: usize| self.hashes[at / ALIGN];
-            self.index.split(&mut lock, hash, page, |_| (), hash_at).unwrap();
+            self.index.split(&mut lock, hash, &mut page, |_| (), hash_at).unwrap();
         }
         self.index.insert(&mut lock, hash, i * ALIGN, 0);
         self.there.insert(i);
@@ -38,12 +47,27 @@ impl Sample {
     fn remove(&mut self, i: usize) {
         let mut lock = self.index.lock(self.hashes[i]);
         let slot = self.index.find(&lock, self.hashes[i], |at| at == i * ALIGN).unwrap();
-        self.index.remove(&mut lock, slot);
+        self.index.remove(&mut lock, slot, |at| self.hashes[at / ALIGN]);
         self.there.remove(&i);
+    }
+
+    /// No entry is shown twice.
+    #[track_caller]
+    fn scan(&self, lock: &Locked<'_>, cursor: u64, scanned: &mut BTreeSet<usize>) -> u64 {
+        let hash_at = |at: usize| self.hashes[at / ALIGN];
+        self.index.scan(lock, cursor, hash_at, |at| assert!(scanned.insert(at / ALIGN), "{at} again"))
+    }
+
+    /// Everything that is charged is in use.
+    #[track_caller]
+    fn check_charges(&self) {
+        let charged = self.budget.charged() + Index::fixed_bytes(self.index.shards());
+        assert_eq!(charged, self.index.bytes());
     }
 
     #[track_caller]
     fn check(&self) {
+        self.check_charges();
         for i in 1..self.hashes.len() {
             let lock = self.index.lock(self.hashes[i]);
             let found = self.index.find(&lock, self.hashes[i], |at| at == i * ALIGN);
@@ -54,7 +78,7 @@ impl Sample {
             let lock = self.index.lock_shard(shard);
             let mut cursor = 0;
             loop {
-                cursor = self.index.scan(&lock, cursor, |at| assert!(scanned.insert(at / ALIGN)));
+                cursor = self.scan(&lock, cursor, &mut scanned);
                 if cursor == 0 {
                     break;
                 }
@@ -131,19 +155,101 @@ fn uses_are_counted_up_to_three() {
 }
 
 #[test]
-fn a_directory_at_its_greatest_depth_refuses() {
-    let mut sample = Sample::new(1, 2);
-    let depth_max = sample.index.depth_max;
-    for _ in 0..72 {
-        sample.insert(0);
+fn entries_leave_and_the_index_shrinks_to_where_it_began() {
+    let count = if cfg!(miri) { 3_000 } else { 60_000 };
+    let mut sample = Sample::new(4, 1024);
+    let mut prng = Prng::new(4);
+    (0..count).for_each(|_| sample.insert(prng.next_u64()));
+    let most = sample.index.pages();
+    let mut left: Vec<usize> = (1..=count).collect();
+    for tenth in (0..10).rev() {
+        while left.len() > count * tenth / 10 {
+            let i = left.swap_remove(prng.below(left.len() as u64) as usize);
+            sample.remove(i);
+        }
+        sample.check();
+        // At least some 60 entries in a page, once there are several.
+        assert!(sample.index.pages() <= 4 + left.len() as u64 / 60, "{} pages", sample.index.pages());
     }
+    assert_eq!(sample.index.pages(), 4, "of {most}");
+    assert!(sample.index.shards.iter().all(|shard| shard.depth.load(Relaxed) == 0));
+    (0..count).for_each(|_| sample.insert(prng.next_u64()));
+    sample.check();
+    assert!(sample.index.pages() < most + most / 10, "pages that were given back are used again");
+    assert!(sample.index.fresh.load(Relaxed) < most as u32 + most as u32 / 10);
+}
+
+#[test]
+fn a_page_whose_entries_would_stay_together_is_not_split() {
+    let mut sample = Sample::new(1, 16);
+    // One home, and the same directory bits but for the highest of 20.
+    (0..72).for_each(|i| sample.insert((i & 7) << 17));
     let mut lock = sample.index.lock(0);
-    let mut page = sample.index.new_page().unwrap();
-    for _ in 0..=depth_max {
-        match sample.index.split(&mut lock, 0, page, |_| (), |_| 0) {
-            Ok(()) => page = NewPage(1),
-            Err(_) => return,
+    let mut page = sample.page();
+    let hash_at = |at: usize| sample.hashes[at / ALIGN];
+    let split = sample.index.split(&mut lock, 0, &mut page, |_| (), hash_at);
+    assert_eq!((split, page.is_some()), (Err(Refused::Full), true));
+}
+
+#[test]
+fn a_directory_gets_no_deeper_than_the_limit_is_worth() {
+    // Address space for 1,024 pages, and memory for 16: seven bits.
+    let mut sample = Sample::new(1, 1024);
+    sample.budget.set_limit(16 * PAGE as u64);
+    let bytes = sample.index.missing_bytes(7);
+    assert!(sample.budget.charge(bytes));
+    sample.index.add_levels(7, bytes);
+    let mut prng = Prng::new(5);
+    loop {
+        // Every bit is more often 0 than 1, so that one page is split again and again.
+        let low = (0..20).fold(0, |low, bit| low | u64::from(prng.below(5) == 0) << bit);
+        let hash = low | prng.next_u64() << 20;
+        let mut lock = sample.index.lock(hash);
+        if sample.index.has_room(&lock, hash) {
+            drop(lock);
+            sample.insert(hash);
+            continue;
+        }
+        let mut page = sample.index.new_page();
+        let hash_at = |at: usize| sample.hashes[at / ALIGN];
+        if let Err(refused) = sample.index.split(&mut lock, hash, &mut page, |_| (), hash_at) {
+            assert_eq!((refused, sample.index.shards[0].depth.load(Relaxed)), (Refused::Full, 7));
+            return;
         }
     }
-    panic!("it grew for ever");
+}
+
+#[test]
+fn a_scan_beside_splits_and_mergers_shows_what_stays_exactly_once() {
+    let count = if cfg!(miri) { 1_000 } else { 8_000 };
+    for seed in 0..20 {
+        let mut sample = Sample::new(1, 1024);
+        let mut prng = Prng::new(seed);
+        (0..count).for_each(|_| sample.insert(prng.next_u64()));
+        // Half of them go and come again while the scan is under way.
+        let stay: BTreeSet<usize> = (1..=count).filter(|i| i % 8 == 0).collect();
+        let mut coming_and_going: Vec<usize> = (1..=count).filter(|i| i % 8 != 0).collect();
+        let (mut cursor, mut scanned) = (0, BTreeSet::new());
+        loop {
+            let lock = sample.index.lock_shard(0);
+            cursor = sample.scan(&lock, cursor, &mut scanned);
+            drop(lock);
+            if cursor == 0 {
+                break;
+            }
+            match prng.below(3) {
+                0 if !coming_and_going.is_empty() => {
+                    let some = coming_and_going.len().min(count / 4);
+                    coming_and_going.drain(..some).for_each(|i| sample.remove(i));
+                }
+                1 => {
+                    let first = sample.hashes.len();
+                    (0..count / 8).for_each(|_| sample.insert(prng.next_u64()));
+                    coming_and_going.extend(first..sample.hashes.len());
+                }
+                _ => (),
+            }
+        }
+        assert!(scanned.is_superset(&stay), "seed {seed}");
+    }
 }

@@ -1,0 +1,152 @@
+//! Growing page by page, and shrinking as entries leave.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use super::directory::Entry;
+use super::{Index, LOCATION, NewPage, OVERFLOW, PAGE_SLOTS};
+use crate::memory::PAGE;
+use crate::record::ALIGN;
+use crate::shard::Locked;
+
+/// Why a page is not split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The directory needs so many levels, of which one is not charged yet.
+    Level(u32),
+    /// It would not help: nearly all entries would stay together, or the directory is deep enough for the limit.
+    Full,
+}
+
+/// A page is split only if each half gets at least one entry in so many. Random hashes never miss it (72 entries or
+/// more, 2^-36); chosen ones would otherwise buy a page and a level of the directory for every single entry.
+const SMALLER_HALF_MIN: usize = 8;
+/// A page with so few entries is looked at for a merger, each time it has lost some more.
+const SPARSE: usize = 112;
+const LOOK_EVERY: usize = 16;
+/// Two pages with at most so many entries together become one: less than half full, so that it does not split soon.
+const MERGED_MAX: usize = 224;
+
+impl Index {
+    /// Splits the page of this hash in two. `hash_at` says the hash of the entry at a location, and
+    /// `prefetch` that it will be asked. Leaves the new page where it is if nothing comes of it.
+    pub(crate) fn split(
+        &self,
+        lock: &mut Locked<'_>,
+        hash: u64,
+        new: &mut Option<NewPage>,
+        prefetch: impl Fn(usize),
+        hash_at: impl Fn(usize) -> u64,
+    ) -> Result<(), Refused> {
+        let old = self.entry(lock.number, hash);
+        let first = old.page as usize * PAGE_SLOTS;
+        let mut entries = [0; PAGE_SLOTS];
+        for (entry, slot) in entries.iter_mut().zip(&self.slots[first..first + PAGE_SLOTS]) {
+            *entry = slot.load(Relaxed) & !OVERFLOW;
+            prefetch((*entry & LOCATION) as usize * ALIGN);
+        }
+        let mut goes = [false; PAGE_SLOTS];
+        for (goes, entry) in goes.iter_mut().zip(&entries).filter(|(_, entry)| **entry & LOCATION != 0) {
+            *goes = hash_at((entry & LOCATION) as usize * ALIGN) >> old.depth & 1 == 1;
+        }
+        let (count, moved) = (self.count(old.page), goes.iter().filter(|goes| **goes).count());
+        if moved.min(count - moved) * SMALLER_HALF_MIN < count {
+            return Err(Refused::Full);
+        }
+        self.deepen(lock, old.depth)?;
+        let new = new.take().expect("the caller has one").0;
+        self.slots[first..first + PAGE_SLOTS].iter().for_each(|slot| slot.store(0, Relaxed));
+        self.set_count(old.page, 0);
+        for (entry, goes) in entries.into_iter().zip(goes).filter(|(entry, _)| entry & LOCATION != 0) {
+            self.put(if goes { new } else { old.page }, entry);
+        }
+        let depth = old.depth + 1;
+        let low = hash as usize & ((1 << old.depth) - 1);
+        self.point(lock, low, Entry { page: old.page, depth });
+        self.point(lock, low | 1 << old.depth, Entry { page: new, depth });
+        if depth == self.depth(lock) {
+            lock.pages().deepest += 2;
+        }
+        Ok(())
+    }
+
+    /// Sees to a directory that is deeper than this page.
+    fn deepen(&self, lock: &mut Locked<'_>, page_depth: u32) -> Result<(), Refused> {
+        let depth = self.depth(lock);
+        if page_depth < depth {
+            return Ok(());
+        }
+        if depth >= self.depth_within_limit() {
+            return Err(Refused::Full);
+        }
+        if !self.directory.double(lock.number, depth) {
+            return Err(Refused::Level(depth + 1));
+        }
+        self.shards[lock.number].depth.store(depth + 1, Release);
+        lock.pages().deepest = 0;
+        Ok(())
+    }
+
+    fn depth_within_limit(&self) -> u32 {
+        self.directory.depth_within(self.budget.limit() / PAGE as u64 / self.shards.len() as u64)
+    }
+
+    fn depth(&self, lock: &Locked<'_>) -> u32 {
+        self.shards[lock.number].depth.load(Relaxed)
+    }
+
+    /// All entries of the directory that share these low bits lead to this page.
+    fn point(&self, lock: &mut Locked<'_>, low: usize, to: Entry) {
+        let entries = 1 << self.depth(lock);
+        for i in (low..entries).step_by(1 << to.depth) {
+            self.directory.set(lock.number, i, to);
+        }
+    }
+
+    /// An entry has left this page: if it is time to look, and few are left, it becomes one with its neighbour.
+    #[inline]
+    pub(super) fn note_removal(&self, lock: &mut Locked<'_>, page: u32, hash: impl FnOnce() -> u64) {
+        let count = self.count(page);
+        if count <= SPARSE && count.is_multiple_of(LOOK_EVERY) {
+            self.merge(lock, hash());
+        }
+    }
+
+    /// Merges the page of this hash with its neighbours for as long as they are sparse.
+    fn merge(&self, lock: &mut Locked<'_>, hash: u64) {
+        loop {
+            let one = self.entry(lock.number, hash);
+            if one.depth == 0 || self.count(one.page) > SPARSE {
+                return;
+            }
+            let half = 1 << (one.depth - 1);
+            let low = hash as usize & (2 * half - 1);
+            let other = self.directory.get(lock.number, low ^ half);
+            if other.depth != one.depth || self.count(one.page) + self.count(other.page) > MERGED_MAX {
+                return;
+            }
+            let more = self.count(one.page) > self.count(other.page);
+            let (kept, gone) = if more { (one.page, other.page) } else { (other.page, one.page) };
+            if !self.has_room_for(kept, gone) {
+                return;
+            }
+            self.move_all(gone, kept);
+            self.point(lock, low & (half - 1), Entry { page: kept, depth: one.depth - 1 });
+            self.give_back(NewPage(gone));
+            if one.depth == self.depth(lock) {
+                lock.pages().deepest -= 2;
+                self.shrink_directory(lock);
+            }
+        }
+    }
+
+    /// Halves the directory for as long as no page needs its last bit.
+    fn shrink_directory(&self, lock: &mut Locked<'_>) {
+        while lock.pages().deepest == 0 {
+            let depth = self.depth(lock) - 1;
+            self.shards[lock.number].depth.store(depth, Release);
+            self.directory.halve(depth + 1);
+            let is_deepest = |low: &usize| self.directory.get(lock.number, *low).depth == depth;
+            lock.pages().deepest = (0..1 << depth).filter(is_deepest).count();
+        }
+    }
+}
