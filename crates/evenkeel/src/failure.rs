@@ -1,6 +1,7 @@
 //! What is said, and with which status the process ends, when a verb cannot do its job.
 
 use std::fmt::{self, Display};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The command line is wrong (EX_USAGE).
@@ -62,12 +63,18 @@ impl Failure {
     /// Prints it, and gives the status to end with.
     pub(crate) fn report(&self, verb: Option<&str>) -> ExitCode {
         let verb = verb.map_or(String::new(), |verb| format!("{verb}: "));
-        eprintln!("evenkeel: {verb}{self}");
+        say(format_args!("evenkeel: {verb}{self}"));
         if let Some(hint) = &self.hint {
-            eprintln!("  hint: {hint}");
+            say(format_args!("  hint: {hint}"));
         }
         ExitCode::from(self.status())
     }
+}
+
+/// Writes a line to standard error. `eprintln!` would end the process where nothing can be written: because the disk
+/// with the log is full, or because whoever read the pipe is gone.
+pub(crate) fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// The whole chain of causes in one line.

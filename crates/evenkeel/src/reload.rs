@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use server::Doorkeeper;
 use server::options::{Options, auth};
 
+use crate::failure::say;
+
 /// What is to be read, and who is told.
 pub(crate) struct Reload {
     users_file: Option<PathBuf>,
@@ -32,13 +34,15 @@ impl Reload {
                 self.say(&format!("{} users may log in (SIGHUP, -Y {shown})", users.len()));
                 self.doorkeeper.replace(users);
             }
-            Err(problem) => eprintln!("evenkeel: serve: the users stay as they were: -Y {shown}: {problem}"),
+            Err(problem) => {
+                say(format_args!("evenkeel: serve: the users stay as they were: -Y {shown}: {problem}"));
+            }
         }
     }
 
     fn say(&self, what: &str) {
         if self.verbose {
-            eprintln!("evenkeel: serve: {what}");
+            say(format_args!("evenkeel: serve: {what}"));
         }
     }
 }

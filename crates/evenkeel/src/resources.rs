@@ -4,7 +4,7 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use server::options::Options;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 
 /// Open files besides connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;
@@ -63,6 +63,6 @@ pub(crate) fn allow_core_files() {
 /// address space than it will ever use. As in memcached, a refusal is no reason not to serve.
 pub(crate) fn lock_memory() {
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
-        eprintln!("evenkeel: serve: memory is not locked (-k): {error}");
+        say(format_args!("evenkeel: serve: memory is not locked (-k): {error}"));
     }
 }

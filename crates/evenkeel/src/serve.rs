@@ -10,7 +10,7 @@ use server::options::Options;
 use server::{Bound, Running, Server, flags};
 
 use crate::background::Background;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::pidfile::PidFile;
 use crate::reload::Reload;
 use crate::sys::{self, Signal, Signals};
@@ -29,7 +29,7 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     }
     let options = Options::new(low, &|path| std::fs::read_to_string(path)).map_err(refused)?;
     if options.verbosity > 0 {
-        options.notes.iter().for_each(|note| eprintln!("evenkeel: serve: {note}"));
+        options.notes.iter().for_each(|note| say(format_args!("evenkeel: serve: {note}")));
     }
     let identity = privileges::identity(options.process.user.as_deref())?;
     resources::raise(&options)?;
@@ -49,7 +49,7 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let running = bound.start(random()?).map_err(Failure::other)?;
-    eprintln!("{}", start_line(&options, &addresses, running.driver()));
+    say(format_args!("{}", start_line(&options, &addresses, running.driver())));
     if let Some(background) = background {
         background.detach(&options)?;
     }
@@ -109,7 +109,7 @@ fn wait(running: Running, signals: Signals, reload: Reload, verbosity: u8) -> Re
     })?;
     running.wait().map_err(Failure::other)?;
     if verbosity > 0 {
-        eprintln!("evenkeel: serve: stopped");
+        say(format_args!("evenkeel: serve: stopped"));
     }
     Ok(())
 }
@@ -128,7 +128,7 @@ fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity
             Signal::Interrupt | Signal::Terminate | Signal::Graceful if stopping => std::process::exit(1),
             signal @ (Signal::Interrupt | Signal::Terminate | Signal::Graceful) => {
                 if verbosity > 0 {
-                    eprintln!("evenkeel: serve: stopping ({signal:?})");
+                    say(format_args!("evenkeel: serve: stopping ({signal:?})"));
                 }
                 stopping = true;
                 stop();

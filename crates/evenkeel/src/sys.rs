@@ -128,16 +128,15 @@ impl Signals {
 
     /// Waits for the next one.
     pub(crate) fn wait(&self) -> Signal {
-        let mut signal = 0;
-        // SAFETY: the set is filled in, and the number is written to a variable that outlives the call.
-        let error = unsafe { libc::sigwait(&self.0, &mut signal) };
-        assert_eq!(error, 0, "the set holds valid signals");
-        match signal {
-            libc::SIGINT => Signal::Interrupt,
-            libc::SIGTERM => Signal::Terminate,
-            libc::SIGUSR1 => Signal::Graceful,
-            libc::SIGHUP => Signal::Reload,
-            other => unreachable!("signal {other} is not in the set"),
+        loop {
+            let mut signal = 0;
+            // SAFETY: the set is filled in, and the number is written to a variable that outlives the call. It says 0,
+            // and the loop goes on, if another signal came in between.
+            unsafe { libc::sigwait(&self.0, &mut signal) };
+            let known = [Signal::Interrupt, Signal::Terminate, Signal::Graceful, Signal::Reload];
+            if let Some(signal) = known.into_iter().find(|known| known.number() == signal) {
+                return signal;
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl Mapping {
         // A cache's memory in a core dump is of no use and of enormous size.
         // SAFETY: as above.
         let _ = unsafe { madvise(base, len, Advice::LinuxDontDump) };
-        let base = NonNull::new(base.cast()).expect("mmap does not return null");
+        let base = NonNull::new(base.cast()).ok_or_else(|| failed(rustix::io::Errno::FAULT))?;
         Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes) })
     }
 
@@ -88,17 +88,40 @@ impl Mapping {
     /// Nobody else uses the range while this runs.
     unsafe fn release(&self, offset: usize, len: usize) {
         assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
-        if len > 0 {
-            // SAFETY: inside the mapping, and unused by the caller's promise.
-            let given = unsafe {
-                rustix::mm::madvise(
-                    self.base.add(offset).as_ptr().cast(),
-                    len,
-                    rustix::mm::Advice::LinuxDontNeed,
-                )
-            };
-            assert!(given.is_ok(), "madvise refused to take back our own pages: {given:?}");
+        if len == 0 {
+            return;
         }
+        // SAFETY: inside the mapping, and unused by the caller's promise.
+        unsafe {
+            let start = self.base.add(offset);
+            if discard(start.as_ptr().cast(), len).is_err() {
+                // Resident they stay, but whoever uses them next counts on zeros.
+                start.write_bytes(0, len);
+            }
+        }
+    }
+}
+
+/// Has the system take whole pages back, be they locked or not.
+///
+/// # Safety
+/// They belong to a mapping of ours, and nobody uses them while this runs.
+#[cfg(not(miri))]
+unsafe fn discard(start: *mut std::ffi::c_void, len: usize) -> Result<(), rustix::io::Errno> {
+    use rustix::mm::{Advice, MlockFlags, madvise, mlock_with, munlock};
+    // SAFETY: our own pages by the caller's promise. Locking and unlocking leave the contents alone.
+    unsafe {
+        // Locked pages (`-k`) are refused under the one name, and taken back under the other since Linux 5.18.
+        if madvise(start, len, Advice::LinuxDontNeed).is_ok()
+            || madvise(start, len, Advice::LinuxDontneedLocked).is_ok()
+        {
+            return Ok(());
+        }
+        munlock(start, len)?;
+        let discarded = madvise(start, len, Advice::LinuxDontNeed);
+        // If this is refused, the range is no longer locked: what was resident is gone in any case.
+        let _ = mlock_with(start, len, MlockFlags::ONFAULT);
+        discarded
     }
 }
 
@@ -106,8 +129,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the range is ours, and no reference into it outlives its owner.
-        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
-        debug_assert!(unmapped.is_ok(), "munmap: {unmapped:?}");
+        // Refused only if it would split a mapping beyond the limit on their number; then it stays.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.len) };
     }
 }
 
@@ -372,6 +395,21 @@ mod tests {
             arena.release(PAGE, PAGE);
             assert_eq!(arena.bytes(PAGE, PAGE), [0; PAGE]);
             assert_eq!(arena.bytes(2 * PAGE, PAGE), [1; PAGE]);
+        }
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn locked_bytes_can_be_released_too() {
+        let arena = Arena::new(4 * PAGE, Huge::No).unwrap();
+        // SAFETY: nobody else knows this arena, and the range is inside it.
+        unsafe {
+            let start = arena.mapping.base.as_ptr().cast();
+            rustix::mm::mlock_with(start, 4 * PAGE, rustix::mm::MlockFlags::ONFAULT).unwrap();
+            arena.bytes_mut(0, 4 * PAGE).fill(1);
+            arena.release(PAGE, 2 * PAGE);
+            assert_eq!(arena.bytes(PAGE, 2 * PAGE), [0; 2 * PAGE]);
+            assert_eq!(arena.bytes(3 * PAGE, PAGE), [1; PAGE]);
         }
     }
 

@@ -1,0 +1,98 @@
+//! `evenkeel serve` on hosts that refuse what it asks of them.
+
+#![expect(clippy::disallowed_methods, reason = "a process is waited for in real time")]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Long, so that a busy machine is no failure.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that listens on a socket in a directory of its own, and ends with this value.
+struct Server {
+    child: Child,
+    directory: PathBuf,
+    client: BufReader<UnixStream>,
+}
+
+impl Server {
+    /// Starts one, with standard error going to `said`.
+    fn start(name: &str, arguments: &[&str], said: impl Into<Stdio>) -> Server {
+        let directory = std::env::temp_dir().join(format!("evenkeel-serve-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        command.args(["serve", "-s", "socket"]).args(arguments).current_dir(&directory);
+        if rustix::process::getuid().is_root() {
+            command.args(["-u", "root"]);
+        }
+        let mut child = command.stdout(Stdio::null()).stderr(said).spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let stream = loop {
+            match UnixStream::connect(directory.join("socket")) {
+                Ok(stream) => break stream,
+                Err(error) => assert!(
+                    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+                        && Instant::now() < deadline,
+                    "{error}"
+                ),
+            }
+            assert_eq!(child.try_wait().unwrap(), None, "the server has ended");
+        };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Server { child, directory, client: BufReader::new(stream) }
+    }
+
+    /// Sends, and reads one line.
+    fn ask(&mut self, request: &[u8]) -> String {
+        self.client.get_mut().write_all(request).unwrap();
+        let mut line = String::new();
+        self.client.read_line(&mut line).unwrap();
+        line
+    }
+
+    fn set(&mut self, key: &str, len: usize) -> String {
+        let head = format!("set {key} 0 0 {len}\r\n");
+        self.ask(&[head.as_bytes(), &vec![b'v'; len], b"\r\n"].concat())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn locked_memory_can_be_given_back() {
+    let mut server = Server::start("locked", &["-k", "-m", "16"], Stdio::inherit());
+    for len in [500_000, 400_000, 500_000, 0] {
+        assert_eq!(server.set("large", len), "STORED\r\n");
+    }
+    // Whole segments are freed, too.
+    for number in 0..20_000 {
+        assert_eq!(server.set(&format!("k{number}"), 2000), "STORED\r\n");
+    }
+    assert_eq!(server.ask(b"cache_memlimit 8\r\n"), "OK\r\n");
+    for number in 0..20_000 {
+        assert_eq!(server.set(&format!("k{number}"), 2000), "STORED\r\n");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nobody() {
+    let full: File = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut server = Server::start("full", &["-v"], full);
+    assert_eq!(server.set("k", 1), "STORED\r\n");
+    let pid = rustix::process::Pid::from_child(&server.child);
+    // With -v it says that there is nothing to reload.
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let status = server.child.wait().unwrap();
+    assert!(status.success(), "{status}");
+}
