@@ -94,11 +94,14 @@ pub(crate) fn mend_queue(facts: &Facts, finding: &Finding, live: bool) -> Wishes
         return Profile::Generic.changes(facts, live);
     }
     let mut wishes = Profile::Generic.limits(facts);
-    if finding.rule == "accept-overflow" && named.iter().all(|listener| listener.backlog >= BACKLOG) {
-        let reason = format!(
-            "a queue of {} overflows, too: the program accepts too slowly, which a longer one only hides",
-            named[0].backlog
-        );
+    let is_long = named.iter().all(|listener| listener.backlog >= BACKLOG);
+    let why = match finding.rule.as_str() {
+        "accept-overflow" => Some("the program accepts too slowly, which a longer one only hides"),
+        "syn-queue-full" => Some("so many clients at once are to be spread over time, or an attack"),
+        _ => None,
+    };
+    if let Some(why) = why.filter(|_| is_long) {
+        let reason = format!("a queue of {} overflows, too: {why}", named[0].backlog);
         wishes.refuse(&finding.subject, reason);
     }
     longer(&mut wishes, facts, named.into_iter(), live);

@@ -92,7 +92,7 @@ const MENDS: [(&str, Mend); 26] = [
     ("accept-overflow", Mend::AcceptQueue),
     ("backlog-small", Mend::AcceptQueue),
     ("somaxconn-low", Mend::Profile(Profile::Generic)),
-    ("syn-queue-full", Mend::Profile(Profile::Generic)),
+    ("syn-queue-full", Mend::AcceptQueue),
     ("fast-open-off", Mend::FastOpen),
     ("backlog-dropped", Mend::Settings(mend::backlog)),
     ("huge-pages-always", Mend::Settings(mend::huge_pages)),

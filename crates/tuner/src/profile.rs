@@ -81,14 +81,18 @@ impl Profile {
     /// Of that, the limits of the host.
     pub(crate) fn limits(self, facts: &Facts) -> Wishes {
         let mut wishes = Wishes { asked_by: format!("profile {}", self.name()), ..Wishes::default() };
-        for sysctl in self.sysctls() {
+        for sysctl in self.sysctls(facts) {
             set(&mut wishes, facts, &sysctl);
         }
         wishes
     }
 
-    fn sysctls(self) -> Vec<Sysctl> {
-        let mut wanted = vec![ACCEPT_QUEUE, SYN_QUEUE];
+    fn sysctls(self, facts: &Facts) -> Vec<Sysctl> {
+        let mut wanted = vec![ACCEPT_QUEUE];
+        // With cookies the listener's backlog alone bounds its handshakes (tcp_conn_request in net/ipv4/tcp_input.c).
+        if facts.sysctl("net.ipv4.tcp_syncookies").unwrap_or(0) == 0 {
+            wanted.push(SYN_QUEUE);
+        }
         match self {
             Profile::Memcached => wanted.extend([FAST_OPEN, SWAPPINESS]),
             Profile::Mysql => wanted.extend([SWAPPINESS, DIRTY_BACKGROUND, DIRTY]),
@@ -145,7 +149,7 @@ const SYN_QUEUE: Sysctl = Sysctl {
     name: "net.ipv4.tcp_max_syn_backlog",
     want: Want::AtLeast(BACKLOG),
     reason: Reason {
-        why: "connections that are half open wait here (tcp(7)); seastar's perftune sets the same",
+        why: "without SYN cookies handshakes of unknown clients are dropped from three quarters of it on",
         risk: Risk::Low,
         signal: &[Expected::figure(Figure::SynQueueFull, Moves::StandsStill)],
     },
@@ -301,6 +305,18 @@ mod tests {
             Profile::Mysql,
             &["somaxconn 4096", "swappiness 1", "dirty_ratio 15", "enabled never", "scheduler none"],
         );
+    }
+
+    #[test]
+    fn the_limit_of_handshakes_is_set_only_where_there_are_no_cookies() {
+        let wanted = |cookies: &str| {
+            let mut facts = host();
+            facts.sysctls.insert("net.ipv4.tcp_max_syn_backlog".into(), "512".into());
+            facts.sysctls.insert("net.ipv4.tcp_syncookies".into(), cookies.into());
+            let changes = Profile::Generic.changes(&facts, false).changes;
+            changes.iter().any(|change| change.setting.to_string().ends_with("tcp_max_syn_backlog"))
+        };
+        assert_eq!(["0", "1", "2"].map(wanted), [true, false, false]);
     }
 
     #[test]

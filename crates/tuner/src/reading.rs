@@ -107,6 +107,8 @@ pub struct Accepting {
     pub waiting: u32,
     /// Handshakes that were turned away, for want of room most of all. Counts up since Linux 4.7.
     pub dropped: u32,
+    /// Handshakes that are under way at its address, at this moment; workers that share one have the same number.
+    pub half_open: u32,
 }
 
 /// A disk's work.

@@ -4,12 +4,12 @@
 mod namespace;
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::process::Command;
 
 use namespace::in_namespace;
 use rustix::fd::OwnedFd;
-use rustix::net::{AddressFamily, SocketType, bind, listen, socket, sockopt};
+use rustix::net::{AddressFamily, SendFlags, SocketType, bind, ipproto, listen, sendto, socket, sockopt};
 use serde_json::Value;
 use tuner::apply::apply;
 use tuner::host::FileHost;
@@ -17,7 +17,7 @@ use tuner::journal::{Journals, Place};
 use tuner::plan::{Asked, plan};
 use tuner::profile::Profile;
 use tuner::rollback::undo;
-use tuner::{CpuSet, Facts, Root, Series, probe, read};
+use tuner::{CpuSet, Facts, Finding, Root, Series, judge, probe, read};
 
 #[track_caller]
 fn output(program: &str, arguments: &[&str]) -> String {
@@ -222,4 +222,62 @@ fn workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back() {
     undo(&mut host, &mut journal, "asked").expect("undo");
     assert_eq!(backlogs(), before);
     std::fs::remove_dir_all(state).expect("remove the journal");
+}
+
+/// The sum over 16-bit words that ends headers of IP and TCP (RFC 1071).
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+    let sum = words.sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+}
+
+/// The first packet of a handshake from a client that is not there.
+fn syn(from: SocketAddrV4, to: SocketAddrV4) -> Vec<u8> {
+    let (source, destination) = (from.ip().octets(), to.ip().octets());
+    let mut tcp = [from.port().to_be_bytes(), to.port().to_be_bytes()].concat();
+    // Number 7, nothing acknowledged, five words, SYN, a window of 64 KiB; a checksum to come, nothing urgent.
+    tcp.extend([0, 0, 0, 7, 0, 0, 0, 0, 5 << 4, 2, 0xff, 0xff, 0, 0, 0, 0]);
+    let sum = checksum(&[&source[..], &destination, &[0, 6, 0, tcp.len() as u8], &tcp].concat());
+    tcp[16..18].copy_from_slice(&sum);
+    let ip = [0x45, 0, 0, (20 + tcp.len()) as u8, 0, 0, 0, 0, 64, 6, 0, 0];
+    [&ip[..], &source, &destination, &tcp].concat()
+}
+
+/// SYNs of so many clients that never answer, to a listener with this backlog; the finding about its handshakes.
+fn storm(backlog: i32, clients: u32) -> Finding {
+    let address = SocketAddrV4::new(Ipv4Addr::new(10, 8, 0, 1), 7);
+    let listener = TcpListener::bind(address).expect("bind");
+    listen(&listener, backlog).expect("listen again");
+    let raw = socket(AddressFamily::INET, SocketType::RAW, Some(ipproto::RAW)).expect("a raw socket");
+    let (root, facts) = (Root::new("/"), here());
+    let before = read(&root, &facts, 0).expect("read /");
+    for client in 0..clients {
+        let from = SocketAddrV4::new(Ipv4Addr::from(0x0a09_0001 + client), 1024);
+        sendto(&raw, &syn(from, address), SendFlags::empty(), &address).expect("send");
+    }
+    let series = Series::new(vec![before, read(&root, &facts, 3000).expect("read /")]).expect("a series");
+    let found = judge(&facts, &series).into_iter().find(|finding| finding.rule == "syn-queue-full");
+    found.expect("a finding about handshakes")
+}
+
+#[test]
+fn the_backlog_bounds_handshakes_whatever_the_setting_says_while_cookies_are_on() {
+    // Who is asked for on `left` is nobody, and needs no address there.
+    let commands = "ip link set lo up; ip link add left type veth peer name right
+        ip link set dev left arp off up; ip link set dev right up
+        ip addr add 10.8.0.1/24 dev left; ip route add 10.9.0.0/16 dev left
+        echo 1 > /proc/sys/net/ipv4/tcp_syncookies; echo 65536 > /proc/sys/net/ipv4/tcp_max_syn_backlog";
+    let test = "the_backlog_bounds_handshakes_whatever_the_setting_says_while_cookies_are_on";
+    if !in_namespace(test, commands) {
+        return;
+    }
+    let shown = |finding: &Finding| {
+        let values = finding.evidence.iter().map(|evidence| evidence.value.clone());
+        format!("{}: {}", finding.subject, values.take(2).collect::<Vec<_>>().join(", "))
+    };
+    let short = storm(16, 1500);
+    assert_eq!(shown(&short), "10.8.0.1:7: 1,483 (494 /s), 17 / 16");
+    assert!(short.cause.contains("SYN flood"), "{short:?}");
+    assert_eq!(shown(&storm(512, 1500)), "10.8.0.1:7: 987 (329 /s), 513 / 512");
 }

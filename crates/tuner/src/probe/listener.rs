@@ -28,6 +28,8 @@ const MESSAGE_DONE: u16 = 3;
 const FLAGS_DUMP: u16 = 0x1 | 0x300;
 /// `1 << TCP_LISTEN`.
 const STATES_LISTEN: u32 = 1 << 10;
+/// `1 << TCP_SYN_RECV`, which stands for handshakes that have no socket yet, too.
+const STATES_HALF_OPEN: u32 = 1 << 3;
 const PROTOCOL_TCP: u8 = 6;
 /// `struct nlmsghdr`.
 const HEADER_LEN: usize = 16;
@@ -43,6 +45,9 @@ const ASKS_FOR_MEMORY: u8 = 1 << (ATTRIBUTE_MEMORY - 1);
 const MEMORY_DROPS: usize = 8 * 4;
 /// What the kernel fills at most per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
 const BUFFER_LEN: usize = 64 << 10;
+
+/// Of sockets.
+const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
 
 /// A listener, and what became of connections there.
 struct Answer {
@@ -75,7 +80,38 @@ pub(super) fn listeners(view: &View, processes: &[Process], services: &[Service]
 
 /// What became of connections at each, by inode.
 pub(crate) fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
-    all(view).into_iter().map(|answer| (answer.listener.inode, answer.accepting)).collect()
+    let answers = all(view);
+    let addresses: Vec<&str> = answers.iter().map(|answer| answer.listener.address.as_str()).collect();
+    let half_open = by_listener(&addresses, half_open(view));
+    let queue = |answer: &Answer| {
+        let half_open = half_open.get(&answer.listener.address).copied().unwrap_or(0);
+        (answer.listener.inode, Accepting { half_open, ..answer.accepting })
+    };
+    answers.iter().map(queue).collect()
+}
+
+/// Of handshakes to these addresses, how many each listener has: the one of that address, else that of all addresses.
+fn by_listener(listeners: &[&str], addresses: Vec<(String, u16)>) -> BTreeMap<String, u32> {
+    let mut counts = BTreeMap::new();
+    for (host, port) in addresses {
+        let any = if host.starts_with('[') { "[::]" } else { "0.0.0.0" };
+        let candidates = [host.as_str(), any, "*"].map(|host| format!("{host}:{port}"));
+        let listener = candidates.into_iter().find(|address| listeners.contains(&address.as_str()));
+        listener.into_iter().for_each(|address| *counts.entry(address).or_default() += 1);
+    }
+    counts
+}
+
+/// The local address of each handshake that is under way.
+fn half_open(view: &View) -> Vec<(String, u16)> {
+    let mut all = Vec::new();
+    for family in FAMILIES {
+        match dump(family, STATES_HALF_OPEN, |body| all.extend(local_address(body))) {
+            Ok(()) => {}
+            Err(errno) => view.note(format!("handshakes are unknown: inet_diag of {family:?}: {errno}")),
+        }
+    }
+    all
 }
 
 /// inet_diag answers for our own network namespace alone: notes the services that are in another one.
@@ -120,49 +156,49 @@ fn captured(view: &View) -> Vec<Listener> {
 
 fn all(view: &View) -> Vec<Answer> {
     let mut all = Vec::new();
-    for family in [AddressFamily::INET, AddressFamily::INET6] {
-        match ask(family) {
-            Ok(answers) => all.extend(answers),
+    for family in FAMILIES {
+        match dump(family, STATES_LISTEN, |body| all.extend(listener(body))) {
+            Ok(()) => {}
             Err(errno) => view.note(format!("listeners are unknown: inet_diag of {family:?}: {errno}")),
         }
     }
     all
 }
 
-fn ask(family: AddressFamily) -> Result<Vec<Answer>, Errno> {
+/// Shows each socket in one of these states to `each`.
+fn dump(family: AddressFamily, states: u32, each: impl FnMut(&[u8])) -> Result<(), Errno> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
         SocketFlags::CLOEXEC,
         Some(netlink::SOCK_DIAG),
     )?;
-    send(&socket, &request(family), SendFlags::empty())?;
-    collect(&socket)
+    send(&socket, &request(family, states), SendFlags::empty())?;
+    collect(&socket, each)
 }
 
-fn request(family: AddressFamily) -> Vec<u8> {
+fn request(family: AddressFamily, states: u32) -> Vec<u8> {
     let mut message = Vec::with_capacity(HEADER_LEN + REQUEST_LEN);
     message.extend(((HEADER_LEN + REQUEST_LEN) as u32).to_ne_bytes());
     message.extend(BY_FAMILY.to_ne_bytes());
     message.extend(FLAGS_DUMP.to_ne_bytes());
     message.extend([0; 8]); // sequence number, port: one request per socket
     message.extend([family.as_raw() as u8, PROTOCOL_TCP, ASKS_FOR_MEMORY, 0]);
-    message.extend(STATES_LISTEN.to_ne_bytes());
+    message.extend(states.to_ne_bytes());
     message.resize(HEADER_LEN + REQUEST_LEN, 0); // any address, any port
     message
 }
 
-fn collect(socket: &OwnedFd) -> Result<Vec<Answer>, Errno> {
-    let mut answers = Vec::new();
+fn collect(socket: &OwnedFd, mut each: impl FnMut(&[u8])) -> Result<(), Errno> {
     let mut buffer = vec![0; BUFFER_LEN];
     loop {
         let (len, _) = recv(socket, &mut buffer[..], RecvFlags::empty())?;
         let mut rest = &buffer[..len];
         while let Some((kind, body, next)) = message(rest) {
             match kind {
-                MESSAGE_DONE => return Ok(answers),
+                MESSAGE_DONE => return Ok(()),
                 MESSAGE_ERROR => return Err(Errno::from_raw_os_error(-(u32_at(body, 0) as i32))),
-                _ => answers.extend(listener(body)),
+                _ => each(body),
             }
             rest = next;
         }
@@ -184,16 +220,10 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 /// A `struct inet_diag_msg`. Of a socket that listens, the queues are the connections that wait and the most that may.
 fn listener(body: &[u8]) -> Option<Answer> {
     let (answer, attributes) = body.split_at_checked(ANSWER_LEN)?;
-    let port = u16::from_be_bytes([answer[4], answer[5]]);
-    let address: [u8; 16] = answer[8..24].try_into().ok()?;
-    let is_v6 = u16::from(answer[0]) == AddressFamily::INET6.as_raw();
-    let host = match Ipv6Addr::from(address) {
-        _ if !is_v6 => Ipv4Addr::new(address[0], address[1], address[2], address[3]).to_string(),
-        any if any.is_unspecified() && attribute(attributes, ATTRIBUTE_V6_ONLY) != Some(&[1]) => {
-            "*".to_owned()
-        }
-        v6 => format!("[{v6}]"),
-    };
+    let (mut host, port) = local_address(body)?;
+    if host == "[::]" && attribute(attributes, ATTRIBUTE_V6_ONLY) != Some(&[1]) {
+        "*".clone_into(&mut host);
+    }
     let waiting = u32_at(answer, 56);
     let dropped = attribute(attributes, ATTRIBUTE_MEMORY).map_or(0, |memory| u32_at(memory, MEMORY_DROPS));
     let listener = Listener {
@@ -204,7 +234,18 @@ fn listener(body: &[u8]) -> Option<Answer> {
         inode: u64::from(u32_at(answer, 68)),
         ..Listener::default()
     };
-    Some(Answer { listener, accepting: Accepting { waiting, dropped } })
+    Some(Answer { listener, accepting: Accepting { waiting, dropped, half_open: 0 } })
+}
+
+/// The host and the port at this end of a `struct inet_diag_msg`.
+fn local_address(body: &[u8]) -> Option<(String, u16)> {
+    let answer = body.get(..ANSWER_LEN)?;
+    let port = u16::from_be_bytes([answer[4], answer[5]]);
+    let address: [u8; 16] = answer[8..24].try_into().ok()?;
+    let is_v6 = u16::from(answer[0]) == AddressFamily::INET6.as_raw();
+    let v4 = || Ipv4Addr::new(address[0], address[1], address[2], address[3]);
+    let host = if is_v6 { format!("[{}]", Ipv6Addr::from(address)) } else { v4().to_string() };
+    Some((host, port))
 }
 
 /// The value of the attribute of this kind.
@@ -247,4 +288,25 @@ fn owners(view: &View, processes: &[Process], listeners: &[Listener]) -> BTreeMa
         }
     }
     owners
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handshake_belongs_to_the_listener_of_its_address_else_to_that_of_all_addresses() {
+        let listeners = ["127.0.0.1:7", "0.0.0.0:7", "*:8", "[::]:9"];
+        let check = |host: &str, port: u16, listener: Option<&str>| {
+            let counts = by_listener(&listeners, vec![(host.to_owned(), port)]);
+            let expected = listener.map(|listener| (listener.to_owned(), 1));
+            assert_eq!(counts, expected.into_iter().collect(), "{host}:{port}");
+        };
+        check("127.0.0.1", 7, Some("127.0.0.1:7"));
+        check("10.0.0.1", 7, Some("0.0.0.0:7"));
+        check("10.0.0.1", 8, Some("*:8"));
+        check("[2001:db8::1]", 8, Some("*:8"));
+        check("[2001:db8::1]", 9, Some("[::]:9"));
+        check("[2001:db8::1]", 7, None);
+    }
 }

@@ -50,12 +50,18 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "syn-queue-full",
-            title: "handshakes are dropped or done with cookies",
-            evidence: "TcpExt.TCPReqQFullDrop or TCPReqQFullDoCookies grows.",
-            meaning: "More handshakes are under way than the queue for them holds: a storm of connections, or an \
-                      attack. Dropped ones are repeated after a second; cookies lose TCP options.",
-            remedy: "Raise net.ipv4.tcp_max_syn_backlog and the listener's backlog, which both bound this queue; keep \
-                     net.ipv4.tcp_syncookies on.",
+            title: "handshakes are dropped or done with cookies (a short backlog, or a SYN flood)",
+            evidence: "TcpExt.TCPReqQFullDrop grows; or TCPReqQFullDoCookies, unless net.ipv4.tcp_syncookies is 2, \
+                       which does every handshake with a cookie; or, with tcp_syncookies = 0, ListenDrops while \
+                       three quarters of net.ipv4.tcp_max_syn_backlog are under way.",
+            meaning: "More handshakes are under way at a listener than its backlog, which bounds this queue as well as \
+                      the accept queue. net.ipv4.tcp_max_syn_backlog bounds it only while tcp_syncookies is 0, and \
+                      then to three quarters for clients that are not known yet. It is a storm of clients or a SYN \
+                      flood: of the cookies that were sent, real clients bring nearly all back. Dropped SYNs are \
+                      repeated after a second; cookies lose TCP options.",
+            remedy: "A longer backlog for that listener (and net.core.somaxconn, which cuts it); keep \
+                     net.ipv4.tcp_syncookies = 1, or raise net.ipv4.tcp_max_syn_backlog where it is 0. Against a SYN \
+                     flood no queue is long enough: filter it before the host, and let cookies serve the others.",
         },
         find: syn_queue,
     },
@@ -235,23 +241,123 @@ fn somaxconn(host: &Host) -> Vec<Finding> {
     low.map(finding).into_iter().collect()
 }
 
+/// How a queue for handshakes was too short, by the counter that says so.
+struct ShortOf {
+    counter: &'static str,
+    rate: Rate,
+    severity: Severity,
+    what: &'static str,
+    /// The setting is in the way, not the backlog.
+    by_setting: bool,
+}
+
 fn syn_queue(host: &Host) -> Vec<Finding> {
-    let counters = [
-        ("TcpExt.TCPReqQFullDrop", Severity::Critical, "handshakes were dropped"),
-        ("TcpExt.TCPReqQFullDoCookies", Severity::Warning, "handshakes were answered with cookies"),
+    short_of(host).into_iter().map(|short| syn_finding(host, &short)).collect()
+}
+
+fn short_of(host: &Host) -> Vec<ShortOf> {
+    let cookies = host.facts.sysctl("net.ipv4.tcp_syncookies");
+    let of_backlog = [
+        ("TcpExt.TCPReqQFullDrop", Severity::Critical, "dropped", true),
+        ("TcpExt.TCPReqQFullDoCookies", Severity::Warning, "answered with cookies", cookies != Some(2)),
     ];
-    let finding = |(counter, severity, what)| {
-        let rate = grown(host, counter)?;
-        let finding = Finding::about(severity, "handshakes")
-            .cause(format!("{what} because too many were under way"))
-            .effect("connections are made at the first attempt")
-            .saw(host.measured(counter, happened(rate)).threshold("0"));
-        Some(match host.facts.sysctl("net.ipv4.tcp_max_syn_backlog") {
-            Some(limit) => finding.saw(Evidence::setting("net.ipv4.tcp_max_syn_backlog", count(limit))),
-            None => finding,
-        })
+    let of_backlog = of_backlog.into_iter().filter_map(|(counter, severity, what, counts)| {
+        let rate = grown(host, counter).filter(|_| counts)?;
+        Some(ShortOf { counter, rate, severity, what, by_setting: false })
+    });
+    // These are counted with other drops alone: the queue has to have been as full as the setting allows.
+    let limit = host.facts.sysctl("net.ipv4.tcp_max_syn_backlog").filter(|_| cookies == Some(0));
+    let is_full = |limit: u64| most_half_open(host).is_some_and(|(_, most)| u64::from(most) * 4 >= limit * 3);
+    let by_setting = limit.filter(|limit| is_full(*limit)).and_then(|_| {
+        let all = grown(host, "TcpExt.ListenDrops")?;
+        let others = ["TcpExt.ListenOverflows", "TcpExt.TCPReqQFullDrop"];
+        let others: u64 =
+            others.iter().filter_map(|counter| grown(host, counter)).map(|rate| rate.count).sum();
+        let rate = Rate { count: all.count.checked_sub(others).filter(|count| *count > 0)?, ..all };
+        let counter = "TcpExt.ListenDrops, others left out";
+        Some(ShortOf { counter, rate, severity: Severity::Critical, what: "dropped", by_setting: true })
+    });
+    of_backlog.chain(by_setting).collect()
+}
+
+fn syn_finding(host: &Host, short: &ShortOf) -> Finding {
+    let most = most_half_open(host);
+    let full = most.filter(|(listener, half_open)| *half_open >= room(host, listener) || short.by_setting);
+    let whose = full.map_or(String::new(), |(listener, _)| format!(" for {}", owner(host, listener)));
+    let limit = match short.by_setting {
+        true => "net.ipv4.tcp_max_syn_backlog allows",
+        false => "its listener's backlog holds",
     };
-    counters.into_iter().filter_map(finding).collect()
+    let subject = full.map_or("handshakes".to_owned(), |(listener, _)| listener.address.clone());
+    let flood = cookies_unanswered(host);
+    let who = match flood {
+        Some(true) => "most cookies do not come back, which is the sign of a SYN flood",
+        Some(false) => "the cookies come back, so these are clients",
+        None => "a storm of clients, or a SYN flood",
+    };
+    let mut finding = Finding::about(short.severity, subject)
+        .cause(format!(
+            "handshakes{whose} were {} because more were under way than {limit}: {who}",
+            short.what
+        ))
+        .effect("connections are made at the first attempt")
+        .saw(host.measured(short.counter, happened(short.rate)).threshold("0"));
+    if let Some((listener, half_open)) = full {
+        finding = finding.saw(Evidence::setting(
+            format!("half open / backlog of {}", listener.address),
+            format!("{} / {}", count(half_open.into()), count(room(host, listener).into())),
+        ));
+    }
+    for counter in COOKIES {
+        if let Some(rate) = grown(host, counter) {
+            finding = finding.saw(host.measured(counter, happened(rate)));
+        }
+    }
+    let settings: &[&str] = match short.by_setting {
+        true => &["net.ipv4.tcp_syncookies", "net.ipv4.tcp_max_syn_backlog"],
+        false => &["net.ipv4.tcp_syncookies", "net.core.somaxconn"],
+    };
+    for name in settings {
+        if let Some(value) = host.facts.sysctl(name) {
+            finding = finding.saw(Evidence::setting(*name, count(value)));
+        }
+    }
+    match flood {
+        Some(true) => finding.not_here(
+            "no queue is long enough for a SYN flood: filter it before the host; with cookies the others are served",
+        ),
+        _ => finding,
+    }
+}
+
+/// Cookies that were sent, and those that came back.
+const COOKIES: [&str; 2] = ["TcpExt.SyncookiesSent", "TcpExt.SyncookiesRecv"];
+/// Fewer cookies than this say nothing about who asked for them (proposal).
+const COOKIES_MIN: u64 = 100;
+
+/// Whether fewer than one cookie in ten came back; `None`: too few were sent.
+fn cookies_unanswered(host: &Host) -> Option<bool> {
+    let [sent, received] = COOKIES.map(|counter| host.series.protocol(counter).map(|rate| rate.count));
+    let sent = sent.filter(|sent| *sent >= COOKIES_MIN)?;
+    Some(received? * 10 < sent)
+}
+
+/// The listener with most handshakes under way for its backlog, and how many there were at most.
+fn most_half_open<'a>(host: &Host<'a>) -> Option<(&'a Listener, u32)> {
+    let half_open = |listener: &Listener| {
+        let readings = host.series.readings().iter();
+        readings.filter_map(|reading| Some(reading.accepting.get(&listener.inode)?.half_open)).max()
+    };
+    let found = host.facts.listeners.iter().filter_map(|listener| Some((listener, half_open(listener)?)));
+    found.filter(|(_, half_open)| *half_open > 0).max_by_key(|(listener, half_open)| {
+        u64::from(*half_open) * 1000 / u64::from(room(host, listener).max(1))
+    })
+}
+
+/// The backlogs of all that listen at the same address.
+fn room(host: &Host, listener: &Listener) -> u32 {
+    let same = host.facts.listeners.iter().filter(|other| other.address == listener.address);
+    same.map(|listener| listener.backlog).fold(0, u32::saturating_add)
 }
 
 fn fast_open(host: &Host) -> Vec<Finding> {
@@ -355,13 +461,49 @@ mod tests {
     }
 
     #[test]
-    fn too_many_handshakes_at_once() {
+    fn with_cookies_on_the_backlog_limits_the_handshakes_under_way() {
+        let host = "sysctl net.ipv4.tcp_syncookies=1 net.ipv4.tcp_max_syn_backlog=65536
+             service memcached pid=812
+             listener :11211 backlog=16 half_open=17 pid=812
+             listener :22 backlog=128 half_open=20 pid=9\n";
         check(
-            "sysctl net.ipv4.tcp_max_syn_backlog=512\n count TcpExt.TCPReqQFullDrop=300",
-            "syn-queue-full critical handshakes: 300 (10 /s), 512",
+            &format!("{host} count TcpExt.TCPReqQFullDoCookies=1483"),
+            "syn-queue-full warning fixable :11211: 1,483 (49 /s), 17 / 16, 1",
         );
-        check("count TcpExt.TCPReqQFullDoCookies=30", "syn-queue-full warning handshakes: 30");
+        // Workers that share an address have their backlogs together.
+        check(
+            &format!("{host} listener :11211 backlog=16 pid=812\n count TcpExt.TCPReqQFullDoCookies=9"),
+            "syn-queue-full handshakes: 9",
+        );
+        check("count TcpExt.TCPReqQFullDrop=300", "syn-queue-full critical handshakes: 300 (10 /s)");
         check("count TcpExt.TCPReqQFullDrop=0 TcpExt.TCPReqQFullDoCookies=0", "no syn-queue-full");
+    }
+
+    #[test]
+    fn cookies_for_everybody_are_no_sign_of_a_full_queue() {
+        check(
+            "sysctl net.ipv4.tcp_syncookies=2\n count TcpExt.TCPReqQFullDoCookies=1500",
+            "no syn-queue-full",
+        );
+    }
+
+    #[test]
+    fn without_cookies_the_setting_limits_handshakes_too_and_no_counter_says_so() {
+        let host = "sysctl net.ipv4.tcp_syncookies=0 net.ipv4.tcp_max_syn_backlog=128
+             listener :1 backlog=1024 half_open=97\n count TcpExt.ListenDrops=1403 TcpExt.ListenOverflows=OVERFLOWS";
+        let with = |overflows: &str| host.replace("OVERFLOWS", overflows);
+        check(&with("0"), "syn-queue-full critical :1: 1,403 (47 /s), 97 / 1,024, 0, 128");
+        check(&with("1403"), "no syn-queue-full");
+        check(&with("0").replace("half_open=97", "half_open=95"), "no syn-queue-full");
+    }
+
+    #[test]
+    fn cookies_that_do_not_come_back_are_an_attack() {
+        let host = "listener :1 backlog=16 half_open=17
+             count TcpExt.TCPReqQFullDoCookies=1483 TcpExt.SyncookiesSent=1483 TcpExt.SyncookiesRecv=RECEIVED";
+        let received = |count: &str| host.replace("RECEIVED", count);
+        check(&received("148"), "syn-queue-full not-here :1: 1,483, 17 / 16, 1,483, 148");
+        check(&received("149"), "syn-queue-full fixable :1: 1,483");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! nic eth0 rx=2 tx=2 rps=1-7 flows=0 xps=0/1 max=8 ring=1024/8192 node=0 driver=ena
 //! irqs 40-41 eth0-TxRx- on 0,1 managed      names end in 0, 1…; the CPUs take turns
 //! service memcached pid=812 cgroup=/a policy=1 cpus=0-3     with one thread of the same number
-//! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21
+//! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21; half_open=9
 //! disk md0 scheduler=none raid=raid0 chunk=4096 | mount /data rw,noatime | conntrack 7 of 100
 //! cpu 0-3 user=5 softirq=80     percent of the window, or `80,0,5` of each; the rest is idle
 //! NET_RX 0=900 1-7=10           soft interrupts
@@ -224,7 +224,8 @@ impl Stage {
         for (i, reading) in self.readings.iter_mut().enumerate() {
             let now = if i == 0 { waiting } else { number("later").unwrap_or(waiting) };
             let dropped = if i == 0 { 0 } else { number("dropped").unwrap_or(0) };
-            reading.accepting.insert(inode, Accepting { waiting: now, dropped });
+            let half_open = number("half_open").unwrap_or(0);
+            reading.accepting.insert(inode, Accepting { waiting: now, dropped, half_open });
         }
     }
 
