@@ -335,6 +335,8 @@ pub struct Service {
     pub realtime_budget_us: Option<i64>,
     /// Bytes that its cgroup may use; `None`: as many as there are.
     pub memory_limit_bytes: Option<u64>,
+    /// Directories that it keeps data in, as far as its working directory and its command line tell.
+    pub data: Vec<String>,
     /// Its threads.
     pub threads: Vec<Thread>,
     /// `jemalloc`, `tcmalloc`, `mimalloc`, else `libc`, which includes one that is linked in statically; `unknown`

@@ -18,20 +18,37 @@ const STAT_STARTED: usize = 22;
 const STAT_RT_PRIORITY: usize = 40;
 const STAT_POLICY: usize = 41;
 
-/// A process by its name.
+/// A process by its names.
 pub(super) struct Process {
     pub(super) pid: u32,
-    /// As the kernel has it: 15 bytes at most.
+    /// As the kernel has it: 15 bytes at most. A program may call itself what it likes.
     pub(super) name: String,
+    /// The name of the file that it runs, without what tells builds apart; `None` without the right to see it.
+    program: Option<String>,
 }
 
 /// All that run. One that ends meanwhile is left out.
 pub(super) fn processes(view: &View) -> Vec<Process> {
-    let named = |pid| Some(Process { pid, name: view.text(&format!("/proc/{pid}/comm"))? });
+    let named = |pid| {
+        let program = view.link_name(&format!("/proc/{pid}/exe")).map(|file| program(&file).to_owned());
+        Some(Process { pid, name: view.text(&format!("/proc/{pid}/comm"))?, program })
+    };
     view.numbers("/proc").into_iter().filter_map(named).collect()
 }
 
+/// `memcached` of `memcached-1.6.45`, `memcached-debug` and `memcached (deleted)`, which was replaced since it started.
+fn program(file: &str) -> &str {
+    let file = file.strip_suffix(" (deleted)").unwrap_or(file);
+    let is_build = |suffix: &str| suffix == "debug" || suffix.starts_with(|c: char| c.is_ascii_digit());
+    file.rsplit_once('-').filter(|(_, suffix)| is_build(suffix)).map_or(file, |(name, _)| name)
+}
+
 impl Process {
+    /// What it runs; what it is called where that is unknown.
+    fn program(&self) -> &str {
+        self.program.as_deref().unwrap_or(&self.name)
+    }
+
     /// Whether this is its name, as far as the kernel keeps names.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name[..name.len().min(COMM_LEN_MAX)]
@@ -43,12 +60,19 @@ pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<
     for pid in pids.iter().filter(|pid| !processes.iter().any(|process| process.pid == **pid)) {
         view.note(format!("there is no process {pid}"));
     }
+    let by_name = |process: &&Process| process.program.is_none() && kind(view, process).is_some();
+    for Process { pid, name, .. } in processes.iter().filter(by_name) {
+        view.note(format!(
+            "{name} (PID {pid}) is a service by its name alone: which file it runs is unknown"
+        ));
+    }
     let wanted = |process: &&Process| kind(view, process).is_some() || pids.contains(&process.pid);
     processes.iter().filter(wanted).filter_map(|process| service(view, process)).collect()
 }
 
+/// By the file that it runs; by its name only where that file is unknown.
 fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
-    match process.name.as_str() {
+    match process.program() {
         "memcached" => Some(ServiceKind::Memcached),
         // The same binary tunes and loads.
         "evenkeel" => {
@@ -57,6 +81,10 @@ fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
         }
         "mysqld" | "mariadbd" => Some(ServiceKind::Mysql),
         "redis-server" | "valkey-server" => Some(ServiceKind::Redis),
+        // One file with several names (Debian): it is what its name says.
+        "redis-check-rdb" | "valkey-check-rdb" => {
+            ["redis-server", "valkey-server"].contains(&process.name.as_str()).then_some(ServiceKind::Redis)
+        }
         _ => None,
     }
 }
@@ -71,10 +99,14 @@ fn service(view: &View, process: &Process) -> Option<Service> {
     let cgroups = view.text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let memory = memory(view, pid);
     let rations = rations(view, &cgroups);
+    let kind = kind(view, process).unwrap_or_default();
+    // Who was named by hand may be one script of many that run in the same interpreter.
+    let is_known = ![ServiceKind::Generic, ServiceKind::Redis].contains(&kind);
     Some(Service {
         pid,
-        kind: kind(view, process).unwrap_or_default(),
-        name: process.name.clone(),
+        kind,
+        name: if is_known { process.program() } else { &process.name }.to_owned(),
+        data: data(view, pid, kind),
         unit: unit(&cgroups),
         cgroup: cpu_cgroup(&cgroups),
         cpu_weight: rations.cpu_weight,
@@ -86,6 +118,25 @@ fn service(view: &View, process: &Process) -> Option<Service> {
         huge_bytes: memory.huge,
         swapped_bytes: memory.swapped,
     })
+}
+
+/// MySQL, MariaDB and Redis work in the directory of their data; memcached has files only if it is told where.
+fn data(view: &View, pid: u32, kind: ServiceKind) -> Vec<String> {
+    match kind {
+        ServiceKind::Mysql | ServiceKind::Redis => {
+            view.root.link(&format!("/proc/{pid}/cwd")).into_iter().collect()
+        }
+        ServiceKind::Memcached => {
+            let line = view.text(&format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let options = line.split(['\0', ',']);
+            let path = |option: &str| {
+                let (_, value) = option.split_once("ext_path=")?;
+                Some(value.split(':').next()?.to_owned())
+            };
+            options.filter_map(path).collect()
+        }
+        ServiceKind::Evenkeel | ServiceKind::Generic => Vec::new(),
+    }
 }
 
 /// Process ids of those in a unit of systemd: `memcached.service`, or `memcached` for short.
@@ -185,6 +236,22 @@ fn memory(view: &View, pid: u32) -> Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn builds_of_a_program_are_the_same_program() {
+        for (file, expected) in [
+            ("memcached", "memcached"),
+            ("memcached-1.6.45", "memcached"),
+            ("memcached-debug", "memcached"),
+            ("mysqld (deleted)", "mysqld"),
+            ("valkey-server-8.0", "valkey-server"),
+            ("redis-server", "redis-server"),
+            ("memcached_exporter", "memcached_exporter"),
+            ("memcached-tool", "memcached-tool"),
+        ] {
+            assert_eq!(program(file), expected, "{file}");
+        }
+    }
 
     #[test]
     fn the_unit_is_the_innermost_one() {

@@ -171,6 +171,30 @@ fn a_container_without_sys_tells_what_it_can_and_says_what_it_cannot() {
 }
 
 #[test]
+fn a_service_is_known_by_the_file_that_it_runs_and_not_by_what_it_calls_itself() {
+    let tree = Tree::new()
+        .kernel("6.1.0-18-amd64")
+        .process(7, "cache-frontend", "0::/", "0")
+        .link("proc/7/exe", "/opt/memcached/bin/memcached-1.6.45 (deleted)")
+        .file("proc/7/cmdline", "memcached\0-o\0slab_reassign,ext_path=/mnt/a/extstore:64G\0-m\x001024")
+        .process(8, "memcached", "0::/", "0")
+        .link("proc/8/exe", "/usr/bin/python3.11")
+        .process(9, "mysqld", "0::/", "0")
+        .process(10, "redis-server", "0::/", "0")
+        .link("proc/10/exe", "/usr/bin/redis-check-rdb")
+        .link("proc/10/cwd", "/var/lib/redis")
+        .process(11, "redis-check-rdb", "0::/", "0")
+        .link("proc/11/exe", "/usr/bin/redis-check-rdb");
+    let (facts, _) = look(&tree);
+    let found: Vec<_> = facts.services.iter().map(|service| format!("{service}")).collect();
+    assert_eq!(found, ["memcached (PID 7)", "mysqld (PID 9)", "redis-server (PID 10)"]);
+    let data: Vec<_> = facts.services.iter().map(|service| service.data.join(" ")).collect();
+    assert_eq!(data, ["/mnt/a/extstore", "", "/var/lib/redis"]);
+    let by_name = facts.gaps.iter().filter(|gap| gap.contains("by its name alone"));
+    assert_eq!(by_name.collect::<Vec<_>>().len(), 1, "{:?}", facts.gaps);
+}
+
+#[test]
 fn facts_survive_being_written_and_read() {
     let (facts, reading) = look(&shapes::c5_4xlarge());
     let text = serde_json::to_string(&(&facts, &reading)).expect("write");
