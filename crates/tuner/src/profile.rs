@@ -99,6 +99,9 @@ impl Profile {
             Profile::Redis => wanted.extend([SWAPPINESS, OVERCOMMIT]),
             Profile::Generic => {}
         }
+        if facts.swap_bytes == Some(0) {
+            wanted.retain(|sysctl| sysctl.name != SWAPPINESS.name);
+        }
         wanted
     }
 
@@ -305,6 +308,16 @@ mod tests {
             Profile::Mysql,
             &["somaxconn 4096", "swappiness 1", "dirty_ratio 15", "enabled never", "scheduler none"],
         );
+    }
+
+    #[test]
+    fn without_swap_nothing_is_swapped_whatever_the_setting() {
+        let wanted = |swap_bytes: Option<u64>| {
+            let facts = Facts { swap_bytes, ..host() };
+            let changes = Profile::Redis.changes(&facts, false).changes;
+            changes.iter().any(|change| change.setting.to_string().ends_with("swappiness"))
+        };
+        assert_eq!([None, Some(1 << 30), Some(0)].map(wanted), [true, true, false]);
     }
 
     #[test]

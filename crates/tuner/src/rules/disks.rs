@@ -3,7 +3,7 @@
 use super::figures::{bytes, count, per_second, percent};
 use super::host::Host;
 use super::{Explanation, Rule};
-use crate::facts::{Disk, Mount, ServiceKind};
+use crate::facts::{Disk, Mount, Service, ServiceKind};
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -42,7 +42,9 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "mount-options",
             title: "a file system writes for every read, or discards while it works",
-            evidence: "A mount with strictatime, or with discard; and without noatime where a database runs.",
+            evidence: "A mount that holds the data of a service (the working directory of MySQL and Redis, ext_path of \
+                       memcached), with strictatime, or with discard; and without noatime where it is a database's. \
+                       All mounts count where a database runs whose directory cannot be read.",
             meaning: "Access times turn reads into writes. Online discard makes deletions wait for the disk.",
             remedy: "noatime in /etc/fstab, and fstrim.timer in place of discard.",
         },
@@ -182,7 +184,24 @@ fn mounts(host: &Host) -> Vec<Finding> {
                 )),
         )
     };
-    host.facts.mounts.iter().filter_map(finding).collect()
+    host.facts.mounts.iter().filter(|mount| holds_data(host, mount)).filter_map(finding).collect()
+}
+
+/// Whether a service keeps its data there. On other file systems options cost nobody's requests anything.
+fn holds_data(host: &Host, mount: &Mount) -> bool {
+    let services = &host.facts.services;
+    let unknown = |service: &Service| service.kind == ServiceKind::Mysql && service.data.is_empty();
+    let mut paths = services.iter().flat_map(|service| &service.data);
+    services.iter().any(unknown) || paths.any(|path| mount_of(host, path) == Some(&mount.path))
+}
+
+/// Where the file system of a path is mounted: the longest of those above it.
+fn mount_of<'a>(host: &Host<'a>, path: &str) -> Option<&'a String> {
+    let is_above = |mount: &&String| {
+        let rest = path.strip_prefix(mount.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    host.facts.mounts.iter().map(|mount| &mount.path).filter(is_above).max_by_key(|mount| mount.len())
 }
 
 fn degraded(host: &Host) -> Vec<Finding> {
@@ -268,11 +287,26 @@ mod tests {
 
     #[test]
     fn mounts_that_write_for_every_read() {
-        check("mount /data rw,strictatime", "mount-options warning /data: rw,strictatime");
-        check("mount /data rw,noatime,discard", "mount-options note /data: rw,noatime,discard");
+        let redis = "service redis pid=7 data=/data/redis\n mount / rw,strictatime,discard\n mount /data";
+        check(
+            &format!("{redis} rw,strictatime"),
+            "mount-options warning /data: rw,strictatime\n one mount-options",
+        );
+        check(&format!("{redis} rw,noatime,discard"), "mount-options note /data: rw,noatime,discard");
         check("mount /data rw,relatime\n service mysqld pid=7", "mount-options note /data: rw,relatime");
-        check("mount /data rw,relatime", "no mount-options");
+        check("mount /data rw,relatime\n service mysqld pid=7 data=/", "no mount-options");
         check("mount /data rw,noatime\n service mysqld pid=7", "no mount-options");
+    }
+
+    #[test]
+    fn without_data_no_mount_matters() {
+        let mount = "mount / rw,relatime,discard\n mount /data rw,strictatime";
+        check(mount, "no mount-options");
+        check(&format!("{mount}\n service memcached pid=7"), "no mount-options");
+        check(
+            &format!("{mount}\n service memcached pid=7 data=/database/ext"),
+            "mount-options note /: rw,relatime,discard\n one mount-options",
+        );
     }
 
     #[test]

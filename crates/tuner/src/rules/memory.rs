@@ -36,7 +36,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "swappiness-high",
             title: "the kernel prefers to swap services out",
-            evidence: "vm.swappiness above 10 while a data server runs, and there is swap.",
+            evidence: "vm.swappiness above 10 while a data server runs, and there is swap (SwapTotal).",
             meaning: "Under pressure the kernel weighs pages of programs against its cache of files; a data server's \
                       own pages are worth more.",
             remedy: "vm.swappiness = 1.",
@@ -159,10 +159,7 @@ fn swappiness(host: &Host) -> Vec<Finding> {
     let (Some(swappiness), Some(service)) = (high, host.services(&DATA).first().copied()) else {
         return Vec::new();
     };
-    if host.facts.swap_bytes == Some(0) {
-        return Vec::new();
-    }
-    let swap = host.facts.swap_bytes.map_or("unknown".to_owned(), bytes);
+    let Some(swap) = host.facts.swap_bytes.filter(|swap| *swap > 0) else { return Vec::new() };
     vec![
         Finding::about(Severity::Note, "vm.swappiness")
             .cause(format!(
@@ -174,7 +171,7 @@ fn swappiness(host: &Host) -> Vec<Finding> {
                 Evidence::setting("vm.swappiness", swappiness.to_string())
                     .threshold(SWAPPINESS_MAX.to_string()),
             )
-            .saw(Evidence::setting("swap", swap)),
+            .saw(Evidence::setting("swap", bytes(swap))),
     ]
 }
 
@@ -274,9 +271,9 @@ mod tests {
 
     #[test]
     fn swappiness_matters_to_data_servers() {
-        check("sysctl vm.swappiness=60\n service mysqld pid=7", "swappiness-high vm.swappiness: 60");
-        check("sysctl vm.swappiness=10\n service mysqld pid=7", "no swappiness-high");
-        check("sysctl vm.swappiness=60\n service nginx pid=7", "no swappiness-high");
+        check("swap 8\n sysctl vm.swappiness=10\n service mysqld pid=7", "no swappiness-high");
+        check("swap 8\n sysctl vm.swappiness=60\n service nginx pid=7", "no swappiness-high");
+        check("sysctl vm.swappiness=60\n service mysqld pid=7", "no swappiness-high");
         check(
             "swap 8\n sysctl vm.swappiness=60\n service mysqld pid=7",
             "swappiness-high vm.swappiness: 60, 8 GiB",

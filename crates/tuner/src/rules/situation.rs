@@ -6,7 +6,7 @@
 //!                               governor powersave, sched_ext scx_rusty, dead kernel.x=/etc/sysctl.conf
 //! nic eth0 rx=2 tx=2 rps=1-7 flows=0 xps=0/1 max=8 ring=1024/8192 node=0 driver=ena
 //! irqs 40-41 eth0-TxRx- on 0,1 managed      names end in 0, 1…; the CPUs take turns
-//! service memcached pid=812 cgroup=/a policy=1 cpus=0-3     with one thread of the same number
+//! service memcached pid=812 cgroup=/a policy=1 cpus=0-3 data=/data     with one thread of the same number
 //! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21; half_open=9
 //! disk md0 scheduler=none raid=raid0 chunk=4096 | mount /data rw,noatime | conntrack 7 of 100
 //! cpu 0-3 user=5 softirq=80     percent of the window, or `80,0,5` of each; the rest is idle
@@ -17,7 +17,8 @@
 //! cgroup /a periods=9 throttled=1 ms=5 | work md0 busy=40 requests=9 waited=9
 //! ```
 //!
-//! [`check`] judges it and compares with lines `rule [severity] [verdict] subject: evidence, evidence…`, or `no rule`.
+//! [`check`] judges it and compares with lines `rule [severity] [verdict] subject: evidence, evidence…`, `no rule`, or
+//! `one rule` for a single finding of it.
 
 use std::collections::BTreeMap;
 
@@ -34,12 +35,14 @@ pub(super) fn check(situation: &str, wanted: &str) {
     let (facts, series) = stage(situation);
     let findings = super::judge(&facts, &series);
     for line in wanted.lines().map(str::trim) {
-        let found = match line.strip_prefix("no ") {
-            Some(rule) => {
-                assert!(super::explain(rule).is_some(), "there is no rule {rule}");
-                findings.iter().all(|finding| finding.rule != rule)
-            }
-            None => findings.iter().any(|finding| is_described(finding, line)),
+        let of = |rule: &str| {
+            assert!(super::explain(rule).is_some(), "there is no rule {rule}");
+            findings.iter().filter(|finding| finding.rule == rule).count()
+        };
+        let found = match line.split_once(' ') {
+            Some(("no", rule)) => of(rule) == 0,
+            Some(("one", rule)) => of(rule) == 1,
+            _ => findings.iter().any(|finding| is_described(finding, line)),
         };
         assert!(found, "wanted: {line}\nfound:\n{}", findings.iter().map(describe).collect::<String>());
     }
@@ -387,6 +390,7 @@ fn service<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Service 
         kind,
         name: name.to_owned(),
         cgroup: value("cgroup").unwrap_or("/").to_owned(),
+        data: value("data").map(str::to_owned).into_iter().collect(),
         threads: vec![thread],
         allocator: value("allocator").unwrap_or_default().to_owned(),
         swapped_bytes: value("swapped").map_or(0, |bytes| bytes.parse().expect("bytes")),
