@@ -69,7 +69,8 @@ fn bind(options: &Options) -> Result<Bound, Failure> {
     #[expect(clippy::disallowed_methods, reason = "here the time of day enters the process")]
     let now = std::time::SystemTime::now();
     let since_1970 = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Server::bind(options, since_1970.as_millis() as u64).map_err(Failure::other)
+    let notice = |line: &str| say(format_args!("evenkeel: serve: {line}"));
+    Server::bind(options, since_1970.as_millis() as u64, notice).map_err(Failure::other)
 }
 
 /// A number that nobody can guess.

@@ -37,7 +37,7 @@ pub use cpu_time::{CpuTime, cpu_time};
 pub use handler::{Address, CloseReason, ConnectionId, Handler, Next, Opened, Progress, Transport};
 pub use listener::Listen;
 pub use network::{Error, Network, Running, Stop};
-pub use options::{AtLimit, DriverChoice, Options};
+pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use view::{Counts, Present, View};
 
 /// The most input that a handler sees at once, and so the longest thing that it can ask to see whole. A handler

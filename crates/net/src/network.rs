@@ -16,7 +16,7 @@ use crate::handler::{Address, Handler};
 use crate::limit::Limit;
 use crate::listener::{Listen, Listener};
 use crate::mailbox::{Letter, Mailbox, ring};
-use crate::options::Options;
+use crate::options::{Notice, Options};
 use crate::roster::{Keeper, Roster};
 use crate::view::View;
 use crate::worker::{Surroundings, Worker};
@@ -85,6 +85,11 @@ impl Network {
     /// used.
     pub fn descriptors(&self) -> Vec<i32> {
         self.listeners.iter().map(|listener| listener.fd.as_raw_fd()).collect()
+    }
+
+    /// How the operator is told.
+    pub fn notice(&self) -> Notice {
+        self.options.notice
     }
 
     /// For handlers and others who report on the network.

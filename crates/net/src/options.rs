@@ -2,6 +2,9 @@
 
 use crate::clock::Clock;
 
+/// Tells the operator, in a line of text, what no client can be told.
+pub type Notice = fn(&str);
+
 /// Settings of a [`crate::Network`].
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,6 +22,8 @@ pub struct Options {
     pub idle_timeout_s: u32,
     /// The clock that all workers show to their handlers.
     pub clock: Clock,
+    /// Whom to tell of what goes wrong without ending the network.
+    pub notice: Notice,
 }
 
 impl Default for Options {
@@ -31,6 +36,7 @@ impl Default for Options {
             backlog: 1024,
             idle_timeout_s: 0,
             clock: Clock::start(),
+            notice: |_| {},
         }
     }
 }

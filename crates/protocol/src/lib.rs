@@ -10,11 +10,13 @@
 //! * [`meta`]: the flags and keys of the meta commands;
 //! * [`reply`]: every fixed line, and the functions that write the others;
 //! * [`auth`]: the login that `-Y` asks for, before any request;
+//! * [`binary`]: the error that a client of the binary protocol is told;
 //! * [`number`], [`base64`], [`uri`]: the notations, exactly as lenient as memcached's;
 //! * [`limits`]: every limit by its name.
 
 pub mod auth;
 pub mod base64;
+pub mod binary;
 pub mod key;
 pub mod limits;
 pub mod meta;

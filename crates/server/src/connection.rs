@@ -2,7 +2,7 @@
 
 use net::{Address, ConnectionId, Next, Opened, Progress};
 use protocol::request::{Unfinished, unfinished};
-use protocol::{Parsed, Request, parse};
+use protocol::{Parsed, Request, binary, parse};
 use store::Key;
 
 use crate::dump::Dump;
@@ -31,6 +31,10 @@ pub struct Connection {
 
 /// What comes next on a connection.
 pub(crate) enum State {
+    /// The first byte, which tells the binary protocol from text.
+    Start { login: bool },
+    /// So many bytes of a request of the binary protocol, which has been refused; then the end.
+    Refused(usize),
     /// A login: nothing else is understood before.
     Login,
     /// A command.
@@ -63,7 +67,7 @@ struct Planned<'a> {
 
 impl Connection {
     pub(crate) fn new(opened: &Opened, must_log_in: bool) -> Connection {
-        let state = if must_log_in { State::Login } else { State::Commands };
+        let state = State::Start { login: must_log_in };
         Connection { id: opened.id, fd: opened.fd, client: opened.peer.clone(), state }
     }
 
@@ -86,7 +90,8 @@ impl Connection {
 
     /// Has the index bucket of the first request's key fetched, while other connections are looked at.
     pub(crate) fn prefetch(&self, worker: &mut Worker, input: &[u8]) {
-        if let (State::Commands, Parsed::Head { request, .. }) = (&self.state, parse(input))
+        if let (State::Commands | State::Start { login: false }, Parsed::Head { request, .. }) =
+            (&self.state, parse(input))
             && let Some(key) = text_key(&request)
         {
             worker.fetching.push(worker.store.prefetch(&worker.store.key(key)));
@@ -101,6 +106,8 @@ impl Connection {
             let rest = &input[at..];
             let (consumed, flow) = match &mut self.state {
                 State::Commands => self.commands(worker, rest, output, &mut turns_left),
+                State::Start { login } => start(*login, worker, rest, &self.client, output),
+                State::Refused(left) => leave(left, rest),
                 State::Login => worker.log_in(rest, output),
                 State::Keys(keys) => keys.serve(worker, rest, self.fd, output),
                 State::Swallow(left) => swallow(left, rest),
@@ -305,6 +312,32 @@ fn text_key<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
         }
         _ => None,
     }
+}
+
+/// The first input of a connection. No text command begins with the binary protocol's first byte.
+fn start(login: bool, worker: &Worker, input: &[u8], client: &Address, output: &mut Output) -> (usize, Flow) {
+    match input.first() {
+        None => (0, Flow::Wait),
+        Some(&binary::REQUEST_MAGIC) => match binary::refuse(input) {
+            None => (0, Flow::Wait),
+            Some(refusal) => {
+                worker.note_binary(client);
+                output.copy(&refusal.reply);
+                (binary::HEADER_LEN, Flow::Become(State::Refused(refusal.body_len)))
+            }
+        },
+        Some(_) => (0, Flow::Become(if login { State::Login } else { State::Commands })),
+    }
+}
+
+/// Drops what is left of a refused request, then closes: input that is left unread in a socket would make the kernel
+/// reset the connection, and the reply could get lost.
+fn leave(left: &mut usize, input: &[u8]) -> (usize, Flow) {
+    if input.len() < *left {
+        *left -= input.len();
+        return (input.len(), Flow::Wait);
+    }
+    (input.len(), Flow::Close)
 }
 
 /// Drops what belongs to a refused request.

@@ -52,6 +52,8 @@ counters! {
     store_no_memory,
     auth_cmds,
     auth_errors,
+    /// Connections that began with a request of the binary protocol, and were told that it is not understood.
+    binary_refused,
     /// Turns that ended because the connection had reached its number of requests per turn.
     conn_yields,
 }

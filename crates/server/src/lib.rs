@@ -7,6 +7,7 @@
 //!  ───────────────────────────────────────────────────────────────────────────────────────────────────
 //!  receive a batch ──►  Worker::prefetch ──►  (the first key of every connection's input) ──►  prefetch
 //!                  ──►  Worker::on_bytes ──►  serve: by state
+//!                                               Start     is it text? (refused, if it is the binary protocol)
 //!                                               Login     before anything else, with -Y
 //!                                               Commands  protocol::parse, up to 16 at once ─►  prefetch
 //!                                                         then one after the other  ─► execute ─► get, store…
@@ -43,6 +44,8 @@ mod worker;
 use std::sync::Arc;
 
 use net::{Address, AtLimit, DriverChoice, Network};
+
+pub use net::Notice;
 use store::Store;
 
 use options::auth::Users;
@@ -102,8 +105,8 @@ impl Server {
     /// Binds all sockets. Clients can connect from now on and wait until [`Bound::start`].
     ///
     /// `started_unix_ms` is the time of day, in milliseconds since 1970: absolute expiration times are
-    /// compared with it.
-    pub fn bind(options: &Options, started_unix_ms: u64) -> Result<Bound, Error> {
+    /// compared with it. `notice` tells the operator, in a line, what no client can be told.
+    pub fn bind(options: &Options, started_unix_ms: u64, notice: Notice) -> Result<Bound, Error> {
         let clock = net::clock::Clock::start();
         let network = Network::bind(
             &places(&options.listeners)?,
@@ -122,6 +125,7 @@ impl Server {
                 backlog: options.backlog,
                 idle_timeout_s: options.idle_timeout_s.unwrap_or(0),
                 clock,
+                notice,
             },
         )?;
         Ok(Bound { network, options: options.clone(), clock, started_unix_ms })

@@ -1,9 +1,9 @@
 //! What all workers of one server share.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
-use net::{Address, Stop, View};
+use net::{Address, Notice, Stop, View};
 use stdx::clock::{FIRST_SECOND, Now};
 use store::{PerKind, Store};
 
@@ -26,6 +26,10 @@ pub(crate) struct Shared {
     /// Descriptor and address of each listener.
     pub(crate) listeners: Vec<(i32, Address)>,
     pub(crate) stop: Stop,
+    /// Tells the operator.
+    pub(crate) notice: Notice,
+    /// Whether the operator has been told of a client of the binary protocol.
+    pub(crate) binary_noticed: AtomicBool,
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) log: Log,
     pub(crate) prefixes: Prefixes,
@@ -74,6 +78,8 @@ impl Shared {
             network: network.view(),
             listeners: network.descriptors().into_iter().zip(network.addresses()).collect(),
             stop: network.stop(),
+            notice: network.notice(),
+            binary_noticed: AtomicBool::new(false),
             counters: (0..options.threads).map(|_| Arc::default()).collect(),
             log: Log::default(),
             prefixes: Prefixes::new(options.detail, options.prefix_delimiter),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use net::Network;
 use net::sim::{Heard, Host, Pace};
+use net::{Network, Notice};
 use protocol::limits::LINE_LEN_MAX;
 
 use crate::options::Options;
@@ -16,9 +16,13 @@ use crate::{Error, Worker, open_store};
 /// # Panics
 /// If the kernel refuses an event descriptor, or the memory that `options` ask for.
 pub fn worker(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Worker {
+    worker_with(options, started_unix_ms, hash_secret, |_| {})
+}
+
+fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notice: Notice) -> Worker {
     let store = open_store(options, hash_secret).expect("set up a store");
     // A network without addresses has no sockets; its counters stay at 0.
-    let network = Network::bind(&[], net::Options { workers: 1, ..net::Options::default() });
+    let network = Network::bind(&[], net::Options { workers: 1, notice, ..net::Options::default() });
     let network = network.map_err(Error::from).expect("set up a network");
     Worker::new(Arc::new(Shared::new(options.clone(), store, &network, started_unix_ms)), 0)
 }
@@ -26,6 +30,11 @@ pub fn worker(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Wor
 /// [`worker`] on a host, at time 0.
 pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Host<Worker> {
     Host::new(worker(options, started_unix_ms, hash_secret))
+}
+
+/// [`host`], whose operator is told things.
+pub fn host_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notice: Notice) -> Host<Worker> {
+    Host::new(worker_with(options, started_unix_ms, hash_secret, notice))
 }
 
 /// All that a peer hears that sends `pieces`, each in one go, to a new server.

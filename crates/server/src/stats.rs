@@ -126,6 +126,7 @@ fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     stat(out, "round_robin_fallback", 0);
     items::general(&store, out);
     items::ours(&store, out);
+    stat(out, "evenkeel_binary_refused", totals.binary_refused);
 }
 
 /// Descriptors that are neither clients nor files: listeners, event descriptors and the like.

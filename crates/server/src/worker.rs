@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use net::{Address, CloseReason, Handler, Next, Opened, Progress};
 use stdx::clock::Now;
@@ -79,6 +80,18 @@ impl Worker {
     pub(crate) fn log(&self, stream: Streams, line: fmt::Arguments<'_>) {
         if self.watched.intersects(stream) {
             self.shared.log.write(stream, self.shared.unix_ms(self.now), line);
+        }
+    }
+
+    /// Counts a client that has been refused because it speaks the binary protocol, and tells the operator of the first.
+    #[cold]
+    pub(crate) fn note_binary(&self, client: &Address) {
+        self.counters.binary_refused.add(1);
+        if !self.shared.binary_noticed.swap(true, Relaxed) {
+            (self.shared.notice)(&format!(
+                "{client} speaks memcached's binary protocol, which is not there: it has been told so and closed. All \
+                 that follow are counted in `evenkeel_binary_refused` of `stats`, without a line"
+            ));
         }
     }
 

@@ -1,0 +1,66 @@
+//! Clients of the binary protocol are told that it is not there, and closed.
+
+use std::sync::Mutex;
+
+use net::CloseReason;
+use net::sim::{at_every_cut, converse};
+use server::options::Options;
+
+/// A `get` of `key`: opcode 0, opaque 0xdeadbeef.
+const GET: &[u8] = b"\x80\0\0\x03\0\0\0\0\0\0\0\x03\xde\xad\xbe\xef\0\0\0\0\0\0\0\0key";
+
+const REFUSAL: &[u8] = b"\x81\0\0\0\0\0\0\x81\0\0\0\x0f\xde\xad\xbe\xef\0\0\0\0\0\0\0\0Unknown command";
+
+fn worker() -> server::Worker {
+    server::sim::worker(&Options::default(), 1_800_000_000_000, 1)
+}
+
+#[test]
+fn a_request_of_the_binary_protocol_is_refused_wherever_it_is_cut() {
+    let heard = at_every_cut(worker, GET);
+    assert_eq!(heard.output.escape_ascii().to_string(), REFUSAL.escape_ascii().to_string());
+    assert_eq!(heard.closed, Some(CloseReason::Normal));
+}
+
+#[test]
+fn a_client_of_the_binary_protocol_is_closed_when_its_first_request_has_come() {
+    let (header, body) = GET.split_at(24);
+    let heard = converse(worker(), &[header]);
+    assert_eq!((heard.output.as_slice(), heard.closed), (REFUSAL, None));
+    let heard = converse(worker(), &[header, &body[..2]]);
+    assert_eq!(heard.closed, None);
+    // Whatever comes behind it is not looked at, and text least of all.
+    let heard = converse(worker(), &[GET, GET, b"version\r\n"]);
+    assert_eq!((heard.output.as_slice(), heard.closed), (REFUSAL, Some(CloseReason::Normal)));
+}
+
+#[test]
+fn half_a_header_is_waited_for() {
+    let heard = converse(worker(), &[&GET[..23]]);
+    assert_eq!((heard.output.as_slice(), heard.closed), (&b""[..], None));
+}
+
+#[test]
+fn text_before_it_makes_it_text() {
+    let heard = converse(worker(), &[b"mn\r\n", GET, b"\r\n"]);
+    assert_eq!((heard.output.as_slice(), heard.closed), (&b"MN\r\nERROR\r\n"[..], None));
+}
+
+#[test]
+fn the_operator_is_told_once_and_can_count_the_rest() {
+    static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let notice = |line: &str| NOTICES.lock().expect("no panic").push(line.to_owned());
+    let mut host = server::sim::host_with(&Options::default(), 1_800_000_000_000, 1, notice);
+    for _ in 0..3 {
+        let peer = host.connect();
+        host.send(peer, GET);
+        assert!(host.closed(peer).is_some());
+    }
+    let notices = NOTICES.lock().expect("no panic").clone();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].contains("binary protocol"), "{notices:?}");
+    let peer = host.connect();
+    host.send(peer, b"stats\r\n");
+    let statistics = String::from_utf8(host.take_output(peer)).expect("text");
+    assert!(statistics.contains("STAT evenkeel_binary_refused 3\r\n"), "{statistics}");
+}
