@@ -8,6 +8,7 @@ use crate::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
 use crate::large::{LargeValue, charge_of};
 use crate::open::Class;
+use crate::reclaim::Spared;
 use crate::request::Miss;
 use crate::segment::Taker;
 use crate::statistics::Counters;
@@ -26,8 +27,10 @@ pub struct Handle {
     second: u32,
     /// Taken ahead, for when a page must be split under a lock.
     pub(crate) spare_page: Option<NewPage>,
-    /// Taken ahead, for when values are joined under a lock.
+    /// Taken ahead, for when values are joined under a lock; given back at the end of the operation.
     pub(crate) spare_large: Option<LargeValue>,
+    /// The item to which a value is being joined, while room is made for both.
+    pub(crate) spared: Option<Spared>,
     /// For values that are joined.
     pub(crate) scratch: Vec<u8>,
     /// Cache lines of the record that was read last: what a prefetch asks for, as neighbours in time are alike.
@@ -75,6 +78,7 @@ impl Handle {
             second: 0,
             spare_page: None,
             spare_large: None,
+            spared: None,
             scratch: Vec::new(),
             lines: 2,
         }
@@ -141,7 +145,7 @@ impl Handle {
         }
         let store = &*self.store;
         let charge = charge_of(len);
-        store.reclaim_for(&self.counters, now, || {
+        store.reclaim_for(&self.counters, now, charge, self.spared, || {
             store.large.take(len, store.segments.keep()).or_else(|| {
                 store.segments.trim(charge);
                 store.large.take(len, store.segments.keep())
@@ -192,14 +196,15 @@ impl Handle {
             return Ok(());
         }
         let take = || store.segments.take(Taker::Writer, class.queue(), now);
-        let id = store.reclaim_for(&self.counters, now, take)?;
+        let size = store.segments.size() as u64;
+        let id = store.reclaim_for(&self.counters, now, size, self.spared, take)?;
         set.replace(&store.segments, class, id);
         Ok(())
     }
 
     fn take_page(&mut self, now: u32) -> Result<NewPage, Error> {
         let store = &*self.store;
-        store.reclaim_for(&self.counters, now, || {
+        store.reclaim_for(&self.counters, now, PAGE_CHARGE, self.spared, || {
             if !store.charge(PAGE_CHARGE) {
                 return None;
             }
@@ -213,7 +218,8 @@ impl Handle {
 
     fn take_levels(&mut self, depth: u32, now: u32) -> Result<(), Error> {
         let store = &*self.store;
-        store.reclaim_for(&self.counters, now, || {
+        let bytes = store.index.missing_bytes(depth);
+        store.reclaim_for(&self.counters, now, bytes, self.spared, || {
             let bytes = store.index.missing_bytes(depth);
             store.charge(bytes).then(|| store.index.add_levels(depth, bytes))
         })

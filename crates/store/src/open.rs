@@ -134,6 +134,11 @@ impl OpenSet {
         old.into_iter().for_each(|open| seal(segments, open));
     }
 
+    /// The segments that are open here.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
+        self.lock().each_ref().map(|open| open.as_ref().map(|open| open.id)).into_iter().flatten()
+    }
+
     fn lock(&self) -> MutexGuard<'_, [Option<Open>; CLASSES]> {
         lock(&self.places)
     }

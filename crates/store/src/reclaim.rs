@@ -29,6 +29,8 @@ pub(crate) struct Reclaim {
     targets: OpenSet,
     /// Keep nothing: copying forward has not made room.
     drop_all: bool,
+    /// Keep this item in any case: room is being made for what will replace it.
+    spared: Option<u64>,
     /// Steps to be skipped, after a search that found nothing.
     rest: u32,
 }
@@ -40,6 +42,14 @@ struct Victim {
     done: usize,
     used: usize,
     treatment: Treatment,
+}
+
+/// An item that must not go while room is made for what will replace it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spared {
+    pub(crate) hash: u64,
+    /// What it takes of the memory limit besides its record.
+    pub(crate) charge: u64,
 }
 
 /// What came of a step.
@@ -57,21 +67,30 @@ const RECORDS_PER_STORE: usize = 16;
 const BATCH: usize = 16;
 /// After so many victims without any gain nothing is kept any more.
 const STALLS_MAX: u32 = 4;
+/// After so many, even of nothing but whole segments dropped, others use up what becomes free: it is given up.
+const STALLS_LIMIT: u32 = 1024;
 /// So many steps are skipped after a search for a victim was in vain.
 const REST: u32 = 256;
 
 impl Store {
-    /// Does `attempt` until it succeeds, making room in between.
+    /// Does `attempt` until it succeeds, making room in between. It needs `bytes` of memory, and nothing is evicted
+    /// for it unless so much can be had.
     pub(crate) fn reclaim_for<T>(
         &self,
         counters: &Counters,
         now: u32,
+        bytes: u64,
+        spared: Option<Spared>,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Result<T, Error> {
         if let Some(done) = attempt() {
             return Ok(done);
         }
         let mut reclaim = lock(&self.reclaim);
+        if self.evict && !self.can_be_had(&reclaim, bytes, spared) {
+            return attempt().ok_or(Error::OutOfMemory);
+        }
+        reclaim.spared = spared.map(|spared| spared.hash);
         let mut best = self.segments.available();
         let mut stalls = 0;
         let result = loop {
@@ -85,7 +104,7 @@ impl Store {
                 self.open_sets.iter().for_each(|set| set.seal_all(&self.segments));
                 step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
             }
-            if step == Step::Nothing {
+            if step == Step::Nothing || stalls > STALLS_LIMIT {
                 break Err(Error::OutOfMemory);
             }
             let available = self.segments.available();
@@ -94,7 +113,18 @@ impl Store {
             reclaim.drop_all = self.evict && stalls >= STALLS_MAX;
         };
         reclaim.drop_all = false;
+        reclaim.spared = None;
         result
+    }
+
+    /// Whether evicting everything that can be would make so many bytes available, beside what reclamation keeps
+    /// for itself. What is being received, sent after its eviction, or lies in a segment that a worker is filling,
+    /// cannot be had.
+    fn can_be_had(&self, reclaim: &Reclaim, bytes: u64, spared: Option<Spared>) -> bool {
+        let victim = reclaim.victim.as_ref().map_or(0, |victim| self.segments.worth(victim.id));
+        let targets: u64 = reclaim.targets.ids().map(|id| self.segments.worth(id)).sum();
+        let most = self.segments.available() + self.segments.worth_of_sealed() + victim + targets;
+        most >= bytes + self.segments.reserve() + spared.map_or(0, |spared| spared.charge)
     }
 
     /// Called after every store: keeps a segment free, so that nobody has to wait for one.
@@ -194,13 +224,14 @@ impl Store {
         let mut lock = self.index.lock(hash);
         let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
         let (queue, frequency, keep) = self.verdict(reclaim, treatment, slot);
-        if keep {
+        let spared = reclaim.spared == Some(hash);
+        if keep || spared {
             // First the target, then the look for a flush: see `OpenSet::append`.
             let forward = self.copy_forward(reclaim, &mut lock, slot, queue, frequency, counters, now);
             if forward == Forward::Done {
                 return true;
             }
-            if forward == Forward::NoRoom && !self.evict {
+            if forward == Forward::NoRoom && (!self.evict || spared) {
                 return false;
             }
         }

@@ -365,6 +365,11 @@ impl Segments {
         pool.bare.push(id);
     }
 
+    /// Memory that only reclamation may use.
+    pub(crate) fn reserve(&self) -> u64 {
+        RESERVE * self.size as u64
+    }
+
     /// Takes memory for something other than a segment, leaving what reclamation needs.
     pub(crate) fn keep(&self) -> u64 {
         RESERVE.saturating_sub(self.free.load(Relaxed)) * self.size as u64
@@ -468,8 +473,19 @@ impl Segments {
     }
 
     fn weight(&self, queue: &VecDeque<SegmentId>) -> u64 {
-        let charged = |row: usize| self.size as u64 - u64::from(self.refund[row].load(Relaxed));
-        queue.iter().map(|id| charged(*id as usize) + self.large[*id as usize].load(Relaxed)).sum()
+        queue.iter().map(|id| self.worth(*id)).sum()
+    }
+
+    /// What the memory of a segment and the large values of its records take of the limit.
+    pub(crate) fn worth(&self, id: SegmentId) -> u64 {
+        let row = id as usize;
+        self.size as u64 - u64::from(self.refund[row].load(Relaxed)) + self.large[row].load(Relaxed)
+    }
+
+    /// What all sealed segments are worth together.
+    pub(crate) fn worth_of_sealed(&self) -> u64 {
+        let pool = self.pool();
+        pool.queues.iter().map(|queue| self.weight(queue)).sum()
     }
 }
 

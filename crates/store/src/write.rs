@@ -12,6 +12,7 @@ use crate::hash::Key;
 use crate::index::{NewPage, Refused, Slot};
 use crate::large::{LARGE_VALUE_MIN, LargeValue};
 use crate::open::{Class, OpenSet};
+use crate::reclaim::Spared;
 use crate::record::{BINARY_KEY, Header, LARGE, Place, STALE, TOKEN_SENT};
 use crate::request::{Change, Condition, NewValue, Stored};
 use crate::segment::Queue;
@@ -64,12 +65,19 @@ impl Handle {
         };
         let stored = loop {
             match self.try_store(key, change, &body, now) {
-                Ok(stored) => break stored,
-                Err(need) => self.provide(need, now)?,
+                Ok(stored) => break Ok(stored),
+                Err(need) => {
+                    if let Err(error) = self.provide(need, now) {
+                        // As in memcached, an item to which nothing can be joined stays as it is.
+                        let joins = matches!(change.condition, Condition::Append | Condition::Prepend);
+                        break if joins { Ok(Stored::NotStored) } else { Err(error) };
+                    }
+                }
             }
         };
+        (self.spare_large, self.spared) = (None, None);
         self.store.reclaim_ahead(&self.counters, now);
-        Ok(stored)
+        stored
     }
 
     fn try_store(
@@ -117,11 +125,13 @@ impl Handle {
         let Some(slot) = old.filter(|_| join) else { return put(&mut lock, body) };
 
         let record = store.segments.record(slot.at());
-        let old_bytes = if record.bits() & LARGE != 0 {
-            lock.large(large_number(record, &lock)).as_ref().as_ref()
+        let (old_bytes, old_charge) = if record.bits() & LARGE != 0 {
+            let large = lock.large(large_number(record, &lock));
+            (large.as_ref().as_ref(), large.charge())
         } else {
-            record.value(&lock)
+            (record.value(&lock), 0)
         };
+        self.spared = Some(Spared { hash: key.hash, charge: old_charge });
         let len = old_bytes.len() + body.len();
         if store.check_size(key.bytes.len(), item.flags, len).is_err() {
             return Ok(Stored::NotStored);
