@@ -3,9 +3,9 @@
 //! There are no pairs between two runs. What the host has done meanwhile is in the difference, too; that takes the
 //! alternation inside of one run away, and nothing does so here.
 
-use stdx::statistics::{ALPHA, exchange_p, holm, median, shift_interval};
+use stdx::statistics::{ALPHA, Shift};
 
-use crate::compare::{Comparison, Evidence, Interval, Metric, Noted, SEED, Standing, Verdict, values};
+use crate::compare::{Comparison, Interval, Metric, Noted, Standing, Verdict, values};
 use crate::design::{Cell, Design};
 use crate::experiment::Better;
 use crate::quantity;
@@ -91,29 +91,18 @@ pub(crate) fn metric(
             compared.push((standings.len() - 1, logs(old), logs(new)));
         }
     }
-    let ps: Vec<f64> = compared.iter().map(|(_, old, new)| exchange_p(old, new, SEED)).collect();
-    for ((index, old, new), p) in compared.iter().zip(holm(&ps)) {
-        let (low, high) = shift_interval(old, new, SEED);
-        let interval = Interval { low, middle: median(new) - median(old), high };
-        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-        // Where no difference could be shown, `could_show` says so of the whole metric.
-        let evidence = Evidence {
-            interval,
-            mean: mean(new) - mean(old),
-            count: old.len().min(new.len()),
-            p,
-            p_min: 0.0,
-        };
+    for (index, old, new) in &compared {
+        let shift = Shift::of_groups(old, new, compared.len()).expect("both have values");
         let standing = &mut standings[*index];
-        standing.ratio = Some(interval.exp());
-        standing.p = p;
-        standing.verdict = evidence.verdict(band, 0.0, better);
+        (standing.ratio, standing.p) = (Some(Interval::from(shift).exp()), shift.p);
+        // Where no difference could be shown, `could_show` says so of the whole metric.
+        standing.verdict = Verdict::of(&Shift { p_min: 0.0, ..shift }, band, 0.0, better);
     }
     Metric { name: name.to_owned(), better, band, noise: 0.0, standings, effects: Vec::new() }
 }
 
 /// Whether any difference could be shown, however large, of so many values on each side in so many comparisons: of all
-/// ways to exchange them, two may be as extreme as can be, and Holm's method takes the least p times the comparisons.
+/// ways to exchange them, two may be as extreme as can be, and p is that times the comparisons.
 pub(crate) fn can_show(olds: usize, news: usize, comparisons: usize) -> bool {
     let ways: f64 = (1..=news).map(|count| (olds + count) as f64 / count as f64).product();
     2.0 * comparisons as f64 <= ALPHA * ways
@@ -141,7 +130,8 @@ mod tests {
         for (olds, news) in [(3, 3), (4, 4), (3, 6)] {
             // The most extreme of all is what the bound is about.
             let (low, high) = (vec![1.0; olds], vec![9.0; news]);
-            assert_eq!(exchange_p(&low, &high, SEED) <= ALPHA, can_show(olds, news, 1), "{olds} {news}");
+            let p = Shift::of_groups(&low, &high, 1).expect("values").p;
+            assert_eq!(p <= ALPHA, can_show(olds, news, 1), "{olds} {news}");
         }
     }
 }

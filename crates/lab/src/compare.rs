@@ -1,10 +1,11 @@
 //! What a run's records say: every cell against the baseline under the same conditions.
 //!
 //! Pure. The unit is the trial. A cell's trial and the baseline's trial of the same round are a pair; the logarithms of
-//! their ratios are tested and give the interval. Trials with doubts are left out, and said to be.
+//! their ratios give estimate, interval and p, all of one statistic ([`Shift`]). Trials with doubts are left out, and
+//! said to be.
 
 use serde::Serialize;
-use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p, sign_flip_p_min};
+use stdx::statistics::{ALPHA, Shift, median, median_interval};
 
 use crate::design::{Cell, Design};
 use crate::effects::{Effect, effects};
@@ -87,13 +88,15 @@ pub struct Standing {
     pub values: Vec<(u32, f64)>,
     /// Their median and the interval that holds it with 95 % confidence; `None` without values.
     pub median: Option<Interval>,
-    /// The median ratio to the baseline, over pairs; `None` for the baseline itself and without pairs.
+    /// The ratio to the baseline, over pairs, with an interval that holds it together with those of all other cells of
+    /// the metric with 95 % confidence; `None` for the baseline itself and without pairs.
     pub ratio: Option<Interval>,
     /// Rounds in which both count.
     pub pairs: usize,
     /// Whether it differs from the baseline by nothing but its name, so that any difference shown is a false alarm.
     pub is_of_equals: bool,
-    /// How often chance alone gives as much, for all comparisons of the metric together (Holm).
+    /// How often chance alone gives as much in any comparison of the metric. At most 0.05 exactly when the interval of
+    /// the ratio does not hold 1.
     pub p: f64,
     /// What follows.
     pub verdict: Verdict,
@@ -107,7 +110,7 @@ impl Standing {
     }
 }
 
-/// A value and where it lies with 95 % confidence.
+/// A value and where it lies with 95 % confidence. So few values may give no interval: then it has no bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The lower end.
@@ -133,9 +136,20 @@ impl Interval {
         Interval { low: self.low.exp(), middle: self.middle.exp(), high: self.high.exp() }
     }
 
+    /// Whether values were enough to give one.
+    pub fn is_bounded(self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
+
     /// The same, of logarithms, is nowhere farther from nothing than this.
     pub fn is_within(self, log: f64) -> bool {
         self.low >= -log && self.high <= log
+    }
+}
+
+impl From<Shift> for Interval {
+    fn from(shift: Shift) -> Interval {
+        Interval { low: shift.low, middle: shift.middle, high: shift.high }
     }
 }
 
@@ -162,6 +176,25 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Of a shift of logarithms: differences within `band` do not matter, and `noise` is what equals differ by.
+    pub(crate) fn of(shift: &Shift, band: f64, noise: f64, better: Option<Better>) -> Verdict {
+        let interval = Interval::from(*shift);
+        if interval.is_within(band.ln_1p()) {
+            return Verdict::Equivalent;
+        }
+        if shift.p_min > ALPHA {
+            return Verdict::TooFewPairs;
+        }
+        if shift.p > ALPHA || interval.is_within(noise.ln_1p()) {
+            return Verdict::NoDifferenceShown;
+        }
+        match better {
+            None => Verdict::Different,
+            Some(better) if (shift.high < 0.0) == (better == Better::Lower) => Verdict::Better,
+            Some(_) => Verdict::Worse,
+        }
+    }
+
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
@@ -179,10 +212,6 @@ impl Verdict {
 
 /// The same records give the same intervals.
 pub(crate) const SEED: u64 = 1;
-
-/// An interval of fewer pairs is not wide enough to say that there is nothing: all of `n` values lie on one side of
-/// their median with a chance of 2 / 2^n, which is below 5 % from 6 on.
-const PAIRS_MIN: usize = 6;
 
 /// Compares the cells of a run.
 pub fn compare(results: &Results) -> Comparison {
@@ -223,7 +252,6 @@ fn metric(
 ) -> Metric {
     let values = |cell: &Cell| values(records, cell, name);
     let band = experiment.measure.equivalent;
-    let noise = noise_of_equals(experiment, design, &values);
     let mut standings: Vec<Standing> = Vec::new();
     let mut compared: Vec<(usize, Vec<f64>)> = Vec::new();
     for cell in &design.cells {
@@ -237,7 +265,7 @@ fn metric(
             condition: cell.condition.clone(),
             median: Interval::of(&plain),
             values: own,
-            ratio: Interval::of(&logs).map(Interval::exp),
+            ratio: None,
             pairs: logs.len(),
             is_of_equals: !is_baseline
                 && cell.levels == baseline.levels
@@ -249,16 +277,15 @@ fn metric(
             compared.push((standings.len() - 1, logs));
         }
     }
-    let ps: Vec<f64> = compared.iter().map(|(_, logs)| sign_flip_p(logs, SEED)).collect();
-    let least: Vec<f64> = compared.iter().map(|(_, logs)| sign_flip_p_min(logs.len())).collect();
-    for (((index, logs), p), p_min) in compared.iter().zip(holm(&ps)).zip(holm(&least)) {
-        standings[*index].p = p;
+    let comparisons = compared.len();
+    let noise = noise_of_equals(experiment, design, &values, comparisons);
+    for (index, logs) in &compared {
+        let shift = Shift::of_pairs(logs, comparisons).expect("only pairs are judged");
+        let standing = &mut standings[*index];
+        (standing.ratio, standing.p) = (Some(Interval::from(shift).exp()), shift.p);
         // Equals have made the noise; it does not excuse themselves.
-        let noise = if standings[*index].is_of_equals { 0.0 } else { noise };
-        let interval = Interval::of(logs).expect("only pairs are judged");
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        let evidence = Evidence { interval, mean, count: logs.len(), p, p_min };
-        standings[*index].verdict = evidence.verdict(band, noise, better);
+        let noise = if standing.is_of_equals { 0.0 } else { noise };
+        standing.verdict = Verdict::of(&shift, band, noise, better);
     }
     let effects = effects(experiment, records, name, better);
     Metric { name: name.to_owned(), better, band, noise, standings, effects }
@@ -279,46 +306,10 @@ fn log_ratios(values: &[(u32, f64)], baseline: &[(u32, f64)]) -> Vec<f64> {
     }
     let pair = |(round, value): &(u32, f64)| {
         let (_, base) = baseline.iter().find(|(other, _)| other == round)?;
-        Some((value / base).ln())
+        // Not the logarithm of the ratio: exchanging the two shall change the sign and nothing else.
+        Some(value.ln() - base.ln())
     };
     values.iter().filter_map(pair).collect()
-}
-
-/// What is known of a difference, in logarithms.
-pub(crate) struct Evidence {
-    /// Of the median.
-    pub(crate) interval: Interval,
-    /// What the test is about.
-    pub(crate) mean: f64,
-    /// Values on each side.
-    pub(crate) count: usize,
-    /// For all comparisons together.
-    pub(crate) p: f64,
-    /// The least that it could be of so many values.
-    pub(crate) p_min: f64,
-}
-
-impl Evidence {
-    /// Differences within `band` do not matter, and `noise` is what equals differ by.
-    pub(crate) fn verdict(&self, band: f64, noise: f64, better: Option<Better>) -> Verdict {
-        if self.count >= PAIRS_MIN && self.interval.is_within(band.ln_1p()) {
-            return Verdict::Equivalent;
-        }
-        let (lower, middle) = (self.mean < 0.0, self.interval.middle);
-        if self.p_min > ALPHA {
-            return Verdict::TooFewPairs;
-        }
-        // Where mean and middle disagree, nothing is shown, and neither where equals are as far apart.
-        let is_shown = self.p <= ALPHA && middle != 0.0 && lower == (middle < 0.0);
-        if !is_shown || self.interval.is_within(noise.ln_1p()) {
-            return Verdict::NoDifferenceShown;
-        }
-        match better {
-            None => Verdict::Different,
-            Some(better) if lower == (better == Better::Lower) => Verdict::Better,
-            Some(_) => Verdict::Worse,
-        }
-    }
 }
 
 /// How far apart subjects are that differ by nothing but their names: what this host makes of nothing.
@@ -326,14 +317,16 @@ fn noise_of_equals(
     experiment: &Experiment,
     design: &Design,
     values: &impl Fn(&Cell) -> Vec<(u32, f64)>,
+    comparisons: usize,
 ) -> f64 {
     let mut farthest: f64 = 0.0;
     for (index, cell) in design.cells.iter().enumerate() {
         let is_equal =
             |other: &&Cell| other.levels == cell.levels && equals(experiment, &cell.subject, &other.subject);
         for equal in design.cells[..index].iter().filter(is_equal) {
-            let interval = Interval::of(&log_ratios(&values(cell), &values(equal)));
-            let ends = interval.map_or(0.0, |interval| interval.high.max(-interval.low));
+            let shift = Shift::of_pairs(&log_ratios(&values(cell), &values(equal)), comparisons);
+            // So few pairs that they have no interval say nothing about the host.
+            let ends = shift.filter(Shift::is_bounded).map_or(0.0, |shift| shift.high.max(-shift.low));
             farthest = farthest.max(ends.exp_m1());
         }
     }

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use stdx::statistics::{holm, sign_flip_p, sign_flip_p_min};
+use stdx::statistics::Shift;
 
-use crate::compare::{Evidence, Interval, SEED, Verdict};
+use crate::compare::{Interval, Verdict};
 use crate::experiment::{Better, Experiment};
 use crate::record::Record;
 
@@ -26,7 +26,7 @@ pub struct Effect {
     pub ratio: Interval,
     /// Rounds that have at least half of the combinations.
     pub rounds: usize,
-    /// How often chance alone gives as much, for all effects on the metric together (Holm).
+    /// How often chance alone gives as much in any of the effects on the metric.
     pub p: f64,
     /// What follows.
     pub verdict: Verdict,
@@ -70,23 +70,19 @@ pub(crate) fn effects(
     };
     let (contrasts, logs): (Vec<_>, Vec<_>) =
         contrasts(&factors, &cells).into_iter().filter_map(with_values).unzip();
-    let ps: Vec<f64> = logs.iter().map(|logs| sign_flip_p(logs, SEED)).collect();
-    let least: Vec<f64> = logs.iter().map(|logs| sign_flip_p_min(logs.len())).collect();
-    let judged = contrasts.into_iter().zip(&logs).zip(holm(&ps).into_iter().zip(holm(&least)));
-    let effect = |((contrast, logs), (p, p_min)): ((Contrast, &Vec<f64>), (f64, f64))| {
-        let interval = Interval::of(logs).expect("there is a round");
-        let mean = logs.iter().sum::<f64>() / logs.len() as f64;
-        let evidence = Evidence { interval, mean, count: logs.len(), p, p_min };
+    let comparisons = contrasts.len();
+    let effect = |(contrast, logs): (Contrast, Vec<f64>)| {
+        let shift = Shift::of_pairs(&logs, comparisons).expect("there is a round");
         Effect {
             name: contrast.name,
             is_interaction: contrast.is_interaction,
-            ratio: interval.exp(),
+            ratio: Interval::from(shift).exp(),
             rounds: logs.len(),
-            p,
-            verdict: evidence.verdict(experiment.measure.equivalent, 0.0, better),
+            p: shift.p,
+            verdict: Verdict::of(&shift, experiment.measure.equivalent, 0.0, better),
         }
     };
-    judged.map(effect).collect()
+    contrasts.into_iter().zip(logs).map(effect).collect()
 }
 
 fn factors(experiment: &Experiment) -> Vec<Factor> {

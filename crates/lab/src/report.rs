@@ -31,8 +31,8 @@ pub fn text(comparison: &Comparison) -> String {
 /// One run against another, for a terminal.
 pub fn against(comparison: &Comparison) -> String {
     let tables = tables(comparison).into_iter().map(|table| format!("{table}\n"));
-    let basis = "No pairs: medians, 95 % intervals by bootstrap, p by exchanging trials, after Holm. What the host \
-                 did between the runs is in the difference, too.";
+    let basis = "No pairs: ratio, interval and p by ranks of all trials (Mann-Whitney); all intervals of a table hold \
+                 together with 95 %. What the host did between the runs is in the difference, too.";
     format!(
         "{}\n\n{}{basis}{}\n",
         comparison.question,
@@ -41,7 +41,7 @@ pub fn against(comparison: &Comparison) -> String {
     )
 }
 
-/// From so many trials on, an interval of 95 % exists: of five, the true median lies outside of all of them in 1 of 16
+/// From so many trials on, an interval of their median of 95 % exists: of five, the true median lies outside of all of them in 1 of 16
 /// cases, whatever the distribution.
 const INTERVAL_TRIALS_MIN: usize = 6;
 
@@ -50,8 +50,8 @@ fn of_few(metrics: &[Metric], what: &str) -> String {
     let mut counts = metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
     match counts.any(|count| (1..INTERVAL_TRIALS_MIN).contains(&count)) {
         true => format!(
-            " Of fewer than six {what} an interval reaches from the least to the most, and means less than 95 %: of two, \
-             the true median lies outside every other time."
+            " Of fewer than six {what} the interval of their median reaches from the least to the most, and means less \
+             than 95 %: of two, the true median lies outside every other time."
         ),
         false => String::new(),
     }
@@ -78,7 +78,7 @@ pub fn basis(comparison: &Comparison) -> String {
         count => format!(", {count} with remarks that the page lists"),
     };
     format!(
-        "{} trials in {} rounds, {left_out}{remarked}. The unit is the trial: pairs within a round, medians, 95 % intervals by bootstrap, sign-flip p after Holm.{}",
+        "{} trials in {} rounds, {left_out}{remarked}. The unit is the trial; ratio, interval and p by ranks of the pairs within a round (Wilcoxon); all intervals of a table hold together with 95 %.{}",
         comparison.trials,
         comparison.rounds,
         of_few(&comparison.metrics, "trials")
@@ -180,6 +180,10 @@ fn row(standing: &Standing) -> Vec<String> {
     ]
 }
 
+/// What has no bounds is a dash.
 fn span(interval: Interval, say: impl Fn(f64) -> String) -> String {
+    if !interval.is_bounded() {
+        return "-".to_owned();
+    }
     format!("{} to {}", say(interval.low), say(interval.high))
 }

@@ -1,9 +1,10 @@
 //! Student's t test of two samples with one variance.
 
-/// Mean, standard deviation (of the sample as it is, divided by n) and size.
+/// Mean, standard deviation and size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) mean: f64,
+    /// That of the population, as far as the sample tells: squares are divided by n - 1. 0 of a single value.
     pub(crate) deviation: f64,
     pub(crate) len: usize,
 }
@@ -13,7 +14,8 @@ impl Sample {
     pub(crate) fn of(values: &[f64]) -> Sample {
         let len = values.len() as f64;
         let mean = values.iter().sum::<f64>() / len;
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / len;
+        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        let variance = if values.len() < 2 { 0.0 } else { squares / (len - 1.0) };
         Sample { mean, deviation: variance.sqrt(), len: values.len() }
     }
 }
@@ -119,6 +121,19 @@ mod tests {
         is(t_test_p(sample(100.0, 5.0, 10), sample(101.0, 5.0, 12)), 0.645_477_478_017_935_3);
         is(t_test_p(sample(5.0, 0.1, 2), sample(6.0, 0.2, 3)), 0.007_991_211_082_066_284);
         is(t_test_p(sample(1.0, 1.0, 100), sample(1.2, 1.1, 400)), 0.098_547_925_849_126_42);
+    }
+
+    #[test]
+    fn samples_have_the_deviation_of_their_population() {
+        let sample = Sample::of(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]);
+        assert_eq!((sample.mean, sample.len), (5.0, 8));
+        is(sample.deviation, (32.0f64 / 7.0).sqrt());
+        assert_eq!(Sample::of(&[3.0]).deviation, 0.0);
+        // As scipy.stats.ttest_ind has it.
+        is(
+            t_test_p(Sample::of(&[1.0, 2.0, 3.0, 4.0]), Sample::of(&[3.0, 5.0, 6.0, 8.0, 9.0])),
+            0.027_785_213_724_021_85,
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use serde::Serialize;
 use stdx::prng::Prng;
 
-use stdx::statistics::{ALPHA, holm, median, median_interval, sign_flip_p};
+use stdx::statistics::{ALPHA, Shift, median};
 
 /// Which figures are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -38,18 +38,25 @@ pub enum Verdict {
 pub struct Standing {
     /// Its median figure.
     pub median: f64,
-    /// The median of its ratios to the first contestant's run of the same round.
+    /// Its ratio to the first contestant's runs of the same rounds.
     pub ratio: f64,
-    /// The interval that holds it with 95 % confidence.
+    /// The interval that holds it, together with those of all others, with 95 % confidence. So few rounds may have none:
+    /// then it is without bounds.
     pub ratio_low: f64,
     /// Its upper end.
     pub ratio_high: f64,
-    /// How often chance alone gives as much, for this comparison.
+    /// How often chance alone gives as much in any of the comparisons. At most 0.05 exactly when the interval does not
+    /// hold 1.
     pub p: f64,
-    /// The same, for all comparisons together (Holm).
-    pub p_holm: f64,
     /// What follows.
     pub verdict: Verdict,
+}
+
+impl Standing {
+    /// Whether rounds were enough to give an interval.
+    pub fn is_bounded(&self) -> bool {
+        self.ratio_low > 0.0 && self.ratio_high.is_finite()
+    }
 }
 
 /// The order of all runs: one list of contestants per round.
@@ -75,38 +82,36 @@ fn shuffled(contestants: usize, prng: &mut Prng) -> Vec<usize> {
 }
 
 /// What whole rounds say: `figures[contestant][round]`, all of them above zero. There must be a round.
-pub fn standings(figures: &[Vec<f64>], better: Better, seed: u64) -> Vec<Standing> {
+pub fn standings(figures: &[Vec<f64>], better: Better) -> Vec<Standing> {
     let baseline = &figures[0];
     let log_ratios = |runs: &Vec<f64>| -> Vec<f64> {
-        runs.iter().zip(baseline).map(|(run, base)| (run / base).ln()).collect()
+        runs.iter().zip(baseline).map(|(run, base)| run.ln() - base.ln()).collect()
     };
-    let differences: Vec<Vec<f64>> = figures.iter().map(log_ratios).collect();
-    let ps: Vec<f64> = differences[1..].iter().map(|logs| sign_flip_p(logs, seed)).collect();
-    let adjusted = holm(&ps);
-    let standing = |(contestant, logs): (usize, &Vec<f64>)| {
-        let (low, high) = median_interval(logs, seed);
-        let place = contestant.checked_sub(1);
-        let middle = median(logs);
-        let p_holm = place.map_or(1.0, |place| adjusted[place]);
-        // The test is about the mean; where mean and middle disagree, nothing is shown.
-        let lower = logs.iter().sum::<f64>() < 0.0;
-        let shown = p_holm <= ALPHA && middle != 0.0 && lower == (middle < 0.0);
+    let first = Standing {
+        median: median(baseline),
+        ratio: 1.0,
+        ratio_low: 1.0,
+        ratio_high: 1.0,
+        p: 1.0,
+        verdict: Verdict::Baseline,
+    };
+    let comparisons = figures.len() - 1;
+    let others = figures[1..].iter().map(|runs| {
+        let shift = Shift::of_pairs(&log_ratios(runs), comparisons).expect("there is a round");
         Standing {
-            median: median(&figures[contestant]),
-            ratio: middle.exp(),
-            ratio_low: low.exp(),
-            ratio_high: high.exp(),
-            p: place.map_or(1.0, |place| ps[place]),
-            p_holm,
-            verdict: match (place, shown) {
-                (None, _) => Verdict::Baseline,
-                (_, false) => Verdict::NoDifferenceShown,
-                (_, true) if lower == (better == Better::Lower) => Verdict::Better,
-                _ => Verdict::Worse,
+            median: median(runs),
+            ratio: shift.middle.exp(),
+            ratio_low: shift.low.exp(),
+            ratio_high: shift.high.exp(),
+            p: shift.p,
+            verdict: match shift.p <= ALPHA {
+                false => Verdict::NoDifferenceShown,
+                true if (shift.high < 0.0) == (better == Better::Lower) => Verdict::Better,
+                true => Verdict::Worse,
             },
         }
-    };
-    differences.iter().enumerate().map(standing).collect()
+    });
+    std::iter::once(first).chain(others).collect()
 }
 
 #[cfg(test)]
@@ -131,7 +136,7 @@ mod tests {
 
     #[track_caller]
     fn verdicts(figures: &[Vec<f64>], better: Better) -> Vec<Verdict> {
-        standings(figures, better, 1).into_iter().map(|standing| standing.verdict).collect()
+        standings(figures, better).into_iter().map(|standing| standing.verdict).collect()
     }
 
     #[test]
@@ -153,11 +158,7 @@ mod tests {
     fn equals_are_told_apart_no_more_often_than_stated() {
         let alarm = |seed: &u64| {
             let figures = runs(&[1.0; 4], 8, *seed);
-            let log = |contestant: usize| -> Vec<f64> {
-                figures[contestant].iter().zip(&figures[0]).map(|(run, base)| (run / base).ln()).collect()
-            };
-            let ps: Vec<f64> = (1..4).map(|contestant| sign_flip_p(&log(contestant), 1)).collect();
-            holm(&ps).iter().any(|p| *p <= ALPHA)
+            standings(&figures, Better::Lower).iter().any(|standing| standing.p <= ALPHA)
         };
         let alarms = (0..2000).filter(alarm).count();
         // 5 % of 2,000 are 100; three standard deviations more are 130.
@@ -170,9 +171,9 @@ mod tests {
         let figures = runs(&[1.0, 0.6, 1.0, 1.7], 12, 5);
         let wanted = [Verdict::Baseline, Verdict::Better, Verdict::NoDifferenceShown, Verdict::Worse];
         assert_eq!(verdicts(&figures, Better::Lower), wanted);
-        let standing = &standings(&figures, Better::Lower, 1)[1];
+        let standing = &standings(&figures, Better::Lower)[1];
         assert!(standing.ratio_low < 0.6 && 0.6 < standing.ratio_high, "{standing:?}");
-        assert!((0.5..0.7).contains(&standing.ratio) && standing.p_holm < 0.01, "{standing:?}");
+        assert!((0.5..0.7).contains(&standing.ratio) && standing.p < 0.01, "{standing:?}");
         assert_eq!(
             verdicts(&figures, Better::Higher)[1..],
             [Verdict::Worse, Verdict::NoDifferenceShown, Verdict::Better]

@@ -399,7 +399,7 @@ fn compared(story: &Story, arguments: &Arguments) -> Vec<(String, Standing)> {
     };
     let figures: Vec<Vec<f64>> = field.iter().map(figures_of).collect();
     let names = field.iter().map(|strategy| strategy.name().to_owned());
-    names.zip(standings(&figures, better(arguments), arguments.seed)).collect()
+    names.zip(standings(&figures, better(arguments))).collect()
 }
 
 fn better(arguments: &Arguments) -> Better {

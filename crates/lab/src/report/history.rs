@@ -104,12 +104,12 @@ pub fn commits(between: &Between) -> String {
     };
     let tables: String = metrics.iter().map(table).collect();
     let unit = match unit {
-        Unit::Trial => "No pairs: medians, 95 % intervals by bootstrap, p by exchanging trials, after Holm. What the host \
-                        did between the runs is in the difference, too."
+        Unit::Trial => "No pairs: ratio, interval and p by ranks of all trials (Mann-Whitney); all intervals of a table \
+                        hold together with 95 %. What the host did between the runs is in the difference, too."
             .to_owned(),
         Unit::Run => format!(
-            "The unit is the run: medians of the medians of {} and {} runs, 95 % intervals by bootstrap, p by exchanging \
-             runs, after Holm.",
+            "The unit is the run: ratio, interval and p by ranks of the medians of {} and {} runs (Mann-Whitney); all \
+             intervals of a table hold together with 95 %.",
             old.runs, new.runs
         ),
     };

@@ -126,7 +126,7 @@ fn few_rounds_show_nothing_and_say_so() {
     let text = report::text(&compare(&results));
     assert!(text.contains("with 4 that takes 8 rounds, and there are 5"), "{text}");
     assert!(text.contains("Too few pairs to show any difference: epoll again, threads=16;"), "{text}");
-    assert!(text.contains("Of fewer than six trials an interval"), "{text}");
+    assert!(text.contains("Of fewer than six trials the interval of their median"), "{text}");
 }
 
 #[test]
@@ -210,4 +210,25 @@ fn a_run_against_an_earlier_one_is_judged_without_pairs() {
     assert_eq!((of("new: ").count(), of("old: ").count()), (6, 6));
     let ratio = of("new: io_uring").next().and_then(|it| it.ratio).expect("a ratio");
     assert!(ratio.low < 1.2 && 1.2 < ratio.high && ratio.high < 1.3, "{ratio:?}");
+}
+
+#[test]
+fn an_interval_excludes_no_change_exactly_when_p_says_so() {
+    let mut shown = 0;
+    for seed in 0..30 {
+        let noisy = Host { noise: 0.08, ..host(better_by_20_percent) };
+        let mut results = synthetic::run(DRIVERS, &noisy, seed);
+        results.records.retain(|record| record.round < 8 + seed as u32 % 5);
+        let metrics = compare(&results).metrics;
+        let ratios = metrics.iter().flat_map(|metric| {
+            let effects = metric.effects.iter().map(|effect| (effect.ratio, effect.p));
+            metric.standings.iter().filter_map(|it| Some((it.ratio?, it.p))).chain(effects)
+        });
+        for (ratio, p) in ratios {
+            assert_eq!(ratio.low > 1.0 || ratio.high < 1.0, p <= 0.05, "{ratio:?}, p {p}");
+            assert!(ratio.low <= ratio.middle && ratio.middle <= ratio.high, "{ratio:?}");
+            shown += usize::from(p <= 0.05);
+        }
+    }
+    assert!(shown > 50, "{shown}");
 }

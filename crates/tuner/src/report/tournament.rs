@@ -16,7 +16,7 @@ pub fn standings(standings: &[(String, Standing)], look: Look) -> String {
     let width = look.columns.saturating_sub(names + BESIDE).clamp(PICTURE.0, PICTURE.1);
     let scale = Scale::of(standings);
     let heading =
-        format!("{:names$}  {:>12}  {:>8}  {:^17}  {:>7}", "strategy", "median", "ratio", "95 %", "p (Holm)");
+        format!("{:names$}  {:>12}  {:>8}  {:^17}  {:>7}", "strategy", "median", "ratio", "95 %", "p");
     let mut text = format!("{}\n", look.paint.tinted(Tint::Bold, heading.trim_end()));
     for (name, standing) in standings {
         let median = number(standing.median);
@@ -24,11 +24,14 @@ pub fn standings(standings: &[(String, Standing)], look: Look) -> String {
             text += &format!("{name:names$}  {median:>12}  baseline\n");
             continue;
         }
-        let interval = format!("{:.3} … {:.3}", standing.ratio_low, standing.ratio_high);
+        let interval = match standing.is_bounded() {
+            true => format!("{:.3} … {:.3}", standing.ratio_low, standing.ratio_high),
+            false => "too few rounds".to_owned(),
+        };
         let ratio = standing.ratio;
         text += &format!(
             "{name:names$}  {median:>12}  {ratio:>8.3}  {interval:^17}  {:>7.4}  {}\n",
-            standing.p_holm,
+            standing.p,
             verdict(standing.verdict, look)
         );
     }
@@ -60,8 +63,12 @@ struct Scale {
 impl Scale {
     /// All intervals and 1, and a little more.
     fn of(standings: &[(String, Standing)]) -> Scale {
-        let low = standings.iter().map(|(_, standing)| standing.ratio_low.ln()).fold(0.0, f64::min);
-        let high = standings.iter().map(|(_, standing)| standing.ratio_high.ln()).fold(0.0, f64::max);
+        let ends = |(_, it): &(String, Standing)| match it.is_bounded() {
+            true => (it.ratio_low.ln(), it.ratio_high.ln()),
+            false => (it.ratio.ln(), it.ratio.ln()),
+        };
+        let low = standings.iter().map(|standing| ends(standing).0).fold(0.0, f64::min);
+        let high = standings.iter().map(|standing| ends(standing).1).fold(0.0, f64::max);
         let margin = ((high - low) * 0.05).max(0.01);
         Scale { low: low - margin, high: high + margin }
     }
@@ -72,10 +79,11 @@ impl Scale {
     }
 }
 
-/// `   <--o--->  |`: the interval, the ratio in it, and where 1 is.
+/// `   <--o--->  |`: the interval, if there is one, the ratio in it, and where 1 is.
 fn picture(standing: &Standing, scale: Scale, width: usize) -> String {
     let mut cells = vec![' '; width];
-    let (low, high) = (scale.column(standing.ratio_low, width), scale.column(standing.ratio_high, width));
+    let ends = [standing.ratio_low, standing.ratio_high].map(|ratio| scale.column(ratio, width));
+    let [low, high] = if standing.is_bounded() { ends } else { [scale.column(standing.ratio, width); 2] };
     cells[low..=high].fill('-');
     cells[scale.column(1.0, width)] = '|';
     cells[low] = '<';
@@ -91,29 +99,31 @@ mod tests {
 
     #[test]
     fn each_ratio_stands_in_its_interval() {
-        let standing = |median, ratio: f64, width: f64, p_holm, verdict| Standing {
+        let standing = |median, ratio: f64, width: f64, p, verdict| Standing {
             median,
             ratio,
             ratio_low: ratio / width,
             ratio_high: ratio * width,
-            p: p_holm,
-            p_holm,
+            p,
             verdict,
         };
         let all = [
             ("none".to_owned(), standing(1500.0, 1.0, 1.0, 1.0, Verdict::Baseline)),
             ("rps-rfs".to_owned(), standing(1200.0, 0.8, 1.1, 0.0039, Verdict::Better)),
             ("defer-50".to_owned(), standing(1501.5, 1.0, 1.2, 0.5, Verdict::NoDifferenceShown)),
+            ("spread".to_owned(), standing(1600.0, 1.1, f64::INFINITY, 0.125, Verdict::NoDifferenceShown)),
         ];
         let text = standings(&all, Look { columns: 76, paint: Paint::Plain });
         let wanted = "\
-strategy        median     ratio        95 %         p (Holm)
+strategy        median     ratio        95 %               p
 none             1,500  baseline
 rps-rfs          1,200     0.800    0.727 … 0.880     0.0039  better
 defer-50         1,502     1.000    0.833 … 1.200     0.5000  no difference shown
+spread           1,600     1.100   too few rounds     0.1250  no difference shown
 
 rps-rfs   [ <---o-->    |        ]
 defer-50  [      <------o------> ]
+spread    [             |   o    ]
            0.709            1.230   | is 1: as the baseline
 ";
         assert_eq!(text, wanted, "{text}");
