@@ -295,7 +295,7 @@ fn an_agent_that_hears_too_late_does_not_begin() {
     writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
     let said: Vec<String> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-    assert!(said[0].starts_with(r#"{"hello":{"protocol":3,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":4,"#) && said[1] == r#""ready""#, "{said:?}");
     assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }

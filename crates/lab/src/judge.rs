@@ -30,6 +30,12 @@ const LATENCY: &str = "p99_us";
 /// A thread that is busier than this may be what limits the rate.
 const BUSY_MAX: f64 = 0.85;
 
+/// A thread of the load, or the subject's threads together, that wait for a CPU for a larger share of the time measure
+/// who else wants it.
+const WAITED_MAX: f64 = 0.10;
+/// Of a CPU: other programs that use less do not keep a subject waiting. Its own threads may.
+const OTHERS_MIN: f64 = 0.25;
+
 /// A subject that runs for less of the time does nothing.
 const IDLE_SHARE: f64 = 0.01;
 
@@ -59,6 +65,10 @@ pub(crate) fn judge(
     // A subject that does nothing is none: the load is the work, as of a file system.
     if used_s > IDLE_SHARE * measured_s {
         doubts.extend(saturated(&seen.load_busy[counts.clone()], &experiment.workload.parser));
+        doubts.extend(starved_load(&seen.load_waited[counts.clone()], &experiment.workload.parser));
+        let load_s = seen.load_run_s[counts.clone()].iter().sum();
+        let from_s = first_s(&seen.samples, &counts);
+        doubts.extend(starved_subject(&seen.samples[counts.clone()], from_s, used_s, load_s));
     }
     doubts.extend(unsettled(&told, &experiment.measure.primary, measured_s, &experiment.workload.parser));
     doubts.extend(moved.into_iter().map(everywhere));
@@ -177,6 +187,41 @@ fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
     })
 }
 
+/// A thread of the load wanted to run and could not. Our own load judges itself.
+fn starved_load(waited: &[f64], parser: &Parser) -> Option<Doubt> {
+    let share = waited.iter().sum::<f64>() / waited.len().max(1) as f64;
+    (*parser != Parser::EvenkeelLoad && share > WAITED_MAX).then(|| Doubt {
+        why: format!(
+            "client-waited: a thread of the load waited for a CPU for {:.0} % of the time: rate and latency are those of the \
+             CPUs' other users",
+            share * 100.0
+        ),
+        about: About::WallClock,
+    })
+}
+
+/// The subject's threads wanted to run while other programs did. With more threads than CPUs they wait for each other:
+/// that is how the subject is.
+///
+/// The samples begin at `from_s`; in them it used `used_s` of CPU time, and the load `load_s`.
+fn starved_subject(samples: &[Sample], from_s: f64, used_s: f64, load_s: f64) -> Option<Doubt> {
+    let seconds = samples.last()?.at_s - from_s;
+    let (mut wait_s, mut programs_s, mut before_s) = (0.0, 0.0, from_s);
+    for sample in samples {
+        let programs: f64 = sample.cpus.iter().map(|cpu| cpu.user + cpu.system).sum();
+        programs_s += programs * (sample.at_s - before_s);
+        (wait_s, before_s) = (wait_s + sample.wait_s, sample.at_s);
+    }
+    let (share, others_s) = (wait_s / (used_s + wait_s), programs_s - used_s - load_s);
+    (share > WAITED_MAX && others_s > OTHERS_MIN * seconds).then(|| Doubt {
+        why: format!(
+            "subject-waited: its threads ran for {used_s:.1} s and waited for a CPU for {wait_s:.1} s, while other programs \
+             used {others_s:.1} CPU-s"
+        ),
+        about: About::WallClock,
+    })
+}
+
 /// The primary metric, or the rate if it has no seconds, had not settled when it began to count.
 fn unsettled(told: &Told, primary: &str, measured_s: f64, parser: &Parser) -> Option<Doubt> {
     if *parser == Parser::EvenkeelLoad {
@@ -227,6 +272,8 @@ mod tests {
         let seen = Seen {
             samples: (1..=22).map(sample).collect(),
             load_busy: vec![busy; 22],
+            load_waited: vec![0.0; 22],
+            load_run_s: vec![0.5; 22],
             facts: Facts::default(),
             readings: Vec::new(),
             spent_s: vec![0.0; 23],
@@ -271,6 +318,36 @@ mod tests {
             (20.0, 100.0)
         );
         assert_eq!((record.doubts.len(), busy(0.0).doubts), (2, vec!["late".to_owned()]));
+    }
+
+    #[test]
+    fn who_waits_for_a_cpu_measures_its_other_users() {
+        let kinds = |parser: &str, loaded: Loaded| {
+            let record = judged(&experiment(parser, "\"requests_per_second\""), loaded).0;
+            let kind = |doubt: &String| doubt.split(':').next().unwrap_or("").to_owned();
+            record.doubts.iter().map(kind).filter(|kind| kind.ends_with("waited")).collect::<Vec<String>>()
+        };
+        let quiet = || loaded(|second| 100.0 + (second % 5) as f64, 0.1);
+        let with = |wait_s: f64, busy: f64, load_waited: f64| {
+            let mut loaded = quiet();
+            for sample in &mut loaded.seen.samples {
+                sample.wait_s = wait_s;
+                sample.cpus.iter_mut().for_each(|cpu| cpu.user = busy);
+            }
+            loaded.seen.load_waited = vec![load_waited; 22];
+            loaded
+        };
+        // Subject and load run for a second of each, on two CPUs.
+        for (loaded, wanted) in [
+            (with(0.05, 0.9, 0.05), vec![]),
+            (with(0.30, 0.3, 0.05), vec![]),
+            (with(0.30, 0.9, 0.05), vec!["subject-waited"]),
+            (with(0.05, 0.9, 0.60), vec!["client-waited"]),
+        ] {
+            assert_eq!(kinds("\"sysbench\"", loaded), wanted);
+        }
+        // Ours has told of itself.
+        assert_eq!(kinds("\"evenkeel-load\"", with(0.05, 0.9, 0.60)), [""; 0]);
     }
 
     #[test]

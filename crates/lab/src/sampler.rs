@@ -30,6 +30,10 @@ pub(crate) struct Seen {
     pub(crate) samples: Vec<Sample>,
     /// By second: the share of it that the busiest thread of the load ran.
     pub(crate) load_busy: Vec<f64>,
+    /// By second: the share of it that some thread of the load waited for a CPU, at most.
+    pub(crate) load_waited: Vec<f64>,
+    /// By second: CPU-seconds of all threads of the load.
+    pub(crate) load_run_s: Vec<f64>,
     /// What the host is.
     pub(crate) facts: Facts,
     /// The counters at the beginning of each second, and at the end of the last.
@@ -85,10 +89,12 @@ fn look(mut facts: Facts, watched: Watched, clock: Clock, until: &Halt) -> Resul
     }
     let pairs = || moments.windows(2).map(|pair| (&pair[0], &pair[1]));
     let samples = pairs().map(|(from, to)| sample(&facts, from, to)).collect();
-    let load_busy = pairs().map(|(from, to)| busiest(from, to)).collect();
+    let most = |time: fn(&ThreadTimes) -> u64| pairs().map(|(from, to)| most(from, to, time)).collect();
     Ok(Seen {
         samples,
-        load_busy,
+        load_busy: most(|times| times.run_ns),
+        load_waited: most(|times| times.wait_ns),
+        load_run_s: pairs().map(|(from, to)| times_between(&from.load, &to.load).0 as f64 / 1e9).collect(),
         spent_s: moments.iter().map(|moment| moment.spent_s).collect(),
         readings: moments.into_iter().map(|moment| moment.reading).collect(),
         facts,
@@ -216,12 +222,12 @@ fn times_between(old: &BTreeMap<u32, ThreadTimes>, new: &BTreeMap<u32, ThreadTim
     added.fold((0, 0), |(run, wait), (more_run, more_wait)| (run + more_run, wait + more_wait))
 }
 
-/// The share of the time that the busiest thread of the load ran.
-fn busiest(from: &Moment, to: &Moment) -> f64 {
-    let ran = |(tid, times): (&u32, &ThreadTimes)| {
-        times.run_ns.saturating_sub(from.load.get(tid).map_or(0, |from| from.run_ns))
+/// The share of the time that a thread of the load ran, or waited for a CPU: of the one that did so most.
+fn most(from: &Moment, to: &Moment, time_ns: fn(&ThreadTimes) -> u64) -> f64 {
+    let added = |(tid, times): (&u32, &ThreadTimes)| {
+        time_ns(times).saturating_sub(from.load.get(tid).map_or(0, time_ns))
     };
-    let most_ns = to.load.iter().map(ran).max().unwrap_or(0);
+    let most_ns = to.load.iter().map(added).max().unwrap_or(0);
     most_ns as f64 / 1e9 / (to.at_s - from.at_s)
 }
 
@@ -253,7 +259,7 @@ mod tests {
         assert_eq!((sample.cpu_ids, ids_with_gaps(0..2)), (vec![0, 2], vec![]));
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
-        assert_eq!(busiest(&from, &to), 0.5);
+        assert_eq!((most(&from, &to, |times| times.run_ns), most(&from, &to, |times| times.wait_ns)), (0.5, 0.25));
     }
 
     #[test]

@@ -41,6 +41,15 @@ pub(crate) struct Open {
     spin: Duration,
     /// When the latest turn sent something.
     sent_ns: u64,
+    passed: Passed,
+}
+
+/// The requests that have become due.
+#[derive(Clone, Copy, Debug, Default)]
+struct Passed {
+    count: u64,
+    first_ns: u64,
+    last_ns: u64,
 }
 
 /// What says when the next request is due.
@@ -102,6 +111,7 @@ impl Feed {
             refilling: false,
             spin,
             sent_ns: 0,
+            passed: Passed::default(),
         })
     }
 
@@ -178,6 +188,23 @@ impl Feed {
         }
     }
 
+    /// Whether nothing more becomes due. A closed loop has nothing that is due.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self, Feed::Open(open) if open.clock.seen() == Next::End)
+    }
+
+    /// About how many requests are due and not sent.
+    pub(crate) fn overdue(&self, now_ns: u64) -> u64 {
+        let Feed::Open(open) = self else { return 0 };
+        let from_ns = match open.clock.seen() {
+            Next::At(next_ns) => next_ns,
+            // It was over before the last turn took the rest of it.
+            Next::End => open.passed.last_ns,
+            Next::Unread => now_ns,
+        };
+        open.due.len() as u64 + open.passed.in_time(now_ns.saturating_sub(from_ns))
+    }
+
     /// About how many requests the schedule had that were not sent.
     pub(crate) fn unsent(&self, composer: &mut Composer<'_>) -> u64 {
         let Feed::Open(open) = self else { return 0 };
@@ -213,6 +240,7 @@ impl Open {
             && next <= turn.now_ns
         {
             self.due.push_back(next);
+            self.passed.add(next);
             self.clock.advance(turn.composer);
         }
         // One parcel for each connection: those that still have room afterwards rest until the next turn.
@@ -250,6 +278,22 @@ impl Open {
         }
         self.refilling = !turn.composer.missed.is_empty();
         !self.due.is_empty() || self.clock.seen() != Next::End
+    }
+}
+
+impl Passed {
+    #[inline]
+    fn add(&mut self, due_ns: u64) {
+        if self.count == 0 {
+            self.first_ns = due_ns;
+        }
+        (self.count, self.last_ns) = (self.count + 1, due_ns);
+    }
+
+    /// How many become due in so long, as it has been so far.
+    fn in_time(&self, time_ns: u64) -> u64 {
+        let passed_ns = self.last_ns.saturating_sub(self.first_ns).max(1);
+        (u128::from(self.count) * u128::from(time_ns) / u128::from(passed_ns)) as u64
     }
 }
 

@@ -26,6 +26,7 @@
 mod affinity;
 mod agents;
 mod arguments;
+mod backlog;
 mod churn;
 mod clock;
 mod compose;

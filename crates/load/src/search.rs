@@ -112,13 +112,13 @@ impl Objective {
         let has_too_many_missing = missing as f64 > scheduled * (1.0 - self.percentile.share());
         let is_slow = latency_us >= self.limit_us;
         // A server that does not answer in time has missed it, unless it was not asked in time.
-        if is("client-saturated") || is("steal") || is("empty") {
+        if is("client-saturated") || is("steal") || is("empty") || is("overloaded") && is("late") {
             Outcome::Invalid
         } else if !summary.is_clean() {
             Outcome::Missed
         } else if is_slow && is("late") && latency_us - own_us < self.limit_us {
             Outcome::Invalid
-        } else if is_slow || has_too_many_missing || is("rate-missed") {
+        } else if is_slow || has_too_many_missing || is("rate-missed") || is("overloaded") {
             Outcome::Missed
         } else if summary.waits.is_some_and(|waits| waits.late.p99_us > self.limit_us * LATE_SHARE_MAX) {
             Outcome::Invalid

@@ -19,7 +19,7 @@ use crate::plan::{Plan, Timing};
 use crate::run::Probing;
 use crate::tally::Tally;
 use crate::verdict::Verdict;
-use measured::{Span, busiest, client_cost, ratio, server_cost};
+use measured::{busiest, client_cost, ratio, server_cost};
 use parts::{command_counts, error_lines, unread};
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub struct Summary {
 
     /// Length of the window in seconds.
     pub seconds: f64,
-    /// Requests completed in the window.
+    /// Requests completed in the window; of an open loop, those intended in it and answered, even a little later.
     pub requests: u64,
     /// By command, those that were sent.
     #[serde(default)]
@@ -111,7 +111,7 @@ pub struct Summary {
     /// Datagrams that answered nothing: they came too late, or twice.
     pub stray_datagrams: u64,
 
-    /// Requests per second of wall clock.
+    /// Requests completed in the window per second of wall clock, whenever they were intended.
     pub requests_per_second: f64,
     /// Keys, asked for or changed, per second of wall clock.
     pub keys_per_second: f64,
@@ -150,20 +150,15 @@ pub struct Summary {
 
 impl Summary {
     pub(crate) fn new(arguments: &Arguments, plan: &Plan, measured: Measured) -> Summary {
-        let span = Span::between(&measured.open, &measured.close);
+        let span = measured.span(plan);
         let steal = measured.close.host.stolen_since(measured.open.host);
         let verdict = measured.verdict(plan, &span, steal);
         let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
         let Measured { engine, tally, open, close, series, recorded, .. } = measured;
-        // What an open loop has answered was intended in the window, even if it was done a little later.
         let law = plan.pace.and_then(|pace| match pace.timing {
             Timing::Law(rate, arrivals) => Some((rate, arrivals)),
             Timing::Trace => None,
         });
-        let (requests, keys) = match plan.pace {
-            Some(_) => (tally.requests(), tally.keys()),
-            None => (span.requests, span.keys),
-        };
         let summary = Summary {
             r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
             verdict,
@@ -192,8 +187,8 @@ impl Summary {
             seed: arguments.seed,
             verified: plan.verify,
             seconds: span.seconds,
-            requests_per_second: ratio(requests as f64, span.seconds),
-            keys_per_second: ratio(keys as f64, span.seconds),
+            requests_per_second: ratio(span.requests as f64, span.seconds),
+            keys_per_second: ratio(span.keys as f64, span.seconds),
             steal,
             client: client_cost(&span, &open, &close),
             busiest_thread: busiest(&span, &open, &close),

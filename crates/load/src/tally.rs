@@ -1,5 +1,6 @@
 //! What one worker counts.
 
+use crate::backlog::Counts;
 use crate::mix::Command;
 use crate::packed;
 use hdrhistogram::Histogram;
@@ -32,6 +33,8 @@ pub(crate) struct Tally {
     pub(crate) silence_ns: u64,
     /// Requests of the window that an open loop's schedule had and that were never sent.
     pub(crate) unsent: u64,
+    /// Of an open loop: requests that were due and not answered, in the course of the window.
+    pub(crate) backlog: Counts,
     /// How often each error line came; at most `LINES_MAX` of them.
     pub(crate) error_lines: BTreeMap<String, u64>,
     /// From sent to done in a closed loop, from intended to done in an open one.
@@ -125,6 +128,7 @@ impl Tally {
             unanswered: 0,
             silence_ns: 0,
             unsent: 0,
+            backlog: Counts::default(),
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
             churn: None,
@@ -261,6 +265,7 @@ impl Tally {
         self.unanswered += other.unanswered;
         self.silence_ns = self.silence_ns.max(other.silence_ns);
         self.unsent += other.unsent;
+        self.backlog.iter_mut().zip(other.backlog).for_each(|(sum, count)| *sum += count);
         for (line, times) in &other.error_lines {
             *self.error_lines.entry(line.clone()).or_default() += times;
         }

@@ -3,6 +3,7 @@
 //! Pure: from what was measured about the measuring. Figures per CPU-second hold in most of these cases; the verdict is
 //! about wall-clock rates and latencies.
 
+use crate::backlog::Growth;
 use crate::plan::Who;
 use crate::schedule::Arrivals;
 use serde::{Deserialize, Serialize};
@@ -21,7 +22,7 @@ pub struct Verdict {
 /// One reason not to believe a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// In one word, for programs: `client-saturated`, `late`, `rate-missed`, `arrivals`, `steal`,
+    /// In one word, for programs: `client-saturated`, `late`, `overloaded`, `rate-missed`, `arrivals`, `steal`,
     /// `unsteady`, `lost`, `silent`, `empty`.
     pub what: String,
     /// In a sentence, with the number and what would help.
@@ -60,6 +61,10 @@ pub(crate) struct OpenEvidence {
     pub(crate) scheduled: u64,
     /// Of these, answered.
     pub(crate) answered: u64,
+    /// Requests per second that were completed in the window.
+    pub(crate) completed_per_s: f64,
+    /// Requests that were left over at its end.
+    pub(crate) growth: Growth,
     /// From the moment when a request could have been sent until it was: what this program was late.
     pub(crate) late_p99_us: f64,
     pub(crate) response_p99_us: f64,
@@ -96,7 +101,7 @@ impl Verdict {
         let reasons: Vec<Reason> =
             [saturated(evidence), stolen(evidence), unsteady(evidence), lost(evidence), silent(evidence)]
                 .into_iter()
-                .chain(evidence.open.iter().flat_map(|open| [arrivals(open), missed(open), late(open)]))
+                .chain(evidence.open.iter().flat_map(|open| [arrivals(open), overloaded(open), missed(open), late(open)]))
                 .flatten()
                 .collect();
         Verdict { valid: reasons.is_empty(), reasons }
@@ -214,12 +219,34 @@ fn missed(open: &OpenEvidence) -> Option<Reason> {
         format!(
             "{:.1} % of the requests were not answered in time, so the longest latencies are missing; {}",
             (1.0 - share) * 100.0,
-            match open.who {
-                Who::Load => "lower --rate, or use more --connections or --depth",
-                Who::Probes => "lower --probe-rate, or use more --probes",
-            }
+            slower(open.who)
         ),
     )
+}
+
+/// What is answered after the window says nothing of a rate that can be kept.
+fn overloaded(open: &OpenEvidence) -> Option<Reason> {
+    let OpenEvidence { growth, scheduled, completed_per_s, .. } = *open;
+    if !growth.is_overload(scheduled) {
+        return None;
+    }
+    reason(
+        "overloaded",
+        format!(
+            "{completed_per_s:.0} requests/s were completed, fewer than were asked for: the backlog grew by {:.0} requests, \
+             {:.1} % of all, and latencies with it; {}",
+            growth.requests,
+            growth.requests / scheduled.max(1) as f64 * 100.0,
+            slower(open.who)
+        ),
+    )
+}
+
+fn slower(who: Who) -> &'static str {
+    match who {
+        Who::Load => "lower --rate, or use more --connections or --depth",
+        Who::Probes => "lower --probe-rate, or use more --probes",
+    }
 }
 
 fn late(open: &OpenEvidence) -> Option<Reason> {
@@ -251,6 +278,8 @@ mod tests {
         asked_within: 600.0,
         scheduled: 10_050,
         answered: 10_050,
+        completed_per_s: 10_000.0,
+        growth: Growth { requests: 0.0, is_steady: false },
         late_p99_us: 10.0,
         response_p99_us: 500.0,
         spins: false,
@@ -289,6 +318,11 @@ mod tests {
     fn a_schedule_that_was_not_kept_is_invalid() {
         check(&open(OpenEvidence { answered: 9_940, ..OPEN }), &["rate-missed"]);
         check(&open(OpenEvidence { scheduled: 12_000, answered: 12_000, ..OPEN }), &["arrivals"]);
+        // All were answered, but many after the window.
+        let left = |requests| OpenEvidence { growth: Growth { requests, is_steady: false }, ..OPEN };
+        check(&open(left(100.0)), &[]);
+        check(&open(left(120.0)), &["overloaded"]);
+        check(&open(OpenEvidence { growth: Growth { requests: 40.0, is_steady: true }, ..OPEN }), &["overloaded"]);
         // As it must not be: of a law that varies less, and of one that varies more.
         let of = |arrivals| {
             let asked_within = OpenEvidence::within(arrivals, 10_000.0, 4);

@@ -1,5 +1,6 @@
 //! One thread of load: exchange with the kernel, read replies, compose requests, again.
 
+use crate::backlog::Backlog;
 use crate::churn::Churn;
 use crate::compose::Composer;
 use crate::conversation::{Conversation, Reading};
@@ -52,6 +53,7 @@ impl<E: Engine> Worker<'_, E> {
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns.clone());
         }
+        let mut backlog = is_open.then(|| Backlog::new(window_ns.clone()));
         let mut silence = self.is_endless.then(|| Silence::new(self.engine.now_ns()));
         let ended_ns = loop {
             let now_ns = self.engine.now_ns();
@@ -63,6 +65,9 @@ impl<E: Engine> Worker<'_, E> {
                 now_ns,
             };
             let more = self.feed.fill(&mut turn);
+            if let Some(backlog) = &mut backlog {
+                self.take_stock(backlog, &conversations, now_ns);
+            }
             let sent_ns = self.engine.now_ns();
             outbox.connections().for_each(|connection| conversations[connection].stamp(sent_ns));
             let gather = self.gather.min(self.feed.spare());
@@ -192,9 +197,34 @@ impl<E: Engine> Worker<'_, E> {
             let since_ns = conversations.iter().filter_map(Conversation::waits_since).min();
             tally.silence_ns = since_ns.map_or(0, |since_ns| ended_ns.saturating_sub(since_ns));
         }
+        if let Some(mut backlog) = backlog {
+            if !backlog.is_over() {
+                backlog.end(unanswered(&conversations));
+            }
+            tally.backlog = backlog.counts();
+        }
         tally.unsent = self.feed.unsent(&mut self.composer);
         Ok((tally, self.engine))
     }
+
+    /// Counts what is due and not answered, if it is time to.
+    #[inline]
+    fn take_stock(&self, backlog: &mut Backlog, conversations: &[Conversation], now_ns: u64) {
+        let is_over = self.feed.is_over() && !backlog.is_over();
+        if !is_over && !backlog.is_due(now_ns) {
+            return;
+        }
+        let count = self.feed.overdue(now_ns) + unanswered(conversations);
+        backlog.take(now_ns, count);
+        if is_over {
+            backlog.end(count);
+        }
+    }
+}
+
+/// Requests on their way, of the window or not.
+fn unanswered(conversations: &[Conversation]) -> u64 {
+    conversations.iter().map(|conversation| conversation.unanswered(&(0..u64::MAX))).sum()
 }
 
 /// Counts the seconds of the window.

@@ -21,6 +21,8 @@ struct Summary {
     waits: Option<WaitsSummary>,
     client: CpuCost,
     busiest_thread: f64,
+    #[serde(default)]
+    cpu_wait: f64,
     server: Option<CpuCost>,
     series: Vec<Second>,
 }
@@ -33,7 +35,7 @@ fn about(reason: &str) -> About {
     match reason {
         "late" => About::Latencies,
         // The rate or the latencies are the client's, the work is not.
-        "client-saturated" | "rate-missed" | "arrivals" => About::WallClock,
+        "client-saturated" | "client-waited" | "overloaded" | "rate-missed" | "arrivals" => About::WallClock,
         _ => About::All,
     }
 }
@@ -54,6 +56,7 @@ pub(super) fn parse(text: &str, workload: &Workload) -> Result<Told, String> {
         ("requests_per_cpu_second", summary.server.map(|server| server.requests_per_cpu_second)),
         ("client_requests_per_cpu_second", Some(summary.client.requests_per_cpu_second)),
         ("client_busy_share", Some(summary.busiest_thread)),
+        ("client_wait_share", Some(summary.cpu_wait)),
         ("hit_share", (summary.keys_asked > 0).then(|| summary.hits as f64 / summary.keys_asked as f64)),
         ("errors", Some(summary.errors as f64)),
         ("slip_p99_us", summary.waits.map(|waits| waits.slip.p99_us)),
@@ -134,14 +137,15 @@ mod tests {
     fn its_own_verdict_is_a_doubt() {
         let mut summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
         let reason = |what: &str| Reason { what: what.to_owned(), why: "because".to_owned() };
-        summary.verdict.reasons = vec![reason("steal"), reason("client-saturated"), reason("late")];
+        summary.verdict.reasons = 
+            ["steal", "client-saturated", "late", "overloaded"].map(reason).into();
         summary.errors = 2;
         let text = serde_json::to_string(&summary).expect("text");
         let doubts = parse(&text, &workload(3, 1)).expect("figures").doubts;
         let kinds: Vec<_> = doubts.iter().map(|doubt| doubt.about).collect();
         assert_eq!(
             (doubts[0].why.as_str(), kinds),
-            ("steal: because", vec![About::All, About::WallClock, About::Latencies, About::All])
+            ("steal: because", vec![About::All, About::WallClock, About::Latencies, About::WallClock, About::All])
         );
     }
 }

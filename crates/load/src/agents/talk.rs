@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// The version of this conversation.
-pub(crate) const PROTOCOL: u32 = 3;
+pub(crate) const PROTOCOL: u32 = 4;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]

@@ -109,14 +109,14 @@ impl Runner<'_> {
             // A closed loop's workers count from 0 when they see the window open.
             open = Edge { requests: 0, keys: 0, ..open };
         }
-        let probes_before_ns = probes.map_or(0, |probes| probes.workers[0].cpu_ns());
+        let done = |probes: &Shared| (probes.workers[0].cpu_ns(), probes.total().0);
+        let probes_before = probes.map_or((0, 0), done);
         for shared in std::iter::once(shared).chain(probes) {
             shared.open(open.at_ns);
         }
         let Watched { close, mut series, has_left } =
             self.watch(shared, &mut all, reports, &open, follower)?;
-        let probes_cpu_ns =
-            probes.map_or(0, |probes| probes.workers[0].cpu_ns()).saturating_sub(probes_before_ns);
+        let probes_after = probes.map_or((0, 0), done);
         probes.inspect(|probes| probes.drain());
         if plan.pace.is_some() {
             // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
@@ -138,7 +138,11 @@ impl Runner<'_> {
         }
         let series = series.into_iter().map(|(_, second)| second).collect();
         let All { load, probes: probed, .. } = all;
-        let probes = probes.map(|_| Probed { tally: probed.tally, cpu_ns: probes_cpu_ns });
+        let probes = probes.map(|_| Probed {
+            tally: probed.tally,
+            cpu_ns: probes_after.0.saturating_sub(probes_before.0),
+            completed: probes_after.1.saturating_sub(probes_before.1),
+        });
         let (engine, tally) = (load.engine, load.tally);
         Ok(Measured { engine, tally, probes, open, close, series, has_left, recorded: None })
     }

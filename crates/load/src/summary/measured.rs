@@ -1,6 +1,7 @@
 //! A run as its workers and the edges of its window tell it, and whether to believe that.
 
 use super::{CpuCost, Second};
+use crate::backlog::Growth;
 use crate::cpu_time::HostTime;
 use crate::plan::{Plan, Timing, Who};
 use crate::recording;
@@ -38,8 +39,9 @@ pub(crate) struct Measured {
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub(crate) tally: Tally,
-    /// CPU time of their thread in the window.
+    /// CPU time of their thread in the window, and requests completed in it.
     pub(crate) cpu_ns: u64,
+    pub(crate) completed: u64,
 }
 
 /// Everything between two edges.
@@ -89,7 +91,28 @@ pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> f64 {
     ratio(busiest_ns as f64 / 1e9, span.seconds)
 }
 
+/// How much more was due and not answered at the end of the window than at its beginning.
+pub(super) fn growth(tally: &Tally, scheduled: u64, seconds: f64) -> Growth {
+    let quick_s = tally.latency_ns.value_at_quantile(QUICK) as f64 / 1e9;
+    Growth::of(&tally.backlog, ratio(scheduled as f64, seconds) * quick_s)
+}
+
+/// Nine of ten requests take longer than this quantile, be the server overloaded or not.
+const QUICK: f64 = 0.1;
+
 impl Measured {
+    /// What lies between the edges. A schedule whose last request is answered ends before its window does.
+    pub(super) fn span(&self, plan: &Plan) -> Span {
+        let span = Span::between(&self.open, &self.close);
+        let is_scheduled = matches!(plan.pace.map(|pace| pace.timing), Some(Timing::Law(..)));
+        match plan.duration {
+            Some(duration) if is_scheduled && plan.requests.is_none() && !self.has_left => {
+                Span { seconds: span.seconds.max(duration.as_secs_f64()), ..span }
+            }
+            _ => span,
+        }
+    }
+
     pub(super) fn verdict(&self, plan: &Plan, span: &Span, steal: f64) -> Verdict {
         let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
         let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
@@ -113,6 +136,8 @@ impl Measured {
                 asked_within,
                 scheduled,
                 answered,
+                completed_per_s: ratio(span.requests as f64, span.seconds),
+                growth: growth(&self.tally, scheduled, span.seconds),
                 late_p99_us: us(&waits.late_ns),
                 response_p99_us: us(&self.tally.latency_ns),
                 spins: !pace.spin.is_zero(),

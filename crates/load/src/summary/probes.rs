@@ -1,6 +1,6 @@
 //! What probes found, apart from the load.
 
-use super::measured::{Probed, ratio};
+use super::measured::{Probed, growth, ratio};
 use super::parts::{error_lines, unread};
 use super::render::percentiles;
 use super::{ErrorLine, Latency, WaitsSummary, grouped};
@@ -21,7 +21,7 @@ pub struct Probes {
     pub rate: f64,
     /// Requests of the window that were answered.
     pub requests: u64,
-    /// The same per second.
+    /// Requests per second that were completed in the window.
     pub requests_per_second: f64,
     /// Keys asked for and not found.
     pub misses: u64,
@@ -53,6 +53,8 @@ impl Probed {
         let scheduled = asked.rate * scheduled_s;
         let (latency, waits) = (Latency::or_zero(&tally.latency_ns), WaitsSummary::of(tally)?);
         let answered = tally.requests();
+        let due = answered + tally.lost + tally.unanswered + tally.unsent;
+        let completed_per_s = ratio(self.completed as f64, scheduled_s.max(seconds));
         let verdict = Verdict::of(&Evidence {
             steal,
             lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
@@ -60,8 +62,10 @@ impl Probed {
                 who: Who::Probes,
                 asked: scheduled,
                 asked_within: OpenEvidence::within(Arrivals::Poisson, scheduled, 1),
-                scheduled: answered + tally.lost + tally.unanswered + tally.unsent,
+                scheduled: due,
                 answered,
+                completed_per_s,
+                growth: growth(tally, due, scheduled_s),
                 late_p99_us: waits.late.p99_us,
                 response_p99_us: latency.p99_us,
                 spins: !plan.spin.is_zero(),
@@ -73,7 +77,7 @@ impl Probed {
             connections: asked.connections,
             rate: asked.rate,
             requests: answered,
-            requests_per_second: ratio(answered as f64, seconds),
+            requests_per_second: completed_per_s,
             misses: tally.misses,
             lost: tally.lost,
             wrong_values: tally.wrong,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::arguments::Arguments;
+use crate::backlog::Growth;
 use crate::plan::Plan;
 use crate::schedule::{Arrivals, Schedule, Share};
 use crate::shared::Start;
@@ -171,6 +172,27 @@ fn what_a_slow_server_leaves_undone_is_counted() {
     assert_eq!(total, 200_000, "{tally:?}");
     // Whoever is answered has waited in the schedule, up to the end.
     assert!(quantile_ms(&tally, 0.5) > 1000.0);
+}
+
+#[test]
+fn a_server_that_is_a_little_too_slow_is_found_out_though_it_answers_all() {
+    let growth = |service_ns, stall_ns, rate: f64, arrivals| {
+        let tally = run(Simulated::new(service_ns, stall_ns), Some((rate, arrivals)), 50, 4);
+        assert_eq!(tally.unanswered + tally.unsent, 0, "there is time for all");
+        let usual = rate * tally.latency_ns.value_at_quantile(0.1) as f64 / 1e9;
+        (Growth::of(&tally.backlog, usual), tally.requests())
+    };
+    for arrivals in [Arrivals::Poisson, Arrivals::Constant] {
+        // It manages 10,000 a second.
+        let (found, scheduled) = growth(100_000, 0, 10_400.0, arrivals);
+        assert!(found.is_overload(scheduled) && found.is_steady, "{found:?}");
+        // Of 400 more a second, in 20 s.
+        assert!((found.requests - 8_000.0).abs() < 2_500.0, "{found:?}");
+        for (service_ns, stall_ns) in [(100_000, 0), (2_000, 100 * MS)] {
+            let (found, scheduled) = growth(service_ns, stall_ns, 8_000.0, arrivals);
+            assert!(!found.is_overload(scheduled), "{found:?}");
+        }
+    }
 }
 
 #[test]

@@ -48,6 +48,59 @@ fn a_silent_server_makes_the_run_invalid() {
     assert_eq!(summary.waits.map(|waits| waits.unanswered), Some(0), "{summary}");
 }
 
+/// One connection of a server that takes 2 ms for each request: 500 a second, whatever is asked.
+#[expect(clippy::disallowed_methods, reason = "another program lives in real time")]
+fn slow(_: &str, reply: Vec<u8>) -> Vec<u8> {
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(2) {
+        thread::park_timeout(Duration::from_millis(2) - begun.elapsed());
+    }
+    reply
+}
+
+#[test]
+fn a_rate_that_was_not_reached_is_not_shown_as_reached() {
+    for line in ["--duration 600ms", "--requests 300", "--duration 600ms --depth 100", "--duration 5m --requests 300"] {
+        // What is left at the end takes the server as long again: it is answered before nobody waits any longer.
+        let line = format!("{} --connections 1 --rate 1000 --warm-up 0 {line}", server(usize::MAX, slow));
+        let summary = run(&line).expect(&line);
+        let waits = summary.waits.expect("an open loop");
+        assert_eq!((waits.unanswered, waits.unsent), (0, 0), "{line}\n{summary}");
+        assert!(summary.requests_per_second < 510.0, "{line}\n{summary}");
+        assert!(summary.keys_per_second < 510.0, "{line}\n{summary}");
+        assert!(summary.verdict.reasons.iter().any(|reason| reason.what == "overloaded"), "{line}\n{summary}");
+    }
+    // Nor is it by probes, which are judged apart.
+    let line = format!(
+        "{} --connections 1 --warm-up 0 --duration 600ms --probes 1 --probe-rate 1000",
+        server(usize::MAX, slow)
+    );
+    let summary = run(&line).expect(&line);
+    let probes = summary.probes.as_ref().expect("probes");
+    assert!(probes.requests_per_second < 510.0, "{summary}");
+    assert!(probes.verdict.reasons.iter().any(|reason| reason.what == "overloaded"), "{summary}");
+    assert!(summary.verdict.reasons.iter().all(|reason| reason.what != "overloaded"), "{summary}");
+}
+
+#[test]
+fn a_server_that_is_far_away_is_not_overloaded() {
+    // Each of 40 connections waits for 2 ms: together they manage 20,000 a second.
+    let line = format!(
+        "{} --connections 40 --rate 500 --arrivals constant --warm-up 0 --duration 400ms",
+        server(usize::MAX, slow)
+    );
+    let mut seen = Vec::new();
+    for _ in 0..CHANCES {
+        let summary = run(&line).expect(&line);
+        if summary.verdict.reasons.iter().all(|reason| reason.what != "overloaded") {
+            return;
+        }
+        // A machine that is too busy to answer in time is slow, indeed.
+        seen.push(summary.to_string());
+    }
+    panic!("always overloaded: {}", seen.join("\n"));
+}
+
 #[test]
 fn errors_of_the_warm_up_do_not_count() {
     static REQUESTS: AtomicUsize = AtomicUsize::new(0);
