@@ -140,7 +140,10 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
         };
         let knee = knee.map_err(not_loaded)?;
         print(knee.to_string().as_bytes())?;
-        return if knee.is_clean() { Ok(()) } else { Err(Failure::other(anyhow::anyhow!(UNCLEAN))) };
+        return match knee.is_clean() {
+            true => believed(arguments, knee.ended.is_none()),
+            false => Err(Failure::other(anyhow::anyhow!(UNCLEAN))),
+        };
     }
     let summary = match arguments.agents.is_empty() {
         true => load::run(arguments, &mut progress),
@@ -149,11 +152,22 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     let summary = summary.map_err(not_loaded)?;
     print(summary.to_string().as_bytes())?;
     match (summary.is_clean(), summary.is_recorded_whole()) {
-        (true, true) => Ok(()),
+        (true, true) => believed(arguments, summary.is_valid()),
         (true, false) => Err(Failure::other(anyhow::anyhow!(NOT_WHOLE))),
         (false, _) => Err(Failure::other(anyhow::anyhow!(UNCLEAN))),
     }
 }
+
+/// With `--strict`, a result that is not to be believed is a failure.
+fn believed(arguments: &load::Arguments, is_valid: bool) -> Result<(), Failure> {
+    match is_valid || !arguments.strict {
+        true => Ok(()),
+        false => Err(Failure::other(anyhow::anyhow!(NOT_VALID)).with_status(DOUBTFUL)),
+    }
+}
+
+/// Try again, when nothing else keeps this machine busy (EX_TEMPFAIL).
+const DOUBTFUL: u8 = 75;
 
 /// Arguments that contradict each other are as wrong as unknown ones.
 fn not_loaded(error: load::Error) -> Failure {
@@ -165,6 +179,9 @@ fn not_loaded(error: load::Error) -> Failure {
 
 /// The load ran, but the server did not answer as it should.
 const UNCLEAN: &str = "wrong values or error replies: see above";
+
+/// The load ran, but not as it has to.
+const NOT_VALID: &str = "the result is INVALID (--strict): see above";
 
 /// The load ran, but the disk did not keep up with the recording.
 const NOT_WHOLE: &str = "the recording is not whole: see above";
@@ -237,6 +254,23 @@ mod tests {
         check("evenkeel load --agents a,b --record x", alone);
         check("evenkeel load --depth 0", "64 use these arguments: --depth must be at least 1");
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
+    }
+
+    #[test]
+    fn a_run_that_is_not_to_be_believed_fails_if_that_is_asked_for() {
+        // Its connections are never even accepted: nothing is answered.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = silent.local_addr().expect("an address");
+        let line = format!(
+            "evenkeel load --server {address} --rate 1000 --connections 2 --duration 100ms --warm-up 0"
+        );
+        let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        assert!(run(&typed).is_ok(), "{line}");
+        check(&format!("{line} --strict"), "75 the result is INVALID (--strict): see above");
+        check(
+            "evenkeel load --strict --self-test",
+            "64 the argument '--strict' cannot be used with '--self-test'",
+        );
     }
 
     #[test]

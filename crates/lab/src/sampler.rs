@@ -259,7 +259,10 @@ mod tests {
         assert_eq!((sample.cpu_ids, ids_with_gaps(0..2)), (vec![0, 2], vec![]));
         assert_eq!((sample.net_rx.as_slice(), sample.rss_bytes), ([0, 100].as_slice(), 5));
         assert_eq!((sample.run_s, sample.wait_s, sample.stalled_s["cpu"]), (1.5, 0.25, 0.1));
-        assert_eq!((most(&from, &to, |times| times.run_ns), most(&from, &to, |times| times.wait_ns)), (0.5, 0.25));
+        assert_eq!(
+            (most(&from, &to, |times| times.run_ns), most(&from, &to, |times| times.wait_ns)),
+            (0.5, 0.25)
+        );
     }
 
     #[test]

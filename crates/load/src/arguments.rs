@@ -229,6 +229,9 @@ pub struct Arguments {
         help_heading = "Run"
     )]
     pub self_test: bool,
+    /// End with status 75 if the run is INVALID, or a search ended early: what was measured is not to be believed
+    #[arg(long, conflicts_with_all = ["self_test", "agent"], help_heading = "Run")]
+    pub strict: bool,
     /// Write the result to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub json: Option<PathBuf>,

@@ -8,6 +8,7 @@ use crate::conversation::Conversation;
 use crate::schedule::Schedule;
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +91,13 @@ impl Churn {
         false
     }
 
+    /// How long it is until the next connections are to leave.
+    pub(crate) fn rest(&self, now_ns: u64) -> Duration {
+        let next = self.schedule.as_ref().and_then(Schedule::peek).into_iter();
+        let next_ns = next.chain(self.storm.map(|(at_ns, _)| at_ns)).min();
+        next_ns.map_or(Duration::MAX, |next_ns| Duration::from_nanos(next_ns.saturating_sub(now_ns)))
+    }
+
     /// Lets connections leave whose time has come; hands out each.
     pub(crate) fn leave_due(&mut self, now_ns: u64, mut each: impl FnMut(usize)) {
         let mut due = 0;
@@ -154,12 +162,14 @@ mod tests {
         let mut churn = Churn { after: 10, storm: Some((100, 2)), ..Churn::new(3) };
         assert!(churn.answered(0, 9));
         assert!(!churn.answered(0, 1), "it has had its ten");
+        assert_eq!((churn.rest(40), churn.rest(100)), (Duration::from_nanos(60), Duration::ZERO));
         let mut left = Vec::new();
         churn.leave_due(99, |connection| left.push(connection));
         assert_eq!(left, [0; 0]);
         churn.leave_due(100, |connection| left.push(connection));
         churn.leave_due(101, |connection| left.push(connection));
         assert_eq!(left, [1, 2], "once, and those that were still there");
+        assert_eq!(churn.rest(101), Duration::MAX);
         let mut away: Vec<usize> = std::iter::from_fn(|| churn.next_away(&conversations)).collect();
         away.sort_unstable();
         assert_eq!(away, [0, 1, 2]);

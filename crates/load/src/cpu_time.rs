@@ -1,4 +1,5 @@
-//! CPU time of threads, in nanoseconds: the first number of /proc/PID/task/TID/schedstat.
+//! CPU time of threads, and for how long they waited for a CPU, in nanoseconds: the first two numbers of
+//! /proc/PID/task/TID/schedstat.
 //!
 //! The kernel brings a running thread's number up to date at each timer tick and each switch, so a reading can be
 //! one tick (1 to 4 ms) behind. Over a window of a second both edges together err by less than 0.5 %.
@@ -38,15 +39,36 @@ fn ticks(stat: &str) -> u64 {
     fields.split_ascii_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
-/// The CPU time of this process's thread `tid`, 0 once it has ended.
-pub(crate) fn of_thread(tid: i32) -> u64 {
-    fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).map_or(0, |text| first_number(&text))
+/// What the kernel knows of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadTime {
+    /// It ran for so long.
+    pub(crate) run_ns: u64,
+    /// It could have run for so long, and other threads did.
+    pub(crate) wait_ns: u64,
 }
 
-/// The CPU time of the calling thread.
-pub(crate) fn of_this_thread() -> u64 {
+impl ThreadTime {
+    pub(crate) fn since(self, before: ThreadTime) -> ThreadTime {
+        ThreadTime {
+            run_ns: self.run_ns.saturating_sub(before.run_ns),
+            wait_ns: self.wait_ns.saturating_sub(before.wait_ns),
+        }
+    }
+}
+
+/// Of this process's thread `tid`; zeros once it has ended.
+pub(crate) fn of_thread(tid: i32) -> ThreadTime {
+    let text = fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
+    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().unwrap_or(0));
+    ThreadTime { run_ns: numbers.next().unwrap_or(0), wait_ns: numbers.next().unwrap_or(0) }
+}
+
+/// Of the calling thread: its CPU time is known to the nanosecond.
+pub(crate) fn of_this_thread() -> ThreadTime {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    let run_ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    ThreadTime { run_ns, ..of_thread(rustix::thread::gettid().as_raw_nonzero().get()) }
 }
 
 /// The host's CPU time in clock ticks: all of it, and what other guests of the machine took (proc_stat(5)). Zeros where
@@ -88,11 +110,11 @@ mod tests {
         let (pid, tid) = (std::process::id(), rustix::thread::gettid().as_raw_nonzero().get());
         let before = (of_process(pid).expect("own process"), of_thread(tid));
         // By its own clock: on a busy machine a thread may not run for long.
-        let start = of_this_thread();
-        while of_this_thread() < start + 30_000_000 {
+        let start_ns = of_this_thread().run_ns;
+        while of_this_thread().run_ns < start_ns + 30_000_000 {
             std::hint::spin_loop();
         }
-        assert!(of_process(pid).expect("own process") > before.0 && of_thread(tid) > before.1);
+        assert!(of_process(pid).expect("own process") > before.0 && of_thread(tid).run_ns > before.1.run_ns);
     }
 
     #[test]
@@ -100,9 +122,31 @@ mod tests {
         assert_eq!(ticks("7 (a ) name) S 1 7 7 0 -1 4194560 1 0 0 0 100 20 3000 400000 20"), 120);
         let pid = std::process::id();
         let before = of_process(pid).expect("own process");
-        let work = || while of_this_thread() < 60_000_000 {};
+        let work = || while of_this_thread().run_ns < 60_000_000 {};
         std::thread::spawn(work).join().expect("it ends");
         assert!(of_process(pid).expect("own process") >= before + 40_000_000);
+    }
+
+    #[test]
+    fn threads_that_share_a_cpu_wait_for_it() {
+        // Each does half of what it could: what one runs, the other waits.
+        let waited = std::thread::scope(|scope| {
+            let work = || {
+                crate::affinity::pin(first_cpu()).expect("a CPU of ours");
+                let before = of_this_thread();
+                while of_this_thread().run_ns < before.run_ns + 60_000_000 {}
+                of_this_thread().since(before)
+            };
+            let threads = [scope.spawn(work), scope.spawn(work)];
+            threads.map(|thread| thread.join().expect("no panic")).map(|time| time.wait_ns)
+        });
+        assert!(waited.iter().any(|wait_ns| *wait_ns > 20_000_000), "{waited:?}");
+    }
+
+    /// The first that this process may use.
+    fn first_cpu() -> usize {
+        let allowed = rustix::thread::sched_getaffinity(None).expect("a set");
+        (0..1024).find(|cpu| allowed.is_set(*cpu)).expect("a CPU")
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub(crate) mod epoll;
 mod frame;
 mod mmsg;
+mod precise;
 mod reopening;
 #[cfg(test)]
 mod tests;

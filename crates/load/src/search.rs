@@ -112,7 +112,12 @@ impl Objective {
         let has_too_many_missing = missing as f64 > scheduled * (1.0 - self.percentile.share());
         let is_slow = latency_us >= self.limit_us;
         // A server that does not answer in time has missed it, unless it was not asked in time.
-        if is("client-saturated") || is("steal") || is("empty") || is("overloaded") && is("late") {
+        if is("client-saturated")
+            || is("client-waited")
+            || is("steal")
+            || is("empty")
+            || is("overloaded") && is("late")
+        {
             Outcome::Invalid
         } else if !summary.is_clean() {
             Outcome::Missed

@@ -1,6 +1,6 @@
 //! What the threads of a run share: where the run is, and what each has done so far.
 
-use crate::cpu_time;
+use crate::cpu_time::{self, ThreadTime};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -46,8 +46,9 @@ pub(crate) struct Slot {
     keys: AtomicU64,
     /// The kernel's number of the thread, 0 before it runs.
     pub(crate) thread: AtomicI32,
-    /// The thread's CPU time when it ended, 0 before.
-    pub(crate) ended_cpu_ns: AtomicU64,
+    /// The thread's times when it ended, 0 before.
+    ended_run_ns: AtomicU64,
+    ended_wait_ns: AtomicU64,
 }
 
 impl Shared {
@@ -123,13 +124,23 @@ impl Shared {
 }
 
 impl Slot {
-    /// The thread's CPU time.
-    pub(crate) fn cpu_ns(&self) -> u64 {
-        // In this order: a thread that is gone has left its time here before.
+    /// For how long the thread has run, and waited to.
+    pub(crate) fn time(&self) -> ThreadTime {
+        // In this order: a thread that is gone has left its times here before.
         match cpu_time::of_thread(self.thread.load(Ordering::Relaxed)) {
-            0 => self.ended_cpu_ns.load(Ordering::Acquire),
+            ThreadTime { run_ns: 0, .. } => ThreadTime {
+                run_ns: self.ended_run_ns.load(Ordering::Acquire),
+                wait_ns: self.ended_wait_ns.load(Ordering::Relaxed),
+            },
             running => running,
         }
+    }
+
+    /// The calling thread, whose slot it is, is about to end.
+    pub(crate) fn end(&self) {
+        let ThreadTime { run_ns, wait_ns } = cpu_time::of_this_thread();
+        self.ended_wait_ns.store(wait_ns, Ordering::Relaxed);
+        self.ended_run_ns.store(run_ns, Ordering::Release);
     }
 
     /// Shows how many requests and keys are completed.
@@ -152,16 +163,16 @@ mod tests {
             thread::scope(|scope| {
                 let worker = scope.spawn(|| {
                     slot.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-                    slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Release);
+                    slot.end();
                 });
                 let mut has_run = false;
                 while !worker.is_finished() {
-                    let cpu_ns = slot.cpu_ns();
+                    let cpu_ns = slot.time().run_ns;
                     assert!(cpu_ns > 0 || !has_run, "it had run");
                     has_run |= cpu_ns > 0;
                 }
             });
-            assert!(slot.cpu_ns() > 0);
+            assert!(slot.time().run_ns > 0);
         }
     }
 }

@@ -133,6 +133,9 @@ pub struct Summary {
     pub client: CpuCost,
     /// How much of the window the busiest of these threads ran, from 0 to 1.
     pub busiest_thread: f64,
+    /// How much of it that thread waited for a CPU, while others ran there, which waited most.
+    #[serde(default)]
+    pub cpu_wait: f64,
     /// What the process given by `--server-pid` used.
     pub server: Option<CpuCost>,
     /// What `--probes` found; no other figure includes them.
@@ -159,6 +162,7 @@ impl Summary {
             Timing::Law(rate, arrivals) => Some((rate, arrivals)),
             Timing::Trace => None,
         });
+        let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
         let summary = Summary {
             r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
             verdict,
@@ -191,7 +195,8 @@ impl Summary {
             keys_per_second: ratio(span.keys as f64, span.seconds),
             steal,
             client: client_cost(&span, &open, &close),
-            busiest_thread: busiest(&span, &open, &close),
+            busiest_thread,
+            cpu_wait,
             server: server_cost(&span, &open, &close),
             probes,
             recorded: arguments.record.as_ref().zip(recorded).map(|(file, recorded)| Recorded {
@@ -267,6 +272,11 @@ impl Summary {
             && self.wrong_values == 0
             && self.not_stored == 0
             && self.probes.as_ref().is_none_or(Probes::is_clean)
+    }
+
+    /// Whether to believe it, and what its probes say.
+    pub fn is_valid(&self) -> bool {
+        self.verdict.valid && self.probes.as_ref().is_none_or(|probes| probes.verdict.valid)
     }
 
     /// Whether a recording, if there is one, has every request.

@@ -22,7 +22,7 @@ pub struct Verdict {
 /// One reason not to believe a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// In one word, for programs: `client-saturated`, `late`, `overloaded`, `rate-missed`, `arrivals`, `steal`,
+    /// In one word, for programs: `client-saturated`, `client-waited`, `late`, `overloaded`, `rate-missed`, `arrivals`, `steal`,
     /// `unsteady`, `lost`, `silent`, `empty`.
     pub what: String,
     /// In a sentence, with the number and what would help.
@@ -34,6 +34,8 @@ pub struct Reason {
 pub(crate) struct Evidence {
     /// By second: the share of it that the busiest client thread ran.
     pub(crate) busy: Vec<f64>,
+    /// Share of the window that a client thread waited for a CPU: of the one that waited most.
+    pub(crate) waited: f64,
     /// Share of the host's CPU time that other guests took.
     pub(crate) steal: f64,
     /// By second: the median latency.
@@ -77,6 +79,8 @@ pub(crate) const BUSY_MAX: f64 = 0.85;
 const BUSY_SECONDS: usize = 2;
 /// From here on, waiting for the hypervisor shows in every percentile of interest.
 const STEAL_MAX: f64 = 0.02;
+/// A closed loop makes as many requests fewer. A thread that is waked up waits for some microseconds, always.
+const WAITED_MAX: f64 = 0.10;
 /// Less than this is answered: what is missing are the slowest.
 const ANSWERED_MIN: f64 = 0.99;
 /// More that is lost hides the 99th percentile.
@@ -98,12 +102,17 @@ impl OpenEvidence {
 
 impl Verdict {
     pub(crate) fn of(evidence: &Evidence) -> Verdict {
-        let reasons: Vec<Reason> =
-            [saturated(evidence), stolen(evidence), unsteady(evidence), lost(evidence), silent(evidence)]
-                .into_iter()
-                .chain(evidence.open.iter().flat_map(|open| [arrivals(open), overloaded(open), missed(open), late(open)]))
-                .flatten()
-                .collect();
+        let reasons: Vec<Reason> = [saturated, waited, stolen, unsteady, lost, silent]
+            .into_iter()
+            .map(|look| look(evidence))
+            .chain(
+                evidence
+                    .open
+                    .iter()
+                    .flat_map(|open| [arrivals(open), overloaded(open), missed(open), late(open)]),
+            )
+            .flatten()
+            .collect();
         Verdict { valid: reasons.is_empty(), reasons }
     }
 }
@@ -137,6 +146,21 @@ fn saturated(evidence: &Evidence) -> Option<Reason> {
         format!(
             "a client thread ran {:.0} % of {seconds} s: rate and latency may be the client's (figures per CPU-second hold); use more --threads",
             busiest * 100.0
+        ),
+    )
+}
+
+/// A thread that waits for a CPU is not busy, and neither sends nor reads.
+fn waited(evidence: &Evidence) -> Option<Reason> {
+    if evidence.waited <= WAITED_MAX {
+        return None;
+    }
+    reason(
+        "client-waited",
+        format!(
+            "a client thread waited for a CPU for {:.0} % of the window: rate and latency are those of whoever ran there \
+             (figures per CPU-second hold); free a CPU for it (--cpu)",
+            evidence.waited * 100.0
         ),
     )
 }
@@ -322,7 +346,10 @@ mod tests {
         let left = |requests| OpenEvidence { growth: Growth { requests, is_steady: false }, ..OPEN };
         check(&open(left(100.0)), &[]);
         check(&open(left(120.0)), &["overloaded"]);
-        check(&open(OpenEvidence { growth: Growth { requests: 40.0, is_steady: true }, ..OPEN }), &["overloaded"]);
+        check(
+            &open(OpenEvidence { growth: Growth { requests: 40.0, is_steady: true }, ..OPEN }),
+            &["overloaded"],
+        );
         // As it must not be: of a law that varies less, and of one that varies more.
         let of = |arrivals| {
             let asked_within = OpenEvidence::within(arrivals, 10_000.0, 4);
@@ -352,6 +379,13 @@ mod tests {
         check(&hangs(0.9, 0.002, 10.0), &[]);
         check(&hangs(3.0, 3.1, 10.0), &[]);
         check(&hangs(0.3, 0.0, 0.5), &["silent"]);
+    }
+
+    #[test]
+    fn a_client_that_waits_for_a_cpu_measures_its_neighbours() {
+        check(&Evidence { waited: 0.09, ..Evidence::default() }, &[]);
+        check(&Evidence { waited: 0.65, ..Evidence::default() }, &["client-waited"]);
+        check(&Evidence { waited: 0.65, busy: vec![0.3; 5], ..open(OPEN) }, &["client-waited"]);
     }
 
     #[test]

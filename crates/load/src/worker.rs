@@ -71,7 +71,11 @@ impl<E: Engine> Worker<'_, E> {
             let sent_ns = self.engine.now_ns();
             outbox.connections().for_each(|connection| conversations[connection].stamp(sent_ns));
             let gather = self.gather.min(self.feed.spare());
-            let wait = Wait { gather, at_most: self.feed.rest(sent_ns) };
+            let mut at_most = self.feed.rest(sent_ns);
+            if let Some(churn) = &self.churn {
+                at_most = at_most.min(churn.rest(sent_ns));
+            }
+            let wait = Wait { gather, at_most };
             self.engine.exchange(&outbox, wait)?;
             let done_ns = self.engine.now_ns();
             outbox.clear();

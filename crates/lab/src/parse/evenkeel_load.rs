@@ -137,15 +137,17 @@ mod tests {
     fn its_own_verdict_is_a_doubt() {
         let mut summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
         let reason = |what: &str| Reason { what: what.to_owned(), why: "because".to_owned() };
-        summary.verdict.reasons = 
-            ["steal", "client-saturated", "late", "overloaded"].map(reason).into();
+        summary.verdict.reasons = ["steal", "client-saturated", "late", "overloaded"].map(reason).into();
         summary.errors = 2;
         let text = serde_json::to_string(&summary).expect("text");
         let doubts = parse(&text, &workload(3, 1)).expect("figures").doubts;
         let kinds: Vec<_> = doubts.iter().map(|doubt| doubt.about).collect();
         assert_eq!(
             (doubts[0].why.as_str(), kinds),
-            ("steal: because", vec![About::All, About::WallClock, About::Latencies, About::WallClock, About::All])
+            (
+                "steal: because",
+                vec![About::All, About::WallClock, About::Latencies, About::WallClock, About::All]
+            )
         );
     }
 }

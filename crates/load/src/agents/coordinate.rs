@@ -170,7 +170,7 @@ const RECORDED_ALONE: &str = "--record is for one machine: what agents ask would
 /// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
 const START_AFTER_NS: u64 = 200_000_000;
 /// What only the coordinator needs to know.
-const OURS: [&str; 9] = [
+const OURS: [&str; 10] = [
     "agents",
     "agent_command",
     "agent_patience",
@@ -180,6 +180,7 @@ const OURS: [&str; 9] = [
     "probe_rate",
     "search",
     "server_pid",
+    "strict",
 ];
 
 /// What was typed, as words of one flag each, without some of the flags.

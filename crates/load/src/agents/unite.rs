@@ -151,6 +151,7 @@ fn add(whole: &mut Summary, part: Summary) {
     whole.steal = whole.steal.max(part.steal);
     whole.client = cost(whole.client, part.client);
     whole.busiest_thread = whole.busiest_thread.max(part.busiest_thread);
+    whole.cpu_wait = whole.cpu_wait.max(part.cpu_wait);
     let mut series = part.series.into_iter();
     for (second, other) in whole.series.iter_mut().zip(series.by_ref()) {
         *second = both(second, &other);
@@ -166,6 +167,7 @@ pub(super) fn both(one: &Second, other: &Second) -> Second {
         client: cost(one.client, other.client),
         server: None,
         busiest_thread: one.busiest_thread.max(other.busiest_thread),
+        cpu_wait: one.cpu_wait.max(other.cpu_wait),
         latency: None,
         probes: None,
     }

@@ -1,16 +1,16 @@
 //! The plain engine: edge-triggered epoll, one system call for each send and each receive.
 
 use super::reopening::Reopening;
-use super::{Engine, Event as Happening, RECEIVE_LEN, Wait, failed};
+use super::{Engine, Event as Happening, RECEIVE_LEN, Wait, failed, precise};
 use crate::clock;
 use crate::error::Error;
 use crate::outbox::Outbox;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Connections behind one epoll instance.
 pub(crate) struct Epoll {
@@ -121,12 +121,11 @@ impl Engine for Epoll {
             };
             self.backlogs[connection].extend_from_slice(&bytes[sent..]);
         }
-        let timeout = Timespec { tv_sec: 0, tv_nsec: wait.at_most.subsec_nanos().into() };
-        self.events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(Error::Exchange(error.into())),
+        let mut at_most = wait.at_most;
+        if let Some(at_ns) = self.reopening.as_ref().and_then(Reopening::next_at_ns) {
+            at_most = at_most.min(Duration::from_nanos(at_ns.saturating_sub(self.now_ns())));
         }
+        precise::wait(&self.epoll, &mut self.events, at_most)
     }
 
     fn arrivals(

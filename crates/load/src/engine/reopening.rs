@@ -68,6 +68,11 @@ impl Reopening {
         self.retries.push_back((now_ns + RETRY_AFTER_NS, connection));
     }
 
+    /// When a connection that was refused is tried again.
+    pub(crate) fn next_at_ns(&self) -> Option<u64> {
+        self.retries.front().map(|(at_ns, _)| *at_ns)
+    }
+
     /// The next connection to try again, because nobody answered or the time after a refusal is over.
     pub(crate) fn next_retry(&mut self, now_ns: u64) -> Option<usize> {
         while let Some((began_ns, connection)) = self.attempts.front().copied() {
@@ -100,6 +105,7 @@ mod tests {
         reopening.ended(0, true, 1500);
         reopening.ended(1, false, 2000);
         assert_eq!(reopening.news, [Event::Opened { connection: 0, took_ns: 500 }, Event::Refused]);
+        assert_eq!(reopening.next_at_ns(), Some(2000 + RETRY_AFTER_NS));
         assert_eq!(reopening.next_retry(2000 + RETRY_AFTER_NS - 1), None);
         assert_eq!(reopening.next_retry(2000 + RETRY_AFTER_NS), Some(1));
         assert!(!reopening.is_on_its_way(1) && reopening.is_on_its_way(2));

@@ -6,11 +6,10 @@
 
 use super::frame::{Frame, Parts};
 use super::mmsg::{BATCH, HEAD_LEN, Receives, Sends};
-use super::{Engine, Event, Wait, failed};
+use super::{Engine, Event, Wait, failed, precise};
 use crate::clock;
 use crate::error::Error;
 use crate::outbox::Outbox;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -145,12 +144,7 @@ impl Engine for Udp {
         }
         self.send_queued(outbox)?;
         let at_most = wait.at_most.min(Duration::from_nanos(self.patience.look_every_ns()));
-        let timeout = Timespec { tv_sec: 0, tv_nsec: at_most.subsec_nanos().into() };
-        self.events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(error) => Err(Error::Exchange(error.into())),
-        }
+        precise::wait(&self.epoll, &mut self.events, at_most)
     }
 
     fn arrivals(

@@ -104,7 +104,7 @@ impl Runner<'_> {
             let _ = ready.send(());
             let Some(Start { window_ns, .. }) = shared.start() else { return Err(Error::Left) };
             all.wait_all(reports, window_ns.start)?;
-            let (host, cpu_ns, before) = (cpu_time::of_host(), shared.workers[0].cpu_ns(), shared.total().0);
+            let (host, time, before) = (cpu_time::of_host(), shared.workers[0].time(), shared.total().0);
             shared.open(now_ns());
             // Whoever ends them in the middle says so to the phase alone.
             while shared.phase() == Phase::Measure
@@ -116,14 +116,14 @@ impl Runner<'_> {
                 Phase::Measure => window_ns.end,
                 _ => now_ns(),
             };
-            let cpu_ns = shared.workers[0].cpu_ns().saturating_sub(cpu_ns);
+            let time = shared.workers[0].time().since(time);
             let completed = shared.total().0.saturating_sub(before);
             let steal = cpu_time::of_host().stolen_since(host);
             shared.drain();
             all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;
             shared.stop();
             while !all.wait_all(reports, u64::MAX)? {}
-            let probed = Probed { tally: all.probes.tally, cpu_ns, completed };
+            let probed = Probed { tally: all.probes.tally, time, completed };
             let seconds = closed_ns.saturating_sub(window_ns.start) as f64 / 1e9;
             Ok(Probing { figures: probed.figures(self.plan, seconds, steal), seconds: all.probes.seconds })
         })

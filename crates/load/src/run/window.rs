@@ -109,14 +109,14 @@ impl Runner<'_> {
             // A closed loop's workers count from 0 when they see the window open.
             open = Edge { requests: 0, keys: 0, ..open };
         }
-        let done = |probes: &Shared| (probes.workers[0].cpu_ns(), probes.total().0);
-        let probes_before = probes.map_or((0, 0), done);
+        let done = |probes: &Shared| (probes.workers[0].time(), probes.total().0);
+        let probes_before = probes.map(done).unwrap_or_default();
         for shared in std::iter::once(shared).chain(probes) {
             shared.open(open.at_ns);
         }
         let Watched { close, mut series, has_left } =
             self.watch(shared, &mut all, reports, &open, follower)?;
-        let probes_after = probes.map_or((0, 0), done);
+        let probes_after = probes.map(done).unwrap_or_default();
         probes.inspect(|probes| probes.drain());
         if plan.pace.is_some() {
             // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
@@ -140,7 +140,7 @@ impl Runner<'_> {
         let All { load, probes: probed, .. } = all;
         let probes = probes.map(|_| Probed {
             tally: probed.tally,
-            cpu_ns: probes_after.0.saturating_sub(probes_before.0),
+            time: probes_after.0.since(probes_before.0),
             completed: probes_after.1.saturating_sub(probes_before.1),
         });
         let (engine, tally) = (load.engine, load.tally);
@@ -206,10 +206,10 @@ impl Runner<'_> {
     /// All counters as they are now.
     fn edge(&self, shared: &Shared) -> Result<Edge, Error> {
         let server_cpu_ns = self.arguments.server_pid.map(cpu_time::of_process).transpose()?;
-        let client_cpu_ns = shared.workers.iter().map(Slot::cpu_ns).collect();
+        let client = shared.workers.iter().map(Slot::time).collect();
         let (requests, keys) = shared.total();
         let host = cpu_time::of_host();
-        Ok(Edge { at_ns: now_ns(), requests, keys, client_cpu_ns, server_cpu_ns, host })
+        Ok(Edge { at_ns: now_ns(), requests, keys, client, server_cpu_ns, host })
     }
 }
 

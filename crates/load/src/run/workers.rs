@@ -6,7 +6,6 @@ use crate::arguments::EngineChoice;
 use crate::churn::{Churn, ChurnPlan, Storm};
 use crate::clock::now_ns;
 use crate::compose::Composer;
-use crate::cpu_time;
 use crate::engine::epoll::Epoll;
 use crate::engine::tls::Encrypted;
 use crate::engine::udp::{Patience, Udp};
@@ -255,7 +254,7 @@ impl Runner<'_> {
         }
         let total = Box::new(Total::of(&tally, self.arguments.live));
         let _ = reports.send(Report::Over(who, told, total));
-        slot.ended_cpu_ns.store(cpu_time::of_this_thread(), Ordering::Release);
+        slot.end();
         Ok((E::NAME, tally))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{CpuCost, Second};
 use crate::backlog::Growth;
-use crate::cpu_time::HostTime;
+use crate::cpu_time::{HostTime, ThreadTime};
 use crate::plan::{Plan, Timing, Who};
 use crate::recording;
 use crate::tally::Tally;
@@ -16,7 +16,7 @@ pub(crate) struct Edge {
     pub(crate) requests: u64,
     pub(crate) keys: u64,
     /// Of each thread.
-    pub(crate) client_cpu_ns: Vec<u64>,
+    pub(crate) client: Vec<ThreadTime>,
     pub(crate) server_cpu_ns: Option<u64>,
     pub(crate) host: HostTime,
 }
@@ -39,8 +39,8 @@ pub(crate) struct Measured {
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub(crate) tally: Tally,
-    /// CPU time of their thread in the window, and requests completed in it.
-    pub(crate) cpu_ns: u64,
+    /// What their thread did in the window, and the requests completed in it.
+    pub(crate) time: ThreadTime,
     pub(crate) completed: u64,
 }
 
@@ -76,7 +76,7 @@ pub(super) fn ratio(part: f64, whole: f64) -> f64 {
 }
 
 pub(super) fn client_cost(span: &Span, open: &Edge, close: &Edge) -> CpuCost {
-    let total = |edge: &Edge| edge.client_cpu_ns.iter().sum::<u64>();
+    let total = |edge: &Edge| edge.client.iter().map(|time| time.run_ns).sum::<u64>();
     span.cost(total(close).saturating_sub(total(open)))
 }
 
@@ -84,11 +84,13 @@ pub(super) fn server_cost(span: &Span, open: &Edge, close: &Edge) -> Option<CpuC
     Some(span.cost(close.server_cpu_ns?.saturating_sub(open.server_cpu_ns?)))
 }
 
-/// The share of the time that the busiest thread ran.
-pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> f64 {
-    let threads = open.client_cpu_ns.iter().zip(&close.client_cpu_ns);
-    let busiest_ns = threads.map(|(open, close)| close.saturating_sub(*open)).max().unwrap_or(0);
-    ratio(busiest_ns as f64 / 1e9, span.seconds)
+/// The share of the time that the busiest thread ran, and that one waited for a CPU which waited most.
+pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> (f64, f64) {
+    let threads = open.client.iter().zip(&close.client).map(|(open, close)| close.since(*open));
+    let most = |time_ns: fn(ThreadTime) -> u64| {
+        ratio(threads.clone().map(time_ns).max().unwrap_or(0) as f64 / 1e9, span.seconds)
+    };
+    (most(|time| time.run_ns), most(|time| time.wait_ns))
 }
 
 /// How much more was due and not answered at the end of the window than at its beginning.
@@ -145,6 +147,7 @@ impl Measured {
         });
         Verdict::of(&Evidence {
             busy: self.series.iter().filter_map(busy).collect(),
+            waited: busiest(span, &self.open, &self.close).1,
             steal,
             lost: ratio(self.tally.lost as f64, (self.tally.lost + self.tally.requests()) as f64),
             p50_us: self.series.iter().filter_map(|second| Some(second.latency?.p50_us)).collect(),

@@ -139,6 +139,9 @@ pub struct Second {
     pub server: Option<CpuCost>,
     /// How much of it the busiest thread of the generator ran, from 0 to 1.
     pub busiest_thread: f64,
+    /// How much of it that thread of the generator waited for a CPU which waited most.
+    #[serde(default)]
+    pub cpu_wait: f64,
     /// Latencies of the requests that were done in it; `None`: none was.
     pub latency: Option<Latency>,
     /// The same of probes.
@@ -169,12 +172,14 @@ impl Latency {
 impl Second {
     pub(crate) fn between(open: &Edge, close: &Edge) -> Second {
         let span = Span::between(open, close);
+        let (busiest_thread, cpu_wait) = busiest(&span, open, close);
         Second {
             seconds: span.seconds,
             requests_per_second: ratio(span.requests as f64, span.seconds),
             client: client_cost(&span, open, close),
             server: server_cost(&span, open, close),
-            busiest_thread: busiest(&span, open, close),
+            busiest_thread,
+            cpu_wait,
             latency: None,
             probes: None,
         }

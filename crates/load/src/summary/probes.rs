@@ -57,6 +57,7 @@ impl Probed {
         let completed_per_s = ratio(self.completed as f64, scheduled_s.max(seconds));
         let verdict = Verdict::of(&Evidence {
             steal,
+            waited: ratio(self.time.wait_ns as f64 / 1e9, seconds),
             lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
             open: Some(OpenEvidence {
                 who: Who::Probes,
@@ -86,7 +87,7 @@ impl Probed {
             latency,
             waits,
             unread: unread(tally),
-            busy: ratio(self.cpu_ns as f64 / 1e9, seconds),
+            busy: ratio(self.time.run_ns as f64 / 1e9, seconds),
         })
     }
 }

@@ -19,7 +19,11 @@ impl fmt::Display for Summary {
             writeln!(f)?;
         }
         cost(f, "client", &self.client)?;
-        writeln!(f, ", busiest thread {:.0} %", self.busiest_thread * 100.0)?;
+        write!(f, ", busiest thread {:.0} %", self.busiest_thread * 100.0)?;
+        if self.cpu_wait >= WAIT_SHOWN {
+            write!(f, ", waited for a CPU {:.0} %", self.cpu_wait * 100.0)?;
+        }
+        writeln!(f)?;
         // A percentile of nothing is not 0.
         if self.requests > 0 {
             percentiles(f, "latency", &self.latency)?;
@@ -59,6 +63,9 @@ impl fmt::Display for Summary {
         write!(f, "{}", self.verdict)
     }
 }
+
+/// Less of the window is not worth a word.
+const WAIT_SHOWN: f64 = 0.01;
 
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -60,7 +60,9 @@ fn slow(_: &str, reply: Vec<u8>) -> Vec<u8> {
 
 #[test]
 fn a_rate_that_was_not_reached_is_not_shown_as_reached() {
-    for line in ["--duration 600ms", "--requests 300", "--duration 600ms --depth 100", "--duration 5m --requests 300"] {
+    for line in
+        ["--duration 600ms", "--requests 300", "--duration 600ms --depth 100", "--duration 5m --requests 300"]
+    {
         // What is left at the end takes the server as long again: it is answered before nobody waits any longer.
         let line = format!("{} --connections 1 --rate 1000 --warm-up 0 {line}", server(usize::MAX, slow));
         let summary = run(&line).expect(&line);
@@ -68,7 +70,10 @@ fn a_rate_that_was_not_reached_is_not_shown_as_reached() {
         assert_eq!((waits.unanswered, waits.unsent), (0, 0), "{line}\n{summary}");
         assert!(summary.requests_per_second < 510.0, "{line}\n{summary}");
         assert!(summary.keys_per_second < 510.0, "{line}\n{summary}");
-        assert!(summary.verdict.reasons.iter().any(|reason| reason.what == "overloaded"), "{line}\n{summary}");
+        assert!(
+            summary.verdict.reasons.iter().any(|reason| reason.what == "overloaded"),
+            "{line}\n{summary}"
+        );
     }
     // Nor is it by probes, which are judged apart.
     let line = format!(

@@ -1,6 +1,8 @@
 //! Whole runs against a scripted server, on both engines.
 
 use crate::support::{CLOSE, Script, run, server};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const ENGINES: [&str; 2] = ["--engine auto", "--engine epoll"];
 const HONEST: Script = |_, reply| reply;
@@ -62,6 +64,34 @@ fn more_than_the_sockets_hold_goes_out_in_the_end() {
         let summary = run(&line).expect(&line);
         assert!(summary.is_clean() && summary.requests >= 100 && summary.misses == 0, "{line}\n{summary}");
     }
+}
+
+#[test]
+fn a_generator_that_waits_for_its_cpu_says_so() {
+    let allowed = sched_getaffinity(None).expect("a set");
+    let cpu = (0..1024).find(|cpu| allowed.is_set(*cpu)).expect("a CPU");
+    let line =
+        format!("{} --cpu {cpu} --duration 400ms --warm-up 100ms --keys 10", server(usize::MAX, HONEST));
+    let ended = AtomicBool::new(false);
+    // Three neighbours that never sleep: the generator gets a quarter of the CPU, of which it needs more.
+    let summary = std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut one = CpuSet::new();
+                one.set(cpu);
+                sched_setaffinity(None, &one).expect("a CPU of ours");
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let summary = run(&line);
+        ended.store(true, Ordering::Relaxed);
+        summary.expect(&line)
+    });
+    assert!(summary.cpu_wait > 0.1, "{summary}");
+    assert!(summary.verdict.reasons.iter().any(|reason| reason.what == "client-waited"), "{summary}");
+    assert!(summary.to_string().contains(" %, waited for a CPU "), "{summary}");
 }
 
 #[test]

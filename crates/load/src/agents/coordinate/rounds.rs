@@ -93,6 +93,7 @@ mod tests {
             client: CpuCost::default(),
             server: None,
             busiest_thread,
+            cpu_wait: 0.0,
             latency: None,
             probes: None,
         }

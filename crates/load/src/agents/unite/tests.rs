@@ -13,7 +13,8 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         #[command(flatten)]
         arguments: Arguments,
     }
-    let arguments = Command::parse_from(["load", "--rate", "1000", "--connections", "8"]).arguments;
+    let arguments =
+        Command::parse_from(["load", "--rate", "1000", "--connections", "8", "--duration", "1s"]).arguments;
     let plan = Plan::new(&arguments).expect("a good plan");
     let mut tally = Tally::open();
     for ms in latencies_ms {
@@ -27,7 +28,7 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         at_ns,
         requests,
         keys: requests,
-        client_cpu_ns: vec![0],
+        client: vec![crate::cpu_time::ThreadTime::default()],
         server_cpu_ns: None,
         host: Default::default(),
     };

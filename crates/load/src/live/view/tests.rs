@@ -28,6 +28,7 @@ fn second(requests_per_second: f64, server: Option<CpuCost>) -> Second {
         client,
         server,
         busiest_thread: 0.9,
+        cpu_wait: 0.0,
         latency: None,
         probes: None,
     }

@@ -64,6 +64,7 @@ fn summary() -> Summary {
         steal: 0.0,
         client: cost(4.0, 250_000.0),
         busiest_thread: 0.8,
+        cpu_wait: 0.0,
         server: Some(cost(5.0, 200_000.0)),
         probes: None,
         recorded: None,
