@@ -5,6 +5,7 @@
 //! that whatever the machine does to one it does to all. The figure is requests (or keys) per server
 //! CPU-second, and the verdict is the median over rounds of the ratio to the first peer in the same round.
 
+pub(crate) mod hostile;
 pub(crate) mod load;
 mod process;
 mod report;

@@ -42,6 +42,8 @@ enum Bench {
     Load(bench::load::Arguments),
     /// What the memory is worth: density, misses, promises about resident memory
     Store(bench::store::Arguments),
+    /// What an honest client notices of hostile ones
+    Hostile(bench::hostile::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Bench(Bench::Serve(arguments)) => bench::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Load(arguments)) => bench::load::run(&arguments).map(|()| true),
         Verb::Bench(Bench::Store(arguments)) => bench::store::run(&arguments).map(|()| true),
+        Verb::Bench(Bench::Hostile(arguments)) => bench::hostile::run(&arguments),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

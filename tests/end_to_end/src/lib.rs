@@ -9,6 +9,8 @@
 pub mod bystander;
 pub mod clients;
 pub mod clock;
+pub mod honest;
+pub mod hostile;
 pub mod judge;
 pub mod process;
 pub mod server;

@@ -1,0 +1,160 @@
+//! Clients that misbehave, each kind on a thread of its own until all are told to stop.
+//!
+//! None of them needs more than a connection: what they do is within the protocol, or what a broken client sends. Who
+//! works for nobody's harm beside them is in `honest.rs`.
+
+mod floods;
+mod operators;
+mod uploads;
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::clock;
+
+/// One kind of hostile client.
+pub struct Attack {
+    /// For tables.
+    pub name: &'static str,
+    /// What it does, and what it would like to happen.
+    pub about: &'static str,
+    round: fn(&Target) -> io::Result<()>,
+}
+
+/// All of them.
+pub const ATTACKS: [&Attack; 14] = [
+    &uploads::IDLE_UPLOADS,
+    &uploads::DRIPPING_UPLOADS,
+    &uploads::LARGE_VALUES,
+    &uploads::HEADERS_OF_LARGE_VALUES,
+    &uploads::APPENDS_THAT_DO_NOT_FIT,
+    &floods::COLLIDING_KEYS,
+    &floods::GARBAGE,
+    &floods::BINARY_PROTOCOL,
+    &floods::CHURN,
+    &floods::READERS_THAT_DO_NOT_READ,
+    &operators::FORGED_KEYS,
+    &operators::STATISTICS,
+    &operators::MEMORY_LIMIT,
+    &operators::SILENT_WATCHERS,
+];
+
+/// Between two rounds of an attack, so that it does not merely take the CPU.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Between two looks at whether it is over.
+const GLANCE: Duration = Duration::from_millis(50);
+/// A round waits for no answer longer.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// The server that is attacked.
+struct Target {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+}
+
+impl Target {
+    fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Does nothing for so long, or until it is over.
+    fn idle(&self, time: Duration) {
+        let end = clock::now() + time;
+        while !self.is_over() && clock::now() < end {
+            clock::pass(GLANCE.min(time));
+        }
+    }
+
+    fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, ANSWER_MAX)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.set_write_timeout(Some(ANSWER_MAX))?;
+        Ok(stream)
+    }
+
+    /// A connection on which this has been sent.
+    fn send(&self, bytes: &[u8]) -> io::Result<TcpStream> {
+        let mut stream = self.connect()?;
+        stream.write_all(bytes)?;
+        Ok(stream)
+    }
+
+    /// What comes back for this until `end`, or the connection ends.
+    fn ask(&self, request: &[u8], end: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = self.send(request)?;
+        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+        while !answer.ends_with(end) {
+            match stream.read(&mut piece)? {
+                0 => break,
+                count => answer.extend_from_slice(&piece[..count]),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// Attacks under way.
+pub struct Attackers {
+    stop: Arc<AtomicBool>,
+    threads: Vec<(&'static str, JoinHandle<Rounds>)>,
+}
+
+/// How often an attack was made, and how often the server cut it off or an answer did not come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rounds {
+    /// Rounds that went as the attacker meant them.
+    pub done: u64,
+    /// Rounds that ended with an error on the socket.
+    pub cut_off: u64,
+    /// Answers that no server should give.
+    pub wrong: u64,
+}
+
+impl Attackers {
+    /// Begins.
+    pub fn start(address: SocketAddr, attacks: &[&'static Attack]) -> Attackers {
+        let stop = Arc::new(AtomicBool::new(false));
+        let begin = |attack: &&'static Attack| {
+            let target = Target { address, stop: Arc::clone(&stop) };
+            let attack = *attack;
+            (attack.name, std::thread::spawn(move || rounds(&target, attack)))
+        };
+        let threads = attacks.iter().map(begin).collect();
+        Attackers { stop, threads }
+    }
+
+    /// Ends, and tells what each has done.
+    ///
+    /// # Panics
+    /// If an attack has panicked.
+    pub fn stop(self) -> Vec<(&'static str, Rounds)> {
+        self.stop.store(true, Ordering::Relaxed);
+        let join = |(name, thread): (_, JoinHandle<Rounds>)| (name, thread.join().expect("an attack"));
+        self.threads.into_iter().map(join).collect()
+    }
+}
+
+fn rounds(target: &Target, attack: &Attack) -> Rounds {
+    let mut rounds = Rounds::default();
+    while !target.is_over() {
+        match (attack.round)(target) {
+            Ok(()) => rounds.done += 1,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                eprintln!("{}: {error}", attack.name);
+                rounds.wrong += 1;
+            }
+            Err(_) => rounds.cut_off += 1,
+        }
+        target.idle(PAUSE);
+    }
+    rounds
+}
+
+/// An answer that no server should give.
+fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}

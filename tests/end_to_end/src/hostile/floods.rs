@@ -1,0 +1,109 @@
+//! Keys, bytes and connections of all kinds.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use super::{Attack, wrong};
+
+/// As many as once filled 64 MB with pages of the index.
+const COLLIDING: u64 = 87_600;
+const PER_ROUND: u64 = 1_000;
+
+pub(super) const COLLIDING_KEYS: Attack = Attack {
+    name: "colliding keys",
+    about: "keys that a multiplying hash could not tell apart, whatever its seed",
+    round: |target| {
+        let mut connection = target.connect()?;
+        for first in (0..COLLIDING).step_by(PER_ROUND as usize) {
+            let some = first..(first + PER_ROUND).min(COLLIDING);
+            let mut requests: Vec<u8> = some.flat_map(colliding_set).collect();
+            requests.extend_from_slice(b"mn\r\n");
+            connection.write_all(&requests)?;
+            let mut answer = [0; 4];
+            connection.read_exact(&mut answer)?;
+            if answer != *b"MN\r\n" {
+                return Err(wrong(format!(
+                    "a quiet set was answered {:?}",
+                    answer.escape_ascii().to_string()
+                )));
+            }
+            target.idle(Duration::from_millis(100));
+        }
+        Ok(())
+    },
+};
+
+/// Their first eight bytes are a factor of the hash turned to zero, the next eight are free, the rest is the same.
+fn colliding_set(number: u64) -> Vec<u8> {
+    let mut key = 0xb7e1_5162_8aed_2a6b_u64.to_le_bytes().to_vec();
+    key.extend(number.to_le_bytes());
+    key.extend([b'x'; 16]);
+    [b"ms ", base64(&key).as_bytes(), b" 1 b q\r\nv\r\n"].concat()
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let digit = |i: usize| char::from(DIGITS[(bits >> (18 - 6 * i) & 63) as usize]);
+        (0..4).for_each(|i| text.push(if i <= group.len() { digit(i) } else { '=' }));
+    }
+    text
+}
+
+pub(super) const GARBAGE: Attack = Attack {
+    name: "garbage",
+    about: "lines without an end, lengths without a meaning, bytes of nobody's protocol",
+    round: |target| {
+        for bytes in [
+            vec![b'g'; 70_000],
+            b"set a 0 0 -1\r\nset a 0 0 99999999999999999999\r\nget \xff\xfe\r\nms a 4294967297\r\n".to_vec(),
+            [b"get ".as_slice(), &[b'k'; 60_000]].concat(),
+            (0..=255).filter(|byte| *byte != 0x80).cycle().skip(1).take(10_000).collect(),
+        ] {
+            let mut connection = target.send(&bytes)?;
+            // Whatever it says to this.
+            let _ = connection.read(&mut [0; 4096]);
+        }
+        Ok(())
+    },
+};
+
+pub(super) const BINARY_PROTOCOL: Attack = Attack {
+    name: "binary protocol",
+    about: "clients of the binary protocol wait for an answer, which must come with the end of the connection",
+    round: |target| {
+        let mut version = [0; 24];
+        (version[0], version[1]) = (0x80, 0x0b);
+        let mut connection = target.send(&version)?;
+        let mut answer = Vec::new();
+        match connection.read_to_end(&mut answer) {
+            Ok(_) if answer.first() == Some(&0x81) => Ok(()),
+            Ok(_) => Err(wrong(format!("the binary protocol was answered {}", answer.escape_ascii()))),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(()),
+            Err(error) => Err(wrong(format!("no answer to the binary protocol: {error}"))),
+        }
+    },
+};
+
+pub(super) const CHURN: Attack = Attack {
+    name: "churn",
+    about: "50 connections at a time come, say half a word and go",
+    round: |target| (0..50).try_for_each(|_| target.send(b"get hal").map(drop)),
+};
+
+pub(super) const READERS_THAT_DO_NOT_READ: Attack = Attack {
+    name: "silent readers",
+    about: "20 connections ask for a large value again and again, and read nothing",
+    round: |target| {
+        let body = vec![b'v'; 500_000];
+        target.ask(&[b"set unread 0 0 500000\r\n", body.as_slice(), b"\r\n"].concat(), b"\r\n")?;
+        let ask = |_| target.send(&b"get unread\r\n".repeat(500));
+        let connections = (0..20).map(ask).collect::<io::Result<Vec<_>>>()?;
+        target.idle(Duration::from_secs(3));
+        drop(connections);
+        Ok(())
+    },
+};
