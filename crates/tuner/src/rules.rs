@@ -16,6 +16,8 @@ mod steering;
 mod system;
 
 #[cfg(test)]
+mod published;
+#[cfg(test)]
 mod situation;
 
 use crate::{Facts, Finding, Series};

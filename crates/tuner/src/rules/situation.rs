@@ -10,7 +10,7 @@
 //! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21; half_open=9
 //! disk md0 scheduler=none raid=raid0 chunk=4096 | mount /data rw,noatime | conntrack 7 of 100
 //! cpu 0-3 user=5 softirq=80     percent of the window, or `80,0,5` of each; the rest is idle
-//! NET_RX 0=900 1-7=10           soft interrupts
+//! NET_RX 0=900 1-7=10           soft interrupts; and BLOCK
 //! arrivals 40 0=10,0,5          interrupts in each of three windows, or in all of them alike
 //! count eth0 rx_packets=5       counters of an interface; or protocols: count TcpExt.X=1; or vmstat
 //! thread 812 wait=3 run=80 turns=9 | pressure cpu=4          percent of the window
@@ -83,7 +83,7 @@ fn describe(finding: &Finding) -> String {
 }
 
 /// The host and the counters that a situation speaks of.
-fn stage(situation: &str) -> (Facts, Series) {
+pub(super) fn stage(situation: &str) -> (Facts, Series) {
     let mut stage =
         Stage { facts: Facts::default(), readings: vec![Reading::default(); WINDOWS as usize + 1] };
     stage.facts.kernel.version = (6, 18);
@@ -183,8 +183,8 @@ impl Stage {
                 reading.disks.insert(words[1].to_owned(), times);
             }),
             "cpu" => set(words[1]).iter().for_each(|cpu| self.cpu_times(cpu, &pairs)),
-            "NET_RX" => self.each(&pairs, |reading, cpu, count| {
-                reading.softirqs.entry("NET_RX".to_owned()).or_default().insert(cpu, count);
+            kind @ ("NET_RX" | "BLOCK") => self.each(&pairs, |reading, cpu, count| {
+                reading.softirqs.entry(kind.to_owned()).or_default().insert(cpu, count);
             }),
             "softnet" => set(words[1]).iter().for_each(|cpu| self.softnet(cpu, &pairs)),
             "arrivals" => set(words[1]).iter().for_each(|irq| {
@@ -282,14 +282,14 @@ impl Stage {
 
     fn cpu_times(&mut self, cpu: u32, pairs: &[(&str, &str)]) {
         // In each of the windows, or in all of them alike.
-        let percents = |name: &str| -> Vec<u64> {
+        let ticks_of = |name: &str| -> Vec<u64> {
             let value = pairs.iter().find(|(key, _)| *key == name).map_or("0", |(_, value)| value);
-            let percents = value.split(',').map(|percent| percent.parse().expect(name));
-            percents.cycle().take(WINDOWS as usize).collect()
+            let percents = value.split(',').map(|percent| percent.parse::<f64>().expect(name));
+            // Ten seconds are a thousand ticks, and a percent of them ten.
+            percents.map(|percent| (percent * 10.0).round() as u64).cycle().take(WINDOWS as usize).collect()
         };
         for (i, reading) in self.readings.iter_mut().enumerate() {
-            // Ten seconds are a thousand ticks, and a percent of them ten.
-            let ticks = |name: &str| after(i, &percents(name)) * 10;
+            let ticks = |name: &str| after(i, &ticks_of(name));
             let busy: u64 = ["user", "system", "irq", "softirq", "steal"].into_iter().map(ticks).sum();
             let times = CpuTimes {
                 user: ticks("user"),

@@ -13,8 +13,8 @@ fn c3_4xlarge_one_queue_fills_one_cpu() {
          arrivals 84 0=900000
          count eth0 rx_packets=1500000",
         "host     HVM domU, Linux 3.13.0-44-generic, CPUs 0-15 on 1 nodes, eth0 (vif, 1 queues)
-         critical softirq-one-core: CPU 0 handles 100 % of all received packets and spends 90 % of its time
-                  on interrupts, while the other CPUs are 85 % idle
+         critical softirq-one-core: CPU 0 has no time left, handles 100 % of all received packets and spends
+                  90 % of its time on interrupts, while the other CPUs are 85 % idle
          critical rps-missing: eth0 has one receive queue for 16 CPUs, and packets stay on CPU 0
          warning  interrupt-per-packet: eth0 interrupts for nearly every packet: no moderation is in effect
                   [cannot be fixed here]
