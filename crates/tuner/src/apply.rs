@@ -145,6 +145,8 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
     let mut applied = Applied::default();
     let mut moved = Vec::new();
     for change in changes {
+        // What is compared later, also by rollback and `status`, is what the kernel makes of it.
+        let change = &Change { wanted: host.taken(&change.setting, &change.wanted), ..change.clone() };
         let setting = &change.setting;
         let before = match host.read(setting) {
             Err(error) if has_ended(setting, &error) => {
@@ -195,10 +197,10 @@ fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Resu
         }
         journal.append(Record::Done { step: number })?;
         applied.done.push(setting.clone());
-        moved.extend(came.map(|(irq, came)| (irq, came, &change.wanted)));
+        moved.extend(came.map(|(irq, came)| (irq, came, change.wanted.clone())));
     }
     for (irq, came, wanted) in moved {
-        if !has_moved(host, irq, came, wanted)? {
+        if !has_moved(host, irq, came, &wanted)? {
             applied.pending.push(irq);
         }
     }
@@ -286,6 +288,9 @@ pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
         Some(Errno::IO) if setting.irq().is_some() => "the kernel manages this interrupt itself",
         Some(Errno::NOSPC) if setting.irq().is_some() => "these CPUs have no interrupt vector left",
         Some(Errno::INVAL) if setting.irq().is_some() => "none of these CPUs is in use",
+        Some(Errno::INVAL) if setting.is_receive_steering() => {
+            "all of these CPUs are isolated (isolcpus, nohz_full), and packets are not steered there"
+        }
         Some(Errno::OVERFLOW) => "the mask names CPUs that are not there",
         Some(Errno::OPNOTSUPP) if device => "the driver cannot do this",
         Some(Errno::INVAL) if device => {

@@ -129,6 +129,11 @@ impl Setting {
         path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity")?.parse().ok()
     }
 
+    /// Whether it says which CPUs the packets of a receive queue are steered to.
+    pub(crate) fn is_receive_steering(&self) -> bool {
+        matches!(self, Setting::File { path, .. } if path.ends_with("/rps_cpus"))
+    }
+
     /// What a text of this setting means.
     pub fn value(&self, text: &str) -> Result<Value, Misunderstood> {
         let wrong =

@@ -23,6 +23,10 @@ pub struct Facts {
     pub swap_bytes: Option<u64>,
     /// Its CPUs, in order.
     pub cpus: Vec<Cpu>,
+    /// CPUs that ordinary tasks are kept off (`isolcpus`, isolated partitions of cpusets).
+    pub isolated: CpuSet,
+    /// CPUs whose kernel work is done by others (`nohz_full`).
+    pub nohz_full: CpuSet,
     /// Its network interfaces but the loopback, in order of their names.
     pub nics: Vec<Nic>,
     /// Interrupts that belong to a network interface or a disk, in order.
@@ -337,6 +341,8 @@ pub struct Service {
     pub memory_limit_bytes: Option<u64>,
     /// Directories that it keeps data in, as far as its working directory and its command line tell.
     pub data: Vec<String>,
+    /// CPUs that its cpuset lets it have; `None`: no cpuset says anything.
+    pub cpuset: Option<CpuSet>,
     /// Its threads.
     pub threads: Vec<Thread>,
     /// `jemalloc`, `tcmalloc`, `mimalloc`, else `libc`, which includes one that is linked in statically; `unknown`
@@ -475,6 +481,11 @@ impl Facts {
     /// CPUs in use of a NUMA node.
     pub fn online_on(&self, node: u32) -> CpuSet {
         self.cpus.iter().filter(|cpu| cpu.online && cpu.node == node).map(|cpu| cpu.id).collect()
+    }
+
+    /// CPUs that are not for the kernel's own work. It takes them out of RPS masks since Linux 5.9.
+    pub fn isolated(&self) -> CpuSet {
+        self.isolated.or(&self.nohz_full)
     }
 
     /// The CPU of this number.

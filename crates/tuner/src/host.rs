@@ -63,6 +63,11 @@ pub trait Host {
     fn others(&self, _tid: u32) -> io::Result<Vec<u32>> {
         Ok(Vec::new())
     }
+
+    /// What the kernel makes of a text.
+    fn taken(&self, _setting: &Setting, text: &str) -> String {
+        text.to_owned()
+    }
 }
 
 /// This host, or a captured one.
@@ -141,6 +146,17 @@ impl Host for FileHost {
     fn others(&self, tid: u32) -> io::Result<Vec<u32>> {
         self.live()?;
         scheduling::others(tid)
+    }
+
+    /// Isolated CPUs are taken out of the masks of receive queues since Linux 5.9 (net-sysfs.c,
+    /// `rps_cpumask_housekeeping`); before, packets would disturb them. A mask of these alone is refused there, and
+    /// must not become one of none, which would switch steering off.
+    fn taken(&self, setting: &Setting, text: &str) -> String {
+        let Some(Ok(mask)) = setting.is_receive_steering().then(|| CpuSet::parse_mask(text)) else {
+            return text.to_owned();
+        };
+        let left = mask.without(&probe::isolated_cpus(&self.root));
+        if left.is_empty() || left == mask { text.to_owned() } else { left.mask() }
     }
 
     fn reset_by(&self, setting: &Setting) -> Vec<Setting> {
@@ -284,6 +300,45 @@ mod tests {
         check("nvme0q1", Outcome::Vanished, "2");
         // The interface is down: it still has its interrupt, and no handler.
         check("", Outcome::Restored, "f\n");
+    }
+
+    /// What is in the file of a receive queue's mask after it was applied.
+    #[track_caller]
+    fn check_steering(isolated: &str, nohz_full: &str, mask: &str, wanted: &str) {
+        let scratch = Scratch::new(&format!("steering-{isolated}-{nohz_full}-{mask}"));
+        let file = |path: &str, text: &str| {
+            let path = scratch.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        file("sys/devices/system/cpu/isolated", isolated);
+        file("sys/devices/system/cpu/nohz_full", nohz_full);
+        file("sys/class/net/eth0/queues/rx-0/rps_cpus", "0\n");
+        let change = Change {
+            stage: Stage::Steering,
+            setting: Setting::mask("/sys/class/net/eth0/queues/rx-0/rps_cpus"),
+            now: "0".into(),
+            wanted: mask.into(),
+            why: String::new(),
+            asked_by: String::new(),
+            risk: Risk::Low,
+            signal: Default::default(),
+        };
+        let mut host = FileHost::new(Root::new(scratch.path()));
+        let place = Place { boot_id: "b".into(), network: None };
+        let mut journal = Journals::new(scratch.path().join("state")).begin(&place, 0, None).unwrap();
+        apply(&mut host, std::slice::from_ref(&change), &mut journal).unwrap();
+        assert_eq!(host.read(&change.setting).unwrap(), wanted);
+        assert_eq!(journal.steps()[0].wanted, wanted, "what status and rollback compare with");
+    }
+
+    #[test]
+    fn isolated_cpus_are_taken_out_of_a_receive_queues_mask_before_it_is_written_and_compared() {
+        check_steering("", "(null)", "fe", "fe");
+        check_steering("2-3", "", "fe", "f2");
+        check_steering("2", "4-5", "fe", "ca");
+        // The kernel refuses a mask of isolated CPUs alone; one of none would switch steering off.
+        check_steering("0-7", "", "fe", "fe");
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod accept;
 pub mod apply;
 pub mod capture;
 pub mod change;
+pub mod cpu_model;
 pub mod cpu_set;
 pub mod ethtool;
 pub mod facts;

@@ -1,13 +1,14 @@
 //! Which CPUs: for receive steering (RPS, RFS), for interrupts, for sending (XPS).
 //!
-//! Pure: from [`Facts`] to sets of CPUs. Every set is part of the online CPUs, because the kernel answers EOVERFLOW to a
-//! mask beyond them. The rules are those of the kernel's Documentation/networking/scaling.rst and of the ENA driver's
+//! Pure: from a [`CpuModel`] to sets of CPUs. Every set is part of the online CPUs, because the kernel answers EOVERFLOW
+//! to a mask beyond them. The rules are those of the kernel's Documentation/networking/scaling.rst and of the ENA driver's
 //! best practices: same NUMA node, not the CPUs that take the interrupts nor their siblings, and no steering at all
 //! where queues are as many as CPUs.
 
+use crate::cpu_model::CpuModel;
 use crate::cpu_set::CpuSet;
-use crate::facts::{Facts, Nic};
-use crate::irq_name::{OfQueue, Way, of_queues};
+use crate::facts::Nic;
+use crate::irq_name::{Way, of_queues};
 
 /// Flows that the whole host remembers for RFS; scaling.rst calls 32768 right for a moderately loaded server.
 pub const FLOW_ENTRIES: u32 = 32_768;
@@ -39,40 +40,16 @@ pub enum NoMask {
     NoChoice,
 }
 
-/// CPUs that should do the work of an interface: those of its NUMA node, or all where the node is unknown or has none.
-pub fn usable(facts: &Facts, nic: &Nic) -> CpuSet {
-    let near = nic.node.map(|node| facts.online_on(node)).unwrap_or_default();
-    if near.is_empty() { facts.online() } else { near }
-}
-
-/// CPUs that take the interrupts of an interface now, in both directions.
-pub fn irq_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
-    taking(facts, of_queues(facts, nic).iter())
-}
-
-/// CPUs that packets come to: an interrupt for sending alone brings none.
-pub fn receiving_cpus(facts: &Facts, nic: &Nic) -> CpuSet {
-    taking(facts, of_queues(facts, nic).iter().filter(|irq| irq.receives()))
-}
-
-fn taking<'q>(facts: &Facts, irqs: impl Iterator<Item = &'q OfQueue<'q>>) -> CpuSet {
-    let online = facts.online();
-    irqs.fold(CpuSet::new(), |cpus, irq| cpus.or(&irq.interrupt.taken_by(&online)))
-}
-
-/// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue. Where the node of the
-/// interface is unknown, it is that of its interrupts: a packet that changes nodes is fetched twice.
-pub fn rps(facts: &Facts, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
-    let on_nodes = irqs.iter().filter_map(|cpu| facts.cpu(cpu)).map(|cpu| facts.online_on(cpu.node));
-    let home = on_nodes.fold(CpuSet::new(), |home, node| home.or(&node));
-    let usable = match nic.node {
-        None if !home.is_empty() => home,
-        _ => usable(facts, nic),
-    };
-    if nic.rx.len() >= usable.len() {
-        return Err(NoMask::QueuesEnough { queues: nic.rx.len(), cpus: usable.len() });
+/// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue.
+pub fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
+    let usable = model.home(nic, irqs);
+    // Queues whose interrupts are kept on few CPUs by choice reach no more than these.
+    let reached = model.choice.irq_cpus.as_ref().map_or(usize::MAX, CpuSet::len);
+    let queues = nic.rx.len().min(reached);
+    if queues >= usable.len() {
+        return Err(NoMask::QueuesEnough { queues, cpus: usable.len() });
     }
-    let left = usable.without(&with_siblings(facts, irqs));
+    let left = model.steerable(&usable, irqs);
     if left.is_empty() { Err(NoMask::NoneLeft { irqs: irqs.clone(), usable }) } else { Ok(left) }
 }
 
@@ -85,9 +62,9 @@ pub fn flows_per_queue(entries: u32, queues: usize) -> u32 {
 /// Where each interrupt of an interface's queues should be taken: one per core of its node, queue 0 on the first. When
 /// the cores are used up, their siblings have a turn, then it begins anew. The receive and the transmit interrupt of
 /// one queue go to the same CPU. Managed interrupts stay where they are.
-pub fn spread(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
-    let order = cores_first(facts, &usable(facts, nic));
-    let queues = of_queues(facts, nic);
+pub fn spread(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
+    let order = model.cores_first(&model.for_interrupts(nic));
+    let queues = of_queues(model.facts, nic);
     let of = |way: fn(&Way) -> bool| queues.iter().filter(move |irq| way(&irq.way)).enumerate();
     // An interrupt for both directions has its turn as a receiving one.
     let movable: Vec<_> = of(|way| *way != Way::Sends)
@@ -100,9 +77,9 @@ pub fn spread(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
 }
 
 /// All movable interrupts of an interface's queues on the first CPU of its node.
-pub fn gathered(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
-    let first = usable(facts, nic).lowest().ok_or(NoMask::NoInterrupt)?;
-    let irqs = of_queues(facts, nic);
+pub fn gathered(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
+    let first = model.for_interrupts(nic).lowest().ok_or(NoMask::NoInterrupt)?;
+    let irqs = of_queues(model.facts, nic);
     let movable = irqs.iter().map(|irq| irq.interrupt).filter(|irq| !irq.managed);
     let moved: Vec<_> = movable.map(|irq| (irq.irq, CpuSet::from_iter([first]))).collect();
     if moved.is_empty() { Err(NoMask::NoInterrupt) } else { Ok(moved) }
@@ -112,22 +89,18 @@ pub fn gathered(facts: &Facts, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> 
 /// else one whose completions are handled under its own last-level cache, in turn; else any, in turn. So no CPU is
 /// without a queue, and CPUs share a queue only where there are fewer queues than CPUs. Queues without an interrupt
 /// (virtual interfaces) stand for CPUs in order.
-pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
-    let queues = nic.tx.len();
-    let online = facts.online();
+pub fn xps(model: &CpuModel, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
+    let (facts, queues, online) = (model.facts, nic.tx.len(), &model.online);
     if queues < 2 || online.is_empty() || nic.tx.iter().any(|queue| queue.xps.is_none()) {
         return Err(NoMask::NoChoice);
     }
-    let order = cores_first(facts, &usable(facts, nic));
+    let order = model.cores_first(&model.near(nic));
     let irqs = of_queues(facts, nic);
     let sending: Vec<_> = irqs.iter().filter(|irq| irq.sends()).collect();
     let receiving: Vec<_> = irqs.iter().filter(|irq| irq.receives()).collect();
     let homes: Vec<u32> = (0..queues)
         .map(|queue| {
-            sending
-                .get(queue)
-                .or(receiving.get(queue))
-                .and_then(|irq| irq.interrupt.taken_by(&online).lowest())
+            sending.get(queue).or(receiving.get(queue)).and_then(|irq| model.taken_by(irq.interrupt).lowest())
         })
         .enumerate()
         .map(|(queue, cpu)| cpu.filter(|cpu| online.contains(*cpu)).unwrap_or(order[queue % order.len()]))
@@ -147,32 +120,6 @@ pub fn xps(facts: &Facts, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
         sets[choice[turn % choice.len()]].insert(cpu);
     }
     Ok(sets)
-}
-
-/// How many cores can take the interrupts of an interface; a second thread of a core brings nothing there (scaling.rst).
-pub fn cores(facts: &Facts, nic: &Nic) -> usize {
-    let usable = usable(facts, nic);
-    let first = |cpu: &u32| {
-        let siblings = facts.cpu(*cpu).map(|cpu| cpu.siblings.and(&usable)).unwrap_or_default();
-        siblings.lowest().is_none_or(|lowest| lowest == *cpu)
-    };
-    usable.iter().filter(first).count()
-}
-
-/// These CPUs, and the hardware threads that share their cores.
-fn with_siblings(facts: &Facts, cpus: &CpuSet) -> CpuSet {
-    cpus.iter().filter_map(|cpu| facts.cpu(cpu)).fold(cpus.clone(), |set, cpu| set.or(&cpu.siblings))
-}
-
-/// The first thread of every core, then the second ones…
-fn cores_first(facts: &Facts, cpus: &CpuSet) -> Vec<u32> {
-    let rank = |cpu: &u32| {
-        let siblings = facts.cpu(*cpu).map(|cpu| cpu.siblings.and(cpus)).unwrap_or_default();
-        siblings.iter().take_while(|sibling| sibling < cpu).count()
-    };
-    let mut order: Vec<u32> = cpus.iter().collect();
-    order.sort_by_key(|cpu| (rank(cpu), *cpu));
-    order
 }
 
 #[cfg(test)]

@@ -35,6 +35,9 @@ pub fn outline(plan: &Plan) -> String {
              planned and done with them; it is undone together with this.\n",
         );
     }
+    if let Some(left) = &plan.service_cpus {
+        let _ = writeln!(text, "\n{left}.");
+    }
     for refusal in &plan.refusals {
         let _ =
             writeln!(text, "\nNot planned ({}): {}: {}.", refusal.asked_by, refusal.subject, refusal.reason);

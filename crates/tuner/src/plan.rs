@@ -10,13 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::accept;
 use crate::change::{Change, Refusal, Setting, Stage};
+use crate::cpu_model::{Choice, CpuModel, Left, Measured};
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Nic};
 use crate::finding::{Finding, Severity, Verdict};
 use crate::mend;
 use crate::profile::Profile;
 use crate::strategy::{self, Strategy, Wishes, queues, turns};
-use crate::{Series, irqbalance, masks, rules};
+use crate::{irqbalance, rules};
 
 /// What a plan is to be made from.
 #[derive(Clone, Debug, Default)]
@@ -35,8 +36,10 @@ pub struct Asked<'a> {
     pub whole: bool,
     /// Whether listeners of running programs may be changed.
     pub live: bool,
-    /// How busy CPUs are with interrupts, in percent, where it was measured.
-    pub interrupts_percent: BTreeMap<u32, u32>,
+    /// Where packets arrive and how busy CPUs are with them, if that was measured.
+    pub measured: Measured,
+    /// Which CPUs are to take interrupts, and which are to be used at all.
+    pub choice: Choice,
 }
 
 /// What to change.
@@ -50,6 +53,9 @@ pub struct Plan {
     /// What no live setting can do.
     #[serde(default)]
     pub advice: Vec<String>,
+    /// CPUs for services: those that take no interrupts, where interrupts are kept to some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_cpus: Option<Left>,
     /// What is still to be planned, once the changes are made: they give queues and interrupts other numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Intent>,
@@ -72,6 +78,9 @@ pub struct Intent {
     pub pids: Vec<u32>,
     /// The interfaces that were meant. One whose queues are made anew may be down for a moment.
     pub nics: Vec<String>,
+    /// Which CPUs were chosen.
+    #[serde(default, skip_serializing_if = "Choice::is_free")]
+    pub choice: Choice,
 }
 
 /// What mends what a rule finds.
@@ -79,7 +88,7 @@ const MENDS: [(&str, Mend); 26] = [
     ("queues-few", Mend::Strategy(Strategy::Queues)),
     ("ring-overrun", Mend::Strategy(Strategy::Rings)),
     ("rps-redundant", Mend::NoSteering),
-    ("rps-harmful", Mend::NoSteering),
+    ("rps-harmful", Mend::Resteering),
     ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
     ("irqs-piled-up", Mend::Strategy(Strategy::Spread)),
     ("rps-missing", Mend::Strategy(Strategy::RpsRfs)),
@@ -88,7 +97,7 @@ const MENDS: [(&str, Mend); 26] = [
     ("xps-missing", Mend::Strategy(Strategy::Xps)),
     ("xps-crossed", Mend::Strategy(Strategy::Xps)),
     ("interrupt-per-packet", Mend::Either(Strategy::Defer50, Strategy::Coalesce)),
-    (THREADS_WAIT, Mend::Settings(turns::mend)),
+    (THREADS_WAIT, Mend::Turns),
     ("accept-overflow", Mend::AcceptQueue),
     ("backlog-small", Mend::AcceptQueue),
     ("somaxconn-low", Mend::Profile(Profile::Generic)),
@@ -132,6 +141,9 @@ enum Mend {
     Either(Strategy, Strategy),
     Profile(Profile),
     NoSteering,
+    Resteering,
+    /// Of the service that the finding is about.
+    Turns,
     Settings(fn(&Facts, &Finding) -> Wishes),
     /// Of the listener that the finding is about.
     AcceptQueue,
@@ -141,9 +153,11 @@ enum Mend {
 
 /// The strategy that was asked for, by itself or by the rule of a finding.
 pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
+    let (asked_by, _) = Choice::split(asked_by);
     let of_rule = MENDS.iter().find_map(|(rule, mend)| match mend {
         Mend::Strategy(strategy) | Mend::Either(strategy, _) if *rule == asked_by => Some(*strategy),
-        Mend::Settings(_) if *rule == asked_by && asked_by == THREADS_WAIT => Some(Strategy::SchedSlice),
+        Mend::Turns if *rule == asked_by => Some(Strategy::SchedSlice),
+        Mend::Resteering if *rule == asked_by => Some(Strategy::RpsRfs),
         _ => None,
     });
     Strategy::named(asked_by).or(of_rule)
@@ -156,13 +170,9 @@ pub fn profile_behind(asked_by: &str) -> Option<Profile> {
         Mend::Profile(profile) => Some(*profile),
         Mend::AcceptQueue => Some(Profile::Generic),
         Mend::FastOpen => Some(Profile::Memcached),
-        Mend::Strategy(_) | Mend::Either(..) | Mend::NoSteering | Mend::Settings(_) => None,
+        Mend::Strategy(_) | Mend::Either(..) | Mend::Settings(_) => None,
+        Mend::NoSteering | Mend::Resteering | Mend::Turns => None,
     })
-}
-
-/// How busy CPUs are with interrupts of both kinds, for [`Asked`].
-pub fn interrupts_percent(series: &Series) -> BTreeMap<u32, u32> {
-    rules::loads(series).into_iter().map(|(cpu, load)| (cpu, load.interrupts() as u32)).collect()
 }
 
 /// Makes a plan. One that gives an interface other queues holds nothing else: what depends on them is planned by
@@ -182,6 +192,7 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
             live: asked.live,
             pids: asked.pids.to_vec(),
             nics: nics.iter().map(|nic| nic.name.clone()).collect(),
+            choice: asked.choice.clone(),
         });
     }
     plan
@@ -201,6 +212,7 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
         profile: intent.profile,
         findings: &findings,
         live: intent.live,
+        choice: intent.choice.clone(),
         ..Asked::default()
     };
     let mut plan = complete(facts, &asked, &nics);
@@ -218,11 +230,14 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         asked.findings.iter().filter(|finding| finding.verdict == Verdict::Fixable).collect();
     // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
     findings.sort_by_key(|finding| !moves_interrupts(finding));
+    let model = CpuModel::new(facts, asked.measured.clone(), asked.choice.clone());
     let mut moved = facts.clone();
+    let mut moved_irqs: BTreeSet<u32> = BTreeSet::new();
+    let mut gathered = CpuSet::new();
     let mut spread: BTreeSet<&str> = BTreeSet::new();
     for finding in findings {
         if BY_HAND.contains(&finding.rule.as_str()) {
-            plan.add(by_hand(finding), None, asked.whole, &mut taken);
+            plan.add(by_hand(finding), None, asked, &mut taken);
         }
         let Some((_, mend)) = MENDS.iter().find(|(rule, _)| *rule == finding.rule) else { continue };
         let about: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.name == finding.subject).collect();
@@ -231,20 +246,21 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
             continue;
         }
         let concerned: &[&Nic] = if about.is_empty() { nics } else { &about };
-        if let Some(reason) = reason_against(facts, finding, concerned, &asked.interrupts_percent) {
+        if let Some(reason) = reason_against(&model, finding, concerned) {
             plan.refuse(&finding.subject, &finding.rule, &reason);
             continue;
         }
         let mut rule = Some(finding.rule.as_str());
+        let then = model.after(&moved, moved_irqs.iter().copied());
         let wishes = match mend {
             Mend::Strategy(Strategy::RpsRfs) => {
                 let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
                     concerned.iter().partition(|nic| spread.contains(nic.name.as_str()));
                 wait.iter().for_each(|nic| plan.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
-                if go.is_empty() { Wishes::default() } else { Strategy::RpsRfs.changes(&moved, &go) }
+                if go.is_empty() { Wishes::default() } else { Strategy::RpsRfs.changes(&then, &go) }
             }
             Mend::Either(first, second) => {
-                let (first, second) = (first.changes(facts, concerned), second.changes(facts, concerned));
+                let (first, second) = (first.changes(&model, concerned), second.changes(&model, concerned));
                 match first.changes.is_empty() && !second.changes.is_empty() {
                     true => {
                         // Who looks for the strategy behind the rule would find the first.
@@ -254,35 +270,43 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
                     false => first,
                 }
             }
-            Mend::Strategy(strategy) => strategy.changes(&moved, concerned),
+            Mend::Strategy(strategy) => strategy.changes(&then, concerned),
             Mend::Profile(profile) => profile.changes(facts, asked.live),
             Mend::AcceptQueue => accept::mend_queue(facts, finding, asked.live),
             Mend::FastOpen => accept::mend_fast_open(facts, finding, asked.live),
             Mend::NoSteering => strategy::unsteered(&about),
+            Mend::Resteering => strategy::resteered(&then, &about),
+            Mend::Turns => turns::mend(&model, finding),
             Mend::Settings(wishes) => wishes(facts, finding),
         };
         wishes.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
+        moved_irqs.extend(wishes.changes.iter().filter_map(|change| change.setting.irq()));
         if moves_interrupts(finding) && wishes.changes.iter().any(Change::is_due) {
             spread.extend(about.iter().map(|nic| nic.name.as_str()));
         }
-        plan.add(wishes, rule, asked.whole, &mut taken);
+        plan.add(wishes, rule, asked, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
-        let mut wishes = strategy.changes(facts, nics);
+        let mut wishes = strategy.changes(&model, nics);
         if asked.whole {
             queues::as_long_as_now(&mut wishes);
         }
-        plan.add(wishes, None, asked.whole, &mut taken);
+        gathered = wishes.irq_cpus.clone();
+        plan.add(wishes, None, asked, &mut taken);
     }
     if let Some(profile) = asked.profile {
-        plan.add(profile.changes(facts, asked.live), None, asked.whole, &mut taken);
+        plan.add(profile.changes(facts, asked.live), None, asked, &mut taken);
     }
-    plan.add(left_alone(facts, &taken), None, asked.whole, &mut taken);
+    plan.add(left_alone(facts, &taken), None, asked, &mut taken);
+    plan.leave_to_services(&model, &gathered);
     // The order inside of a stage is the one that the strategy gave.
     plan.changes.sort_by_key(|change| change.stage);
     plan.refuse_read_only(facts);
     plan
 }
+
+/// Stages whose changes depend on which CPUs were chosen.
+const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
 
 /// Why packets are not steered in the same plan.
 const SPREAD_FIRST: &str =
@@ -309,21 +333,15 @@ fn move_interrupt(facts: &mut Facts, change: &Change) {
 }
 
 /// Why a finding is better not mended in the way that its rule knows.
-fn reason_against(
-    facts: &Facts,
-    finding: &Finding,
-    nics: &[&Nic],
-    interrupts_percent: &BTreeMap<u32, u32>,
-) -> Option<String> {
+fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<String> {
     match finding.rule.as_str() {
         "queues-few" if finding.severity == Severity::Note => Some(
             "the fewest queues that do not overflow are the most efficient, and its CPUs have time"
                 .to_owned(),
         ),
         "ring-overrun" => {
-            let cpus =
-                nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&masks::receiving_cpus(facts, nic)));
-            let percent = cpus.iter().filter_map(|cpu| interrupts_percent.get(&cpu)).max()?;
+            let cpus = nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&model.receiving(nic)));
+            let percent = cpus.iter().filter_map(|cpu| model.interrupts_percent().get(&cpu)).max()?;
             (f64::from(*percent) >= rules::BUSY_PERCENT).then(|| {
                 format!(
                     "the CPU that empties its ring is busy with interrupts ({percent} %): a longer ring would only \
@@ -379,12 +397,32 @@ impl Plan {
         }
     }
 
-    fn add(&mut self, wishes: Wishes, rule: Option<&str>, whole: bool, taken: &mut Taken) {
+    /// The other CPUs, where interrupts are kept to some: by choice, or because a strategy gathers them.
+    fn leave_to_services(&mut self, model: &CpuModel, gathered: &CpuSet) {
+        let irqs = model.choice.irq_cpus.clone().unwrap_or_default().or(gathered);
+        if model.choice.is_free() && irqs.is_empty() {
+            return;
+        }
+        let mut wishes = Wishes::default();
+        if model.choice.irq_cpus.is_some() && irqs != model.online {
+            strategy::keep_off(&mut wishes, model, &irqs);
+        }
+        wishes.advice.retain(|advice| !self.advice.contains(advice));
+        self.advice.extend(wishes.advice);
+        self.service_cpus = Some(model.for_services(&irqs).into());
+    }
+
+    fn add(&mut self, wishes: Wishes, rule: Option<&str>, asked: &Asked, taken: &mut Taken) {
         for change in wishes.changes {
-            let asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
+            let mut asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
+            // Whoever plans it again at boot needs to know which CPUs were meant.
+            let (of_cpus, chosen) = (OF_CPUS.contains(&change.stage), asked.choice.typed());
+            if of_cpus && !asked_by.ends_with(&chosen) {
+                asked_by.push_str(&chosen);
+            }
             let Entry::Vacant(first) = taken.entry(change.setting.clone()) else { continue };
             first.insert(asked_by.clone());
-            if whole || change.is_due() {
+            if asked.whole || change.is_due() {
                 self.changes.push(Change { asked_by, ..change });
             }
         }

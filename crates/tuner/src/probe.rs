@@ -3,12 +3,12 @@
 //! ```text
 //! Root ─► View (texts, numbers, sets; notes what it cannot read)
 //!           ├─ host       kernel, guest, memory, sysctls, huge pages, clock
-//!           ├─ cpu        CPUs, caches, nodes
+//!           ├─ cpu        CPUs, caches, nodes, which are isolated
 //!           ├─ nic        interfaces and their queues
 //!           ├─ interrupt  whose interrupt is whose
 //!           ├─ disk       disks, arrays, mounts
 //!           ├─ process    data servers and their threads
-//!           ├─ ration     what a service's cgroup gives it
+//!           ├─ ration     what a service's cgroup gives it, cpusets included
 //!           ├─ listener   sockets that take connections
 //!           ├─ agent      who sets what we would set
 //!           ├─ dead       settings that nothing reads any more
@@ -34,6 +34,7 @@ pub(crate) mod view;
 use std::io;
 use std::path::PathBuf;
 
+use crate::cpu_set::CpuSet;
 use crate::facts::{Agent, Facts, Interrupt};
 use crate::root::{Error, Root};
 pub use process::pids_of_unit;
@@ -57,6 +58,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         memory_bytes: host::memory(&view, "MemTotal").unwrap_or(0),
         swap_bytes: host::memory(&view, "SwapTotal"),
         cpus: cpu::cpus(&view),
+        isolated: cpu::isolated(&view),
+        nohz_full: cpu::nohz_full(&view),
         interrupts: interrupt::interrupts(&view, &nics, &disks),
         nics,
         disks,
@@ -82,6 +85,12 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
 /// keeps for itself are not among them.
 pub(crate) fn handlers_of(root: &Root, nic: &str) -> Vec<(u32, String)> {
     interrupt::handlers_of(&View::new(root), nic)
+}
+
+/// CPUs that the kernel takes out of RPS masks (since Linux 5.9).
+pub(crate) fn isolated_cpus(root: &Root) -> CpuSet {
+    let view = View::new(root);
+    cpu::isolated(&view).or(&cpu::nohz_full(&view))
 }
 
 /// Interrupts of interfaces and disks alone.

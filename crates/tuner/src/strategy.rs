@@ -9,6 +9,7 @@ pub(crate) mod turns;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Change, Holds, Refusal, Risk, Setting, Stage};
+use crate::cpu_model::CpuModel;
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Nic, Service};
 use crate::masks::{self, FLOW_ENTRIES};
@@ -102,26 +103,26 @@ impl Strategy {
     }
 
     /// What it asks for of these interfaces and of all services.
-    pub fn changes(self, facts: &Facts, nics: &[&Nic]) -> Wishes {
+    pub fn changes(self, model: &CpuModel, nics: &[&Nic]) -> Wishes {
+        let facts = model.facts;
         let mut wishes = Wishes { asked_by: self.name().to_owned(), ..Wishes::default() };
         match self {
             Strategy::None => {}
             Strategy::Irqbalance => wishes.each(nics, |wishes, nic| irqbalance(wishes, facts, nic)),
-            Strategy::Irq0Rps => wishes.each(nics, |wishes, nic| irq0_rps(wishes, facts, nic)),
+            Strategy::Irq0Rps => wishes.each(nics, |wishes, nic| irq0_rps(wishes, model, nic)),
             Strategy::RpsRfs => {
-                wishes
-                    .each(nics, |wishes, nic| steer(wishes, facts, nic, &masks::receiving_cpus(facts, nic)));
+                wishes.each(nics, |wishes, nic| steer(wishes, model, nic, &model.receiving(nic)));
             }
-            Strategy::Spread => wishes.each(nics, |wishes, nic| spread(wishes, facts, nic)),
-            Strategy::Xps => wishes.each(nics, |wishes, nic| xps(wishes, facts, nic)),
-            Strategy::Queues => wishes.each(nics, |wishes, nic| queues::more(wishes, facts, nic)),
+            Strategy::Spread => wishes.each(nics, |wishes, nic| spread(wishes, model, nic)),
+            Strategy::Xps => wishes.each(nics, |wishes, nic| xps(wishes, model, nic)),
+            Strategy::Queues => wishes.each(nics, |wishes, nic| queues::more(wishes, model, nic)),
             Strategy::Rings => wishes.each(nics, |wishes, nic| queues::longer(wishes, facts, nic)),
             Strategy::Coalesce => wishes.each(nics, queues::gather),
             Strategy::Defer20 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 20_000)),
             Strategy::Defer50 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 50_000)),
             Strategy::BusyPoll => busy_poll(&mut wishes, facts),
             Strategy::SchedSlice => turns::slice(&mut wishes, facts),
-            Strategy::SchedFifo => turns::fifo(&mut wishes, facts),
+            Strategy::SchedFifo => turns::fifo(&mut wishes, model),
         }
         wishes
     }
@@ -138,6 +139,8 @@ pub struct Wishes {
     pub refusals: Vec<Refusal>,
     /// What no live setting can do.
     pub advice: Vec<String>,
+    /// CPUs that interrupts are gathered on, so that services should have the others.
+    pub irq_cpus: CpuSet,
 }
 
 impl Wishes {
@@ -267,45 +270,62 @@ pub(crate) fn unsteered(nics: &[&Nic]) -> Wishes {
     wishes
 }
 
-fn irq0_rps(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
+/// Packets that are steered to the wrong CPUs steered to the right ones; to none, where there are none, or where the CPUs
+/// with interrupts have the time for all of them.
+pub(crate) fn resteered(model: &CpuModel, nics: &[&Nic]) -> Wishes {
+    let mut wishes = Wishes::default();
+    for nic in nics {
+        let irqs = model.receiving(nic);
+        match masks::rps(model, nic, &irqs) {
+            Ok(_) if model.needs_steering(nic) => steer(&mut wishes, model, nic, &irqs),
+            _ => steer_to(&mut wishes, nic, &CpuSet::new(), 0, NO_STEERING),
+        }
+    }
+    wishes
+}
+
+fn irq0_rps(wishes: &mut Wishes, model: &CpuModel, nic: &Nic) {
+    let facts = model.facts;
     if is_fought_over(wishes, facts, nic) {
         return;
     }
-    let places = masks::gathered(facts, nic);
+    let places = masks::gathered(model, nic);
     let irqs = places.iter().flatten().fold(CpuSet::new(), |cpus, (_, cpu)| cpus.or(cpu));
-    match (places, masks::rps(facts, nic, &irqs)) {
+    match (places, masks::rps(model, nic, &irqs)) {
         // Interrupts are gathered only if the packets can go elsewhere: otherwise it would make the bottleneck.
         (Ok(places), Ok(_)) => {
             move_irqs(wishes, facts, places, GATHER_IRQ);
-            steer(wishes, facts, nic, &irqs);
-            keep_off(wishes, facts, &irqs);
+            steer(wishes, model, nic, &irqs);
+            wishes.irq_cpus = wishes.irq_cpus.or(&irqs);
+            keep_off(wishes, model, &irqs);
         }
         (Err(why), _) | (_, Err(why)) => wishes.refuse(&nic.name, why.to_string()),
     }
 }
 
 /// A CPU that takes all interrupts is the slowest that a program can run on, and takes it with it (scylla-operator #2017).
-fn keep_off(wishes: &mut Wishes, facts: &Facts, irqs: &CpuSet) {
+pub(crate) fn keep_off(wishes: &mut Wishes, model: &CpuModel, irqs: &CpuSet) {
     let may_run =
         |service: &&Service| service.threads.iter().any(|thread| !thread.affinity.and(irqs).is_empty());
-    for service in facts.services.iter().filter(may_run) {
-        let others = facts.online().without(irqs);
-        let advice = format!(
-            "{} (PID {}) may run on CPUs {irqs}, which take all interrupts then: keep it to {others} (AllowedCPUs=)",
-            service.name, service.pid
-        );
+    for service in model.facts.services.iter().filter(may_run) {
+        let others = model.for_service(service, irqs);
+        let remedy = match others.without(irqs).is_empty() {
+            true => "its cpuset has no others: give it some".to_owned(),
+            false => format!("keep it to {others} (AllowedCPUs=)"),
+        };
+        let advice = format!("{service} may run on CPUs {irqs}, which take all interrupts then: {remedy}");
         if !wishes.advice.contains(&advice) {
             wishes.advice.push(advice);
         }
     }
 }
 
-fn spread(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
-    if is_fought_over(wishes, facts, nic) {
+fn spread(wishes: &mut Wishes, model: &CpuModel, nic: &Nic) {
+    if is_fought_over(wishes, model.facts, nic) {
         return;
     }
-    match masks::spread(facts, nic) {
-        Ok(places) => move_irqs(wishes, facts, places, MOVE_IRQ),
+    match masks::spread(model, nic) {
+        Ok(places) => move_irqs(wishes, model.facts, places, MOVE_IRQ),
         Err(why) => wishes.refuse(&nic.name, why.to_string()),
     }
 }
@@ -329,13 +349,13 @@ fn move_irqs(wishes: &mut Wishes, facts: &Facts, places: Vec<(u32, CpuSet)>, rea
     }
 }
 
-fn steer(wishes: &mut Wishes, facts: &Facts, nic: &Nic, irqs: &CpuSet) {
-    let mask = match masks::rps(facts, nic, irqs) {
+fn steer(wishes: &mut Wishes, model: &CpuModel, nic: &Nic, irqs: &CpuSet) {
+    let mask = match masks::rps(model, nic, irqs) {
         Ok(mask) => mask,
         Err(why) => return wishes.refuse(&nic.name, why.to_string()),
     };
     const ENTRIES: &str = "net.core.rps_sock_flow_entries";
-    if let Some(now) = facts.sysctl(ENTRIES) {
+    if let Some(now) = model.facts.sysctl(ENTRIES) {
         let wanted = now.max(FLOW_ENTRIES.into());
         let setting = Setting::sysctl(ENTRIES, Holds::Number);
         wishes.wish(Stage::Steering, setting, now.to_string(), wanted.to_string(), FLOWS);
@@ -357,8 +377,8 @@ fn steer_to(wishes: &mut Wishes, nic: &Nic, mask: &CpuSet, flows: u32, reason: R
     }
 }
 
-fn xps(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
-    let sets = match masks::xps(facts, nic) {
+fn xps(wishes: &mut Wishes, model: &CpuModel, nic: &Nic) {
+    let sets = match masks::xps(model, nic) {
         Ok(sets) => sets,
         Err(why) => return wishes.refuse(&nic.name, why.to_string()),
     };

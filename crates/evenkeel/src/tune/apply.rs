@@ -36,10 +36,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
     /// A plan that `plan --json` has printed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live", "irq_cpus", "cpus"])]
     plan: Option<PathBuf>,
     /// What `persist` has left to be planned anew at boot
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan", "irq_cpus", "cpus"])]
     intent: Option<PathBuf>,
     /// Print the plan, and change nothing
     #[arg(long)]
@@ -198,6 +198,8 @@ fn report(
     }
     let advice = plan.advice.iter().chain(rest.iter().flat_map(|rest| &rest.advice));
     lines.extend(advice.map(|advice| format!("To do by hand: {advice}.")));
+    let service_cpus = rest.and_then(|rest| rest.service_cpus.as_ref()).or(plan.service_cpus.as_ref());
+    lines.extend(service_cpus.map(|left| format!("{left}.")));
     lines.push(format!("The old values are in {}.", journal.path().display()));
     lines.push(match confirm_within {
         Some(time) => {

@@ -4,11 +4,12 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use tuner::cpu_model::{Choice, Measured};
 use tuner::plan::{Asked, Plan};
 use tuner::profile::Profile;
 use tuner::script;
 use tuner::strategy::Strategy;
-use tuner::{Capture, Facts, my_cnf, outline};
+use tuner::{Capture, CpuSet, Facts, my_cnf, outline};
 
 use super::check::replace;
 use super::look;
@@ -31,6 +32,13 @@ pub(super) struct Wanted {
     /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
     #[arg(long, value_name = "NAME")]
     nic: Option<String>,
+    /// CPUs that take the interrupts of network interfaces, as a list such as 0-3,16 [default: one core for each queue]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    irq_cpus: Option<CpuSet>,
+    /// CPUs that interrupts, packets and services may use; those without interrupts are printed for the services
+    /// [default: all in use]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    cpus: Option<CpuSet>,
     /// Change listeners of running programs, too: longer accept queues and Fast Open, until they are started again
     #[arg(long)]
     live: bool,
@@ -97,10 +105,17 @@ impl Wanted {
     pub(super) fn whole_plan(&self) -> Result<(Facts, Plan), Failure> {
         let (facts, pids) = (self.host.facts()?, self.host.named()?);
         let (strategy, profile) = (self.strategy, self.profile);
-        let nic = self.nic.as_deref();
-        let asked = Asked { strategy, profile, nic, pids: &pids, whole: true, ..Asked::default() };
+        let (nic, choice) = (self.nic.as_deref(), self.choice(&facts)?);
+        let asked = Asked { strategy, profile, nic, pids: &pids, whole: true, choice, ..Asked::default() };
         let plan = tuner::plan::plan(&facts, &asked);
         Ok((facts, plan))
+    }
+
+    /// The CPUs that were chosen, if this host has them.
+    fn choice(&self, facts: &Facts) -> Result<Choice, Failure> {
+        let choice = Choice { irq_cpus: self.irq_cpus.clone(), cpus: self.cpus.clone() };
+        choice.check(facts).map_err(|error| Failure::usage(error, None))?;
+        Ok(choice)
     }
 
     /// Looks at the host, and plans.
@@ -121,13 +136,17 @@ impl Wanted {
         };
         let wish = self.is_wish();
         if wish && !self.host.root.is_file() {
-            return Ok((tuner::plan::plan(&self.host.facts()?, &asked), None));
+            let facts = self.host.facts()?;
+            let asked = Asked { choice: self.choice(&facts)?, ..asked };
+            return Ok((tuner::plan::plan(&facts, &asked), None));
         }
+        // A wrong list is told before half a minute has passed.
+        self.choice(&self.host.facts()?)?;
         let seen = observe::observe(&self.host, self.seconds)?;
         // Without a wish, what is found is mended.
         let findings = if wish { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
-        let interrupts_percent = tuner::plan::interrupts_percent(&seen.series);
-        let asked = Asked { findings: &findings, interrupts_percent, ..asked };
+        let (measured, choice) = (Measured::of(&seen.series), self.choice(&seen.facts)?);
+        let asked = Asked { findings: &findings, measured, choice, ..asked };
         Ok((tuner::plan::plan(&seen.facts, &asked), Some(seen)))
     }
 }
@@ -165,6 +184,10 @@ fn write_scripts(plan: &Plan, path: &Path) -> Result<(), Failure> {
 pub(super) fn strategy(name: &str) -> Result<Strategy, String> {
     let names = || Strategy::ALL.map(Strategy::name).join(", ");
     Strategy::named(name).ok_or_else(|| format!("there are {}", names()))
+}
+
+fn cpus(list: &str) -> Result<CpuSet, String> {
+    CpuSet::parse_list(list).map_err(|error| error.to_string())
 }
 
 fn profile(name: &str) -> Result<Profile, String> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::facts::Facts;
 use crate::shapes::{ENA, IRQ_FIRST, Shape, VIRTIO, XEN};
 
 /// c3.4xlarge: 16 vCPUs, one queue.
@@ -17,7 +18,7 @@ fn list(text: &str) -> CpuSet {
 /// The host after its interrupts have been spread.
 fn spread_out(shape: Shape) -> Facts {
     let mut facts = shape.facts();
-    for (number, cpus) in spread(&facts, &facts.nics[0]).unwrap() {
+    for (number, cpus) in spread(&CpuModel::of(&facts), &facts.nics[0]).unwrap() {
         let irq = facts.interrupts.iter_mut().find(|irq| irq.irq == number).unwrap();
         irq.effective = cpus;
     }
@@ -27,7 +28,8 @@ fn spread_out(shape: Shape) -> Facts {
 #[track_caller]
 fn check_rps(facts: &Facts, wanted: Result<&str, &str>) {
     let nic = &facts.nics[0];
-    let mask = rps(facts, nic, &irq_cpus(facts, nic));
+    let model = CpuModel::of(facts);
+    let mask = rps(&model, nic, &model.irq_cpus(nic));
     if let Ok(mask) = &mask {
         assert_eq!(mask.without(&facts.online()), CpuSet::new(), "never beyond the CPUs that are online");
     }
@@ -73,7 +75,8 @@ fn where_the_node_is_unknown_packets_stay_on_that_of_the_interrupts() {
         irq.effective = CpuSet::from_iter([cpu]);
     }
     let nic = &facts.nics[0];
-    let mask = rps(&facts, nic, &receiving_cpus(&facts, nic)).unwrap();
+    let model = CpuModel::of(&facts);
+    let mask = rps(&model, nic, &model.receiving(nic)).unwrap();
     assert_eq!(mask, list("24,27-47,72,75-95"), "not 25, 26 and their siblings, but those that only send");
 }
 
@@ -86,9 +89,9 @@ fn offline_cpus_are_never_used() {
     check_rps(&facts, Ok("1-11"));
     let mut facts = Shape { queues: 8, ..XEN_16 }.facts();
     facts.cpus[1].online = false;
-    let nic = &facts.nics[0];
+    let (model, nic) = (CpuModel::of(&facts), &facts.nics[0]);
     for cpus in
-        xps(&facts, nic).unwrap().iter().chain(spread(&facts, nic).unwrap().iter().map(|(_, cpus)| cpus))
+        xps(&model, nic).unwrap().iter().chain(spread(&model, nic).unwrap().iter().map(|(_, cpus)| cpus))
     {
         assert!(!cpus.is_empty() && !cpus.contains(1), "{cpus}");
     }
@@ -103,7 +106,7 @@ fn a_node_without_cpus_counts_as_unknown() {
 
 #[track_caller]
 fn check_spread(facts: &Facts, wanted: &[&str]) {
-    let places = spread(facts, &facts.nics[0]).unwrap();
+    let places = spread(&CpuModel::of(facts), &facts.nics[0]).unwrap();
     let said: Vec<_> = places.iter().map(|(irq, cpus)| format!("{}:{cpus}", irq - IRQ_FIRST)).collect();
     assert_eq!(said, wanted);
 }
@@ -116,7 +119,7 @@ fn interrupts_are_spread_one_per_core_then_over_siblings_on_their_own_node() {
         &["0:0", "1:1", "2:4", "3:5", "4:0"],
     );
     check_spread(&Shape { queues: 2, irqs: VIRTIO, ..XEN_16 }.facts(), &["0:0", "1:1", "2:0", "3:1"]);
-    let places = spread(&BIG_256.facts(), &BIG_256.facts().nics[0]).unwrap();
+    let places = spread(&CpuModel::of(&BIG_256.facts()), &BIG_256.facts().nics[0]).unwrap();
     assert_eq!(places[63].1.mask(), "80000000,00000000", "CPU 63 is in the second word");
 }
 
@@ -129,7 +132,7 @@ fn managed_interrupts_and_those_of_the_device_itself_stay() {
     for irq in &mut facts.interrupts {
         irq.managed = true;
     }
-    assert_eq!(spread(&facts, &facts.nics[0]), Err(NoMask::NoInterrupt));
+    assert_eq!(spread(&CpuModel::of(&facts), &facts.nics[0]), Err(NoMask::NoInterrupt));
 }
 
 #[test]
@@ -138,19 +141,20 @@ fn queues_are_counted_as_numbers() {
     let mut facts =
         Facts { interrupts: Shape { queues: 12, irqs: ENA, ..XEN_16 }.facts().interrupts, ..facts };
     facts.interrupts.reverse();
-    let places = spread(&facts, &facts.nics[0]).unwrap();
+    let places = spread(&CpuModel::of(&facts), &facts.nics[0]).unwrap();
     assert_eq!(places[10], (IRQ_FIRST + 10, list("10")), "Tx-Rx-10 follows Tx-Rx-9, not Tx-Rx-1");
 }
 
 #[test]
 fn every_cpu_sends_through_the_queue_that_is_nearest() {
     let facts = spread_out(ENA_16);
-    let said: Vec<_> = xps(&facts, &facts.nics[0]).unwrap().iter().map(CpuSet::to_string).collect();
+    let said: Vec<_> =
+        xps(&CpuModel::of(&facts), &facts.nics[0]).unwrap().iter().map(CpuSet::to_string).collect();
     assert_eq!(said, ["0,8", "1,9", "2,10", "3,11", "4,12", "5,13", "6,14", "7,15"]);
 
     for shape in [ENA_96, BIG_256, Shape { queues: 3, ..XEN_16_SMT }] {
         let facts = spread_out(shape);
-        let sets = xps(&facts, &facts.nics[0]).unwrap();
+        let sets = xps(&CpuModel::of(&facts), &facts.nics[0]).unwrap();
         let count: usize = sets.iter().map(CpuSet::len).sum();
         let all = sets.iter().fold(CpuSet::new(), |all, set| all.or(set));
         assert_eq!((all, count), (facts.online(), shape.cpus as usize), "each CPU has one queue");
@@ -162,9 +166,10 @@ fn every_cpu_sends_through_the_queue_that_is_nearest() {
 #[test]
 fn virtual_queues_stand_for_cpus_in_order() {
     let facts = Shape { queues: 4, irqs: &[], ..TWO }.facts();
-    let said: Vec<_> = xps(&facts, &facts.nics[0]).unwrap().iter().map(CpuSet::to_string).collect();
+    let said: Vec<_> =
+        xps(&CpuModel::of(&facts), &facts.nics[0]).unwrap().iter().map(CpuSet::to_string).collect();
     assert_eq!(said, ["0", "1", "0", "1"]);
-    assert_eq!(xps(&TWO.facts(), &TWO.facts().nics[0]), Err(NoMask::NoChoice));
+    assert_eq!(xps(&CpuModel::of(&TWO.facts()), &TWO.facts().nics[0]), Err(NoMask::NoChoice));
 }
 
 #[test]

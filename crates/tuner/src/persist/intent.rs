@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::change::{Refusal, Stage};
+use crate::cpu_model::Choice;
 use crate::facts::{Facts, Nic};
 use crate::plan::{self, Asked, Plan};
 use crate::profile::Profile;
@@ -46,6 +47,9 @@ pub struct Wish {
     /// The service's unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
+    /// Which CPUs were chosen for it.
+    #[serde(default, skip_serializing_if = "Choice::is_free")]
+    pub choice: Choice,
     /// Which of its changes are meant; the others have means of their own.
     pub stages: BTreeSet<Stage>,
 }
@@ -187,6 +191,12 @@ impl Wish {
                 return (facts.clone(), Plan { refusals: vec![refusal], ..Plan::default() });
             }
         };
+        // What was chosen may be gone: better said than other CPUs taken.
+        if let Err(error) = self.choice.check(facts) {
+            let subject = self.nic.as_ref().map_or("CPUs".to_owned(), |device| device.name.clone());
+            let refusal = Refusal { subject, asked_by: self.asked_by(), reason: error.to_string() };
+            return (facts.clone(), Plan { refusals: vec![refusal], ..Plan::default() });
+        }
         let mut facts = facts.clone();
         if self.service.is_some() {
             facts.services.retain(|service| {
@@ -194,7 +204,13 @@ impl Wish {
                     && (self.unit.is_none() || service.unit == self.unit)
             });
         }
-        let asked = Asked { strategy: self.strategy, profile: self.profile, nic, ..Asked::default() };
+        let asked = Asked {
+            strategy: self.strategy,
+            profile: self.profile,
+            nic,
+            choice: self.choice.clone(),
+            ..Asked::default()
+        };
         let plan = plan::plan(&facts, &asked);
         (facts, plan)
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::intent::{Device, Wish};
 use super::{Keep, Surroundings};
 use crate::change::{Setting, Stage, Value};
+use crate::cpu_model::Choice;
 use crate::ethtool::Knob;
 use crate::facts::{Disk, Facts, Nic, Service};
 use crate::listening::Limit;
@@ -192,8 +193,10 @@ fn boot<'f>(keep: &Keep, nic: Option<&Nic>, service: Option<&Service>) -> Result
                 .to_owned(),
         );
     }
+    let (_, choice) = Choice::split(&keep.asked_by);
     Ok(Means::Boot(Wish {
         strategy,
+        choice,
         profile: if strategy.is_some() { None } else { profile },
         nic: nic.map(Device::of),
         service: service.map(|service| service.name.clone()),

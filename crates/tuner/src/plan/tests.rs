@@ -78,7 +78,8 @@ fn queues_without_load_and_rings_of_a_busy_cpu_are_left() {
     let facts = with_queues_to_spare();
     let planned = |finding: Finding, percent: u32| {
         let interrupts_percent = BTreeMap::from([(0, percent), (1, 0)]);
-        plan(&facts, &Asked { findings: &[finding], interrupts_percent, ..Asked::default() })
+        let measured = Measured { interrupts_percent, ..Measured::default() };
+        plan(&facts, &Asked { findings: &[finding], measured, ..Asked::default() })
     };
     let note = Finding { severity: Severity::Note, ..finding("queues-few", Verdict::Fixable) };
     assert_eq!(planned(note, 0).refusals.len(), 1);
@@ -325,4 +326,76 @@ fn an_interface_that_is_not_there_is_refused() {
     let asked = Asked { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..Asked::default() };
     let plan = plan(&HOST.facts(), &asked);
     assert_eq!((plan.changes.len(), plan.refusals.len()), (0, 1));
+}
+
+/// What is planned, by its file's name, its value and who asked.
+fn asked_of(plan: &Plan) -> Vec<String> {
+    let name = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
+    plan.changes
+        .iter()
+        .map(|change| format!("{} {} {}", name(change), change.wanted, change.asked_by))
+        .collect()
+}
+
+#[test]
+fn interrupts_are_kept_to_the_cpus_that_were_chosen_and_services_get_the_others() {
+    let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 2, irqs: ENA }.facts();
+    let thread = |cpus: &str| Thread { affinity: cpus.parse().unwrap(), ..Thread::default() };
+    let service = |cpus: &str| Service { pid: 7, threads: vec![thread(cpus)], ..Service::default() };
+    facts.services = vec![Service { name: "memcached".into(), ..service("0-7") }];
+    let choice = Choice { irq_cpus: Some("4-5".parse().unwrap()), cpus: Some("2-7".parse().unwrap()) };
+    let asked = Asked { strategy: Some(Strategy::Spread), choice, ..Asked::default() };
+    let made = plan(&facts, &asked);
+    let by = "spread --irq-cpus 4-5 --cpus 2-7";
+    assert_eq!(asked_of(&made), [format!("smp_affinity 10 {by}"), format!("smp_affinity 20 {by}")]);
+    assert_eq!(strategy_behind(by), Some(Strategy::Spread));
+    assert_eq!(
+        made.advice,
+        [
+            "memcached (PID 7) may run on CPUs 4-5, which take all interrupts then: keep it to 2-3,6-7 (AllowedCPUs=)"
+        ]
+    );
+    let json = serde_json::to_value(&made).unwrap();
+    assert_eq!(json["service_cpus"], serde_json::json!({ "list": "2-3,6-7", "mask": "cc" }));
+    made.changes.iter().for_each(|change| move_interrupt(&mut facts, change));
+    facts.services = vec![service("2-3,6-7")];
+    let again = plan(&facts, &asked);
+    assert_eq!((again.changes.len(), again.advice.len(), again.service_cpus), (0, 0, made.service_cpus));
+    let free = Asked { choice: Choice::default(), ..asked };
+    assert_eq!(plan(&facts, &free).service_cpus, None, "nothing was kept apart");
+}
+
+#[test]
+fn a_plan_steers_to_where_packets_were_not_measured_to_arrive() {
+    let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 1, irqs: ENA }.facts();
+    facts.sysctls.insert("net.core.rps_sock_flow_entries".into(), "32768".into());
+    let arrivals = BTreeMap::from([(crate::shapes::IRQ_FIRST, CpuSet::from_iter([6]))]);
+    let measured = Measured { arrivals, ..Measured::default() };
+    let asked = Asked { strategy: Some(Strategy::RpsRfs), ..Asked::default() };
+    assert_eq!(settings(&plan(&facts, &asked))[0], "/sys/class/net/eth0/queues/rx-0/rps_cpus fe");
+    let asked = Asked { measured, ..asked };
+    assert_eq!(settings(&plan(&facts, &asked))[0], "/sys/class/net/eth0/queues/rx-0/rps_cpus bf");
+}
+
+#[test]
+fn wrong_steering_is_put_right_where_there_is_a_right_one_and_switched_off_where_there_is_none() {
+    let findings = [finding("rps-harmful", Verdict::Fixable)];
+    let masks = |shape: Shape, measured: Measured| {
+        let mut facts = shape.facts();
+        facts.nics[0]
+            .rx
+            .iter_mut()
+            .for_each(|queue| queue.rps = facts.cpus.iter().map(|cpu| cpu.id).collect());
+        let made = plan(&facts, &Asked { findings: &findings, measured, ..Asked::default() });
+        made.changes.into_iter().map(|change| change.wanted).collect::<Vec<_>>()
+    };
+    let host = Shape { cpus: 8, threads: 1, nodes: 1, queues: 1, irqs: ENA };
+    let busy = |percent| Measured {
+        interrupts_percent: (0..8).map(|cpu| (cpu, percent)).collect(),
+        ..Measured::default()
+    };
+    assert_eq!(masks(host, Measured::default()), ["fe"]);
+    assert_eq!(masks(host, busy(4)), ["fe"], "32 % for one CPU");
+    assert_eq!(masks(host, busy(3)), ["0"]);
+    assert_eq!(masks(Shape { threads: 8, ..host }, busy(4)), ["0"]);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::host::cgroup_mounts;
 use super::view::View;
 use crate::cpu_set::CpuSet;
 use crate::facts::Cpu;
@@ -24,6 +25,20 @@ pub(crate) fn online(view: &View) -> CpuSet {
     view.note(format!("{CPUS}/online is missing: CPUs are those of /proc/stat, their topology is unknown"));
     let stat = view.lines("/proc/stat");
     stat.iter().filter_map(|line| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok()).collect()
+}
+
+/// CPUs that ordinary tasks are kept off: by `isolcpus`, or by a partition of cgroup v2 that is isolated (since 6.7).
+pub(crate) fn isolated(view: &View) -> CpuSet {
+    let by_boot = view.list(&format!("{CPUS}/isolated")).unwrap_or_default();
+    let unified = cgroup_mounts(view).unified;
+    let partitions = unified.and_then(|mount| view.list(&format!("{mount}/cpuset.cpus.isolated")));
+    by_boot.or(&partitions.unwrap_or_default())
+}
+
+/// CPUs without a tick, whose kernel work is done by others (`nohz_full`). Without any the kernel says `(null)`.
+pub(crate) fn nohz_full(view: &View) -> CpuSet {
+    let text = view.text(&format!("{CPUS}/nohz_full")).unwrap_or_default();
+    CpuSet::parse_list(&text).unwrap_or_default()
 }
 
 /// The NUMA node of each CPU.

@@ -112,12 +112,14 @@ pub(crate) struct CgroupMounts {
     pub(crate) cpu: Option<String>,
     /// The controller `memory` of version 1.
     pub(crate) memory: Option<String>,
+    /// The controller `cpuset` of version 1.
+    pub(crate) cpuset: Option<String>,
     /// Version 2.
     pub(crate) unified: Option<String>,
 }
 
 pub(crate) fn cgroup_mounts(view: &View) -> CgroupMounts {
-    let mut mounts = CgroupMounts { cpu: None, memory: None, unified: None };
+    let mut mounts = CgroupMounts { cpu: None, memory: None, cpuset: None, unified: None };
     for line in view.lines("/proc/mounts") {
         let mut words = line.split_whitespace().skip(1);
         let (Some(path), Some(kind), Some(options)) = (words.next(), words.next(), words.next()) else {
@@ -127,6 +129,7 @@ pub(crate) fn cgroup_mounts(view: &View) -> CgroupMounts {
         match kind {
             "cgroup" if has("cpu") => mounts.cpu = Some(path.to_owned()),
             "cgroup" if has("memory") => mounts.memory = Some(path.to_owned()),
+            "cgroup" if has("cpuset") => mounts.cpuset = Some(path.to_owned()),
             "cgroup2" => mounts.unified = Some(path.to_owned()),
             _ => {}
         }

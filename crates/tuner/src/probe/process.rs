@@ -112,6 +112,7 @@ fn service(view: &View, process: &Process) -> Option<Service> {
         cpu_weight: rations.cpu_weight,
         realtime_budget_us: rations.realtime_budget_us,
         memory_limit_bytes: rations.memory_limit_bytes,
+        cpuset: rations.cpuset,
         threads,
         allocator: allocator(view, pid),
         resident_bytes: memory.resident,

@@ -1,8 +1,9 @@
-//! What a service's cgroup gives it: CPU time, real-time, memory.
+//! What a service's cgroup gives it: CPU time, real-time, memory, CPUs.
 
 use super::host::cgroup_mounts;
 use super::process::cgroup_of;
 use super::view::View;
+use crate::cpu_set::CpuSet;
 use crate::facts::CpuWeight;
 
 /// What every cgroup weighs at first (cgroup-v2.rst; sched-design-CFS.rst for version 1).
@@ -18,6 +19,7 @@ pub(super) struct Rations {
     pub(super) cpu_weight: Option<CpuWeight>,
     pub(super) realtime_budget_us: Option<i64>,
     pub(super) memory_limit_bytes: Option<u64>,
+    pub(super) cpuset: Option<CpuSet>,
 }
 
 /// Of a process with these lines in /proc/PID/cgroup.
@@ -47,7 +49,24 @@ pub(super) fn rations(view: &View, cgroups: &str) -> Rations {
             "memory.limit_in_bytes",
         )
         .or_else(|| memory_limit(view, mounts.unified.as_deref(), cgroup_of(cgroups, ""), "memory.max")),
+        cpuset: cpuset(
+            view,
+            mounts.cpuset.as_deref(),
+            cgroup_of(cgroups, "cpuset"),
+            &["cpuset.effective_cpus", "cpuset.cpus"],
+        )
+        .or_else(|| {
+            cpuset(view, mounts.unified.as_deref(), cgroup_of(cgroups, ""), &["cpuset.cpus.effective"])
+        }),
     }
+}
+
+/// CPUs of the innermost cgroup that has a say in them: one whose parent does not pass the controller on has no file.
+fn cpuset(view: &View, mount: Option<&str>, cgroup: Option<&str>, files: &[&str]) -> Option<CpuSet> {
+    let (mount, cgroup) = (mount?, cgroup?.trim_end_matches('/'));
+    let above = cgroup.rmatch_indices('/').map(|(end, _)| &cgroup[..end]);
+    let list = |path: &str| files.iter().find_map(|file| view.list(&format!("{mount}{path}/{file}")));
+    std::iter::once(cgroup).chain(above).find_map(list).filter(|cpus| !cpus.is_empty())
 }
 
 /// The smallest limit of a cgroup and those above it.

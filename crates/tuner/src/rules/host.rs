@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::cpu_model::{Choice, CpuModel, Measured};
 use crate::facts::{Interrupt, Nic, Service, ServiceKind};
 use crate::irq_name::{OfQueue, of_queues};
 use crate::reading::{Rate, Reading};
@@ -13,6 +14,8 @@ pub(crate) struct Host<'a> {
     pub(crate) series: &'a Series,
     /// CPUs in use.
     pub(crate) online: CpuSet,
+    /// Who takes interrupts and packets, as plans see it, too.
+    pub(crate) model: CpuModel<'a>,
     /// How each of them spent the window.
     pub(crate) loads: BTreeMap<u32, Load>,
 }
@@ -78,7 +81,8 @@ pub fn arrivals(series: &Series, irq: u32) -> BTreeMap<u32, u64> {
 
 impl<'a> Host<'a> {
     pub(crate) fn new(facts: &'a Facts, series: &'a Series) -> Host<'a> {
-        Host { facts, series, online: facts.online(), loads: loads(series) }
+        let model = CpuModel::new(facts, Measured::of(series), Choice::default());
+        Host { facts, series, online: facts.online(), model, loads: loads(series) }
     }
 
     /// Evidence that was measured over the whole window.
@@ -151,27 +155,17 @@ impl<'a> Host<'a> {
 
     /// CPUs that take the packets of an interface: where its interrupts did arrive, or else where they would.
     pub(crate) fn receiving_cpus(&self, nic: &Nic) -> CpuSet {
-        self.receivers(nic)
-            .into_iter()
-            .flat_map(|interrupt| self.taken_by(interrupt).iter().collect::<Vec<_>>())
-            .collect()
+        self.model.receiving(nic)
     }
 
     /// CPUs that take an interrupt.
     pub(crate) fn taken_by(&self, interrupt: &Interrupt) -> CpuSet {
-        let arrivals = self.arrivals(interrupt.irq);
-        let all: u64 = arrivals.values().sum();
-        if all >= ARRIVALS_MIN {
-            let most = |(_, count): &(&u32, &u64)| **count * 10 > all;
-            return arrivals.iter().filter(most).map(|(cpu, _)| *cpu).collect();
-        }
-        interrupt.taken_by(&self.online)
+        self.model.taken_by(interrupt)
     }
 
-    /// CPUs that could share the work of an interface: in use, and on its NUMA node if it has one.
+    /// CPUs that could share the work of an interface: in use, not isolated, and on its NUMA node if it has one.
     pub(crate) fn near(&self, nic: &Nic) -> CpuSet {
-        let near = nic.node.map(|node| self.facts.online_on(node)).unwrap_or_default();
-        if near.is_empty() { self.online.clone() } else { near }
+        self.model.near(nic)
     }
 
     /// Interfaces that packets come in by.
@@ -212,9 +206,6 @@ pub(crate) fn is_allowance(counter: &str) -> bool {
 /// Times in interrupts are counted by ticks of 1/100 s on kernels without IRQ_TIME_ACCOUNTING: with fewer than some
 /// hundred of them a percentage is noise.
 const WINDOW_MIN_S: f64 = 3.0;
-
-/// Fewer interrupts than this in a window say nothing about where the next will arrive.
-const ARRIVALS_MIN: u64 = 100;
 
 /// `rx_queue_drop_cnt[3]` is `rx_queue_drop_cnt[N]` of queue 3.
 fn of_any_queue(counter: &str) -> String {

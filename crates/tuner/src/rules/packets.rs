@@ -32,7 +32,8 @@ pub(super) const RULES: &[Rule] = &[
             evidence: "The receive interrupts of an interface arrive on at most half as many CPUs as there are queues \
                        and CPUs near the device. A warning once those CPUs spend 30 % in interrupts, critical at 60 % \
                        or where one is saturated by packets. Below 30 % nothing is said where packets are steered on \
-                       to other CPUs: interrupts on one CPU and packets on all is a layout of its own.",
+                       to other CPUs, or no service may run on these: CPUs for interrupts alone are a layout of its \
+                       own.",
             meaning: "Several queues help only if different CPUs empty them.",
             remedy: "One CPU for each receive interrupt, on the device's NUMA node, and irqbalance told to leave them \
                      alone. Interrupts that the kernel manages cannot be moved.",
@@ -201,14 +202,12 @@ fn piled_up(host: &Host) -> Vec<Finding> {
 fn pile(host: &Host, nic: &Nic) -> Option<Finding> {
     let receivers = host.receivers(nic);
     let taken = host.receiving_cpus(nic);
-    let could = receivers.len().min(host.near(nic).len());
-    if taken.is_empty() || taken.len() * 2 > could {
-        return None;
-    }
+    let could = host.model.is_piled(nic, &taken)?;
     let busiest = host.interrupts_at_most(&taken);
     let is_full = saturated(host).keys().any(|cpu| taken.contains(*cpu));
     let steered = nic.rx.iter().fold(CpuSet::new(), |all, queue| all.or(&queue.rps)).and(&host.online);
-    if busiest < BUSY_PERCENT && !is_full && !steered.without(&taken).is_empty() {
+    let apart = !steered.without(&taken).is_empty() || is_kept_free(host, &taken);
+    if busiest < BUSY_PERCENT && !is_full && apart {
         return None;
     }
     let severity = match busiest {
@@ -230,14 +229,27 @@ fn pile(host: &Host, nic: &Nic) -> Option<Finding> {
             host.measured("irq + softirq, busiest of these", percent(busiest))
                 .threshold(percent(BUSY_PERCENT)),
         );
-    let managed = receivers.iter().filter(|interrupt| interrupt.managed).count();
-    Some(match managed == receivers.len() {
+    Some(match stays_piled(host, nic, could) {
         true => finding.not_here(
             "the kernel manages these interrupts and refuses to move them (EIO): steer in software (RPS), or use a \
              driver or instance type whose interrupts can be moved",
         ),
         false => finding,
     })
+}
+
+/// Whether there are services, and none may run on these CPUs.
+fn is_kept_free(host: &Host, cpus: &CpuSet) -> bool {
+    let mut threads = host.facts.services.iter().flat_map(|service| &service.threads).peekable();
+    threads.peek().is_some() && threads.all(|thread| thread.affinity.and(cpus).is_empty())
+}
+
+/// Whether too many of the interrupts are managed to be spread.
+fn stays_piled(host: &Host, nic: &Nic, could: usize) -> bool {
+    let (managed, movable): (Vec<_>, Vec<_>) =
+        host.receivers(nic).into_iter().partition(|interrupt| interrupt.managed);
+    let stay = managed.iter().fold(CpuSet::new(), |cpus, interrupt| cpus.or(&host.taken_by(interrupt)));
+    (stay.len() + movable.len()) * 2 <= could
 }
 
 fn irqbalance(host: &Host) -> Vec<Finding> {
@@ -429,6 +441,18 @@ mod tests {
             "cpus 8\n nic eth0 rx=8\n irqs 40-47 virtio0-input. on 0 managed",
             "irqs-piled-up not-here eth0: 8, 0",
         );
+    }
+
+    #[test]
+    fn cpus_that_are_kept_for_interrupts_are_no_pile_while_they_have_time() {
+        let host =
+            "cpus 16\n nic eth0 rx=16\n irqs 40-55 eth0-TxRx- on 0,1\n service memcached pid=7 cpus=CPUS\n";
+        let with = |cpus: &str, percent: u32| {
+            format!("{} cpu 0-1 softirq={percent}\n cpu 2-15 user=1", host.replace("CPUS", cpus))
+        };
+        check(&with("2-15", 20), "no irqs-piled-up");
+        check(&with("1-15", 20), "irqs-piled-up note eth0: 16, 0-1");
+        check(&with("2-15", 45), "irqs-piled-up warning fixable eth0: 16, 0-1, 45 %");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! and the plan is what was done. What a report does not print is said to be assumed.
 
 use super::situation::{check, stage};
+use crate::cpu_model::Measured;
 use crate::facts::{Agent, Irqbalance};
-use crate::plan::{Asked, interrupts_percent, plan};
+use crate::plan::{Asked, plan};
 
 /// What the plan for a situation would set, a line each: the file and its value.
 #[track_caller]
@@ -15,8 +16,8 @@ fn check_plan(situation: &str, irqbalance: bool, wanted: &[&str]) {
         facts.irqbalance = Some(Irqbalance { pid: 77, banned: Default::default() });
     }
     let findings = super::judge(&facts, &series);
-    let interrupts_percent = interrupts_percent(&series);
-    let plan = plan(&facts, &Asked { findings: &findings, interrupts_percent, ..Asked::default() });
+    let measured = Measured::of(&series);
+    let plan = plan(&facts, &Asked { findings: &findings, measured, ..Asked::default() });
     let said = plan.changes.iter().map(|change| {
         format!("{} {}", change.setting, change.wanted).replace("/sys/class/net/eth0/queues/", "")
     });

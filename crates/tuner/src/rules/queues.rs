@@ -14,7 +14,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "queues-few",
             title: "a network device has more queues than are used",
-            evidence: "Fewer channels in use than both the device's maximum and the CPUs near it. A warning if a CPU \
+            evidence: "Fewer channels in use than both the device's maximum and the cores near it. A warning if a CPU \
                        that takes its interrupts spends 30 % or more in interrupts, else a note.",
             meaning: "Queues in hardware spread packets at no cost to the CPUs. The fewest that do not overflow are \
                       the most efficient, so without load this is only good to know.",
@@ -108,21 +108,21 @@ fn few(host: &Host) -> Vec<Finding> {
 
 fn few_of(host: &Host, nic: &Nic) -> Option<Finding> {
     let (now, max) = (nic.channels?, nic.channels_max?);
-    let near = host.near(nic).len();
-    if now >= max || now as usize >= near {
+    let cores = host.model.cores(nic);
+    if now >= max || now as usize >= cores {
         return None;
     }
     let busiest = host.interrupts_at_most(&host.receiving_cpus(nic));
     let severity = if busiest >= BUSY_PERCENT { Severity::Warning } else { Severity::Note };
     Some(
         Finding::about(severity, &nic.name)
-            .cause(format!("{} uses {now} of {max} queues, where {near} CPUs could empty them", nic.name))
+            .cause(format!("{} uses {now} of {max} queues, where {cores} cores could empty them", nic.name))
             .effect("more CPUs take packets, without steering in software")
             .saw(
                 Evidence::setting(format!("channels of {}", nic.name), now.to_string())
                     .threshold(max.to_string()),
             )
-            .saw(Evidence::setting("CPUs near it", near.to_string()))
+            .saw(Evidence::setting("cores near it", cores.to_string()))
             .saw(host.measured("irq + softirq, busiest of its CPUs", percent(busiest))),
     )
 }

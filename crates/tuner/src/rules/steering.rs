@@ -30,8 +30,9 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "rps-redundant",
             title: "packets are steered although every CPU has a queue",
-            evidence: "As many receive queues as CPUs near the device, and RPS is on. A warning if more than 1,000 \
-                       wake-ups per second (received_rps) were spent on it.",
+            evidence: "As many receive queues as CPUs near the device, and RPS steers to CPUs that take interrupts \
+                       themselves. A warning if more than 1,000 wake-ups per second (received_rps) were spent on it. \
+                       Not where the interrupts come to half of these CPUs or fewer: then steering does spread.",
             meaning: "Every packet takes a second hop to a CPU that it could have reached in hardware (redpanda \
                       halved its soft interrupts by turning this off).",
             remedy: "rps_cpus = 0 on these queues.",
@@ -128,7 +129,7 @@ fn missing(host: &Host) -> Vec<Finding> {
         }
         let is_busy = |part: &Host| part.interrupts_at_most(&takes) >= BUSY_PERCENT;
         // Where the CPUs with interrupts and their siblings are all there are, nobody is left to steer to.
-        if !(full || host.mostly(is_busy)) || masks::rps(host.facts, nic, &takes).is_err() {
+        if !(full || host.mostly(is_busy)) || masks::rps(&host.model, nic, &takes).is_err() {
             return None;
         }
         let near = host.near(nic);
@@ -161,8 +162,12 @@ fn queues(number: usize) -> String {
 
 fn redundant(host: &Host) -> Vec<Finding> {
     let is_redundant = |nic: &&Nic| {
-        let elsewhere = nic.rx.iter().any(|queue| !queue.rps.is_empty());
-        nic.rx.len() > 1 && nic.rx.len() >= host.near(nic).len() && elsewhere
+        let (steered, taken) = (steered(nic), host.receiving_cpus(nic));
+        let adds = host.model.is_piled(nic, &taken).is_some() || steered.and(&taken).is_empty();
+        nic.rx.len() > 1
+            && nic.rx.len() >= host.near(nic).len()
+            && !steered.is_empty()
+            && (taken.is_empty() || !adds)
     };
     let wakeups = host
         .by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.received_rps)).collect()));
@@ -389,6 +394,15 @@ mod tests {
         check(host, "rps-redundant note eth0: CPUs 0-3");
         check(&host.replace(" rps=0-3", ""), "no rps-redundant");
         check(&host.replace("cpus 4", "cpus 8"), "no rps-redundant");
+    }
+
+    #[test]
+    fn steering_from_few_cpus_to_many_spreads_however_many_queues_there_are() {
+        let host = "cpus 8\n nic eth0 rx=8 rps=MASK\n irqs 40-47 eth0-TxRx- on CPUS\n";
+        let with = |mask: &str, cpus: &str| host.replace("MASK", mask).replace("CPUS", cpus);
+        check(&with("0-7", "0"), "no rps-redundant");
+        check(&with("0-7", "0,1,2,3,4"), "rps-redundant note eth0: CPUs 0-7");
+        check(&with("5-7", "0,1,2,3,4"), "no rps-redundant");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use super::{Reason, Wishes, spread};
 use crate::change::{Change, Risk, Setting, Stage};
+use crate::cpu_model::CpuModel;
 use crate::ethtool::Knob;
 use crate::facts::{Channels, Coalescing, Facts, Nic};
-use crate::masks;
 use crate::signal::{Expected, Figure, Moves};
 
 /// Receive descriptors that outlast a burst; what the ENA driver's guide suggests against overruns.
@@ -42,11 +42,11 @@ const GATHERED: Reason = Reason {
 };
 
 /// One queue for each core near it, as far as the device has them, and an interrupt on each. Never fewer than there are.
-pub(super) fn more(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
+pub(super) fn more(wishes: &mut Wishes, model: &CpuModel, nic: &Nic) {
     let Some(kinds) = kinds(nic) else {
         return wishes.refuse(&nic.name, "its driver does not say how many queues it has");
     };
-    let cores = masks::cores(facts, nic) as u32;
+    let cores = model.cores(nic) as u32;
     let wanted = |(now, max): (u32, u32)| cores.min(max).max(now);
     let (now, to_be) = match kinds.combined.1 > 0 {
         true => (kinds.combined, format!("combined={}", wanted(kinds.combined))),
@@ -63,8 +63,8 @@ pub(super) fn more(wishes: &mut Wishes, facts: &Facts, nic: &Nic) {
     let setting = Setting::Device { nic: nic.name.clone(), knob: Knob::Channels };
     wishes.ask(Stage::Queues, setting, is, to_be, why, Risk::Blink, MORE);
     // Where there are no interrupts to be moved (virtual interfaces), more queues are all there is to it.
-    if facts.interrupts_of(&nic.name).next().is_some() {
-        spread(wishes, facts, nic);
+    if model.facts.interrupts_of(&nic.name).next().is_some() {
+        spread(wishes, model, nic);
     }
 }
 

@@ -116,7 +116,7 @@ fn interrupts_are_moved_before_anything_depends_on_them_and_only_if_nobody_moves
 #[test]
 fn masks_of_many_cpus_are_written_in_words_of_32() {
     let facts = host(ENA_96);
-    let wishes = Strategy::RpsRfs.changes(&facts, &[&facts.nics[0]]);
+    let wishes = Strategy::RpsRfs.changes(&CpuModel::of(&facts), &[&facts.nics[0]]);
     let mask = wishes.changes.iter().find(|change| change.setting.to_string().ends_with("rx-7/rps_cpus"));
     assert_eq!(mask.unwrap().wanted, "ff,fffe0000,00fffffe", "1-23 and 49-71");
 }

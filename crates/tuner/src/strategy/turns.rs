@@ -5,11 +5,12 @@
 
 use super::{Reason, Wishes};
 use crate::change::{Risk, Setting, Stage};
+use crate::cpu_model::CpuModel;
 use crate::cpu_set::CpuSet;
 use crate::facts::{Facts, Service, Thread};
 use crate::finding::Finding;
+use crate::scheduling;
 use crate::signal::{Expected, Figure, Moves};
-use crate::{masks, scheduling};
 
 /// Length of a turn for threads that should wait less for theirs: of the 0.1 to 100 ms that the kernel takes, short
 /// enough to be sooner than the default of about 3 ms, long enough for some hundred requests.
@@ -76,8 +77,8 @@ fn weight_of(wishes: &mut Wishes, service: &Service) {
 }
 
 /// Before everything that is scheduled fairly.
-pub(super) fn fifo(wishes: &mut Wishes, facts: &Facts) {
-    for_each_service(wishes, facts, |wishes, service| match danger(facts, service) {
+pub(super) fn fifo(wishes: &mut Wishes, model: &CpuModel) {
+    for_each_service(wishes, model.facts, |wishes, service| match danger(model, service) {
         Some(reason) => wishes.refuse(service.to_string(), reason),
         None => {
             name_others(wishes, service);
@@ -94,7 +95,8 @@ pub(super) fn fifo(wishes: &mut Wishes, facts: &Facts) {
 }
 
 /// Why real-time threads would be refused, or would harm the host.
-fn danger(facts: &Facts, service: &Service) -> Option<String> {
+fn danger(model: &CpuModel, service: &Service) -> Option<String> {
+    let facts = model.facts;
     let is_rationed = facts.kernel.rt_group_sched == Some(true) && !["", "/"].contains(&&*service.cgroup);
     if is_rationed && matches!(service.realtime_budget_us, None | Some(0)) {
         return Some(format!(
@@ -113,10 +115,9 @@ fn danger(facts: &Facts, service: &Service) -> Option<String> {
     }
     // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
     // (amzn-drivers #336). So some CPU, and every one that receives packets, has to be out of its reach.
-    let online = facts.online();
-    let irqs = receiving(facts);
+    let (online, irqs) = (&model.online, model.receiving_any());
     let reach = service.threads.iter().filter(|thread| may_be_first(thread));
-    let reach = reach.fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(&online);
+    let reach = reach.fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(online);
     let (left, kept) = (online.without(&reach), irqs.and(&reach));
     if !left.is_empty() && kept.is_empty() {
         return None;
@@ -134,16 +135,11 @@ fn danger(facts: &Facts, service: &Service) -> Option<String> {
     })
 }
 
-/// CPUs that take interrupts for packets that come.
-fn receiving(facts: &Facts) -> CpuSet {
-    facts.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&masks::receiving_cpus(facts, nic)))
-}
-
 /// What mends waiting, in the order of what it costs others: a sentence for whoever does it by hand.
-fn order(facts: &Facts, service: &Service) -> String {
+fn order(model: &CpuModel, service: &Service) -> String {
     let unit = service.unit.as_deref().unwrap_or("UNIT");
-    let own = facts.online().without(&receiving(facts));
-    let place = match own.is_empty() || own == facts.online() {
+    let own = model.for_service(service, &model.receiving_any());
+    let place = match own.is_empty() || own == model.online {
         true => "CPUs of its own (AllowedCPUs=, and its neighbours elsewhere)".to_owned(),
         false => format!("CPUs without interrupts (`systemctl set-property {unit} AllowedCPUs={own}`)"),
     };
@@ -198,13 +194,13 @@ fn for_each_service(wishes: &mut Wishes, facts: &Facts, each: impl Fn(&mut Wishe
 }
 
 /// Of the service that a finding is about, sooner turns, and in words what comes before and after them.
-pub(crate) fn mend(facts: &Facts, finding: &Finding) -> Wishes {
-    let mut wishes = Wishes::default();
+pub(crate) fn mend(model: &CpuModel, finding: &Finding) -> Wishes {
+    let (facts, mut wishes) = (model.facts, Wishes::default());
     let is_meant = |service: &&Service| service.to_string() == finding.subject;
     // Nobody is meant if others are named.
     let Some(service) = facts.services.iter().find(is_meant) else { return wishes };
     slice_of(&mut wishes, facts, service);
-    wishes.advice.push(order(facts, service));
+    wishes.advice.push(order(model, service));
     wishes
 }
 

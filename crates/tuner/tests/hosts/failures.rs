@@ -32,6 +32,7 @@ use std::io;
 use rustix::io::Errno;
 use tuner::apply::apply;
 use tuner::change::{Change, Setting};
+use tuner::cpu_model::CpuModel;
 use tuner::facts::Irqbalance;
 use tuner::host::{FileHost, Host};
 use tuner::journal::{Journal, Journals, Place};
@@ -112,7 +113,7 @@ fn row_04_an_interface_has_the_interrupts_of_its_own_device() {
     let tree = Tree::new().kernel("6.1.0-18-amd64").cpus(SMALL);
     let facts = facts(&virtio(virtio(tree, "eth0", 1, 40), "eth1", 10, 50));
     let moved = |nic: &str| -> Vec<u32> {
-        let wishes = Strategy::Spread.changes(&facts, &[facts.nic(nic).unwrap()]);
+        let wishes = Strategy::Spread.changes(&CpuModel::of(&facts), &[facts.nic(nic).unwrap()]);
         wishes.changes.iter().filter_map(|change| change.setting.irq()).collect()
     };
     assert_eq!((moved("eth0"), moved("eth1")), (vec![40, 41], vec![50, 51]));

@@ -114,6 +114,23 @@ fn a_large_instance_has_two_nodes_an_array_and_a_service_under_a_quota() {
 }
 
 #[test]
+fn isolated_cpus_and_cpusets_are_known() {
+    let tree = shapes::c5_4xlarge()
+        .file("sys/devices/system/cpu/isolated", "14-15")
+        .file("sys/devices/system/cpu/nohz_full", "12-13")
+        .file("sys/fs/cgroup/cpuset.cpus.isolated", "11")
+        .file("sys/fs/cgroup/cpuset.cpus.effective", "0-15")
+        .file("sys/fs/cgroup/system.slice/cpuset.cpus.effective", "0-9");
+    let (facts, _) = look(&tree);
+    assert_eq!((&facts.isolated, &facts.nohz_full), (&set("11,14-15"), &set("12-13")));
+    assert_eq!(facts.isolated(), set("11-15"));
+    assert_eq!(facts.services[0].cpuset, Some(set("0-9")), "of the slice: the unit's own has no file");
+    let (facts, _) = look(&shapes::c5_4xlarge().file("sys/devices/system/cpu/nohz_full", "(null)"));
+    assert_eq!((facts.isolated(), facts.services[0].cpuset.clone()), (set(""), None));
+    assert!(!facts.gaps.iter().any(|gap| gap.contains("nohz_full")), "{:?}", facts.gaps);
+}
+
+#[test]
 fn metal_has_no_hypervisor_and_masks_of_many_words() {
     let tree = shapes::metal_256();
     let (facts, _) = look(&tree);

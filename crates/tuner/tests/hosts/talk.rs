@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use tuner::change::Change;
+use tuner::cpu_model::{Choice, CpuModel, Measured};
 use tuner::facts::{Facts, Nic};
-use tuner::plan::{Asked, interrupts_percent, plan};
+use tuner::plan::{Asked, plan};
 use tuner::reading::CpuTimes;
 use tuner::strategy::Strategy;
 use tuner::{CpuSet, Finding, Reading, Series, Severity, Verdict, judge, probe, read};
@@ -77,8 +78,9 @@ fn talk(tree: &Tree, load: &str) -> String {
     let mut notes: Vec<&str> = notes.map(|finding| finding.rule.as_str()).collect();
     notes.dedup();
     let _ = writeln!(text, "notes    {}", notes.join(", "));
-    let interrupts_percent = interrupts_percent(&series);
-    let plan = plan(&facts, &Asked { findings: &findings, interrupts_percent, ..Asked::default() });
+    let measured = Measured::of(&series);
+    let model = CpuModel::new(&facts, measured.clone(), Choice::default());
+    let plan = plan(&facts, &Asked { findings: &findings, measured, ..Asked::default() });
     for line in layout(&plan.changes) {
         let _ = writeln!(text, "plan     {line}");
     }
@@ -90,7 +92,7 @@ fn talk(tree: &Tree, load: &str) -> String {
     }
     let nics: Vec<&Nic> = facts.nics.iter().filter(|nic| nic.is_wire()).collect();
     for strategy in [Strategy::Spread, Strategy::Irq0Rps, Strategy::RpsRfs, Strategy::Xps] {
-        let wishes = strategy.changes(&facts, &nics);
+        let wishes = strategy.changes(&model, &nics);
         let mut parts = layout(&wishes.changes);
         parts.extend(
             wishes.refusals.iter().map(|refusal| format!("{}: no, {}", refusal.subject, refusal.reason)),

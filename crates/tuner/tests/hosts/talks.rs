@@ -161,7 +161,9 @@ fn metal_256_has_masks_of_eight_words() {
          warning  ring-overrun: ens1f0np0 drops packets because the CPU that empties the ring is busy with
                   interrupts
          notes    packets-per-core, xps-crossed, kernel-old
-         plan     ens1f0np0 rps_cpus none
+         plan     net.core.rps_sock_flow_entries 32768
+         plan     ens1f0np0 rps_cpus 12×76-127,204-255
+         plan     ens1f0np0 rps_flow_cnt 12×4096
          plan     ens1f0np0 xps_cpus
                   0,12,24,36,48,60,64,84,96,108,120,132,144,156,168,180,192,216,228,240,252 …
                   11,23,35,47,59,75,79,83,95,107,119,131,143,155,167,179,191,203,207,215,227,239,251

@@ -116,7 +116,7 @@ fn what_is_first_already_is_part_of_a_whole_plan() {
     let mut facts = with_service(host(XEN_16), "1-15");
     facts.services[0].threads[0] = Thread { priority: 1, ..thread(81, scheduling::FIFO, "1-15") };
     check(&facts, "sched-fifo", &[]);
-    let wishes = Strategy::SchedFifo.changes(&facts, &[]);
+    let wishes = Strategy::SchedFifo.changes(&CpuModel::of(&facts), &[]);
     assert_eq!(wishes.changes.len(), 1);
 }
 
@@ -155,7 +155,7 @@ fn fifo_is_refused_where_nothing_would_stop_it() {
 fn what_costs_others_least_is_advised_first() {
     let facts = with_service(host(XEN_16), "0-15");
     let delayed = Finding::about(Severity::Warning, "memcached (PID 80)");
-    let wishes = mend(&facts, &delayed);
+    let wishes = mend(&CpuModel::of(&facts), &delayed);
     assert_eq!((wishes.changes.len(), wishes.refusals.len()), (1, 0));
     let steps = ["AllowedCPUs=1-15", "CPUWeight=1000", "sched-slice", "sched-fifo"];
     let places: Vec<_> = steps.iter().map(|step| wishes.advice[0].find(step).expect(step)).collect();
