@@ -2,12 +2,13 @@
 //!
 //! An entry is keyed by its experiment, machine, kernel and commit; a series is what one metric of one cell did on one
 //! machine, in the order of the runs. Trials with doubts never get here. Both stores have the same tables and understand
-//! the same statements, which are here; how they are reached is in [`sqlite`] and [`postgres`].
+//! the same statements, which are here; how they are reached is in `sqlite` and `postgres` (in builds with the feature
+//! `shared-history`).
 
+#[cfg(feature = "shared-history")]
 mod postgres;
 mod sqlite;
 
-use self::postgres::Postgres;
 use self::sqlite::Sqlite;
 use crate::compare::{Comparison, Interval, Verdict};
 use crate::experiment::Better;
@@ -40,6 +41,12 @@ pub enum Error {
         /// Its format.
         found: i64,
     },
+    /// It is a database, and this program has been built without the client for one.
+    #[error("use the history {scheme}…: this program is built without shared histories")]
+    NotBuilt {
+        /// How its URL begins.
+        scheme: &'static str,
+    },
     /// A cell of the run is not there to be judged, now or later.
     #[error("keep the run: {cell} has no trial that counts: {why}")]
     Unseen {
@@ -66,6 +73,10 @@ impl Error {
         match self {
             Error::Store { hint, .. } | Error::Encryption { hint, .. } => *hint,
             Error::Version { .. } => Some("a later version of this program has made it, and understands it"),
+            Error::NotBuilt { .. } => Some(
+                "`cargo build --release --features shared-history` builds one that has them; a history in a file needs \
+                 nothing",
+            ),
             Error::Unseen { .. } => {
                 Some("nothing of it is kept; `evenkeel lab report RUN` lists what was left out")
             }
@@ -197,17 +208,16 @@ impl History {
     /// Opens a file, or a database whose URL begins with `postgres://`; what is not there yet is made. `password` is for
     /// a URL that has none.
     pub fn open(store: &str, password: Option<&str>) -> Result<History, Error> {
-        Ok(History {
-            store: match postgres::is_meant(store) {
-                true => Box::new(Postgres::open(store, password)?),
-                false => Box::new(Sqlite::open(Path::new(store))?),
-            },
-        })
+        let store: Box<dyn Store> = match scheme(store) {
+            Some(scheme) => shared(scheme, store, password)?,
+            None => Box::new(Sqlite::open(Path::new(store))?),
+        };
+        Ok(History { store })
     }
 
     /// The same, but a file has to be there.
     pub fn open_kept(store: &str, password: Option<&str>) -> Result<History, Error> {
-        if !postgres::is_meant(store) && !Path::new(store).exists() {
+        if scheme(store).is_none() && !Path::new(store).exists() {
             return Err(Error::Store {
                 name: store.to_owned(),
                 hint: Some("`evenkeel lab history --add RUN --commit COMMIT` makes it"),
@@ -277,6 +287,22 @@ impl History {
         all.sort_by(|a, b| a.place().cmp(&b.place()));
         Ok(all)
     }
+}
+
+/// How psql knows a URL from the name of a database; `None`: it is a file.
+fn scheme(store: &str) -> Option<&'static str> {
+    ["postgres://", "postgresql://"].into_iter().find(|scheme| store.starts_with(scheme))
+}
+
+#[cfg(feature = "shared-history")]
+fn shared(_: &str, url: &str, password: Option<&str>) -> Result<Box<dyn Store>, Error> {
+    Ok(Box::new(postgres::Postgres::open(url, password)?))
+}
+
+/// The URL itself is not said again: it may hold a password.
+#[cfg(not(feature = "shared-history"))]
+fn shared(scheme: &'static str, _: &str, _: Option<&str>) -> Result<Box<dyn Store>, Error> {
+    Err(Error::NotBuilt { scheme })
 }
 
 /// `0:101.5 1:99.25`, from which the same numbers come back.

@@ -26,9 +26,9 @@ pub(super) const UNSEEN: u8 = 20;
 /// Where the history is.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Store {
-    /// The file of the history, or a PostgreSQL database that several machines share (postgres://USER@HOST/DATABASE, its
-    /// password also in PGPASSWORD, its encryption as libpq has it: ?sslmode=verify-full&sslrootcert=FILE); the file or the
-    /// tables are made if they are not there
+    /// The file of the history, or, in a build with the feature shared-history, a PostgreSQL database that several machines
+    /// share (postgres://USER@HOST/DATABASE, its password also in PGPASSWORD; encrypted, ?sslrootcert=FILE names the
+    /// authority, unless ?sslmode=disable says otherwise); the file or the tables are made if they are not there
     #[arg(long, value_name = "FILE|URL", default_value = "lab.sqlite")]
     store: String,
 }

@@ -4,7 +4,6 @@
 //! so that it does not matter if another connection carries out the next one (pgbouncer).
 
 mod encryption;
-mod trust;
 
 use self::encryption::{AUTHORITY, Encryption};
 use super::{ADD_POINT, ADD_RUN, Error, FROM_1, Line, SERIES, Store, TABLES, VERSION, Value, line};
@@ -14,9 +13,6 @@ use postgres::types::ToSql;
 use postgres::{Client, Config, IsolationLevel, NoTls, Transaction};
 use rustls::CertificateError;
 use std::time::Duration;
-
-/// How psql knows a URL from the name of a database.
-const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Where Debian's server and libpq meet if no host is named.
 const SOCKETS: &str = "/var/run/postgresql";
@@ -40,11 +36,6 @@ const OURS: &str = "set local search_path to evenkeel_lab";
 pub(super) struct Postgres {
     client: Client,
     name: String,
-}
-
-/// Whether it is a server rather than a file.
-pub(super) fn is_meant(store: &str) -> bool {
-    SCHEMES.iter().any(|scheme| store.starts_with(scheme))
 }
 
 impl Postgres {
@@ -182,7 +173,7 @@ fn config(url: &str, password: Option<&str>) -> Result<(Config, Encryption), Err
     }
     // An address goes before the host that it stands beside.
     let is_socket = |host: &Host| matches!(host, Host::Unix(_)) && config.get_hostaddrs().is_empty();
-    let encryption = if config.get_hosts().iter().all(is_socket) { Encryption::none() } else { asked };
+    let encryption = if config.get_hosts().iter().all(is_socket) { Encryption::None } else { asked };
     config.ssl_mode(encryption.mode());
     if let (None, Some(password)) = (config.get_password(), password) {
         config.password(password);
@@ -268,17 +259,15 @@ const PRIVILEGES: &str = "let the owner of the database use the history first, w
 const SERVER: &str = "`pg_isready -h HOST -p PORT` says whether it answers; `listen_addresses` of postgresql.conf says \
                       where it listens";
 
-const PLAIN: &str = "the server has `ssl = off` in its postgresql.conf; without encryption, `ssh -L 5433:127.0.0.1:5432 HOST` \
-                     brings it to port 5433 of this machine, and sslmode=prefer goes on without any";
+const PLAIN: &str = "the server has `ssl = off` in its postgresql.conf; `ssh -L 5433:127.0.0.1:5432 HOST` brings it to port \
+                     5433 of this machine, where sslmode=disable is enough";
 
-const ENCRYPTED: &str =
-    "pg_hba.conf lets nobody in who is not encrypted: leave sslmode out, or say sslmode=verify-full";
+const ENCRYPTED: &str = "pg_hba.conf lets nobody in who is not encrypted: leave sslmode=disable out";
 
 const NAME: &str = "HOST has to be a name or an address that the certificate is for (hostaddr=ADDRESS says besides where it \
-                    is); sslmode=verify-ca does not ask for it";
+                    is)";
 
-const CERTIFICATE: &str = "`openssl s_client -starttls postgres -connect HOST:PORT` shows the certificate; sslmode=require takes \
-                           any, from whoever answers";
+const CERTIFICATE: &str = "`openssl s_client -starttls postgres -connect HOST:PORT` shows the certificate";
 
 const OWN: &str = "sslcert=FILE&sslkey=FILE (PEM) are a certificate of your own, signed by an authority that the server trusts";
 
@@ -325,14 +314,14 @@ mod tests {
 
     #[test]
     fn only_what_is_a_socket_is_not_encrypted() {
-        let mode = |url: &str| config(&format!("{url}?sslmode=require"), None).expect(url).0.get_ssl_mode();
+        let mode = |url: &str| config(url, None).expect(url).0.get_ssl_mode();
         for url in ["postgres:///lab", "postgres://%2Ftmp/lab", "postgres://%2Ftmp,%2Frun/lab"] {
             assert_eq!(mode(url), SslMode::Disable, "{url}");
         }
         for url in ["postgres://db/lab", "postgres://%2Ftmp,db/lab", "postgres://[::1]/lab"] {
             assert_eq!(mode(url), SslMode::Require, "{url}");
         }
-        let beside = "postgres://%2Ftmp/lab?hostaddr=10.0.0.7&sslmode=require";
+        let beside = "postgres://%2Ftmp/lab?hostaddr=10.0.0.7";
         assert_eq!(config(beside, None).expect(beside).0.get_ssl_mode(), SslMode::Require);
     }
 
@@ -344,7 +333,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_asked_for_is_refused() {
-        refused("postgres://bench:hush@db/lab?sslmode=verify-full", "asks for an authority");
+        refused("postgres://bench:hush@db/lab?sslmode=prefer", "there is no sslmode=prefer");
         refused("postgres://bench:hush@db:port/lab", "invalid");
         refused("postgres://bench:hush@db/lab?speed=high", "unknown option `speed`");
     }

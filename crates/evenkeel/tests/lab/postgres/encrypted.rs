@@ -71,38 +71,37 @@ fn a_shared_history_is_reached_over_tls() {
     let (known_owner, unknown_owner) = (known("owner"), unknown("owner"));
 
     accepted(format!("{known_owner}sslmode=verify-full&{authority}"));
-    accepted(format!("{unknown_owner}sslmode=verify-ca&{authority}"));
-    // Without an authority nothing is asked of the certificate; with one, as much as verify-ca does.
-    accepted(format!("{unknown_owner}sslmode=require"));
-    accepted(format!("{unknown_owner}sslmode=require&{authority}"));
-    accepted(unknown_owner.clone());
+    accepted(format!("{known_owner}{authority}"));
     let misnamed = ["not valid for name", "hint: HOST has to be"];
-    refused(format!("{unknown_owner}sslmode=verify-full&{authority}"), 71, &misnamed);
+    refused(format!("{unknown_owner}{authority}"), 71, &misnamed);
     let stranger = format!("sslrootcert={}/own.pem", server.home.display());
-    for mode in ["sslmode=verify-full&", "sslmode=require&", ""] {
+    // Without a word about it, the server proves who it is all the same.
+    for authority in [&*stranger, "sslrootcert=system", ""] {
         let unsigned = ["UnknownIssuer", "hint: sslrootcert=FILE is the certificate"];
-        refused(format!("{known_owner}{mode}{stranger}"), 71, &unsigned);
+        refused(format!("{known_owner}{authority}"), 71, &unsigned);
     }
     let plain = ["no encryption", "hint: pg_hba.conf lets nobody in"];
     refused(format!("{known_owner}sslmode=disable"), 1, &plain);
+    for mode in ["allow", "prefer", "require", "verify-ca"] {
+        let none = [&*format!("there is no sslmode={mode}"), "hint: sslmode=disable", "sslmode=verify-full"];
+        refused(format!("{known_owner}sslmode={mode}&{authority}"), 1, &none);
+    }
 
     // A password is proved to the owner of this certificate alone.
-    let guarded = known("guarded:right");
-    accepted(format!("{guarded}sslmode=verify-full&{authority}&channel_binding=require"));
+    accepted(format!("{}{authority}&channel_binding=require", known("guarded:right")));
 
-    let shown = known("shown");
+    let shown = format!("{}{authority}", known("shown"));
     let file = |name: &str| format!("{}/{name}", server.home.display());
     refused(shown.clone(), 1, &["client certificate", "hint: sslcert=FILE&sslkey=FILE"]);
-    accepted(format!("{shown}sslcert={}&sslkey={}", file("own.pem"), file("own.key")));
-    let of_others = format!("{shown}sslcert={}&sslkey={}", file("cert.pem"), file("key.pem"));
+    accepted(format!("{shown}&sslcert={}&sslkey={}", file("own.pem"), file("own.key")));
+    let of_others = format!("{shown}&sslcert={}&sslkey={}", file("cert.pem"), file("key.pem"));
     refused(of_others, 71, &["hint: sslcert=FILE&sslkey=FILE"]);
 
     encrypts(&server, "off");
     let off = ["server does not support TLS", "hint: the server has `ssl = off`"];
-    refused(format!("{known_owner}sslmode=require"), 1, &off);
-    refused(format!("{unknown_owner}sslmode=verify-ca&{authority}"), 1, &off);
-    // Without encryption there is still the server to let one in.
-    refused(known_owner, 1, &plain);
+    refused(format!("{known_owner}{authority}"), 1, &off);
+    // In plain there is still the server to let one in.
+    refused(format!("{known_owner}sslmode=disable"), 1, &plain);
 }
 
 /// Has the server encrypt, or not, and waits until it does.
@@ -119,7 +118,7 @@ fn a_file_that_is_of_no_use_is_named() {
     let refused = |words: &str, expected: &str| {
         refused(&directory, &format!("postgres://db.invalid/lab?{words}"), 71, &["db.invalid", expected]);
     };
-    refused("sslmode=require&sslrootcert=ca.pem", "read ca.pem: No such file");
+    refused("sslmode=verify-full&sslrootcert=ca.pem", "read ca.pem: No such file");
     refused("sslrootcert=empty.pem", "read empty.pem: there is no certificate in it");
     let certificate = format!("sslcert={CERTIFICATES}/cert.pem");
     refused(&format!("{certificate}&sslkey=empty.pem"), "read empty.pem: there is no key");

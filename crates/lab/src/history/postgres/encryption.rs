@@ -1,41 +1,44 @@
-//! What a URL says about encryption, in libpq's words: sslmode, sslrootcert, sslcert and sslkey.
+//! What a URL says about encryption: sslmode, sslrootcert, sslcert and sslkey.
 //!
-//! The crate `postgres` knows a part of sslmode and nothing of the others, so they are taken out of the URL before it
-//! reads the rest.
+//! Of libpq's modes there are the two that mean the same to everybody: nothing is encrypted, or the server proves who it
+//! is. What lies between (`prefer`, `require`, `verify-ca`) is encrypted for whoever answers, or may not be encrypted at
+//! all, and each would need a verifier of our own beside rustls'. The crate `postgres` knows a part of sslmode and nothing
+//! of the others, so they are taken out of the URL before it reads the rest.
 
-use super::trust::{Roots, Trust, own_certificate};
 use percent_encoding::percent_decode_str;
 use postgres::config::SslMode;
-use rustls::ClientConfig;
 use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// The words that are read here.
 const OURS: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
 
+/// Where systems keep the authorities that they trust: Debian, Fedora, Alpine.
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
 /// How to connect.
 #[derive(Debug, PartialEq)]
-pub(super) struct Encryption {
-    mode: Mode,
-    roots: Option<Roots>,
-    /// What this client shows of itself: its certificate and the key to it.
-    own: Option<(PathBuf, PathBuf)>,
+pub(super) enum Encryption {
+    /// `disable`: in plain.
+    None,
+    /// `verify-full`: with a server whose certificate is signed by an authority, for the name in the URL.
+    Full {
+        /// Who signs it; `None`: those that this system trusts.
+        roots: Option<PathBuf>,
+        /// What this client shows of itself: its certificate and the key to it.
+        own: Option<(PathBuf, PathBuf)>,
+    },
 }
 
-/// Each asks for more than the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mode {
-    Disable,
-    Prefer,
-    Require,
-    VerifyCa,
-    VerifyFull,
-}
-
-/// Why what a URL asks for makes no sense.
+/// Why what a URL asks for cannot be had.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
     pub(super) what: String,
@@ -77,59 +80,47 @@ impl Encryption {
         let word =
             |name| words.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
         let path = |name| word(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-        let roots = word("sslrootcert").filter(|roots| !roots.is_empty()).map(Roots::parse);
-        let mode = match word("sslmode") {
-            None if roots == Some(Roots::System) => Mode::VerifyFull,
-            None => Mode::Prefer,
-            Some(word) => Mode::parse(word).ok_or_else(|| Refusal {
-                what: format!("there is no sslmode={word}"),
-                hint: Some("it is disable, prefer, require, verify-ca or verify-full"),
-            })?,
-        };
-        let refused = |what: &str, hint| Err(Refusal { what: what.to_owned(), hint });
-        // Anybody can have a certificate of a public authority, for a name of their own.
-        if roots == Some(Roots::System) && mode != Mode::VerifyFull {
-            return refused("sslrootcert=system asks for sslmode=verify-full", None);
-        }
-        if mode >= Mode::VerifyCa && roots.is_none() {
-            return refused("its sslmode asks for an authority that signs its certificate", Some(AUTHORITY));
+        let refused = |what: String, hint| Err(Refusal { what, hint });
+        match word("sslmode") {
+            None | Some("verify-full") => {}
+            // Whoever names an authority or a key wants encryption.
+            Some("disable") => match OURS[1..].iter().find(|name| path(name).is_some()) {
+                Some(name) => {
+                    return refused(format!("{name} has no meaning with sslmode=disable"), Some(MODES));
+                }
+                None => return Ok(Encryption::None),
+            },
+            Some(mode) => return refused(format!("there is no sslmode={mode}"), Some(MODES)),
         }
         let own = match (path("sslcert"), path("sslkey")) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => return refused("of sslcert and sslkey there is only one", None),
+            _ => return refused("of sslcert and sslkey there is only one".to_owned(), None),
         };
-        Ok(Encryption { mode, roots, own })
+        let roots = path("sslrootcert").filter(|roots| roots != Path::new("system"));
+        Ok(Encryption::Full { roots, own })
     }
 
-    /// Of a socket in the file system: nobody is between, and the server offers no encryption there.
-    pub(super) fn none() -> Encryption {
-        Encryption { mode: Mode::Disable, roots: None, own: None }
-    }
-
-    /// What `postgres` knows of it: whether to ask for encryption, and whether to go on without.
+    /// What `postgres` knows of it: whether to ask for encryption. It never goes on without.
     pub(super) fn mode(&self) -> SslMode {
-        match self.mode {
-            Mode::Disable => SslMode::Disable,
-            Mode::Prefer => SslMode::Prefer,
-            Mode::Require | Mode::VerifyCa | Mode::VerifyFull => SslMode::Require,
+        match self {
+            Encryption::None => SslMode::Disable,
+            Encryption::Full { .. } => SslMode::Require,
         }
     }
 
     /// What encrypts; `None`: nothing is to be encrypted.
     pub(super) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Box<dyn Error + Send + Sync>> {
-        if self.mode == Mode::Disable {
-            return Ok(None);
-        }
-        let provider = Arc::new(ring::default_provider());
-        let roots = self.roots.as_ref().map(Roots::read).transpose()?;
-        let trust = Trust::new(roots, self.mode == Mode::VerifyFull, &provider);
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(trust));
-        let mut config = match &self.own {
+        let Encryption::Full { roots, own } = self else { return Ok(None) };
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(authorities(
+            roots.as_deref().unwrap_or_else(|| {
+                Path::new(SYSTEM.iter().find(|path| Path::new(path).exists()).unwrap_or(&SYSTEM[0]))
+            }),
+        )?);
+        let mut config = match own {
             Some((certificate, key)) => {
-                let (chain, key) = own_certificate(certificate, key)?;
-                builder.with_client_auth_cert(chain, key)?
+                builder.with_client_auth_cert(certificates(certificate)?, own_key(key)?)?
             }
             None => builder.with_no_client_auth(),
         };
@@ -139,22 +130,56 @@ impl Encryption {
     }
 }
 
-impl Mode {
-    fn parse(word: &str) -> Option<Mode> {
-        Some(match word {
-            "disable" => Mode::Disable,
-            "prefer" => Mode::Prefer,
-            "require" => Mode::Require,
-            "verify-ca" => Mode::VerifyCa,
-            "verify-full" => Mode::VerifyFull,
-            _ => return None,
-        })
+/// A file with certificates or a key is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("read {path}", path = .path.display())]
+struct Unread {
+    path: PathBuf,
+    source: io::Error,
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, Unread> {
+    let mut store = RootCertStore::empty();
+    // A system's list may hold one that is of no use to anybody.
+    match store.add_parsable_certificates(certificates(path)?).0 {
+        0 => Err(unread(path, "none of its certificates can be that of an authority")),
+        _ => Ok(store),
     }
 }
 
+fn own_key(path: &Path) -> Result<PrivateKeyDer<'static>, Unread> {
+    let found = PrivateKeyDer::from_pem_slice(&bytes(path)?);
+    found.map_err(|error| unpacked(path, error, "there is no key without a password in it (PEM)"))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unread> {
+    let none = "there is no certificate in it (PEM)";
+    let found = CertificateDer::pem_slice_iter(&bytes(path)?).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unpacked(path, error, none))?;
+    if found.is_empty() { Err(unread(path, none)) } else { Ok(found) }
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Unread> {
+    std::fs::read(path).map_err(|source| Unread { path: path.to_owned(), source })
+}
+
+fn unpacked(path: &Path, error: pem::Error, none: &str) -> Unread {
+    match error {
+        pem::Error::NoItemsFound => unread(path, none),
+        error => unread(path, &error.to_string()),
+    }
+}
+
+fn unread(path: &Path, why: &str) -> Unread {
+    Unread { path: path.to_owned(), source: io::Error::other(why.to_owned()) }
+}
+
+const MODES: &str = "sslmode=disable (in plain) and sslmode=verify-full (the server proves who it is, with a certificate \
+                     that sslrootcert=FILE has signed, or one that this system trusts) are accepted";
+
 /// What helps where the server's certificate cannot be trusted.
 pub(super) const AUTHORITY: &str = "sslrootcert=FILE is the certificate (PEM) of the authority that has signed the server's, \
-                                    which whoever runs the server has; sslrootcert=system are those that this system trusts";
+                                    which whoever runs the server has; without it, those that this system trusts count";
 
 #[cfg(test)]
 mod tests {
@@ -171,8 +196,8 @@ mod tests {
     fn the_words_are_taken_out_of_a_url() {
         check("postgres://db/lab", &[], "postgres://db/lab");
         check(
-            "postgres://db/lab?sslmode=require&connect_timeout=3&sslrootcert=%2Fetc%2Fa%20b.pem",
-            &[("sslmode", "require"), ("sslrootcert", "/etc/a b.pem")],
+            "postgres://db/lab?sslmode=disable&connect_timeout=3&sslrootcert=%2Fetc%2Fa%20b.pem",
+            &[("sslmode", "disable"), ("sslrootcert", "/etc/a b.pem")],
             "postgres://db/lab?connect_timeout=3",
         );
         check("postgres://a:why?@db?sslmode=disable", &[("sslmode", "disable")], "postgres://a:why?@db");
@@ -182,36 +207,35 @@ mod tests {
             &[("sslmode", "disable")],
             "postgres://db?application_name=why?",
         );
-        check("postgres://db?ssl%6Dode=prefer", &[("sslmode", "prefer")], "postgres://db");
+        check("postgres://db?ssl%6Dode=disable", &[("sslmode", "disable")], "postgres://db");
     }
 
-    fn parse(words: &str) -> Result<Encryption, String> {
-        let (ours, _) = split(&format!("postgres://db/lab?{words}"));
-        Encryption::parse(&ours).map_err(|refusal| refusal.what)
-    }
-
-    #[test]
-    fn they_mean_what_they_mean_to_libpq() {
-        let mode = |words| parse(words).expect(words).mode;
-        assert_eq!(mode(""), Mode::Prefer);
-        assert_eq!(mode("sslmode=require&sslmode=disable"), Mode::Disable);
-        assert_eq!(mode("sslrootcert=system"), Mode::VerifyFull);
-        assert_eq!(mode("sslmode=verify-ca&sslrootcert=ca.pem"), Mode::VerifyCa);
-        let own = parse("sslcert=c.pem&sslkey=k.pem").expect("both").own;
-        assert_eq!(own, Some(("c.pem".into(), "k.pem".into())));
+    fn parse(words: &str) -> Result<Encryption, Refusal> {
+        Encryption::parse(&split(&format!("postgres://db/lab?{words}")).0)
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
-        let refused = |words: &str| parse(words).expect_err(words);
-        assert_eq!(refused("sslmode=allow"), "there is no sslmode=allow");
-        for mode in ["verify-ca", "verify-full"] {
-            assert!(refused(&format!("sslmode={mode}")).starts_with("its sslmode asks for an authority"));
+    fn the_server_proves_who_it_is_unless_nothing_is_encrypted() {
+        let full = |roots: Option<&str>| Ok(Encryption::Full { roots: roots.map(PathBuf::from), own: None });
+        assert_eq!(parse("sslmode=verify-full&sslmode=disable"), Ok(Encryption::None));
+        assert_eq!(parse(""), full(None));
+        assert_eq!(parse("sslmode=verify-full&sslrootcert=system"), full(None));
+        assert_eq!(parse("sslrootcert=ca.pem"), full(Some("ca.pem")));
+        let own = Some(("c.pem".into(), "k.pem".into()));
+        assert_eq!(parse("sslcert=c.pem&sslkey=k.pem"), Ok(Encryption::Full { roots: None, own }));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_refused_with_what_can() {
+        for mode in ["allow", "prefer", "require", "verify-ca", ""] {
+            let refused = parse(&format!("sslmode={mode}&sslrootcert=ca.pem")).expect_err(mode);
+            assert_eq!(refused.what, format!("there is no sslmode={mode}"));
+            let hint = refused.hint.expect("what is accepted");
+            assert!(hint.contains("sslmode=disable") && hint.contains("sslmode=verify-full"), "{hint}");
         }
-        for mode in ["require", "verify-ca"] {
-            let words = format!("sslmode={mode}&sslrootcert=system");
-            assert_eq!(refused(&words), "sslrootcert=system asks for sslmode=verify-full");
-        }
+        let refused = |words: &str| parse(words).expect_err(words).what;
         assert_eq!(refused("sslcert=c.pem"), "of sslcert and sslkey there is only one");
+        let contradiction = refused("sslmode=disable&sslrootcert=ca.pem");
+        assert_eq!(contradiction, "sslrootcert has no meaning with sslmode=disable");
     }
 }
