@@ -12,7 +12,7 @@ mod sqlite;
 use self::sqlite::Sqlite;
 use crate::compare::{Comparison, Interval, Verdict};
 use crate::experiment::Better;
-use crate::results::Results;
+use crate::results::{Results, Unfit};
 use std::path::Path;
 
 /// The place where it is kept.
@@ -47,14 +47,9 @@ pub enum Error {
         /// How its URL begins.
         scheme: &'static str,
     },
-    /// A cell of the run is not there to be judged, now or later.
-    #[error("keep the run: {cell} has no trial that counts: {why}")]
-    Unseen {
-        /// Which.
-        cell: String,
-        /// Why its last trial does not count.
-        why: String,
-    },
+    /// The run says too little.
+    #[error("keep the run: {0}")]
+    Unfit(Unfit),
     /// What its URL says about encryption makes no sense.
     #[error("use the history {name}: {what}")]
     Encryption {
@@ -77,9 +72,7 @@ impl Error {
                 "`cargo build --release --features shared-history` builds one that has them; a history in a file needs \
                  nothing",
             ),
-            Error::Unseen { .. } => {
-                Some("nothing of it is kept; `evenkeel lab report RUN` lists what was left out")
-            }
+            Error::Unfit(unfit) => Some(unfit.hint()),
         }
     }
 }
@@ -232,14 +225,12 @@ impl History {
         Ok(History { store: Box::new(Sqlite::in_memory()?) })
     }
 
-    /// Keeps what a run has shown at that commit, if it has a trial that counts of each cell. False: it is there already.
+    /// Keeps what a run has shown at that commit, if it is whole. False: it is there already.
     pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<bool, Error> {
         let Some(first) = results.records.iter().min_by_key(|record| record.began_unix_s) else {
             return Ok(false);
         };
-        if let Some((cell, why)) = results.unseen() {
-            return Err(Error::Unseen { cell, why });
-        }
+        results.whole().map_err(Error::Unfit)?;
         let text = |text: &str| Value::Text(text.to_owned());
         let run = [
             text(&comparison.question),

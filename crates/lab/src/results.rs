@@ -2,6 +2,7 @@
 //!
 //! `RUN/experiment.toml` is the file as it was carried out, `RUN/trials/NNNN.json` a [`Record`] each.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,57 @@ pub enum Error {
     },
 }
 
+/// Why a run says too little to be kept, or to confirm anything.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// A cell is not there to be judged, now or later.
+    #[error("{cell} has no trial that counts: {why}")]
+    Unseen {
+        /// Which.
+        cell: String,
+        /// Why its last trial does not count.
+        why: String,
+    },
+    /// Rounds are missing.
+    #[error("of its {rounds} rounds {done} are finished")]
+    Unfinished {
+        /// In which every cell has been tried.
+        done: usize,
+        /// Which the experiment asks for.
+        rounds: usize,
+    },
+    /// Most of a cell's trials are lost: a median of the few that are left is far noisier than those of other runs.
+    #[error("{cell} has a trial that counts in {seen} of {rounds} rounds: {why}")]
+    Seldom {
+        /// Which.
+        cell: String,
+        /// Rounds with one.
+        seen: usize,
+        /// All.
+        rounds: usize,
+        /// Why its last lost trial does not count.
+        why: String,
+    },
+    /// It was gone on with elsewhere.
+    #[error("its trials are of {0}")]
+    Mixed(String),
+}
+
+impl Unfit {
+    /// What may help.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Unfit::Unseen { .. } | Unfit::Seldom { .. } => {
+                "nothing of it is kept; `evenkeel lab report RUN` lists what was left out"
+            }
+            Unfit::Unfinished { .. } => {
+                "nothing of it is kept; `evenkeel lab run FILE --out RUN` goes on with it"
+            }
+            Unfit::Mixed(_) => "nothing of it is kept; a run of its own for each machine and kernel is",
+        }
+    }
+}
+
 impl Results {
     /// Reads a run's directory.
     pub fn read(run: &Path) -> Result<Results, Error> {
@@ -80,21 +132,48 @@ impl Results {
         self.records.iter().min_by_key(|record| record.began_unix_s).map_or("", |record| &record.host)
     }
 
-    /// The first cell of which no trial that counts has the metric that decides, and why its last trial does not count:
-    /// without it the run says nothing about that cell, least of all that it is well.
-    pub fn unseen(&self) -> Option<(String, String)> {
+    /// Whether it is whole: every round was carried out, on one machine, and at least half of each cell's trials count.
+    /// A cell that is not seen is none that is well.
+    pub fn whole(&self) -> Result<(), Unfit> {
+        let rounds = self.experiment.repeat.rounds as usize;
+        let cells = Design::of(&self.experiment).cells;
         let has_it = |record: &&Record| record.metrics.contains_key(&self.experiment.measure.primary);
-        let is_seen = |cell: &Cell| self.valid().filter(has_it).any(|record| cell.holds(record));
-        let cell = Design::of(&self.experiment).cells.into_iter().find(|cell| !is_seen(cell))?;
-        let last = self.records.iter().rfind(|record| cell.holds(record));
-        let why = last.map_or("it has none at all".to_owned(), |record| record.doubts.join("; "));
-        Some((cell.name(), why))
+        let seen = |cell: &Cell| {
+            distinct(self.valid().filter(has_it).filter(|it| cell.holds(it)).map(|it| it.round))
+        };
+        let why = |cell: &Cell| {
+            let of_cell = || self.records.iter().rev().filter(|record| cell.holds(record));
+            let lost = of_cell().find(|record| !record.is_valid()).or(of_cell().next());
+            lost.map_or("it has none at all".to_owned(), |record| record.doubts.join("; "))
+        };
+        if let Some(cell) = cells.iter().find(|cell| seen(cell) == 0) {
+            return Err(Unfit::Unseen { cell: cell.name(), why: why(cell) });
+        }
+        let tried =
+            |cell: &Cell| distinct(self.records.iter().filter(|it| cell.holds(it)).map(|it| it.round));
+        let done = cells.iter().map(tried).min().unwrap_or(0);
+        if done < rounds {
+            return Err(Unfit::Unfinished { done, rounds });
+        }
+        if let Some(cell) = cells.iter().find(|cell| 2 * seen(cell) < rounds) {
+            return Err(Unfit::Seldom { cell: cell.name(), seen: seen(cell), rounds, why: why(cell) });
+        }
+        let place = |record: &Record| format!("{} with {}", record.host, record.kernel);
+        let places: BTreeSet<String> = self.valid().map(place).collect();
+        if places.len() > 1 {
+            return Err(Unfit::Mixed(places.into_iter().collect::<Vec<_>>().join(" and ")));
+        }
+        Ok(())
     }
 
     /// The records that count.
     pub fn valid(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().filter(|record| record.is_valid())
     }
+}
+
+fn distinct(rounds: impl Iterator<Item = u32>) -> usize {
+    rounds.collect::<BTreeSet<u32>>().len()
 }
 
 /// A file that is being written has another ending.

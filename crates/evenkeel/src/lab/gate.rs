@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use lab::compare::compare;
 use lab::gate::{Suspicion, suspicions};
 use lab::report;
-use lab::results::Results;
+use lab::results::{Results, Unfit};
 
 use super::history::{Store, UNSEEN, add, failed};
 use crate::failure::Failure;
@@ -19,7 +19,10 @@ pub(crate) const STATUSES: [(&str, &str); 7] = [
     ("0", "Nothing became worse lately, as far as so many runs can show, or a rerun did not confirm it."),
     ("18", "Something became worse, and a rerun confirms it."),
     ("19", "Something seems to have become worse, and no rerun was there to confirm it."),
-    ("20", "There is nothing to judge: no run is kept, or a cell of RUN has no trial that counts."),
+    (
+        "20",
+        "There is nothing to judge: no run is kept, or RUN or the rerun is not finished, or has too few trials that count.",
+    ),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a file cannot be read or written, a server not reached."),
     ("1", "Anything else: the rerun failed, or the history cannot be used."),
@@ -89,7 +92,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// Carries the experiment out once more, if it is said how.
 fn rerun(arguments: &Arguments) -> Result<Option<Results>, Failure> {
-    let read = |run: &Path| Results::read(run).map(Some).map_err(Failure::other);
+    let read = |run: &Path| {
+        let results = Results::read(run).map_err(Failure::other)?;
+        let unfit = |error: Unfit| {
+            let hint = error.hint();
+            let failure = Failure::other(anyhow::anyhow!("believe the rerun {}: {error}", run.display()));
+            failure.with_status(UNSEEN).hint(hint)
+        };
+        results.whole().map_err(unfit)?;
+        Ok(Some(results))
+    };
     if let Some(run) = &arguments.confirm_run {
         return read(run);
     }

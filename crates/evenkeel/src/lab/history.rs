@@ -14,7 +14,10 @@ use crate::verbs::print;
 /// What `history` ends with.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
     ("0", "It was shown."),
-    ("20", "The run cannot be judged: a cell of it has no trial that counts. Nothing of it is kept."),
+    (
+        "20",
+        "The run cannot be judged: it is not finished, or too few trials of a cell count. Nothing of it is kept.",
+    ),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a file cannot be read or written, a server not reached."),
     ("1", "Anything else: the history cannot be used."),
@@ -87,9 +90,9 @@ pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<Res
 
 /// With what may help.
 pub(super) fn failed(error: lab::history::Error) -> Failure {
-    let (hint, is_unseen) = (error.hint(), matches!(error, lab::history::Error::Unseen { .. }));
+    let (hint, is_unfit) = (error.hint(), matches!(error, lab::history::Error::Unfit(_)));
     let failure = Failure::other(error);
-    let failure = if is_unseen { failure.with_status(UNSEEN) } else { failure };
+    let failure = if is_unfit { failure.with_status(UNSEEN) } else { failure };
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,

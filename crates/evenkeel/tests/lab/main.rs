@@ -25,6 +25,8 @@ seconds = 1
 [measure]
 primary = "requests_per_cpu_second"
 better = "higher"
+[repeat]
+rounds = 6
 "#;
 
 /// A run of six rounds on the given night: ours gives so many requests per CPU-second.
@@ -181,6 +183,44 @@ fn a_gate_says_what_it_cannot_see() {
     run(&directory, 6, 120.0);
     let text = check(&lab(&directory, &["gate", "night-6", "--commit", "c"]), 0);
     assert_eq!(text, "Is it as quick as yesterday? (here): nothing became worse lately, in 6 runs.\n");
+}
+
+#[test]
+fn a_run_that_is_not_finished_is_neither_kept_nor_believed() {
+    let directory = directory("lab-gate-unfinished");
+    for night in 0..16 {
+        run(&directory, night, if night < 10 { 120.0 } else { 90.0 });
+        let words = ["history", "--add", &format!("night-{night}"), "--commit", &format!("c{night}")];
+        check(&lab(&directory, &words), 0);
+    }
+    let begun = run(&directory, 16, 90.0);
+    for place in 2..12 {
+        fs::remove_file(begun.join(format!("trials/{place:04}.json"))).expect("a trial");
+    }
+    let refused = |words: &[&str], expected: &str| {
+        let output = lab(&directory, words);
+        check(&output, 20);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("hint: nothing of it is kept; `evenkeel lab run FILE --out RUN`"), "{error}");
+    };
+    let unfinished = "keep the run: of its 6 rounds 1 are finished";
+    refused(&["history", "--add", "night-16", "--commit", "c16"], unfinished);
+    refused(&["gate", "night-16", "--commit", "c16"], unfinished);
+    let rerun = "believe the rerun night-16: of its 6 rounds 1 are finished";
+    refused(&["gate", "--confirm-run", "night-16"], rerun);
+    assert!(!check(&lab(&directory, &["history"]), 0).contains("c16"));
+    // Rounds without a trial that counts say as little.
+    run(&directory, 16, 90.0);
+    for place in [0, 2, 4, 6] {
+        let trial = begun.join(format!("trials/{place:04}.json"));
+        let text = fs::read_to_string(&trial).expect("a trial");
+        fs::write(&trial, text.replacen('{', r#"{"doubts": ["steal"], "#, 1)).expect("written");
+    }
+    let output = lab(&directory, &["gate", "night-16", "--commit", "c16"]);
+    check(&output, 20);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("keep the run: ours has a trial that counts in 2 of 6 rounds: steal"), "{error}");
 }
 
 #[test]

@@ -90,9 +90,19 @@ fn a_run_without_a_trial_that_counts_of_each_cell_is_not_kept() {
     let wanted = "keep the run: ours has no trial that counts: the subject ended in mid-trial, with signal: 11 (SIGSEGV)";
     assert_eq!(error, wanted);
     assert_eq!(history.series().expect("series"), []);
-    // One that counts is enough.
-    results.records[0].doubts.clear();
-    results.records[1].doubts.clear();
+    // One of three rounds is too few, half of them are enough.
+    let ours =
+        |results: &Results| results.records.iter().position(|it| it.subject == "ours" && !it.is_valid());
+    for expected in [Err(()), Ok(())] {
+        let first = ours(&results).expect("a doubtful trial");
+        results.records[first].doubts.clear();
+        assert_eq!(results.whole().map_err(drop), expected);
+    }
+    let elsewhere = results.records.len() - 1;
+    results.records[elsewhere].host = "another".into();
+    let mixed = results.whole().expect_err("two machines").to_string();
+    assert_eq!(mixed, "its trials are of another with 6.18.5 and made-up with 6.18.5");
+    results.records[elsewhere].host = "made-up".into();
     assert!(history.add(&results, &compare(&results), "c1").expect("added"));
 }
 
