@@ -158,6 +158,128 @@ fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
     assert!(kept.starts_with("# more\n") && kept.contains("rounds = 3"), "{kept}");
 }
 
+/// One subject whose program the test replaces.
+const REPLACED: &str = r#"
+question = "Which of them is it?"
+[[subject]]
+name = "one"
+start = "echo up; exec ./server 1000"
+ready = { line = "up" }
+[[subject]]
+name = "two"
+start = "echo up; exec sleep 1000"
+ready = { line = "up" }
+[workload]
+prepare = ["until [ $(basename $(readlink /proc/{pid}/exe)) != $(basename $(realpath /bin/sh)) ]; do :; done"]
+run = "echo rate 5 > {output}"
+parser = { lines = { requests_per_second = "rate {}" } }
+seconds = 1
+[measure]
+primary = "requests_per_second"
+better = "higher"
+[repeat]
+rounds = 1
+doubtful = 0
+"#;
+
+#[test]
+fn a_run_is_not_gone_on_with_by_another_binary() {
+    let bench = Bench::new("replaced", REPLACED);
+    let write = |ending: &str| {
+        let mut program = fs::read("/bin/sleep").expect("a program");
+        program.extend(ending.bytes());
+        let path = bench.0.join("server");
+        let _ = fs::remove_file(&path);
+        fs::write(&path, program).expect("written");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, executable).expect("it may be started");
+    };
+    write("first");
+    let output = bench.run();
+    assert!(output.status.success() && bench.records() == 2, "{}", text(&output.stderr));
+    write("second");
+    fs::write(bench.0.join("it.toml"), REPLACED.replace("rounds = 1", "rounds = 2")).expect("written");
+    let refused = |expected: &str| {
+        let output = bench.run();
+        let said = text(&output.stderr);
+        assert!(said.contains(expected) && said.contains("--out DIR begins another run"), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+        assert!(bench.is_quiet());
+    };
+    refused("the executable of one has changed since trial 000");
+    write("first");
+    let output = bench.run();
+    assert!(output.status.success() && bench.records() == 4, "{}", text(&output.stderr));
+    // Neither is it by another program of ours, on another machine, or under another kernel.
+    fs::write(bench.0.join("it.toml"), REPLACED.replace("rounds = 1", "rounds = 3")).expect("written");
+    let first = bench.0.join("it.run/trials/0000.json");
+    let kept = fs::read_to_string(&first).expect("a record");
+    for (key, said) in [
+        ("lab", "SHA-256 of this program was 0000"),
+        ("kernel", "the kernel was 0000"),
+        ("host", "the machine was 0000"),
+    ] {
+        let mut record: serde_json::Value = serde_json::from_str(&kept).expect("JSON");
+        record[key] = "0000".into();
+        fs::write(&first, record.to_string()).expect("written");
+        refused(said);
+    }
+}
+
+/// The second subject does not come up in its second trial, dies under the load in its third, which has told something by
+/// then, and before the load in its fourth.
+const DYING: &str = r#"
+question = "What is left when one dies?"
+[[subject]]
+name = "one"
+start = "echo one > {dir}/name; echo up; exec sleep 1000"
+ready = { line = "up" }
+[[subject]]
+name = "two"
+start = """echo two > {dir}/name; echo >> tried; tried=$(grep -c ^ tried); echo $tried > {dir}/tried
+[ $tried != 2 ] || { echo out of memory >&2; exit 3; }; echo up; exec sleep 1000"""
+ready = { line = "up" }
+[workload]
+prepare = ["""[ "$(cat {dir}/tried)" != 4 ] || { kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do :; done; exit 1; }"""]
+run = """echo rate 5 > {output}; [ "$(cat {dir}/tried)" != 3 ] || { kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do :; done; exit 1; }"""
+parser = { lines = { requests_per_second = "rate {}" } }
+seconds = 1
+[measure]
+primary = "requests_per_second"
+better = "higher"
+[repeat]
+rounds = 5
+doubtful = 0
+"#;
+
+#[test]
+fn a_server_that_dies_costs_its_own_trial_alone() {
+    let bench = Bench::new(
+        "dying",
+        &DYING.replace("{ kill", "{{ kill").replace("{ echo out", "{{ echo out").replace("; }", "; }}"),
+    );
+    let output = bench.run();
+    assert!(output.status.success() && bench.records() == 10, "{}", text(&output.stderr));
+    let of = |name: &str| -> Vec<serde_json::Value> {
+        (0..10).map(|place| bench.record(place)).filter(|record| record["subject"] == name).collect()
+    };
+    let doubts = |record: &serde_json::Value| record["doubts"].to_string();
+    let two = of("two");
+    assert!(
+        doubts(&two[1]).contains("it ended with exit status: 3 before it was ready: out of memory"),
+        "{two:#?}"
+    );
+    assert!(doubts(&two[2]).contains("the subject ended in mid-trial"), "{two:#?}");
+    assert_eq!(two[2]["metrics"]["requests_per_second"], 5.0, "what was measured until then is kept");
+    assert!(doubts(&two[3]).contains("while workload.prepare ran"), "{two:#?}");
+    for record in of("one").iter().chain([&two[0], &two[4]]) {
+        // Others may have disturbed them.
+        assert!(!doubts(record).contains("ended"), "{record:#?}");
+        assert_eq!(record["metrics"]["requests_per_second"], 5.0);
+    }
+    assert!(bench.is_quiet());
+}
+
 #[test]
 fn after_a_kill_the_next_run_ends_what_is_left_and_goes_on() {
     let bench = Bench::new("killed", EXPERIMENT);

@@ -33,6 +33,14 @@ pub enum Error {
         /// Key by key.
         differences: String,
     },
+    /// What is measured, or measures, is not what it was.
+    #[error("go on with {directory}: {what}; --out DIR begins another run", directory = .directory.display())]
+    Replaced {
+        /// The run.
+        directory: PathBuf,
+        /// What it was and is.
+        what: String,
+    },
     /// The system refused.
     #[error("{what} {path}", path = path.display())]
     Io {

@@ -15,6 +15,8 @@ use tuner::{Capture, Series};
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) told: Result<Told, Error>,
+    /// Why the load failed, if it has told something all the same.
+    pub(crate) failed: Option<Error>,
     pub(crate) seen: Seen,
     /// What a virtual machine said of the same seconds; empty: there is none that does.
     pub(crate) inside: Vec<Said>,
@@ -47,7 +49,7 @@ pub(crate) fn judge(
     loaded: Loaded,
     moved: Vec<String>,
 ) -> Option<Error> {
-    let Loaded { told, seen, inside, end_s, subject_ended } = loaded;
+    let Loaded { told, failed, seen, inside, end_s, subject_ended } = loaded;
     let mut broken = None;
     let measured_s = f64::from(experiment.workload.seconds - experiment.workload.warm_up_s);
     let counts = counted(&seen.samples, end_s, measured_s);
@@ -59,6 +61,10 @@ pub(crate) fn judge(
         broken = Some(error);
         Told::default()
     });
+    if let Some(error) = failed {
+        doubts.push(everywhere(error.to_string()));
+        broken = Some(error);
+    }
     doubts.append(&mut told.doubts);
     let ran_s: f64 = seen.samples[counts.clone()].iter().map(|sample| sample.run_s).sum();
     let used_s = ran_s.max(seen.spent_s[counts.end] - seen.spent_s[counts.start]);
@@ -279,7 +285,7 @@ mod tests {
             spent_s: vec![0.0; 23],
             cost_s: 0.2225,
         };
-        Loaded { told: Ok(told), seen, inside: Vec::new(), end_s: 22.25, subject_ended: None }
+        Loaded { told: Ok(told), failed: None, seen, inside: Vec::new(), end_s: 22.25, subject_ended: None }
     }
 
     fn judged(experiment: &Experiment, loaded: Loaded) -> (Record, Option<Error>) {
@@ -396,6 +402,9 @@ mod tests {
         let failed = || Err(Error::place("workload.run", "it ended with exit status: 1"));
         let (record, broken) = judged(&experiment, Loaded { told: failed(), ..loaded(|_| 1.0, 0.1) });
         assert!(broken.is_some() && record.metrics.contains_key("server_cpu_s"));
+        // What a load has measured before it failed is kept, and believed no more.
+        let (record, broken) = judged(&experiment, Loaded { failed: failed().err(), ..loaded(|_| 1.0, 0.1) });
+        assert!(broken.is_some() && record.metrics["requests_per_second"] == 100.0 && !record.is_valid());
         let subject_ended = Some("signal: 9 (SIGKILL): out of memory".to_owned());
         let (record, broken) =
             judged(&experiment, Loaded { told: failed(), subject_ended, ..loaded(|_| 1.0, 0.1) });

@@ -40,6 +40,7 @@ pub mod parse;
 pub mod picture;
 mod placement;
 mod process;
+mod program;
 pub mod quantity;
 pub mod record;
 pub mod report;

@@ -29,6 +29,12 @@ pub struct Record {
     pub guest: Option<Guest>,
     /// What the subject says when asked for its version, if it can be asked.
     pub version: Option<String>,
+    /// SHA-256 of the executable that CPU time is charged to; none where that is a mere shell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    /// The same of the program that carried the trial out, which mostly is the load, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lab: Option<String>,
     /// By name, over the seconds that count: what the load says (`p99_us`, `requests_per_second`) and what the host
     /// says (`requests_per_cpu_second`, `server_cpu_s`, `server_wait_share`, `steal_share`).
     pub metrics: BTreeMap<String, f64>,

@@ -14,14 +14,15 @@ use crate::matrix::{cells, lost, to_come};
 use crate::process::{Clock, Hands};
 use crate::record::Record;
 use crate::trace::{self, Trace};
-use crate::trial::{self, Site};
-use crate::{difference, knobs};
+use crate::trial::{self, DIGITS_SHOWN, Site};
+use crate::{difference, knobs, program};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use tuner::Root;
 
 /// What is to be run, and where.
 #[derive(Clone, Debug)]
@@ -98,6 +99,8 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     is_one_word(&directory)?;
     let _lock = enter(&directory, &asked.text, &experiment)?;
     let mut records = records(&directory)?;
+    let lab = program::own();
+    same_place(&directory, &records, lab.as_deref())?;
     let mut site = Site {
         experiment: &experiment,
         hands,
@@ -112,6 +115,8 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
         },
         trace: Trace::begin(&asked.state, seconds_since_1970())?,
         versions: BTreeMap::new(),
+        programs: programs(&records),
+        lab,
     };
     let before = records.len();
     let conducted = conduct(&mut site, &mut records, tell);
@@ -146,7 +151,9 @@ fn conduct(
         let cell = turn.cell.name(experiment);
         tell(Progress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });
         let tried = site.conduct(turn)?;
-        let has_worked = || records.values().any(|it| it.is_valid() && turn.cell.is_of(it, experiment));
+        // With figures, whether or not something has disturbed them.
+        let has_figures = |it: &Record| it.metrics.contains_key(&experiment.measure.primary);
+        let has_worked = || records.values().any(|it| has_figures(it) && turn.cell.is_of(it, experiment));
         if let Some(error) = tried.broken
             && !has_worked()
         {
@@ -214,6 +221,44 @@ fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, 
     }
     write_whole(&path, text.as_bytes())?;
     Ok(lock)
+}
+
+/// The executable of each cell, by its name, as its first trial had it.
+fn programs(records: &BTreeMap<u32, Record>) -> BTreeMap<String, (u32, String)> {
+    let mut programs = BTreeMap::new();
+    for record in records.values() {
+        if let Some(program) = &record.program {
+            programs.entry(record.cell()).or_insert((record.place, program.clone()));
+        }
+    }
+    programs
+}
+
+/// Refuses to go on on another machine, under another kernel, or with another program of our own, which is mostly the
+/// load, too: such trials are not those of one experiment.
+fn same_place(directory: &Path, records: &BTreeMap<u32, Record>, lab: Option<&str>) -> Result<(), Error> {
+    let Some(first) = records.values().next() else { return Ok(()) };
+    let root = Root::new("/");
+    let now = |path| root.read(path).map(Option::unwrap_or_default);
+    let shown = |digest: &str| digest.chars().take(DIGITS_SHOWN).collect::<String>();
+    let pairs = [
+        ("the machine", first.host.clone(), now("/proc/sys/kernel/hostname")?),
+        ("the kernel", first.kernel.clone(), now("/proc/sys/kernel/osrelease")?),
+        (
+            "SHA-256 of this program",
+            first.lab.as_deref().map(shown).unwrap_or_default(),
+            lab.map(shown).unwrap_or_default(),
+        ),
+    ];
+    // Records of an earlier version do not say all of it.
+    let is_other = |(_, before, now): &(&str, String, String)| !before.is_empty() && before != now;
+    match pairs.into_iter().find(is_other) {
+        None => Ok(()),
+        Some((what, before, now)) => {
+            let what = format!("{what} was {before} and is {now}");
+            Err(Error::Replaced { directory: directory.to_owned(), what })
+        }
+    }
 }
 
 fn trial_files(directory: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -12,6 +12,7 @@ use crate::mounts;
 use crate::parse;
 use crate::placement::Placement;
 use crate::process::{Clock, Group, Hands, Line, NO_ENV, last_lines};
+use crate::program;
 use crate::record::Record;
 use crate::sampler::{Sampler, Watched};
 use crate::trace::Trace;
@@ -27,6 +28,9 @@ const PREPARE_TIME_MAX: Duration = Duration::from_secs(3600);
 
 /// How long a load may take in addition to twice its time: it starts, connects and writes its results.
 const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
+
+/// Of a SHA-256: enough to find it in what `sha256sum` prints.
+pub(crate) const DIGITS_SHOWN: usize = 12;
 
 /// How ld.so says it, of glibc.
 const NOT_PRELOADED: &str = "from LD_PRELOAD cannot be preloaded";
@@ -59,6 +63,10 @@ pub(crate) struct Site<'a> {
     pub(crate) knobs: Option<Knobs>,
     /// By subject, once it has been asked.
     pub(crate) versions: BTreeMap<String, String>,
+    /// Executables by cell, with the trial that first had it.
+    pub(crate) programs: BTreeMap<String, (u32, String)>,
+    /// Our own executable.
+    pub(crate) lab: Option<String>,
 }
 
 /// The names that commands of a cell may use, with made-up meanings: whether there is one that nobody knows is known
@@ -156,7 +164,6 @@ impl Site<'_> {
 
     fn play(&mut self, turn: &Turn, dir: &Path) -> Result<Tried, Error> {
         std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let mut stage = Stage::new(self, turn, dir)?;
         let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
         let root = Root::new("/");
         let mut record = Record {
@@ -168,8 +175,26 @@ impl Site<'_> {
             began_unix_s: run::seconds_since_1970(),
             kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
             host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
+            lab: self.lab.clone(),
             ..Record::default()
         };
+        let broken = match self.act(turn, dir, &mut record) {
+            Ok(broken) => broken,
+            // A command of the experiment has failed, such as a server that does not start: the trial has, and what was
+            // measured before stays.
+            Err(error @ Error::Place { .. }) => {
+                record.doubts.push(error.to_string());
+                Some(error)
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Tried { record, broken })
+    }
+
+    /// What happens in a trial, from its settings to its figures.
+    fn act(&mut self, turn: &Turn, dir: &Path, record: &mut Record) -> Result<Option<Error>, Error> {
+        let mut stage = Stage::new(self, turn, dir)?;
+        let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
         for (factor, level) in turn.cell.levels(experiment) {
             if let Some(wanted) = &level.file_system {
                 let place = format!("{}: file_system", knobs::place(factor, level));
@@ -185,11 +210,11 @@ impl Site<'_> {
         stage.preloaded(&turn.cell.levels(experiment))?;
         record.guest = stage.guest.as_ref().and_then(|guest| guest.recorded(&stage.log()));
         record.remarks.extend(stage.guest_said(guest::LEFT));
-        for text in &experiment.workload.prepare {
-            stage.run(text, "workload.prepare", "prepare.log")?;
-        }
+        stage.prepare(&mut server)?;
         let charged = stage.charged(server.pid())?;
-        let facts = tuner::probe(&root, &[charged])?;
+        record.program = program::of_process(charged);
+        self.same_program(turn, record)?;
+        let facts = tuner::probe(&Root::new("/"), &[charged])?;
         if let Some(knobs) = &mut self.knobs {
             for (factor, level) in turn.cell.levels(experiment) {
                 record.remarks.extend(knobs.lay_out(factor, level, &facts)?);
@@ -198,8 +223,23 @@ impl Site<'_> {
         let loaded = stage.load(&mut server, facts, charged)?;
         let mut moved = self.knobs.as_ref().map_or_else(Vec::new, Knobs::moved);
         moved.extend(stage.guest_said(guest::MOVED));
-        let broken = judge(&mut record, experiment, loaded, moved);
-        Ok(Tried { record, broken })
+        Ok(judge(record, experiment, loaded, moved))
+    }
+
+    /// Refuses another executable than the cell's trials before had.
+    fn same_program(&mut self, turn: &Turn, record: &Record) -> Result<(), Error> {
+        let Some(now) = &record.program else { return Ok(()) };
+        let cell = turn.cell.name(self.experiment);
+        let (place, before) = self.programs.entry(cell.clone()).or_insert((turn.place, now.clone()));
+        if before == now {
+            return Ok(());
+        }
+        let what = format!(
+            "the executable of {cell} has changed since trial {place:04} (SHA-256 {} was, {} is)",
+            &before[..DIGITS_SHOWN],
+            &now[..DIGITS_SHOWN]
+        );
+        Err(Error::Replaced { directory: self.directory.to_owned(), what })
     }
 
     fn version(&mut self, stage: &Stage, subject: &Subject) -> Result<Option<String>, Error> {
@@ -354,6 +394,23 @@ impl<'a> Stage<'a> {
         self.logs.join(SUBJECT_LOG)
     }
 
+    /// The commands before the load. Where the subject has ended meanwhile, that is why they fail.
+    fn prepare(&self, server: &mut Group) -> Result<(), Error> {
+        for text in &self.experiment.workload.prepare {
+            let prepared = self.run(text, "workload.prepare", "prepare.log");
+            if let Err(error @ Error::Place { .. }) = prepared {
+                return Err(match server.ended()? {
+                    Some(status) => {
+                        server.complaint(&format!("it ended with {status} while workload.prepare ran"))
+                    }
+                    None => error,
+                });
+            }
+            prepared?;
+        }
+        Ok(())
+    }
+
     /// The process that CPU time is charged to.
     fn charged(&self, subject: u32) -> Result<u32, Error> {
         let Some(text) = &self.experiment.measure.pid else { return Ok(subject) };
@@ -377,17 +434,22 @@ impl<'a> Stage<'a> {
         let ended = load.wait(self.hands, limit);
         let end_s = clock.passed().as_secs_f64();
         let seen = sampler.stop()?;
-        let told = match ended? {
-            Some(status) if status.success() => self.told(&printed),
+        let failed = match ended? {
+            Some(status) if status.success() => None,
             Some(status) => {
                 let words = last_lines(&self.logs.join("load.log"));
-                Err(Error::place(place, format!("it ended with {status}{words}")))
+                Some(Error::place(place, format!("it ended with {status}{words}")))
             }
-            None => Err(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
+            None => Some(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
+        };
+        // A load whose server dies may have said what it had measured until then.
+        let (told, failed) = match (self.told(&printed), failed) {
+            (Err(_), Some(failed)) => (Err(failed), None),
+            (told, failed) => (told, failed),
         };
         let how = |status| format!("{status}{}", last_lines(&self.log()));
         let subject_ended = server.ended()?.map(how);
-        Ok(Loaded { told, seen, inside: inside::after(self.inside()?, before), end_s, subject_ended })
+        Ok(Loaded { told, failed, seen, inside: inside::after(self.inside()?, before), end_s, subject_ended })
     }
 
     /// What the virtual machine has said on its console after this, if there is one.
