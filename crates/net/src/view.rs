@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 
 use stdx::clock::Now;
 
+use stdx::counter::{Counter, Sum, since};
 use crate::handler::Opened;
 use crate::limit::Limit;
 use crate::options::DriverChoice;
-use crate::roster::Roster;
+use crate::roster::{Counters, Roster};
 
 /// Looks at a network from any thread. Cheap to clone.
 #[derive(Clone)]
@@ -48,14 +49,15 @@ impl Counts {
     /// What has been counted since `earlier`; what tells how things are stays as it is.
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
-            accepted: self.accepted - earlier.accepted,
-            rejected: self.rejected - earlier.rejected,
-            listen_disabled_num: self.listen_disabled_num - earlier.listen_disabled_num,
-            time_in_listen_disabled_us: self.time_in_listen_disabled_us - earlier.time_in_listen_disabled_us,
-            bytes_read: self.bytes_read - earlier.bytes_read,
-            bytes_written: self.bytes_written - earlier.bytes_written,
-            yields: self.yields - earlier.yields,
-            idle_kicks: self.idle_kicks - earlier.idle_kicks,
+        let since = |of: fn(&Counts) -> u64| since(of(self), of(earlier));
+            accepted: since(|counts| counts.accepted),
+            rejected: since(|counts| counts.rejected),
+            listen_disabled_num: since(|counts| counts.listen_disabled_num),
+            time_in_listen_disabled_us: since(|counts| counts.time_in_listen_disabled_us),
+            bytes_read: since(|counts| counts.bytes_read),
+            bytes_written: since(|counts| counts.bytes_written),
+            yields: since(|counts| counts.yields),
+            idle_kicks: since(|counts| counts.idle_kicks),
             ..*self
         }
     }
@@ -75,20 +77,22 @@ pub struct Present {
 impl View {
     /// All counters, each exact by itself.
     pub fn counts(&self) -> Counts {
-        let sum = |of: fn(&Roster) -> u64| self.rosters.iter().map(|roster| of(roster)).sum();
+        let sum = |of: fn(&Counters) -> &Counter| {
+            self.rosters.iter().map(|roster| of(&roster.counters)).collect::<Sum>().value()
+        };
         let accepting = !self.limit.is_paused();
         Counts {
             connections: self.limit.current() as u64,
             accepted: self.limit.accepted.load(Ordering::Relaxed),
             rejected: self.limit.rejected.load(Ordering::Relaxed),
-            connection_structures: sum(|roster| roster.counters.places.value()),
+            connection_structures: sum(|counters| &counters.places),
             listen_disabled_num: self.limit.pauses.load(Ordering::Relaxed),
             time_in_listen_disabled_us: self.limit.paused_us(),
             accepting,
-            bytes_read: sum(|roster| roster.counters.bytes_read.value()),
-            bytes_written: sum(|roster| roster.counters.bytes_written.value()),
-            yields: sum(|roster| roster.counters.yields.value()),
-            idle_kicks: sum(|roster| roster.counters.idle_kicks.value()),
+            bytes_read: sum(|counters| &counters.bytes_read),
+            bytes_written: sum(|counters| &counters.bytes_written),
+            yields: sum(|counters| &counters.yields),
+            idle_kicks: sum(|counters| &counters.idle_kicks),
         }
     }
 

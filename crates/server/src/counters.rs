@@ -1,6 +1,8 @@
 //! What a worker counts. Each worker has its own, and `stats` sums them on demand.
 
-use stdx::counter::Counter;
+use std::sync::Arc;
+
+use stdx::counter::{Counter, Sum, since};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
@@ -14,14 +16,14 @@ macro_rules! counters {
         pub(crate) struct Totals { $(pub(crate) $name: u64,)* }
 
         impl Totals {
-            /// Adds what one worker has counted.
-            pub(crate) fn add(&mut self, counters: &Counters) {
-                $(self.$name += counters.$name.value();)*
+            /// What all workers have counted.
+            pub(crate) fn of(all: &[Arc<Counters>]) -> Totals {
+                Totals { $($name: all.iter().map(|counters| &counters.$name).collect::<Sum>().value(),)* }
             }
 
             /// What has been counted since `earlier`.
             pub(crate) fn since(&self, earlier: &Totals) -> Totals {
-                Totals { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+                Totals { $($name: since(self.$name, earlier.$name),)* }
             }
         }
     };
@@ -64,13 +66,11 @@ mod tests {
 
     #[test]
     fn totals_are_sums_and_can_start_over() {
-        let (first, second) = (Counters::default(), Counters::default());
-        first.cmd_get.add(3);
-        second.cmd_get.add(4);
-        second.touch_hits.add(1);
-        let mut totals = Totals::default();
-        totals.add(&first);
-        totals.add(&second);
+        let all = [Arc::<Counters>::default(), Arc::default()];
+        all[0].cmd_get.add(3);
+        all[1].cmd_get.add(4);
+        all[1].touch_hits.add(1);
+        let totals = Totals::of(&all);
         assert_eq!((totals.cmd_get, totals.touch_hits), (7, 1));
         assert_eq!(totals.since(&totals), Totals::default());
     }

@@ -127,19 +127,21 @@ impl Shared {
 
     /// How things are, and what has been counted since the last `stats reset`.
     pub(crate) fn figures(&self) -> Figures {
-        self.since_start().since(&self.reset.lock().expect("no panic while copying"))
+        // First the lock: what a reset beside this one has read is then not later than what is read here.
+        let earlier = self.reset.lock().expect("no panic while copying");
+        self.since_start().since(&earlier)
     }
 
     /// `stats reset`: counts anew from here.
     pub(crate) fn reset(&self) {
-        let now = self.since_start();
-        *self.reset.lock().expect("no panic while copying") = now;
+        let mut earlier = self.reset.lock().expect("no panic while copying");
+        *earlier = self.since_start();
+        drop(earlier);
         self.prefixes.clear();
     }
 
     fn since_start(&self) -> Figures {
-        let mut totals = Totals::default();
-        self.counters.iter().for_each(|counters| totals.add(counters));
+        let totals = Totals::of(&self.counters);
         let (network, store, log) = (self.network.counts(), self.store.statistics(), self.log.counts());
         Figures { totals, network, store, log }
     }
@@ -190,6 +192,34 @@ fn expiry(exptime: i64, now_second: u32, epoch_unix_s: i64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One thread counts, one resets, and what a third one reads meanwhile is never a number near 2^64.
+    #[test]
+    fn statistics_beside_a_reset_are_never_below_zero() {
+        let options = Options { threads: 2, ..Options::default() };
+        let store = crate::open_store(&options, 1, 0).expect("a store");
+        let network = net::Network::bind(&[], net::Options::default()).expect("a network");
+        let shared = Shared::new(options, store, &network, 0);
+        let done = AtomicBool::new(false);
+        let read = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    shared.counters[0].cmd_get.add(1);
+                    shared.counters[1].get_hits.add(1);
+                }
+            });
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    shared.reset();
+                }
+            });
+            let read: Vec<Figures> = (0..20_000).map(|_| shared.figures()).collect();
+            done.store(true, Relaxed);
+            read
+        });
+        let most = read.iter().map(|figures| figures.totals.cmd_get.max(figures.totals.get_hits)).max();
+        assert!(most.is_some_and(|most| most < u64::MAX / 2), "{most:?}");
+    }
 
     #[test]
     fn expiration_times_are_relative_up_to_thirty_days_and_absolute_beyond() {

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 
 pub(crate) use protocol::request::Streams;
 use protocol::uri;
+use stdx::counter::since;
 
 /// At most this many watchers, as in memcached.
 pub(crate) const WATCHERS_MAX: usize = 20;
@@ -68,10 +69,10 @@ impl LogCounts {
     /// What has been counted since `earlier`.
     pub(crate) fn since(&self, earlier: &LogCounts) -> LogCounts {
         LogCounts {
-            worker_dropped: self.worker_dropped - earlier.worker_dropped,
-            worker_written: self.worker_written - earlier.worker_written,
-            watcher_skipped: self.watcher_skipped - earlier.watcher_skipped,
-            watcher_sent: self.watcher_sent - earlier.watcher_sent,
+            worker_dropped: since(self.worker_dropped, earlier.worker_dropped),
+            worker_written: since(self.worker_written, earlier.worker_written),
+            watcher_skipped: since(self.watcher_skipped, earlier.watcher_skipped),
+            watcher_sent: since(self.watcher_sent, earlier.watcher_sent),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Counters: one set per handle, each written by that handle only and summed when someone asks.
 
-use stdx::counter::Counter;
+use std::sync::Arc;
+
+use stdx::counter::{Counter, Sum, since};
 
 use crate::segment::SegmentStatistics;
 
@@ -17,14 +19,13 @@ macro_rules! counters {
 
         impl Counts {
             fn minus(&self, earlier: &Counts) -> Counts {
-                Counts { $($name: self.$name.wrapping_sub(earlier.$name),)* }
+                Counts { $($name: since(self.$name, earlier.$name),)* }
             }
         }
 
-        impl Counters {
-            pub(crate) fn add_to(&self, sum: &mut Counts) {
-                $(sum.$name = sum.$name.wrapping_add(self.$name.value());)*
-            }
+        /// Sums over `all` handles.
+        pub(crate) fn sums(all: &[Arc<Counters>]) -> Counts {
+            Counts { $($name: all.iter().map(|counters| &counters.$name).collect::<Sum>().value(),)* }
         }
     };
 }

@@ -25,7 +25,7 @@ use crate::record::{FETCHED, LARGE, Record};
 use crate::request::Miss;
 use crate::segment::{Queue, RESERVE, Segments};
 use crate::shard::Locked;
-use crate::statistics::{Counters, Statistics};
+use crate::statistics::{Counters, Statistics, sums};
 use crate::sync::{Mutex, lock};
 
 /// A cache. Use it through its [handles](Store::handle).
@@ -186,7 +186,7 @@ impl Store {
 
     /// Sums over all handles and the memory.
     pub fn statistics(&self) -> Statistics {
-        let mut statistics = Statistics {
+        Statistics {
             limit_bytes: self.budget.limit(),
             charged_bytes: self.budget.charged(),
             index_bytes: self.index.bytes(),
@@ -194,10 +194,8 @@ impl Store {
             ghost_bytes: self.ghosts.bytes(),
             evicted_idle_s: self.evicted_idle_s.load(Relaxed),
             segments: self.segments.statistics(),
-            ..Statistics::default()
-        };
-        lock(&self.counters).iter().for_each(|counters| counters.add_to(&mut statistics.counts));
-        statistics
+            counts: sums(&lock(&self.counters)),
+        }
     }
 }
 
