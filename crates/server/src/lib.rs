@@ -75,7 +75,7 @@ pub enum Error {
     #[error(
         "use io_uring: the kernel, or a container around the server, refuses it (`--driver auto` does without)"
     )]
-    NoUring,
+    NoUring(#[source] Option<std::io::Error>),
     /// The store could not be set up.
     #[error("set up the store")]
     Store(#[from] store::Error),
@@ -148,7 +148,7 @@ fn places(listeners: &[Listen]) -> Result<Vec<net::Listen>, Error> {
     Ok(places)
 }
 
-fn open_store(options: &Options, hash_secret: u128) -> Result<Arc<Store>, Error> {
+fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Result<Arc<Store>, Error> {
     let config = store::Config {
         memory_limit_bytes: options.memory_limit_bytes,
         item_size_max_bytes: options.item_size_max_bytes,
@@ -156,6 +156,7 @@ fn open_store(options: &Options, hash_secret: u128) -> Result<Arc<Store>, Error>
         cas: options.cas,
         workers: options.threads,
         hash_secret,
+        started_unix_ms,
     };
     Ok(Store::new(config)?)
 }
@@ -168,14 +169,14 @@ impl Bound {
 
     /// Starts the workers. `hash_secret` should be random, so that nobody can choose keys that collide.
     pub fn start(self, hash_secret: u128) -> Result<Running, Error> {
-        let store = open_store(&self.options, hash_secret)?;
+        let store = open_store(&self.options, hash_secret, self.started_unix_ms)?;
         let threads = self.options.threads;
         let shared = Arc::new(Shared::new(self.options, store, &self.network, self.started_unix_ms));
         let workers = (0..threads).map(|number| Worker::new(Arc::clone(&shared), number)).collect();
         let demanded = shared.options.driver == Driver::Uring;
         let running = Running { running: self.network.start(workers)?, shared };
         if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
-            return Err(Error::NoUring);
+            return Err(Error::NoUring(running.uring_refused()));
         }
         Ok(running)
     }
@@ -193,6 +194,11 @@ impl Running {
             DriverChoice::Uring => "io_uring",
             DriverChoice::Epoll | DriverChoice::Auto => "epoll",
         }
+    }
+
+    /// Why the kernel does not allow io_uring, if it was wanted.
+    pub fn uring_refused(&self) -> Option<std::io::Error> {
+        self.shared.network.uring_refused(0)
     }
 
     /// Ends the server, from any thread.

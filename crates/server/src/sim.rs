@@ -20,7 +20,7 @@ pub fn worker(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Wor
 }
 
 fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notice: Notice) -> Worker {
-    let store = open_store(options, hash_secret).expect("set up a store");
+    let store = open_store(options, hash_secret, started_unix_ms).expect("set up a store");
     // A network without addresses has no sockets; its counters stay at 0.
     let network = Network::bind(&[], net::Options { workers: 1, notice, ..net::Options::default() });
     let network = network.map_err(Error::from).expect("set up a network");

@@ -24,6 +24,9 @@ pub struct Config {
     pub workers: usize,
     /// The secret of the key hash. Random in production, so that nobody can aim at one page of the index.
     pub hash_secret: u128,
+    /// The time of day, in milliseconds since 1970: CAS uniques start from it, so that those of an earlier process, which
+    /// clients may still hold, are not given again.
+    pub started_unix_ms: u64,
 }
 
 impl Default for Config {
@@ -36,6 +39,7 @@ impl Default for Config {
             cas: true,
             workers: 4,
             hash_secret: 0,
+            started_unix_ms: 0,
         }
     }
 }
@@ -58,6 +62,11 @@ impl Config {
         share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
     }
 
+    /// What CAS uniques start from (decision 17). 0 where the clock is wrong by years.
+    pub(crate) fn first_cas(&self) -> u64 {
+        self.started_unix_ms.saturating_sub(CAS_EPOCH_UNIX_MS).saturating_mul(CAS_PER_MS)
+    }
+
     /// Enough shards that two workers rarely want the same one, but none for less than 64 KiB of memory:
     /// every shard has at least one index page.
     pub(crate) fn shards(&self) -> usize {
@@ -66,6 +75,13 @@ impl Config {
         wanted.min(1 << worthwhile.max(1).ilog2())
     }
 }
+
+/// The beginning of 2026: nothing has given CAS uniques from the clock before.
+const CAS_EPOCH_UNIX_MS: u64 = 1_767_225_600_000;
+/// CAS uniques that the clock leaves room for in each millisecond: a thousand million changes a second, if they spread
+/// over all shards. A server that makes more, on average over its life, may repeat some after a restart. A signed number
+/// of 64 bits holds them until the year 2304.
+const CAS_PER_MS: u64 = 1 << 20;
 
 /// Two of the largest inline records still fit.
 const SEGMENT_SIZE_MIN: u64 = 128 * 1024;

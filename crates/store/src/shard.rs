@@ -17,8 +17,8 @@ pub(crate) struct Shard {
 
 #[derive(Debug, Default)]
 pub(crate) struct ShardState {
-    /// The last CAS unique given: one counter per shard is enough, as a key never changes its shard.
-    cas: u64,
+    /// CAS uniques given.
+    cas_given: u64,
     large: LargeValues,
     pages: Pages,
 }
@@ -52,10 +52,10 @@ impl Locked<'_> {
         &mut self.state.pages
     }
 
-    /// A CAS unique that this shard has never given before. memcached's first is 2, too.
-    pub(crate) fn next_cas(&mut self) -> u64 {
-        self.state.cas += 1;
-        self.state.cas + 1
+    /// How many CAS uniques this shard has given, with the one that is being given now.
+    pub(crate) fn count_cas(&mut self) -> u64 {
+        self.state.cas_given += 1;
+        self.state.cas_given
     }
 
     pub(crate) fn keep_large(&mut self, value: Arc<LargeValue>) -> u32 {

@@ -35,6 +35,9 @@ pub struct Store {
     pub(crate) item_size_max: u64,
     pub(crate) evict: bool,
     pub(crate) cas: bool,
+    first_cas: u64,
+    /// The number of shards.
+    cas_step: u64,
     /// Whether new items are sorted by how soon they expire.
     pub(crate) lifetimes: bool,
     /// Whether huge pages back items and index.
@@ -93,6 +96,8 @@ impl Store {
             item_size_max: config.item_size_max_bytes,
             evict: config.evict,
             cas: config.cas,
+            first_cas: config.first_cas(),
+            cas_step: shards as u64,
             lifetimes: segments_in_limit / 32 >= sets,
             segments: Segments::new(segment_size, reserve, huge, Arc::clone(&budget), Arc::clone(&runner))?,
             large: Arc::new(LargeSpace::new(2 * reserve, Arc::clone(&budget))?),
@@ -287,7 +292,12 @@ impl Store {
         match given {
             _ if !self.cas => 0,
             Some(cas) => cas,
-            None => lock.next_cas(),
+            // Each shard has its own remainder, so no two shards ever give the same number; a key never changes its shard,
+            // so its numbers grow.
+            None => {
+                let steps = lock.count_cas().wrapping_mul(self.cas_step);
+                self.first_cas.wrapping_add(steps).wrapping_add(lock.number as u64)
+            }
         }
     }
 }

@@ -125,9 +125,9 @@ impl Writer {
         self.pick(if odd { ODD_NUMBERS } else { NUMBERS })
     }
 
-    /// A CAS unique that no server hands out by itself this early, so that it means the same on every server.
+    /// A CAS unique above all that a server hands out by itself, so that it means the same on every server.
     fn cas(&mut self) -> String {
-        (1_000_000_000_000 + self.below(3)).to_string()
+        (18_000_000_000_000_000_000 + self.below(3) as u64).to_string()
     }
 
     fn noreply(&mut self) -> &'static str {

@@ -1,0 +1,58 @@
+//! CAS uniques: no two of a server are the same, those of a key grow, and a restart does not begin anew.
+
+use std::collections::BTreeSet;
+
+use store::{Change, Condition, Config, Handle, NewValue, Store, Stored};
+
+/// Some day in 2027.
+const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
+
+fn handle(started_unix_ms: u64) -> Handle {
+    Store::new(Config { started_unix_ms, ..Config::default() }).expect("address space").handle()
+}
+
+/// Stores a value, and gives its CAS unique.
+fn set(handle: &mut Handle, key: &str) -> u64 {
+    let key = handle.key(key.as_bytes());
+    match handle.store(&key, &Change::default(), NewValue::Bytes(b"v"), 2) {
+        Ok(Stored::Stored { cas, .. }) => cas,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn no_two_changes_of_a_server_have_the_same_cas_and_those_of_a_key_grow() {
+    let mut handle = handle(STARTED_UNIX_MS);
+    let mut given = BTreeSet::new();
+    let mut last = vec![0; 2000];
+    for _ in 0..5 {
+        for (number, last) in last.iter_mut().enumerate() {
+            let cas = set(&mut handle, &format!("key-{number}"));
+            assert!(cas > *last, "{cas} after {last}");
+            assert!(given.insert(cas), "{cas} was given before");
+            *last = cas;
+        }
+    }
+}
+
+#[test]
+fn a_cas_of_before_a_restart_matches_nothing() {
+    let mut before = handle(STARTED_UNIX_MS);
+    let old = (0..100_000).map(|_| set(&mut before, "key")).max().expect("some");
+    // A second later.
+    let mut after = handle(STARTED_UNIX_MS + 1000);
+    let first = set(&mut after, "key");
+    assert!(first > old, "{first} is not above {old}");
+    let change = Change { condition: Condition::Set, compare_cas: Some(old), ..Change::default() };
+    let key = after.key(b"key");
+    let stored = after.store(&key, &change, NewValue::Bytes(b"w"), 2).expect("room");
+    assert_eq!(stored, Stored::Exists);
+}
+
+#[test]
+fn a_clock_that_is_wrong_by_years_is_no_reason_to_fail() {
+    for started_unix_ms in [0, 1, u64::MAX] {
+        let mut handle = handle(started_unix_ms);
+        assert!(set(&mut handle, "key") < set(&mut handle, "key") || started_unix_ms == u64::MAX);
+    }
+}
