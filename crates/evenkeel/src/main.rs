@@ -18,6 +18,7 @@ mod resources;
 mod serve;
 mod sys;
 mod tune;
+mod uring;
 mod verbs;
 
 fn main() -> ExitCode {

@@ -14,7 +14,7 @@ use crate::failure::{Failure, say};
 use crate::pidfile::PidFile;
 use crate::reload::Reload;
 use crate::sys::{self, Signal, Signals};
-use crate::{privileges, resources};
+use crate::{privileges, resources, uring};
 
 const LICENSE: &str = "\
 evenkeel is free software under the Apache License, Version 2.0:
@@ -49,7 +49,11 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let running = bound.start(random()?).map_err(Failure::other)?;
-    say(format_args!("{}", start_line(&options, &addresses, running.driver())));
+    let driver = match running.uring_refused() {
+        None => running.driver().to_owned(),
+        Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
+    };
+    say(format_args!("{}", start_line(&options, &addresses, &driver)));
     if let Some(background) = background {
         background.detach(&options)?;
     }

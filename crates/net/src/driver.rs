@@ -10,9 +10,9 @@ use rustix::io::{Errno, readv};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use stdx::gather::Gather;
 
-use crate::lanes::{LANES_MAX, Lanes};
+use crate::lanes::{LANES_MAX, Lane, Lanes};
 use crate::options::DriverChoice;
-use crate::uring::Uring;
+use crate::uring::{Broken, Uring};
 
 /// Pieces of one gathered send.
 const PIECES_MAX: usize = 64;
@@ -73,13 +73,15 @@ pub(crate) enum Driver {
 }
 
 impl Driver {
-    /// Finds the best driver that was asked for and that the kernel allows, for the thread that calls.
-    pub(crate) fn choose(choice: DriverChoice) -> Driver {
+    /// Finds the best driver that was asked for and that the kernel allows, for the thread that calls; and why it is not
+    /// io_uring, if that was refused.
+    pub(crate) fn choose(choice: DriverChoice) -> (Driver, Option<Errno>) {
         match choice {
-            DriverChoice::Epoll => Driver::Epoll,
-            DriverChoice::Auto | DriverChoice::Uring => {
-                Uring::new().map_or(Driver::Epoll, |uring| Driver::Uring(Box::new(uring)))
-            }
+            DriverChoice::Epoll => (Driver::Epoll, None),
+            DriverChoice::Auto | DriverChoice::Uring => match Uring::new() {
+                Ok(uring) => (Driver::Uring(Box::new(uring)), None),
+                Err(error) => (Driver::Epoll, Some(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+            },
         }
     }
 
@@ -91,41 +93,49 @@ impl Driver {
         }
     }
 
-    /// Does the receives of all lanes that want one.
+    /// Does the receives of all lanes that want one. Also after an error each has its outcome; then the driver is to be
+    /// replaced.
     #[inline]
     pub(crate) fn receive<'a, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) {
+    ) -> Result<(), Broken> {
         match self {
-            Driver::Epoll => receive_each(lanes, fd),
+            Driver::Epoll => {
+                receive_each(lanes, |lane| lane.receive, fd);
+                Ok(())
+            }
             Driver::Uring(uring) => uring.receive(lanes, fd),
         }
     }
 
-    /// Sends what lies in the outputs of all lanes.
+    /// Sends what lies in the outputs of all lanes. Errors are as of [`Driver::receive`].
     #[inline]
     pub(crate) fn send<'a, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) {
+    ) -> Result<(), Broken> {
         match self {
-            Driver::Epoll => send_each(lanes, fd),
+            Driver::Epoll => {
+                send_each(lanes, |_| true, fd);
+                Ok(())
+            }
             Driver::Uring(uring) => uring.send(lanes, fd),
         }
     }
 }
 
-/// Does the receives of all lanes that want one, one by one.
+/// Does the receives of all lanes that `wants` names, one by one.
 pub(crate) fn receive_each<'a, Held: AsRef<[u8]>>(
     lanes: &mut Lanes<Held>,
+    mut wants: impl FnMut(&Lane) -> bool,
     fd: impl Fn(u32) -> BorrowedFd<'a>,
 ) {
     for position in 0..lanes.list.len() {
         let (lane, buffer, _) = lanes.parts(position);
-        if lane.receive {
+        if wants(lane) {
             let room = &mut buffer[lane.filled..];
             lane.received = recv(fd(lane.index), room, RecvFlags::DONTWAIT).map(|(_, received)| received);
         }
@@ -137,9 +147,13 @@ pub(crate) fn receive_body(fd: BorrowedFd<'_>, body: &mut [u8], beyond: &mut [u8
     readv(fd, &mut [IoSliceMut::new(body), IoSliceMut::new(beyond)])
 }
 
-/// Sends what lies in the outputs of all lanes, one by one.
-pub(crate) fn send_each<'a, Held: AsRef<[u8]>>(lanes: &mut Lanes<Held>, fd: impl Fn(u32) -> BorrowedFd<'a>) {
-    for position in 0..lanes.list.len() {
+/// Sends what lies in the outputs of all lanes at positions that `wants` names, one by one.
+pub(crate) fn send_each<'a, Held: AsRef<[u8]>>(
+    lanes: &mut Lanes<Held>,
+    wants: impl Fn(usize) -> bool,
+    fd: impl Fn(u32) -> BorrowedFd<'a>,
+) {
+    for position in (0..lanes.list.len()).filter(|position| wants(*position)) {
         let (lane, _, output) = lanes.parts(position);
         if !output.is_empty() {
             lane.sent = send_output(fd(lane.index), output);

@@ -70,6 +70,18 @@ impl<Held: AsRef<[u8]>> Lanes<Held> {
         (&mut self.list[lane], buffer, &mut self.outputs[lane])
     }
 
+    /// Leaves the input buffers as they are to the kernel, which may still write to them, and takes new ones. What has
+    /// been received is copied over.
+    #[cold]
+    pub(crate) fn leave_inputs(&mut self) {
+        let fresh = vec![0; LANES_MAX * STRIDE].into_boxed_slice();
+        let left = Box::leak(std::mem::replace(&mut self.input, fresh));
+        for (position, lane) in self.list.iter().enumerate() {
+            let used = position * STRIDE..position * STRIDE + lane.filled + lane.received.unwrap_or(0);
+            self.input[used.clone()].copy_from_slice(&left[used]);
+        }
+    }
+
     /// Makes lane `lane`'s output ready for another connection.
     #[inline]
     pub(crate) fn recycle_output(&mut self, lane: usize) {

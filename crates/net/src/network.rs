@@ -106,7 +106,7 @@ impl Network {
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>, Error> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
         let mut running = Running { workers: Vec::new(), acceptor: None, stop: self.stop.clone() };
-        let Options { driver, idle_timeout_s, clock, at_limit, .. } = self.options;
+        let Options { driver, idle_timeout_s, clock, at_limit, notice, .. } = self.options;
         let (preparing, all_prepared) = channel::<()>();
         for (number, handler) in handlers.into_iter().enumerate() {
             let around = Surroundings {
@@ -114,6 +114,7 @@ impl Network {
                 limit: Arc::clone(&self.view.limit),
                 keeper: Keeper::new(Arc::clone(&self.view.rosters[number])),
                 idle_timeout_s,
+                notice,
             };
             let ends_all = EndsAll(self.stop.clone());
             let preparing = preparing.clone();

@@ -38,6 +38,8 @@ pub(crate) struct Counters {
     pub(crate) idle_kicks: Counter,
     /// 0 until the worker runs, then 1 for epoll, 2 for io_uring.
     pub(crate) driver: Counter,
+    /// The error with which the kernel refused io_uring; 0: it was not asked for, or did not.
+    pub(crate) refused: Counter,
 }
 
 impl Roster {

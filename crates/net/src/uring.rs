@@ -3,7 +3,8 @@
 //! The kernel is given addresses of buffers, and uses them until it reports completion. The proof that they
 //! stay where they are is the same for every call in here: [`Uring::complete`] does not return before the kernel
 //! has reported as many completions as there were submissions, and until it returns, the buffers are borrowed.
-//! If that cannot be had, the process ends: unwinding would free memory that the kernel still writes to.
+//! If the kernel stops to answer, the ring is given up ([`Broken`]). What it never took is done with plain calls; what it
+//! took and did not report stays in memory for ever, because the kernel may still use it, and its connections end.
 
 #![expect(unsafe_code, reason = "io_uring takes addresses; the module documentation says why they are valid")]
 
@@ -19,7 +20,7 @@ use rustix::net::RecvFlags;
 use stdx::gather::Gather;
 
 use crate::driver::{SEND_FLAGS, blocked_or, receive_each, send_each, send_output};
-use crate::lanes::{LANES_MAX, Lanes};
+use crate::lanes::{LANES_MAX, Lane, Lanes};
 
 /// Receives or sends below which a system call each is cheaper than one for all.
 const BATCH_MIN: usize = 2;
@@ -28,6 +29,34 @@ const BATCH_MIN: usize = 2;
 ///
 /// Gathered sends in the batch buy a tenth (get of 64 KiB values, depth 1, 64 connections, requests per CPU-second).
 const PIECES_MAX: usize = 16;
+
+/// So often in a row the kernel may have no resources for a submission before the ring is given up.
+const REFUSALS_MAX: u32 = 1000;
+
+/// A ring that the kernel does not serve any more. All lanes have an outcome; the ring is not to be used again.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    /// What `io_uring_enter` said.
+    pub(crate) error: Errno,
+    /// Submissions that the kernel took and did not report.
+    in_flight: usize,
+}
+
+/// The lanes whose outcome has been reported, a bit each.
+#[derive(Clone, Copy, Default)]
+struct Reported(u64);
+
+const _: () = assert!(LANES_MAX <= u64::BITS as usize, "a bit for each lane");
+
+impl Reported {
+    fn add(&mut self, position: usize) {
+        self.0 |= 1 << position;
+    }
+
+    fn contains(self, position: usize) -> bool {
+        self.0 >> position & 1 == 1
+    }
+}
 
 /// A ring that is empty between two calls.
 pub(crate) struct Uring {
@@ -91,9 +120,10 @@ impl Uring {
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) {
+    ) -> Result<(), Broken> {
         if lanes.list.iter().filter(|lane| lane.receive).count() < BATCH_MIN {
-            return receive_each(lanes, fd);
+            receive_each(lanes, |lane| lane.receive, fd);
+            return Ok(());
         }
         let mut submitted = 0;
         for position in 0..lanes.list.len() {
@@ -111,7 +141,12 @@ impl Uring {
             unsafe { self.push(entry, position) };
             submitted += 1;
         }
-        self.complete(submitted, |position, outcome| lanes.list[position].received = outcome);
+        let mut reported = Reported::default();
+        let completed = self.complete(submitted, |position, outcome| {
+            reported.add(position);
+            lanes.list[position].received = outcome;
+        });
+        completed.inspect_err(|broken| give_up_receives(lanes, broken, reported, fd))
     }
 
     /// Sends what lies in the outputs of all lanes.
@@ -119,9 +154,10 @@ impl Uring {
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) {
+    ) -> Result<(), Broken> {
         if lanes.outputs[..lanes.list.len()].iter().filter(|output| !output.is_empty()).count() < BATCH_MIN {
-            return send_each(lanes, fd);
+            send_each(lanes, |_| true, fd);
+            return Ok(());
         }
         let (mut submitted, mut gathered) = (0, false);
         for position in 0..lanes.list.len() {
@@ -146,15 +182,26 @@ impl Uring {
             unsafe { self.push(entry, position) };
             submitted += 1;
         }
-        self.complete(submitted, |position, outcome| {
+        let mut reported = Reported::default();
+        let completed = self.complete(submitted, |position, outcome| {
+            reported.add(position);
             let (lane, _, output) = lanes.parts(position);
             lane.sent = outcome.or_else(blocked_or);
             output.advance(lane.sent.unwrap_or(0));
         });
+        if let Err(broken) = completed {
+            if broken.in_flight > 0 {
+                // The headers of gathered sends.
+                std::mem::forget(std::mem::take(&mut self.messages));
+            }
+            give_up_sends(lanes, &broken, reported, fd);
+            return Err(broken);
+        }
         // Small replies never come here: it would cost them the cache.
         if gathered {
             self.send_rest(lanes, fd);
         }
+        Ok(())
     }
 
     /// Sends what did not fit into one message, as far as the sockets take it.
@@ -182,25 +229,153 @@ impl Uring {
         pushed.expect("an entry for each lane");
     }
 
-    /// Submits what has been pushed and returns when the kernel is done with all of it.
-    fn complete(&mut self, submitted: usize, mut report: impl FnMut(usize, Result<usize, Errno>)) {
-        let mut missing = submitted;
+    /// Submits what has been pushed and returns when the kernel is done with all of it, or does not go on.
+    fn complete(
+        &mut self,
+        submitted: usize,
+        mut report: impl FnMut(usize, Result<usize, Errno>),
+    ) -> Result<(), Broken> {
+        let (mut missing, mut refusals) = (submitted, 0);
         while missing > 0 {
-            match self
-                .ring
-                .submit_and_wait(missing)
-                .map_err(|error| error.raw_os_error().map(Errno::from_raw_os_error))
-            {
-                Ok(_) | Err(Some(Errno::INTR | Errno::AGAIN | Errno::BUSY)) => {}
-                // Entries may be under way, and nothing will tell when they are done.
-                Err(_) => std::process::abort(),
-            }
+            let entered = self.ring.submit_and_wait(missing);
+            let before = missing;
             for completion in self.ring.completion() {
                 let outcome = usize::try_from(completion.result());
                 let outcome = outcome.map_err(|_| Errno::from_raw_os_error(-completion.result()));
                 report(completion.user_data() as usize, outcome);
                 missing -= 1;
             }
+            let Err(error) = entered else { continue };
+            match Errno::from_io_error(&error).unwrap_or(Errno::IO) {
+                Errno::INTR => {}
+                Errno::AGAIN | Errno::BUSY if missing < before => refusals = 0,
+                Errno::AGAIN | Errno::BUSY if refusals < REFUSALS_MAX => refusals += 1,
+                error if missing > 0 => {
+                    // Those that the kernel has not taken stand in the ring; the others are under way.
+                    let in_flight = missing.saturating_sub(self.ring.submission().len());
+                    return Err(Broken { error, in_flight });
+                }
+                _ => {}
+            }
         }
+        Ok(())
+    }
+}
+
+/// Sees to the receives that have not been reported: with plain calls, if the kernel took none of them. If it did, nobody
+/// knows which: their connections end, and the buffers are left to the kernel.
+fn give_up_receives<'a, Held: AsRef<[u8]>>(
+    lanes: &mut Lanes<Held>,
+    broken: &Broken,
+    reported: Reported,
+    fd: impl Fn(u32) -> BorrowedFd<'a>,
+) {
+    let mut position = 0..;
+    let mut is_left = |lane: &Lane| !reported.contains(position.next().unwrap_or(0)) && lane.receive;
+    if broken.in_flight == 0 {
+        return receive_each(lanes, is_left, fd);
+    }
+    let left = lanes.list.iter_mut().filter(|lane| is_left(lane));
+    left.for_each(|lane| lane.received = Err(broken.error));
+    lanes.leave_inputs();
+}
+
+/// As [`give_up_receives`], with outputs.
+fn give_up_sends<'a, Held: AsRef<[u8]>>(
+    lanes: &mut Lanes<Held>,
+    broken: &Broken,
+    reported: Reported,
+    fd: impl Fn(u32) -> BorrowedFd<'a>,
+) {
+    if broken.in_flight == 0 {
+        return send_each(lanes, |position| !reported.contains(position), fd);
+    }
+    for position in (0..lanes.list.len()).filter(|position| !reported.contains(*position)) {
+        let (lane, _, output) = lanes.parts(position);
+        if !output.is_empty() {
+            lane.sent = Err(broken.error);
+            std::mem::forget(std::mem::take(output));
+        }
+    }
+}
+
+#[cfg(test)]
+impl Uring {
+    /// From now on every `io_uring_enter` fails.
+    pub(crate) fn break_ring(&self) {
+        let null = std::fs::File::open("/dev/null").expect("open /dev/null");
+        // SAFETY: two descriptors that are open; nothing is under way on the ring that this closes.
+        let replaced = unsafe { libc::dup2(null.as_raw_fd(), self.ring.as_raw_fd()) };
+        assert!(replaced >= 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    type Rig = (Uring, Lanes<Vec<u8>>, Vec<UnixStream>, Vec<UnixStream>);
+
+    /// A ring, lanes with a connection each, and the other ends of these.
+    fn rig(count: u32) -> Option<Rig> {
+        let uring = Uring::new().ok()?;
+        let pairs = (0..count).map(|_| UnixStream::pair().expect("a pair"));
+        let (ours, theirs) = pairs.unzip();
+        let mut lanes = Lanes::new();
+        (0..count).for_each(|index| {
+            lanes.push(index, true, true);
+        });
+        Some((uring, lanes, ours, theirs))
+    }
+
+    #[test]
+    fn a_ring_that_breaks_loses_no_input_and_no_output() {
+        use std::io::{Read, Write};
+        // Where io_uring is forbidden there is nothing to break.
+        let Some((mut uring, mut lanes, ours, mut theirs)) = rig(3) else { return };
+        uring.break_ring();
+        theirs.iter_mut().for_each(|end| end.write_all(b"hello").expect("room for five bytes"));
+        let broken =
+            uring.receive(&mut lanes, |index| ours[index as usize].as_fd()).expect_err("a broken ring");
+        assert_eq!(broken.in_flight, 0);
+        for position in 0..3 {
+            let (lane, input, output) = lanes.parts(position);
+            assert_eq!((lane.received, &input[..5]), (Ok(5), &b"hello"[..]));
+            output.copy(b"a reply");
+        }
+        uring.send(&mut lanes, |index| ours[index as usize].as_fd()).expect_err("a broken ring");
+        for end in &mut theirs {
+            let mut reply = [0; 7];
+            end.read_exact(&mut reply).expect("a reply");
+            assert_eq!(&reply, b"a reply");
+        }
+        assert!(lanes.list.iter().all(|lane| lane.sent == Ok(7)));
+    }
+
+    #[test]
+    fn what_the_kernel_may_still_use_is_left_to_it_and_its_connections_end() {
+        let Some((_, mut lanes, ours, _theirs)) = rig(3) else { return };
+        let fd = |index: u32| ours[index as usize].as_fd();
+        let mut reported = Reported::default();
+        reported.add(1);
+        let (lane, input, _) = lanes.parts(1);
+        (lane.filled, lane.received) = (2, Ok(3));
+        input[..5].copy_from_slice(b"hello");
+        let before: Vec<*const u8> = (0..3).map(|position| lanes.parts(position).1.as_ptr()).collect();
+        let broken = Broken { error: Errno::PERM, in_flight: 1 };
+        give_up_receives(&mut lanes, &broken, reported, fd);
+        let outcomes: Vec<_> = lanes.list.iter().map(|lane| lane.received).collect();
+        assert_eq!(outcomes, [Err(Errno::PERM), Ok(3), Err(Errno::PERM)]);
+        assert_eq!(&lanes.parts(1).1[..5], b"hello");
+        assert!((0..3).all(|position| lanes.parts(position).1.as_ptr() != before[position]));
+
+        (0..2).for_each(|position| lanes.outputs[position].copy(b"a reply"));
+        give_up_sends(&mut lanes, &broken, reported, fd);
+        let outcomes: Vec<_> = lanes.list.iter().map(|lane| lane.sent).collect();
+        assert_eq!(outcomes, [Err(Errno::PERM), Ok(0), Ok(0)]);
+        assert!(lanes.outputs[0].is_empty() && !lanes.outputs[1].is_empty());
     }
 }

@@ -1,11 +1,12 @@
 //! A network seen from outside: counters and who is connected.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use stdx::clock::Now;
-
 use stdx::counter::{Counter, Sum, since};
+
 use crate::handler::Opened;
 use crate::limit::Limit;
 use crate::options::DriverChoice;
@@ -48,8 +49,8 @@ pub struct Counts {
 impl Counts {
     /// What has been counted since `earlier`; what tells how things are stays as it is.
     pub fn since(&self, earlier: &Counts) -> Counts {
-        Counts {
         let since = |of: fn(&Counts) -> u64| since(of(self), of(earlier));
+        Counts {
             accepted: since(|counts| counts.accepted),
             rejected: since(|counts| counts.rejected),
             listen_disabled_num: since(|counts| counts.listen_disabled_num),
@@ -107,6 +108,12 @@ impl View {
             })
         };
         self.rosters.iter().enumerate().flat_map(of).collect()
+    }
+
+    /// Why a worker does not use io_uring, if it wanted to.
+    pub fn uring_refused(&self, worker: usize) -> Option<io::Error> {
+        let error = i32::try_from(self.rosters[worker].counters.refused.value()).unwrap_or_default();
+        (error != 0).then(|| io::Error::from_raw_os_error(error))
     }
 
     /// The driver that a worker found it could use; `Auto` before it has run.

@@ -23,8 +23,10 @@ use crate::handler::{CloseReason, Handler, Opened};
 use crate::lanes::{Lane, Lanes};
 use crate::limit::Limit;
 use crate::mailbox::{Letter, Mailbox};
+use crate::options::Notice;
 use crate::roster::{Counters, Keeper};
 use crate::slab::{Slab, Token};
+use crate::uring::Broken;
 
 /// Time between two ticks of those who said [`crate::Next::Later`].
 const LATER_MS: u64 = 50;
@@ -62,6 +64,7 @@ pub(crate) struct Worker<H: Handler> {
     limit: Arc<Limit>,
     keeper: Keeper,
     idle_timeout_s: u32,
+    notice: Notice,
     next_later_ms: u64,
     next_tick_ms: u64,
     stopping: bool,
@@ -73,14 +76,21 @@ pub(crate) struct Surroundings {
     pub(crate) limit: Arc<Limit>,
     pub(crate) keeper: Keeper,
     pub(crate) idle_timeout_s: u32,
+    pub(crate) notice: Notice,
 }
 
 impl<H: Handler> Worker<H> {
     /// Prepares a worker for the thread that calls.
-    pub(crate) fn new(handler: H, driver: Driver, around: Surroundings) -> Result<Worker<H>, Errno> {
+    pub(crate) fn new(
+        handler: H,
+        (driver, refused): (Driver, Option<Errno>),
+        around: Surroundings,
+    ) -> Result<Worker<H>, Errno> {
         let poll = Poll::new()?;
         poll.add(&around.mailbox.bell, BELL, EventFlags::IN | EventFlags::ET)?;
-        around.keeper.counters().driver.set(driver.code());
+        let counters = around.keeper.counters();
+        counters.driver.set(driver.code());
+        counters.refused.set(refused.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs())));
         Ok(Worker {
             handler,
             slab: Slab::new(),
@@ -93,6 +103,7 @@ impl<H: Handler> Worker<H> {
             limit: around.limit,
             keeper: around.keeper,
             idle_timeout_s: around.idle_timeout_s,
+            notice: around.notice,
             next_later_ms: 0,
             next_tick_ms: 0,
             stopping: false,
@@ -136,7 +147,9 @@ impl<H: Handler> Worker<H> {
         self.prefetch();
         self.handle(now);
         let slab = &self.slab;
-        self.driver.send(&mut self.lanes, |index| slab.at(index).fd.as_fd());
+        if let Err(broken) = self.driver.send(&mut self.lanes, |index| slab.at(index).fd.as_fd()) {
+            self.fall_back(&broken);
+        }
         self.settle(now);
     }
 
@@ -197,12 +210,24 @@ impl<H: Handler> Worker<H> {
             }
         }
         let slab = &self.slab;
-        self.driver.receive(&mut self.lanes, |index| slab.at(index).fd.as_fd());
+        if let Err(broken) = self.driver.receive(&mut self.lanes, |index| slab.at(index).fd.as_fd()) {
+            self.fall_back(&broken);
+        }
         for lane in self.lanes.list.iter_mut().filter(|lane| lane.receive) {
             let connection = self.slab.at_mut(lane.index);
             let room = INPUT_MAX - lane.filled;
             note_received(lane, connection, lane.received, room, self.keeper.counters());
         }
+    }
+
+    /// Goes on without io_uring.
+    #[cold]
+    fn fall_back(&mut self, broken: &Broken) {
+        self.driver = Driver::Epoll;
+        self.keeper.counters().driver.set(self.driver.code());
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("a worker");
+        (self.notice)(&format!("{name}: io_uring has stopped working ({}); epoll from now on", broken.error));
     }
 
     fn prefetch(&mut self) {

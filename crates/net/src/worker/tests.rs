@@ -4,6 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
 use stdx::prng::Prng;
@@ -29,6 +30,31 @@ fn with_each_driver(test: impl Fn(Rig)) {
     }
 }
 
+/// What operators have been told, by all tests together.
+static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[test]
+fn a_worker_whose_ring_breaks_goes_on_with_epoll() {
+    let mut rig = Rig::new(DriverChoice::Uring);
+    let mut clients: Vec<UnixStream> = (0..5).map(|_| rig.connect()).collect();
+    // Where io_uring is forbidden there is nothing to break.
+    let Driver::Uring(uring) = &rig.worker.driver else { return };
+    uring.break_ring();
+    for round in 0..3 {
+        clients.iter_mut().for_each(|client| client.write_all(format!("line {round}\n").as_bytes()).unwrap());
+        rig.settle();
+        for client in &mut clients {
+            let mut reply = [0; 7];
+            client.read_exact(&mut reply).unwrap();
+            assert_eq!(reply, format!("line {round}\n").as_bytes());
+        }
+    }
+    assert_eq!(rig.worker.driver.code(), 1);
+    assert_eq!(rig.worker.keeper.counters().driver.value(), 1);
+    let told = NOTICES.lock().unwrap().iter().filter(|line| line.contains("io_uring has stopped")).count();
+    assert_eq!(told, 1, "once, not for each round");
+}
+
 impl Rig {
     fn new(choice: DriverChoice) -> Rig {
         let (tell, told) = channel();
@@ -37,6 +63,7 @@ impl Rig {
             limit: Arc::new(Limit::new(100_000).unwrap()),
             keeper: Keeper::new(Arc::new(Roster::new())),
             idle_timeout_s: 10,
+            notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
         let worker = Worker::new(Parrot { tell }, Driver::choose(choice), around).unwrap();
         Rig { worker, told, now: Now::default(), connections: 0 }
