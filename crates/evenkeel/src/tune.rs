@@ -4,6 +4,7 @@
 
 mod apply;
 mod check;
+mod deadline;
 mod explain;
 mod load;
 mod look;
@@ -12,6 +13,7 @@ mod observe;
 mod persist;
 mod plan;
 mod rollback;
+mod state;
 mod top;
 mod tournament;
 mod verify;
@@ -44,6 +46,9 @@ enum Job {
     /// Let the last plan stay
     Confirm(rollback::Arguments),
     /// Undo the last plan
+    #[command(
+        after_help = "Ends with 19 if everything is restored, but the journal could not take it: run it again then."
+    )]
     Rollback(rollback::RollbackArguments),
     /// Keep a plan over a restart, by the system's own means, or take it away again
     Persist(persist::Arguments),
@@ -60,7 +65,7 @@ enum Job {
     Watch(watch::WatchArguments),
     /// Undo a plan that nobody confirms; started by `apply --confirm-within`
     #[command(hide = true)]
-    WatchOver(rollback::WatchArguments),
+    WatchOver(deadline::WatchArguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -91,6 +96,6 @@ pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Fail
         Job::Verify(arguments) => verify::run(&arguments, columns),
         Job::Tournament(arguments) => tournament::run(&arguments, columns),
         Job::Watch(arguments) => watch::run(&arguments),
-        Job::WatchOver(arguments) => rollback::watch_over(&arguments),
+        Job::WatchOver(arguments) => deadline::run(&arguments),
     }
 }

@@ -1,5 +1,5 @@
-//! `evenkeel tune apply` and the way back, with the real program: killed between journal and write, unconfirmed, and in
-//! a network namespace of its own.
+//! `evenkeel tune apply` and the way back, with the real program: killed between journal and write, told to end,
+//! unconfirmed, without room on the disk, and in a network namespace of its own.
 
 mod support {
     pub(crate) mod namespaces;
@@ -186,6 +186,212 @@ fn a_plan_that_fails_leaves_nothing() {
     assert!(said.contains("everything is as it was before"), "{said}");
     assert_eq!(fs::read_to_string(host.0.join("proc/one")).unwrap(), "128\n");
     assert_eq!(fs::read_to_string(host.0.join("sys/two")).unwrap(), "00000000\n");
+}
+
+/// As if the deadline of the host's plan had passed long ago.
+fn let_pass(host: &Host) {
+    let journal = host.journal();
+    let (before, deadline) = journal.split_once("\"confirm_by_ms\":").unwrap();
+    let (_, after) = deadline.split_once('}').unwrap();
+    fs::write(host.0.join("state/000001.jsonl"), format!("{before}\"confirm_by_ms\":1}}{after}")).unwrap();
+}
+
+/// Ends the process that watches over the host's plan.
+fn kill_watcher(host: &Host) {
+    let place = host.0.to_str().unwrap();
+    let is_watcher = |pid: &String| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("watch-over") && line.contains(place)
+    };
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    let pids = names.filter_map(|name| name.into_string().ok()).filter(is_watcher);
+    let pids: Vec<String> = pids.collect();
+    assert_eq!(pids.len(), 1, "{pids:?}");
+    succeeds(Command::new("kill").args(["-9", &pids[0]]));
+    until("its end", || !is_watcher(&pids[0]));
+}
+
+#[test]
+fn whatever_verb_comes_first_after_the_deadline_undoes_the_plan_if_its_watcher_was_killed() {
+    for (job, said) in [
+        ("confirm", "confirm a plan: it is too late, the last one was undone when its time was over"),
+        ("status", "was not confirmed in time: everything is as it was before"),
+        ("rollback", "undo a plan: none is in force"),
+        ("verify", "was not confirmed in time: everything is as it was before"),
+    ] {
+        let host = Host::new(&format!("overdue-{job}"));
+        succeeds(host.apply().args(["--confirm-within", "1h"]));
+        kill_watcher(&host);
+        let_pass(&host);
+        // It is undone before anything is planned with its values.
+        let output = host.tune(job).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains(said), "{job}: {text}");
+        host.holds(|step| step.1);
+        assert!(host.journal().contains("not confirmed in time"), "{job}");
+        succeeds(&mut host.apply());
+    }
+}
+
+#[test]
+fn a_deadline_of_an_earlier_boot_undoes_nothing() {
+    let host = Host::new("rebooted");
+    succeeds(host.apply().args(["--confirm-within", "1h"]));
+    kill_watcher(&host);
+    let_pass(&host);
+    fs::write(host.0.join("proc/sys/kernel/random/boot_id"), "second\n").unwrap();
+    assert!(succeeds(&mut host.tune("status")).starts_with("Nothing is in force.\n"));
+    host.holds(|step| step.2);
+}
+
+#[test]
+fn told_to_end_in_the_middle_it_goes_back() {
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let host = Host::new(&format!("signal-{signal}"));
+        let (path, now, wanted) = STEPS[1];
+        let (file, pipe) = (host.0.join(path), host.0.join("pipe"));
+        fs::remove_file(&file).unwrap();
+        succeeds(Command::new("mkfifo").arg(&file));
+        let mut apply = host.apply();
+        let mut apply = apply.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        fs::write(&file, now).unwrap();
+        until("the step in the journal", || host.journal().matches("\"step\",").count() == 2);
+        // The write waits for a reader. By the time that it has one, the signal is there, and a file in its place.
+        succeeds(Command::new("kill").args([&format!("-{signal}"), &apply.id().to_string()]));
+        fs::rename(&file, &pipe).unwrap();
+        fs::write(&file, wanted).unwrap();
+        assert_eq!(fs::read_to_string(&pipe).unwrap(), wanted);
+        let ended = apply.wait().unwrap();
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut apply.stderr.take().unwrap(), &mut said).unwrap();
+        assert_eq!(ended.code(), Some(status), "{said}");
+        assert!(said.contains("a signal told it to end; everything is as it was before"), "{said}");
+        for (path, now, _) in STEPS {
+            assert_eq!(fs::read_to_string(host.0.join(path)).unwrap(), now, "{path}");
+        }
+        succeeds(&mut host.apply());
+    }
+}
+
+#[test]
+fn a_damaged_journal_is_set_aside_with_one_line_and_keeps_nothing_from_being_done() {
+    let host = Host::new("damaged");
+    succeeds(&mut host.apply());
+    let journal = host.0.join("state/000002.jsonl");
+    for (job, status) in
+        [("status", Some(0)), ("verify", Some(16)), ("rollback", Some(0)), ("confirm", Some(1))]
+    {
+        fs::write(&journal, "\0\0\0\n").unwrap();
+        let mut command = host.tune(job);
+        if job == "verify" {
+            command.args(["--seconds", "1"]);
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), said.matches("damaged journal").count()),
+            (status, 1),
+            "{job}: {said}"
+        );
+        assert!(said.contains("set aside a damaged journal: understand line 1 of "), "{job}: {said}");
+        assert!(!journal.exists());
+    }
+    host.holds(|step| step.1);
+}
+
+#[test]
+fn who_finds_the_state_locked_is_told_by_whom() {
+    let host = Host::new("locked");
+    succeeds(&mut host.apply());
+    let lock = fs::File::open(host.0.join("state/lock")).unwrap();
+    lock.lock().unwrap();
+    let said = fails(&mut host.apply());
+    let holder = format!("another `evenkeel tune` is at work (PID {})", std::process::id());
+    assert!(said.contains(&holder), "{said}");
+    drop(lock);
+    succeeds(&mut host.tune("rollback"));
+}
+
+/// The journals on a disk of their own that is full, or can only be read.
+const NO_ROOM: &str = r#"
+set -eu
+mkdir "$DIR/state"
+mount -t tmpfs -o size=160k,mode=700 tmpfs "$DIR/state"
+tune() { job=$1; shift; "$EVENKEEL" tune "$job" --root "$DIR" --state "$DIR/state" "$@"; }
+values() { cat "$DIR/proc/one" "$DIR/sys/two" "$DIR/sys/three"; }
+fill() { cat /dev/zero 2> /dev/null > "$DIR/state/fill" || true; ! echo x 2> /dev/null > "$DIR/state/x"; rm "$DIR/state/x"; }
+values > "$DIR/before"
+
+# Full after the plan: there is room for what is to be recorded.
+tune apply --plan "$DIR/plan"
+fill
+tune status
+tune rollback
+tail -n 1 "$DIR/state/000001.jsonl" | grep rolled_back
+values | cmp - "$DIR/before"
+
+# Full before the plan: nothing is changed.
+status=0; tune apply --plan "$DIR/plan" 2> "$DIR/said" || status=$?
+test $status = 71; grep 'No space left' "$DIR/said"
+values | cmp - "$DIR/before"
+tune status | grep 'Nothing is in force'
+
+# It can only be read: restored, and recorded when it can be.
+rm "$DIR/state/fill"
+tune apply --plan "$DIR/plan"
+mount -o remount,ro "$DIR/state"
+tune status | grep -c holds
+status=0; tune rollback 2> "$DIR/said" || status=$?
+test $status = 19; grep 'record that everything is as it was before: append to .*Read-only file system' "$DIR/said"
+values | cmp - "$DIR/before"
+mount -o remount,rw "$DIR/state"
+tune rollback
+tail -n 1 "$DIR/state/000002.jsonl" | grep rolled_back
+values | cmp - "$DIR/before"
+umount "$DIR/state"
+"#;
+
+#[test]
+fn neither_a_full_disk_nor_one_that_can_only_be_read_stops_the_way_back() {
+    if !can_be_made() {
+        return eprintln!("no mount namespace can be made here");
+    }
+    let host = Host::new("no-room");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "sh", "-c", NO_ROOM]).env("EVENKEEL", EVENKEEL).env("DIR", &host.0);
+    succeeds(&mut command);
+}
+
+/// A host whose first process is seen to be systemd, in namespaces of its own; what it is asked for is written down.
+const SYSTEMD: &str = r#"
+set -eu
+mount -t sysfs sysfs /sys
+mount -t tmpfs tmpfs /run
+mkdir -p /run/systemd/system "$DIR/bin"
+ip link add v0 type veth peer name v1
+printf '#!/bin/sh\nprintf "%%s\\n" "$@" > "$DIR/asked"\n' > "$DIR/bin/systemd-run"
+chmod +x "$DIR/bin/systemd-run"
+timer=/sys/class/net/v0/gro_flush_timeout
+PATH="$DIR/bin:$PATH" "$EVENKEEL" tune apply --strategy defer-50 --nic v0 --state "$DIR/state" --confirm-within 1h
+test "$(cat $timer)" = 50000
+grep -x -- --on-active=3600s "$DIR/asked"
+# There is no process that could be killed.
+! grep -l watch-over /proc/[0-9]*/cmdline
+sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
+sed '1,/^--$/d' "$DIR/asked" | xargs -d '\n' env
+test "$(cat $timer)" = 0
+tail -n 1 "$DIR/state/000001.jsonl" | grep 'not confirmed in time'
+"#;
+
+#[test]
+fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
+    if !can_be_made() {
+        return eprintln!("no network namespace can be made here");
+    }
+    let host = Host::new("systemd");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", SYSTEMD]);
+    succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
 }
 
 /// What is done inside of the namespace; everything in it ends with it.

@@ -74,6 +74,9 @@ pub enum StepError {
         /// Where it is.
         found: String,
     },
+    /// Somebody does not want it any more.
+    #[error("go on: a signal told it to end")]
+    Stopped,
     /// The rest could not be planned.
     #[error("plan what follows")]
     Planning(#[source] root::Error),
@@ -89,37 +92,45 @@ pub struct Failed {
     /// Why.
     pub error: StepError,
     /// What became of the steps before.
-    pub undone: Result<RolledBack, journal::Error>,
+    pub undone: RolledBack,
 }
 
-fn outcome(undone: &Result<RolledBack, journal::Error>) -> String {
-    match undone {
-        Ok(undone) if undone.is_whole() => "everything is as it was before".to_owned(),
-        Ok(undone) => format!("not everything could be undone: {}", undone.failures().join("; ")),
-        Err(error) => format!("and undoing it failed, too: {error}"),
+fn outcome(undone: &RolledBack) -> String {
+    let values = match undone.failures() {
+        failures if failures.is_empty() => "everything is as it was before".to_owned(),
+        failures => format!("not everything could be undone: {}", failures.join("; ")),
+    };
+    match &undone.unrecorded {
+        None => values,
+        Some(error) => format!("{values}; its journal does not say so: failed to {}", error.with_causes()),
     }
 }
 
 /// Carries out the changes in their order.
 pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, Box<Failed>> {
-    apply_then(host, changes, journal, || Ok(Vec::new()))
+    apply_then(host, changes, journal, &|| false, || Ok(Vec::new()))
 }
 
 /// Carries out the changes in their order, then those that are planned from what the host is by then. They are one
-/// plan: in one journal, and undone together.
+/// plan: in one journal, and undone together. Before each step, and before the last record, `stop` is asked whether to go
+/// back instead.
 pub fn apply_then(
     host: &mut dyn Host,
     changes: &[Change],
     journal: &mut Journal,
+    stop: &dyn Fn() -> bool,
     then: impl FnOnce() -> Result<Vec<Change>, root::Error>,
 ) -> Result<Applied, Box<Failed>> {
     let both = |journal: &mut Journal| -> Result<Applied, StepError> {
-        let mut applied = steps(host, changes, journal)?;
+        let mut applied = steps(host, changes, journal, stop)?;
         let changes = then().map_err(StepError::Planning)?;
-        let after = steps(host, &changes, journal)?;
+        let after = steps(host, &changes, journal, stop)?;
         applied.done.extend(after.done);
         applied.left.extend(after.left);
         applied.pending.extend(after.pending);
+        if stop() {
+            return Err(StepError::Stopped);
+        }
         journal.append(Record::Applied)?;
         Ok(applied)
     };
@@ -133,7 +144,7 @@ pub fn try_out(
     changes: &[Change],
     journal: &mut Journal,
 ) -> Result<Applied, Box<Failed>> {
-    steps(host, changes, journal).map_err(|error| taken_back(host, journal, error))
+    steps(host, changes, journal, &|| false).map_err(|error| taken_back(host, journal, error))
 }
 
 fn taken_back(host: &mut dyn Host, journal: &mut Journal, error: StepError) -> Box<Failed> {
@@ -141,10 +152,18 @@ fn taken_back(host: &mut dyn Host, journal: &mut Journal, error: StepError) -> B
     Box::new(Failed { error, undone })
 }
 
-fn steps(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, StepError> {
+fn steps(
+    host: &mut dyn Host,
+    changes: &[Change],
+    journal: &mut Journal,
+    stop: &dyn Fn() -> bool,
+) -> Result<Applied, StepError> {
     let mut applied = Applied::default();
     let mut moved = Vec::new();
     for change in changes {
+        if stop() {
+            return Err(StepError::Stopped);
+        }
         // What is compared later, also by rollback and `status`, is what the kernel makes of it.
         let change = &Change { wanted: host.taken(&change.setting, &change.wanted), ..change.clone() };
         let setting = &change.setting;

@@ -4,19 +4,44 @@
 //! (fsync of the file, and of the directory for a new file) before what it announces is done. So a crash leaves at most
 //! one step of which it is not known whether it was done, and its old value is there. A last line that is cut off was
 //! never acted upon.
+//!
+//! Before a step is announced, the file has room on the disk for all that undoing the plan will have to record, so that
+//! a disk that is full by then does not matter. The directory of all journals, and its lock, are in [`directory`].
+
+mod directory;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Setting;
 use crate::root::Root;
 
+pub use directory::{Damaged, Journals, Lock};
+
 /// The version of the notation; another one is not understood.
 const VERSION: u32 = 1;
+
+/// A file that is longer is no journal: a step takes some 500 bytes, and the largest hosts have 10,000 settings.
+const LEN_MAX: u64 = 64 << 20;
+
+/// Room for what a step may still have recorded of it: that it is done or left, and that it is undone.
+const STEP_ROOM: u64 = 512;
+
+/// Room for what is recorded of the whole plan, once each: applied, confirmed, being undone, undone.
+const END_ROOM: u64 = 8 << 10;
+
+/// A reason is cut to so many characters, so that it fits into [`END_ROOM`], also if JSON takes six bytes for each.
+const WHY_CHARS_MAX: usize = 500;
+
+/// Room is made in pieces of this size: a call for every so many steps.
+const ROOM_PIECE: u64 = 32 << 10;
 
 /// Where the settings of a journal are in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +124,11 @@ pub enum Record {
     Applied,
     /// It is to stay.
     Confirmed,
+    /// Undoing begins: until it is over, the plan is neither in force nor undone.
+    RollingBack {
+        /// Why.
+        why: String,
+    },
     /// As before again.
     Undone {
         /// Which step.
@@ -132,12 +162,40 @@ pub enum Error {
         /// Of which file.
         path: PathBuf,
     },
+    /// It is of another version of this program.
+    #[error("understand {path}: it is of version {version}, this program knows {VERSION}", path = path.display())]
+    Version {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
     /// Somebody is changing settings just now.
-    #[error("lock {path}: another `evenkeel tune` is at work", path = path.display())]
+    #[error("lock {path}: another `evenkeel tune` is at work{who}", path = path.display(), who = by(.holder))]
     Locked {
         /// The lock.
         path: PathBuf,
+        /// Whose it is, as far as this process can see it.
+        holder: Option<u32>,
     },
+    /// Others than root could write what root is to believe.
+    #[error("trust {path}: {why}", path = path.display())]
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+        /// Why not, and what to do.
+        why: String,
+    },
+}
+
+impl Error {
+    /// With what the system said.
+    pub fn with_causes(&self) -> String {
+        match self {
+            Error::Io { source, .. } => format!("{self}: {source}"),
+            _ => self.to_string(),
+        }
+    }
 }
 
 /// How far a plan has come.
@@ -179,21 +237,20 @@ pub struct Step {
 /// The journal of one plan.
 #[derive(Debug)]
 pub struct Journal {
-    file: File,
     path: PathBuf,
     records: Vec<Record>,
-    /// Where the last whole line ends, if something that was cut off follows.
-    cut: Option<u64>,
+    /// To append to, from the first time on: who only reads needs a file system that can only be read.
+    file: Option<File>,
+    /// Where the last whole line ends.
+    len: u64,
+    /// Whether something that was cut off follows there.
+    is_torn: bool,
+    /// Up to where there is room on the disk.
+    room: u64,
 }
 
-/// The directory of the journals.
-#[derive(Clone, Debug)]
-pub struct Journals(PathBuf);
-
-/// While it is there, nobody else changes settings.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
+fn by(holder: &Option<u32>) -> String {
+    holder.map_or(String::new(), |pid| format!(" (PID {pid})"))
 }
 
 impl Place {
@@ -204,80 +261,55 @@ impl Place {
     }
 }
 
-impl Journals {
-    /// The journals in a directory, which need not be there yet.
-    pub fn new(directory: impl Into<PathBuf>) -> Journals {
-        Journals(directory.into())
+impl Record {
+    /// Whether it makes more to be recorded later; the others have had room made for them.
+    fn needs_room(&self) -> bool {
+        use Record::{Begin, Identity, Kept, Repair, Step};
+        matches!(self, Begin { .. } | Step { .. } | Kept { .. } | Identity { .. } | Repair { .. })
     }
 
-    /// Keeps others from changing settings; `wait` for them, or say that there are some.
-    pub fn lock(&self, wait: bool) -> Result<Lock, Error> {
-        use rustix::fs::FlockOperation::{LockExclusive, NonBlockingLockExclusive};
-        create_directory(&self.0)?;
-        let path = self.0.join("lock");
-        let failed = |source| Error::Io { what: "lock", path: path.clone(), source };
-        let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-        match rustix::fs::flock(&file, if wait { LockExclusive } else { NonBlockingLockExclusive }) {
-            Ok(()) => Ok(Lock { _file: file }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Locked { path }),
-            Err(errno) => Err(failed(errno.into())),
-        }
-    }
-
-    /// A new one, begun.
-    pub fn begin(&self, place: &Place, at_unix_s: u64, confirm_by_ms: Option<u64>) -> Result<Journal, Error> {
-        create_directory(&self.0)?;
-        let last = self.paths()?.last().and_then(|path| number(path)).unwrap_or(0);
-        let path = self.0.join(format!("{:06}.jsonl", last + 1));
-        let failed = |source| Error::Io { what: "create", path: path.clone(), source };
-        let file = OpenOptions::new().create_new(true).append(true).open(&path).map_err(failed)?;
-        sync_directory(&self.0)?;
-        let mut journal = Journal { file, path, records: Vec::new(), cut: None };
-        journal.append(Record::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms })?;
-        Ok(journal)
-    }
-
-    /// All of them, the oldest first. One that was never begun in full says nothing and is left out.
-    pub fn all(&self) -> Result<Vec<Journal>, Error> {
-        let opened = self.paths()?.into_iter().map(|path| Journal::open(&path));
-        opened.filter_map(Result::transpose).collect()
-    }
-
-    fn paths(&self) -> Result<Vec<PathBuf>, Error> {
-        let entries = match std::fs::read_dir(&self.0) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(Error::Io { what: "read", path: self.0.clone(), source }),
-        };
-        let paths = entries.flatten().map(|entry| entry.path());
-        let mut paths: Vec<_> = paths.filter(|path| number(path).is_some()).collect();
-        paths.sort();
-        Ok(paths)
+    fn has_step(&self) -> bool {
+        matches!(self, Record::Step { .. } | Record::Kept { .. })
     }
 }
 
 impl Journal {
-    /// Reads one, to append to it; none if it holds no whole line.
+    /// A new one, as a file that is not there yet.
+    fn create(path: PathBuf, begin: Record) -> Result<Journal, Error> {
+        let created = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path);
+        let file =
+            Some(created.map_err(|source| Error::Io { what: "create", path: path.clone(), source })?);
+        let mut journal = Journal { path, records: Vec::new(), file, len: 0, is_torn: false, room: 0 };
+        journal.append(begin)?;
+        Ok(journal)
+    }
+
+    /// Reads one; none if it holds no whole line.
     pub fn open(path: &Path) -> Result<Option<Journal>, Error> {
-        let failed = |what| move |source| Error::Io { what, path: path.to_owned(), source };
-        let text = std::fs::read_to_string(path).map_err(failed("read"))?;
+        let failed = |source| Error::Io { what: "read", path: path.to_owned(), source };
+        let text = read(path).map_err(failed)?;
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         let mut records = Vec::new();
         for (index, line) in text[..whole].lines().enumerate() {
             let wrong = || Error::Line { line: index + 1, path: path.to_owned() };
             let record = serde_json::from_str(line).map_err(|_| wrong())?;
-            if (index == 0) != matches!(record, Record::Begin { version: VERSION, .. }) {
-                return Err(wrong());
+            match record {
+                Record::Begin { version, .. } if index == 0 && version != VERSION => {
+                    return Err(Error::Version { path: path.to_owned(), version });
+                }
+                Record::Begin { .. } if index == 0 => {}
+                Record::Begin { .. } => return Err(wrong()),
+                _ if index == 0 => return Err(wrong()),
+                _ => {}
             }
             records.push(record);
         }
         if records.is_empty() {
             return Ok(None);
         }
-        let file = OpenOptions::new().append(true).open(path).map_err(failed("open"))?;
         // It is cut when something is appended, which takes the lock; now another process may be writing it.
-        let cut = (whole < text.len()).then_some(whole as u64);
-        Ok(Some(Journal { file, path: path.to_owned(), records, cut }))
+        let is_torn = whole < text.len();
+        Ok(Some(Journal { path: path.to_owned(), records, file: None, len: whole as u64, is_torn, room: 0 }))
     }
 
     /// Puts a line on the disk. Takes the [`Lock`] if others may be at work.
@@ -285,15 +317,79 @@ impl Journal {
         self.append_all(vec![record])
     }
 
-    /// Puts lines on the disk, with one wait for it.
+    /// Puts lines on the disk, with one wait for it. Afterwards there is room for what undoing them will record.
     pub fn append_all(&mut self, records: Vec<Record>) -> Result<(), Error> {
         let line = |record| serde_json::to_string(record).expect("records are plain data") + "\n";
         let lines: String = records.iter().map(line).collect();
-        let cut = self.cut.take().map_or(Ok(()), |len| self.file.set_len(len));
-        let written =
-            cut.and_then(|()| self.file.write_all(lines.as_bytes())).and_then(|()| self.file.sync_all());
+        let written = self.write(&records, lines.as_bytes());
         written.map_err(|source| Error::Io { what: "append to", path: self.path.clone(), source })?;
         self.records.extend(records);
+        Ok(())
+    }
+
+    fn write(&mut self, records: &[Record], lines: &[u8]) -> io::Result<()> {
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => OpenOptions::new().append(true).custom_flags(NO_LINK).open(&self.path)?,
+        };
+        let end = self.len + lines.len() as u64;
+        let mut put = || {
+            if self.is_torn {
+                file.set_len(self.len)?;
+                (self.is_torn, self.room) = (false, 0);
+            }
+            if records.iter().any(Record::needs_room) {
+                let steps = self.records.iter().chain(records).filter(|record| record.has_step()).count();
+                let room = end + END_ROOM + steps as u64 * STEP_ROOM;
+                if self.room < room {
+                    self.room = room.next_multiple_of(ROOM_PIECE);
+                    make_room(&file, self.room).inspect_err(|_| self.room = 0)?;
+                }
+            }
+            // A part of it may be there if this fails.
+            self.is_torn = true;
+            file.write_all(lines)?;
+            file.sync_all()?;
+            self.is_torn = false;
+            Ok(())
+        };
+        let put = put();
+        self.file = Some(file);
+        if put.is_ok() {
+            self.len = end;
+        }
+        put
+    }
+
+    /// Gives back the room that nobody will need, when the plan is undone.
+    fn give_back_room(&mut self) {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.is_torn) {
+            // Some kilobytes too many do no harm.
+            let _ = file.set_len(self.len);
+            self.room = 0;
+        }
+    }
+
+    /// Records that undoing begins, unless it has begun before.
+    pub(crate) fn rolling_back(&mut self, why: &str) -> Result<(), Error> {
+        match self.state() {
+            State::Applied | State::Confirmed => self.append(Record::RollingBack { why: cut(why) }),
+            State::Unfinished | State::RolledBack => Ok(()),
+        }
+    }
+
+    /// Records what is as before again, and perhaps that this is all.
+    pub(crate) fn undone(&mut self, steps: &[usize], whole: Option<&str>) -> Result<(), Error> {
+        let undone = steps.iter().map(|step| Record::Undone { step: *step });
+        let end = whole.map(|why| Record::RolledBack { why: cut(why) });
+        let records: Vec<Record> = undone.chain(end).collect();
+        if records.is_empty() {
+            return Ok(());
+        }
+        self.append_all(records)?;
+        if whole.is_some() {
+            self.give_back_room();
+        }
         Ok(())
     }
 
@@ -325,13 +421,26 @@ impl Journal {
         *confirm_by_ms
     }
 
+    /// When it was begun, in seconds since 1970.
+    pub fn begun_unix_s(&self) -> u64 {
+        let Record::Begin { at_unix_s, .. } = &self.records[0] else { return 0 };
+        *at_unix_s
+    }
+
+    /// Why it was undone, if it was.
+    pub fn undone_because(&self) -> Option<&str> {
+        self.records.iter().rev().find_map(|record| match record {
+            Record::RolledBack { why } => Some(why.as_str()),
+            _ => None,
+        })
+    }
+
     /// How far it has come.
     pub fn state(&self) -> State {
         self.records.iter().fold(State::Unfinished, |state, record| match record {
             Record::Applied => State::Applied,
             Record::Confirmed => State::Confirmed,
-            // Undoing has begun: until it is over, the plan is neither in force nor undone.
-            Record::Undone { .. } => State::Unfinished,
+            Record::RollingBack { .. } | Record::Undone { .. } => State::Unfinished,
             Record::RolledBack { .. } => State::RolledBack,
             Record::Begin { .. } | Record::Identity { .. } | Record::Step { .. } => state,
             Record::Kept { .. } | Record::Repair { .. } => state,
@@ -386,27 +495,34 @@ impl Journal {
     }
 }
 
-fn number(path: &Path) -> Option<u32> {
-    path.file_name()?.to_str()?.strip_suffix(".jsonl")?.parse().ok()
+/// A journal is a file of its own: what is behind a link was not written here, and a pipe would never answer.
+const NO_LINK: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+
+fn read(path: &Path) -> io::Result<String> {
+    let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() > LEN_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file of ours"));
+    }
+    let mut text = String::new();
+    file.take(LEN_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
-/// With what leads to it, all of it on the disk.
-fn create_directory(path: &Path) -> Result<(), Error> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_directory(parent)?;
-    match std::fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(Error::Io { what: "create", path: path.to_owned(), source }),
-        Ok(()) => sync_directory(parent),
+/// Makes room on the disk up to a length, without changing the file's. Where the file system cannot promise that, it is as
+/// it is without.
+fn make_room(file: &File, len: u64) -> io::Result<()> {
+    loop {
+        match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Err(Errno::INTR) => {}
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return Ok(()),
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 
-fn sync_directory(path: &Path) -> Result<(), Error> {
-    let synced = File::open(path).and_then(|directory| directory.sync_all());
-    synced.map_err(|source| Error::Io { what: "sync", path: path.to_owned(), source })
+fn cut(why: &str) -> String {
+    why.chars().take(WHY_CHARS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -469,22 +585,34 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_not_ours_is_refused() {
-        let scratch = Scratch::new("journal-wrong");
+    fn what_a_failed_write_has_left_is_cut_before_the_next_one() {
+        let scratch = Scratch::new("journal-failed");
         let journals = Journals::new(scratch.path());
         let mut journal = journals.begin(&place(), 7, None).unwrap();
-        journal.file.write_all(b"{}\n").unwrap();
-        let error = journals.all().unwrap_err().to_string();
-        assert!(error.starts_with("understand line 2 of "), "{error}");
+        journal.append(step(0)).unwrap();
+        // As if the disk had been full in the middle of the second of two lines.
+        journal.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let error = journal.append(Record::Done { step: 0 }).unwrap_err().with_causes();
+        assert!(error.starts_with("append to ") && error.contains("No space left"), "{error}");
+        let mut file = OpenOptions::new().append(true).open(journal.path()).unwrap();
+        file.write_all(b"{\"record\":\"done\",\"step\":0}\n{\"reco").unwrap();
+        journal.file = None;
+        journal.append(Record::Applied).unwrap();
+        let again = Journal::open(journal.path()).unwrap().unwrap();
+        assert_eq!((again.state(), &again.records), (State::Applied, &journal.records));
+        assert_eq!(again.records.len(), 3);
     }
 
     #[test]
-    fn two_do_not_work_at_once() {
-        let scratch = Scratch::new("journal-lock");
-        let journals = Journals::new(scratch.path());
-        let lock = journals.lock(false).unwrap();
-        assert!(matches!(journals.lock(false), Err(Error::Locked { .. })));
-        drop(lock);
-        journals.lock(false).unwrap();
+    fn a_reason_is_cut_to_what_there_is_room_for() {
+        let scratch = Scratch::new("journal-reason");
+        let mut journal = Journals::new(scratch.path()).begin(&place(), 7, None).unwrap();
+        journal.append_all(vec![step(0), Record::Applied]).unwrap();
+        let why = "\u{1}".repeat(2 * WHY_CHARS_MAX);
+        let len = journal.len;
+        journal.rolling_back(&why).unwrap();
+        journal.undone(&[0], Some(&why)).unwrap();
+        assert!(journal.len - len < END_ROOM && journal.state() == State::RolledBack);
+        assert_eq!(journal.undone_because().map(str::len), Some(WHY_CHARS_MAX));
     }
 }

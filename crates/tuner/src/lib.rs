@@ -8,7 +8,7 @@
 //!
 //! Rules and plans are pure: what they know is in [`Facts`] and in the [`Reading`]s, both plain data, so a captured
 //! host is a test fixture. The root of the file system is an argument everywhere. Nothing on the host is changed that
-//! the journal does not hold yet, and nothing is ever undone by a process merely ending.
+//! the journal does not hold yet. Going back, everything is restored first and recorded afterwards.
 
 mod accept;
 pub mod apply;

@@ -1,7 +1,8 @@
 //! Goes back: the old bytes of every step, the newest first, from the journal and nothing else.
 //!
-//! It can be interrupted and begun again. What has vanished has no value to restore; what cannot be restored keeps the
-//! others from nothing, and the journal stays open for another try.
+//! Everything is restored first and recorded afterwards: a journal that cannot be written keeps nothing from being
+//! restored. It can be interrupted and begun again, because what is as before is left alone. What has vanished has no value
+//! to restore; what cannot be restored keeps the others from nothing, and the journal stays open for another try.
 //!
 //! Threads inherit their scheduling from the one that starts them, so a server that has grown since has threads that no
 //! journal names. They are found and made as the others were.
@@ -14,7 +15,7 @@ use rustix::io::Errno;
 use crate::apply::meaning;
 use crate::change::Setting;
 use crate::host::{Host, is_same};
-use crate::journal::{self, Journal, Place, Record, State};
+use crate::journal::{self, Journal, Place, State};
 use crate::promise::Promise;
 use crate::scheduling::Scheduling;
 
@@ -34,8 +35,13 @@ pub enum Outcome {
 }
 
 /// What became of all steps, the newest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RolledBack(pub Vec<(Setting, Outcome)>);
+#[derive(Debug, Default)]
+pub struct RolledBack {
+    /// Each that was done, and those that have inherited from it.
+    pub steps: Vec<(Setting, Outcome)>,
+    /// Why the journal does not say so: who reads it takes the plan for one in force, or interrupted.
+    pub unrecorded: Option<journal::Error>,
+}
 
 impl RolledBack {
     /// Whether everything is as before.
@@ -49,7 +55,7 @@ impl RolledBack {
             Outcome::Failed(why) => Some(format!("{setting}: {why}")),
             _ => None,
         };
-        self.0.iter().filter_map(failed).collect()
+        self.steps.iter().filter_map(failed).collect()
     }
 }
 
@@ -76,69 +82,111 @@ pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
     }
 }
 
-/// Undoes a journal. The caller has checked the place.
-pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> Result<RolledBack, journal::Error> {
-    let mut outcomes = RolledBack::default();
-    if journal.state() == State::RolledBack {
-        return Ok(outcomes);
+/// The reason for undoing what is [overdue](is_overdue).
+pub const NOT_CONFIRMED: &str = "not confirmed in time";
+
+/// Whether a plan of this place should have been undone by now, because nobody has confirmed it, in milliseconds since
+/// boot: a clock that nobody sets, and that begins anew with the boot that ends all settings.
+pub fn is_overdue(journal: &Journal, here: &Place, now_ms: u64) -> bool {
+    let is_open = matches!(journal.state(), State::Unfinished | State::Applied);
+    is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms) && check_place(journal, here).is_ok()
+}
+
+/// Undoes a journal. The caller has the lock, and has checked the place.
+pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> RolledBack {
+    undo_below(host, journal, why, &BTreeSet::new())
+}
+
+/// Undoes journals, the newest first, and tells of each. What a later plan has set, and could not be undone there, is left
+/// with the earlier ones, too: its value is the later plan's to restore first.
+pub fn undo_all(
+    host: &mut dyn Host,
+    newest_first: &mut [Journal],
+    why: &str,
+    mut tell: impl FnMut(&Journal, &RolledBack),
+) {
+    let mut stuck = BTreeSet::new();
+    for journal in newest_first {
+        let undone = undo_below(host, journal, why, &stuck);
+        tell(journal, &undone);
+        let failed = undone.steps.into_iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+        stuck.extend(failed.map(|(setting, _)| setting));
     }
+}
+
+/// Undoes a journal but for what is stuck with a later one.
+fn undo_below(
+    host: &mut dyn Host,
+    journal: &mut Journal,
+    why: &str,
+    stuck: &BTreeSet<Setting>,
+) -> RolledBack {
+    let mut undoing = Undoing::default();
+    if journal.state() == State::RolledBack {
+        return undoing.outcomes;
+    }
+    // Who finds the journal of an undoing that was killed must not take the plan for one in force.
+    let begun = journal.rolling_back(why);
     let mut refused: Option<journal::Step> = None;
     for step in journal.steps().into_iter().rev().filter(|step| !step.undone) {
-        let outcome = restore(host, &step);
+        let outcome = match stuck.contains(&step.setting) {
+            true => Outcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
+            false => restore(host, &step),
+        };
         // What it resets is restored next, and may bring it back.
         let may_come_back = matches!(outcome, Outcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
         let before = if may_come_back {
             refused.replace(step)
         } else {
-            note(journal, &mut outcomes, step, outcome)?;
+            undoing.note(step, outcome);
             refused.take()
         };
-        again(host, journal, &mut outcomes, before)?;
+        undoing.again(host, before);
     }
-    again(host, journal, &mut outcomes, refused)?;
+    undoing.again(host, refused);
     let mut looked_at = BTreeSet::new();
     for step in journal.steps() {
-        disinherit(host, &step, &mut looked_at, &mut outcomes);
+        disinherit(host, &step, &mut looked_at, &mut undoing.outcomes);
     }
-    if outcomes.is_whole() {
-        journal.append(Record::RolledBack { why: why.to_owned() })?;
+    let Undoing { done, mut outcomes } = undoing;
+    let whole = outcomes.is_whole().then_some(why);
+    // That it begins is said by what it came to.
+    outcomes.unrecorded = journal.undone(&done, whole).err().or(begun.err().filter(|_| whole.is_none()));
+    if whole.is_some() && outcomes.unrecorded.is_none() {
         // A file that is left over does no harm, and the host is as it was before.
         let _ = Promise::forget(journal.path());
     }
-    Ok(outcomes)
+    outcomes
 }
 
-/// What became of a step, in the journal and in the sum.
-fn note(
-    journal: &mut Journal,
-    outcomes: &mut RolledBack,
-    step: journal::Step,
-    outcome: Outcome,
-) -> Result<(), journal::Error> {
-    if !matches!(outcome, Outcome::Failed(_)) {
-        journal.append(Record::Undone { step: step.number })?;
-    }
-    // What was left and needs nothing is no news.
-    if !(step.left && outcome == Outcome::AsBefore) {
-        outcomes.0.push((step.setting, outcome));
-    }
-    Ok(())
+#[derive(Default)]
+struct Undoing {
+    outcomes: RolledBack,
+    /// The numbers of the steps that are as before.
+    done: Vec<usize>,
 }
 
-/// Restores a step that was refused before. A limit of 0 bytes cannot be written, but is there as soon as the same limit is
-/// restored as a ratio.
-fn again(
-    host: &mut dyn Host,
-    journal: &mut Journal,
-    outcomes: &mut RolledBack,
-    refused: Option<journal::Step>,
-) -> Result<(), journal::Error> {
-    let Some(step) = refused else { return Ok(()) };
-    let outcome = match restore(host, &step) {
-        Outcome::AsBefore => Outcome::Restored,
-        outcome => outcome,
-    };
-    note(journal, outcomes, step, outcome)
+impl Undoing {
+    fn note(&mut self, step: journal::Step, outcome: Outcome) {
+        if !matches!(outcome, Outcome::Failed(_)) {
+            self.done.push(step.number);
+        }
+        // What was left and needs nothing is no news.
+        if !(step.left && outcome == Outcome::AsBefore) {
+            self.outcomes.steps.push((step.setting, outcome));
+        }
+    }
+
+    /// Restores a step that was refused before. A limit of 0 bytes cannot be written, but is there as soon as the same
+    /// limit is restored as a ratio.
+    fn again(&mut self, host: &mut dyn Host, refused: Option<journal::Step>) {
+        let Some(step) = refused else { return };
+        let outcome = match restore(host, &step) {
+            Outcome::AsBefore => Outcome::Restored,
+            outcome => outcome,
+        };
+        self.note(step, outcome);
+    }
 }
 
 /// Looks for heirs, at most: each look finds what threads have started that the look before has not seen.
@@ -175,7 +223,7 @@ fn disinherit(
                 Ok(()) => Outcome::Restored,
                 Err(error) => failed(&setting, &error),
             };
-            outcomes.0.push((setting, outcome));
+            outcomes.steps.push((setting, outcome));
         }
         if !outcomes.is_whole() {
             return;
@@ -216,3 +264,6 @@ fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
         Err(error) => failed(error),
     }
 }
+
+#[cfg(test)]
+mod tests;

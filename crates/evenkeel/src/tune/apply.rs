@@ -1,14 +1,14 @@
 //! `evenkeel tune apply`: carry out a plan, all of it or none, so that it can be undone.
 
-use std::io;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, SystemTime};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use tuner::apply::{Applied, Failed, apply_then};
+use tuner::apply::{Applied, Failed, StepError, apply_then};
 use tuner::change::Stage;
 use tuner::host::FileHost;
-use tuner::journal::{Journal, Journals, Place};
+use tuner::journal::Journal;
 use tuner::obstacle::Obstacle;
 use tuner::persist::intent::Intent;
 use tuner::plan::{self, Plan};
@@ -16,19 +16,14 @@ use tuner::promise::Promise;
 use tuner::rollback;
 use tuner::{Root, Setting};
 
+use super::deadline::watch_over;
+use super::load::{Halt, Runner};
 use super::observe::{self, Host};
 use super::persist;
 use super::plan::{Wanted, shown};
-use crate::failure::Failure;
+use super::state::{State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
+use crate::failure::{Failure, say};
 use crate::verbs::print;
-
-/// Where the journals are.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct StateDirectory {
-    /// Where the journals are: what was changed, and what it was before
-    #[arg(long = "state", value_name = "DIR", default_value = "/var/lib/evenkeel/tune")]
-    pub(super) path: PathBuf,
-}
 
 /// Carry out a plan, all of it or none
 #[derive(Clone, Debug, clap::Args)]
@@ -55,6 +50,11 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let root = Root::new(&arguments.wanted.host.root);
+    if !arguments.dry_run {
+        // What is undone only now is not what the plan is to begin with.
+        arguments.state.look(&root)?;
+    }
     let mut kept = None;
     let (plan, seen) = match (&arguments.plan, &arguments.intent) {
         (Some(path), _) => (saved(path)?, None),
@@ -68,25 +68,31 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print(shown(&plan).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let root = Root::new(&arguments.wanted.host.root);
-    let journals = Journals::new(&arguments.state.path);
-    let _lock = journals.lock(false).map_err(Failure::other)?;
-    let here = Place::of(&root).map_err(Failure::other)?;
-    refuse_over_unfinished(&journals, &here)?;
+    let state = arguments.state.enter(&root, Duration::ZERO)?;
+    refuse_over_unfinished(&state)?;
+    // Too many of them are no reason to change nothing.
+    let _ = state.journals.prune(&state.here, seconds_since_1970());
     let before = match arguments.before {
         Some(seconds) => Some(observe::observe(&arguments.wanted.host, seconds)?),
         None => seen,
     };
     let confirm_by_ms =
         arguments.confirm_within.map(|time| milliseconds_since_boot() + time.as_millis() as u64);
-    let mut journal = journals.begin(&here, seconds_since_1970(), confirm_by_ms).map_err(Failure::other)?;
-    if confirm_by_ms.is_some() {
-        watch_over(&root, &arguments.wanted.host.root, &journal, &arguments.state.path)?;
+    // From here on a signal ends nothing by half.
+    let runner = Runner::new()?;
+    let mut journal =
+        state.journals.begin(&state.here, seconds_since_1970(), confirm_by_ms).map_err(Failure::other)?;
+    if let Some(within) = arguments.confirm_within {
+        let watched = watch_over(&root, &arguments.wanted.host.root, &journal, &arguments.state, within);
+        if let Err(failure) = watched {
+            rollback::undo(&mut FileHost::new(root), &mut journal, "nobody would undo it");
+            return Err(failure);
+        }
     }
     let mut host = FileHost::new(root.clone());
     let mut promise = Promise { changes: plan.changes.clone(), before };
     if let Err(error) = promise.keep(journal.path()) {
-        rollback::undo(&mut host, &mut journal, "failed to keep what it promised").map_err(Failure::other)?;
+        rollback::undo(&mut host, &mut journal, "failed to keep what it promised");
         return Err(Failure::system("keep what the plan promises beside its journal", error));
     }
     let renews = plan.changes.iter().any(|change| change.stage == Stage::Queues);
@@ -100,7 +106,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         };
         Ok(rest.iter().flat_map(|rest| rest.changes.clone()).collect())
     };
-    let applied = apply_then(&mut host, &plan.changes, &mut journal, then).map_err(not_applied)?;
+    let told = Cell::new(None);
+    let stop = || {
+        if let Err(Halt::Signal(signal)) = runner.go_on() {
+            told.set(told.get().or(Some(signal)));
+        }
+        told.get().is_some()
+    };
+    let applied = apply_then(&mut host, &plan.changes, &mut journal, &stop, then).map_err(|failed| {
+        let stopped = matches!(failed.error, StepError::Stopped).then(|| told.get()).flatten();
+        let failure = not_applied(failed);
+        match stopped {
+            Some(signal) => failure.with_status(128 + signal.number() as u8),
+            None => failure,
+        }
+    })?;
     if let Some(rest) = &rest {
         promise.changes.extend(rest.changes.iter().cloned());
         promise.keep(journal.path()).map_err(|error| {
@@ -122,51 +142,28 @@ fn intended(intent: &Intent, host: &Host) -> Result<Plan, Failure> {
     let plan = intent.plan(&host.facts()?);
     // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
     for refusal in &plan.refusals {
-        eprintln!(
-            "evenkeel: tune: {}: not planned ({}): {}",
-            refusal.subject, refusal.asked_by, refusal.reason
-        );
+        let (subject, asked_by, reason) = (&refusal.subject, &refusal.asked_by, &refusal.reason);
+        say(format_args!("evenkeel: tune: {subject}: not planned ({asked_by}): {reason}"));
     }
     Ok(plan)
 }
 
 /// What to say of a plan, or of a trial, that could not be carried out.
 pub(super) fn not_applied(failed: Box<Failed>) -> Failure {
-    let whole = failed.undone.as_ref().is_ok_and(|undone| undone.is_whole());
+    let whole = failed.undone.is_whole() && failed.undone.unrecorded.is_none();
     let failure = Failure::other(failed);
     if whole { failure } else { failure.hint("`evenkeel tune rollback` tries again") }
 }
 
 /// What a plan that is not finished has set would be taken for what was so before.
-pub(super) fn refuse_over_unfinished(journals: &Journals, here: &Place) -> Result<(), Failure> {
-    let all = journals.all().map_err(Failure::other)?;
-    match Obstacle::find(&all, here) {
+pub(super) fn refuse_over_unfinished(state: &State) -> Result<(), Failure> {
+    let all = state.journals.all().map_err(Failure::other)?;
+    match Obstacle::find(&all, &state.here) {
         None => Ok(()),
         Some(obstacle) => {
             Err(Failure::other(anyhow::anyhow!("apply a plan: {obstacle}")).hint(obstacle.remedy()))
         }
     }
-}
-
-/// Starts a process of its own that undoes the plan if nobody confirms it. It starts before the first change, so that
-/// a plan that cuts this one off is undone, too.
-fn watch_over(root: &Root, given: &Path, journal: &Journal, state: &Path) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::system("start the process that would undo it", error);
-    let program =
-        if root.is_live() { "/proc/self/exe".into() } else { std::env::current_exe().map_err(failed)? };
-    let absolute = |path: &Path| std::path::absolute(path).map_err(failed);
-    Command::new(program)
-        .args(["tune", "watch-over", "--root"])
-        .arg(absolute(given)?)
-        .arg("--state")
-        .arg(absolute(state)?)
-        .arg(absolute(journal.path())?)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(failed)?;
-    Ok(())
 }
 
 fn report(
@@ -222,17 +219,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     };
     let count: u32 = digits.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
     Ok(Duration::from_secs(u64::from(count) * seconds))
-}
-
-/// Of the clock that goes on while the host sleeps, and that nobody sets.
-pub(super) fn milliseconds_since_boot() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
-}
-
-#[expect(clippy::disallowed_methods, reason = "the command line reads the clock")]
-pub(super) fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 #[cfg(test)]

@@ -4,15 +4,16 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tuner::journal::{Journal, Journals, Place, State};
+use tuner::journal::{Journal, State};
 use tuner::persist::conflicts::{Conflict, Winner, conflicts};
 use tuner::persist::store::{self, Condition, Done};
 use tuner::persist::{Held, Keep, Persistence, Surroundings, persistence, reads_back};
 use tuner::{Facts, Root};
 
-use super::apply::{self, StateDirectory};
+use super::apply;
 use super::plan::Wanted;
 use super::rollback;
+use super::state::StateDirectory;
 use crate::failure::Failure;
 use crate::verbs::print;
 
@@ -140,8 +141,7 @@ fn wanted(arguments: &Arguments, root: &Root) -> Result<(Facts, Vec<Keep>), Fail
 
 /// The settings of all plans that are in force; of a setting in several of them, the newest.
 fn in_force(arguments: &Arguments, root: &Root) -> Result<Vec<Keep>, Failure> {
-    let here = Place::of(root).map_err(Failure::other)?;
-    let journals = rollback::in_force(&Journals::new(&arguments.state.path), &here)?;
+    let journals = rollback::in_force(arguments.state.look(root)?);
     let refuse = |why: &str, hint: &str| {
         Err(Failure::other(anyhow::anyhow!("keep what is in force: {why}")).hint(hint))
     };

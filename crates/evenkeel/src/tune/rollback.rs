@@ -1,26 +1,25 @@
-//! `evenkeel tune confirm`, `rollback` and `status`, and the process that undoes what nobody confirms.
+//! `evenkeel tune confirm`, `rollback` and `status`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use tuner::host::{FileHost, Host};
-use tuner::journal::{Journal, Journals, Place, State};
-use tuner::rollback::{Outcome, RolledBack, check_place, undo};
+use tuner::journal::{self, Journal, Place, Record, State};
+use tuner::rollback::{NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::{CpuSet, Root};
 
-use super::apply::{StateDirectory, milliseconds_since_boot};
-use super::observe::pause;
 use super::persist;
+use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
 use crate::failure::Failure;
+use crate::sys::Signals;
 use crate::verbs::print;
 
 /// What `status` ends with when a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;
 
-/// How long the watching process sleeps at most: it notices a confirmation that late, which nobody waits for.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What `rollback` ends with when everything is restored, and the journal could not take it.
+const UNRECORDED: u8 = 19;
 
 /// Where the journals are, and of which host.
 #[derive(Clone, Debug, clap::Args)]
@@ -42,25 +41,25 @@ pub(super) struct RollbackArguments {
     all: bool,
 }
 
-/// What to watch over.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct WatchArguments {
-    #[command(flatten)]
-    place: Arguments,
-    /// The journal
-    journal: PathBuf,
-}
-
 /// The last plan stays.
 pub(super) fn confirm(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let journals = Journals::new(&arguments.state.path);
-    let _lock = journals.lock(true).map_err(Failure::other)?;
+    let root = Root::new(&arguments.root);
+    let state = arguments.state.enter(&root, LOCK_TIME_MAX)?;
+    let all = state.journals.all().map_err(Failure::other)?;
+    let late = all.last().filter(|journal| journal.undone_because() == Some(NOT_CONFIRMED)).map(|journal| {
+        let path = journal.path().display();
+        anyhow::anyhow!(
+            "confirm a plan: it is too late, the last one was undone when its time was over ({path})"
+        )
+    });
     let waiting = |journal: &Journal| journal.state() == State::Applied && journal.confirm_by_ms().is_some();
-    let Some(mut journal) = in_force(&journals, &here(arguments)?)?.into_iter().find(waiting) else {
-        return Err(Failure::other(anyhow::anyhow!("confirm a plan: none is waiting for it"))
-            .hint("`evenkeel tune status` shows what is in force"));
+    let Some(mut journal) = in_force((all, state.here)).into_iter().find(waiting) else {
+        let none = || anyhow::anyhow!("confirm a plan: none is waiting for it");
+        return Err(
+            Failure::other(late.unwrap_or_else(none)).hint("`evenkeel tune status` shows what is in force")
+        );
     };
-    journal.append(tuner::journal::Record::Confirmed).map_err(Failure::other)?;
+    journal.append(Record::Confirmed).map_err(Failure::other)?;
     print(b"Confirmed: it stays until `evenkeel tune rollback` or a restart of the host.\n")?;
     Ok(ExitCode::SUCCESS)
 }
@@ -68,32 +67,40 @@ pub(super) fn confirm(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// The old values again.
 pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let place = &arguments.place;
-    let journals = Journals::new(&place.state.path);
-    let _lock = journals.lock(true).map_err(Failure::other)?;
-    let here = here(place)?;
-    let mut found = in_force(&journals, &here)?;
+    let root = Root::new(&place.root);
+    // The way back may take the terminal's connection with it: what has begun is finished.
+    let _signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
+    let state = place.state.enter(&root, LOCK_TIME_MAX)?;
+    let all = state.journals.all().map_err(Failure::other)?;
+    let nothing = nothing_to_undo(&all, &state.here);
+    let mut found = in_force((all, state.here));
     if found.is_empty() {
-        return Err(nothing_to_undo(&journals, &here)?);
+        return Err(nothing);
     }
     found.truncate(if arguments.all { found.len() } else { 1 });
-    let mut host = FileHost::new(Root::new(&place.root));
-    let mut failures = Vec::new();
-    for mut journal in found {
-        let undone = undo(&mut host, &mut journal, "asked").map_err(Failure::other)?;
-        print(report(&journal, &undone).as_bytes())?;
+    let (mut failures, mut unrecorded, mut printed) = (Vec::new(), Vec::new(), Ok(()));
+    undo_all(&mut FileHost::new(root), &mut found, "asked", |journal, undone| {
+        let shown = print(report(journal, undone).as_bytes());
+        printed = std::mem::replace(&mut printed, Ok(())).and(shown);
         failures.extend(undone.failures());
+        unrecorded.extend(undone.unrecorded.as_ref().map(journal::Error::with_causes));
+    });
+    if !failures.is_empty() {
+        let error = anyhow::anyhow!("undo everything: {}", failures.join("; "));
+        return Err(Failure::other(error).hint("mend what is in the way, and run it again"));
     }
-    if failures.is_empty() {
-        return Ok(ExitCode::SUCCESS);
+    if !unrecorded.is_empty() {
+        let error = anyhow::anyhow!("record that everything is as it was before: {}", unrecorded.join("; "));
+        let hint = "mend what is in the way, and run it again before these settings are changed by anybody";
+        return Err(Failure::other(error).with_status(UNRECORDED).hint(hint));
     }
-    let error = anyhow::anyhow!("undo everything: {}", failures.join("; "));
-    Err(Failure::other(error).hint("mend what is in the way, and run it again"))
+    printed.map(|()| ExitCode::SUCCESS)
 }
 
 /// What is in force and what persists, and whether both still hold.
 pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let found = in_force(&Journals::new(&arguments.state.path), &here(arguments)?)?;
     let root = Root::new(&arguments.root);
+    let found = in_force(arguments.state.look(&root)?);
     let (persists, is_whole) = persist::status(&root)?;
     let host = FileHost::new(root);
     let mut seen = BTreeSet::new();
@@ -138,57 +145,27 @@ fn comes_to(host: &FileHost, setting: &tuner::Setting, wanted: &str) -> String {
     }
 }
 
-/// Waits until a plan is confirmed or undone; undoes it when its time is over. Knows nothing but the journal.
-pub(super) fn watch_over(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
-    // Whoever started this may go, and the terminal with them. It leads no group, so this cannot fail.
-    let _ = rustix::process::setsid();
-    let place = &arguments.place;
-    let open = || Journal::open(&arguments.journal).map_err(Failure::other);
-    loop {
-        let Some(journal) = open()? else { return Ok(ExitCode::SUCCESS) };
-        let (Some(end), State::Applied | State::Unfinished) = (journal.confirm_by_ms(), journal.state())
-        else {
-            return Ok(ExitCode::SUCCESS);
-        };
-        let left = Duration::from_millis(end.saturating_sub(milliseconds_since_boot()));
-        if left.is_zero() {
-            break;
-        }
-        pause(left.min(LOOK_EVERY));
-    }
-    let _lock = Journals::new(&place.state.path).lock(true).map_err(Failure::other)?;
-    // Under the lock nobody confirms it any more: look again.
-    let Some(mut journal) = open()? else { return Ok(ExitCode::SUCCESS) };
-    if journal.state() != State::Confirmed && check_place(&journal, &here(place)?).is_ok() {
-        let mut host = FileHost::new(Root::new(&place.root));
-        undo(&mut host, &mut journal, "not confirmed in time").map_err(Failure::other)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 pub(super) fn here(arguments: &Arguments) -> Result<Place, Failure> {
     Place::of(&Root::new(&arguments.root)).map_err(Failure::other)
 }
 
 /// The journals that are not undone and belong to this place, the newest first.
-pub(super) fn in_force(journals: &Journals, here: &Place) -> Result<Vec<Journal>, Failure> {
-    let all = journals.all().map_err(Failure::other)?.into_iter().rev();
-    Ok(all
-        .filter(|journal| journal.state() != State::RolledBack && check_place(journal, here).is_ok())
-        .collect())
+pub(super) fn in_force((all, here): (Vec<Journal>, Place)) -> Vec<Journal> {
+    let is_in_force =
+        |journal: &Journal| journal.state() != State::RolledBack && check_place(journal, &here).is_ok();
+    all.into_iter().rev().filter(is_in_force).collect()
 }
 
-fn nothing_to_undo(journals: &Journals, here: &Place) -> Result<Failure, Failure> {
-    let all = journals.all().map_err(Failure::other)?;
+fn nothing_to_undo(all: &[Journal], here: &Place) -> Failure {
     let elsewhere = all
         .iter()
         .rev()
         .filter(|journal| journal.state() != State::RolledBack)
         .find_map(|journal| check_place(journal, here).err().map(|why| (journal.path(), why)));
-    Ok(Failure::other(match elsewhere {
+    Failure::other(match elsewhere {
         Some((path, why)) => anyhow::anyhow!("undo {}: {why}", path.display()),
         None => anyhow::anyhow!("undo a plan: none is in force"),
-    }))
+    })
 }
 
 fn state(journal: &Journal) -> String {
@@ -213,7 +190,7 @@ fn report(journal: &Journal, undone: &RolledBack) -> String {
         Outcome::Vanished => format!("  {setting}: is not there any more"),
         Outcome::Failed(why) => format!("  {setting}: NOT restored: {why}"),
     };
-    let mut lines: Vec<String> = undone.0.iter().map(line).collect();
+    let mut lines: Vec<String> = undone.steps.iter().map(line).collect();
     if lines.is_empty() {
         lines.push("  nothing was left to be undone".to_owned());
     }

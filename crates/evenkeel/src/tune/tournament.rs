@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use stdx::statistics::rounds_min;
 use tuner::apply::try_out;
 use tuner::host::FileHost;
-use tuner::journal::{Journals, Lock, Place};
 use tuner::metric::Metric;
 use tuner::plan::{Asked, Plan};
 use tuner::report;
@@ -17,9 +16,10 @@ use tuner::tournament::{Better, Standing, order, standings};
 use tuner::verify::{self, Holding};
 use tuner::{Capture, Root, Series};
 
-use super::apply::{StateDirectory, duration, not_applied, refuse_over_unfinished, seconds_since_1970};
+use super::apply::{duration, not_applied, refuse_over_unfinished};
 use super::load::{Ended, Halt, Runner};
 use super::observe::{self, Clock, Host};
+use super::state::{State, StateDirectory, seconds_since_1970};
 use super::{look, plan};
 use crate::failure::Failure;
 use crate::sys::Signal;
@@ -117,10 +117,8 @@ struct Arena<'a> {
     arguments: &'a Arguments,
     root: Root,
     host: FileHost,
-    journals: Journals,
-    here: Place,
+    state: State,
     runner: Runner,
-    _lock: Lock,
 }
 
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
@@ -180,12 +178,10 @@ impl<'a> Arena<'a> {
             return Err(Failure::usage("nothing can be applied to a saved host", Some(hint)));
         }
         let root = Root::new(&arguments.host.root);
-        let journals = Journals::new(&arguments.state.path);
-        let lock = journals.lock(false).map_err(Failure::other)?;
-        let here = Place::of(&root).map_err(Failure::other)?;
-        refuse_over_unfinished(&journals, &here)?;
+        let state = arguments.state.enter(&root, Duration::ZERO)?;
+        refuse_over_unfinished(&state)?;
         let host = FileHost::new(root.clone());
-        Ok(Arena { arguments, root, host, journals, here, runner, _lock: lock })
+        Ok(Arena { arguments, root, host, state, runner })
     }
 
     /// The whole tournament: who takes part, then every round.
@@ -276,8 +272,11 @@ impl<'a> Arena<'a> {
         if plan.changes.is_empty() {
             return Ok(Ok(Vec::new()));
         }
-        let mut journal =
-            self.journals.begin(&self.here, seconds_since_1970(), None).map_err(Failure::other)?;
+        let mut journal = self
+            .state
+            .journals
+            .begin(&self.state.here, seconds_since_1970(), None)
+            .map_err(Failure::other)?;
         match try_out(&mut self.host, &plan.changes, &mut journal) {
             Ok(applied) => {
                 self.undone(journal)?;
@@ -286,9 +285,7 @@ impl<'a> Arena<'a> {
                 let left = applied.left.iter().map(|(setting, why)| format!("{setting}: {why}"));
                 Ok(Ok(refused.chain(left).collect()))
             }
-            Err(failed) if failed.undone.as_ref().is_ok_and(|undone| undone.is_whole()) => {
-                Ok(Err(failed.error.to_string()))
-            }
+            Err(failed) if failed.undone.is_whole() => Ok(Err(failed.error.to_string())),
             Err(failed) => Err(not_applied(failed).into()),
         }
     }
@@ -302,8 +299,11 @@ impl<'a> Arena<'a> {
         if plan.changes.is_empty() {
             return self.warmed_and_loaded();
         }
-        let mut journal =
-            self.journals.begin(&self.here, seconds_since_1970(), None).map_err(Failure::other)?;
+        let mut journal = self
+            .state
+            .journals
+            .begin(&self.state.here, seconds_since_1970(), None)
+            .map_err(Failure::other)?;
         try_out(&mut self.host, &plan.changes, &mut journal).map_err(not_applied)?;
         let run = self.warmed_and_loaded();
         let moved = journal.steps().into_iter().filter(|step| !step.left).find_map(|step| {
@@ -327,7 +327,7 @@ impl<'a> Arena<'a> {
     }
 
     fn undone(&mut self, mut journal: tuner::journal::Journal) -> Result<(), Failure> {
-        let undone = undo(&mut self.host, &mut journal, "the trial is over").map_err(Failure::other)?;
+        let undone = undo(&mut self.host, &mut journal, "the trial is over");
         if !undone.is_whole() {
             let error = anyhow::anyhow!("undo a trial: {}", undone.failures().join("; "));
             return Err(Failure::other(error).hint("`evenkeel tune rollback` tries again"));

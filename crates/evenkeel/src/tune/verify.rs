@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use tuner::host::FileHost;
-use tuner::journal::{Journal, Journals, Place};
+use tuner::journal::Journal;
 use tuner::metric::Metric;
 use tuner::promise::Promise;
 use tuner::report;
@@ -12,10 +12,10 @@ use tuner::verification::{Objective, Outcome, Value, Verification};
 use tuner::verify;
 use tuner::{Finding, Root};
 
-use super::apply::StateDirectory;
 use super::load::{self, Load};
 use super::observe::{self, Host};
 use super::rollback::{self, DRIFTED};
+use super::state::StateDirectory;
 use super::{look, memcached};
 use crate::failure::Failure;
 use crate::verbs::print;
@@ -75,8 +75,7 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
         return Err(Failure::usage("--metric alone demands nothing", Some(hint)));
     }
     let root = Root::new(&arguments.host.root);
-    let here = Place::of(&root).map_err(Failure::other)?;
-    let found = rollback::in_force(&Journals::new(&arguments.state.path), &here)?;
+    let found = rollback::in_force(arguments.state.look(&root)?);
     let Some(newest) = found.first() else {
         let nothing =
             if arguments.json { "{\"outcome\":\"nothing_in_force\"}\n" } else { "No plan is in force.\n" };

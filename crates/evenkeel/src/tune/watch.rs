@@ -14,17 +14,18 @@ use std::time::Duration;
 use clap::ValueEnum;
 use tuner::Root;
 use tuner::host::FileHost;
-use tuner::journal::{self, Journal, Journals};
+use tuner::journal::{self, Journal, Journals, Place};
 use tuner::watch::{
     Act, Line, Look, News, Policy, Seen, Watch, holds, look, persisting, prometheus, repair, watching,
 };
 
-use super::apply::{duration, seconds_since_1970};
+use super::apply::duration;
 use super::check::replace;
 use super::observe::Clock;
 use super::persist;
 use super::rollback::{self, here, in_force};
-use crate::failure::Failure;
+use super::state::seconds_since_1970;
+use crate::failure::{Failure, say};
 use crate::sys::Signals;
 use crate::verbs::print;
 use wake::Wake;
@@ -117,12 +118,13 @@ struct Watcher<'a> {
 impl Watcher<'_> {
     /// Looks, and does what there is to do.
     fn round(&mut self) -> Result<(), Failure> {
-        let (_, seen) = self.look()?;
+        let found = self.arguments.place.state.look(&self.root)?;
+        let (_, seen) = self.look(found)?;
         if seen.seen.iter().all(Seen::holds) {
             return self.judge(&seen, &mut []);
         }
         // It may be a plan that is being applied or undone just now: only what is so under the lock has drifted.
-        let _lock = match self.journals.lock(false) {
+        let _lock = match self.journals.lock(Duration::ZERO) {
             Ok(lock) => lock,
             Err(journal::Error::Locked { .. }) => {
                 self.watch.postpone(self.clock.ms());
@@ -130,12 +132,13 @@ impl Watcher<'_> {
             }
             Err(error) => return Err(Failure::other(error)),
         };
-        let (mut journals, seen) = self.look()?;
+        let all = self.journals.all().map_err(Failure::other)?;
+        let (mut journals, seen) = self.look((all, here(&self.arguments.place)?))?;
         self.judge(&seen, &mut journals)
     }
 
-    fn look(&self) -> Result<(Vec<Journal>, Look), Failure> {
-        let mut journals = in_force(&self.journals, &here(&self.arguments.place)?)?;
+    fn look(&self, found: (Vec<Journal>, Place)) -> Result<(Vec<Journal>, Look), Failure> {
+        let mut journals = in_force(found);
         journals.reverse();
         let holds = persisting(holds(&journals), persist::held(&self.root)?);
         let look = look(&self.root, &self.host, &holds, &self.came);
@@ -158,7 +161,7 @@ impl Watcher<'_> {
         if let Some(path) = &self.arguments.prometheus {
             // A full disk is no reason to stop watching.
             if let Err(failure) = replace(path, &prometheus(&self.watch, unix_s)) {
-                eprintln!("evenkeel: tune watch: {failure}");
+                say(format_args!("evenkeel: tune watch: {failure}"));
             }
         }
         Ok(())

@@ -139,10 +139,10 @@ fn a_plan_is_applied_read_back_and_undone_to_the_bytes() {
     assert_eq!(kernel.values[&settings()[5].0], "always madvise [never]\n");
 
     let mut journal = Journal::open(journal.path()).unwrap().unwrap();
-    let undone = undo(&mut kernel, &mut journal, "asked").unwrap();
-    assert!(undone.0.iter().all(|(_, outcome)| *outcome == Outcome::Restored), "{undone:?}");
+    let undone = undo(&mut kernel, &mut journal, "asked");
+    assert!(undone.steps.iter().all(|(_, outcome)| *outcome == Outcome::Restored), "{undone:?}");
     assert_eq!((&kernel.values, journal.state()), (&before, State::RolledBack));
-    assert!(undo(&mut kernel, &mut journal, "again").unwrap().0.is_empty());
+    assert!(undo(&mut kernel, &mut journal, "again").steps.is_empty());
 }
 
 #[test]
@@ -175,10 +175,10 @@ fn whichever_step_fails_and_however_the_host_is_as_before() {
                 let applied = result.unwrap();
                 assert_eq!((applied.done.len(), &applied.left[0].0), (5, &setting), "{case}");
                 assert_eq!(kernel.values[&setting], before[&setting], "{case}");
-                undo(&mut kernel, &mut journal, "asked").unwrap();
+                undo(&mut kernel, &mut journal, "asked");
             } else {
                 let failed = result.expect_err(&case);
-                assert!(failed.undone.as_ref().unwrap().is_whole(), "{case}: {failed}");
+                assert!(failed.undone.is_whole(), "{case}: {failed}");
                 assert!(failed.to_string().ends_with("everything is as it was before"), "{failed}");
             }
             assert_eq!(kernel.values, before, "{case}");
@@ -208,9 +208,27 @@ fn a_crash_after_any_record_is_undone_from_the_journal_alone() {
             }
             std::fs::write(journal.path(), lines[..count].concat()).unwrap();
             journal = Journal::open(journal.path()).unwrap().unwrap();
-            undo(&mut host, &mut journal, "crash").unwrap();
+            undo(&mut host, &mut journal, "crash");
             assert_eq!(host.values, kernel().values, "{count} lines");
         }
+    }
+}
+
+#[test]
+fn whenever_it_is_told_to_end_everything_is_as_before() {
+    for asked_max in 0..=changes().len() + 1 {
+        let scratch = Scratch::new("apply-stopped");
+        let (mut kernel, mut journal) = (kernel(), begin(&scratch));
+        let before = kernel.values.clone();
+        let asked = std::cell::Cell::new(0);
+        let stop = || asked.replace(asked.get() + 1) == asked_max;
+        let applied = apply_then(&mut kernel, &changes(), &mut journal, &stop, || Ok(Vec::new()));
+        // Before each step and before the end: then it is done.
+        let is_done = asked_max > changes().len();
+        assert_eq!(applied.is_ok(), is_done, "{asked_max}");
+        assert_eq!(kernel.values == before, !is_done, "{asked_max}");
+        let state = if is_done { State::Applied } else { State::RolledBack };
+        assert_eq!(Journal::open(journal.path()).unwrap().unwrap().state(), state, "{asked_max}");
     }
 }
 
@@ -246,7 +264,7 @@ fn what_somebody_else_changed_is_restored_and_named_and_what_is_gone_is_let_go()
     apply(&mut kernel, &changes(), &mut journal).unwrap();
     kernel.values.insert(settings()[2].0.clone(), "0000000f\n".into());
     kernel.values.remove(&settings()[0].0);
-    let undone = undo(&mut kernel, &mut journal, "asked").unwrap().0;
+    let undone = undo(&mut kernel, &mut journal, "asked").steps;
     assert_eq!(undone[3].1, Outcome::RestoredOver("0000000f".into()));
     assert_eq!(undone[5].1, Outcome::Vanished);
     assert_eq!(journal.state(), State::RolledBack);
@@ -276,8 +294,8 @@ fn threads_that_have_ended_are_left_and_those_that_have_inherited_are_undone() {
     let others =
         [(91, "policy=1 priority=1 started=60 seen=99"), (92, "policy=1 priority=9 started=95 seen=99")];
     others.iter().for_each(|(tid, text)| drop(is(*tid, text)));
-    let undone = undo(&mut kernel, &mut journal, "asked").unwrap();
-    assert_eq!(undone.0, [(thread(81), Outcome::Restored), (thread(90), Outcome::Restored)]);
+    let undone = undo(&mut kernel, &mut journal, "asked");
+    assert_eq!(undone.steps, [(thread(81), Outcome::Restored), (thread(90), Outcome::Restored)]);
     assert_eq!(kernel.values[&thread(90)], "policy=0 priority=0 slice_ns=7\n");
     for (tid, text) in others {
         assert_eq!(kernel.values[&thread(tid)], text, "who has not inherited it keeps it");

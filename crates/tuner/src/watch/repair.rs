@@ -81,8 +81,8 @@ mod tests {
         assert_eq!(repairs(&journals), 2);
         assert_eq!(holds(&[journal]), [hold], "what should be has not changed");
         journal = journals.all().unwrap().remove(0);
-        let undone = undo(&mut host, &mut journal, "asked").unwrap();
-        assert_eq!(undone.0, [(setting, Outcome::Restored)]);
+        let undone = undo(&mut host, &mut journal, "asked");
+        assert_eq!(undone.steps, [(setting, Outcome::Restored)]);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
     }
 }

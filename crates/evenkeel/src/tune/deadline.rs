@@ -1,0 +1,108 @@
+//! Who undoes a plan that nobody confirms, whatever becomes of the process that has applied it.
+//!
+//! Where systemd runs, a timer of its: nothing that ends processes or sessions ends that. Elsewhere a process of its own. If
+//! that one is killed, the next verb of `evenkeel tune` does it (`state.rs`).
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use tuner::Root;
+use tuner::journal::{Journal, State};
+
+use super::observe::pause;
+use super::rollback;
+use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
+use crate::failure::Failure;
+use crate::sys::unblock_in;
+
+/// How long the process sleeps at most: it notices a confirmation that late, which nobody waits for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long it waits at least before it looks again: also while it cannot do what it should.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What to watch over.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct WatchArguments {
+    #[command(flatten)]
+    place: rollback::Arguments,
+    /// The journal
+    journal: PathBuf,
+}
+
+/// Has the plan undone at its deadline. To be called before the first change, so that a plan that cuts this process off is
+/// undone, too.
+pub(super) fn watch_over(
+    root: &Root,
+    given: &Path,
+    journal: &Journal,
+    state: &StateDirectory,
+    within: Duration,
+) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::system("start the process that would undo it", error);
+    let absolute = |path: &Path| std::path::absolute(path).map_err(failed);
+    let program = std::env::current_exe().map_err(failed)?;
+    let mut words =
+        vec!["tune".into(), "watch-over".into(), "--root".into(), absolute(given)?.into_os_string()];
+    words.extend(["--state".into(), absolute(&state.path)?.into_os_string()]);
+    words.push(absolute(journal.path())?.into_os_string());
+    if is_systemds_host(root) && program.is_file() {
+        let mut timer = Command::new("systemd-run");
+        timer.arg("--quiet").arg("--collect").arg(format!("--on-active={}s", within.as_secs()));
+        timer.arg("--timer-property=AccuracySec=100ms");
+        timer.arg("--description=Undo a plan of evenkeel tune unless it is confirmed");
+        timer
+            .arg("--")
+            .arg(&program)
+            .args(&words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        unblock_in(&mut timer);
+        if timer.status().is_ok_and(|status| status.success()) {
+            return Ok(());
+        }
+    }
+    // The same program, also if another one has been installed under its name meanwhile.
+    let program = if root.is_live() { "/proc/self/exe".into() } else { program };
+    let mut watcher = Command::new(program);
+    watcher.args(&words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    unblock_in(&mut watcher);
+    watcher.spawn().map_err(failed)?;
+    Ok(())
+}
+
+/// Whether what systemd starts sees the host as this process does: not so in a container or a network namespace.
+fn is_systemds_host(root: &Root) -> bool {
+    let is_shared = |namespace: &str| {
+        let here = root.link(&format!("/proc/self/ns/{namespace}"));
+        here.is_some() && here == root.link(&format!("/proc/1/ns/{namespace}"))
+    };
+    // sd_booted(3)
+    root.is_live() && Path::new("/run/systemd/system").is_dir() && is_shared("net") && is_shared("mnt")
+}
+
+/// Waits until a plan is confirmed or undone; undoes it when its time is over. Knows nothing but the journal.
+pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
+    // Whoever started this may go, and the terminal with them. Who leads a group of processes already needs no other one.
+    let _ = rustix::process::setsid();
+    let place = &arguments.place;
+    let root = Root::new(&place.root);
+    loop {
+        let Some(journal) = Journal::open(&arguments.journal).map_err(Failure::other)? else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let (Some(end), State::Applied | State::Unfinished) = (journal.confirm_by_ms(), journal.state())
+        else {
+            return Ok(ExitCode::SUCCESS);
+        };
+        let left = Duration::from_millis(end.saturating_sub(milliseconds_since_boot()));
+        // Under the lock nobody confirms it any more, and who enters undoes what is overdue.
+        if left.is_zero() && place.state.enter(&root, LOCK_TIME_MAX).is_ok() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        pause(left.clamp(LOOK_AGAIN, LOOK_EVERY));
+    }
+}
