@@ -58,7 +58,7 @@ impl<C> Talk<C> {
     ) {
         if body > 0 {
             let next = handler.on_body(&mut self.state, body, output, now);
-            if next != Next::Read || input.is_empty() {
+            if !matches!(next, Next::Read | Next::Later) || input.is_empty() {
                 return self.settle(next, input);
             }
         }

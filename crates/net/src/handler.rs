@@ -36,13 +36,14 @@ pub trait Handler {
     ) -> Progress;
 
     /// Memory to receive into next, instead of a buffer of the worker's: for bodies that would otherwise be
-    /// copied. Never empty. A handler that gives memory here has consumed all its input.
+    /// copied. Never empty. A handler that gives memory here has consumed all its input; one that gives none for now
+    /// gets the input with `on_bytes`.
     fn body<'c>(&mut self, _connection: &'c mut Self::Connection) -> Option<&'c mut [u8]> {
         None
     }
 
     /// The first `received` bytes of what [`Handler::body`] gave have been filled. What the peer sent beyond a
-    /// body that is now full comes with `on_bytes`.
+    /// memory that is now full comes with `on_bytes`, at once after [`Next::Read`] and [`Next::Later`].
     fn on_body(
         &mut self,
         _connection: &mut Self::Connection,

@@ -24,6 +24,8 @@ pub(crate) struct Lane {
     pub(crate) receive: bool,
     /// The handler is to be called.
     pub(crate) handle: bool,
+    /// Something was received.
+    pub(crate) arrived: bool,
     /// Bytes at the front of the input buffer.
     pub(crate) filled: usize,
     /// Bytes received into the handler's own memory.
@@ -59,7 +61,16 @@ impl<Held: AsRef<[u8]>> Lanes<Held> {
     #[inline]
     pub(crate) fn push(&mut self, index: u32, receive: bool, handle: bool) -> usize {
         debug_assert!(self.room() > 0);
-        self.list.push(Lane { index, receive, handle, filled: 0, body: 0, received: Ok(0), sent: Ok(0) });
+        self.list.push(Lane {
+            index,
+            receive,
+            handle,
+            arrived: false,
+            filled: 0,
+            body: 0,
+            received: Ok(0),
+            sent: Ok(0),
+        });
         self.list.len() - 1
     }
 

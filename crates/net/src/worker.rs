@@ -252,7 +252,10 @@ impl<H: Handler> Worker<H> {
             let input = &buffer[..lane.filled];
             connection.talk.handle(&mut self.handler, lane.body, input, output, now);
             connection.due = connection.talk.wish == Wish::Again;
-            self.keeper.touch(lane.index, now.second());
+            // Who is only looked at with time is idle.
+            if lane.arrived || !output.is_empty() {
+                self.keeper.touch(lane.index, now.second());
+            }
         }
     }
 
@@ -328,6 +331,9 @@ impl<H: Handler> Worker<H> {
             for token in std::mem::take(&mut self.waiting) {
                 let Some(connection) = self.slab.get_mut(token) else { continue };
                 connection.waiting = false;
+                if connection.talk.wish != Wish::Later {
+                    continue;
+                }
                 connection.due = true;
                 if connection.blocked.is_none() && !connection.queued {
                     connection.queued = true;
@@ -407,7 +413,7 @@ fn note_received<H: Handler>(
             // the input may have been announced already.
             connection.readable = received == room || connection.hangup;
             lane.filled += received;
-            lane.handle = true;
+            (lane.handle, lane.arrived) = (true, true);
             counters.bytes_read.add(received as u64);
         }
         Err(Errno::AGAIN) => connection.readable = false,

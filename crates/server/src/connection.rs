@@ -111,11 +111,10 @@ impl Connection {
                 State::Login => worker.log_in(rest, output),
                 State::Keys(keys) => keys.serve(worker, rest, self.fd, output),
                 State::Swallow(left) => swallow(left, rest),
-                State::Body(upload) => {
-                    let taken = upload.fill(rest);
-                    let full = upload.is_full();
-                    (taken, if full { self.finish(worker, output) } else { Flow::Wait })
-                }
+                State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
+                    (taken, Flow::Go) => (taken, self.finish(worker, output)),
+                    waiting => waiting,
+                },
                 State::Dump(dump) => (0, dump.serve(worker, output)),
                 State::Prefixes(dump) => (0, dump.serve(worker, output)),
                 State::Sizes(sizes) => (0, sizes.serve(worker, output)),
@@ -130,6 +129,7 @@ impl Connection {
                 Flow::Wait => Some(Next::Read),
                 Flow::Close => Some(Next::Close),
                 Flow::Yield => Some(Next::Again),
+                Flow::Later => Some(Next::Later),
                 Flow::Go => None,
                 Flow::Become(state) => {
                     self.state = state;
@@ -197,9 +197,9 @@ impl Connection {
     }
 
     /// Where to receive the body, if one is awaited.
-    pub(crate) fn body(&mut self) -> Option<&mut [u8]> {
+    pub(crate) fn body(&mut self, worker: &mut Worker) -> Option<&mut [u8]> {
         match &mut self.state {
-            State::Body(upload) => Some(upload.free()),
+            State::Body(upload) => worker.room_for(upload),
             _ => None,
         }
     }
@@ -210,11 +210,16 @@ impl Connection {
             unreachable!("only a connection with a body gets one")
         };
         upload.filled(received);
-        if !upload.is_full() {
-            return Next::Read;
-        }
-        match self.finish(worker, output) {
-            Flow::Close => Next::Close,
+        match worker.receive(upload, &[], self.fd, output).1 {
+            Flow::Go => match self.finish(worker, output) {
+                Flow::Close => Next::Close,
+                _ => Next::Read,
+            },
+            Flow::Later => Next::Later,
+            Flow::Become(state) => {
+                self.state = state;
+                Next::Read
+            }
             _ => Next::Read,
         }
     }

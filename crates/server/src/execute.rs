@@ -24,6 +24,8 @@ pub(crate) enum Flow {
     Wait,
     /// After others had their turn.
     Yield,
+    /// At the next tick, or when more input has arrived.
+    Later,
     /// Not at all: it is closed once its output is sent.
     Close,
     /// In another state.
@@ -129,7 +131,7 @@ impl Worker {
         let room = match self.shared.store.check_size(key_len, flags, len) {
             Err(error) => Err(error),
             Ok(()) if len < LARGE_VALUE_MIN => Ok(Upload::small(head, len)),
-            Ok(()) => self.store.large_value(len, self.second).map(|value| Upload::large(head, value)),
+            Ok(()) => Ok(Upload::large(head, len)),
         };
         match room {
             Ok(upload) => Flow::Become(State::Body(Box::new(upload))),
@@ -141,7 +143,13 @@ impl Worker {
     }
 
     /// Answers a storage command that cannot be, and sees to it that the old value does not survive a `set`.
-    fn refuse_store(&mut self, request: &Request<'_>, error: &Error, fd: i32, output: &mut Output) {
+    pub(crate) fn refuse_store(
+        &mut self,
+        request: &Request<'_>,
+        error: &Error,
+        fd: i32,
+        output: &mut Output,
+    ) {
         match request {
             Request::Store(store) => {
                 let key = self.store.key(store.key.as_bytes());

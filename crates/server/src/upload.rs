@@ -1,80 +1,130 @@
 //! A storage command whose body did not come with its head.
 //!
 //! The body is received where it will be used: a small one into a buffer of its announced size, a large one
-//! into the memory of the item that it will be.
+//! into the memory of the item that it will be, which is charged as the body arrives. What large bodies on their way
+//! may take together has a limit: beyond it an upload first waits, and is then refused. One that takes memory has to
+//! get on.
 
-use store::LargeValue;
+use protocol::{Parsed, parse};
+use store::{Error, PartialValue};
 
-use crate::execute::Body;
+use crate::connection::State;
+use crate::execute::{Body, Flow};
+use crate::worker::{Output, Worker};
 
 /// `\r\n` ends every body.
 pub(crate) const LINE_END_LEN: usize = 2;
+
+/// An upload gets on if so much of it arrives within the times below.
+const PROGRESS_MIN: usize = 64 * 1024;
+/// So long it may take while somebody waits for what uploads may have together.
+const STALLED_MS: u64 = 2_000;
+/// So long in any case.
+const IDLE_MS: u64 = 30_000;
+/// So long an upload waits for those that came before it: longer than they may stand still meanwhile.
+const WAIT_MS: u64 = 5_000;
 
 /// A head, and as much of the body as has arrived.
 pub(crate) struct Upload {
     /// The head's line, to be parsed again when the body is whole: cheaper than keeping its meaning.
     head: Box<[u8]>,
     received: Received,
+    /// Of the body and its line end.
     filled: usize,
+    /// Input has been left unread, for want of room.
+    starved: bool,
 }
 
 /// Where a body is received. Both include the line end.
 pub(crate) enum Received {
     Small(Box<[u8]>),
-    Large { value: LargeValue, line_end: [u8; LINE_END_LEN] },
+    Large(Large),
+}
+
+/// A large body on its way.
+pub(crate) struct Large {
+    len: usize,
+    /// `None` until the body begins to arrive, and there is room for one more upload.
+    value: Option<PartialValue>,
+    line_end: [u8; LINE_END_LEN],
+    /// When it last got on or, without a value, began to wait; and how far it had come by then.
+    since_ms: Option<u64>,
+    progress: usize,
+}
+
+/// What came of looking for room.
+enum Room {
+    Found,
+    /// After others had their turn.
+    Soon,
+    /// After others have got through.
+    Later,
 }
 
 impl Upload {
     /// Awaits a body of `len` bytes and its line end.
     pub(crate) fn small(head: &[u8], len: usize) -> Upload {
-        let received = Received::Small(vec![0; len + LINE_END_LEN].into());
-        Upload { head: head.into(), received, filled: 0 }
+        Upload::new(head, Received::Small(vec![0; len + LINE_END_LEN].into()))
     }
 
-    /// Awaits a body as long as `value`, and its line end.
-    pub(crate) fn large(head: &[u8], value: LargeValue) -> Upload {
-        Upload {
-            head: head.into(),
-            received: Received::Large { value, line_end: [0; LINE_END_LEN] },
-            filled: 0,
-        }
+    /// The same, for a value in memory of its own.
+    pub(crate) fn large(head: &[u8], len: usize) -> Upload {
+        let line_end = [0; LINE_END_LEN];
+        Upload::new(head, Received::Large(Large { len, value: None, line_end, since_ms: None, progress: 0 }))
     }
 
-    /// Where the next bytes belong. Not empty unless the body is full.
-    pub(crate) fn free(&mut self) -> &mut [u8] {
+    fn new(head: &[u8], received: Received) -> Upload {
+        Upload { head: head.into(), received, filled: 0, starved: false }
+    }
+
+    /// Where the next bytes belong. Empty if the body is full, or if there is no room for it yet.
+    fn free(&mut self) -> &mut [u8] {
         match &mut self.received {
             Received::Small(bytes) => &mut bytes[self.filled..],
-            Received::Large { value, line_end } => match self.filled.checked_sub(value.len()) {
-                None => &mut value.as_mut()[self.filled..],
-                Some(beyond) => &mut line_end[beyond..],
+            Received::Large(large) => match (self.filled.checked_sub(large.len), &mut large.value) {
+                (None, None) => &mut [],
+                (None, Some(value)) => value.room(),
+                (Some(beyond), _) => &mut large.line_end[beyond..],
             },
         }
     }
 
     /// So many more bytes are there.
     pub(crate) fn filled(&mut self, count: usize) {
+        if let Received::Large(Large { len, value: Some(value), .. }) = &mut self.received
+            && self.filled < *len
+        {
+            value.fill(count);
+        }
         self.filled += count;
     }
 
-    /// Takes what belongs to the body from the front of `input`, and returns how much that was.
-    pub(crate) fn fill(&mut self, input: &[u8]) -> usize {
+    /// Takes what belongs to the body, and finds room, from the front of `input`, and returns how much that was.
+    fn fill(&mut self, input: &[u8]) -> usize {
         let mut taken = 0;
-        while taken < input.len() && !self.is_full() {
+        loop {
             let free = self.free();
             let count = free.len().min(input.len() - taken);
+            if count == 0 {
+                return taken;
+            }
             free[..count].copy_from_slice(&input[taken..taken + count]);
-            self.filled += count;
+            self.filled(count);
             taken += count;
         }
-        taken
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
+        self.missing() == 0
+    }
+
+    /// Bytes that are still to come.
+    fn missing(&self) -> usize {
         let len = match &self.received {
             Received::Small(bytes) => bytes.len(),
-            Received::Large { value, line_end } => value.len() + line_end.len(),
+            Received::Large(large) => large.len + LINE_END_LEN,
         };
-        self.filled == len
+        len - self.filled
     }
 
     /// The head's line and the body.
@@ -90,8 +140,106 @@ impl Received {
                 *small = bytes;
                 Body::Bytes(small)
             }
-            Received::Large { value, line_end } => Body::Large { value, well_ended: &line_end == b"\r\n" },
+            Received::Large(Large { value, line_end, .. }) => {
+                let value = value.expect("a body that is whole has begun").into_value();
+                Body::Large { value, well_ended: &line_end == b"\r\n" }
+            }
         }
+    }
+}
+
+impl Worker {
+    /// Where `upload` can be received, if there is memory for it at once.
+    pub(crate) fn room_for<'u>(&mut self, upload: &'u mut Upload) -> Option<&'u mut [u8]> {
+        if upload.starved {
+            return None;
+        }
+        if upload.free().is_empty() && !matches!(self.find_room(upload), Ok(Room::Found)) {
+            // The input goes to a buffer, and then `receive` says what is to happen.
+            return None;
+        }
+        Some(upload.free())
+    }
+
+    /// Takes what belongs to `upload` from the front of `input`, and says how to go on: `Flow::Go` once it is whole.
+    pub(crate) fn receive(
+        &mut self,
+        upload: &mut Upload,
+        input: &[u8],
+        fd: i32,
+        output: &mut Output,
+    ) -> (usize, Flow) {
+        let mut taken = 0;
+        loop {
+            taken += upload.fill(&input[taken..]);
+            upload.starved = taken < input.len() && !upload.is_full();
+            if upload.is_full() {
+                return (taken, Flow::Go);
+            }
+            if !upload.starved {
+                let stalled = self.has_stalled(upload);
+                let flow = match &upload.received {
+                    _ if stalled => self.give_up(upload, &Error::OutOfMemory, fd, output),
+                    // Looked at now and then, whether it gets on.
+                    Received::Large(Large { value: Some(_), .. }) => Flow::Later,
+                    _ => Flow::Wait,
+                };
+                return (taken, flow);
+            }
+            match self.find_room(upload) {
+                Ok(Room::Found) => {}
+                Ok(Room::Soon) => return (taken, Flow::Yield),
+                Ok(Room::Later) if !self.has_waited(upload) => return (taken, Flow::Later),
+                Ok(Room::Later) => return (taken, self.give_up(upload, &Error::OutOfMemory, fd, output)),
+                Err(error) => return (taken, self.give_up(upload, &error, fd, output)),
+            }
+        }
+    }
+
+    /// Looks for room for the next bytes of a large body, which has none.
+    fn find_room(&mut self, upload: &mut Upload) -> Result<Room, Error> {
+        let Received::Large(large) = &mut upload.received else { return Ok(Room::Found) };
+        if large.value.is_none() {
+            let Some(value) = self.store.begin_value(large.len, self.second)? else { return Ok(Room::Later) };
+            (large.value, large.since_ms) = (Some(value), None);
+        }
+        let Some(value) = &mut large.value else { return Ok(Room::Later) };
+        let found = self.store.extend_value(value, self.second)?;
+        Ok(if found { Room::Found } else { Room::Soon })
+    }
+
+    /// Whether an upload that takes memory does not get on.
+    fn has_stalled(&self, upload: &mut Upload) -> bool {
+        let Upload { received: Received::Large(large @ Large { value: Some(_), .. }), filled, .. } = upload
+        else {
+            return false;
+        };
+        let since_ms = *large.since_ms.get_or_insert(self.now.ms);
+        if *filled >= large.progress + PROGRESS_MIN {
+            (large.since_ms, large.progress) = (Some(self.now.ms), *filled);
+            return false;
+        }
+        let limit_ms = if self.store.uploads_are_wanted(self.second) { STALLED_MS } else { IDLE_MS };
+        self.now.ms.saturating_sub(since_ms) > limit_ms
+    }
+
+    /// Whether an upload has waited long enough for its turn.
+    fn has_waited(&self, upload: &mut Upload) -> bool {
+        let Received::Large(large) = &mut upload.received else { return false };
+        let since_ms = *large.since_ms.get_or_insert(self.now.ms);
+        self.now.ms.saturating_sub(since_ms) > WAIT_MS
+    }
+
+    /// Refuses a body of which a part has arrived; the rest is swallowed.
+    fn give_up(&mut self, upload: &mut Upload, error: &Error, fd: i32, output: &mut Output) -> Flow {
+        if let Received::Large(large) = &mut upload.received {
+            large.value = None;
+        }
+        let Parsed::Head { request, .. } = parse(&upload.head) else {
+            unreachable!("the head was parsed before")
+        };
+        self.refuse_store(&request, error, fd, output);
+        Flow::Become(State::Swallow(upload.missing()))
     }
 }
 

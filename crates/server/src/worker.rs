@@ -169,7 +169,7 @@ impl Handler for Worker {
     }
 
     fn body<'c>(&mut self, connection: &'c mut Connection) -> Option<&'c mut [u8]> {
-        connection.body()
+        connection.body(self)
     }
 
     fn on_body(

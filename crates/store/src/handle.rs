@@ -8,6 +8,7 @@ use crate::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
 use crate::large::{LargeValue, charge_of};
 use crate::open::Class;
+use crate::partial::RECORDS_PER_TURN;
 use crate::reclaim::Spared;
 use crate::request::Miss;
 use crate::segment::Taker;
@@ -31,6 +32,8 @@ pub struct Handle {
     pub(crate) spare_large: Option<LargeValue>,
     /// The item to which a value is being joined, while room is made for both.
     pub(crate) spared: Option<Spared>,
+    /// Records that may still be looked at in this turn, to make room for values that are being received.
+    pub(crate) records_left: usize,
     /// For values that are joined.
     pub(crate) scratch: Vec<u8>,
     /// Cache lines of the record that was read last: what a prefetch asks for, as neighbours in time are alike.
@@ -79,6 +82,7 @@ impl Handle {
             spare_page: None,
             spare_large: None,
             spared: None,
+            records_left: RECORDS_PER_TURN,
             scratch: Vec::new(),
             lines: 2,
         }
@@ -117,6 +121,7 @@ impl Handle {
     /// Once per turn of the worker: a flush that is due, and a little tidying up.
     pub fn begin_turn(&mut self, now: u32) {
         self.enter(now);
+        self.records_left = RECORDS_PER_TURN;
         let store = &*self.store;
         if !store.chores.load(Relaxed) {
             return;

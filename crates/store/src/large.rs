@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{Arena, Huge, PAGE};
+use crate::partial::Uploads;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Values of at least this many bytes live in their own memory and are sent without a copy. Below,
@@ -23,6 +24,8 @@ pub struct LargeValue {
     space: Arc<LargeSpace>,
     offset: usize,
     len: usize,
+    /// Bytes of whole pages, from the front, that are charged; all of them once the value is complete.
+    charged: usize,
 }
 
 impl LargeValue {
@@ -38,7 +41,19 @@ impl LargeValue {
 
     /// What it takes from the memory limit.
     pub(crate) fn charge(&self) -> u64 {
-        charge_of(self.len)
+        self.charged as u64
+    }
+
+    /// The bytes at the front that are charged.
+    pub(crate) fn charged_len(&self) -> usize {
+        self.charged.min(self.len)
+    }
+
+    /// So many more bytes of whole pages, which the caller has charged, can be used.
+    pub(crate) fn extend(&mut self, bytes: u64) {
+        self.charged += bytes as usize;
+        debug_assert!(self.charged.is_multiple_of(PAGE) && self.charged as u64 <= charge_of(self.len));
+        self.space.charged.fetch_add(bytes, Relaxed);
     }
 }
 
@@ -59,7 +74,7 @@ impl AsMut<[u8]> for LargeValue {
 impl Drop for LargeValue {
     fn drop(&mut self) {
         // SAFETY: the run is this value's, which ends here; it is handed on only after this.
-        unsafe { self.space.arena.release(self.offset, self.len.next_multiple_of(PAGE)) };
+        unsafe { self.space.arena.release(self.offset, self.charged) };
         self.space.budget.give_back(self.charge());
         self.space.charged.fetch_sub(self.charge(), Relaxed);
         let class = class_of(self.len);
@@ -79,6 +94,8 @@ pub(crate) struct LargeSpace {
     budget: Arc<Budget>,
     places: Mutex<Places>,
     charged: AtomicU64,
+    /// What may be received at the same time.
+    pub(crate) uploads: Uploads,
 }
 
 #[derive(Debug, Default)]
@@ -92,20 +109,32 @@ struct Places {
 impl LargeSpace {
     pub(crate) fn new(reserve: u64, budget: Arc<Budget>) -> Result<LargeSpace, Error> {
         let arena = Arena::new(reserve as usize, Huge::No)?;
-        Ok(LargeSpace { arena, budget, places: Mutex::default(), charged: AtomicU64::new(0) })
+        Ok(LargeSpace {
+            arena,
+            budget,
+            places: Mutex::default(),
+            charged: AtomicU64::new(0),
+            uploads: Uploads::default(),
+        })
     }
 
     /// A value of `len` bytes (zeros), if there is memory for it and for `keep` bytes more.
     pub(crate) fn take(self: &Arc<LargeSpace>, len: usize, keep: u64) -> Option<LargeValue> {
-        if class_of(len) >= CLASSES || !self.budget.charge_keeping(charge_of(len), keep) {
+        if !self.budget.charge_keeping(charge_of(len), keep) {
             return None;
         }
-        let Some(offset) = self.places().take(class_of(len), self.arena.len()) else {
+        let Some(mut value) = self.place(len) else {
             self.budget.give_back(charge_of(len));
             return None;
         };
-        self.charged.fetch_add(charge_of(len), Relaxed);
-        Some(LargeValue { space: Arc::clone(self), offset, len })
+        value.extend(charge_of(len));
+        Some(value)
+    }
+
+    /// A place for a value, of which nothing is charged yet.
+    pub(crate) fn place(self: &Arc<LargeSpace>, len: usize) -> Option<LargeValue> {
+        let offset = self.places().take(class_of(len), self.arena.len())?;
+        Some(LargeValue { space: Arc::clone(self), offset, len, charged: 0 })
     }
 
     /// Bytes charged for values, stored or not.
@@ -120,7 +149,7 @@ impl LargeSpace {
 
 impl Places {
     fn take(&mut self, class: usize, end: usize) -> Option<usize> {
-        if let Some(offset) = self.free[class].pop() {
+        if let Some(offset) = self.free.get_mut(class)?.pop() {
             return Some(offset);
         }
         let offset = self.fresh;

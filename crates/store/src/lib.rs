@@ -20,6 +20,8 @@
 //! handle.meta_get(&Key, &MetaGet, now) -> Option<MetaFound>
 //! handle.last_miss() -> Miss
 //! handle.large_value(len, now) -> Result<LargeValue, Error>
+//! handle.begin_value(len, now) -> Result<Option<PartialValue>, Error>      to be received; None: wait for others
+//! handle.extend_value(&mut PartialValue, now) -> Result<bool, Error>      room for more; false: in the next turn
 //! handle.store(&Key, &Change, NewValue, now) -> Result<Stored, Error>
 //! handle.delete(&Key, &Delete, now) -> Result<Deleted, Error>
 //! handle.touch(&Key, expiry, now) -> bool
@@ -48,6 +50,7 @@ mod index;
 mod large;
 mod memory;
 mod open;
+mod partial;
 mod read;
 mod reclaim;
 mod record;
@@ -69,6 +72,7 @@ pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
 pub use hash::{KEY_LEN_MAX, Key};
 pub use large::{LARGE_VALUE_MIN, LargeValue};
+pub use partial::PartialValue;
 pub use read::{Item, MetaFound, Value};
 pub use request::{
     Arithmetic, Change, Condition, Counted, Delete, Deleted, Direction, Look, MetaGet, Miss, NewValue,

@@ -52,6 +52,23 @@ pub(crate) struct Spared {
     pub(crate) charge: u64,
 }
 
+/// How it goes with making room for one purpose, over several steps.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure {
+    /// The most that was available after a victim.
+    best: u64,
+    /// Victims since then.
+    stalls: u32,
+}
+
+impl Pressure {
+    /// A victim has been dealt with.
+    fn note(&mut self, available: u64) {
+        self.stalls = if available > self.best { 0 } else { self.stalls + 1 };
+        self.best = self.best.max(available);
+    }
+}
+
 /// What came of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -91,39 +108,82 @@ impl Store {
             return attempt().ok_or(Error::OutOfMemory);
         }
         reclaim.spared = spared.map(|spared| spared.hash);
-        let mut best = self.segments.available();
-        let mut stalls = 0;
+        let mut pressure = Pressure { best: self.segments.available(), stalls: 0 };
         let result = loop {
             if let Some(done) = attempt() {
                 break Ok(done);
             }
-            let mut step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
-            if step == Step::Nothing {
-                // What was copied forward or is still open is all that is left.
-                reclaim.targets.seal_all(&self.segments);
-                self.open_sets.iter().for_each(|set| set.seal_all(&self.segments));
-                step = self.step(&mut reclaim, counters, usize::MAX, self.wish(), now);
+            if let Err(error) = self.press(&mut reclaim, counters, &mut pressure, &mut { usize::MAX }, now) {
+                break Err(error);
             }
-            if step == Step::Nothing || stalls > STALLS_LIMIT {
-                break Err(Error::OutOfMemory);
-            }
-            let available = self.segments.available();
-            stalls = if available > best { 0 } else { stalls + 1 };
-            best = best.max(available);
-            reclaim.drop_all = self.evict && stalls >= STALLS_MAX;
         };
-        reclaim.drop_all = false;
         reclaim.spared = None;
         result
     }
 
+    /// Steps towards `bytes` of memory, of so many records at most. Returns how many there were; an error if so much
+    /// cannot be had. Nothing happens while another thread makes room.
+    pub(crate) fn reclaim_towards(
+        &self,
+        counters: &Counters,
+        now: u32,
+        bytes: u64,
+        pressure: &mut Pressure,
+        records: usize,
+    ) -> Result<usize, Error> {
+        let Some(mut reclaim) = self.try_reclaim() else { return Ok(0) };
+        if self.evict && !self.can_be_had(&reclaim, bytes, None) {
+            return Err(Error::OutOfMemory);
+        }
+        let mut left = records;
+        while left > 0 && self.segments.available() < bytes + self.segments.reserve() {
+            self.press(&mut reclaim, counters, pressure, &mut left, now)?;
+        }
+        Ok(records - left)
+    }
+
+    /// Whether so many bytes might be had; where another thread makes room just now, it is not known.
+    pub(crate) fn may_be_had(&self, bytes: u64) -> bool {
+        if !self.evict || self.segments.available() >= bytes + self.segments.reserve() {
+            return true;
+        }
+        self.try_reclaim().is_none_or(|reclaim| self.can_be_had(&reclaim, bytes, None))
+    }
+
+    /// Deals with `left` records of a victim, or with all that it has.
+    fn press(
+        &self,
+        reclaim: &mut Reclaim,
+        counters: &Counters,
+        pressure: &mut Pressure,
+        left: &mut usize,
+        now: u32,
+    ) -> Result<(), Error> {
+        reclaim.drop_all = self.evict && pressure.stalls >= STALLS_MAX;
+        let mut step = self.step(reclaim, counters, left, self.wish(), now);
+        if step == Step::Nothing {
+            // What was copied forward or is still open is all that is left.
+            reclaim.targets.seal_all(&self.segments);
+            self.open_sets.iter().for_each(|set| set.seal_all(&self.segments));
+            step = self.step(reclaim, counters, left, self.wish(), now);
+        }
+        reclaim.drop_all = false;
+        if step == Step::Nothing || pressure.stalls > STALLS_LIMIT {
+            return Err(Error::OutOfMemory);
+        }
+        if reclaim.victim.is_none() {
+            pressure.note(self.segments.available());
+        }
+        Ok(())
+    }
+
     /// Whether evicting everything that can be would make so many bytes available, beside what reclamation keeps
-    /// for itself. What is being received, sent after its eviction, or lies in a segment that a worker is filling,
-    /// cannot be had.
+    /// for itself. What is being received, or sent after its eviction, cannot be had.
     fn can_be_had(&self, reclaim: &Reclaim, bytes: u64, spared: Option<Spared>) -> bool {
         let victim = reclaim.victim.as_ref().map_or(0, |victim| self.segments.worth(victim.id));
-        let targets: u64 = reclaim.targets.ids().map(|id| self.segments.worth(id)).sum();
-        let most = self.segments.available() + self.segments.worth_of_sealed() + victim + targets;
+        let open_sets = self.open_sets.iter().chain([&reclaim.targets]);
+        let open: u64 = open_sets.flat_map(OpenSet::ids).map(|id| self.segments.worth(id)).sum();
+        let most = self.segments.available() + self.segments.worth_of_sealed() + victim + open;
         most >= bytes + self.segments.reserve() + spared.map_or(0, |spared| spared.charge)
     }
 
@@ -136,19 +196,19 @@ impl Store {
     }
 
     /// Some steps towards room, unless someone else is at it.
-    pub(crate) fn reclaim_some(&self, counters: &Counters, records: usize, now: u32) {
+    pub(crate) fn reclaim_some(&self, counters: &Counters, mut records: usize, now: u32) {
         let Some(mut reclaim) = self.try_reclaim() else { return };
         if reclaim.rest > 0 {
             reclaim.rest -= 1;
-        } else if self.step(&mut reclaim, counters, records, self.wish(), now) == Step::Nothing {
+        } else if self.step(&mut reclaim, counters, &mut records, self.wish(), now) == Step::Nothing {
             reclaim.rest = REST;
         }
     }
 
     /// Some steps through what is wholly dead.
-    pub(crate) fn reclaim_dead(&self, counters: &Counters, records: usize, now: u32) {
+    pub(crate) fn reclaim_dead(&self, counters: &Counters, mut records: usize, now: u32) {
         let Some(mut reclaim) = self.try_reclaim() else { return };
-        if self.step(&mut reclaim, counters, records, Wish::OnlyDead, now) == Step::Nothing {
+        if self.step(&mut reclaim, counters, &mut records, Wish::OnlyDead, now) == Step::Nothing {
             self.chores.store(false, Relaxed);
         }
     }
@@ -165,15 +225,21 @@ impl Store {
         if self.evict { Wish::Evict } else { Wish::Compact }
     }
 
-    fn step(&self, reclaim: &mut Reclaim, counters: &Counters, records: usize, wish: Wish, now: u32) -> Step {
+    fn step(
+        &self,
+        reclaim: &mut Reclaim,
+        counters: &Counters,
+        left: &mut usize,
+        wish: Wish,
+        now: u32,
+    ) -> Step {
         if reclaim.victim.is_none() {
             let Some((id, treatment)) = self.segments.choose_victim(now, wish) else { return Step::Nothing };
             reclaim.victim = Some(Victim { id, done: 0, used: self.segments.used(id), treatment });
         }
         let Some(mut victim) = reclaim.victim.take() else { return Step::Nothing };
-        let mut left = records;
-        while left > 0 && victim.done < victim.used {
-            let batch = self.next_batch(&victim, left);
+        while *left > 0 && victim.done < victim.used {
+            let batch = self.next_batch(&victim, *left);
             for (at, hash) in batch.into_iter().flatten() {
                 if !self.deal_with(reclaim, victim.treatment, at, hash, counters, now) {
                     self.segments.put_back(victim.id);
@@ -181,7 +247,7 @@ impl Store {
                     return Step::Nothing;
                 }
                 victim.done += self.segments.record(at).size();
-                left -= 1;
+                *left -= 1;
             }
         }
         if victim.done == victim.used {

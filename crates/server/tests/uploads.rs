@@ -1,0 +1,152 @@
+//! Large values on their way: what clients announce, begin and do not finish costs the others little.
+
+mod simulated;
+
+use net::sim::PeerId;
+use server::options::Options;
+use simulated::Server;
+
+const MIB: usize = 1 << 20;
+const REFUSED: &str = "SERVER_ERROR out of memory storing object\r\n";
+/// Longer than any upload waits, or is kept that does not get on.
+const LONG_S: u64 = 40;
+
+/// A server with `-m 64` and `-I 32m`, or less, and a peer of it.
+fn server(item_size_max: usize) -> (Server, PeerId) {
+    let options = Options {
+        memory_limit_bytes: 64 << 20,
+        item_size_max_bytes: item_size_max as u64,
+        threads: 1,
+        ..Options::default()
+    };
+    let mut server = Server::new(&options);
+    let peer = server.host.connect();
+    (server, peer)
+}
+
+/// Stores small items, most of the memory full, and returns how many there are.
+fn fill(server: &mut Server, peer: PeerId) -> u64 {
+    let value = "v".repeat(300);
+    for batch in 0..150 {
+        let sets: String =
+            (0..1000).map(|i| format!("set small{batch}.{i} 0 0 300 noreply\r\n{value}\r\n")).collect();
+        server.ask(peer, &sets);
+    }
+    statistic(server, peer, "curr_items")
+}
+
+#[track_caller]
+fn statistic(server: &mut Server, peer: PeerId, name: &str) -> u64 {
+    let all = server.ask(peer, "stats\r\n");
+    let line = all.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+    line.expect(name).parse().expect(name)
+}
+
+/// The next megabyte of a value, or what is left of it and its line end.
+fn piece(len: usize, number: usize) -> String {
+    let start = number * MIB;
+    let mut piece = "v".repeat(MIB.min(len - start));
+    if start + MIB >= len {
+        piece.push_str("\r\n");
+    }
+    piece
+}
+
+#[test]
+fn who_only_announces_takes_nothing() {
+    let (mut server, honest) = server(MIB);
+    let before = fill(&mut server, honest);
+    let evictions = statistic(&mut server, honest, "evictions");
+    for number in 0..100 {
+        let peer = server.host.connect();
+        assert_eq!(server.ask(peer, &format!("set big{number} 0 0 1000000\r\n")), "");
+    }
+    assert_eq!(statistic(&mut server, honest, "evictions"), evictions);
+    assert_eq!(statistic(&mut server, honest, "curr_items"), before);
+    for number in 0..1000 {
+        server.set(honest, &format!("more{number}"), "v");
+    }
+    server.set(honest, "large", &"v".repeat(900_000));
+}
+
+#[test]
+fn uploads_that_stand_still_take_their_share_and_no_more_and_for_a_while() {
+    let (mut server, honest) = server(MIB);
+    let before = fill(&mut server, honest);
+    let half = "v".repeat(500_000);
+    let stuck: Vec<PeerId> = (0..100)
+        .map(|number| {
+            let peer = server.host.connect();
+            assert_eq!(server.ask(peer, &format!("set big{number} 0 0 1000000\r\n{half}")), "");
+            peer
+        })
+        .collect();
+    // A quarter of the memory.
+    let left = statistic(&mut server, honest, "curr_items");
+    assert!(left * 10 >= before * 7, "{left} of {before} are left");
+    (0..1000).for_each(|number| server.set(honest, &format!("more{number}"), "v"));
+    // Those that have the share must get on, the sooner because others wait for it.
+    (0..LONG_S / 10).for_each(|_| server.host.advance(1000));
+    let refused = stuck.iter().filter(|peer| server.take(**peer) == REFUSED).count();
+    assert!((10..90).contains(&refused), "{refused} are refused first");
+    (0..LONG_S).for_each(|_| server.host.advance(1000));
+    let more = stuck.iter().filter(|peer| server.take(**peer) == REFUSED).count();
+    assert_eq!(refused + more, stuck.len());
+    server.set(honest, "large", &"v".repeat(900_000));
+    // What is refused is swallowed, and the connection goes on.
+    assert_eq!(server.ask(stuck[0], &half), "");
+    assert_eq!(server.ask(stuck[0], "\r\nget none\r\n"), "END\r\n");
+}
+
+#[test]
+fn an_upload_beyond_the_share_waits_for_the_others() {
+    let (mut server, first) = server(32 * MIB);
+    let second = server.host.connect();
+    let (head, rest) = ("v".repeat(100), "v".repeat(20 * MIB - 100));
+    for peer in [first, second] {
+        assert_eq!(
+            server.ask(peer, &format!("set k{peer:?} 0 0 {}\r\n{head}", 20 * MIB).replace("PeerId", "")),
+            ""
+        );
+    }
+    assert_eq!(server.ask(second, &rest), "", "it waits");
+    assert_eq!(server.ask(first, &format!("{rest}\r\n")), "STORED\r\n");
+    server.host.advance(50);
+    assert_eq!(
+        server.ask(second, "\r\nget k(1)\r\n").len(),
+        "STORED\r\nVALUE k(1) 0 20971520\r\n".len() + 20 * MIB + 7
+    );
+}
+
+#[test]
+fn large_values_of_several_clients_leave_the_small_items_in_use_alone() {
+    let (mut server, honest) = server(32 * MIB);
+    let before = fill(&mut server, honest);
+    let keys = |batch: usize| (0..1000).map(|i| format!(" small{batch}.{i}")).collect::<String>();
+    let present = |server: &mut Server| -> u64 {
+        let found = (0..150).map(|batch| server.ask(honest, &format!("get{}\r\n", keys(batch))));
+        found.map(|reply| reply.matches("VALUE ").count() as u64).sum()
+    };
+    present(&mut server);
+    let peers: Vec<PeerId> = (0..4).map(|_| server.host.connect()).collect();
+    let len = 20 * MIB;
+    let mut replies = vec![String::new(); 4];
+    for round in 0..4 {
+        for (number, peer) in peers.iter().enumerate() {
+            server.ask(*peer, &format!("set big{round}.{number} 0 0 {len}\r\n"));
+        }
+        for number in 0..20 {
+            for (peer, reply) in peers.iter().zip(&mut replies) {
+                reply.push_str(&server.ask(*peer, &piece(len, number)));
+            }
+            server.host.advance(50);
+        }
+        for _ in 0..4 {
+            server.host.advance(50);
+            peers.iter().zip(&mut replies).for_each(|(peer, reply)| reply.push_str(&server.take(*peer)));
+        }
+    }
+    assert_eq!(replies, vec!["STORED\r\n".repeat(4); 4]);
+    let after = present(&mut server);
+    assert!(after * 2 >= before, "{after} of {before} are left");
+}

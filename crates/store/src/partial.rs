@@ -1,0 +1,163 @@
+//! Large values that are being received: charged as their bytes arrive, never more than a share of the memory limit.
+//!
+//! Who announces a value gets address space for all of it, and memory in steps, each when the one before is full. Room
+//! for a step is made in pieces that keep others waiting for less than a millisecond or two. Together, values that are
+//! being received announce no more than their share; who comes then has to wait, which costs nobody anything.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::large::{LargeSpace, LargeValue, charge_of};
+use crate::reclaim::Pressure;
+use crate::store::Store;
+
+/// What is charged at a time: some tens of microseconds to receive, and as long to evict for.
+const STEP: u64 = 128 * 1024;
+/// Values that are being received may announce one part in so many of the memory limit, or one of the largest items.
+const UPLOADS_SHARE: u64 = 4;
+/// Records that a worker looks at in one turn to make room for values that it receives, however many: about 1 ms.
+pub(crate) const RECORDS_PER_TURN: usize = 4096;
+/// For so many seconds it counts as present that somebody had to wait for the share.
+const WANTED_S: u32 = 2;
+
+/// A value that is being received.
+#[derive(Debug)]
+pub struct PartialValue {
+    value: LargeValue,
+    filled: usize,
+    share: Share,
+    pressure: Pressure,
+}
+
+/// What values that are being received have announced together.
+#[derive(Debug, Default)]
+pub(crate) struct Uploads {
+    announced: AtomicU64,
+    /// What of it has not been charged yet.
+    outstanding: AtomicU64,
+    /// The last second in which the share did not suffice.
+    wanted: AtomicU32,
+}
+
+/// A part of it, given back when the value is complete or dropped.
+#[derive(Debug)]
+struct Share {
+    space: Arc<LargeSpace>,
+    bytes: u64,
+    outstanding: u64,
+}
+
+impl PartialValue {
+    /// Where the next bytes belong. Empty if there is no memory for them yet, or if all are there.
+    pub fn room(&mut self) -> &mut [u8] {
+        let charged = self.value.charged_len();
+        &mut self.value.as_mut()[self.filled..charged]
+    }
+
+    /// The first `count` bytes of the room have been filled.
+    pub fn fill(&mut self, count: usize) {
+        self.filled += count;
+        assert!(self.filled <= self.value.charged_len(), "more was filled than there was room for");
+    }
+
+    /// Bytes that are there.
+    pub fn filled(&self) -> usize {
+        self.filled
+    }
+
+    /// Whether all bytes are there.
+    pub fn is_full(&self) -> bool {
+        self.filled == self.value.len()
+    }
+
+    /// The complete value, to be stored.
+    ///
+    /// Panics unless all bytes are there.
+    pub fn into_value(self) -> LargeValue {
+        assert!(self.is_full(), "bytes are missing");
+        self.value
+    }
+}
+
+impl Uploads {
+    /// Takes part of the share, if so much is left of `most`.
+    fn announce(&self, bytes: u64, most: u64) -> bool {
+        let within = |announced: u64| announced.checked_add(bytes).filter(|sum| *sum <= most);
+        let announced = self.announced.fetch_update(Relaxed, Relaxed, within).is_ok();
+        if announced {
+            self.outstanding.fetch_add(bytes, Relaxed);
+        }
+        announced
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.space.uploads.announced.fetch_sub(self.bytes, Relaxed);
+        self.space.uploads.outstanding.fetch_sub(self.outstanding, Relaxed);
+    }
+}
+
+impl Handle {
+    /// Begins a value that is going to be received. `None` if others that are being received have the whole share:
+    /// try again later. Nothing is charged or evicted yet; an error says that there will never be room.
+    pub fn begin_value(&mut self, len: usize, now: u32) -> Result<Option<PartialValue>, Error> {
+        self.enter(now);
+        let store = &*self.store;
+        if len as u64 > store.item_size_max {
+            return Err(Error::TooLarge);
+        }
+        let (bytes, uploads) = (charge_of(len), &store.large.uploads);
+        if !uploads.announce(bytes, store.uploads_max()) {
+            uploads.wanted.store(now, Relaxed);
+            return Ok(None);
+        }
+        let share = Share { space: Arc::clone(&store.large), bytes, outstanding: bytes };
+        let outstanding = uploads.outstanding.load(Relaxed);
+        if !store.may_be_had(outstanding) {
+            uploads.wanted.store(now, Relaxed);
+            // Others may need less than they have announced, and what they complete can be evicted.
+            return if outstanding > bytes { Ok(None) } else { Err(Error::OutOfMemory) };
+        }
+        let value = store.reclaim_for(&self.counters, now, 0, None, || store.large.place(len))?;
+        Ok(Some(PartialValue { value, filled: 0, share, pressure: Pressure::default() }))
+    }
+
+    /// Makes room for the next bytes. False if there is none yet: call again after others have had their turn.
+    pub fn extend_value(&mut self, partial: &mut PartialValue, now: u32) -> Result<bool, Error> {
+        self.enter(now);
+        let store = &*self.store;
+        let missing = charge_of(partial.value.len()) - partial.value.charge();
+        let bytes = missing.min(STEP);
+        if !store.charge(bytes) {
+            let records = std::mem::take(&mut self.records_left);
+            if records == 0 {
+                return Ok(false);
+            }
+            self.records_left = records
+                - store.reclaim_towards(&self.counters, now, bytes, &mut partial.pressure, records)?;
+            if !store.charge(bytes) {
+                return Ok(false);
+            }
+        }
+        partial.pressure = Pressure::default();
+        partial.value.extend(bytes);
+        partial.share.outstanding -= bytes;
+        store.large.uploads.outstanding.fetch_sub(bytes, Relaxed);
+        Ok(true)
+    }
+
+    /// Whether somebody waits, or did a moment ago, for what values that are being received may take together.
+    pub fn uploads_are_wanted(&self, now: u32) -> bool {
+        let wanted = self.store.large.uploads.wanted.load(Relaxed);
+        wanted != 0 && now.saturating_sub(wanted) <= WANTED_S
+    }
+}
+
+impl Store {
+    fn uploads_max(&self) -> u64 {
+        (self.budget.limit() / UPLOADS_SHARE).max(charge_of(self.item_size_max as usize))
+    }
+}
