@@ -3,7 +3,8 @@
 //! All subjects run at the same time, pinned to one core, and only the one under load does anything; the load
 //! generator has another core. In every round each workload visits every subject, in a new random order, so
 //! that whatever the machine does to one it does to all. The figure is requests (or keys) per server
-//! CPU-second, and the verdict is the median over rounds of the ratio to the first peer in the same round.
+//! CPU-second, and the verdict is the median over rounds of the ratio to the first peer in the same round, with its
+//! 95 % interval.
 
 pub(crate) mod hostile;
 pub(crate) mod load;
@@ -25,12 +26,16 @@ use workload::{WORKLOADS, Workload};
 /// Compare servers by requests per server CPU-second
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Server to compare with; memcached and pogocache are known by their file names. The first is the base of
-    /// the ratios [default: the memcached in PATH, good for a smoke run only]
+    /// Server to compare with; memcached, pogocache and another evenkeel are known by their file names. The first is
+    /// the base of the ratios [default: the memcached in PATH, good for a smoke run only]
     #[arg(long, value_name = "PATH")]
     peer: Vec<PathBuf>,
     #[command(flatten)]
     turns: Turns,
+    /// Only this way to drive sockets, for an evenkeel among the peers, too: uring or epoll [default: both, and uring
+    /// for peers]
+    #[arg(long, value_name = "DRIVER", value_parser = DRIVERS)]
+    driver: Option<String>,
     /// Only workloads whose name contains this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -44,6 +49,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
+
+/// The ways to drive sockets, the faster one first.
+const DRIVERS: [&str; 2] = ["uring", "epoll"];
 
 /// How often what is compared has its turn, in which order, and where it runs.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! The verdict: medians over rounds, with their range.
+//! The verdict: medians over rounds, with their intervals.
 
 use std::fmt::Write;
 
@@ -27,11 +27,11 @@ impl Report {
         self.trials.push(Trial { workload: workload.into(), subject: subject.into(), round, figures });
     }
 
-    /// One line per workload and subject: median figure, median ratio to the base in the same round with the
-    /// lowest and highest ratio, and whether the goal is met.
+    /// One line per workload and subject: median figure, median ratio to the base in the same round with its interval,
+    /// and whether the goal is met.
     pub(crate) fn table(&self) -> String {
         let mut text = String::from(
-            "| workload | subject | per server CPU-s | ÷ base (lowest–highest) | goal must/stretch | p50 µs | p99 µs |\n\
+            "| workload | subject | per server CPU-s | ÷ base (95 %) | goal must/stretch | p50 µs | p99 µs |\n\
              |---|---|---|---|---|---|---|\n",
         );
         for workload in &WORKLOADS {
@@ -71,14 +71,13 @@ impl Report {
         };
         let per_cpu = median(&values(&|figures| figures.per_server_cpu_s));
         let ratio = median(&ratios);
-        let (low, high) =
-            (ratios.iter().copied().fold(f64::MAX, f64::min), ratios.iter().copied().fold(0.0, f64::max));
+        let (low, high) = interval(&ratios);
         let verdict = if subject.starts_with("evenkeel") { verdict(goal, ratio) } else { String::new() };
         let (p50, p99) =
             (median(&values(&|figures| figures.p50_us)), median(&values(&|figures| figures.p99_us)));
         let _ = writeln!(
             text,
-            "| {workload} | {subject} | {} | {ratio:.2} ({low:.2}–{high:.2}) | {verdict} | {p50:.0} | {p99:.0} |",
+            "| {workload} | {subject} | {} | {ratio:.3} ({low:.3}–{high:.3}) | {verdict} | {p50:.0} | {p99:.0} |",
             thousands(per_cpu)
         );
     }
@@ -118,6 +117,27 @@ fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
+/// Where the median of all such values lies, at 95 %: between the values of two ranks, which fail by the binomial
+/// distribution alone. The lowest and the highest where there are fewer than six.
+fn interval(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(lowest), Some(highest)) = (sorted.first(), sorted.last()) else { return (f64::NAN, f64::NAN) };
+    if sorted.len() < 6 {
+        return (*lowest, *highest);
+    }
+    // How likely it is that so many values of `n` lie below the median.
+    let n = sorted.len();
+    let mut chance = 0.5_f64.powi(n as i32);
+    let (mut below, mut sum) = (0, chance);
+    while sum + chance * (n - below) as f64 / (below + 1) as f64 <= 0.025 {
+        chance *= (n - below) as f64 / (below + 1) as f64;
+        sum += chance;
+        below += 1;
+    }
+    (sorted[below], sorted[n - 1 - below])
+}
+
 /// `1234567` as `1,235 k`.
 fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value / 1000.0);
@@ -145,7 +165,16 @@ mod tests {
             report.add("get-d1-c64", "evenkeel-uring", round, figures(ours));
         }
         let table = report.table();
-        assert!(table.contains("| 1.50 (1.30–2.00) | 1.25/1.38: stretch met |"), "{table}");
+        assert!(table.contains("| 1.500 (1.300–2.000) | 1.25/1.38: stretch met |"), "{table}");
+    }
+
+    #[test]
+    fn intervals_have_the_ranks_of_the_tables() {
+        // As in the tables of confidence intervals for the median: ranks 1 and 6 of 6, 2 and 9 of 10, 14 and 27 of 40.
+        for (n, low, high) in [(5, 1.0, 5.0), (6, 1.0, 6.0), (10, 2.0, 9.0), (40, 14.0, 27.0)] {
+            let values: Vec<f64> = (1..=n).rev().map(f64::from).collect();
+            assert_eq!(interval(&values), (low, high), "{n}");
+        }
     }
 
     #[test]

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::Arguments;
 use super::process::{Process, release};
 use super::workload::Workload;
+use super::{Arguments, DRIVERS};
 
 /// What the comparison takes from one run of the load generator.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Evenkeel(&'static str),
+    /// Another build of ours.
+    Peer(&'static str),
     Memcached,
     Pogocache,
     /// Answers every request with the same reply, over the same driver.
@@ -70,6 +72,8 @@ impl std::ops::Deref for Subjects {
 impl Subjects {
     /// Starts all subjects for `workload`'s data. The base of the ratios comes first.
     pub(crate) fn start(arguments: &Arguments, workload: &Workload) -> Result<Subjects> {
+        let wanted = |driver: &&str| arguments.driver.as_ref().is_none_or(|only| only == driver);
+        let drivers: Vec<&'static str> = DRIVERS.into_iter().filter(wanted).collect();
         let mut kinds = Vec::new();
         let memcached = vec![PathBuf::from("memcached")];
         let peers = if arguments.peer.is_empty() { &memcached } else { &arguments.peer };
@@ -78,11 +82,12 @@ impl Subjects {
             let kind = match name {
                 _ if name.contains("memcached") => Kind::Memcached,
                 _ if name.contains("pogocache") => Kind::Pogocache,
-                _ => bail!("peer {}: found {name:?}, known are memcached and pogocache", peer.display()),
+                _ if name.contains("evenkeel") => Kind::Peer(drivers[0]),
+                _ => bail!("peer {}: known are memcached, pogocache and evenkeel", peer.display()),
             };
             kinds.push((kind, peer.clone()));
         }
-        for driver in ["uring", "epoll"] {
+        for driver in drivers {
             kinds.push((Kind::Evenkeel(driver), release("evenkeel")));
             kinds.push((Kind::Null(driver), release("examples/null")));
         }
@@ -121,7 +126,7 @@ impl Subject {
         // 1 GiB holds every data set but one; 4 M items need more in any server that has a large header.
         let memory = if workload.data.keys > 2_000_000 { "2048" } else { "1024" };
         let (name, lines): (String, Vec<Vec<&str>>) = match kind {
-            Kind::Evenkeel(driver) => {
+            Kind::Evenkeel(driver) | Kind::Peer(driver) => {
                 let line = vec![
                     "serve",
                     "-u",
@@ -141,7 +146,8 @@ impl Subject {
                     "--driver",
                     driver,
                 ];
-                (format!("evenkeel-{driver}"), vec![line])
+                let whose = if matches!(kind, Kind::Peer(_)) { "peer-" } else { "" };
+                (format!("{whose}evenkeel-{driver}"), vec![line])
             }
             Kind::Null(driver) => {
                 let line = ["--unix", &socket_text, "--driver", driver];
@@ -194,7 +200,7 @@ impl Subject {
         match self.kind {
             Kind::Pogocache => !workload.meta,
             Kind::Null(_) => !workload.meta && workload.keys_per_request == 1,
-            Kind::Evenkeel(_) | Kind::Memcached => true,
+            Kind::Evenkeel(_) | Kind::Peer(_) | Kind::Memcached => true,
         }
     }
 
