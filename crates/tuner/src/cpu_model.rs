@@ -27,6 +27,9 @@ const ARRIVALS_MIN: u64 = 100;
 /// A CPU with less than one in so many arrivals does not count: an interrupt that was moved came to both places.
 const ARRIVALS_PARTS: u64 = 10;
 
+/// Steering is kept a little below the load from which on it would be asked for, so that it does not come and go.
+const NEARLY: f64 = 0.8;
+
 /// What the counters said of the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
@@ -272,14 +275,20 @@ impl<'f> CpuModel<'f> {
         self.facts.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&self.receiving(nic)))
     }
 
-    /// Whether the CPUs with the interrupts of an interface that steers would be busy with packets if it did not, as far
-    /// as that was measured.
+    /// Whether a CPU with interrupts of an interface that steers would be busy with packets if it did not, as far as that
+    /// was measured: if the queues have equal shares of what interrupts cost now.
     pub(crate) fn needs_steering(&self, nic: &Nic) -> bool {
-        let taken = self.receiving(nic);
-        let all = nic.rx.iter().fold(taken.clone(), |all, queue| all.or(&queue.rps));
+        let irqs = of_queues(self.facts, nic);
+        let mut queues: BTreeMap<u32, f64> = BTreeMap::new();
+        for taken in irqs.iter().filter(|irq| irq.receives()).map(|irq| self.taken_by(irq.interrupt)) {
+            taken.iter().for_each(|cpu| *queues.entry(cpu).or_default() += 1.0 / taken.len() as f64);
+        }
+        let most = queues.values().copied().fold(0.0, f64::max) / queues.values().sum::<f64>().max(1.0);
+        let all =
+            nic.rx.iter().fold(queues.keys().copied().collect::<CpuSet>(), |all, queue| all.or(&queue.rps));
         let percents = all.iter().filter_map(|cpu| self.measured.interrupts_percent.get(&cpu));
-        let each = percents.map(|percent| f64::from(*percent)).sum::<f64>() / taken.len().max(1) as f64;
-        each >= rules::BUSY_PERCENT || self.measured.interrupts_percent.is_empty()
+        let busiest = percents.map(|percent| f64::from(*percent)).sum::<f64>() * most;
+        busiest >= NEARLY * rules::BUSY_PERCENT || self.measured.interrupts_percent.is_empty()
     }
 
     /// Whether the receive interrupts of an interface come to at most half as many CPUs as could take them; how many

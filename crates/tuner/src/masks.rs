@@ -46,7 +46,9 @@ pub fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask>
     // Queues whose interrupts are kept on few CPUs by choice reach no more than these.
     let reached = model.choice.irq_cpus.as_ref().map_or(usize::MAX, CpuSet::len);
     let queues = nic.rx.len().min(reached);
-    if queues >= usable.len() {
+    // Interrupts that come from elsewhere (isolated CPUs, another node) reach none of them.
+    let reach = irqs.is_empty() || !irqs.and(&usable).is_empty();
+    if queues >= usable.len() && reach {
         return Err(NoMask::QueuesEnough { queues, cpus: usable.len() });
     }
     let left = model.steerable(&usable, irqs);

@@ -92,8 +92,8 @@ const MENDS: [(&str, Mend); 26] = [
     ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
     ("irqs-piled-up", Mend::Strategy(Strategy::Spread)),
     ("rps-missing", Mend::Strategy(Strategy::RpsRfs)),
-    ("rfs-off", Mend::Strategy(Strategy::RpsRfs)),
-    ("rfs-half-set", Mend::Strategy(Strategy::RpsRfs)),
+    ("rfs-off", Mend::Flows),
+    ("rfs-half-set", Mend::Flows),
     ("xps-missing", Mend::Strategy(Strategy::Xps)),
     ("xps-crossed", Mend::Strategy(Strategy::Xps)),
     ("interrupt-per-packet", Mend::Either(Strategy::Defer50, Strategy::Coalesce)),
@@ -142,6 +142,8 @@ enum Mend {
     Profile(Profile),
     NoSteering,
     Resteering,
+    /// RFS with the masks that there are.
+    Flows,
     /// Of the service that the finding is about.
     Turns,
     Settings(fn(&Facts, &Finding) -> Wishes),
@@ -157,7 +159,7 @@ pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
     let of_rule = MENDS.iter().find_map(|(rule, mend)| match mend {
         Mend::Strategy(strategy) | Mend::Either(strategy, _) if *rule == asked_by => Some(*strategy),
         Mend::Turns if *rule == asked_by => Some(Strategy::SchedSlice),
-        Mend::Resteering if *rule == asked_by => Some(Strategy::RpsRfs),
+        Mend::Resteering | Mend::Flows if *rule == asked_by => Some(Strategy::RpsRfs),
         _ => None,
     });
     Strategy::named(asked_by).or(of_rule)
@@ -171,7 +173,7 @@ pub fn profile_behind(asked_by: &str) -> Option<Profile> {
         Mend::AcceptQueue => Some(Profile::Generic),
         Mend::FastOpen => Some(Profile::Memcached),
         Mend::Strategy(_) | Mend::Either(..) | Mend::Settings(_) => None,
-        Mend::NoSteering | Mend::Resteering | Mend::Turns => None,
+        Mend::NoSteering | Mend::Resteering | Mend::Flows | Mend::Turns => None,
     })
 }
 
@@ -276,6 +278,7 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
             Mend::FastOpen => accept::mend_fast_open(facts, finding, asked.live),
             Mend::NoSteering => strategy::unsteered(&about),
             Mend::Resteering => strategy::resteered(&then, &about),
+            Mend::Flows => strategy::flows(facts, &about),
             Mend::Turns => turns::mend(&model, finding),
             Mend::Settings(wishes) => wishes(facts, finding),
         };
@@ -283,6 +286,11 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         moved_irqs.extend(wishes.changes.iter().filter_map(|change| change.setting.irq()));
         if moves_interrupts(finding) && wishes.changes.iter().any(Change::is_due) {
             spread.extend(about.iter().map(|nic| nic.name.as_str()));
+        }
+        let is_bare = wishes.refusals.is_empty() && wishes.advice.is_empty();
+        let is_so = !wishes.changes.is_empty() && !wishes.changes.iter().any(Change::is_due);
+        if is_so && is_bare && !asked.whole {
+            plan.refuse(&finding.subject, &finding.rule, SET_ALREADY);
         }
         plan.add(wishes, rule, asked, &mut taken);
     }
@@ -307,6 +315,9 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
 
 /// Stages whose changes depend on which CPUs were chosen.
 const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
+
+/// Why nothing is planned for what is found all the same.
+const SET_ALREADY: &str = "everything that would mend it is set already";
 
 /// Why packets are not steered in the same plan.
 const SPREAD_FIRST: &str =
@@ -471,5 +482,7 @@ fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
     }
 }
 
+#[cfg(test)]
+mod agreement;
 #[cfg(test)]
 mod tests;

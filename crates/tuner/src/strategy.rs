@@ -349,12 +349,34 @@ fn move_irqs(wishes: &mut Wishes, facts: &Facts, places: Vec<(u32, CpuSet)>, rea
     }
 }
 
+const ENTRIES: &str = "net.core.rps_sock_flow_entries";
+
+/// Packets to the CPU of their reader, whatever the masks are.
+pub(crate) fn flows(facts: &Facts, nics: &[&Nic]) -> Wishes {
+    let mut wishes = Wishes::default();
+    let Some(now) = facts.sysctl(ENTRIES) else { return wishes };
+    let wanted = now.max(FLOW_ENTRIES.into());
+    for nic in nics {
+        let setting = Setting::sysctl(ENTRIES, Holds::Number);
+        wishes.wish(Stage::Steering, setting, now.to_string(), wanted.to_string(), FLOWS);
+        let flows = masks::flows_per_queue(wanted as u32, nic.rx.len());
+        for (queue, rx) in nic.rx.iter().enumerate() {
+            remember(&mut wishes, nic, queue, rx.flows, flows, FLOWS);
+        }
+    }
+    wishes
+}
+
+fn remember(wishes: &mut Wishes, nic: &Nic, queue: usize, now: u32, flows: u32, reason: Reason) {
+    let count = Setting::number(format!("/sys/class/net/{}/queues/rx-{queue}/rps_flow_cnt", nic.name));
+    wishes.wish(Stage::Steering, count, now.to_string(), flows.to_string(), reason);
+}
+
 fn steer(wishes: &mut Wishes, model: &CpuModel, nic: &Nic, irqs: &CpuSet) {
     let mask = match masks::rps(model, nic, irqs) {
         Ok(mask) => mask,
         Err(why) => return wishes.refuse(&nic.name, why.to_string()),
     };
-    const ENTRIES: &str = "net.core.rps_sock_flow_entries";
     if let Some(now) = model.facts.sysctl(ENTRIES) {
         let wanted = now.max(FLOW_ENTRIES.into());
         let setting = Setting::sysctl(ENTRIES, Holds::Number);
@@ -371,9 +393,7 @@ fn steer_to(wishes: &mut Wishes, nic: &Nic, mask: &CpuSet, flows: u32, reason: R
         let directory = format!("/sys/class/net/{}/queues/rx-{queue}", nic.name);
         let cpus = Setting::mask(format!("{directory}/rps_cpus"));
         wishes.wish(Stage::Steering, cpus, rx.rps.mask(), mask.mask(), reason);
-        let count = Setting::number(format!("{directory}/rps_flow_cnt"));
-        let reason = if flows == 0 { reason } else { FLOWS };
-        wishes.wish(Stage::Steering, count, rx.flows.to_string(), flows.to_string(), reason);
+        remember(wishes, nic, queue, rx.flows, flows, if flows == 0 { reason } else { FLOWS });
     }
 }
 

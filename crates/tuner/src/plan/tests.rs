@@ -396,6 +396,6 @@ fn wrong_steering_is_put_right_where_there_is_a_right_one_and_switched_off_where
     };
     assert_eq!(masks(host, Measured::default()), ["fe"]);
     assert_eq!(masks(host, busy(4)), ["fe"], "32 % for one CPU");
-    assert_eq!(masks(host, busy(3)), ["0"]);
+    assert_eq!(masks(host, busy(2)), ["0"]);
     assert_eq!(masks(Shape { threads: 8, ..host }, busy(4)), ["0"]);
 }

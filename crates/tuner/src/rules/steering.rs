@@ -55,7 +55,8 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "rfs-half-set",
             title: "only one half of RFS is set",
-            evidence: "net.core.rps_sock_flow_entries is set but no queue's rps_flow_cnt, or the other way round.",
+            evidence: "Of an interface that steers, net.core.rps_sock_flow_entries is set but no queue's rps_flow_cnt; or \
+                       of any, the other way round.",
             meaning: "RFS steers a packet to the CPU where its program runs. It needs the table of the host and one \
                       per queue; with one of them it does nothing.",
             remedy: "net.core.rps_sock_flow_entries = 32768, and rps_flow_cnt of every queue that divided by the \
@@ -250,8 +251,11 @@ fn flow_entries(host: &Host) -> Option<u64> {
 
 fn half_set(host: &Host) -> Vec<Finding> {
     let Some(entries) = flow_entries(host) else { return Vec::new() };
-    let is_half =
-        |nic: &&Nic| !nic.rx.is_empty() && nic.rx.iter().any(|queue| queue.flows > 0) != (entries > 0);
+    let is_half = |nic: &&Nic| match nic.rx.iter().any(|queue| queue.flows > 0) {
+        true => entries == 0,
+        // The table of the host may be another interface's.
+        false => entries > 0 && !steered(nic).is_empty(),
+    };
     // A host has other interfaces than the one that matters; one that remembers flows is enough.
     let whole = host.wires().any(|nic| nic.rx.iter().any(|queue| queue.flows > 0)) && entries > 0;
     let finding = |nic: &Nic| {
@@ -426,12 +430,15 @@ mod tests {
 
     #[test]
     fn half_of_rfs_does_nothing() {
-        let host = "cpus 8\n nic eth0 rx=2 flows=FLOWS\n sysctl net.core.rps_sock_flow_entries=ENTRIES";
+        let host =
+            "cpus 8\n nic eth0 rx=2 flows=FLOWS rps=1-7\n sysctl net.core.rps_sock_flow_entries=ENTRIES";
         let set = |flows: &str, entries: &str| host.replace("FLOWS", flows).replace("ENTRIES", entries);
         check(&set("0", "32768"), "rfs-half-set eth0: 32,768, 0");
         check(&set("16384", "0"), "rfs-half-set eth0: 0, 32,768");
         check(&set("16384", "32768"), "no rfs-half-set");
         check(&set("0", "0"), "no rfs-half-set");
+        check(&set("0", "32768").replace("rps=1-7", ""), "no rfs-half-set");
+        check(&set("16384", "0").replace("rps=1-7", ""), "rfs-half-set eth0: 0, 32,768");
     }
 
     #[test]
