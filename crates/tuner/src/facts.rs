@@ -55,6 +55,8 @@ pub struct Facts {
     pub taxes: Taxes,
     /// A scheduler that was loaded in place of the kernel's (sched_ext), by its name.
     pub sched_ext: Option<String>,
+    /// What stops real-time threads that never wait.
+    pub realtime: Realtime,
     /// Settings in files for sysctl that this kernel does not have (any more), and the file of each.
     pub sysctls_dead: BTreeMap<String, String>,
     /// What could not be read, and why.
@@ -73,6 +75,17 @@ pub struct Kernel {
     pub boot_id: String,
     /// `CONFIG_RT_GROUP_SCHED`: real-time scheduling needs a budget of the cgroup.
     pub rt_group_sched: Option<bool>,
+}
+
+/// What stops real-time threads that never wait, beside `kernel.sched_rt_runtime_us`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Realtime {
+    /// Nanoseconds that fair threads have of a CPU in each period (the fair server, since Linux 6.12), by CPU; empty:
+    /// debugfs is not mounted, or the kernel has none.
+    pub fair_server_ns: BTreeMap<u32, u64>,
+    /// Whether a CPU borrows real-time budget from others (`RT_RUNTIME_SHARE`); `None`: debugfs is not mounted.
+    pub shares_runtime: Option<bool>,
 }
 
 /// What the host runs on.

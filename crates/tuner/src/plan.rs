@@ -40,6 +40,8 @@ pub struct Asked<'a> {
     pub measured: Measured,
     /// Which CPUs are to take interrupts, and which are to be used at all.
     pub choice: Choice,
+    /// Whether real-time threads may take every CPU, as long as something stops those that never wait.
+    pub accept_risk: bool,
 }
 
 /// What to change.
@@ -295,7 +297,10 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         plan.add(wishes, rule, asked, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
-        let mut wishes = strategy.changes(&model, nics);
+        let mut wishes = match strategy {
+            Strategy::SchedFifo if asked.accept_risk => strategy::first_at_risk(&model),
+            _ => strategy.changes(&model, nics),
+        };
         if asked.whole {
             queues::as_long_as_now(&mut wishes);
         }

@@ -74,6 +74,7 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         agents,
         taxes: tax::taxes(&view, &processes),
         sched_ext: host::sched_ext(&view),
+        realtime: host::realtime(&view),
         sysctls_dead: dead::sysctls_dead(&view),
         gaps: Vec::new(),
     };

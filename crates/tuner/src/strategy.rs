@@ -122,10 +122,17 @@ impl Strategy {
             Strategy::Defer50 => wishes.each(nics, |wishes, nic| defer(wishes, facts, nic, 50_000)),
             Strategy::BusyPoll => busy_poll(&mut wishes, facts),
             Strategy::SchedSlice => turns::slice(&mut wishes, facts),
-            Strategy::SchedFifo => turns::fifo(&mut wishes, model),
+            Strategy::SchedFifo => turns::fifo(&mut wishes, model, turns::Reach::Apart),
         }
         wishes
     }
+}
+
+/// The services' threads before all others, also where they may take every CPU.
+pub(crate) fn first_at_risk(model: &CpuModel) -> Wishes {
+    let mut wishes = Wishes { asked_by: Strategy::SchedFifo.name().to_owned(), ..Wishes::default() };
+    turns::fifo(&mut wishes, model, turns::Reach::Everywhere);
+    wishes
 }
 
 /// What somebody asks for.
@@ -163,7 +170,7 @@ impl Wishes {
 
     /// A wish whose reason has figures of this host in it.
     #[expect(clippy::too_many_arguments, reason = "they are the fields of a change")]
-    fn ask(
+    pub(crate) fn ask(
         &mut self,
         stage: Stage,
         setting: Setting,

@@ -31,10 +31,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
     /// A plan that `plan --json` has printed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live", "irq_cpus", "cpus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live", "irq_cpus", "cpus", "accept_risk"])]
     plan: Option<PathBuf>,
     /// What `persist` has left to be planned anew at boot
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan", "irq_cpus", "cpus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan", "irq_cpus", "cpus", "accept_risk"])]
     intent: Option<PathBuf>,
     /// Print the plan, and change nothing
     #[arg(long)]

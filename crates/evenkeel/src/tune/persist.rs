@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
     /// A plan that `plan --json` has printed
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "irq_cpus", "cpus"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "irq_cpus", "cpus", "accept_risk"])]
     plan: Option<PathBuf>,
     /// Print every file with its text, and write nothing
     #[arg(long)]
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "dry_run")]
     json: bool,
     /// Take everything away that was written here; edited files are kept as FILE.edited
-    #[arg(long, conflicts_with_all = ["strategy", "profile", "nic", "irq_cpus", "cpus", "plan", "dry_run", "force"])]
+    #[arg(long, conflicts_with_all = ["strategy", "profile", "nic", "irq_cpus", "cpus", "accept_risk", "plan", "dry_run", "force"])]
     remove: bool,
     /// Also replace files of ours that were edited; they are kept as FILE.edited
     #[arg(long)]

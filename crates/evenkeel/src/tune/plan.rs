@@ -39,6 +39,10 @@ pub(super) struct Wanted {
     /// [default: all in use]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     cpus: Option<CpuSet>,
+    /// With --strategy sched-fifo: also on CPUs that receive packets, or on all, for a host that a service has to itself.
+    /// Refused unless RT throttling or the fair server is seen to leave time to others
+    #[arg(long, requires = "strategy")]
+    accept_risk: bool,
     /// Change listeners of running programs, too: longer accept queues and Fast Open, until they are started again
     #[arg(long)]
     live: bool,
@@ -106,9 +110,27 @@ impl Wanted {
         let (facts, pids) = (self.host.facts()?, self.host.named()?);
         let (strategy, profile) = (self.strategy, self.profile);
         let (nic, choice) = (self.nic.as_deref(), self.choice(&facts)?);
-        let asked = Asked { strategy, profile, nic, pids: &pids, whole: true, choice, ..Asked::default() };
+        let accept_risk = self.accept_risk()?;
+        let asked = Asked {
+            strategy,
+            profile,
+            nic,
+            pids: &pids,
+            whole: true,
+            choice,
+            accept_risk,
+            ..Asked::default()
+        };
         let plan = tuner::plan::plan(&facts, &asked);
         Ok((facts, plan))
+    }
+
+    /// Whether a risk is accepted, where there is one.
+    fn accept_risk(&self) -> Result<bool, Failure> {
+        if self.accept_risk && self.strategy != Some(Strategy::SchedFifo) {
+            return Err(Failure::usage("--accept-risk takes --strategy sched-fifo", None));
+        }
+        Ok(self.accept_risk)
     }
 
     /// The CPUs that were chosen, if this host has them.
@@ -131,6 +153,7 @@ impl Wanted {
             profile: self.profile,
             nic: self.nic.as_deref(),
             live: self.live,
+            accept_risk: self.accept_risk()?,
             pids: &pids,
             ..Asked::default()
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::view::{View, choices, chosen};
-use crate::facts::{ClockSource, Guest, HugePages, Kernel};
+use crate::facts::{ClockSource, Guest, HugePages, Kernel, Realtime};
 
 /// Settings that some rule, plan or report looks at.
 const SYSCTLS: &[&str] = &[
@@ -185,6 +185,23 @@ pub(super) fn sched_ext(view: &View) -> Option<String> {
     let state = view.text("/sys/kernel/sched_ext/state")?;
     let name = view.text("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
     (state == "enabled").then(|| if name.is_empty() { "unnamed".to_owned() } else { name })
+}
+
+/// What debugfs shows of the limits of real-time threads. Before Linux 5.13 its files lay elsewhere.
+pub(super) fn realtime(view: &View) -> Realtime {
+    const DEBUG: &str = "/sys/kernel/debug";
+    let servers = view.names(&format!("{DEBUG}/sched/fair_server"));
+    let runtime = |name: &String| {
+        let cpu = name.strip_prefix("cpu")?.parse().ok()?;
+        Some((cpu, view.number::<u64>(&format!("{DEBUG}/sched/fair_server/{name}/runtime"))?))
+    };
+    let features = [format!("{DEBUG}/sched/features"), format!("{DEBUG}/sched_features")];
+    let features = features.iter().find_map(|path| view.text(path));
+    let has = |text: String| text.split_whitespace().any(|word| word == "RT_RUNTIME_SHARE");
+    Realtime {
+        fair_server_ns: servers.iter().filter_map(runtime).collect(),
+        shares_runtime: features.map(has),
+    }
 }
 
 /// A line such as `MemTotal:  1024 kB`, in bytes.

@@ -4,6 +4,7 @@ use super::figures::percent;
 use super::host::{Host, named};
 use super::{Explanation, Rule};
 use crate::facts::{Service, Thread};
+use crate::strategy::turns;
 use crate::{CpuSet, Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -27,7 +28,8 @@ pub(super) const RULES: &[Rule] = &[
             rule: "realtime-everywhere",
             title: "real-time threads may take every CPU",
             evidence: "A service has threads with SCHED_FIFO or SCHED_RR that may run on all CPUs, or the driver \
-                       counts suspected_poll_starvation.",
+                       counts suspected_poll_starvation. A note where the fair server (Linux 6.12) or RT throttling \
+                       is seen to leave time to other threads, else a warning; critical once a device starves.",
             meaning: "ksoftirqd is an ordinary thread: where a real-time thread does not sleep, packets wait for it, \
                       and drivers (ENA) reset the device in the belief that it hangs.",
             remedy: "Leave the CPUs that take the interrupts, or at least one CPU, out of its set (AllowedCPUs=), or \
@@ -202,16 +204,22 @@ fn realtime_of(host: &Host, service: &Service, starved: u64) -> Option<Finding> 
     if threads.is_empty() || !(everywhere || starved > 0) {
         return None;
     }
-    let finding =
-        Finding::about(if starved > 0 { Severity::Critical } else { Severity::Warning }, named(service))
-            .cause(format!(
-                "{} real-time threads of {} leave no CPU to the kernel's own work",
-                threads.len(),
-                service.name
-            ))
-            .effect("packets are handled even while the service is busy")
-            .saw(Evidence::setting("real-time threads", threads.len().to_string()))
-            .saw(Evidence::setting("CPUs that they may take", format!("{cpus} of {}", host.online)));
+    let net = turns::safety_net(host.facts);
+    let severity = match (starved, &net) {
+        (1.., _) => Severity::Critical,
+        (0, Err(_)) => Severity::Warning,
+        (0, Ok(_)) => Severity::Note,
+    };
+    let finding = Finding::about(severity, named(service))
+        .cause(format!(
+            "{} real-time threads of {} leave no CPU to the kernel's own work",
+            threads.len(),
+            service.name
+        ))
+        .effect("packets are handled even while the service is busy")
+        .saw(Evidence::setting("real-time threads", threads.len().to_string()))
+        .saw(Evidence::setting("CPUs that they may take", format!("{cpus} of {}", host.online)))
+        .saw(Evidence::setting("what stops them", net.unwrap_or_else(|why| format!("nothing: {why}"))));
     Some(match starved {
         0 => finding,
         _ => finding.saw(host.measured("suspected_poll_starvation", starved.to_string()).threshold("0")),
@@ -270,6 +278,12 @@ mod tests {
             "realtime-everywhere critical memcached (PID 812): 1, 1-3 of 0-3, 2",
         );
         check(&on("0-3").replace("policy=1", "policy=0"), "no realtime-everywhere");
+        // Pinterest's dedicated hosts of 2022: on all CPUs, and RT throttling leaves the kernel its share.
+        let net = "kernel 5.10\n sysctl kernel.sched_rt_runtime_us=950000 kernel.sched_rt_period_us=1000000";
+        check(
+            &format!("{} {net}", on("0-3")),
+            "realtime-everywhere note memcached (PID 812): 1, 0-3 of 0-3, kernel.sched_rt_runtime_us leaves 5 %",
+        );
     }
 
     #[test]

@@ -57,7 +57,8 @@ fn slice_of(wishes: &mut Wishes, facts: &Facts, service: &Service) {
     }
     name_others(wishes, service);
     for thread in service.threads.iter().filter(|thread| is_ordinary(thread)) {
-        schedule(wishes, thread, format!("policy={} slice_ns={SLICE_NS}", scheduling::OTHER), SHORT_TURNS);
+        let wanted = format!("policy={} slice_ns={SLICE_NS}", scheduling::OTHER);
+        schedule(wishes, thread, wanted, SHORT_TURNS.why.to_owned(), SHORT_TURNS);
     }
 }
 
@@ -76,27 +77,93 @@ fn weight_of(wishes: &mut Wishes, service: &Service) {
     }
 }
 
+/// Which CPUs real-time threads may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Not those that receive packets, and not all.
+    Apart,
+    /// Any, if something stops threads that never wait: somebody has accepted the risk.
+    Everywhere,
+}
+
 /// Before everything that is scheduled fairly.
-pub(super) fn fifo(wishes: &mut Wishes, model: &CpuModel) {
-    for_each_service(wishes, model.facts, |wishes, service| match danger(model, service) {
-        Some(reason) => wishes.refuse(service.to_string(), reason),
-        None => {
-            name_others(wishes, service);
-            for thread in service.threads.iter().filter(|thread| may_be_first(thread)) {
-                schedule(
-                    wishes,
-                    thread,
-                    format!("policy={} priority={FIFO_PRIORITY}", scheduling::FIFO),
-                    FIRST,
-                );
+pub(super) fn fifo(wishes: &mut Wishes, model: &CpuModel, reach: Reach) {
+    for_each_service(wishes, model.facts, |wishes, service| {
+        let danger = danger(model, service);
+        let net = safety_net(model.facts);
+        let why = match (refused_by_kernel(model.facts, service), danger, net) {
+            (Some(reason), ..) => return wishes.refuse(service.to_string(), reason),
+            (None, None, _) => FIRST.why.to_owned(),
+            (None, Some(reason), _) if reach == Reach::Apart => {
+                let way = "where it has the host to itself, --accept-risk does without";
+                return wishes.refuse(service.to_string(), format!("{reason}; {way}"));
             }
+            (None, Some(_), Err(reason)) => return wishes.refuse(service.to_string(), reason),
+            (None, Some(_), Ok(net)) => format!("{}, on CPUs that receive packets, too; {net}", FIRST.why),
+        };
+        name_others(wishes, service);
+        let wanted = format!("policy={} priority={FIFO_PRIORITY}", scheduling::FIFO);
+        for thread in service.threads.iter().filter(|thread| may_be_first(thread)) {
+            let why = why.clone();
+            schedule(wishes, thread, wanted.clone(), why, FIRST);
         }
     });
 }
 
-/// Why real-time threads would be refused, or would harm the host.
-fn danger(model: &CpuModel, service: &Service) -> Option<String> {
-    let facts = model.facts;
+/// What leaves time to ordinary threads, ksoftirqd among them, where real-time threads never wait; or why nothing is
+/// known to. It has to be seen: that a kernel has it by default is not enough where a whole host depends on it.
+pub(crate) fn safety_net(facts: &Facts) -> Result<String, String> {
+    let number = |name: &str| facts.sysctls.get(name).and_then(|value| value.trim().parse::<i64>().ok());
+    // With budgets for groups, bandwidth is limited as before 6.12.
+    if facts.kernel.version >= EEVDF_SLICES && facts.kernel.rt_group_sched != Some(true) {
+        let of = |cpu| facts.realtime.fair_server_ns.get(&cpu).copied();
+        let online = facts.online();
+        if online.iter().all(|cpu| of(cpu).is_none()) {
+            return Err(
+                "whether the fair server leaves time to other threads can only be seen in debugfs: mount -t \
+                        debugfs none /sys/kernel/debug first"
+                    .to_owned(),
+            );
+        }
+        let off: CpuSet = online.iter().filter(|cpu| of(*cpu).unwrap_or(0) == 0).collect();
+        return match online.iter().filter_map(of).min() {
+            Some(least) if off.is_empty() => {
+                Ok(format!("the fair server leaves {} ms of each period to others", least / 1_000_000))
+            }
+            _ => Err(format!(
+                "the fair server is off on CPUs {off}, and nothing else stops a thread that never waits: write 50000000 \
+                 to /sys/kernel/debug/sched/fair_server/cpu*/runtime first"
+            )),
+        };
+    }
+    let (runtime, period) = (number("kernel.sched_rt_runtime_us"), number("kernel.sched_rt_period_us"));
+    let (Some(runtime), Some(period)) = (runtime, period) else {
+        return Err(
+            "kernel.sched_rt_runtime_us cannot be read, so nothing is known to stop a thread that never \
+                    waits"
+                .to_owned(),
+        );
+    };
+    if runtime < 0 || runtime >= period {
+        return Err(format!(
+            "kernel.sched_rt_runtime_us is {runtime}, and nothing else stops a thread that never waits: set it to \
+             950000 first"
+        ));
+    }
+    // It was on by default before 5.10.
+    let shares = facts.realtime.shares_runtime.unwrap_or(facts.kernel.version < (5, 10));
+    if shares {
+        return Err("CPUs lend each other real-time budget (RT_RUNTIME_SHARE), so a thread that never waits takes all of \
+                    its CPU: echo NO_RT_RUNTIME_SHARE > /sys/kernel/debug/sched_features first (since 5.13: \
+                    sched/features)"
+            .to_owned());
+    }
+    let left = 100 - 100 * runtime / period;
+    Ok(format!("kernel.sched_rt_runtime_us leaves {left} % of every CPU to others"))
+}
+
+/// Why the kernel would not take real-time threads, or nothing would ever stop them.
+fn refused_by_kernel(facts: &Facts, service: &Service) -> Option<String> {
     let is_rationed = facts.kernel.rt_group_sched == Some(true) && !["", "/"].contains(&&*service.cgroup);
     if is_rationed && matches!(service.realtime_budget_us, None | Some(0)) {
         return Some(format!(
@@ -113,6 +180,11 @@ fn danger(model: &CpuModel, service: &Service) -> Option<String> {
                 .to_owned(),
         );
     }
+    None
+}
+
+/// Why real-time threads would harm the host.
+fn danger(model: &CpuModel, service: &Service) -> Option<String> {
     // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
     // (amzn-drivers #336). So some CPU, and every one that receives packets, has to be out of its reach.
     let (online, irqs) = (&model.online, model.receiving_any());
@@ -176,14 +248,14 @@ fn is_ordinary(thread: &Thread) -> bool {
     thread.policy == scheduling::OTHER
 }
 
-fn schedule(wishes: &mut Wishes, thread: &Thread, wanted: String, reason: Reason) {
+fn schedule(wishes: &mut Wishes, thread: &Thread, wanted: String, why: String, reason: Reason) {
     // An id is used again, a moment of starting is not: a thread that came since is not the one that is meant.
     let which = if thread.started == 0 { String::new() } else { format!(" started={}", thread.started) };
     let slice = thread.slice_ns.map(|slice| format!(" slice_ns={slice}")).unwrap_or_default();
     let now =
         format!("policy={} priority={} nice={}{slice}{which}", thread.policy, thread.priority, thread.nice);
     let setting = Setting::Thread { tid: thread.tid };
-    wishes.wish(Stage::Scheduling, setting, now, wanted, reason);
+    wishes.ask(Stage::Scheduling, setting, now, wanted, why, reason.risk, reason.signal);
 }
 
 fn for_each_service(wishes: &mut Wishes, facts: &Facts, each: impl Fn(&mut Wishes, &Service)) {

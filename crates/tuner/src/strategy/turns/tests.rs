@@ -1,6 +1,7 @@
 use super::*;
 use crate::facts::{CpuWeight, Interrupt};
 use crate::finding::Severity;
+use crate::plan::{Asked, plan};
 use crate::shapes::{Shape, VIRTIO};
 use crate::strategy::Strategy;
 use crate::strategy::tests::{XEN_16, check, host};
@@ -66,14 +67,14 @@ fn fifo_never_reaches_a_cpu_that_receives_packets() {
         &with_service(host(XEN_16), "0-15"),
         "sched-fifo",
         &[
-            "memcached (PID 80): it may run on CPUs 0-15, and would starve the packets that are received on 0: keep it to 1-15 first (AllowedCPUs=1-15)",
+            "memcached (PID 80): it may run on CPUs 0-15, and would starve the packets that are received on 0: keep it to 1-15 first (AllowedCPUs=1-15); where it has the host to itself, --accept-risk does without",
         ],
     );
     check(
         &with_service(host(XEN_16), "0"),
         "sched-fifo",
         &[
-            "memcached (PID 80): it may run on CPUs 0, and would starve the packets that are received on 0: keep it to 1-15 first (AllowedCPUs=1-15)",
+            "memcached (PID 80): it may run on CPUs 0, and would starve the packets that are received on 0: keep it to 1-15 first (AllowedCPUs=1-15); where it has the host to itself, --accept-risk does without",
         ],
     );
     check(
@@ -97,7 +98,7 @@ fn on_two_cpus_only_where_packets_arrive_counts() {
         &facts(1),
         "sched-fifo",
         &[
-            "memcached (PID 80): it may run on CPUs 1, and would starve the packets that are received on 1: keep it to 0 first (AllowedCPUs=0)",
+            "memcached (PID 80): it may run on CPUs 1, and would starve the packets that are received on 1: keep it to 0 first (AllowedCPUs=0); where it has the host to itself, --accept-risk does without",
         ],
     );
     let mut everywhere = facts(0);
@@ -106,7 +107,7 @@ fn on_two_cpus_only_where_packets_arrive_counts() {
         &everywhere,
         "sched-fifo",
         &[
-            "memcached (PID 80): every CPU receives packets, and it would starve them: move the interrupts off some CPU of 0-1 first",
+            "memcached (PID 80): every CPU receives packets, and it would starve them: move the interrupts off some CPU of 0-1 first; where it has the host to itself, --accept-risk does without",
         ],
     );
 }
@@ -149,6 +150,69 @@ fn fifo_is_refused_where_nothing_would_stop_it() {
             "memcached (PID 80): kernel.sched_rt_runtime_us is -1, and before Linux 6.12 nothing else stops a thread that never waits: set it to 950000 first",
         ],
     );
+}
+
+/// What a service on all CPUs is told when somebody accepts the risk.
+#[track_caller]
+fn check_at_risk(change: impl Fn(&mut Facts), wanted: Result<&str, &str>) {
+    let mut facts = with_service(host(XEN_16), "0-15");
+    facts.kernel.version = (5, 10);
+    let sysctl = |name: &str, value: &str| (format!("kernel.sched_rt_{name}_us"), value.to_owned());
+    facts.sysctls.extend([sysctl("runtime", "950000"), sysctl("period", "1000000")]);
+    change(&mut facts);
+    let asked = Asked { strategy: Some(Strategy::SchedFifo), ..Asked::default() };
+    let refused = plan(&facts, &asked);
+    assert_eq!((refused.changes.len(), refused.refusals.len()), (0, 1), "not unless it is said");
+    let made = plan(&facts, &Asked { accept_risk: true, ..asked });
+    let said = match made.refusals.as_slice() {
+        [] => Ok(made.changes[0].why.as_str()),
+        [refusal] => Err(refusal.reason.as_str()),
+        more => panic!("{more:?}"),
+    };
+    let part = |said: &str, wanted: &str| assert!(said.contains(wanted), "{said}\nshould have\n{wanted}");
+    match (said, wanted) {
+        (Ok(said), Ok(wanted)) | (Err(said), Err(wanted)) => part(said, wanted),
+        (said, wanted) => panic!("{said:?} instead of {wanted:?}"),
+    }
+    assert_eq!(made.changes.len(), usize::from(wanted.is_ok()));
+}
+
+/// Pinterest 2022: memcached alone on its hosts, SCHED_FIFO on all CPUs.
+#[test]
+fn pinterest_2022_fifo_on_all_cpus_takes_an_accepted_risk_and_a_net_that_is_seen() {
+    let runtime = |value: &'static str| {
+        move |facts: &mut Facts| drop(facts.sysctls.insert("kernel.sched_rt_runtime_us".into(), value.into()))
+    };
+    check_at_risk(|_| {}, Ok("kernel.sched_rt_runtime_us leaves 5 % of every CPU to others"));
+    check_at_risk(runtime("-1"), Err("kernel.sched_rt_runtime_us is -1"));
+    check_at_risk(runtime("1000000"), Err("kernel.sched_rt_runtime_us is 1000000"));
+    check_at_risk(|facts| facts.sysctls.clear(), Err("cannot be read"));
+    check_at_risk(|facts| facts.realtime.shares_runtime = Some(true), Err("RT_RUNTIME_SHARE"));
+    check_at_risk(|facts| facts.kernel.version = (4, 14), Err("RT_RUNTIME_SHARE"));
+    check_at_risk(
+        |facts| (facts.kernel.version, facts.realtime.shares_runtime) = ((4, 14), Some(false)),
+        Ok("leaves 5 %"),
+    );
+    let fair = |ns: u64, but: Option<u32>| {
+        move |facts: &mut Facts| {
+            facts.kernel.version = (6, 12);
+            facts.realtime.fair_server_ns =
+                (0..16).map(|cpu| (cpu, if but == Some(cpu) { 0 } else { ns })).collect();
+        }
+    };
+    check_at_risk(fair(50_000_000, None), Ok("the fair server leaves 50 ms of each period to others"));
+    check_at_risk(fair(50_000_000, Some(3)), Err("the fair server is off on CPUs 3"));
+    check_at_risk(|facts| facts.kernel.version = (6, 12), Err("mount -t debugfs"));
+    // Budgets for groups: bandwidth is limited as it was before.
+    check_at_risk(
+        |facts| (facts.kernel.version, facts.kernel.rt_group_sched) = ((6, 12), Some(true)),
+        Ok("leaves 5 %"),
+    );
+    let rationed = |facts: &mut Facts| {
+        facts.kernel.rt_group_sched = Some(true);
+        facts.services[0].cgroup = "/a".into();
+    };
+    check_at_risk(rationed, Err("no real-time budget"));
 }
 
 #[test]
