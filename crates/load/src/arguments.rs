@@ -89,10 +89,16 @@ pub struct Arguments {
     #[arg(long, value_name = "OBJECTIVE", help_heading = "Shape of the load")]
     pub search: Option<Objective>,
     /// Keep the threads of --rate and --probes awake for this long before and after each request, or always: they are
-    /// less late and burn their CPUs
+    /// less late and burn their CPUs [default: before each request, as long as waking up takes, unless that is most of the
+    /// time]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
     #[arg(value_name = "TIME", help_heading = "Shape of the load")]
     pub spin: Option<Span>,
+    /// Let a request of --rate wait this long for others, so that the thread wakes up once for all of them and for what has
+    /// come meanwhile: cheaper by half. Latency still counts from when a request was due, and ends when the kernel had its
+    /// reply (over TCP or TLS, with io_uring)
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["spin", "self_test"], help_heading = "Shape of the load")]
+    pub slot: Option<Span>,
     /// Connections, over all threads
     #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
     pub connections: usize,

@@ -284,7 +284,7 @@ impl Ledger {
             None => tally.took(done_ns - sent_ns),
             Some(Intended { at_ns, possible_ns }) => {
                 tally.took(done_ns - at_ns);
-                tally.waited(sent_ns - at_ns, sent_ns - possible_ns, done_ns - sent_ns);
+                tally.waited(sent_ns - at_ns, sent_ns.saturating_sub(possible_ns), done_ns - sent_ns);
             }
         }
     }

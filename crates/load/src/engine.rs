@@ -72,8 +72,9 @@ pub(crate) enum Event {
 /// How long an exchange waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
-    /// Replies worth waking up for: fewer end the wait only after `GATHER_TIME`.
+    /// Replies worth waking up for: fewer end the wait only after `gather_time`.
     pub(crate) gather: usize,
+    pub(crate) gather_time: Duration,
     /// Without any reply it ends after this long; zero only looks.
     pub(crate) at_most: Duration,
 }

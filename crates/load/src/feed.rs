@@ -4,8 +4,10 @@ use crate::compose::Composer;
 use crate::conversation::Conversation;
 use crate::engine::WAIT_MAX;
 use crate::outbox::Outbox;
+use crate::plan::Sleep;
 use crate::replay::Next;
 use crate::schedule::Schedule;
+use crate::waking::Waking;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -18,7 +20,7 @@ pub(crate) enum Feed {
         served: Vec<usize>,
     },
     /// Requests go out when the schedule says, on any connection that has room.
-    Open(Open),
+    Open(Box<Open>),
 }
 
 /// The state of an open loop.
@@ -36,9 +38,8 @@ pub(crate) struct Open {
     free_since_ns: Vec<Option<u64>>,
     /// Missed items are left that no connection had room for.
     refilling: bool,
-    /// Look for replies and for the time all the while, instead of sleeping, so long before a request is due and after
-    /// one was sent.
-    spin: Duration,
+    sleep: Sleep,
+    waking: Waking,
     /// When the latest turn sent something.
     sent_ns: u64,
     passed: Passed,
@@ -93,26 +94,27 @@ impl Feed {
         Feed::Closed { served: (0..connections).collect() }
     }
 
-    pub(crate) fn open(schedule: Schedule, connections: usize, spin: Duration) -> Feed {
-        Feed::by(Clock::Schedule(schedule), connections, spin)
+    pub(crate) fn open(schedule: Schedule, connections: usize, sleep: Sleep) -> Feed {
+        Feed::by(Clock::Schedule(schedule), connections, sleep)
     }
 
     /// Follows the composer's trace from `start_ns` on.
-    pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, spin: Duration) -> Feed {
-        Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: Next::Unread }), connections, spin)
+    pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, sleep: Sleep) -> Feed {
+        Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: Next::Unread }), connections, sleep)
     }
 
-    fn by(clock: Clock, connections: usize, spin: Duration) -> Feed {
-        Feed::Open(Open {
+    fn by(clock: Clock, connections: usize, sleep: Sleep) -> Feed {
+        Feed::Open(Box::new(Open {
             clock,
             due: VecDeque::with_capacity(DUE_MAX),
             free: (0..connections).collect(),
             free_since_ns: vec![Some(0); connections],
             refilling: false,
-            spin,
+            sleep,
+            waking: Waking::default(),
             sent_ns: 0,
             passed: Passed::default(),
-        })
+        }))
     }
 
     /// Composes what this turn sends; `false` once there is nothing left to ask.
@@ -178,13 +180,20 @@ impl Feed {
 
     /// How long there is nothing to send, unless a reply comes.
     #[inline]
-    pub(crate) fn rest(&self, now_ns: u64) -> Duration {
+    pub(crate) fn rest(&mut self, now_ns: u64) -> Duration {
         match self {
             Feed::Closed { .. } => WAIT_MAX,
-            Feed::Open(open) => {
-                let awake = Duration::from_nanos(now_ns.saturating_sub(open.sent_ns)) < open.spin;
-                if awake { Duration::ZERO } else { open.rest(now_ns).saturating_sub(open.spin) }
-            }
+            Feed::Open(open) => open.rest(now_ns),
+        }
+    }
+
+    /// A wait was to end at `until_ns` and has ended now.
+    #[inline]
+    pub(crate) fn woke(&mut self, until_ns: u64, now_ns: u64) {
+        if let Feed::Open(open) = self
+            && let Some(late_ns) = now_ns.checked_sub(until_ns)
+        {
+            open.waking.woke(late_ns);
         }
     }
 
@@ -220,18 +229,32 @@ impl Feed {
 }
 
 impl Open {
-    fn rest(&self, now_ns: u64) -> Duration {
+    fn rest(&mut self, now_ns: u64) -> Duration {
+        let is_awake = |spin: Duration| Duration::from_nanos(now_ns.saturating_sub(self.sent_ns)) < spin;
+        if matches!(self.sleep, Sleep::Spin(spin) if is_awake(spin)) {
+            return Duration::ZERO;
+        }
         if self.free.is_empty() {
             return WAIT_MAX;
         }
         if !self.due.is_empty() || self.refilling {
             return Duration::ZERO;
         }
-        match self.clock.seen() {
-            Next::At(next) => Duration::from_nanos(next.saturating_sub(now_ns)).min(WAIT_MAX),
-            Next::Unread => READING,
-            Next::End => WAIT_MAX,
-        }
+        let next_ns = match self.clock.seen() {
+            Next::At(next_ns) => next_ns,
+            Next::Unread => return READING,
+            Next::End => return WAIT_MAX,
+        };
+        let until_ns = match self.sleep {
+            Sleep::Learned => next_ns - self.waking.awake_ns(now_ns, next_ns).min(next_ns),
+            Sleep::Spin(spin) => next_ns.saturating_sub(spin.as_nanos() as u64),
+            // It has waited for all of its slot when this thread is awake.
+            Sleep::Slot(slot) => {
+                let slot_ns = slot.as_nanos() as u64;
+                next_ns + slot_ns - self.waking.lead_ns().min(slot_ns / 2)
+            }
+        };
+        Duration::from_nanos(until_ns.saturating_sub(now_ns)).min(WAIT_MAX)
     }
 
     fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
@@ -257,7 +280,7 @@ impl Open {
             let refills = missed.min(share);
             let portion = Portion { refills, requests: share - refills };
             let free_since_ns = self.free_since_ns[connection].unwrap_or_default();
-            let due = &mut self.due;
+            let (due, slot_ns) = (&mut self.due, self.sleep.slot_ns());
             // A recording has it before what is sent after it.
             let refilled_ns = due.front().map_or(now_ns, |due_ns| now_ns.min(*due_ns));
             let refill = |conversation: &mut Conversation| {
@@ -267,7 +290,7 @@ impl Open {
             turn.send(connection, portion, refill, |conversation| {
                 let intended_ns = due.pop_front().unwrap_or(now_ns);
                 // Before that nobody could have sent it: what is lost after it, this program has lost.
-                conversation.intend(intended_ns, intended_ns.max(free_since_ns));
+                conversation.intend(intended_ns, (intended_ns + slot_ns).max(free_since_ns));
                 intended_ns
             });
             if turn.conversations[connection].outstanding() < turn.depth {
@@ -392,7 +415,7 @@ mod tests {
         let check = |spin_us: u64, before_us: u64, rest_us: u64| {
             let schedule = Schedule::new(Arrivals::Constant, 100.0, Share { index: 0, threads: 1 }, 1);
             let schedule = schedule.during(DUE_NS, DUE_NS..100 * DUE_NS, u64::MAX);
-            let mut feed = Feed::open(schedule, 1, Duration::from_micros(spin_us));
+            let mut feed = Feed::open(schedule, 1, Sleep::Spin(Duration::from_micros(spin_us)));
             if let Feed::Open(open) = &mut feed {
                 open.sent_ns = DUE_NS - 500_000;
             }
@@ -408,5 +431,18 @@ mod tests {
         check(100, 340, 240);
         check(0, 500, 500);
         check(3_600_000_000, 300, 0);
+    }
+
+    #[test]
+    fn a_thread_that_wakes_up_late_sleeps_less() {
+        let rest = |sleep: Sleep, late_ns: u64| {
+            let schedule = Schedule::new(Arrivals::Constant, 100.0, Share { index: 0, threads: 1 }, 1);
+            let mut feed = Feed::open(schedule.during(DUE_NS, DUE_NS..100 * DUE_NS, u64::MAX), 1, sleep);
+            (0..64).for_each(|wake| feed.woke(wake, wake + late_ns));
+            feed.rest(DUE_NS - 300_000).as_micros()
+        };
+        assert_eq!((rest(Sleep::Learned, 0), rest(Sleep::Learned, 80_000)), (300, 220));
+        let slot = Sleep::Slot(Duration::from_micros(200));
+        assert_eq!((rest(slot, 0), rest(slot, 80_000), rest(slot, 150_000)), (500, 420, 400));
     }
 }

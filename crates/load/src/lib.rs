@@ -68,6 +68,7 @@ mod tls;
 mod trace;
 mod ttl;
 mod verdict;
+mod waking;
 mod worker;
 mod workload;
 mod zipf;

@@ -1,7 +1,8 @@
 //! The live view: what the run is doing, on a terminal's other screen, second by second.
 //!
-//! `view.rs` says how it looks and knows no terminal; `screen.rs` is the terminal, and puts it back.
+//! `view.rs` says how it looks, with a picture of latencies (`heat.rs`), and knows no terminal; `screen.rs` is the terminal, and puts it back.
 
+mod heat;
 mod screen;
 mod view;
 
@@ -58,7 +59,7 @@ impl Follower for Live {
     }
 
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
-        self.view.pass(second, whole.iter().map(|whole| &whole.interval));
+        self.view.pass(second, &whole);
         self.show()
     }
 

@@ -49,8 +49,8 @@ pub(crate) struct Plan {
     pub(crate) churn: Option<ChurnPlan>,
     /// If others ask besides the load.
     pub(crate) probes: Option<Probes>,
-    /// How long before a request is due nobody sleeps: of open loops, the load's and the probes'.
-    pub(crate) spin: Duration,
+    /// How open loops wait for the next request: the load's and, but for slots, the probes'.
+    pub(crate) sleep: Sleep,
     /// Of an open loop.
     pub(crate) pace: Option<Pace>,
     /// What a pace by a trace follows.
@@ -82,8 +82,43 @@ pub(crate) enum Who {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     pub(crate) timing: Timing,
-    /// How long nobody sleeps before a request is due and after one was sent.
-    pub(crate) spin: Duration,
+    pub(crate) sleep: Sleep,
+}
+
+/// How an open loop waits for the next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleep {
+    /// Awake for as long before it is due as it takes to wake up, unless that is most of the time.
+    Learned,
+    /// Awake for so long before it is due, and after one was sent.
+    Spin(Duration),
+    /// A request waits so long for others: they are sent together, and what has come meanwhile is read.
+    Slot(Duration),
+}
+
+impl Sleep {
+    fn of(arguments: &Arguments) -> Sleep {
+        match (arguments.spin, arguments.slot) {
+            (_, Some(Span(slot))) => Sleep::Slot(slot),
+            (Some(Span(spin)), None) => Sleep::Spin(spin),
+            (None, None) => Sleep::Learned,
+        }
+    }
+
+    /// Whether a thread is awake because somebody has said so.
+    pub(crate) fn is_spin(self) -> bool {
+        matches!(self, Sleep::Spin(spin) if !spin.is_zero())
+    }
+
+    /// How long a request waits for others, 0 if it does not.
+    pub(crate) fn slot_ns(self) -> u64 {
+        if let Sleep::Slot(slot) = self { slot.as_nanos() as u64 } else { 0 }
+    }
+
+    /// The same without slots: whoever asks little has nobody to wait for.
+    pub(crate) fn alone(self) -> Sleep {
+        if let Sleep::Slot(_) = self { Sleep::Learned } else { self }
+    }
 }
 
 /// Who says when a request is due.
@@ -161,17 +196,24 @@ impl Plan {
         if arguments.rate.is_none()
             && arguments.trace.is_none()
             && arguments.search.is_none()
-            && (arguments.arrivals.is_some() || arguments.spin.is_some() && arguments.probes.is_none())
+            && (arguments.arrivals.is_some()
+                || arguments.slot.is_some()
+                || arguments.spin.is_some() && arguments.probes.is_none())
         {
             return refuse(String::from(
-                "--arrivals and --spin are for an open loop: use --rate or --search, too",
+                "--arrivals, --spin and --slot are for an open loop: use --rate or --search, too",
             ));
         }
-        if arguments.kernel_timestamps
+        if let Some(slot) = arguments.slot
+            && !(SLOT_MIN..=SLOT_MAX).contains(&slot.0)
+        {
+            return refuse(format!("--slot must be between {SLOT_MIN:?} and {SLOT_MAX:?}, not {slot}"));
+        }
+        if stamped(arguments)
             && (arguments.udp || arguments.socket.is_some() || arguments.engine == EngineChoice::Epoll)
         {
             return refuse(String::from(
-                "--kernel-timestamps is for TCP, driven by io_uring: not with --udp, --socket or --engine epoll",
+                "--kernel-timestamps and --slot are for TCP, driven by io_uring: not with --udp, --socket or --engine epoll",
             ));
         }
         let keys = Keys::new(arguments.keys, &asked.key_size).map_err(Error::Arguments)?;
@@ -212,13 +254,13 @@ impl Plan {
             requests: arguments.requests,
             engine: arguments.engine,
             gather: arguments.gather.unwrap_or(GATHER).max(1),
-            stamped: arguments.kernel_timestamps,
+            stamped: stamped(arguments),
             part: Part::WHOLE,
             seed: arguments.seed,
             churn: churn(arguments).map_err(Error::Arguments)?,
             probes: probes(arguments).map_err(Error::Arguments)?,
-            spin: spin(arguments),
-            pace: timing.map(|timing| Pace { timing, spin: spin(arguments) }),
+            sleep: Sleep::of(arguments),
+            pace: timing.map(|timing| Pace { timing, sleep: Sleep::of(arguments) }),
             trace,
             asked,
         })
@@ -263,10 +305,15 @@ impl Plan {
     }
 }
 
-/// How long nobody sleeps before a request is due and after one was sent.
-pub(crate) fn spin(arguments: &Arguments) -> Duration {
-    arguments.spin.map_or(Duration::ZERO, |Span(spin)| spin)
+/// Whether replies end when the kernel has them: in slots they wait to be read.
+fn stamped(arguments: &Arguments) -> bool {
+    arguments.kernel_timestamps || arguments.slot.is_some()
 }
+
+/// A thread does not wake up more quickly.
+const SLOT_MIN: Duration = Duration::from_micros(10);
+/// A longer one would keep replies from being read for so long that servers run out of room for them.
+const SLOT_MAX: Duration = Duration::from_millis(10);
 
 fn probes(arguments: &Arguments) -> Result<Option<Probes>, String> {
     let Some((connections, rate)) = arguments.probes.zip(arguments.probe_rate) else { return Ok(None) };
@@ -292,11 +339,11 @@ fn churn(arguments: &Arguments) -> Result<Option<ChurnPlan>, String> {
     if arguments.udp
         || arguments.socket.is_some()
         || arguments.engine == EngineChoice::Uring
-        || arguments.kernel_timestamps
+        || stamped(arguments)
     {
         return Err(String::from(
-            "--reconnect-after, --churn and --storm are for TCP, driven by epoll: not with --udp, --socket, --engine uring \
-             or --kernel-timestamps",
+            "--reconnect-after, --churn and --storm are for TCP, driven by epoll: not with --udp, --socket, --engine uring, \
+             --kernel-timestamps or --slot",
         ));
     }
     if *after == Some(0) {

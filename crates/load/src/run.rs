@@ -21,7 +21,7 @@ use crate::follower::{Follower, Line};
 use crate::hdr_log::HdrLog;
 use crate::json::{check_json, write_json};
 use crate::live::Live;
-use crate::plan::{self, Pace, Plan, Timing};
+use crate::plan::{Pace, Plan, Timing};
 use crate::search::{Knee, Objective, Search};
 use crate::summary::{Measured, Summary};
 use crate::tally::Tally;
@@ -86,7 +86,7 @@ pub(crate) fn measure(
 /// duration.
 pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn Write) -> Result<Knee, Error> {
     let mut plan = Plan::new(arguments)?;
-    let first = first_pace(arguments, &plan)?;
+    let first = first_pace(&plan)?;
     files::allow(plan.connections)?;
     if arguments.prefill {
         Runner { arguments, plan: &plan }.prefill(&mut Line::new(progress))?;
@@ -99,12 +99,12 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
 }
 
 /// Where a search begins, if what is asked for can be searched.
-pub(crate) fn first_pace(arguments: &Arguments, plan: &Plan) -> Result<Pace, Error> {
+pub(crate) fn first_pace(plan: &Plan) -> Result<Pace, Error> {
     if plan.requests.is_some() {
         return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
     }
     let first = Timing::Law(SEARCH_RATE, plan.asked.arrivals);
-    Ok(plan.pace.unwrap_or(Pace { timing: first, spin: plan::spin(arguments) }))
+    Ok(plan.pace.unwrap_or(Pace { timing: first, sleep: plan.sleep }))
 }
 
 /// What carries out one run of a search, with this pace and seed.

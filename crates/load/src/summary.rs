@@ -38,6 +38,9 @@ pub struct Summary {
     pub trace: Option<String>,
     /// Of an open loop: the law of its arrivals.
     pub arrivals: Option<String>,
+    /// With `--slot`: so many microseconds each request waited for others, at most, which its latency includes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot_us: Option<f64>,
     /// `io_uring`, `epoll` or `mmsg`.
     pub engine: String,
     /// The server's address.
@@ -168,6 +171,7 @@ impl Summary {
             verdict,
             rate: law.map(|(rate, _)| rate),
             arrivals: law.map(|(_, arrivals)| arrivals.to_string()),
+            slot_us: plan.pace.map(|pace| pace.sleep.slot_ns() as f64 / 1e3).filter(|slot_us| *slot_us > 0.0),
             trace: plan
                 .trace
                 .as_ref()

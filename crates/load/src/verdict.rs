@@ -279,7 +279,7 @@ fn late(open: &OpenEvidence) -> Option<Reason> {
     }
     let remedy = match (open.who, open.spins) {
         (Who::Load, true) => "use more --threads, or free CPUs for them",
-        (Who::Load, false) => "use --spin or more --threads",
+        (Who::Load, false) => "use --spin, --slot or more --threads",
         (Who::Probes, true) => "free a CPU for them",
         (Who::Probes, false) => "use --spin, or free a CPU for them",
     };

@@ -13,6 +13,7 @@ use crate::shared::{Phase, Shared, Slot};
 use crate::silence::{SECONDS_MAX, Silence};
 use crate::tally::Tally;
 use std::ops::Range;
+use std::time::Duration;
 
 /// One thread's connections and their load.
 pub(crate) struct Worker<'a, E> {
@@ -25,6 +26,8 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) verify: bool,
     pub(crate) backfill: bool,
     pub(crate) gather: usize,
+    /// How long replies may gather.
+    pub(crate) gather_time: Duration,
     /// The worker is done after this many requests of the window.
     pub(crate) requests_max: Option<u64>,
     /// If connections come and go.
@@ -75,9 +78,12 @@ impl<E: Engine> Worker<'_, E> {
             if let Some(churn) = &self.churn {
                 at_most = at_most.min(churn.rest(sent_ns));
             }
-            let wait = Wait { gather, at_most };
+            let wait = Wait { gather, gather_time: self.gather_time, at_most };
             self.engine.exchange(&outbox, wait)?;
             let done_ns = self.engine.now_ns();
+            if !at_most.is_zero() {
+                self.feed.woke(sent_ns + at_most.as_nanos() as u64, done_ns);
+            }
             outbox.clear();
             let now = self.shared.phase();
             if now != phase {

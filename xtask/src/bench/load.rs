@@ -40,21 +40,29 @@ struct Workload {
     goal: f64,
 }
 
-const WORKLOADS: [Workload; 4] = [
+const WORKLOADS: [Workload; 5] = [
     Workload { name: "get, depth 1", requests: 500_000, depth: 1, keys_per_get: 1, goal: 300e3 },
     Workload { name: "get, depth 1, open loop", requests: 200_000, depth: 1, keys_per_get: 1, goal: 0.0 },
+    Workload { name: "get, open loop in slots", requests: 200_000, depth: 1, keys_per_get: 1, goal: 150e3 },
     Workload { name: "get, depth 16", requests: 2_000_000, depth: 16, keys_per_get: 1, goal: 1e6 },
     Workload { name: "keys, multigets of 50", requests: 60_000, depth: 1, keys_per_get: 50, goal: 5e6 },
 ];
 
 impl Workload {
     fn is_open(&self) -> bool {
-        self.name.ends_with("open loop")
+        self.name.contains("open loop")
+    }
+
+    /// Others have no slots: they do as in any open loop.
+    fn has_slots(&self) -> bool {
+        self.name.ends_with("slots")
     }
 }
 
 /// Requests per second of the open loop: what any server manages, so that the schedule decides.
 const OPEN_RATE: u64 = 50_000;
+/// Ten requests of the open loop: two slots' worth of connections are fewer than there are.
+const SLOT: &str = "200us";
 const CONNECTIONS: u64 = 50;
 const KEYS: u64 = 100_000;
 const PORT: u16 = 21_300;

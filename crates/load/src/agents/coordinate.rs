@@ -53,7 +53,7 @@ pub fn search_on_agents(
     progress: &mut dyn Write,
 ) -> Result<Knee, Error> {
     let mut coordinator = Coordinator::new(arguments, matches)?;
-    let first = first_pace(arguments, &coordinator.plan)?;
+    let first = first_pace(&coordinator.plan)?;
     search_by(arguments, objective, first, progress, &mut |pace, seed, progress| {
         coordinator.plan.pace = Some(pace);
         coordinator.words.retain(|word| !word.starts_with("--seed="));

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
 use std::thread;
 
-const WAIT: Wait = Wait { gather: 1, at_most: WAIT_MAX };
+const WAIT: Wait = Wait { gather: 1, gather_time: GATHER_TIME, at_most: WAIT_MAX };
 
 trait Stream: Read + Write + Into<OwnedFd> + Send + 'static {}
 impl<S: Read + Write + Into<OwnedFd> + Send + 'static> Stream for S {}
@@ -134,7 +134,7 @@ fn waits_end_within_their_millisecond() {
         let Some(mut engine) = engine else { return };
         // That there is room to send is told once.
         engine.exchange(&Outbox::default(), WAIT).expect("nothing to send");
-        let wait = Wait { gather: 1, at_most: Duration::from_micros(2_200) };
+        let wait = Wait { gather: 1, gather_time: GATHER_TIME, at_most: Duration::from_micros(2_200) };
         let took_us = |engine: &mut E| {
             let begun_ns = engine.now_ns();
             engine.exchange(&Outbox::default(), wait).expect("nothing to send");

@@ -1,6 +1,6 @@
 //! Encryption around another engine, which moves what is encrypted.
 
-use super::{Engine, Event, WAIT_MAX, Wait};
+use super::{Engine, Event, GATHER_TIME, WAIT_MAX, Wait};
 use crate::error::Error;
 use crate::outbox::Outbox;
 use crate::tls::Party;
@@ -68,7 +68,8 @@ impl<E: Engine> Encrypted<E> {
 
     /// All handshakes, some at a time.
     fn agree(&mut self) -> Result<(), Error> {
-        let (nothing, wait) = (Outbox::default(), Wait { gather: 1, at_most: WAIT_MAX });
+        let (nothing, wait) =
+            (Outbox::default(), Wait { gather: 1, gather_time: GATHER_TIME, at_most: WAIT_MAX });
         let (mut begun, mut silences) = (0, 0);
         while self.agreed.len() < self.links.len() {
             let now_ns = self.now_ns();

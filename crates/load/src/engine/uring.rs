@@ -11,7 +11,7 @@
 mod buffers;
 mod stamps;
 
-use super::{Engine, GATHER_TIME, Wait, failed};
+use super::{Engine, Wait, failed};
 use crate::error::Error;
 use crate::outbox::Outbox;
 use buffers::Buffers;
@@ -146,7 +146,7 @@ impl Uring {
         let argument = EnterArgument {
             sigmask: 0,
             sigmask_len: 0,
-            min_wait_usec: if gather { GATHER_TIME.min(wait.at_most).as_micros() as u32 } else { 0 },
+            min_wait_usec: if gather { wait.gather_time.min(wait.at_most).as_micros() as u32 } else { 0 },
             timeout: (&raw const timeout) as u64,
         };
         let want = match gather {

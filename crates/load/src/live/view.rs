@@ -1,7 +1,8 @@
-//! How the live view looks: figures of the latest second, and the seconds before as bars.
+//! How the live view looks: figures of the latest second, and the seconds before as bars and as a picture of latencies.
 
+use super::heat::Heat;
 use crate::arguments::Arguments;
-use crate::follower::{AgentNow, AgentState};
+use crate::follower::{AgentNow, AgentState, Whole};
 use crate::seconds::Interval;
 use crate::summary::{Latency, Second, grouped};
 use crate::verdict::BUSY_MAX;
@@ -25,7 +26,7 @@ pub(super) struct View {
     /// If several machines make the load.
     pub(super) agents: Vec<AgentNow>,
     rates: VecDeque<u64>,
-    p99s_us: VecDeque<u64>,
+    heat: Heat,
 }
 
 /// Where the run is.
@@ -39,7 +40,9 @@ pub(super) enum Stage {
 /// The latencies of a second are known when the next one has begun.
 const AGE_MAX_S: f64 = 2.5;
 /// Seconds that are remembered: more than any terminal has columns.
-const SECONDS_MAX: usize = 1000;
+pub(super) const SECONDS_MAX: usize = 1000;
+/// Rows of the bars: whether the rate is steady needs no more.
+const BARS: u16 = 3;
 
 impl View {
     pub(super) fn new(arguments: &Arguments) -> View {
@@ -64,31 +67,32 @@ impl View {
             errors: 0,
             agents: Vec::new(),
             rates: VecDeque::new(),
-            p99s_us: VecDeque::new(),
+            heat: Heat::default(),
         }
     }
 
     /// A second of the window has passed, and the latencies of some have become known.
-    pub(super) fn pass<'i>(&mut self, second: &Second, known: impl Iterator<Item = &'i Interval>) {
+    pub(super) fn pass(&mut self, second: &Second, known: &[Whole]) {
         self.stage = Stage::Window;
         self.passed_s += second.seconds;
         push(&mut self.rates, second.requests_per_second);
         self.latest = Some(*second);
-        for interval in known {
-            push(&mut self.p99s_us, interval.latency.map_or(0.0, |latency| latency.p99_us));
+        for Whole { interval, latency_ns, .. } in known {
+            self.heat.push(latency_ns);
             self.errors += interval.errors;
             self.interval = Some(*interval);
         }
     }
 
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
-        let [title, stage, _, figures, _, rates, p99s] = Layout::vertical([
+        let [title, stage, _, figures, _, rates, head, heat] = Layout::vertical([
             Constraint::Length(1),
             Constraint::Length(1),
             Constraint::Length(1),
             Constraint::Length(if self.agents.is_empty() { 5 } else { 7 }),
             Constraint::Length(1),
-            Constraint::Fill(1),
+            Constraint::Length(1 + BARS),
+            Constraint::Length(1),
             Constraint::Fill(1),
         ])
         .areas(frame.area());
@@ -97,7 +101,8 @@ impl View {
         frame.render_widget(Line::from("q ends").alignment(Alignment::Right).dim(), stage);
         frame.render_widget(Paragraph::new(self.figures()), figures);
         bars(frame, rates, "rate", "requests/s", &self.rates, Color::Green);
-        bars(frame, p99s, "p99", "µs", &self.p99s_us, Color::Cyan);
+        frame.render_widget(Line::from(Heat::HEAD).dim(), head);
+        self.heat.draw(heat, frame.buffer_mut());
     }
 
     fn stage(&self) -> String {

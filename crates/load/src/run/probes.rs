@@ -21,7 +21,10 @@ impl Runner<'_> {
             shared,
             slot: 0,
             composer: Composer::probe(plan, seed),
-            pace: Some(Pace { timing: Timing::Law(asked.rate, Arrivals::Poisson), spin: plan.spin }),
+            pace: Some(Pace {
+                timing: Timing::Law(asked.rate, Arrivals::Poisson),
+                sleep: plan.sleep.alone(),
+            }),
             share: Share { index: 0, threads: 1 },
             seed,
             index: plan.threads,

@@ -10,7 +10,7 @@ use crate::engine::epoll::Epoll;
 use crate::engine::tls::Encrypted;
 use crate::engine::udp::{Patience, Udp};
 use crate::engine::uring::Uring;
-use crate::engine::{Engine, failed_to_start};
+use crate::engine::{Engine, GATHER_TIME, failed_to_start};
 use crate::error::Error;
 use crate::feed::Feed;
 use crate::plan::{Pace, Timing, Who};
@@ -26,6 +26,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Duration;
 
 /// What a worker thread is to do.
 pub(super) struct Task<'a> {
@@ -189,14 +190,14 @@ impl Runner<'_> {
         let of_all = |rate: f64| rate * plan.part.of as f64;
         let feed = match pace {
             None => Feed::closed(connections),
-            Some(Pace { timing: Timing::Trace, spin }) => {
-                Feed::trace(at_ns, window_ns.end, connections, spin)
+            Some(Pace { timing: Timing::Trace, sleep }) => {
+                Feed::trace(at_ns, window_ns.end, connections, sleep)
             }
-            Some(Pace { timing: Timing::Law(rate, arrivals), spin }) => {
+            Some(Pace { timing: Timing::Law(rate, arrivals), sleep }) => {
                 let schedule = Schedule::new(arrivals, of_all(rate), share, seed);
                 // The schedule ends it, so that the last requests are waited for.
                 let most = requests_max.take().unwrap_or(u64::MAX);
-                Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, spin)
+                Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, sleep)
             }
         };
         let churn = churn.map(|ChurnPlan { after, rate, storm }| {
@@ -216,7 +217,13 @@ impl Runner<'_> {
         // A turn that waited for more connections than there are would always wait its full time. In an open loop
         // replies may only wait where they have their times from the kernel.
         let may_gather = pace.is_none() || plan.stamped;
-        let gather = if may_gather { plan.gather.min(connections.div_ceil(4)) } else { 1 };
+        let slot_time = pace.map(|pace| pace.sleep.slot_ns()).filter(|slot_ns| *slot_ns > 0);
+        let (gather, gather_time) = match slot_time {
+            // As long as there are connections to send on, the end of the slot is soon enough.
+            Some(slot_ns) => (connections, Duration::from_nanos(slot_ns)),
+            None if may_gather => (plan.gather.min(connections.div_ceil(4)), GATHER_TIME),
+            None => (1, GATHER_TIME),
+        };
         let worker = Worker {
             engine,
             composer,
@@ -227,6 +234,7 @@ impl Runner<'_> {
             verify,
             backfill,
             gather,
+            gather_time,
             requests_max,
             churn,
             is_endless,

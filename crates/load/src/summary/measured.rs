@@ -142,7 +142,7 @@ impl Measured {
                 growth: growth(&self.tally, scheduled, span.seconds),
                 late_p99_us: us(&waits.late_ns),
                 response_p99_us: us(&self.tally.latency_ns),
-                spins: !pace.spin.is_zero(),
+                spins: pace.sleep.is_spin(),
             }
         });
         Verdict::of(&Evidence {

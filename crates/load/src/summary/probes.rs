@@ -69,7 +69,7 @@ impl Probed {
                 growth: growth(tally, due, scheduled_s),
                 late_p99_us: waits.late.p99_us,
                 response_p99_us: latency.p99_us,
-                spins: !plan.spin.is_zero(),
+                spins: plan.sleep.is_spin(),
             }),
             ..Evidence::default()
         });

@@ -89,6 +89,9 @@ impl Summary {
         if let (Some(rate), Some(arrivals)) = (self.rate, &self.arrivals) {
             write!(f, " of {} requests/s, {arrivals},", grouped(rate))?;
         }
+        if let Some(slot_us) = self.slot_us {
+            write!(f, " in slots of {slot_us} µs")?;
+        }
         writeln!(
             f,
             " against {} ({}): {} connection{} of depth {}, {} thread{}",

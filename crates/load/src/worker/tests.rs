@@ -3,12 +3,12 @@
 use super::*;
 use crate::arguments::Arguments;
 use crate::backlog::Growth;
-use crate::plan::Plan;
+use crate::engine::GATHER_TIME;
+use crate::plan::{Plan, Sleep};
 use crate::schedule::{Arrivals, Schedule, Share};
 use crate::shared::Start;
 use clap::Parser;
 use std::collections::VecDeque;
-use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -25,6 +25,9 @@ struct Simulated {
     replies: VecDeque<(u64, usize)>,
     /// The worker is suspended for this long, soon after it has begun.
     suspended_ns: u64,
+    /// So much later than it should a wait ends.
+    late_ns: u64,
+    waits: u64,
 }
 
 /// What a turn costs the worker.
@@ -33,7 +36,16 @@ const TURN_NS: u64 = 2_000;
 impl Simulated {
     fn new(service_ns: u64, stall_ns: u64) -> Simulated {
         let replies = VecDeque::new();
-        Simulated { now_ns: SECOND, service_ns, stall_ns, idle_ns: 0, replies, suspended_ns: 0 }
+        Simulated {
+            now_ns: SECOND,
+            service_ns,
+            stall_ns,
+            idle_ns: 0,
+            replies,
+            suspended_ns: 0,
+            late_ns: 0,
+            waits: 0,
+        }
     }
 
     fn answer(&mut self, connection: usize) {
@@ -57,7 +69,10 @@ impl Engine for Simulated {
         self.now_ns += TURN_NS;
         let until = self.now_ns + wait.at_most.as_nanos() as u64;
         let reply = self.replies.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
-        self.now_ns = self.now_ns.max(until.min(reply));
+        if until.min(reply) > self.now_ns {
+            self.now_ns = until.min(reply) + self.late_ns;
+            self.waits += 1;
+        }
         if self.now_ns > SECOND + 200 * MS {
             self.now_ns += std::mem::take(&mut self.suspended_ns);
         }
@@ -91,6 +106,17 @@ fn try_run(
     depth: usize,
     on_second: OnSecond<'_>,
 ) -> Result<Tally, Error> {
+    let sleep = Sleep::Spin(Duration::ZERO);
+    try_sleeping(server, rate, (connections, depth), sleep, on_second).map(|(tally, _)| tally)
+}
+
+fn try_sleeping(
+    server: Simulated,
+    rate: Option<(f64, Arrivals)>,
+    (connections, depth): (usize, usize),
+    sleep: Sleep,
+    on_second: OnSecond<'_>,
+) -> Result<(Tally, Simulated), Error> {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
@@ -105,7 +131,7 @@ fn try_run(
         None => Feed::closed(connections),
         Some((rate, arrivals)) => {
             let schedule = Schedule::new(arrivals, rate, Share { index: 0, threads: 1 }, 1);
-            Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, Duration::ZERO)
+            Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, sleep)
         }
     };
     let worker = Worker {
@@ -118,13 +144,14 @@ fn try_run(
         verify: false,
         backfill: false,
         gather: 1,
+        gather_time: GATHER_TIME,
         requests_max: rate.is_none().then_some(200_000),
         churn: None,
         is_endless: rate.is_none(),
         shared: &shared,
         slot: &shared.workers[0],
     };
-    worker.run(window_ns, on_second).map(|(tally, _)| tally)
+    worker.run(window_ns, on_second)
 }
 
 fn quantile_ms(tally: &Tally, share: f64) -> f64 {
@@ -193,6 +220,43 @@ fn a_server_that_is_a_little_too_slow_is_found_out_though_it_answers_all() {
             assert!(!found.is_overload(scheduled), "{found:?}");
         }
     }
+}
+
+/// A thread that wakes up 60 µs late, a server that takes 20 µs, 2,000 requests a second.
+fn late(sleep: Sleep) -> (Tally, Simulated) {
+    let server = Simulated { late_ns: 60_000, ..Simulated::new(20_000, 0) };
+    let rate = Some((2_000.0, Arrivals::Poisson));
+    try_sleeping(server, rate, (50, 1), sleep, &mut |_, _| {}).expect("a server that answers")
+}
+
+#[test]
+fn a_thread_that_has_learnt_how_late_it_wakes_up_is_not_late() {
+    let late_us = |sleep| {
+        let (tally, _) = late(sleep);
+        tally.waits.expect("an open loop").late_ns.value_at_quantile(0.9) / 1000
+    };
+    assert!((59..70).contains(&late_us(Sleep::Spin(Duration::ZERO))));
+    // What comes while it wakes up from another request's sleep is late: one in eight, of a Poisson process.
+    assert!(late_us(Sleep::Learned) < 10, "{}", late_us(Sleep::Learned));
+}
+
+#[test]
+fn requests_of_a_slot_are_sent_together_and_count_from_when_they_were_due() {
+    let slot = Duration::from_millis(2);
+    let ((alone, every), (together, slots)) = (late(Sleep::Spin(Duration::ZERO)), late(Sleep::Slot(slot)));
+    assert_eq!(alone.requests(), together.requests());
+    let waits = together.waits.as_ref().expect("an open loop");
+    let ms = |share| waits.slip_ns.value_at_quantile(share) as f64 / MS as f64;
+    // A slot begins with its first request and has four more on average, which come at any time of it.
+    assert!(
+        (0.8..1.2).contains(&(ms(0.5) / 1.0)) && (1.9..2.1).contains(&ms(0.95)),
+        "{} {}",
+        ms(0.5),
+        ms(0.95)
+    );
+    assert!(quantile_ms(&together, 0.5) > ms(0.5), "what they have waited is in their latency");
+    assert!(waits.late_ns.value_at_quantile(0.99) <= 3 * TURN_NS, "waiting for others is not being late");
+    assert!(slots.waits < every.waits, "{} {}", slots.waits, every.waits);
 }
 
 #[test]

@@ -159,11 +159,40 @@ fn replies_end_when_the_kernel_has_them() {
     for (line, expected) in [
         ("--engine epoll", "not with --udp, --socket or --engine epoll"),
         ("--udp", "not with --udp, --socket or --engine epoll"),
-        ("--churn 10", "not with --udp, --socket, --engine uring or --kernel-timestamps"),
+        ("--churn 10", "not with --udp, --socket, --engine uring, --kernel-timestamps or --slot"),
     ] {
         let refused = run(&format!("--kernel-timestamps {line}")).expect_err(line);
         assert!(refused.ends_with(expected), "{refused}");
     }
+}
+
+#[test]
+fn requests_of_a_slot_go_out_together() {
+    let common = format!(
+        "{} --rate 4000 --arrivals constant --duration 500ms --warm-up 100ms --connections 50 --keys 100",
+        server(usize::MAX, |_, reply| reply)
+    );
+    let with = |more: &str| match run(&format!("{common} {more}")) {
+        Err(error) if error.contains("io_uring") => None,
+        summary => Some(summary.expect(&common)),
+    };
+    let Some(summary) = with("--slot 5ms") else { return eprintln!("left out: no io_uring") };
+    let waits = summary.waits.expect("an open loop");
+    assert!(summary.is_clean() && waits.unanswered + waits.unsent == 0, "{summary}");
+    // Twenty requests a slot, evenly spread over it; whatever else makes them wait comes in addition.
+    assert!(waits.slip.p50_us > 2_000.0 && summary.latency.p50_us > waits.slip.p50_us / 2.0, "{summary}");
+    assert!(summary.unread.is_some(), "replies end when the kernel has them: {summary}");
+    assert!(summary.to_string().contains(" requests/s, constant, in slots of 5000 µs against "), "{summary}");
+    assert_eq!(summary.slot_us, Some(5_000.0));
+    for (line, expected) in [
+        ("--slot 1us", "--slot must be between 10µs and 10ms, not 0.000001s"),
+        ("--slot 100us --engine epoll", "not with --udp, --socket or --engine epoll"),
+        ("--slot 100us --udp", "not with --udp, --socket or --engine epoll"),
+    ] {
+        let refused = run(&format!("--rate 5 {line}")).expect_err(line);
+        assert!(refused.ends_with(expected), "{refused}");
+    }
+    assert!(run("--slot 1ms").expect_err("a closed loop").contains("--spin and --slot are for an open loop"));
 }
 
 #[test]
@@ -185,7 +214,7 @@ fn a_search_ends_with_a_knee() {
     let error = run("--spin --requests 5").expect_err("a closed loop");
     assert_eq!(
         error,
-        "use these arguments: --arrivals and --spin are for an open loop: use --rate or --search, too"
+        "use these arguments: --arrivals, --spin and --slot are for an open loop: use --rate or --search, too"
     );
 }
 

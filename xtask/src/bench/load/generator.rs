@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, Workload};
+use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, SLOT, Workload};
 
 /// A program that makes load.
 pub(super) enum Generator {
@@ -67,6 +67,9 @@ impl Generator {
                 let mut command = ours(arguments, path, &words);
                 if workload.is_open() {
                     command.args(["--rate", &OPEN_RATE.to_string()]);
+                }
+                if workload.has_slots() {
+                    command.args(["--slot", SLOT]);
                 }
                 command
             }

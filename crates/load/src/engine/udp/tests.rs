@@ -1,11 +1,11 @@
 //! The engine against a peer that answers as the test says.
 
 use super::*;
-use crate::engine::WAIT_MAX;
+use crate::engine::{GATHER_TIME, WAIT_MAX};
 use std::net::UdpSocket;
 
 const PATIENT: Patience = Patience { timeout: Duration::from_secs(600), repeats: 0 };
-const WAIT: Wait = Wait { gather: 1, at_most: WAIT_MAX };
+const WAIT: Wait = Wait { gather: 1, gather_time: GATHER_TIME, at_most: WAIT_MAX };
 
 struct Peer {
     engine: Udp,

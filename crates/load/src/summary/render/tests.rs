@@ -13,6 +13,7 @@ fn summary() -> Summary {
         verdict: Verdict { valid: true, reasons: Vec::new() },
         rate: None,
         arrivals: None,
+        slot_us: None,
         trace: None,
         engine: String::from("io_uring"),
         target: String::from("127.0.0.1:11211"),
