@@ -1,6 +1,7 @@
 use super::parse::sysctls;
 use super::*;
 use crate::change::{Holds, Stage};
+use crate::cpu_model::Choice;
 use crate::facts::{Agent, Disk, Service, Thread};
 use crate::plan::{self, Asked, plan};
 use crate::profile::Profile;
@@ -241,6 +242,26 @@ fn an_intent_finds_the_interface_again_under_other_numbers_and_another_name() {
     facts.nics.clear();
     assert_eq!(intent.plan(&facts).refusals[0].reason, "there is no interface at 0000:00:05.0");
     assert!(intent::Intent::parse(&text.replace("\"version\": 1", "\"version\": 9")).is_err());
+}
+
+#[test]
+fn chosen_cpus_are_chosen_again_at_boot_and_no_others_if_they_are_gone() {
+    let mut facts = host();
+    let choice = Choice { irq_cpus: Some("6-7".parse().unwrap()), cpus: None };
+    let asked = Asked { strategy: Some(Strategy::Spread), choice, ..Asked::default() };
+    let keeps: Vec<Keep> = plan(&facts, &asked).changes.iter().map(Keep::from).collect();
+    let persistence = check(&keeps, &facts, &all(), &[("/etc/evenkeel/tune.json", "\"irq_cpus\": \"6-7\"")]);
+    let text = &persistence.files.iter().find(|file| file.path.ends_with("tune.json")).unwrap().text;
+    let intent = intent::Intent::parse(text).unwrap();
+    let affinities = |plan: &plan::Plan| {
+        let of_irqs = plan.changes.iter().filter(|change| change.setting.irq().is_some());
+        of_irqs.map(|change| change.wanted.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(affinities(&intent.plan(&facts)), ["40", "80"]);
+    facts.cpus[7].online = false;
+    let refused = intent.plan(&facts);
+    assert_eq!(refused.changes, []);
+    assert_eq!(refused.refusals[0].reason, "--irq-cpus names CPUs 7; those in use are 0-6");
 }
 
 #[test]
