@@ -42,6 +42,8 @@ pub struct Design {
     pub cells: Vec<Cell>,
     /// Names of the factors that are conditions.
     pub conditions: BTreeSet<String>,
+    /// Whether nothing but the load varies, so that there are no conditions.
+    pub load_is_the_question: bool,
 }
 
 impl Design {
@@ -74,7 +76,7 @@ impl Design {
                 }
             }
         }
-        Design { cells, conditions }
+        Design { cells, conditions, load_is_the_question }
     }
 
     /// With what a cell is compared: the first one under its conditions.

@@ -149,19 +149,40 @@ fn effects(metric: &Metric) -> Option<Table> {
 
 fn efficiencies(comparison: &Comparison) -> Option<Table> {
     let row = |efficiency: &Efficiency| {
-        let (low, high) = efficiency.busy_percent;
+        let Efficiency { rates: (below, all), busy_percent: (low, high), slope, ratio, .. } = *efficiency;
+        let of_ratio = |say: &dyn Fn(Interval) -> String| ratio.map_or(String::new(), say);
         vec![
             efficiency.treatment.clone(),
             efficiency.trials.to_string(),
-            number(efficiency.slope.middle),
-            span(efficiency.slope, number),
+            format!("{below} of {all}"),
+            number(efficiency.up_to),
             format!("{low:.0} to {high:.0} %"),
+            slope.map_or("none".into(), |slope| number(slope.middle)),
+            slope.map_or(String::new(), |slope| span(slope, number)),
+            of_ratio(&|ratio| change(ratio.middle)),
+            of_ratio(&|ratio| span(ratio, change)),
+            of_ratio(&|_| chance(efficiency.p)),
+            efficiency.verdict.words().to_owned(),
         ]
     };
     let rows: Vec<Vec<String>> = comparison.efficiencies.iter().map(row).collect();
     (!rows.is_empty()).then(|| Table {
-        title: "Compute efficiency: requests/s for each percentage point of the machine's CPU".into(),
-        header: vec!["treatment", "trials", "slope", "(95 %)", "busy"],
+        title: "Compute efficiency: requests/s for each percentage point of the machine's CPU, over the rates that do \
+                not raise latency; three make a slope"
+            .into(),
+        header: vec![
+            "treatment",
+            "trials",
+            "rates",
+            "up to",
+            "busy",
+            "slope",
+            "(95 %)",
+            "against the first",
+            "(95 %)",
+            "p",
+            "verdict",
+        ],
         rows,
     })
 }

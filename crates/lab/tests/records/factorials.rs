@@ -116,25 +116,132 @@ fn a_round_counts_with_what_it_has_of_the_combinations() {
     check(16, 11..=11);
 }
 
+/// Four rates that MariaDB is offered by so many threads.
+fn rates() -> String {
+    let four = "{ name = \"24\", set = { threads = \"24\" } }, { name = \"32\", set = { threads = \"32\" } }, \
+                { name = \"40\", set = { threads = \"40\" } }]";
+    LADDER.replace("{ name = \"32\", set = { threads = \"32\" } }]", four)
+}
+
+/// Trials at these rates of a machine of which 20 % are busy when it is idle, and a point more for each `per_point`
+/// requests a second. `noise` is the standard deviation of what is busy, in points.
+fn offered(per_point: fn(&Cell) -> f64, noise: f64, seed: u64) -> Results {
+    let rate = |cell: &Cell| 1_500.0 * cell.levels["threads"].parse::<f64>().expect("a number");
+    let host = Host { noise: 0.0, drift: 0.0, effect: |_| 1.0, rate, seconds: 1 };
+    let mut results = synthetic::run(&rates(), &host, seed);
+    let cells = lab::design::Design::of(&results.experiment).cells;
+    let mut prng = stdx::prng::Prng::new(seed);
+    for record in &mut results.records {
+        let cell = cells.iter().find(|cell| cell.holds(record)).expect("a cell");
+        let points =
+            record.metrics["requests_per_second"] / per_point(cell) + noise * synthetic::normal(&mut prng);
+        record.samples.iter_mut().flat_map(|it| &mut it.cpus).for_each(|cpu| cpu.idle = 0.8 - points / 100.0);
+    }
+    results
+}
+
 #[test]
 fn requests_per_point_of_cpu_are_the_slope() {
-    let rates = LADDER.replace(
-        "{ name = \"32\", set = { threads = \"32\" } }]",
-        "{ name = \"24\", set = { threads = \"24\" } }, { name = \"32\", set = { threads = \"32\" } }]",
-    );
-    let rate = |cell: &Cell| 6_000.0 * cell.levels["threads"].parse::<f64>().expect("a number");
-    let mut results =
-        synthetic::run(&rates, &Host { noise: 0.0, drift: 0.0, effect: |_| 1.0, rate, seconds: 1 }, 1);
-    // 20 % of the machine when idle, and a point for each 2,000 requests a second.
-    for record in &mut results.records {
-        let busy = 0.2 + record.metrics["requests_per_second"] / 200_000.0;
-        record.samples.iter_mut().flat_map(|sample| &mut sample.cpus).for_each(|cpu| cpu.idle = 1.0 - busy);
-    }
-    let found = efficiencies(&results);
+    let found = efficiencies(&offered(|_| 2_000.0, 0.0, 1));
     assert_eq!(found.len(), 8);
     for efficiency in &found {
-        assert!((efficiency.slope.middle - 2_000.0).abs() < 1.0, "{efficiency:?}");
-        assert!((efficiency.busy_percent.0 - 68.0).abs() < 0.1, "{efficiency:?}");
+        let slope = efficiency.slope.expect("a slope");
+        assert!((slope.middle - 2_000.0).abs() < 1.0 && slope.is_bounded(), "{efficiency:?}");
+        assert!((efficiency.busy_percent.0 - 32.0).abs() < 0.1, "{efficiency:?}");
+        assert_eq!((efficiency.rates, efficiency.up_to, efficiency.trials), ((4, 4), 60_000.0, 48));
     }
     assert_eq!(efficiencies(&ladder()), [], "two rates are no slope");
+}
+
+#[test]
+fn noise_in_what_is_busy_does_not_flatten_the_slope() {
+    // By the least squares of the rate on busy, as it was before.
+    let other_way_round = |results: &Results, treatment: &str| {
+        let cells = lab::design::Design::of(&results.experiment).cells;
+        let own = |record: &&lab::record::Record| {
+            cells.iter().any(|cell| cell.treatment == treatment && cell.holds(record))
+        };
+        let point = |record: &lab::record::Record| {
+            let busy = 100.0 * (1.0 - record.samples[0].cpus[0].idle);
+            (busy, record.metrics["requests_per_second"])
+        };
+        let points: Vec<(f64, f64)> = results.records.iter().filter(own).map(point).collect();
+        let mean = |pick: fn(&(f64, f64)) -> f64| points.iter().map(pick).sum::<f64>() / points.len() as f64;
+        let (x, y) = (mean(|it| it.0), mean(|it| it.1));
+        let common: f64 = points.iter().map(|it| (it.0 - x) * (it.1 - y)).sum();
+        common / points.iter().map(|it| (it.0 - x).powi(2)).sum::<f64>()
+    };
+    let (mut ours, mut before, mut held) = (Vec::new(), Vec::new(), 0);
+    for seed in 0..8 {
+        let results = offered(|_| 2_000.0, 2.5, seed);
+        for efficiency in efficiencies(&results) {
+            let slope = efficiency.slope.expect("a slope");
+            held += usize::from(slope.low <= 2_000.0 && 2_000.0 <= slope.high);
+            ours.push(slope.middle);
+            before.push(other_way_round(&results, &efficiency.treatment));
+        }
+    }
+    let [ours, before] = [ours, before].map(|slopes| stdx::statistics::median(&slopes) / 2_000.0);
+    assert!((0.98..=1.02).contains(&ours), "{ours} of the true slope");
+    assert!((0.78..=0.93).contains(&before), "{before} of the true slope, the other way round");
+    // 95 % of 64 are 61, and three standard deviations 5.
+    assert!(held >= 56, "{held} of 64 intervals hold it");
+}
+
+#[test]
+fn rates_that_raise_latency_are_left_out() {
+    let mut results = offered(|_| 2_000.0, 0.0, 1);
+    for record in results.records.iter_mut().filter(|record| record.levels["threads"] == "40") {
+        // Beyond the knee the machine is busy with something else than requests.
+        record.metrics.insert("p99_us".into(), 5_000.0);
+        record.samples.iter_mut().flat_map(|it| &mut it.cpus).for_each(|cpu| cpu.idle = 0.05);
+    }
+    for efficiency in efficiencies(&results) {
+        assert!((efficiency.slope.expect("a slope").middle - 2_000.0).abs() < 1.0, "{efficiency:?}");
+        assert_eq!((efficiency.rates, efficiency.up_to), ((3, 4), 48_000.0));
+    }
+    // Of a treatment whose knee leaves two rates nothing is said, and the others are not compared with it.
+    for record in
+        results.records.iter_mut().filter(|it| it.levels["threads"] == "32" && it.levels["kernel"] == "tuned")
+    {
+        record.metrics.insert("p99_us".into(), 5_000.0);
+    }
+    let found = efficiencies(&results);
+    let without: Vec<&str> = found.iter().filter(|it| it.slope.is_none()).map(|it| &*it.treatment).collect();
+    assert!(without.len() == 4 && without.iter().all(|it| it.starts_with("kernel=tuned")), "{without:?}");
+    assert!(found[1..].iter().all(|it| it.slope.is_some() == it.ratio.is_some()), "{found:?}");
+    let text = report::text(&compare(&results));
+    assert!(text.contains("2 of 4") && text.contains("none"), "{text}");
+}
+
+#[test]
+fn two_slopes_are_compared_with_an_interval() {
+    let tuned = |cell: &Cell| if cell.levels["kernel"] == "tuned" { 2_400.0 } else { 2_000.0 };
+    let found = efficiencies(&offered(tuned, 0.5, 3));
+    assert_eq!(found[0].verdict, Verdict::Baseline);
+    for efficiency in &found[1..] {
+        let (ratio, is_tuned) =
+            (efficiency.ratio.expect("a ratio"), efficiency.treatment.contains("kernel=tuned"));
+        let wanted = if is_tuned { 1.2 } else { 1.0 };
+        assert!(ratio.low < wanted && wanted < ratio.high && ratio.high < wanted * 1.1, "{efficiency:?}");
+        assert_eq!(efficiency.verdict == Verdict::Better, is_tuned, "{efficiency:?}");
+    }
+}
+
+#[test]
+fn where_nothing_but_the_rate_varies_there_is_a_slope_too() {
+    let only = rates();
+    let from = only.find("[[factor]]\nname = \"kernel\"").expect("a factor");
+    let to = only.find("[[factor]]\nname = \"threads\"").expect("the last factor");
+    let only = only.replacen("mariadbd {configuration}", "mariadbd", 1).replace(&only[from..to], "");
+    let rate = |cell: &Cell| 1_500.0 * cell.levels["threads"].parse::<f64>().expect("a number");
+    let mut results =
+        synthetic::run(&only, &Host { noise: 0.0, drift: 0.0, effect: |_| 1.0, rate, seconds: 1 }, 1);
+    for record in &mut results.records {
+        let busy = 0.2 + record.metrics["requests_per_second"] / 200_000.0;
+        record.samples.iter_mut().flat_map(|it| &mut it.cpus).for_each(|cpu| cpu.idle = 1.0 - busy);
+    }
+    let found = efficiencies(&results);
+    assert_eq!(found.iter().map(|it| &*it.treatment).collect::<Vec<_>>(), ["mariadb"]);
+    assert!((found[0].slope.expect("a slope").middle - 2_000.0).abs() < 1.0, "{found:?}");
 }
