@@ -37,6 +37,7 @@ primary = "requests_per_second"
 better = "higher"
 [repeat]
 rounds = 2
+verdict = false
 doubtful = 0
 "#;
 
@@ -179,6 +180,7 @@ primary = "requests_per_second"
 better = "higher"
 [repeat]
 rounds = 1
+verdict = false
 doubtful = 0
 "#;
 
@@ -249,6 +251,7 @@ primary = "requests_per_second"
 better = "higher"
 [repeat]
 rounds = 5
+verdict = false
 doubtful = 0
 "#;
 
@@ -399,6 +402,21 @@ rounds = 8
 "#;
 
 #[test]
+fn rounds_that_can_give_no_verdict_are_refused_before_the_first_trial() {
+    let bench = Bench::new("rounds", &EXPERIMENT.replace("verdict = false\n", ""));
+    let output = bench.run();
+    let said = text(&output.stderr);
+    let wanted = "repeat.rounds: 1 comparison can show no difference in 2 rounds, however large it is: it takes 6 at least";
+    assert!(output.status.code() == Some(64) && said.contains(wanted), "{said}");
+    assert!(!bench.0.join("it.run").exists());
+    // Whoever wants no verdict is told that there will be none.
+    let planned = "2 rounds: 1 comparison needs 6 pairs to show a difference, however large, so there will be no verdict";
+    let bench = Bench::new("no-verdict", EXPERIMENT);
+    let output = bench.run();
+    assert!(output.status.success() && text(&output.stderr).contains(planned), "{}", text(&output.stderr));
+}
+
+#[test]
 fn equals_are_not_told_apart_and_what_differs_is() {
     let bench = Bench::new("equals", EQUALS);
     let output = bench.run();
@@ -445,6 +463,7 @@ primary = "requests_per_second"
 better = "higher"
 [repeat]
 rounds = 3
+verdict = false
 doubtful = 8
 "#;
 

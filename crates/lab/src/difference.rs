@@ -7,13 +7,15 @@ use toml::Value;
 const SHOWN_MAX: usize = 5;
 
 /// What keeps trials of an experiment from being gone on with. More rounds go behind those that there are, and neither
-/// the words of the question nor what else is shown changes a trial.
+/// the words of the question nor what else is shown or hoped for changes a trial.
 pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
     let mut like_before = now.clone();
     like_before.question.clone_from(&before.question);
     if now.repeat.rounds > before.repeat.rounds {
         like_before.repeat.rounds = before.repeat.rounds;
     }
+    // How many rounds there are is said by `rounds`, planned or not.
+    (like_before.repeat.lost, like_before.repeat.verdict) = (before.repeat.lost, before.repeat.verdict);
     if before.measure.also.iter().all(|metric| now.measure.also.contains(metric)) {
         like_before.measure.also.clone_from(&before.measure.also);
     }

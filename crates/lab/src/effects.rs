@@ -85,6 +85,12 @@ pub(crate) fn effects(
     contrasts.into_iter().zip(logs).map(effect).collect()
 }
 
+/// How many effects such an experiment has.
+pub(crate) fn count(experiment: &Experiment) -> usize {
+    let factors = factors(experiment);
+    if factors.len() < 2 { 0 } else { contrasts(&factors, &cells(&factors)).len() }
+}
+
 fn factors(experiment: &Experiment) -> Vec<Factor> {
     let subjects = experiment.subjects.iter().map(|subject| subject.name.clone()).collect();
     let subject = Factor { name: SUBJECT.into(), levels: subjects };

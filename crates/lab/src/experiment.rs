@@ -4,6 +4,7 @@
 //! an experiment about something else. What is here can be carried out as it stands; names in braces (`{port}`) are
 //! filled in by each trial.
 
+use crate::rounds::Plan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -228,11 +229,15 @@ pub enum Better {
 }
 
 /// How often, and in which order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repeat {
-    /// Rounds; in each, every cell has one trial.
+    /// Rounds; in each, every cell has one trial. Left out: as many as its comparisons need, 10 at least.
     pub rounds: u32,
+    /// The share of trials that is expected not to count, repeats included.
+    pub lost: f64,
+    /// Whether a verdict is wanted: rounds that can give none are refused.
+    pub verdict: bool,
     /// The order of each round is drawn from this.
     pub seed: u64,
     /// Seconds of rest between two trials.
@@ -243,7 +248,7 @@ pub struct Repeat {
 
 impl Default for Repeat {
     fn default() -> Repeat {
-        Repeat { rounds: 10, seed: 1, rest_s: 0, doubtful: 3 }
+        Repeat { rounds: ROUNDS_MIN, lost: 0.05, verdict: true, seed: 1, rest_s: 0, doubtful: 3 }
     }
 }
 
@@ -263,11 +268,18 @@ fn equivalent() -> f64 {
     0.02
 }
 
+/// Rounds of an experiment that does not say how many, if its comparisons need fewer: an interval of six pairs is as wide
+/// as they are.
+const ROUNDS_MIN: u32 = 10;
+
 /// Cells times rounds of one experiment: a week of trials of a minute.
 const TRIALS_MAX: usize = 10_000;
 
 /// How often a trial is made again at most: where even that often is not enough, another host is, or another hour.
 const DOUBTFUL_MAX: u32 = 10;
+
+/// Where more trials than that are lost, the host is no place for an experiment.
+const LOST_MAX: f64 = 0.5;
 
 /// Of a tap (`MAX_TAP_QUEUES` of drivers/net/tun.c).
 const QUEUES_MAX: u32 = 256;
@@ -291,9 +303,16 @@ pub enum Error {
 impl Experiment {
     /// Reads a file's text.
     pub fn parse(text: &str) -> Result<Experiment, Error> {
-        let experiment: Experiment =
-            toml::from_str(text).map_err(|error| Error::Notation(error.to_string().trim_end().to_owned()))?;
+        let wrong = |error: toml::de::Error| Error::Notation(error.to_string().trim_end().to_owned());
+        let mut experiment: Experiment = toml::from_str(text).map_err(wrong)?;
         experiment.check()?;
+        let keys: toml::Table = text.parse().map_err(wrong)?;
+        if keys.get("repeat").and_then(|repeat| repeat.get("rounds")).is_none()
+            && let Some(plan) = Plan::of(&experiment)
+        {
+            experiment.repeat.rounds = plan.rounds.max(ROUNDS_MIN);
+            experiment.check()?;
+        }
         Ok(experiment)
     }
 
@@ -342,6 +361,9 @@ impl Experiment {
         }
         if self.repeat.doubtful > DOUBTFUL_MAX {
             return wrong("repeat.doubtful", &format!("it must be at most {DOUBTFUL_MAX}"));
+        }
+        if !(0.0..=LOST_MAX).contains(&self.repeat.lost) {
+            return wrong("repeat.lost", &format!("it is a share from 0 to {LOST_MAX}: 0.05 is 5 %"));
         }
         if !(0.0..1.0).contains(&self.measure.equivalent) {
             return wrong("measure.equivalent", "it is a share from 0 to below 1: 0.02 is 2 %");

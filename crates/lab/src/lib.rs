@@ -5,7 +5,8 @@
 //! of it. The [change points](change_point) of a history tell a regression from a noisy day.
 //!
 //! ```text
-//! experiment ─► matrix: cells, turns
+//! experiment ─► rounds: how many it takes
+//!            ─► matrix: cells, turns
 //!                 └─► run ─► trial (for each turn)
 //!                              knobs, placement, trace   the host, and what has to be undone (mounts, leftovers)
 //!                              subject, process, guest   servers and loads, virtual machines (inside: what is done there)
@@ -45,6 +46,7 @@ pub mod quantity;
 pub mod record;
 pub mod report;
 pub mod results;
+pub mod rounds;
 pub mod run;
 mod sampler;
 #[cfg(test)]

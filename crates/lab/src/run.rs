@@ -13,6 +13,7 @@ use crate::guest::Guest;
 use crate::matrix::{cells, lost, to_come};
 use crate::process::{Clock, Hands};
 use crate::record::Record;
+use crate::rounds::Plan;
 use crate::trace::{self, Trace};
 use crate::trial::{self, DIGITS_SHOWN, Site};
 use crate::{difference, knobs, program};
@@ -38,6 +39,8 @@ pub struct Asked {
 /// What somebody who waits may want to know.
 #[derive(Debug)]
 pub enum Progress<'a> {
+    /// Before the first trial: what its comparisons need, and the rounds that there will be.
+    Planned(Plan, u32),
     /// A run that was killed had left this.
     Restored(&'a [String]),
     /// A trial begins.
@@ -80,6 +83,7 @@ pub struct Outcome {
 /// Runs all trials that have no record yet.
 pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     let experiment = Experiment::parse(&asked.text)?;
+    Plan::check(&experiment)?;
     knobs::check(&experiment).map_err(Error::of_the_file)?;
     let cells = cells(&experiment);
     cells.iter().try_for_each(|cell| trial::check(&experiment, cell)).map_err(Error::of_the_file)?;
@@ -119,6 +123,9 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
         lab,
     };
     let before = records.len();
+    if let Some(plan) = Plan::of(&experiment) {
+        tell(Progress::Planned(plan, experiment.repeat.rounds));
+    }
     let conducted = conduct(&mut site, &mut records, tell);
     // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
     let ended = site.trace.end();

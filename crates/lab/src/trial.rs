@@ -494,6 +494,8 @@ mod tests {
         for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "toml")) {
             let text = std::fs::read_to_string(&path).expect("text");
             checked(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let experiment = Experiment::parse(&text).expect("an experiment");
+            crate::rounds::Plan::check(&experiment).expect("its rounds can show something");
             count += 1;
         }
         assert!(count > 0);

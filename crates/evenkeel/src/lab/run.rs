@@ -139,6 +139,7 @@ fn told(progress: Progress) {
         Progress::Restored(lines) => {
             lines.iter().try_for_each(|line| writeln!(out, "{erase}left by a run that was killed: {line}"))
         }
+        Progress::Planned(plan, rounds) => writeln!(out, "{erase}{}", plan.sentence(rounds)),
         Progress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {
             let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
             write!(out, "{erase}trial {number} of {of}: {cell}{}{left}", repeated(repeat))

@@ -77,6 +77,7 @@ fn mistakes_are_named_with_their_place() {
     );
     check(|text| format!("{text}[repeat]\nrounds = 0"), "repeat.rounds: it must be at least 1");
     check(|text| format!("{text}[repeat]\ndoubtful = 11"), "repeat.doubtful: it must be at most 10");
+    check(|text| format!("{text}[repeat]\nlost = 0.6"), "repeat.lost: it is a share from 0 to 0.5");
     check(|text| format!("{text}[repeat]\nrounds = 6000"), "more than 10000 trials");
     check(|text| format!("{text}equivalent = 2"), "measure.equivalent: it is a share");
     let one_level = "[[factor]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"";
