@@ -136,6 +136,11 @@ impl Interval {
         Interval { low: self.low.exp(), middle: self.middle.exp(), high: self.high.exp() }
     }
 
+    /// The same in another unit.
+    pub fn times(self, factor: f64) -> Interval {
+        Interval { low: self.low * factor, middle: self.middle * factor, high: self.high * factor }
+    }
+
     /// Whether values were enough to give one.
     pub fn is_bounded(self) -> bool {
         self.low.is_finite() && self.high.is_finite()

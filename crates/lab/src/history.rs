@@ -12,6 +12,7 @@ mod sqlite;
 use self::sqlite::Sqlite;
 use crate::compare::{Comparison, Interval, Verdict};
 use crate::experiment::Better;
+use crate::quantity::number;
 use crate::results::{Results, Unfit};
 use std::path::Path;
 
@@ -354,7 +355,7 @@ impl Series {
         }
     }
 
-    /// The newest medians as a line of bars, from the least to the most of them.
+    /// The newest medians as a line of bars, and what the lowest and the highest bar mean.
     pub fn sparkline(&self) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let medians = self.medians();
@@ -365,7 +366,13 @@ impl Series {
             let share = if high > low { (value - low) / (high - low) } else { 0.5 };
             BARS[((share * BARS.len() as f64) as usize).min(BARS.len() - 1)]
         };
-        newest.iter().map(bar).collect()
+        let bars: String = newest.iter().map(bar).collect();
+        match high > low {
+            true => {
+                format!("{bars} ({} {}, {} {})", BARS[0], number(low), BARS[BARS.len() - 1], number(high))
+            }
+            false => format!("{bars} (all {})", number(low)),
+        }
     }
 }
 

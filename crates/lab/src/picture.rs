@@ -8,6 +8,7 @@ pub mod curves;
 pub mod heat;
 pub mod percentiles;
 pub mod seconds;
+pub mod trend;
 
 use std::ops::Range;
 

@@ -45,6 +45,33 @@ pub fn title(metric: &str) -> String {
     }
 }
 
+/// The unit in which an axis has a metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unit {
+    /// What the axis says: `p99 (ms)`.
+    pub title: String,
+    /// What values are multiplied by.
+    pub factor: f64,
+}
+
+impl Unit {
+    /// Times are written in the unit in which the most of them is below a thousand.
+    pub fn of(metric: &str, most: f64) -> Unit {
+        let larger = [("_ns", "_us"), ("_us", "_ms"), ("_ms", "_s")];
+        let (mut name, mut factor) = (metric.to_owned(), 1.0);
+        for (small, large) in larger {
+            match name.strip_suffix(small) {
+                Some(what) if most * factor >= 1_000.0 => {
+                    name = format!("{what}{large}");
+                    factor /= 1_000.0;
+                }
+                _ => {}
+            }
+        }
+        Unit { title: title(&name), factor }
+    }
+}
+
 /// A number for people: three digits that count, thousands apart.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
@@ -104,6 +131,19 @@ mod tests {
             assert_eq!(better(metric), Some(Better::Higher), "{metric}");
         }
         assert_eq!((better("colour"), better("white_share")), (None, None));
+    }
+
+    #[test]
+    fn an_axis_has_the_unit_with_few_digits() {
+        let unit = |metric, most| {
+            let Unit { title, factor } = Unit::of(metric, most);
+            (title, (1.0 / factor).round())
+        };
+        assert_eq!(unit("p99_us", 999.0), ("p99 (µs)".into(), 1.0));
+        assert_eq!(unit("p99_us", 1_000.0), ("p99 (ms)".into(), 1_000.0));
+        assert_eq!(unit("p99_us", 2e6), ("p99 (s)".into(), 1e6));
+        assert_eq!(unit("wake_ns", 5e6), ("wake (ms)".into(), 1e6));
+        assert_eq!(unit("requests_per_second", 1e6), ("requests/s".into(), 1.0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod history;
 pub mod page;
 mod table;
+pub mod trend;
 mod verdict;
 
 use crate::against::could_show;

@@ -67,6 +67,9 @@ pub(super) struct Arguments {
     /// What was measured by it, such as a commit
     #[arg(long, value_name = "COMMIT", requires = "add")]
     commit: Option<String>,
+    /// Also write a page with a picture of each series, and where it changed for good
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
@@ -74,7 +77,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some((run, commit)) = arguments.add.as_ref().zip(arguments.commit.as_ref()) {
         add(&mut history, run, commit)?;
     }
-    print(report::history(&history.series().map_err(failed)?).as_bytes())?;
+    let series = history.series().map_err(failed)?;
+    if let Some(file) = &arguments.html {
+        std::fs::write(file, report::trend::page(&series))
+            .map_err(|error| Failure::system(format!("write {}", file.display()), error))?;
+    }
+    print(report::history(&series).as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,16 +4,19 @@ use plotters::prelude::*;
 
 use super::{Axes, Figures, IN_MEMORY, PLOT_WIDTH, chart, color, from_zero, plot};
 use crate::compare::{Interval, Metric, Standing};
-use crate::quantity::title;
+use crate::quantity::Unit;
 
 /// So many loads make a curve.
 const POINTS_MIN: usize = 3;
 
 /// Draws it if there are loads enough.
 pub fn curves(throughput: &Metric, latency: &Metric) -> Option<String> {
+    let most = latency.standings.iter().filter_map(|it| it.median).map(|median| median.high);
+    let unit = Unit::of(&latency.name, most.fold(0.0, f64::max));
     let mut lines: Vec<(&str, Vec<(Interval, Interval)>)> = Vec::new();
     for (x, y) in throughput.standings.iter().zip(&latency.standings) {
-        let Some(point) = x.median.zip(y.median) else { continue };
+        let Some((x_value, y_value)) = x.median.zip(y.median) else { continue };
+        let point = (x_value, y_value.times(unit.factor));
         let name = |standing: &Standing| -> String { standing.treatment.clone() };
         match lines.iter_mut().find(|(other, _)| *other == name(x)) {
             Some((_, points)) => points.push(point),
@@ -27,7 +30,7 @@ pub fn curves(throughput: &Metric, latency: &Metric) -> Option<String> {
     let x_range = from_zero(points().map(|(x, _)| x.high));
     let y_range = from_zero(points().map(|(_, y)| y.high));
     let names: Vec<&str> = lines.iter().map(|(name, _)| *name).collect();
-    let (x_title, y_title) = (title(&throughput.name), title(&latency.name));
+    let (x_title, y_title) = (Unit::of(&throughput.name, 0.0).title, unit.title);
     let picture = plot(
         PLOT_WIDTH,
         400,

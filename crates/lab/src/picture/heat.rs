@@ -1,4 +1,5 @@
-//! How every CPU spent every second of a trial: a panel each for programs, kernel and soft interrupts.
+//! How every CPU spent every second of a trial: a panel for all that it was busy with, and one each for programs, kernel
+//! and soft interrupts.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -9,7 +10,8 @@ use crate::record::{CpuShares, Sample};
 /// A panel: its name, its colour, what it shows.
 type Panel = (&'static str, usize, fn(&CpuShares) -> f64);
 
-const PANELS: [Panel; 3] = [
+const PANELS: [Panel; 4] = [
+    ("busy in all", 7, |cpu| cpu.user + cpu.system + cpu.softirq + cpu.irq),
     ("user", 0, |cpu| cpu.user),
     ("system", 2, |cpu| cpu.system),
     ("softirq", 5, |cpu| cpu.softirq + cpu.irq),

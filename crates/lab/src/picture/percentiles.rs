@@ -4,7 +4,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{Area, Axes, Chart, Figures, IN_MEMORY, PLOT_WIDTH, RULE, TEXT, chart, color, plot, write};
-use crate::quantity::number;
+use crate::quantity::{Unit, number};
 
 /// A line: its name, and the latency at each percentile that is known.
 pub type Line = (String, Vec<(&'static str, f64)>);
@@ -29,13 +29,14 @@ pub fn percentiles(title: &str, lines: &[Line]) -> Option<String> {
     if known.len() < 3 || values().next().is_none() {
         return None;
     }
-    let low = values().fold(f64::INFINITY, f64::min);
-    let high = values().fold(0.0, f64::max);
+    let unit = Unit::of("latency_us", values().fold(0.0, f64::max));
+    let low = values().fold(f64::INFINITY, f64::min) * unit.factor;
+    let high = values().fold(0.0, f64::max) * unit.factor;
     let names: Vec<&str> = lines.iter().map(|(name, _)| &**name).collect();
     let picture = plot(PLOT_WIDTH, 360, title, &names, |area| {
         let (bottom, top) = ((low / 1.15).log10(), (high * 1.15).log10());
         let x_range = -0.3..known.len() as f64 - 0.7;
-        let axes = Axes { x: "", y: "latency (µs)", x_range, y_range: bottom..top, figures: Figures::None };
+        let axes = Axes { x: "", y: &unit.title, x_range, y_range: bottom..top, figures: Figures::None };
         let mut chart = chart(area, &axes);
         rules(&mut chart, area, (-0.3, known.len() as f64 - 0.7), bottom..top);
         let (origin_x, origin_y) = area.get_base_pixel();
@@ -45,7 +46,9 @@ pub fn percentiles(title: &str, lines: &[Line]) -> Option<String> {
         }
         for (index, (_, points)) in lines.iter().enumerate() {
             let place = |name: &str| known.iter().position(|other| *other == name);
-            let at = points.iter().filter_map(|(name, value)| Some((place(name)? as f64, value.log10())));
+            let at = points
+                .iter()
+                .filter_map(|(name, value)| Some((place(name)? as f64, (value * unit.factor).log10())));
             let path: Vec<(f64, f64)> = at.filter(|(_, log)| log.is_finite()).collect();
             let ink = color(index);
             chart.draw_series(path.iter().map(|at| Circle::new(*at, 3, ink.filled()))).expect(IN_MEMORY);

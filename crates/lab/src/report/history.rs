@@ -12,13 +12,22 @@ pub fn history(series: &[Series]) -> String {
         return "No run is kept yet: `evenkeel lab history --add RUN --commit COMMIT` keeps one.\n"
             .to_owned();
     }
-    let same = |a: &Series, b: &Series| (&a.experiment, &a.machine) == (&b.experiment, &b.machine);
-    let tables = series.chunk_by(same).map(|series| Table {
+    let tables = by_experiment(series).map(table);
+    tables.map(|table| table.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+/// Series of one experiment on one machine stand together.
+pub(super) fn by_experiment(series: &[Series]) -> impl Iterator<Item = &[Series]> {
+    series.chunk_by(|a, b| (&a.experiment, &a.machine) == (&b.experiment, &b.machine))
+}
+
+/// Of one experiment on one machine.
+pub(super) fn table(series: &[Series]) -> Table {
+    Table {
         title: format!("{} ({})", series[0].experiment, series[0].machine),
         header: vec!["metric", "cell", "runs", "newest", "commit", "against the first", "since the first"],
         rows: series.iter().map(row).collect(),
-    });
-    tables.map(|table| table.to_string()).collect::<Vec<_>>().join("\n")
+    }
 }
 
 fn row(series: &Series) -> Vec<String> {

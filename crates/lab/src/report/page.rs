@@ -1,16 +1,18 @@
-//! The report as one page that needs nothing else: verdict, pictures, tables, how it was run.
+//! The report as one page that needs nothing else: verdict and the table that decides, pictures, other tables, how it was
+//! run.
 
 use std::collections::BTreeSet;
 
 use stdx::statistics::median;
 
 use super::table::escape;
-use super::{basis, noted, tables, verdict};
+use super::verdict::sentences;
+use super::{basis, noted, tables};
 use crate::compare::{Comparison, Metric, compare_metric};
 use crate::design::{Cell, Design};
 use crate::picture::percentiles::{Line, PERCENTILES};
 use crate::picture::{bars, curves, heat, percentiles, seconds};
-use crate::quantity::title;
+use crate::quantity::Unit;
 use crate::record::Record;
 use crate::results::Results;
 
@@ -48,14 +50,15 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
         let what = format!("Percentiles of latency{under}: medians of trials");
         add(format!("percentiles{under}"), percentiles::percentiles(&what, &lines));
         for metric in sampled(&valid) {
-            let trials: Vec<seconds::Trials> =
+            let mut trials: Vec<seconds::Trials> =
                 cells.iter().map(|cell| series(cell, &valid, &metric)).collect();
+            let values = || trials.iter().flat_map(|(_, trials)| trials).flatten().map(|point| point.1);
+            let unit = Unit::of(&metric, values().fold(0.0, f64::max));
+            let points = trials.iter_mut().flat_map(|(_, trials)| trials).flatten();
+            points.for_each(|point| point.1 *= unit.factor);
             let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
-            let what = format!("{}{under}: every trial, second by second", title(&metric));
-            add(
-                format!("seconds-{metric}{under}"),
-                seconds::seconds(&what, &title(&metric), &trials, warm_up_s),
-            );
+            let what = format!("{}{under}: every trial, second by second", unit.title);
+            add(format!("seconds-{metric}{under}"), seconds::seconds(&what, &unit.title, &trials, warm_up_s));
         }
     }
     for cell in &design.cells {
@@ -75,33 +78,46 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
 /// The page.
 pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) -> String {
     let question = escape(&comparison.question);
-    let sentences: String =
-        verdict(comparison).iter().map(|sentence| format!("<p>{}</p>\n", escape(sentence))).collect();
+    let sentences: String = sentences(comparison)
+        .iter()
+        .map(|(mark, sentence)| format!("<p class=\"{}\">{}</p>\n", mark.class(), escape(sentence)))
+        .collect();
     let remarks = noted("Remarks", "what to know", &comparison.remarked);
-    let tables: String = tables(comparison).iter().chain(&remarks).map(super::Table::html).collect();
+    let tables = tables(comparison);
+    let (deciding, others) = tables.split_first().expect("the metric that decides has a table");
+    let others: String = others.iter().chain(&remarks).map(super::Table::html).collect();
     let figures: String =
         pictures.iter().map(|it| format!("<figure id=\"{}\">{}</figure>\n", it.name, it.svg)).collect();
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width\"><title>{question}</title>\n<style>{STYLE}</style></head>\n<body>\n\
-         <h1>{question}</h1>\n<section class=\"verdict\">\n{sentences}</section>\n<p class=\"basis\">{}</p>\n\
-         <h2>Pictures</h2>\n{figures}<h2>Tables</h2>\n{tables}<h2>How it was run</h2>\n{}\
-         <pre>{}</pre>\n</body></html>\n",
+         <h1>{question}</h1>\n<section class=\"verdict\">\n{sentences}</section>\n{}<p class=\"basis\">{}</p>\n\
+         <h2>Pictures</h2>\n<div class=\"pictures\">\n{figures}</div>\n<h2>Other tables</h2>\n{others}\
+         <h2>How it was run</h2>\n{}<pre>{}</pre>\n</body></html>\n",
+        deciding.html(),
         escape(&basis(comparison)),
         circumstances(results),
         escape(results.notation.trim()),
     )
 }
 
-const STYLE: &str = ":root { color-scheme: light dark; --rule: #d8dbdf; --good: #007a5a; --bad: #b84700 }\
- @media (prefers-color-scheme: dark) { :root { --rule: #3a4047; --good: #3fc79a; --bad: #ff9a57 } }\
- body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }\
- h1 { font-size: 1.6rem } .verdict { font-size: 1.1rem; border-left: 4px solid var(--good); padding-left: 1rem }\
- figure { margin: 1.5rem 0 } svg { max-width: 100%; height: auto } .wide { overflow-x: auto }\
+/// Of this page and that of trends.
+pub(super) const STYLE: &str = "\
+ :root { color-scheme: light dark; --rule: #d8dbdf; --dim: #6b7280; --good: #007a5a; --bad: #b84700; --other: #005f99 }\
+ @media (prefers-color-scheme: dark) { :root { --rule: #3a4047; --dim: #9aa1ab; --good: #3fc79a; --bad: #ff9a57;\
+ --other: #6bb8f0 } }\
+ body { font: 15px/1.5 system-ui, sans-serif; max-width: 88rem; margin: 2rem auto; padding: 0 1.5rem }\
+ h1 { font-size: 1.6rem } h2 { margin-top: 2.5rem } h3 { font-size: 1rem; margin-bottom: .4rem }\
+ .verdict p { font-size: 1.1rem; border-left: 5px solid var(--dim); padding-left: .9rem; margin: .5rem 0 }\
+ .verdict p.better { border-color: var(--good) } .verdict p.worse, .verdict p.warning { border-color: var(--bad) }\
+ .verdict p.different { border-color: var(--other) } .verdict p.warning { color: var(--bad); font-weight: 600 }\
+ .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 1.2rem;\
+ align-items: start } figure { margin: 0 } svg { width: 100%; max-width: 52rem; height: auto } .wide { overflow-x: auto }\
  table { border-collapse: collapse } th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid\
  var(--rule); white-space: nowrap } .n { text-align: right; font-variant-numeric: tabular-nums }\
- tr.better td:last-child { color: var(--good); font-weight: 600 } tr.worse td:last-child { color: var(--bad);\
- font-weight: 600 } pre { overflow-x: auto; border: 1px solid var(--rule); padding: 1rem }";
+ tr[class] td:last-child { font-weight: 600 } tr.better td:last-child { color: var(--good) }\
+ tr.worse td:last-child { color: var(--bad) } tr.different td:last-child { color: var(--other) }\
+ tr.none td:last-child { color: var(--dim); font-weight: 400 } .basis { color: var(--dim) } pre { overflow-x: auto; border: 1px solid var(--rule); padding: 1rem }";
 
 /// Kernels, hosts, versions.
 fn circumstances(results: &Results) -> String {

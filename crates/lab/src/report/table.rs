@@ -37,7 +37,10 @@ impl Table {
             let cells: String =
                 cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i), escape(cell))).collect();
             let mark = match row.last().map_or("", String::as_str) {
-                word @ ("better" | "worse") => format!(" class=\"{word}\""),
+                word @ ("better" | "worse" | "different") => format!(" class=\"{word}\""),
+                "equivalent" | "no difference shown" | "too few pairs" | "not compared" | "baseline" => {
+                    " class=\"none\"".to_owned()
+                }
                 _ => String::new(),
             };
             html += &format!("<tr{mark}>{cells}</tr>\n");

@@ -11,16 +11,55 @@ const SENTENCES_MAX: usize = 3;
 /// More cells without a difference are only counted.
 const NAMES_MAX: usize = 6;
 
+/// What a sentence says, which gives it its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// A difference, as verdicts are.
+    Shown(Verdict),
+    /// That nothing of the rest is to be believed.
+    Warning,
+    /// That nothing was shown, or something besides.
+    Plain,
+}
+
+impl Mark {
+    /// In a style sheet.
+    pub(super) fn class(self) -> &'static str {
+        match self {
+            Mark::Shown(verdict) => class(verdict),
+            Mark::Warning => "warning",
+            Mark::Plain => "none",
+        }
+    }
+}
+
+/// A verdict in a style sheet: what is good, what is bad, what is neither, and what shows nothing.
+pub(super) fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Different => "different",
+        _ => "none",
+    }
+}
+
 /// All of them, what matters most first.
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
+    sentences(comparison).into_iter().map(|(_, sentence)| sentence).collect()
+}
+
+/// The same with what each is.
+pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     let metric = &comparison.metrics[0];
     let told_apart = metric.standings.iter().find(|it| it.is_of_equals && is_shown(it.verdict));
     let warning = told_apart.map(|standing| {
-        format!("{} is the baseline under another name: do not believe this run.", standing.cell())
+        let what = "is the baseline under another name: do not believe this run.";
+        (Mark::Warning, format!("{} {what}", standing.cell()))
     });
-    let mut sentences: Vec<String> = warning.into_iter().chain(of_factors(metric)).collect();
+    let mut sentences: Vec<(Mark, String)> = warning.into_iter().collect();
+    sentences.extend(of_factors(metric).map(|sentence| (Mark::Plain, sentence)));
     for verdict in [Verdict::Better, Verdict::Worse, Verdict::Different] {
-        sentences.extend(of_cells(metric, verdict));
+        sentences.extend(of_cells(metric, verdict).into_iter().map(|it| (Mark::Shown(verdict), it)));
     }
     for (verdict, words) in [
         (Verdict::Equivalent, "No difference that matters"),
@@ -31,11 +70,11 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
         let names: Vec<String> = judged(metric, verdict).map(Standing::cell).collect();
         match names.len() {
             0 => {}
-            1..=NAMES_MAX => sentences.push(format!("{words}: {}.", names.join("; "))),
-            more => sentences.push(format!("{words}: {more} cells, see the table.")),
+            1..=NAMES_MAX => sentences.push((Mark::Plain, format!("{words}: {}.", names.join("; ")))),
+            more => sentences.push((Mark::Plain, format!("{words}: {more} cells, see the table."))),
         }
     }
-    sentences.extend(too_few_rounds(metric, comparison.rounds));
+    sentences.extend(too_few_rounds(metric, comparison.rounds).map(|it| (Mark::Warning, it)));
     sentences
 }
 

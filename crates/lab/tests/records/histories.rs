@@ -80,6 +80,33 @@ fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
 }
 
 #[test]
+fn a_page_of_trends_has_each_series_and_where_it_changed() {
+    let mut history = History::in_memory().expect("a history");
+    for number in 0..30 {
+        let results = night(number, if number < 20 { 1.0 } else { 0.9 });
+        history.add(&results, &compare(&results), &format!("c<{number}>")).expect("added");
+    }
+    let series = history.series().expect("series");
+    let text = lab::report::trend::page(&series);
+    assert_eq!(text.matches("<svg ").count(), series.len());
+    let wanted = "<p class=\"worse\">ours: requests/CPU-s became worse, -";
+    assert!(text.contains(wanted) && text.contains("between c&lt;19&gt; and c&lt;20&gt;"), "{text}");
+    assert!(!text.contains("<19>") && !text.contains("<script"), "text is not markup");
+    std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("trend.html"), &text)
+        .expect("written");
+    assert!(lab::report::trend::page(&[]).contains("No run is kept yet."));
+    // What the lowest and the highest bar of a line mean.
+    let told = series[0].sparkline();
+    assert!(
+        told.contains("(▁ ")
+            && told.contains(", █ ")
+            && told.chars().filter(|it| "▁▂▃▄▅▆▇█".contains(*it)).count() == 32,
+        "{told}"
+    );
+    assert!(series_of(std::iter::once(5.0)).sparkline().contains("(all "));
+}
+
+#[test]
 fn a_run_without_a_trial_that_counts_of_each_cell_is_not_kept() {
     let mut history = History::in_memory().expect("a history");
     let mut results = night(1, 1.0);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lab::compare::compare;
+use lab::compare::{Verdict, compare};
 use lab::design::Cell;
 use lab::record::Guest;
 use lab::report::page::{Picture, page, pictures};
@@ -62,7 +62,15 @@ fn a_page_has_every_picture_and_needs_nothing_else() {
     for foreign in ["<script", "src=", "href=", "@import", "url("] {
         assert!(!text.contains(foreign), "{foreign}");
     }
-    let order = ["class=\"verdict\"", "<h2>Pictures", "<h2>Tables", "<h2>How it was run"];
+    let order = [
+        "class=\"verdict\"",
+        "<h3>p99 (µs): lower is better",
+        "class=\"basis\"",
+        "<h2>Pictures",
+        "<h2>Other tables",
+        "<h3>requests/CPU-s: higher is better",
+        "<h2>How it was run",
+    ];
     let places = order.map(|part| text.find(part).expect(part));
     assert!(places.is_sorted(), "{places:?}");
     // A busy CPU of a strategy that uses one is dark all the way, in the colour of soft interrupts.
@@ -70,6 +78,66 @@ fn a_page_has_every_picture_and_needs_nothing_else() {
     let svg = &busy.expect("that cell has one").svg;
     assert!(svg.contains("opacity=\"0.9\" fill=\"#D55E00\""), "softirq of CPU 0");
     assert!(text.len() < 3_000_000, "{} bytes", text.len());
+}
+
+#[test]
+fn colours_follow_the_verdict() {
+    let results = results();
+    let mut comparison = compare(&results);
+    let class_of = |comparison: &_, sentence: &str| {
+        let text = page(&results, comparison, &[]);
+        let line = text.lines().find(|line| line.starts_with("<p class") && line.contains(sentence));
+        line.unwrap_or_else(|| panic!("{sentence}: {text}")).split('"').nth(1).expect("a class").to_owned()
+    };
+    comparison.metrics[0].standings[1].verdict = Verdict::Worse;
+    comparison.metrics[0].standings[2].verdict = Verdict::Different;
+    comparison.metrics[0].standings[4].verdict = Verdict::Better;
+    comparison.metrics[0].standings[5].verdict = Verdict::NoDifferenceShown;
+    for (sentence, class) in [
+        ("is worse:", "worse"),
+        ("is different:", "different"),
+        ("is better:", "better"),
+        ("No difference shown", "none"),
+    ] {
+        assert_eq!(class_of(&comparison, sentence), class, "{sentence}");
+    }
+    comparison.metrics[0].standings[1].is_of_equals = true;
+    assert_eq!(class_of(&comparison, "do not believe this run"), "warning");
+}
+
+#[test]
+fn bars_have_a_dot_for_each_trial_and_axes_few_digits() {
+    let mut results = results();
+    for record in &mut results.records {
+        for (name, value) in &mut record.metrics {
+            *value *= if name.ends_with("_us") { 100.0 } else { 1.0 };
+        }
+        for sample in &mut record.samples {
+            *sample.load.get_mut("p99_us").expect("a sample") *= 100.0;
+        }
+    }
+    let pictures = pictures(&results, &compare(&results));
+    let svg = |name: &str| {
+        &pictures
+            .iter()
+            .find(|picture| picture.name.starts_with(name))
+            .unwrap_or_else(|| panic!("{name}"))
+            .svg
+    };
+    let dots = svg("bars-p99_us").matches("r=\"2\"").count();
+    assert_eq!(dots, results.records.len());
+    for name in ["bars-p99_us", "curves", "percentiles", "seconds-p99_us"] {
+        assert!(svg(name).contains("(ms)"), "{name}");
+    }
+}
+
+#[test]
+fn a_heat_map_says_how_busy_a_cpu_is_in_all() {
+    let results = results();
+    let pictures = pictures(&results, &compare(&results));
+    let heat = &pictures.iter().find(|picture| picture.name.starts_with("cpus-")).expect("one").svg;
+    let places = ["busy in all", "user", "system", "softirq"].map(|name| heat.find(name).expect(name));
+    assert!(places.is_sorted(), "{places:?}");
 }
 
 #[test]
