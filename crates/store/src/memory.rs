@@ -82,23 +82,14 @@ impl Mapping {
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, advice) };
     }
 
-    /// Gives the pages back to the system; they read as zeros again.
+    /// Gives the pages back to the system, if it takes them; then they read as zeros again.
     ///
     /// # Safety
-    /// Nobody else uses the range while this runs.
-    unsafe fn release(&self, offset: usize, len: usize) {
+    /// Nobody uses the range while this runs, or only as atomics whose values nobody relies on.
+    unsafe fn discard(&self, offset: usize, len: usize) -> bool {
         assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
-        if len == 0 {
-            return;
-        }
         // SAFETY: inside the mapping, and unused by the caller's promise.
-        unsafe {
-            let start = self.base.add(offset);
-            if discard(start.as_ptr().cast(), len).is_err() {
-                // Resident they stay, but whoever uses them next counts on zeros.
-                start.write_bytes(0, len);
-            }
-        }
+        len == 0 || unsafe { discard(self.base.add(offset).as_ptr().cast(), len).is_ok() }
     }
 }
 
@@ -135,6 +126,20 @@ impl Drop for Mapping {
 }
 
 impl Mapping {
+    /// Gives the pages back to the system; they read as zeros again.
+    ///
+    /// # Safety
+    /// Nobody else uses the range while this runs.
+    unsafe fn release(&self, offset: usize, len: usize) {
+        // SAFETY: unused by the caller's promise; `discard` has checked that the range is inside.
+        unsafe {
+            if !self.discard(offset, len) {
+                // Resident they stay, but whoever uses them next counts on zeros.
+                self.base.add(offset).write_bytes(0, len);
+            }
+        }
+    }
+
     /// The kernel would fill small holes up again, behind the budget's back, to make huge pages whole.
     fn prepare_for_holes(&self, len: usize) {
         if len < HUGE_PAGE && self.huge.swap(false, Relaxed) {
@@ -165,10 +170,9 @@ impl Mapping {
 
     fn no_more_huge_pages(&self) {}
 
-    unsafe fn release(&self, offset: usize, len: usize) {
+    unsafe fn discard(&self, offset: usize, len: usize) -> bool {
         assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
-        // SAFETY: inside the allocation, and unused by the caller's promise.
-        unsafe { self.base.add(offset).write_bytes(0, len) };
+        len == 0
     }
 }
 
@@ -212,15 +216,15 @@ impl<T: Zeroed> Table<T> {
         self.len
     }
 
-    /// Gives the whole pages among these values back to the system. Their values may become zeros, and nobody may
-    /// rely on either: readers are unharmed, as all values are atomics.
+    /// Gives the whole pages among these values back to the system, which nobody needs any more: they become zeros, or
+    /// stay as they are where the system does not take them.
     pub(crate) fn release(&self, values: Range<usize>) {
         let bytes = |value: usize| value * size_of::<T>();
         let (start, end) = (bytes(values.start).next_multiple_of(PAGE), bytes(values.end) / PAGE * PAGE);
         if values.end <= self.len && start < end {
             self.mapping.prepare_for_holes(end - start);
-            // SAFETY: in a table all use is atomic loads and stores, for which old values and zeros are values.
-            unsafe { self.mapping.release(start, end - start) };
+            // SAFETY: in a table all use is atomic loads and stores, and hints may read old values as well as zeros.
+            let _ = unsafe { self.mapping.discard(start, end - start) };
         }
     }
 
