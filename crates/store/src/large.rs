@@ -1,7 +1,6 @@
 //! Large values: each in its own run of pages, so that it can be received and sent where it lies.
 //!
-//! All runs come from one reserved mapping. A run's place has a power-of-two size and, once free, serves
-//! only runs of that size again; address space is plentiful, and only touched pages are resident. So
+//! All runs come from one reserved mapping, whose free addresses `places.rs` knows; only touched pages are resident. So
 //! there is no fragmentation of memory, and no mapping call per value (the kernel allows few mappings).
 #![expect(unsafe_code, reason = "exclusive and shared access to the bytes of a run")]
 
@@ -12,6 +11,7 @@ use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{Arena, Huge, PAGE};
 use crate::partial::Uploads;
+use crate::places::Places;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Values of at least this many bytes live in their own memory and are sent without a copy. Below,
@@ -77,14 +77,13 @@ impl Drop for LargeValue {
         unsafe { self.space.arena.release(self.offset, self.charged) };
         self.space.budget.give_back(self.charge());
         self.space.charged.fetch_sub(self.charge(), Relaxed);
-        let class = class_of(self.len);
-        self.space.places().free[class].push(self.offset);
+        self.space.places().give_back(self.offset, charge_of(self.len) as usize);
     }
 }
 
 /// What a value of this length takes from the memory limit: whole pages.
 pub(crate) fn charge_of(len: usize) -> u64 {
-    len.next_multiple_of(PAGE) as u64
+    len.max(1).next_multiple_of(PAGE) as u64
 }
 
 /// Where large values live.
@@ -98,21 +97,13 @@ pub(crate) struct LargeSpace {
     pub(crate) uploads: Uploads,
 }
 
-#[derive(Debug, Default)]
-struct Places {
-    /// Free places by the binary logarithm of their size.
-    free: [Vec<usize>; CLASSES],
-    /// Everything from here on has never been used.
-    fresh: usize,
-}
-
 impl LargeSpace {
     pub(crate) fn new(reserve: u64, budget: Arc<Budget>) -> Result<LargeSpace, Error> {
         let arena = Arena::new(reserve as usize, Huge::No)?;
         Ok(LargeSpace {
+            places: Mutex::new(Places::new(arena.len())),
             arena,
             budget,
-            places: Mutex::default(),
             charged: AtomicU64::new(0),
             uploads: Uploads::default(),
         })
@@ -133,7 +124,7 @@ impl LargeSpace {
 
     /// A place for a value, of which nothing is charged yet.
     pub(crate) fn place(self: &Arc<LargeSpace>, len: usize) -> Option<LargeValue> {
-        let offset = self.places().take(class_of(len), self.arena.len())?;
+        let offset = self.places().take(charge_of(len) as usize)?;
         Some(LargeValue { space: Arc::clone(self), offset, len, charged: 0 })
     }
 
@@ -145,24 +136,6 @@ impl LargeSpace {
     fn places(&self) -> MutexGuard<'_, Places> {
         lock(&self.places)
     }
-}
-
-impl Places {
-    fn take(&mut self, class: usize, end: usize) -> Option<usize> {
-        if let Some(offset) = self.free.get_mut(class)?.pop() {
-            return Some(offset);
-        }
-        let offset = self.fresh;
-        self.fresh = offset.checked_add(1 << class).filter(|next| *next <= end)?;
-        Some(offset)
-    }
-}
-
-/// Runs of up to 2 GiB: twice the largest item there can be.
-const CLASSES: usize = 32;
-
-fn class_of(len: usize) -> usize {
-    len.max(PAGE).next_power_of_two().trailing_zeros() as usize
 }
 
 #[cfg(test)]
@@ -202,9 +175,9 @@ mod tests {
     #[test]
     fn places_are_used_again() {
         let space = space(1 << 20);
-        for _ in 0..1000 {
-            space.take(60_000, 0).unwrap();
+        for round in 0..1000 {
+            let len = 40_000 + round * 900;
+            assert!(space.take(len, 0).is_some(), "{len} bytes");
         }
-        assert_eq!(space.places().fresh, 1 << 16);
     }
 }

@@ -51,6 +51,7 @@ mod large;
 mod memory;
 mod open;
 mod partial;
+mod places;
 mod read;
 mod reclaim;
 mod record;

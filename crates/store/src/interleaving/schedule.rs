@@ -107,6 +107,10 @@ pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 pub(crate) struct MutexGuard<'m, T>(Option<std::sync::MutexGuard<'m, T>>);
 
 impl<T> Mutex<T> {
+    pub(crate) fn new(value: T) -> Mutex<T> {
+        Mutex(std::sync::Mutex::new(value))
+    }
+
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         pause();
         loop {

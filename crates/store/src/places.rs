@@ -1,0 +1,106 @@
+//! Places for large values: which addresses of their mapping are free.
+//!
+//! Whole pages, of any length: the smallest free range that will do is taken, and what is given back becomes one with
+//! its free neighbours. So addresses serve values of any size again, also where there are few (`ulimit -v`,
+//! `vm.overcommit_memory=2`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The free ranges of a mapping.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// Lengths by start; no two ranges touch.
+    by_start: BTreeMap<usize, usize>,
+    /// The same ranges as length and start.
+    by_len: BTreeSet<(usize, usize)>,
+}
+
+impl Places {
+    /// All of `len` bytes are free.
+    pub(crate) fn new(len: usize) -> Places {
+        let mut places = Places { by_start: BTreeMap::new(), by_len: BTreeSet::new() };
+        places.insert(0, len);
+        places
+    }
+
+    /// A place of so many bytes.
+    pub(crate) fn take(&mut self, len: usize) -> Option<usize> {
+        let &(free, start) = self.by_len.range((len, 0)..).next()?;
+        self.remove(start, free);
+        if free > len {
+            self.insert(start + len, free - len);
+        }
+        Some(start)
+    }
+
+    /// A place is free again.
+    pub(crate) fn give_back(&mut self, mut start: usize, mut len: usize) {
+        if let Some((&before, &before_len)) = self.by_start.range(..start).next_back()
+            && before + before_len == start
+        {
+            self.remove(before, before_len);
+            (start, len) = (before, before_len + len);
+        }
+        if let Some(&after_len) = self.by_start.get(&(start + len)) {
+            self.remove(start + len, after_len);
+            len += after_len;
+        }
+        self.insert(start, len);
+    }
+
+    fn insert(&mut self, start: usize, len: usize) {
+        self.by_start.insert(start, len);
+        self.by_len.insert((len, start));
+    }
+
+    fn remove(&mut self, start: usize, len: usize) {
+        self.by_start.remove(&start);
+        self.by_len.remove(&(len, start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stdx::prng::Prng;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn what_was_used_for_one_size_serves_any_other() {
+        let mut places = Places::new(64 * PAGE);
+        let small: Vec<usize> = (0..16).map(|_| places.take(4 * PAGE).unwrap()).collect();
+        assert_eq!(places.take(PAGE), None);
+        small.iter().for_each(|start| places.give_back(*start, 4 * PAGE));
+        assert_eq!(places.take(63 * PAGE), Some(0));
+        assert_eq!(places.take(PAGE), Some(63 * PAGE));
+    }
+
+    #[test]
+    fn places_never_overlap_and_become_one_again() {
+        let mut places = Places::new(1000 * PAGE);
+        let mut prng = Prng::new(1);
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        for _ in 0..20_000 {
+            let len = (1 + prng.below(40) as usize) * PAGE;
+            if prng.below(2) == 0
+                && let Some(start) = places.take(len)
+            {
+                assert!(
+                    taken
+                        .iter()
+                        .all(|(other, other_len)| start + len <= *other || other + other_len <= start)
+                );
+                taken.push((start, len));
+            } else if !taken.is_empty() {
+                let (start, len) = taken.swap_remove(prng.below(taken.len() as u64) as usize);
+                places.give_back(start, len);
+            }
+            let in_use: usize = taken.iter().map(|(_, len)| len).sum();
+            let free: usize = places.by_start.values().sum();
+            assert_eq!((in_use + free, places.by_len.len()), (1000 * PAGE, places.by_start.len()));
+        }
+        taken.into_iter().for_each(|(start, len)| places.give_back(start, len));
+        assert_eq!(places.by_start, BTreeMap::from([(0, 1000 * PAGE)]));
+    }
+}

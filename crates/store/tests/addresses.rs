@@ -1,0 +1,39 @@
+//! Few addresses (`ulimit -v`): they serve values of any size, again and again. Alone in its binary: the limit is the
+//! process's.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use stdx::prng::Prng;
+use store::{Change, Config, NewValue, Store};
+
+/// Beyond what the test itself uses, for a store of 64 MiB.
+const ADDRESSES: u64 = 1 << 30;
+
+fn used() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
+}
+
+#[test]
+fn addresses_serve_values_of_any_size_again() {
+    let maximum = getrlimit(Resource::As).maximum;
+    let value = vec![b'v'; 17 << 20];
+    setrlimit(Resource::As, Rlimit { current: Some(used() + ADDRESSES), maximum }).unwrap();
+    let config = Config { item_size_max_bytes: 32 << 20, ..Config::default() };
+    let store = Store::new(config).unwrap();
+    let mut handle = store.handle();
+    let mut prng = Prng::new(1);
+    let mut set = |name: &str, len: usize| {
+        let key = handle.key(name.as_bytes());
+        let stored = handle.store(&key, &Change::default(), NewValue::Bytes(&value[..len]), 2);
+        assert!(stored.is_ok(), "{len} bytes: {stored:?}, {:?}", handle.shared().statistics());
+    };
+    // One size after the other, each for all of the memory.
+    for size in [40_000, 70_000, 150_000, 280_000, 600_000, 1_200_000, 5_000_000, 17_000_000] {
+        (0..2 * (64 << 20) / size).for_each(|number| set(&format!("{size}.{number}"), size));
+    }
+    // All sizes at once.
+    for number in 0..500u64 {
+        let len = 40_000 << prng.below(8);
+        set(&format!("mixed{}", number % 100), len + prng.below(len as u64) as usize);
+    }
+}
