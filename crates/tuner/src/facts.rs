@@ -47,6 +47,8 @@ pub struct Facts {
     pub listeners: Vec<Listener>,
     /// Data servers that run here.
     pub services: Vec<Service>,
+    /// Threads with real-time policies, those of services included.
+    pub realtime_threads: Vec<RealtimeThread>,
     /// Programs that set what we would set.
     pub agents: Vec<Agent>,
     /// irqbalance, if it runs and answers.
@@ -418,6 +420,16 @@ pub struct Thread {
     pub started: u64,
     /// CPUs that it may run on.
     pub affinity: CpuSet,
+}
+
+/// A thread that runs before all ordinary ones.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RealtimeThread {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub thread: Thread,
 }
 
 /// A program that sets what we would set.

@@ -123,7 +123,7 @@ const INTERRUPTS_MOVE: [&str; 2] = ["irqs-piled-up", "queues-few"];
 
 /// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
 /// words.
-const BY_HAND: [&str; 10] = [
+const BY_HAND: [&str; 11] = [
     "irqbalance-moves",
     "budget-squeezed",
     "queues-uneven",
@@ -134,6 +134,7 @@ const BY_HAND: [&str; 10] = [
     "mount-options",
     "conntrack-full",
     "governor-slow",
+    "cpus-full",
 ];
 
 #[derive(Clone, Copy)]

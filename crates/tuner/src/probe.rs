@@ -26,7 +26,7 @@ pub(crate) mod host;
 mod interrupt;
 pub(crate) mod listener;
 mod nic;
-mod process;
+pub(crate) mod process;
 mod ration;
 mod tax;
 pub(crate) mod view;
@@ -70,6 +70,7 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         clock_source: host::clock_source(&view),
         listeners: listener::listeners(&view, &processes, &services),
         services,
+        realtime_threads: process::realtime(&view, &processes),
         irqbalance: agent::irqbalance(&view, &agents),
         agents,
         taxes: tax::taxes(&view, &processes),

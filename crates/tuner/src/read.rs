@@ -1,6 +1,7 @@
 //! What a host's counters say: one [`Reading`] per call.
 //!
-//! Cheap enough for once a second: only the interrupts, interfaces, disks and threads that the facts name are read.
+//! Cheap enough for once a second: only the interrupts, interfaces, disks and threads that the facts name are read, and
+//! one line of each process.
 //! A counter that is not there, or cannot be read, is missing in the reading; why was said by the probe.
 
 mod cpu;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::facts::Facts;
 use crate::probe::view::View;
-use crate::probe::{host_is_there, listener};
+use crate::probe::{host_is_there, listener, process};
 use crate::reading::{Accepting, DiskTimes, Reading};
 use crate::root::{Error, Root};
 
@@ -25,6 +26,7 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
         protocols: network::protocols(&view),
         vmstat: pairs(&view, "/proc/vmstat"),
         threads: service::threads(&view, facts),
+        processes: process::times(&view),
         stalled_us: stalled(&view),
         cgroups: service::cgroups(&view, facts),
         disks: disks(&view, facts),

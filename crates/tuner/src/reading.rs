@@ -29,6 +29,8 @@ pub struct Reading {
     pub vmstat: BTreeMap<String, u64>,
     /// Threads of the services, by thread id: /proc/PID/task/TID/schedstat.
     pub threads: BTreeMap<u32, ThreadTimes>,
+    /// All processes, by process id: /proc/PID/stat.
+    pub processes: BTreeMap<u32, ProcessTimes>,
     /// Microseconds in which some task was stalled: `cpu`, `memory`, `io` (/proc/pressure).
     pub stalled_us: BTreeMap<String, u64>,
     /// CPU quotas, by cgroup: cpu.stat.
@@ -85,6 +87,22 @@ pub struct ThreadTimes {
     pub wait_ns: u64,
     /// Turns.
     pub slices: u64,
+}
+
+/// A row of /proc/PID/stat.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProcessTimes {
+    /// As the kernel has it.
+    pub name: String,
+    /// Of its first thread, at this moment: `R` running, `S` sleeping, `D` waiting in the kernel, `T` stopped…
+    pub state: char,
+    /// CPU time of all its threads, in clock ticks (1/100 s).
+    pub ticks: u64,
+    /// Where its first thread ran the last time.
+    pub cpu: u32,
+    /// Scheduling policy of its first thread, as in sched(7).
+    pub policy: u32,
 }
 
 /// A cgroup's CPU quota.

@@ -3,6 +3,7 @@
 //! A rule is a name, a pure function and an explanation. Nothing here reads a file or a clock, and nothing is found
 //! without numbers to show for it. Each module holds the rules of one subject, with its thresholds and their sources.
 
+mod contention;
 mod disks;
 mod figures;
 mod host;
@@ -52,12 +53,13 @@ pub struct Explanation {
 }
 
 /// All rules, by subject.
-const SUBJECTS: [&[Rule]; 9] = [
+const SUBJECTS: [&[Rule]; 10] = [
     packets::RULES,
     steering::RULES,
     queues::RULES,
     limits::RULES,
     listeners::RULES,
+    contention::RULES,
     scheduling::RULES,
     memory::RULES,
     disks::RULES,

@@ -1,22 +1,37 @@
 //! Processes: their names, and which of them are data servers.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::host::kilobytes;
 use super::ration::rations;
 use super::view::View;
 use crate::cpu_set::CpuSet;
-use crate::facts::{Service, ServiceKind, Thread};
+use crate::facts::{RealtimeThread, Service, ServiceKind, Thread};
+use crate::reading::ProcessTimes;
 
 /// Bytes of a name that the kernel keeps (`TASK_COMM_LEN` less the final zero).
 const COMM_LEN_MAX: usize = 15;
 
 /// Fields of /proc/PID/stat after the name, counted from the state, which is field 3 of proc(5).
 const STAT_STATE: usize = 3;
+const STAT_FLAGS: usize = 9;
+const STAT_USER_TIME: usize = 14;
+const STAT_SYSTEM_TIME: usize = 15;
 const STAT_NICE: usize = 19;
 const STAT_STARTED: usize = 22;
+const STAT_CPU: usize = 39;
 const STAT_RT_PRIORITY: usize = 40;
 const STAT_POLICY: usize = 41;
+
+/// `PF_KTHREAD`: a thread of the kernel's own.
+const FLAG_KERNEL: u32 = 0x0020_0000;
+/// Of its own, the kernel runs these for devices, where an administrator or the boot line asks for it.
+const KERNEL_WORK: [&str; 2] = ["irq/", "napi/"];
+/// As in sched(7): SCHED_FIFO, SCHED_RR, SCHED_DEADLINE.
+const POLICIES_REALTIME: [u32; 3] = [1, 2, 6];
+/// More than any host runs (PID_MAX_LIMIT of small machines); beyond it the rest is left out.
+const PROCESSES_MAX: usize = 32_768;
 
 /// A process by its names.
 pub(super) struct Process {
@@ -192,6 +207,45 @@ fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
     })
 }
 
+/// Threads with real-time policies. Of the kernel's own, only those that work for devices: the others (migration,
+/// watchdog) are on every host and sleep.
+pub(super) fn realtime(view: &View, processes: &[Process]) -> Vec<RealtimeThread> {
+    let mut found = Vec::new();
+    for Process { pid, .. } in processes {
+        for tid in view.numbers(&format!("/proc/{pid}/task")) {
+            let here = format!("/proc/{pid}/task/{tid}");
+            let stat = view.text(&format!("{here}/stat")).unwrap_or_default();
+            let policy = stat_field(&stat, STAT_POLICY).unwrap_or(0);
+            if !POLICIES_REALTIME.contains(&policy) {
+                continue;
+            }
+            let is_kernels = stat_field(&stat, STAT_FLAGS).is_some_and(|flags: u32| flags & FLAG_KERNEL != 0);
+            let found_thread = thread(view, &here, tid).filter(|thread| {
+                !is_kernels || KERNEL_WORK.iter().any(|prefix| thread.name.starts_with(prefix))
+            });
+            found.extend(found_thread.map(|thread| RealtimeThread { pid: *pid, thread }));
+        }
+    }
+    found
+}
+
+/// What each process has done since it was started.
+pub(crate) fn times(view: &View) -> BTreeMap<u32, ProcessTimes> {
+    let pids = view.numbers("/proc").into_iter().take(PROCESSES_MAX);
+    pids.filter_map(|pid| Some((pid, times_of(&view.text(&format!("/proc/{pid}/stat"))?)?))).collect()
+}
+
+fn times_of(stat: &str) -> Option<ProcessTimes> {
+    let (_, name) = stat.rsplit_once(')')?.0.split_once('(')?;
+    Some(ProcessTimes {
+        name: name.to_owned(),
+        state: stat_field(stat, STAT_STATE)?,
+        ticks: stat_field::<u64>(stat, STAT_USER_TIME)? + stat_field::<u64>(stat, STAT_SYSTEM_TIME)?,
+        cpu: stat_field(stat, STAT_CPU)?,
+        policy: stat_field(stat, STAT_POLICY)?,
+    })
+}
+
 /// There is such a line only where a turn can have a length of its own: the kernel shows it since that is so.
 fn slice_ns(view: &View, here: &str) -> Option<u64> {
     let sched = view.text(&format!("{here}/sched"))?;
@@ -282,5 +336,7 @@ mod tests {
         assert_eq!(stat_field(&stat, STAT_POLICY), Some(41));
         assert_eq!(stat_field(&stat, STAT_RT_PRIORITY), Some(40));
         assert_eq!(stat_field::<u32>("7 (short) S 1", STAT_POLICY), None);
+        let times = times_of(&stat.replacen(" 3 ", " T ", 1)).unwrap();
+        assert_eq!((times.name.as_str(), times.state, times.ticks, times.cpu), ("a) b (c", 'T', 29, 39));
     }
 }

@@ -7,15 +7,17 @@ use crate::probe::host::cgroup_mounts;
 use crate::probe::view::View;
 use crate::reading::{ThreadTimes, Throttling};
 
-/// By thread: the file of the process is about its first thread only.
+/// By thread, of services and with real-time policies: the file of the process is about its first thread only.
 pub(super) fn threads(view: &View, facts: &Facts) -> BTreeMap<u32, ThreadTimes> {
     let tasks = facts.services.iter().map(|service| format!("/proc/{}/task", service.pid));
     // Threads that have started since the probe count, too.
     let threads = tasks.flat_map(|task| view.numbers(&task).into_iter().map(move |tid| (task.clone(), tid)));
+    let realtime =
+        facts.realtime_threads.iter().map(|other| (format!("/proc/{}/task", other.pid), other.thread.tid));
     let times = |(task, tid): (String, u32)| {
         Some((tid, thread_times(&view.text(&format!("{task}/{tid}/schedstat"))?)?))
     };
-    threads.filter_map(times).collect()
+    threads.chain(realtime).filter_map(times).collect()
 }
 
 /// `None` also for three zeros: a kernel that does not account for waiting says so in this way.

@@ -1,5 +1,6 @@
 //! Threads that want to run and do not.
 
+use super::contention::Competitor;
 use super::figures::percent;
 use super::host::{Host, named};
 use super::{Explanation, Rule};
@@ -14,12 +15,13 @@ pub(super) const RULES: &[Rule] = &[
             title: "threads of a service wait for a CPU",
             evidence: "A thread's waiting time (schedstat), as a share of the window and of most of its parts: from \
                        2 % on while the host is idle for more than 20 %, from 5 % on otherwise; critical from 10 % on.",
-            meaning: "The thread had work and no CPU. With idle CPUs about it is a matter of placement: it shares its \
-                      CPU with interrupts or is bound to too few. On a busy host it is competition.",
-            remedy: "In this order: placement (its own CPUs, away from interrupts; neighbours elsewhere), cpu.weight, \
+            meaning: "The thread had work and no CPU. The cause names who had it: a quota that was used up, the \
+                      hypervisor, real-time threads, interrupts, or other programs. With idle CPUs about it is a \
+                      matter of placement, on a busy host of competition.",
+            remedy: "Whoever is named first. Against programs like itself, in this order: placement (its own CPUs, away from interrupts; neighbours elsewhere), cpu.weight, \
                      a shorter slice (since Linux 6.12), and SCHED_FIFO last, with priority 1 and at least one CPU of \
-                     the interrupts left to the kernel (Pinterest: client p99 10 to 40 % lower). If a quota or the \
-                     hypervisor holds the CPU back, none of these helps.",
+                     the interrupts left to the kernel (Pinterest: client p99 10 to 40 % lower). None of these helps \
+                     against a quota, the hypervisor, real-time threads or interrupts.",
         },
         find: delay,
     },
@@ -106,16 +108,27 @@ fn delay_of(host: &Host, service: &Service) -> Option<Finding> {
     }
     let severity =
         if worst.percent >= CRITICAL_WAIT_PERCENT { Severity::Critical } else { Severity::Warning };
-    let cause = match placement {
-        true => {
-            format!("{} waits for its CPU while others are idle: it is badly placed", thread(worst.thread))
+    let waiting = thread(worst.thread);
+    let outside = outside(host, service);
+    let competitor = Competitor::of(host, service, worst.thread);
+    let cause = match (&outside, &competitor, placement) {
+        (Some(outside), _, _) => format!("{waiting} waits because {}", outside.cause),
+        (None, Competitor::Others(_), true) => {
+            format!("{waiting} waits for its CPU while others are idle: it is badly placed")
         }
-        false => format!("{} competes for a CPU on a busy host", thread(worst.thread)),
+        (None, Competitor::Others(_), false) => format!("{waiting} competes for a CPU on a busy host"),
+        (None, ..) => format!("{waiting} waits"),
     };
+    let words = if outside.is_none() { competitor.words() } else { String::new() };
+    let cause = format!("{cause} {words}").trim_end().to_owned();
+    let reason = outside.map(|outside| outside.remedy).or_else(|| competitor.reason());
     let late = waits.iter().filter(|wait| wait.percent >= threshold).count();
     let mut finding = Finding::about(severity, named(service))
         .cause(cause)
-        .effect(effect(host, placement))
+        .effect(match reason {
+            Some(_) => "requests are served when they arrive".to_owned(),
+            None => effect(host, placement),
+        })
         .saw(
             host.measured(format!("waiting, {}", thread(worst.thread)), percent(worst.percent))
                 .threshold(percent(threshold)),
@@ -127,7 +140,8 @@ fn delay_of(host: &Host, service: &Service) -> Option<Finding> {
     if let Some(stalled) = host.series.rate(|reading| reading.stalled_us.get("cpu").copied()) {
         finding = finding.saw(host.measured("pressure/cpu some", percent(stalled.per_s() / 1e4)));
     }
-    Some(match outside(host, service) {
+    let finding = competitor.evidence(host).into_iter().fold(finding, Finding::saw);
+    Some(match reason {
         Some(reason) => finding.not_here(reason),
         None => finding,
     })
@@ -154,8 +168,14 @@ fn effect(host: &Host, placement: bool) -> String {
     format!("requests are served when they arrive; {place}; then a higher cpu.weight, {slice}, and {fifo}")
 }
 
+/// What holds the CPU back from outside.
+struct Outside {
+    cause: String,
+    remedy: String,
+}
+
 /// Who holds the CPU back from outside, if anybody does.
-fn outside(host: &Host, service: &Service) -> Option<String> {
+fn outside(host: &Host, service: &Service) -> Option<Outside> {
     let is_above = |cgroup: &str| {
         cgroup == "/" || service.cgroup == cgroup || service.cgroup.starts_with(&format!("{cgroup}/"))
     };
@@ -165,13 +185,16 @@ fn outside(host: &Host, service: &Service) -> Option<String> {
     };
     let quota = host.series.last().cgroups.keys().find(stopped);
     if let Some(cgroup) = quota {
-        return Some(format!(
-            "the quota of {cgroup} stops it (cpu-throttled): raise it before anything else"
-        ));
+        return Some(Outside {
+            cause: format!("the CPU quota of {cgroup} stops it"),
+            remedy: format!("the quota of {cgroup} stops it (cpu-throttled): raise it before anything else"),
+        });
     }
     let stolen = host.mean(|load| load.steal);
-    (stolen >= STOLEN_PERCENT)
-        .then(|| format!("the hypervisor takes {} of the CPU time (cpu-stolen)", percent(stolen)))
+    (stolen >= STOLEN_PERCENT).then(|| Outside {
+        cause: format!("the hypervisor takes {} of the CPU time", percent(stolen)),
+        remedy: format!("the hypervisor takes {} of the CPU time (cpu-stolen)", percent(stolen)),
+    })
 }
 
 fn replaced(host: &Host) -> Vec<Finding> {
@@ -265,6 +288,53 @@ mod tests {
             &host.replace("user=95", "user=80 steal=15"),
             "scheduling-delay not-here memcached (PID 812): 12 %\n cpu-stolen all CPUs: 15 %",
         );
+    }
+
+    #[test]
+    fn who_competes_is_named() {
+        let host = "cpus 2\n cpu 0-1 user=95\n service memcached pid=812 cpus=0-1\n thread 812 wait=12 run=40 turns=3000\n
+             process memcached pid=812 run=60\n";
+        check(
+            &format!("{host} process stress pid=9 run=130 cpu=1\n process sshd pid=8 run=4"),
+            "scheduling-delay fixable memcached (PID 812): 12 %, 130 %
+             says competes for a CPU on a busy host beside stress (PID 9) 130 %",
+        );
+        check(
+            &format!("{host} process jackd pid=9 run=90 policy=1 priority=50 cpus=1"),
+            "scheduling-delay not-here memcached (PID 812): 12 %, 90 %
+             says thread memcached (812) waits while jackd (PID 9, thread 9, SCHED_FIFO 50) took 90 % of a CPU",
+        );
+        // Not where this thread may run, or hardly at all.
+        let bound = host.replace("cpus=0-1", "cpus=0");
+        check(
+            &format!("{bound} process jackd pid=9 run=90 policy=1 priority=50 cpus=1 cpu=1"),
+            "scheduling-delay fixable memcached (PID 812)",
+        );
+        check(
+            &format!("{host} process jackd pid=9 run=4 policy=1 priority=50 cpus=1"),
+            "scheduling-delay fixable memcached (PID 812)",
+        );
+    }
+
+    #[test]
+    fn nothing_comes_before_an_interrupt() {
+        let host = "cpus 4\n cpu 0 user=40 softirq=55\n service memcached pid=812 cpus=CPUS\n thread 812 wait=12 run=40 turns=9";
+        check(
+            &host.replace("CPUS", "0"),
+            "scheduling-delay not-here memcached (PID 812): 12 %, 55 %\n says while interrupts took 55 % of CPU 0",
+        );
+        check(&host.replace("CPUS", "0-1"), "scheduling-delay fixable memcached (PID 812)");
+    }
+
+    #[test]
+    fn a_quota_is_the_cause_and_no_bad_place() {
+        let idle = "cpus 4\n service memcached pid=812 cgroup=/a\n thread 812 wait=30 run=20 turns=9\n";
+        check(
+            &format!("{idle} cgroup /a periods=300 throttled=90 ms=900"),
+            "scheduling-delay not-here memcached (PID 812): 30 %
+             says thread memcached (812) waits because the CPU quota of /a stops it",
+        );
+        check(idle, "says it is badly placed");
     }
 
     #[test]

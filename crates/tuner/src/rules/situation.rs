@@ -14,16 +14,17 @@
 //! arrivals 40 0=10,0,5          interrupts in each of three windows, or in all of them alike
 //! count eth0 rx_packets=5       counters of an interface; or protocols: count TcpExt.X=1; or vmstat
 //! thread 812 wait=3 run=80 turns=9 | pressure cpu=4          percent of the window
+//! process stress pid=9 run=190 cpu=1 state=RRTR policy=1 priority=50 cpus=0-1      a state for each reading
 //! cgroup /a periods=9 throttled=1 ms=5 | work md0 busy=40 requests=9 waited=9
 //! ```
 //!
-//! [`check`] judges it and compares with lines `rule [severity] [verdict] subject: evidence, evidence…`, `no rule`, or
-//! `one rule` for a single finding of it.
+//! [`check`] judges it and compares with lines `rule [severity] [verdict] subject: evidence, evidence…`, `no rule`,
+//! `one rule` for a single finding of it, or `says words` for a cause.
 
 use std::collections::BTreeMap;
 
 use crate::facts::*;
-use crate::reading::{Accepting, CpuTimes, DiskTimes, Reading, ThreadTimes, Throttling};
+use crate::reading::{Accepting, CpuTimes, DiskTimes, ProcessTimes, Reading, ThreadTimes, Throttling};
 use crate::{CpuSet, Facts, Finding, Series, Severity, Verdict};
 
 /// Windows of a series, of ten seconds each.
@@ -42,6 +43,7 @@ pub(super) fn check(situation: &str, wanted: &str) {
         let found = match line.split_once(' ') {
             Some(("no", rule)) => of(rule) == 0,
             Some(("one", rule)) => of(rule) == 1,
+            Some(("says", words)) => findings.iter().any(|finding| finding.cause.contains(words)),
             _ => findings.iter().any(|finding| is_described(finding, line)),
         };
         assert!(found, "wanted: {line}\nfound:\n{}", findings.iter().map(describe).collect::<String>());
@@ -79,7 +81,8 @@ fn verdict(finding: &Finding) -> &'static str {
 fn describe(finding: &Finding) -> String {
     let evidence: Vec<&str> = finding.evidence.iter().map(|evidence| evidence.value.as_str()).collect();
     let (severity, subject) = (finding.severity.word(), &finding.subject);
-    format!("  {} {severity} {} {subject}: {}\n", finding.rule, verdict(finding), evidence.join(", "))
+    let (rule, verdict, cause) = (&finding.rule, verdict(finding), &finding.cause);
+    format!("  {rule} {severity} {verdict} {subject}: {}\n    says {cause}\n", evidence.join(", "))
 }
 
 /// The host and the counters that a situation speaks of.
@@ -163,6 +166,7 @@ impl Stage {
                 let times = ThreadTimes { run_ns: share("run"), wait_ns: share("wait"), slices };
                 reading.threads.insert(words[1].parse().expect(line), times);
             }),
+            "process" => self.process(words[1], &value),
             "pressure" => self.over_time(|reading, seconds| {
                 for (name, percent) in &pairs {
                     let us = percent.parse::<u64>().expect(line) * seconds * 10_000;
@@ -230,6 +234,32 @@ impl Stage {
             let half_open = number("half_open").unwrap_or(0);
             reading.accepting.insert(inode, Accepting { waiting: now, dropped, half_open });
         }
+    }
+
+    fn process<'v>(&mut self, name: &str, value: &impl Fn(&str) -> Option<&'v str>) {
+        let number = |name: &str| value(name).map(|value| value.parse::<u64>().expect(name));
+        let pid = number("pid").expect("a PID") as u32;
+        let policy = number("policy").unwrap_or(0) as u32;
+        let run = number("run").unwrap_or(0);
+        if policy != 0 {
+            let affinity = value("cpus").map_or(self.facts.online(), set);
+            let priority = number("priority").unwrap_or(1) as u32;
+            let thread =
+                Thread { tid: pid, name: name.to_owned(), policy, priority, affinity, ..Thread::default() };
+            self.facts.realtime_threads.push(RealtimeThread { pid, thread });
+        }
+        let states: Vec<char> = value("state").unwrap_or("S").chars().cycle().take(4).collect();
+        self.over_time(|reading, seconds| {
+            let (state, cpu) = (states[(seconds / 10) as usize], number("cpu").unwrap_or(0) as u32);
+            // A percent of a second is a tick.
+            let ticks = run * seconds;
+            let times = ProcessTimes { name: name.to_owned(), state, ticks, cpu, policy };
+            reading.processes.insert(pid, times);
+            if policy != 0 {
+                let run_ns = run * seconds * 10_000_000;
+                reading.threads.insert(pid, ThreadTimes { run_ns, wait_ns: 0, slices: 1 + seconds });
+            }
+        });
     }
 
     fn nic<'v>(&mut self, name: &str, value: &impl Fn(&str) -> Option<&'v str>) {
