@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::contention::share;
 use super::figures::{count, cpus, happened, per_second, percent};
 use super::host::{Host, Load};
 use super::{Explanation, Rule};
 use crate::facts::Nic;
+use crate::reading::ProcessTimes;
 use crate::{CpuSet, Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -82,11 +84,15 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "packets-per-core",
             title: "how many packets a CPU can handle here (for capacity planning)",
-            evidence: "Packets per second, divided by the CPUs' time in soft interrupts; from 1,000 packets per second \
-                       and 1 % of a CPU on.",
-            meaning: "With the same kernel, driver and mix of packets, this is what one CPU can receive when it does \
-                      nothing else. Multiply by the CPUs that take packets, and keep a reserve.",
-            remedy: "Nothing to mend: plan with it, and compare hosts of the same shape.",
+            evidence: "Packets received per second, divided by all time that CPUs were busy: programs, kernel and \
+                       interrupts; from 1,000 packets per second on. Not known while CPUs were busy for less than a \
+                       tenth of one, other programs than the services used more than 20 % of that time, or the \
+                       hypervisor took 5 % or more.",
+            meaning: "With the same kernel, service and mix of requests, this is what one CPU receives and answers. \
+                      Soft interrupts alone are a part of it, and on kernels that count by ticks a wrong one. \
+                      Multiply by the CPUs, and keep a reserve: busy CPUs disturb each other.",
+            remedy: "Nothing to mend: plan with it, and compare hosts of the same shape. Measure under load, with the \
+                     services alone.",
         },
         find: per_core,
     },
@@ -110,7 +116,11 @@ pub(crate) const BUSY_PERCENT: f64 = 30.0;
 const SQUEEZES_PER_S: f64 = 10.0 / 60.0;
 /// Below these a quotient of packets and time is noise.
 const PLANNING_PACKETS_PER_S: f64 = 1000.0;
-const PLANNING_SOFTIRQ_PERCENT: f64 = 1.0;
+const PLANNING_BUSY_PERCENT: f64 = 10.0;
+/// With more of the time used by others, the quotient is theirs (proposal).
+const PLANNING_OTHERS: f64 = 0.2;
+/// Time that was stolen was busy for somebody (netdata's warning).
+const PLANNING_STOLEN_PERCENT: f64 = 5.0;
 
 /// The CPUs that are saturated by packets while others idle, with their share of NET_RX in percent.
 pub(super) fn saturated(host: &Host) -> BTreeMap<u32, f64> {
@@ -338,19 +348,61 @@ fn squeezed(host: &Host) -> Vec<Finding> {
 
 fn per_core(host: &Host) -> Vec<Finding> {
     let packets: f64 = host.wires().map(|nic| host.packets_per_s(nic)).sum();
-    let softirq: f64 = host.loads.values().map(|load| load.interrupts()).sum();
-    if packets < PLANNING_PACKETS_PER_S || softirq < PLANNING_SOFTIRQ_PERCENT {
+    if packets < PLANNING_PACKETS_PER_S {
         return Vec::new();
     }
-    let per_core = packets / (softirq / 100.0);
-    vec![
-        Finding::about(Severity::Note, "all interfaces")
-            .cause(format!("at this mix a CPU that does nothing else can receive {}", per_second(per_core)))
-            .effect("a figure to plan capacity with")
-            .saw(host.measured("packets received", per_second(packets)))
-            .saw(host.measured("irq + softirq, sum over CPUs", percent(softirq)))
+    let busy: f64 = host.loads.values().map(|load| 100.0 - load.idle - load.steal).sum();
+    let interrupts: f64 = host.loads.values().map(|load| load.interrupts()).sum();
+    let others = others_percent(host);
+    let stolen = host.mean(|load| load.steal);
+    let unknown = match others {
+        _ if host.loads.is_empty() => Some("the CPUs' times are unknown".to_owned()),
+        _ if busy < PLANNING_BUSY_PERCENT => {
+            Some(format!("CPUs were busy for {} of one only", percent(busy)))
+        }
+        _ if stolen >= PLANNING_STOLEN_PERCENT => {
+            Some(format!("the hypervisor took {} of the time", percent(stolen)))
+        }
+        Some(others) if others > PLANNING_OTHERS * busy => {
+            Some(format!("programs that are no services used {} of a CPU", percent(others)))
+        }
+        _ => None,
+    };
+    let finding = Finding::about(Severity::Note, "all interfaces")
+        .effect("a figure to plan capacity with")
+        .saw(host.measured("packets received", per_second(packets)))
+        .saw(host.measured("busy, sum over CPUs", percent(busy)))
+        .saw(host.measured("of it irq + softirq", percent(interrupts)));
+    let finding = match others {
+        Some(others) => finding.saw(host.measured("CPU time of other programs", percent(others))),
+        None => finding,
+    };
+    let per_core = packets / (busy / 100.0);
+    vec![match unknown {
+        Some(why) => {
+            finding.cause(format!("how many packets a CPU can handle cannot be told from this: {why}"))
+        }
+        None => finding
+            .cause(format!(
+                "at this mix a busy CPU receives {}, and does all that follows",
+                per_second(per_core)
+            ))
             .saw(host.measured("packets per second and CPU", per_second(per_core))),
-    ]
+    }]
+}
+
+/// CPU time of programs that are no services, in percent of one CPU; `None`: there is no service, or no process was read.
+fn others_percent(host: &Host) -> Option<f64> {
+    let processes = &host.series.last().processes;
+    if host.facts.services.is_empty() || processes.is_empty() {
+        return None;
+    }
+    let is_service = |pid: &u32| host.facts.services.iter().any(|service| service.pid == *pid);
+    // Soft interrupts of a busy CPU run in ksoftirqd, and are packets' own.
+    let is_packets =
+        |times: &ProcessTimes| times.name.starts_with("ksoftirqd/") || times.name.starts_with("napi/");
+    let others = processes.iter().filter(|(pid, times)| !is_service(pid) && !is_packets(times));
+    Some(others.filter_map(|(pid, _)| share(host, *pid)).sum())
 }
 
 #[cfg(test)]
@@ -487,8 +539,31 @@ mod tests {
     fn packets_per_core_are_for_planning() {
         check(
             "cpus 4\n nic eth0\n count eth0 rx_packets=3000000\n cpu 0 softirq=50\n cpu 1-3 user=1",
-            "packets-per-core note all interfaces: 100,000 /s, 50 %, 200,000 /s",
+            "packets-per-core note all interfaces: 100,000 /s, 53 %, 50 %, 188,679 /s",
+        );
+        // A server takes far more time for a packet than the soft interrupt does.
+        check(
+            "cpus 4\n nic eth0\n count eth0 rx_packets=3000000\n cpu 0-3 user=20 system=25 softirq=5",
+            "packets-per-core note all interfaces: 100,000 /s, 200 %, 20 %, 50,000 /s",
         );
         check("cpus 4\n nic eth0\n count eth0 rx_packets=3000\n cpu 0 softirq=5", "no packets-per-core");
+    }
+
+    #[test]
+    fn packets_per_core_are_not_told_where_they_cannot_be_known() {
+        let host = "cpus 2\n nic eth0\n count eth0 rx_packets=3000000\n service memcached pid=8\n process memcached pid=8 run=50\n";
+        let unknown = |more: &str, why: &str| {
+            check(&format!("{host} {more}"), &format!("says cannot be told from this: {why}"))
+        };
+        unknown("cpu 0 user=4 softirq=5", "CPUs were busy for 9.0 % of one only");
+        unknown("cpu 0-1 user=40 steal=5", "the hypervisor took 5.0 % of the time");
+        unknown(
+            "cpu 0-1 user=50\n process cc1 pid=9 run=21",
+            "programs that are no services used 21 % of a CPU",
+        );
+        check(
+            &format!("{host} cpu 0-1 user=50\n process cc1 pid=9 run=20\n process ksoftirqd/0 pid=10 run=30"),
+            "packets-per-core all interfaces: 100,000 /s, 100 %, 0.0 %, 20 %, 100,000 /s",
+        );
     }
 }
