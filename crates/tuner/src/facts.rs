@@ -45,6 +45,8 @@ pub struct Facts {
     pub clock_source: ClockSource,
     /// Sockets that take connections.
     pub listeners: Vec<Listener>,
+    /// UDP sockets that are connected to nobody.
+    pub datagrams: Vec<DatagramSocket>,
     /// Data servers that run here.
     pub services: Vec<Service>,
     /// Threads with real-time policies, those of services included.
@@ -334,6 +336,20 @@ pub struct Listener {
     pub fast_open: Option<u32>,
 }
 
+/// A UDP socket that takes datagrams from anybody.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DatagramSocket {
+    /// Address and port.
+    pub address: String,
+    /// The port.
+    pub port: u16,
+    /// Inode of the socket.
+    pub inode: u64,
+    /// Who holds it.
+    pub pid: Option<u32>,
+}
+
 /// A server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -354,6 +370,14 @@ pub struct Service {
     pub realtime_budget_us: Option<i64>,
     /// Bytes that its cgroup may use; `None`: as many as there are.
     pub memory_limit_bytes: Option<u64>,
+    /// Descriptors that it has open; `None`: they cannot be seen.
+    pub descriptors: Option<u64>,
+    /// Of these, sockets of any kind.
+    pub sockets: Option<u64>,
+    /// As many descriptors as it may have open (RLIMIT_NOFILE); `None`: unknown, or without a limit.
+    pub descriptors_max: Option<u64>,
+    /// As many clients as it takes, where its command line or its default says so.
+    pub connections_max: Option<u64>,
     /// Directories that it keeps data in, as far as its working directory and its command line tell.
     pub data: Vec<String>,
     /// CPUs that its cpuset lets it have; `None`: no cpuset says anything.

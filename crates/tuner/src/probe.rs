@@ -9,7 +9,8 @@
 //!           ├─ disk       disks, arrays, mounts
 //!           ├─ process    data servers and their threads
 //!           ├─ ration     what a service's cgroup gives it, cpusets included
-//!           ├─ listener   sockets that take connections
+//!           ├─ listener   sockets that take connections, and who holds which socket
+//!           ├─ datagram   sockets that take datagrams
 //!           ├─ agent      who sets what we would set
 //!           ├─ dead       settings that nothing reads any more
 //!           └─ tax        what every packet pays for
@@ -20,6 +21,7 @@
 
 mod agent;
 pub(crate) mod cpu;
+pub(crate) mod datagram;
 mod dead;
 mod disk;
 pub(crate) mod host;
@@ -49,7 +51,13 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     let nics = nic::nics(&view);
     let disks = disk::disks(&view);
     let processes = process::processes(&view);
-    let services = process::services(&view, &processes, pids);
+    let owners = listener::Owners::of(&view, &processes);
+    let mut services = process::services(&view, &processes, pids);
+    for service in &mut services {
+        if let Some((descriptors, sockets)) = owners.descriptors(service.pid) {
+            (service.descriptors, service.sockets) = (Some(descriptors), Some(sockets));
+        }
+    }
     listener::note_strangers(&view, &services);
     let agents = agent::agents(&view, &processes);
     let mut facts = Facts {
@@ -68,7 +76,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
         sysctls: host::sysctls(&view),
         huge_pages: host::huge_pages(&view),
         clock_source: host::clock_source(&view),
-        listeners: listener::listeners(&view, &processes, &services),
+        listeners: listener::listeners(&view, &services, &owners),
+        datagrams: datagram::sockets(&view, &owners),
         services,
         realtime_threads: process::realtime(&view, &processes),
         irqbalance: agent::irqbalance(&view, &agents),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::facts::Facts;
 use crate::probe::view::View;
-use crate::probe::{host_is_there, listener, process};
+use crate::probe::{datagram, host_is_there, listener, process};
 use crate::reading::{Accepting, DiskTimes, Reading};
 use crate::root::{Error, Root};
 
@@ -21,7 +21,10 @@ use crate::root::{Error, Root};
 /// Fails only if `root` holds no host at all.
 pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     let view = View::new(root);
+    let accepting = accepting(&view);
     Ok(Reading {
+        queued: listener::queued(&view, facts, &accepting),
+        datagrams: datagram::counts(&view, facts),
         nics: network::nics(&view, facts),
         protocols: network::protocols(&view),
         vmstat: pairs(&view, "/proc/vmstat"),
@@ -30,7 +33,7 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
         stalled_us: stalled(&view),
         cgroups: service::cgroups(&view, facts),
         disks: disks(&view, facts),
-        accepting: accepting(&view),
+        accepting,
         ..cpus(root, facts, at_ms)?
     })
 }

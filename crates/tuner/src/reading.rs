@@ -3,7 +3,7 @@
 //! Counters since boot say nothing about now; rules look at a [`Series`] of readings, some seconds apart. A counter that
 //! went down was reset (a driver, a restart): its difference counts as unknown, not as negative.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,13 @@ pub struct Reading {
     pub disks: BTreeMap<String, DiskTimes>,
     /// Of sockets that take connections, by inode.
     pub accepting: BTreeMap<u64, Accepting>,
+    /// Of UDP sockets, by inode.
+    pub datagrams: BTreeMap<u64, Datagrams>,
+    /// Statistics that a cache has answered, by the address that was asked.
+    pub caches: BTreeMap<String, BTreeMap<String, u64>>,
+    /// Of those where connections wait: the kernel's numbers (cookies) of all connections that wait at that port. Missing
+    /// where they are too many.
+    pub queued: BTreeMap<u64, BTreeSet<u64>>,
 }
 
 /// How a CPU spent its time, in clock ticks (1/100 s).
@@ -127,6 +134,16 @@ pub struct Accepting {
     pub dropped: u32,
     /// Handshakes that are under way at its address, at this moment; workers that share one have the same number.
     pub half_open: u32,
+}
+
+/// What became of datagrams at a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Datagrams {
+    /// Bytes that wait to be read, at this moment.
+    pub queued_bytes: u64,
+    /// Datagrams that were dropped, for want of room most of all.
+    pub dropped: u64,
 }
 
 /// A disk's work.

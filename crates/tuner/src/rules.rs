@@ -13,6 +13,7 @@ mod memory;
 mod packets;
 mod queues;
 mod scheduling;
+mod stalled;
 mod steering;
 mod system;
 
@@ -53,11 +54,12 @@ pub struct Explanation {
 }
 
 /// All rules, by subject.
-const SUBJECTS: [&[Rule]; 10] = [
+const SUBJECTS: [&[Rule]; 11] = [
     packets::RULES,
     steering::RULES,
     queues::RULES,
     limits::RULES,
+    stalled::RULES,
     listeners::RULES,
     contention::RULES,
     scheduling::RULES,

@@ -224,6 +224,31 @@ fn workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back() {
     std::fs::remove_dir_all(state).expect("remove the journal");
 }
 
+#[test]
+fn a_program_that_does_not_accept_is_told_from_one_that_does() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
+    listen(&listener, 7).expect("listen again");
+    let address = listener.local_addr().unwrap();
+    let connect = || TcpStream::connect(address).expect("connect");
+    let _waiting = [(); 3].map(|()| connect());
+    let (root, facts) = (Root::new("/"), here());
+    let inode = facts.listeners.iter().find(|found| found.address == address.to_string()).expect("it").inode;
+    let look = |at_ms| read(&root, &facts, at_ms).expect("read /");
+    // The last step of a handshake may still be under way.
+    let three = |reading: &tuner::Reading| reading.queued.get(&inode).is_some_and(|queued| queued.len() == 3);
+    let first = (0..1000).map(|_| look(0)).find(three).expect("three that wait");
+    let finding = |last: tuner::Reading| {
+        let series = Series::new(vec![first.clone(), last]).expect("a series");
+        let found = judge(&facts, &series).into_iter();
+        found.map(|finding| (finding.rule, finding.subject)).find(|(rule, _)| rule == "accept-stalled")
+    };
+    let stalled = Some(("accept-stalled".to_owned(), address.to_string()));
+    assert_eq!(finding(look(3000)), stalled);
+    let _another = connect();
+    let _accepted = listener.accept().expect("accept");
+    assert_eq!(finding(look(3000)), None, "one of the three was accepted, and three wait");
+}
+
 /// The sum over 16-bit words that ends headers of IP and TCP (RFC 1071).
 fn checksum(bytes: &[u8]) -> [u8; 2] {
     let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));

@@ -204,7 +204,8 @@ fn only_rules_that_there_are_ask_for_anything() {
 }
 
 /// Rules with nothing to mend: limits from outside, and what is good to know.
-const REPORTS: [&str; 14] = [
+const REPORTS: [&str; 15] = [
+    "accept-stalled",
     "agents",
     "allowance-exceeded",
     "cpu-stolen",

@@ -3,7 +3,7 @@
 //!
 //! A captured host has the answer in `listeners.json` beside /proc and /sys: a list of [`Listener`]s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use rustix::fd::OwnedFd;
@@ -14,7 +14,7 @@ use rustix::net::{
 
 use super::process::Process;
 use super::view::View;
-use crate::facts::{Listener, Service};
+use crate::facts::{Facts, Listener, Service};
 use crate::listening::{Limit, Socket};
 use crate::reading::Accepting;
 use crate::scheduling;
@@ -28,6 +28,8 @@ const MESSAGE_DONE: u16 = 3;
 const FLAGS_DUMP: u16 = 0x1 | 0x300;
 /// `1 << TCP_LISTEN`.
 const STATES_LISTEN: u32 = 1 << 10;
+/// `1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT`: handshakes that are over, until somebody accepts and closes them.
+const STATES_CONNECTED: u32 = 1 << 1 | 1 << 8;
 /// `1 << TCP_SYN_RECV`, which stands for handshakes that have no socket yet, too.
 const STATES_HALF_OPEN: u32 = 1 << 3;
 const PROTOCOL_TCP: u8 = 6;
@@ -43,6 +45,11 @@ const ATTRIBUTE_V6_ONLY: u16 = 11;
 const ATTRIBUTE_MEMORY: u16 = 7;
 const ASKS_FOR_MEMORY: u8 = 1 << (ATTRIBUTE_MEMORY - 1);
 const MEMORY_DROPS: usize = 8 * 4;
+/// Where it has the kernel's own number of the socket (8 bytes), and the inode, which is 0 until somebody has accepted it.
+const COOKIE: usize = 44;
+const INODE: usize = 68;
+/// A request for all ports.
+const ANY_PORT: u16 = 0;
 /// What the kernel fills at most per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
 const BUFFER_LEN: usize = 64 << 10;
 
@@ -55,14 +62,13 @@ struct Answer {
     accepting: Accepting,
 }
 
-pub(super) fn listeners(view: &View, processes: &[Process], services: &[Service]) -> Vec<Listener> {
+pub(super) fn listeners(view: &View, services: &[Service], owners: &Owners) -> Vec<Listener> {
     if !view.root.is_live() {
         return captured(view);
     }
     let mut listeners: Vec<Listener> = all(view).into_iter().map(|answer| answer.listener).collect();
-    let owners = owners(view, processes, &listeners);
     for listener in &mut listeners {
-        listener.pid = owners.get(&listener.inode).copied();
+        listener.pid = owners.holder(listener.inode);
         listener.started = listener.pid.and_then(|pid| scheduling::started(pid).ok());
         if services.iter().any(|service| Some(service.pid) == listener.pid) {
             listener.fast_open = fast_open(view, listener);
@@ -102,11 +108,47 @@ fn by_listener(listeners: &[&str], addresses: Vec<(String, u16)>) -> BTreeMap<St
     counts
 }
 
+/// Longer queues are not followed: their connections are known by number only up to the longest usual backlog.
+const QUEUED_MAX: usize = 4096;
+/// Each port takes a walk over all connections of the host.
+const PORTS_MAX: usize = 16;
+
+/// The connections that wait at the listeners where some do, by inode. Workers that share a port share the set, too.
+pub(crate) fn queued(
+    view: &View,
+    facts: &Facts,
+    accepting: &BTreeMap<u64, Accepting>,
+) -> BTreeMap<u64, BTreeSet<u64>> {
+    let waits = |listener: &&Listener| accepting.get(&listener.inode).is_some_and(|queue| queue.waiting > 0);
+    let full: Vec<&Listener> = facts.listeners.iter().filter(waits).collect();
+    let ports: BTreeSet<u16> = full.iter().map(|listener| listener.port).take(PORTS_MAX).collect();
+    let by_port: BTreeMap<u16, BTreeSet<u64>> =
+        ports.into_iter().filter_map(|port| Some((port, queued_at(view, port)?))).collect();
+    full.iter().filter_map(|listener| Some((listener.inode, by_port.get(&listener.port)?.clone()))).collect()
+}
+
+/// Nobody has accepted a connection yet that has no inode.
+fn queued_at(view: &View, port: u16) -> Option<BTreeSet<u64>> {
+    let mut cookies = BTreeSet::new();
+    for family in FAMILIES {
+        let each = |body: &[u8]| {
+            if body.len() >= ANSWER_LEN && u32_at(body, INODE) == 0 && cookies.len() <= QUEUED_MAX {
+                cookies.insert(u64::from(u32_at(body, COOKIE)) | u64::from(u32_at(body, COOKIE + 4)) << 32);
+            }
+        };
+        if let Err(errno) = dump(family, STATES_CONNECTED, port, each) {
+            view.note(format!("who waits to be accepted is unknown: inet_diag of {family:?}: {errno}"));
+            return None;
+        }
+    }
+    (cookies.len() <= QUEUED_MAX).then_some(cookies)
+}
+
 /// The local address of each handshake that is under way.
 fn half_open(view: &View) -> Vec<(String, u16)> {
     let mut all = Vec::new();
     for family in FAMILIES {
-        match dump(family, STATES_HALF_OPEN, |body| all.extend(local_address(body))) {
+        match dump(family, STATES_HALF_OPEN, ANY_PORT, |body| all.extend(local_address(body))) {
             Ok(()) => {}
             Err(errno) => view.note(format!("handshakes are unknown: inet_diag of {family:?}: {errno}")),
         }
@@ -157,7 +199,7 @@ fn captured(view: &View) -> Vec<Listener> {
 fn all(view: &View) -> Vec<Answer> {
     let mut all = Vec::new();
     for family in FAMILIES {
-        match dump(family, STATES_LISTEN, |body| all.extend(listener(body))) {
+        match dump(family, STATES_LISTEN, ANY_PORT, |body| all.extend(listener(body))) {
             Ok(()) => {}
             Err(errno) => view.note(format!("listeners are unknown: inet_diag of {family:?}: {errno}")),
         }
@@ -165,19 +207,19 @@ fn all(view: &View) -> Vec<Answer> {
     all
 }
 
-/// Shows each socket in one of these states to `each`.
-fn dump(family: AddressFamily, states: u32, each: impl FnMut(&[u8])) -> Result<(), Errno> {
+/// Shows each socket in one of these states at this port to `each`.
+fn dump(family: AddressFamily, states: u32, port: u16, each: impl FnMut(&[u8])) -> Result<(), Errno> {
     let socket = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,
         SocketFlags::CLOEXEC,
         Some(netlink::SOCK_DIAG),
     )?;
-    send(&socket, &request(family, states), SendFlags::empty())?;
+    send(&socket, &request(family, states, port), SendFlags::empty())?;
     collect(&socket, each)
 }
 
-fn request(family: AddressFamily, states: u32) -> Vec<u8> {
+fn request(family: AddressFamily, states: u32, port: u16) -> Vec<u8> {
     let mut message = Vec::with_capacity(HEADER_LEN + REQUEST_LEN);
     message.extend(((HEADER_LEN + REQUEST_LEN) as u32).to_ne_bytes());
     message.extend(BY_FAMILY.to_ne_bytes());
@@ -185,7 +227,8 @@ fn request(family: AddressFamily, states: u32) -> Vec<u8> {
     message.extend([0; 8]); // sequence number, port: one request per socket
     message.extend([family.as_raw() as u8, PROTOCOL_TCP, ASKS_FOR_MEMORY, 0]);
     message.extend(states.to_ne_bytes());
-    message.resize(HEADER_LEN + REQUEST_LEN, 0); // any address, any port
+    message.extend(port.to_be_bytes());
+    message.resize(HEADER_LEN + REQUEST_LEN, 0); // any address, any port of the others
     message
 }
 
@@ -231,7 +274,7 @@ fn listener(body: &[u8]) -> Option<Answer> {
         port,
         waiting,
         backlog: u32_at(answer, 60),
-        inode: u64::from(u32_at(answer, 68)),
+        inode: u64::from(u32_at(answer, INODE)),
         ..Listener::default()
     };
     Some(Answer { listener, accepting: Accepting { waiting, dropped, half_open: 0 } })
@@ -265,29 +308,46 @@ fn u32_at(bytes: &[u8], place: usize) -> u32 {
     bytes.map_or(0, u32::from_ne_bytes)
 }
 
-/// Who holds these sockets: /proc/PID/fd has links to `socket:[INODE]`. Of several, the first that started; process 1
-/// only if it is alone, because it goes on holding what it has handed to the program that serves.
-fn owners(view: &View, processes: &[Process], listeners: &[Listener]) -> BTreeMap<u64, u32> {
-    let mut owners = BTreeMap::new();
-    if listeners.is_empty() {
-        return owners;
-    }
-    let (first, others): (Vec<u32>, Vec<u32>) =
-        processes.iter().map(|process| process.pid).partition(|pid| *pid == 1);
-    for pid in others.into_iter().chain(first) {
-        let directory = format!("/proc/{pid}/fd");
-        // Without rights this fails for most processes: one gap says it for all.
-        for descriptor in view.root.names(&directory).unwrap_or_default() {
-            let link = view.root.link(&format!("{directory}/{descriptor}"));
-            let inode = link
-                .as_deref()
-                .and_then(|link| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok());
-            if let Some(inode) = inode.filter(|inode| listeners.iter().any(|one| one.inode == *inode)) {
-                owners.entry(inode).or_insert(pid);
+/// Who holds which socket: /proc/PID/fd has links to `socket:[INODE]`.
+#[derive(Default)]
+pub(super) struct Owners {
+    by_inode: BTreeMap<u64, u32>,
+    /// Of each process whose descriptors can be seen, how many it has, and how many of them are sockets.
+    by_pid: BTreeMap<u32, (u64, u64)>,
+}
+
+impl Owners {
+    /// Looks at all processes. Of several that hold a socket, the first that started is meant; process 1 only if it is
+    /// alone, because it goes on holding what it has handed to the program that serves.
+    pub(super) fn of(view: &View, processes: &[Process]) -> Owners {
+        let mut owners = Owners::default();
+        let (first, others): (Vec<u32>, Vec<u32>) =
+            processes.iter().map(|process| process.pid).partition(|pid| *pid == 1);
+        for pid in others.into_iter().chain(first) {
+            let directory = format!("/proc/{pid}/fd");
+            // Without rights this fails for most processes: one gap says it for all.
+            let descriptors = view.root.names(&directory).unwrap_or_default();
+            let links = descriptors.iter().filter_map(|name| view.root.link(&format!("{directory}/{name}")));
+            let inode = |link: String| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
+            let inodes: Vec<u64> = links.filter_map(inode).collect();
+            if !descriptors.is_empty() {
+                owners.by_pid.insert(pid, (descriptors.len() as u64, inodes.len() as u64));
+            }
+            for inode in inodes {
+                owners.by_inode.entry(inode).or_insert(pid);
             }
         }
+        owners
     }
-    owners
+
+    pub(super) fn holder(&self, inode: u64) -> Option<u32> {
+        self.by_inode.get(&inode).copied()
+    }
+
+    /// Descriptors of a process, and sockets among them; `None`: they cannot be seen.
+    pub(super) fn descriptors(&self, pid: u32) -> Option<(u64, u64)> {
+        self.by_pid.get(&pid).copied()
+    }
 }
 
 #[cfg(test)]

@@ -122,6 +122,8 @@ fn service(view: &View, process: &Process) -> Option<Service> {
         kind,
         name: if is_known { process.program() } else { &process.name }.to_owned(),
         data: data(view, pid, kind),
+        descriptors_max: descriptors_max(view, pid),
+        connections_max: connections_max(view, pid, kind),
         unit: unit(&cgroups),
         cgroup: cpu_cgroup(&cgroups),
         cpu_weight: rations.cpu_weight,
@@ -133,6 +135,7 @@ fn service(view: &View, process: &Process) -> Option<Service> {
         resident_bytes: memory.resident,
         huge_bytes: memory.huge,
         swapped_bytes: memory.swapped,
+        ..Service::default()
     })
 }
 
@@ -153,6 +156,38 @@ fn data(view: &View, pid: u32, kind: ServiceKind) -> Vec<String> {
         }
         ServiceKind::Evenkeel | ServiceKind::Generic => Vec::new(),
     }
+}
+
+/// `Max open files            1024                 1048576              files`: 1024.
+fn descriptors_max(view: &View, pid: u32) -> Option<u64> {
+    let limits = view.text(&format!("/proc/{pid}/limits"))?;
+    limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
+}
+
+/// memcached's default of `-c`.
+const CONNECTIONS_DEFAULT: u64 = 1024;
+
+/// Of memcached and Evenkeel, which take the same flag. Others are told in files that may not be theirs any more.
+fn connections_max(view: &View, pid: u32, kind: ServiceKind) -> Option<u64> {
+    if ![ServiceKind::Memcached, ServiceKind::Evenkeel].contains(&kind) {
+        return None;
+    }
+    let line = view.text(&format!("/proc/{pid}/cmdline"))?;
+    let words: Vec<&str> = line.split('\0').collect();
+    let given = words.iter().enumerate().rev().find_map(|(i, word)| {
+        let next = || words.get(i + 1).copied();
+        match *word {
+            "-c" | "--conn-limit" => next(),
+            word => word.strip_prefix("--conn-limit=").or_else(|| word.strip_prefix("-c")),
+        }
+    });
+    given.map_or(Some(CONNECTIONS_DEFAULT), |given| given.parse().ok())
 }
 
 /// Process ids of those in a unit of systemd: `memcached.service`, or `memcached` for short.

@@ -31,7 +31,14 @@ pub(super) fn protocols(view: &View) -> BTreeMap<String, u64> {
     for path in ["/proc/net/netstat", "/proc/net/snmp"] {
         counters.extend(counters_of(&view.lines(path)));
     }
+    counters.extend(view.lines("/proc/net/snmp6").iter().filter_map(|line| counter_of_udp6(line)));
     counters
+}
+
+/// `Udp6RcvbufErrors    7`; the other protocols' rules look at IPv4's counters, which TCP shares.
+fn counter_of_udp6(line: &str) -> Option<(String, u64)> {
+    let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;
+    Some((format!("Udp6.{name}"), value.trim().parse().ok()?))
 }
 
 /// Lines come in pairs: `Tcp: A B`, `Tcp: 1 2`. What is negative is no counter (`Tcp.MaxConn`).
@@ -63,5 +70,8 @@ mod tests {
     fn names_and_values_come_in_pairs_of_lines() {
         let lines = ["Tcp: MaxConn OutRsts", "Tcp: -1 7", "TcpExt: A B", "IpExt: 1 2"].map(str::to_owned);
         assert_eq!(counters_of(&lines), BTreeMap::from([("Tcp.OutRsts".to_owned(), 7)]));
+        let udp6 = counter_of_udp6("Udp6RcvbufErrors                \t17");
+        assert_eq!(udp6, Some(("Udp6.RcvbufErrors".to_owned(), 17)));
+        assert_eq!(counter_of_udp6("UdpLite6RcvbufErrors \t17"), None);
     }
 }

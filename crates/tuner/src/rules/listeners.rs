@@ -2,6 +2,7 @@
 
 use super::figures::{count, happened};
 use super::host::{Host, named};
+use super::stalled::stall;
 use super::{Explanation, Rule};
 use crate::accept::{clients_speak_first, service};
 use crate::facts::Listener;
@@ -20,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
                       or more. Repeated attempts count again: the number is not that of clients.",
             remedy: "A longer queue for that listener: its own backlog argument, and net.core.somaxconn, which cuts it \
                      when listen() is called; `tune apply --live` does that for a running program. If the program \
-                     does not accept at all, a longer queue only hides it.",
+                     does not accept at all (accept-stalled), a longer queue only hides it.",
         },
         find: overflow,
     },
@@ -138,6 +139,9 @@ fn overflow_finding(host: &Host, all: Rate, listener: Option<&Listener>, own: Op
     if let Some(somaxconn) = host.facts.sysctl("net.core.somaxconn") {
         finding = finding.saw(Evidence::setting("net.core.somaxconn", count(somaxconn)));
     }
+    if let Some(stall) = listener.and_then(|listener| stall(host, listener)) {
+        return finding.not_here(format!("its program {}: {}", stall.words, stall.reason));
+    }
     let nobody_accepts = host.series.protocol("Tcp.PassiveOpens").is_some_and(|rate| rate.count == 0);
     match nobody_accepts {
         true => finding.not_here(
@@ -205,7 +209,10 @@ fn small(host: &Host) -> Vec<Finding> {
     let short =
         |listener: &&Listener| service(host.facts, listener).is_some() && listener.backlog < BACKLOG_MIN;
     let wanting = |listener: &&Listener| short(listener) || half_full(host, listener);
-    host.facts.listeners.iter().filter(wanting).map(|listener| small_finding(host, listener)).collect()
+    // Of a program that does not accept the queue is no measure.
+    let wanting =
+        host.facts.listeners.iter().filter(wanting).filter(|listener| stall(host, listener).is_none());
+    wanting.map(|listener| small_finding(host, listener)).collect()
 }
 
 fn small_finding(host: &Host, listener: &Listener) -> Finding {

@@ -6,8 +6,10 @@
 //!                               governor powersave, sched_ext scx_rusty, dead kernel.x=/etc/sysctl.conf
 //! nic eth0 rx=2 tx=2 rps=1-7 flows=0 xps=0/1 max=8 ring=1024/8192 node=0 driver=ena
 //! irqs 40-41 eth0-TxRx- on 0,1 managed      names end in 0, 1…; the CPUs take turns
-//! service memcached pid=812 cgroup=/a policy=1 cpus=0-3 data=/data     with one thread of the same number
-//! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21; half_open=9
+//! service memcached pid=812 cgroup=/a policy=1 cpus=0-3 data=/data descriptors=9/10 connections=9/10     one thread
+//! listener :11211 pid=812 backlog=128 waiting=1 fast_open=0; later=129 wait, after dropped=21; half_open=9;
+//!                               queued=same: the same connections at each look, or queued=new
+//! datagrams :11211 pid=812 dropped=9 queued=4096 | cache 127.0.0.1:11211 listen_disabled_num=9
 //! disk md0 scheduler=none raid=raid0 chunk=4096 | mount /data rw,noatime | conntrack 7 of 100
 //! cpu 0-3 user=5 softirq=80     percent of the window, or `80,0,5` of each; the rest is idle
 //! NET_RX 0=900 1-7=10           soft interrupts; and BLOCK
@@ -24,7 +26,9 @@
 use std::collections::BTreeMap;
 
 use crate::facts::*;
-use crate::reading::{Accepting, CpuTimes, DiskTimes, ProcessTimes, Reading, ThreadTimes, Throttling};
+use crate::reading::{
+    Accepting, CpuTimes, Datagrams, DiskTimes, ProcessTimes, Reading, ThreadTimes, Throttling,
+};
 use crate::{CpuSet, Facts, Finding, Series, Severity, Verdict};
 
 /// Windows of a series, of ten seconds each.
@@ -120,7 +124,14 @@ impl Stage {
             "sysctl" => pairs.iter().for_each(|(name, value)| {
                 self.facts.sysctls.insert((*name).to_owned(), (*value).to_owned());
             }),
-            "listener" => self.listener(words[1], &|name| number(name).map(|number| number as u32)),
+            "listener" => {
+                self.listener(words[1], value("queued"), &|name| number(name).map(|number| number as u32))
+            }
+            "datagrams" => self.datagrams(words[1], &number),
+            "cache" => self.each_name(&pairs, |reading, name, amount| {
+                let statistics = reading.caches.entry(words[1].to_owned()).or_default();
+                statistics.insert(name.to_owned(), amount);
+            }),
             "service" => self.facts.services.push(service(words[1], &value)),
             "agent" => self.facts.agents.push(Agent {
                 name: words[1].to_owned(),
@@ -216,7 +227,7 @@ impl Stage {
         (0..count).for_each(|cpu| self.cpu_times(cpu, &[]));
     }
 
-    fn listener(&mut self, address: &str, number: &impl Fn(&str) -> Option<u32>) {
+    fn listener(&mut self, address: &str, queued: Option<&str>, number: &impl Fn(&str) -> Option<u32>) {
         let inode = self.facts.listeners.len() as u64 + 1;
         let waiting = number("waiting").unwrap_or(0);
         self.facts.listeners.push(Listener {
@@ -232,7 +243,36 @@ impl Stage {
             let now = if i == 0 { waiting } else { number("later").unwrap_or(waiting) };
             let dropped = if i == 0 { 0 } else { number("dropped").unwrap_or(0) };
             let half_open = number("half_open").unwrap_or(0);
+            match queued {
+                Some("same") => _ = reading.queued.insert(inode, (0..u64::from(now)).collect()),
+                Some("new") => {
+                    let first = 1000 * i as u64;
+                    reading.queued.insert(inode, (first..first + u64::from(now)).collect());
+                }
+                _ => {}
+            }
             reading.accepting.insert(inode, Accepting { waiting: now, dropped, half_open });
+        }
+    }
+
+    fn datagrams(&mut self, address: &str, number: &impl Fn(&str) -> Option<u64>) {
+        let inode = 1_000_000 + self.facts.datagrams.len() as u64;
+        let pid = number("pid").map(|pid| pid as u32);
+        self.facts.datagrams.push(DatagramSocket { address: address.to_owned(), inode, pid, port: 0 });
+        for (i, reading) in self.readings.iter_mut().enumerate() {
+            let dropped = if i == 0 { 0 } else { number("dropped").unwrap_or(0) };
+            let queued_bytes = number("queued").unwrap_or(0);
+            reading.datagrams.insert(inode, Datagrams { queued_bytes, dropped });
+        }
+    }
+
+    /// Adds counts by name.
+    fn each_name(&mut self, pairs: &[(&str, &str)], add: impl Fn(&mut Reading, &str, u64)) {
+        for (name, value) in pairs {
+            let amounts = amounts(value);
+            for (i, reading) in self.readings.iter_mut().enumerate() {
+                add(reading, name, after(i, &amounts));
+            }
         }
     }
 
@@ -408,6 +448,10 @@ fn service<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Service 
         "redis" => ServiceKind::Redis,
         _ => ServiceKind::Generic,
     };
+    let of = |name: &str| {
+        let (now, max) = value(name)?.split_once('/').expect("now/max");
+        Some((now.parse::<u64>().expect(now), max.parse::<u64>().expect(max)))
+    };
     let thread = Thread {
         tid: pid,
         name: name.to_owned(),
@@ -421,6 +465,10 @@ fn service<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Service 
         name: name.to_owned(),
         cgroup: value("cgroup").unwrap_or("/").to_owned(),
         data: value("data").map(str::to_owned).into_iter().collect(),
+        descriptors: of("descriptors").map(|(now, _)| now),
+        descriptors_max: of("descriptors").map(|(_, max)| max),
+        sockets: of("connections").map(|(now, _)| now),
+        connections_max: of("connections").map(|(_, max)| max),
         threads: vec![thread],
         allocator: value("allocator").unwrap_or_default().to_owned(),
         swapped_bytes: value("swapped").map_or(0, |bytes| bytes.parse().expect("bytes")),
