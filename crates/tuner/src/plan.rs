@@ -123,7 +123,7 @@ const INTERRUPTS_MOVE: [&str; 2] = ["irqs-piled-up", "queues-few"];
 
 /// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
 /// words.
-const BY_HAND: [&str; 11] = [
+const BY_HAND: [&str; 13] = [
     "irqbalance-moves",
     "budget-squeezed",
     "queues-uneven",
@@ -135,6 +135,8 @@ const BY_HAND: [&str; 11] = [
     "conntrack-full",
     "governor-slow",
     "cpus-full",
+    "udp-receive-full",
+    "udp-send-full",
 ];
 
 #[derive(Clone, Copy)]

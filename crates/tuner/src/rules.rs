@@ -4,6 +4,7 @@
 //! without numbers to show for it. Each module holds the rules of one subject, with its thresholds and their sources.
 
 mod contention;
+mod datagrams;
 mod disks;
 mod figures;
 mod host;
@@ -54,13 +55,14 @@ pub struct Explanation {
 }
 
 /// All rules, by subject.
-const SUBJECTS: [&[Rule]; 11] = [
+const SUBJECTS: [&[Rule]; 12] = [
     packets::RULES,
     steering::RULES,
     queues::RULES,
     limits::RULES,
     stalled::RULES,
     listeners::RULES,
+    datagrams::RULES,
     contention::RULES,
     scheduling::RULES,
     memory::RULES,

@@ -4,7 +4,7 @@
 mod namespace;
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use namespace::in_namespace;
@@ -247,6 +247,27 @@ fn a_program_that_does_not_accept_is_told_from_one_that_does() {
     let _another = connect();
     let _accepted = listener.accept().expect("accept");
     assert_eq!(finding(look(3000)), None, "one of the three was accepted, and three wait");
+}
+
+#[test]
+fn datagrams_that_find_the_buffer_full_are_told_of_their_socket() {
+    let receiver = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    sockopt::set_socket_recv_buffer_size(&receiver, 4096).expect("SO_RCVBUF");
+    let (root, facts) = (Root::new("/"), here());
+    let address = receiver.local_addr().unwrap();
+    let socket = facts.datagrams.iter().find(|socket| socket.address == address.to_string()).expect("it");
+    assert_eq!(socket.pid, Some(std::process::id()));
+    let first = read(&root, &facts, 0).expect("read /");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    (0..100).for_each(|_| assert_eq!(sender.send_to(&[7; 1000], address).expect("send"), 1000));
+    let series = Series::new(vec![first, read(&root, &facts, 3000).expect("read /")]).expect("a series");
+    let found = judge(&facts, &series).into_iter().filter(|finding| finding.rule == "udp-receive-full");
+    let me = format!("(PID {})", std::process::id());
+    let finding = found.into_iter().find(|finding| finding.subject.ends_with(&me)).expect("a finding");
+    let dropped = finding.evidence.iter().find(|evidence| evidence.what.ends_with(&address.to_string()));
+    let dropped = dropped.expect("its drops").value.split(' ').next().unwrap().parse::<u32>().unwrap();
+    // What fits depends on how the kernel counts a datagram's memory.
+    assert!((90..100).contains(&dropped), "{finding:?}");
 }
 
 /// The sum over 16-bit words that ends headers of IP and TCP (RFC 1071).
