@@ -123,7 +123,7 @@ const INTERRUPTS_MOVE: [&str; 2] = ["irqs-piled-up", "queues-few"];
 
 /// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
 /// words.
-const BY_HAND: [&str; 13] = [
+const BY_HAND: [&str; 17] = [
     "irqbalance-moves",
     "budget-squeezed",
     "queues-uneven",
@@ -137,6 +137,10 @@ const BY_HAND: [&str; 13] = [
     "cpus-full",
     "udp-receive-full",
     "udp-send-full",
+    "descriptors-short",
+    "connections-limit",
+    "connections-refused",
+    "retransmits",
 ];
 
 #[derive(Clone, Copy)]

@@ -3,6 +3,7 @@
 //! A rule is a name, a pure function and an explanation. Nothing here reads a file or a clock, and nothing is found
 //! without numbers to show for it. Each module holds the rules of one subject, with its thresholds and their sources.
 
+mod connections;
 mod contention;
 mod datagrams;
 mod disks;
@@ -55,13 +56,14 @@ pub struct Explanation {
 }
 
 /// All rules, by subject.
-const SUBJECTS: [&[Rule]; 12] = [
+const SUBJECTS: [&[Rule]; 13] = [
     packets::RULES,
     steering::RULES,
     queues::RULES,
     limits::RULES,
     stalled::RULES,
     listeners::RULES,
+    connections::RULES,
     datagrams::RULES,
     contention::RULES,
     scheduling::RULES,

@@ -35,6 +35,9 @@ pub(super) struct Arguments {
     /// this severe
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Level>,
+    /// Ask this memcached or Evenkeel at each reading whether it turned clients away; may be repeated
+    #[arg(long, value_name = "HOST:PORT")]
+    memcached: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -64,7 +67,7 @@ impl From<Level> for Severity {
 }
 
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
-    let capture = observe::observe(&arguments.host, arguments.seconds)?;
+    let capture = observe::observe_with(&arguments.host, arguments.seconds, &arguments.memcached)?;
     if let Some(path) = &arguments.save {
         replace(path, &capture.json())?;
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tuner::{Capture, Facts, Reading, Root, Series};
 
+use super::memcached;
 use crate::failure::Failure;
 
 /// Which host to look at.
@@ -57,13 +58,25 @@ const WINDOWS: u32 = 3;
 
 /// Facts, and counters over so many seconds. A captured host does not move: its counters are taken as they are.
 pub(crate) fn observe(host: &Host, seconds: u32) -> Result<Capture, Failure> {
+    observe_with(host, seconds, &[])
+}
+
+/// Such a look, which asks these caches at each reading, too.
+pub(super) fn observe_with(host: &Host, seconds: u32, caches: &[String]) -> Result<Capture, Failure> {
     if host.root.is_file() {
         return saved(&host.root);
     }
     let root = Root::new(&host.root);
     let facts = host.facts()?;
     let readings = match root.is_live() {
-        true => measured(seconds, |at_ms| tuner::read(&root, &facts, at_ms).map_err(Failure::other))?,
+        true => measured(seconds, |at_ms| {
+            let mut reading = tuner::read(&root, &facts, at_ms).map_err(Failure::other)?;
+            // That one does not answer is what the empty answer says.
+            let asked =
+                caches.iter().map(|cache| (cache.clone(), memcached::stats(cache).unwrap_or_default()));
+            reading.caches = asked.collect();
+            Ok(reading)
+        })?,
         false => vec![
             tuner::read(&root, &facts, 0).map_err(Failure::other)?,
             tuner::read(&root, &facts, 1).map_err(Failure::other)?,

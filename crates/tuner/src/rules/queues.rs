@@ -127,6 +127,11 @@ fn few_of(host: &Host, nic: &Nic) -> Option<Finding> {
     )
 }
 
+/// Whether packets found no descriptor in the window.
+pub(super) fn lost_for_want_of_descriptors(host: &Host, nic: &Nic) -> bool {
+    !host.grown(nic, |counter| OVERRUNS.contains(&counter)).is_empty()
+}
+
 fn overrun(host: &Host) -> Vec<Finding> {
     host.wires().filter_map(|nic| overrun_of(host, nic)).collect()
 }

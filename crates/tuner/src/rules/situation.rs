@@ -128,10 +128,13 @@ impl Stage {
                 self.listener(words[1], value("queued"), &|name| number(name).map(|number| number as u32))
             }
             "datagrams" => self.datagrams(words[1], &number),
-            "cache" => self.each_name(&pairs, |reading, name, amount| {
-                let statistics = reading.caches.entry(words[1].to_owned()).or_default();
-                statistics.insert(name.to_owned(), amount);
-            }),
+            "cache" => {
+                self.over_time(|reading, _| _ = reading.caches.entry(words[1].to_owned()).or_default());
+                self.each_name(&pairs, |reading, name, amount| {
+                    let statistics = reading.caches.entry(words[1].to_owned()).or_default();
+                    statistics.insert(name.to_owned(), amount);
+                });
+            }
             "service" => self.facts.services.push(service(words[1], &value)),
             "agent" => self.facts.agents.push(Agent {
                 name: words[1].to_owned(),
