@@ -164,6 +164,8 @@ fn planned(rule: &str) -> Plan {
         effect: String::new(),
         verdict: Verdict::Fixable,
         evidence: Vec::new(),
+        alike: Vec::new(),
+        consequences: Vec::new(),
     };
     plan(&facts(), &Asked { findings: &[finding], live: true, ..Asked::default() })
 }
@@ -222,7 +224,10 @@ fn checked(memcached: &Memcached) -> Option<Value> {
         memcached.burst();
     }
     let said: Value = serde_json::from_str(&check.join().expect("check")).expect("JSON");
-    let findings = said["findings"].as_array().expect("a list").clone();
+    let findings = said["findings"].as_array().expect("a list");
+    // It follows from the short queue.
+    let follow = findings.iter().filter_map(|finding| finding["consequences"].as_array()).flatten();
+    let findings: Vec<Value> = findings.iter().chain(follow).cloned().collect();
     let is_it = |finding: &Value| finding["rule"] == "accept-overflow" && finding["verdict"] == "fixable";
     findings.into_iter().find(is_it)
 }

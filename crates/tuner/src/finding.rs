@@ -57,6 +57,12 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The numbers.
     pub evidence: Vec<Evidence>,
+    /// Findings of the same rule that say the same of others: three more servers that wait as this one does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alike: Vec<Finding>,
+    /// What it leads to, and what goes with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<Finding>,
 }
 
 impl Finding {
@@ -70,7 +76,18 @@ impl Finding {
             effect: String::new(),
             verdict: Verdict::Fixable,
             evidence: Vec::new(),
+            alike: Vec::new(),
+            consequences: Vec::new(),
         }
+    }
+
+    /// This one, those like it, and all that they lead to, each by itself; with the rule that it follows from.
+    pub(crate) fn unfolded(&self) -> Vec<(Finding, Option<&str>)> {
+        let itself = Finding { alike: Vec::new(), consequences: Vec::new(), ..self.clone() };
+        let alike = self.alike.iter().flat_map(Finding::unfolded);
+        let consequences = self.consequences.iter().flat_map(Finding::unfolded);
+        let follows = consequences.map(|(finding, cause)| (finding, cause.or(Some(self.rule.as_str()))));
+        std::iter::once((itself, None)).chain(alike).chain(follows).collect()
     }
 
     /// Why it is so, in one sentence.

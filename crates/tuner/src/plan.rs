@@ -216,8 +216,8 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
     let nics: Vec<&Nic> = facts.nics.iter().filter(|nic| intent.nics.contains(&nic.name)).collect();
     // Rings were all that these asked for, and would be doubled once more.
     let of_rings = |finding: &Finding| strategy_behind(&finding.rule) == Some(Strategy::Rings);
-    let findings: Vec<Finding> =
-        intent.findings.iter().filter(|finding| !of_rings(finding)).cloned().collect();
+    let findings = rules::unfold(&intent.findings).into_iter().map(|(finding, _)| finding);
+    let findings: Vec<Finding> = findings.filter(|finding| !of_rings(finding)).collect();
     let asked = Asked {
         strategy: intent.strategy.filter(|strategy| *strategy != Strategy::Rings),
         profile: intent.profile,
@@ -237,16 +237,23 @@ type Taken = BTreeMap<Setting, String>;
 fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
     let mut plan = Plan::default();
     let mut taken = Taken::new();
-    let mut findings: Vec<&Finding> =
-        asked.findings.iter().filter(|finding| finding.verdict == Verdict::Fixable).collect();
+    let each = rules::unfold(asked.findings);
+    let mut findings: Vec<&(Finding, Option<&str>)> =
+        each.iter().filter(|(finding, _)| finding.verdict == Verdict::Fixable).collect();
     // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
-    findings.sort_by_key(|finding| !moves_interrupts(finding));
+    findings.sort_by_key(|(finding, _)| !moves_interrupts(finding));
     let model = CpuModel::new(facts, asked.measured.clone(), asked.choice.clone());
     let mut moved = facts.clone();
     let mut moved_irqs: BTreeSet<u32> = BTreeSet::new();
     let mut gathered = CpuSet::new();
     let mut spread: BTreeSet<&str> = BTreeSet::new();
-    for finding in findings {
+    for (finding, cause) in findings {
+        if let Some(cause) = cause.filter(|cause| hides(&finding.rule, cause)) {
+            let reason =
+                format!("it follows from {cause}, which is mended first: look again under load then");
+            plan.refuse(&finding.subject, &finding.rule, &reason);
+            continue;
+        }
         if BY_HAND.contains(&finding.rule.as_str()) {
             plan.add(by_hand(finding), None, asked, &mut taken);
         }
@@ -330,6 +337,13 @@ const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, 
 
 /// Why nothing is planned for what is found all the same.
 const SET_ALREADY: &str = "everything that would mend it is set already";
+
+/// Rules whose own remedy only hides what a cause with a remedy leads to.
+const HIDE: [&str; 2] = ["backlog-dropped", THREADS_WAIT];
+
+fn hides(rule: &str, cause: &str) -> bool {
+    HIDE.contains(&rule) && MENDS.iter().any(|(mended, _)| *mended == cause)
+}
 
 /// Why packets are not steered in the same plan.
 const SPREAD_FIRST: &str =

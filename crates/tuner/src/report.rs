@@ -3,6 +3,7 @@
 //! Values in, text out: nothing is printed here, and whether there are colours is for the caller to say.
 
 mod bars;
+mod folded;
 mod heat;
 mod paint;
 mod prometheus;
@@ -17,6 +18,8 @@ use serde::Serialize;
 use crate::{Facts, Finding, Series};
 
 pub use bars::bars;
+pub use folded::folded;
+pub(crate) use folded::without_numbers;
 pub use heat::heat;
 pub use paint::{Paint, Tint};
 pub(crate) use prometheus::escaped;
@@ -64,8 +67,8 @@ pub fn diagnosis(facts: &Facts, series: &Series, found: &[Finding], look: Look) 
         text += &format!("\n{}", bars(&loads, look));
     }
     text += &format!("\n{}", findings(found, look));
-    for gap in &facts.gaps {
-        text += &wrap::hanging("not seen: ", gap, look.columns);
+    for gap in folded(&facts.gaps) {
+        text += &wrap::hanging("not seen: ", &gap, look.columns);
     }
     text
 }

@@ -8,6 +8,7 @@ mod contention;
 mod datagrams;
 mod disks;
 mod figures;
+mod fold;
 mod host;
 mod limits;
 mod listeners;
@@ -72,8 +73,13 @@ const SUBJECTS: [&[Rule]; 13] = [
     system::RULES,
 ];
 
-/// What the rules find, most severe first.
+/// What the rules find, most severe first: each cause once, with what it leads to and what is like it.
 pub fn judge(facts: &Facts, series: &Series) -> Vec<Finding> {
+    fold::fold(&Host::new(facts, series), judge_each(facts, series))
+}
+
+/// What each rule finds by itself, most severe first.
+pub(crate) fn judge_each(facts: &Facts, series: &Series) -> Vec<Finding> {
     let host = Host::new(facts, series);
     let mut findings: Vec<Finding> = rules()
         .flat_map(|rule| {
@@ -83,6 +89,14 @@ pub fn judge(facts: &Facts, series: &Series) -> Vec<Finding> {
         .collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
+}
+
+/// Findings each by itself, in the order of [`judge_each`], with the rule that each follows from.
+pub(crate) fn unfold(findings: &[Finding]) -> Vec<(Finding, Option<&str>)> {
+    let mut each: Vec<_> = findings.iter().flat_map(Finding::unfolded).collect();
+    let order = |finding: &Finding| explanations().position(|explanation| explanation.rule == finding.rule);
+    each.sort_by_cached_key(|(finding, _)| (std::cmp::Reverse(finding.severity), order(finding)));
+    each
 }
 
 /// What a rule looks for, by its name.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
+use crate::Capture;
 use crate::apply::has_moved;
 use crate::change::{Change, Setting};
 use crate::finding::{Finding, Severity};
@@ -15,8 +16,8 @@ use crate::host::Host;
 use crate::journal::Step;
 use crate::measure::{self, Measured, Nothing, Subject};
 use crate::reading::Series;
+use crate::rules::judge_each;
 use crate::signal::{Expected, Figure, Moves};
-use crate::{Capture, judge};
 use stdx::statistics::median;
 
 /// What has moved less than this may have moved by itself.
@@ -105,7 +106,7 @@ pub fn interrupts(host: &dyn Host, steps: &[Step]) -> BTreeMap<u32, u64> {
 /// What is so in the windows that no setting can change, and that changes every figure: used-up allowances, stolen time,
 /// quotas.
 pub fn limits(capture: &Capture) -> Vec<Finding> {
-    let found = judge(&capture.facts, &capture.series).into_iter();
+    let found = judge_each(&capture.facts, &capture.series).into_iter();
     found
         .filter(|finding| LIMITS.contains(&finding.rule.as_str()) && finding.severity > Severity::Note)
         .collect()

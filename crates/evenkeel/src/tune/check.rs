@@ -124,6 +124,8 @@ mod tests {
             effect: String::new(),
             verdict: tuner::Verdict::Fixable,
             evidence: Vec::new(),
+            alike: Vec::new(),
+            consequences: Vec::new(),
         };
         let findings = [finding(Severity::Note), finding(Severity::Warning)];
         assert_eq!(status(&findings, None), 0);

@@ -15,10 +15,11 @@ use crate::facts::{Facts, Service, Thread};
 use crate::finding::{Finding, Severity, Verdict};
 use crate::irq_name::of_queues;
 use crate::reading::{CpuTimes, Reading};
+use crate::rules::judge_each;
 use crate::scheduling::Scheduling;
 use crate::shapes::{ENA, Shape, VIRTIO, XEN};
 use crate::strategy::Strategy;
-use crate::{CpuSet, Series, judge};
+use crate::{CpuSet, Series};
 
 const HOSTS: u64 = 600;
 
@@ -203,7 +204,7 @@ fn schedule(facts: &mut Facts, setting: &Setting, wanted: &Scheduling) {
 /// What is found, and what would be planned from it.
 fn found(case: &Case, facts: &Facts) -> (Vec<Finding>, Plan) {
     let series = counted(case, facts);
-    let findings = judge(facts, &series);
+    let findings = judge_each(facts, &series);
     let measured = Measured::of(&series);
     let plan = plan(facts, &Asked { findings: &findings, measured, ..Asked::default() });
     (findings, plan)

@@ -16,6 +16,8 @@ fn finding(rule: &str, verdict: Verdict) -> Finding {
         effect: String::new(),
         verdict,
         evidence: Vec::new(),
+        alike: Vec::new(),
+        consequences: Vec::new(),
     }
 }
 

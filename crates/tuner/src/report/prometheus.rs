@@ -12,10 +12,12 @@ pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String 
     );
     // A sample may stand there only once.
     let mut samples: BTreeMap<String, usize> = BTreeMap::new();
-    for finding in findings {
+    // Each by itself, as before they were folded: an alarm for a rule does not fall silent because its cause is known.
+    for (finding, cause) in crate::rules::unfold(findings) {
         let fixable = finding.verdict == Verdict::Fixable;
+        let cause = cause.map_or(String::new(), |cause| format!(",cause=\"{}\"", escaped(cause)));
         let labels = format!(
-            "rule=\"{}\",severity=\"{}\",subject=\"{}\",fixable=\"{fixable}\"",
+            "rule=\"{}\",severity=\"{}\",subject=\"{}\",fixable=\"{fixable}\"{cause}",
             escaped(&finding.rule),
             finding.severity.word(),
             escaped(&finding.subject)
@@ -59,12 +61,18 @@ mod tests {
             Series::new(vec![Reading::default(), Reading { at_ms: 30_000, ..Reading::default() }]).unwrap();
         let finding = Finding::about(Severity::Warning, "a \"quoted\" name").not_here("no");
         let finding = Finding { rule: "swapping".into(), ..finding };
+        let follows = Finding { rule: "memory-pressure".into(), ..Finding::about(Severity::Note, "memory") };
+        let finding = Finding { consequences: vec![follows], ..finding };
         let text = prometheus(&series, &[finding.clone(), finding], 1_700_000_000);
         let has = |line: &str| assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         has(
             r#"evenkeel_tune_finding{rule="swapping",severity="warning",subject="a \"quoted\" name",fixable="false"} 2"#,
         );
+        has(
+            r#"evenkeel_tune_finding{rule="memory-pressure",severity="note",subject="memory",fixable="true",cause="swapping"} 2"#,
+        );
         has(r#"evenkeel_tune_findings{severity="warning"} 2"#);
+        has(r#"evenkeel_tune_findings{severity="note"} 0"#);
         has(r#"evenkeel_tune_findings{severity="critical"} 0"#);
         has("evenkeel_tune_window_seconds 30");
         has("evenkeel_tune_checked_timestamp_seconds 1700000000");

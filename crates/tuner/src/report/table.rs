@@ -42,7 +42,32 @@ fn one(finding: &Finding, look: Look) -> String {
             1,
         );
     }
+    if !finding.alike.is_empty() {
+        text += &wrap::hanging("  also    ", &subjects(&finding.alike), look.columns);
+    }
+    let mut label = "  causes  ";
+    for (consequence, _) in finding.consequences.iter().flat_map(Finding::unfolded) {
+        let Finding { severity, rule, subject, cause, evidence, .. } = &consequence;
+        text += &format!("{label}{}  {rule}  {subject}\n", severity.word());
+        label = "          ";
+        let seen: Vec<String> =
+            evidence.iter().map(|seen| format!("{}: {}", seen.what, seen.value)).collect();
+        let seen = if seen.is_empty() { String::new() } else { format!(" ({})", seen.join("; ")) };
+        text += &wrap::hanging(label, &format!("{cause}{seen}"), look.columns);
+    }
     text + "\n"
+}
+
+/// More names than this are a list that nobody reads.
+const SUBJECTS_MAX: usize = 8;
+
+fn subjects(findings: &[Finding]) -> String {
+    let named: Vec<&str> =
+        findings.iter().take(SUBJECTS_MAX).map(|finding| finding.subject.as_str()).collect();
+    match findings.len().saturating_sub(SUBJECTS_MAX) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
 }
 
 /// `irq + softirq, CPU 0: 80 % (over 30 s; counts from 60 %)`
@@ -106,6 +131,34 @@ mod tests {
 
 1 critical, 0 warnings, 0 notes; `evenkeel tune explain RULE` says more
 "
+        );
+    }
+
+    #[test]
+    fn what_is_alike_and_what_follows_stands_below_the_cause() {
+        let of = |rule: &str, subject: String| {
+            let finding = Finding::about(Severity::Warning, subject).cause("threads wait");
+            let finding = finding.effect("none waits").saw(Evidence::setting("waiting", "12 %"));
+            Finding { rule: rule.into(), ..finding }
+        };
+        let server = |pid: u32| of("scheduling-delay", format!("memcached (PID {pid})"));
+        let follows = Finding { alike: vec![server(8)], ..server(7) };
+        let mut cause = of("cpu-throttled", "/a".into());
+        cause.alike = (0..10).map(|i| of("cpu-throttled", format!("/b{i}"))).collect();
+        cause.consequences = vec![follows];
+        let shown = findings(&[cause], Look { columns: 200, paint: Paint::Plain });
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(
+            lines[4..],
+            [
+                "  also    /b0, /b1, /b2, /b3, /b4, /b5, /b6, /b7 and 2 more",
+                "  causes  warning  scheduling-delay  memcached (PID 7)",
+                "          threads wait (waiting: 12 %)",
+                "          warning  scheduling-delay  memcached (PID 8)",
+                "          threads wait (waiting: 12 %)",
+                "",
+                "0 critical, 1 warning, 0 notes; `evenkeel tune explain RULE` says more",
+            ]
         );
     }
 

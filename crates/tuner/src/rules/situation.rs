@@ -38,7 +38,7 @@ const WINDOWS: u64 = 3;
 #[track_caller]
 pub(super) fn check(situation: &str, wanted: &str) {
     let (facts, series) = stage(situation);
-    let findings = super::judge(&facts, &series);
+    let findings = super::judge_each(&facts, &series);
     for line in wanted.lines().map(str::trim) {
         let of = |rule: &str| {
             assert!(super::explain(rule).is_some(), "there is no rule {rule}");
@@ -52,6 +52,34 @@ pub(super) fn check(situation: &str, wanted: &str) {
         };
         assert!(found, "wanted: {line}\nfound:\n{}", findings.iter().map(describe).collect::<String>());
     }
+}
+
+/// Judges a situation, and compares all that is said with lines `severity rule subject > consequences = PIDs alike`.
+#[track_caller]
+pub(super) fn check_folded(situation: &str, wanted: &str) {
+    let (facts, series) = stage(situation);
+    let line = |finding: &Finding| {
+        let mut line = format!("{} {} {}", finding.severity.word(), finding.rule, finding.subject);
+        let all = |finding: &Finding| {
+            finding.unfolded().into_iter().skip(1).map(|(finding, _)| finding).collect::<Vec<_>>()
+        };
+        let follow: Vec<String> = finding.consequences.iter().map(|finding| finding.rule.clone()).collect();
+        if !follow.is_empty() {
+            line += &format!(" > {}", follow.join(" "));
+        }
+        let pid = |finding: &Finding| {
+            let (_, pid) = finding.subject.split_once("(PID ").expect("a service");
+            pid.trim_end_matches(')').to_owned()
+        };
+        if !finding.alike.is_empty() {
+            line += &format!(" = {}", finding.alike.iter().map(pid).collect::<Vec<_>>().join(" "));
+        }
+        assert!(all(finding).len() >= finding.alike.len() + finding.consequences.len());
+        line
+    };
+    let found: Vec<String> = super::judge(&facts, &series).iter().map(line).collect();
+    let wanted: Vec<&str> = wanted.lines().map(str::trim).collect();
+    assert_eq!(found, wanted);
 }
 
 fn is_described(finding: &Finding, line: &str) -> bool {

@@ -67,12 +67,22 @@ fn talk(tree: &Tree, load: &str) -> String {
     for finding in findings.iter().filter(|finding| finding.severity != Severity::Note) {
         let _ = writeln!(
             text,
-            "{:<8} {}: {}{}",
+            "{:<8} {}: {}{}{}",
             finding.severity.word(),
             finding.rule,
             finding.cause,
-            verdict(finding)
+            verdict(finding),
+            also(finding)
         );
+        for consequence in &finding.consequences {
+            let _ = writeln!(
+                text,
+                "  causes {}: {}{}",
+                consequence.rule,
+                consequence.cause,
+                verdict(consequence)
+            );
+        }
     }
     let notes = findings.iter().filter(|finding| finding.severity == Severity::Note);
     let mut notes: Vec<&str> = notes.map(|finding| finding.rule.as_str()).collect();
@@ -117,6 +127,11 @@ fn host(facts: &Facts) -> String {
         nodes.len(),
         nics
     )
+}
+
+fn also(finding: &Finding) -> String {
+    let others: Vec<&str> = finding.alike.iter().map(|other| other.subject.as_str()).collect();
+    if others.is_empty() { String::new() } else { format!(" [also {}]", others.join(", ")) }
 }
 
 fn verdict(finding: &Finding) -> &'static str {

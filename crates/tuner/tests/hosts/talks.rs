@@ -13,9 +13,9 @@ fn c3_4xlarge_one_queue_fills_one_cpu() {
          arrivals 84 0=900000
          count eth0 rx_packets=1500000",
         "host     HVM domU, Linux 3.13.0-44-generic, CPUs 0-15 on 1 nodes, eth0 (vif, 1 queues)
-         critical softirq-one-core: CPU 0 has no time left, handles 100 % of all received packets and spends
-                  90 % of its time on interrupts, while the other CPUs are 85 % idle
          critical rps-missing: eth0 has one receive queue for 16 CPUs, and packets stay on CPU 0
+           causes softirq-one-core: CPU 0 has no time left, handles 100 % of all received packets and spends
+                  90 % of its time on interrupts, while the other CPUs are 85 % idle
          warning  interrupt-per-packet: eth0 interrupts for nearly every packet: no moderation is in effect
                   [cannot be fixed here]
          warning  clock-slow: the clock source xen cannot be read without a system call
@@ -46,10 +46,10 @@ fn c5_4xlarge_the_instances_packets_are_used_up() {
         "host     c5.4xlarge, Linux 5.10.205-195.804.amzn2.x86_64, CPUs 0-15 on 1 nodes, eth0 (ena, 8 queues)
          critical allowance-exceeded: the instance's allowance for packets per second is used up, so packets
                   are queued or dropped [cannot be fixed here]
-         critical accept-overflow: an accept queue was full when handshakes ended, most likely that of
-                  memcached (PID 700)
-         warning  backlog-small: memcached (PID 700) asked for a short queue, or started when somaxconn was
+         critical backlog-small: memcached (PID 700) asked for a short queue, or started when somaxconn was
                   lower
+           causes accept-overflow: an accept queue was full when handshakes ended, most likely that of
+                  memcached (PID 700)
          notes    packets-per-core, kernel-old
          by hand  memcached (PID 700) at 0.0.0.0:11211 listens with a backlog of 128: start it again with -b
                   4096, after net.core.somaxconn is raised; --live changes it as it runs
@@ -72,11 +72,11 @@ fn r5_8xlarge_after_a_reset_all_interrupts_are_on_cpu_0() {
          arrivals 28-35 0=200000
          count eth0 rx_packets=9000000 rx_missed_errors=0 rx_overruns=1200",
         "host     r5.8xlarge, Linux 5.10.205-195.804.amzn2.x86_64, CPUs 0-31 on 1 nodes, eth0 (ena, 8 queues)
-         critical softirq-one-core: CPU 0 handles 100 % of all received packets and spends 85 % of its time
-                  on interrupts, while the other CPUs are 85 % idle
          critical irqs-piled-up: 8 receive interrupts of eth0 arrive on CPU 0, where 8 CPUs could take them
-         critical rps-missing: eth0 has 8 receive queues for 32 CPUs, and packets stay on CPU 0
-         critical ring-overrun: eth0 drops packets because the CPU that empties the ring is busy with
+           causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 85 % of its time
+                  on interrupts, while the other CPUs are 85 % idle
+           causes rps-missing: eth0 has 8 receive queues for 32 CPUs, and packets stay on CPU 0
+           causes ring-overrun: eth0 drops packets because the CPU that empties the ring is busy with
                   interrupts
          notes    packets-per-core, kernel-old
          plan     interrupts 1 2 3 4 5 6 7
@@ -230,10 +230,10 @@ fn a_vlan_on_a_bond_is_tuned_at_its_members() {
          count bond0 rx_packets=5000000",
         "host     a host without firmware, Linux 6.1.0-18-amd64, CPUs 0-3 on 1 nodes, eth0 (ixgbe, 4 queues),
                   eth1 (ixgbe, 4 queues)
-         critical softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
+         critical irqs-piled-up: 4 receive interrupts of eth0 arrive on CPU 0, where 4 CPUs could take
+                  them [also eth1]
+           causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
                   on interrupts, while the other CPUs are 90 % idle
-         critical irqs-piled-up: 4 receive interrupts of eth0 arrive on CPU 0, where 4 CPUs could take them
-         critical irqs-piled-up: 4 receive interrupts of eth1 arrive on CPU 0, where 4 CPUs could take them
          notes    packets-per-core, kernel-old
          plan     interrupts 1 2 3 1 2 3
          refused  eth0: its interrupts are spread first: look again under load, for steering may not be
@@ -276,9 +276,9 @@ fn cpus_that_are_off_are_in_no_mask() {
          count eth0 rx_packets=3000000",
         "host     a host without firmware, Linux 6.1.0-18-amd64, CPUs 0-3,6 on 2 nodes, eth0 (virtio_net, 2
                   queues)
-         critical softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
-                  on interrupts, while the other CPUs are 100 % idle
          critical rps-missing: eth0 has 2 receive queues for 5 CPUs, and packets stay on CPUs 0,2
+           causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
+                  on interrupts, while the other CPUs are 100 % idle
          notes    packets-per-core, kernel-old
          plan     net.core.rps_sock_flow_entries 32768
          plan     eth0 rps_cpus 2×1,3
@@ -299,9 +299,9 @@ fn nodes_that_make_no_sense_count_as_one() {
          NET_RX 0=900000
          count eth0 rx_packets=3000000",
         "host     SYS-1029, Linux 6.1.0-18-amd64, CPUs 0-7 on 1 nodes, eth0 (igb, 1 queues)
-         critical softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
-                  on interrupts, while the other CPUs are 100 % idle
          critical rps-missing: eth0 has one receive queue for 8 CPUs, and packets stay on CPU 0
+           causes softirq-one-core: CPU 0 handles 100 % of all received packets and spends 70 % of its time
+                  on interrupts, while the other CPUs are 100 % idle
          notes    packets-per-core, kernel-old
          plan     net.core.rps_sock_flow_entries 32768
          plan     eth0 rps_cpus 1-7
