@@ -1,0 +1,164 @@
+//! The differential fuzzer: the same random commands to a real memcached and to ours with both drivers, in pieces of
+//! random lengths. All say the same, but for what `differences.rs` declares.
+//!
+//! `EVENKEEL_TEST_SEEDS=0..100000 cargo test -p end_to_end --test differential` goes on for as long as one likes.
+
+#[path = "../../../../crates/server/tests/conversation/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests of the server, which use more of it")]
+mod conversation;
+mod differences;
+mod plain;
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use conversation::Writer;
+use differences::comparable;
+use end_to_end::server::Server;
+use end_to_end::subject::{Driver, Subject};
+use stdx::prng::Prng;
+use transcript::Version;
+
+/// Conversations in an ordinary run; `EVENKEEL_TEST_SEEDS` asks for others, as `first..last`.
+const SEEDS: Range<u64> = 0..24;
+
+/// Requests in one conversation.
+const REQUESTS: usize = 60;
+
+/// Conversations at the same time: most of their time is the start of servers.
+const AT_ONCE: u64 = 4;
+
+/// Of an older memcached only what clients ordinarily send is compared: it words errors otherwise, and has faults that
+/// 1.6.45 has not.
+const SAME_IN_ALL: Version = (1, 6, 45);
+
+/// Lengths of pieces that a stream is cut into at most; a conversation has one of them.
+const PIECES: [usize; 5] = [usize::MAX, 5000, 100, 17, 3];
+
+/// After so many pieces the rest goes in larger ones.
+const PIECES_MAX: usize = 3000;
+
+fn seeds() -> Range<u64> {
+    let Ok(text) = std::env::var("EVENKEEL_TEST_SEEDS") else { return SEEDS };
+    let (first, last) = text.split_once("..").expect("first..last");
+    first.parse().expect("a number")..last.parse().expect("a number")
+}
+
+#[test]
+fn ours_with_both_drivers_answers_as_memcached() {
+    let memcached = Subject::memcached().expect("a memcached");
+    let ours = Driver::ALL.map(Subject::evenkeel);
+    let (next, seeds) = (AtomicU64::new(seeds().start), seeds());
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let play = || -> Vec<String> {
+            let mut failures = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed >= seeds.end || failures.len() > 3 {
+                    return failures;
+                }
+                let requests = requests(seed, &memcached);
+                failures.extend(ours.iter().filter_map(|ours| compare(seed, &requests, &memcached, ours)));
+            }
+        };
+        let players: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(play)).collect();
+        players.into_iter().flat_map(|player| player.join().expect("no panic")).collect()
+    });
+    assert!(failures.is_empty(), "{} differences\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Every other conversation is of requests as clients write them, the rest of damaged ones, too.
+fn requests(seed: u64, memcached: &Subject) -> Vec<Vec<u8>> {
+    let newer = memcached.memcached >= Some(SAME_IN_ALL);
+    if newer && !seed.is_multiple_of(2) {
+        Writer::new(seed).requests(REQUESTS)
+    } else {
+        plain::requests(seed, REQUESTS, newer)
+    }
+}
+
+/// The fewest requests that show how `ours` differs from `memcached`, if it does.
+fn compare(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject) -> Option<String> {
+    let differ = |requests: &[Vec<u8>]| differ(seed, requests, memcached, ours);
+    // Twice, because a second may pass in one server and not in the other.
+    differ(requests)?;
+    differ(requests)?;
+    let mut fewest = requests.to_vec();
+    let mut at = 0;
+    while at < fewest.len() {
+        let mut fewer = fewest.clone();
+        fewer.remove(at);
+        if differ(&fewer).is_some() { fewest = fewer } else { at += 1 }
+    }
+    let difference = differ(&fewest).unwrap_or_else(|| "not again".to_owned());
+    let input = fewest.concat().escape_ascii().to_string();
+    let (name, input) = (&ours.name, &input[..input.len().min(1000)]);
+    Some(format!("seed {seed}, {name}: {input}\n{difference}"))
+}
+
+fn differ(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject) -> Option<String> {
+    let mut input = requests.concat();
+    // Enough to follow to end any value that has been announced: memcached says what is wrong with a request after it has
+    // swallowed its value. Only where it matters, for it is long.
+    for tail in [0, 300_000] {
+        input.extend_from_slice(&b"mn\r\n".repeat(tail));
+        let [theirs, ours] = [memcached, ours].map(|subject| comparable(&hear(seed, subject, &input)));
+        match (ours == theirs, ours.starts_with(&theirs)) {
+            (true, _) => return None,
+            // Nor did this end it.
+            (false, true) if tail == 0 || !ours.ends_with("MN\n") => {}
+            _ => return Some(difference(&theirs, &ours)),
+        }
+    }
+    None
+}
+
+/// All that a new server says to `input`, which comes in pieces.
+fn hear(seed: u64, subject: &Subject, input: &[u8]) -> Vec<u8> {
+    let server = Server::start(subject, &["-t", "2"]).expect("a server");
+    let mut stream = server.connect().expect("a connection");
+    let reader = stream.try_clone().expect("a second handle");
+    let mut prng = Prng::new(seed);
+    let longest = PIECES[prng.below(PIECES.len() as u64) as usize];
+    let mut output = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // What it has said before it closes is all there is.
+            let _ = (&reader).read_to_end(&mut output);
+        });
+        let mut rest = input;
+        for piece in 0.. {
+            let longest = if piece < PIECES_MAX { longest } else { 1 << 20 };
+            let len = 1 + prng.below(longest.min(rest.len()).max(1) as u64) as usize;
+            if rest.is_empty() || stream.write_all(&rest[..len.min(rest.len())]).is_err() {
+                break;
+            }
+            rest = &rest[len.min(rest.len())..];
+        }
+        let _ = stream.shutdown(Shutdown::Write);
+    });
+    output
+}
+
+/// The first line that is another, with some before it.
+fn difference(theirs: &str, ours: &str) -> String {
+    let same = theirs.lines().zip(ours.lines()).take_while(|(a, b)| a == b).count();
+    let around = |text: &str| {
+        let lines: Vec<&str> = text.lines().skip(same.saturating_sub(4)).take(6).collect();
+        lines.join("\n    ").chars().take(1000).collect::<String>()
+    };
+    format!("  memcached:\n    {}\n  ours:\n    {}", around(theirs), around(ours))
+}
+
+/// If the comparison believed anything, it would believe this.
+#[test]
+fn a_server_that_answers_otherwise_is_caught() {
+    let memcached = Subject::memcached().expect("a memcached");
+    let other = Subject { arguments: vec!["-F".to_owned()], ..memcached.clone() };
+    let requests = [b"set a 0 0 1\r\nx\r\n".to_vec(), b"flush_all\r\n".to_vec(), b"get b\r\n".to_vec()];
+    let difference = compare(1, &requests, &memcached, &other).expect("a difference");
+    assert!(difference.contains("flush_all not allowed") && !difference.contains("set a"), "{difference}");
+    assert_eq!(compare(1, &requests, &memcached, &memcached), None);
+}
