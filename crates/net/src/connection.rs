@@ -73,7 +73,7 @@ impl<C> Talk<C> {
             Next::Read => Wish::Read,
             Next::Again => Wish::Again,
             Next::Later => Wish::Later,
-            Next::Close => Wish::Close(CloseReason::Normal),
+            Next::Close(reason) => Wish::Close(reason),
         };
         // Both are empty most of the time, and then nothing is allocated or freed.
         if !(rest.is_empty() && self.rest.is_empty()) {

@@ -58,6 +58,11 @@ pub trait Handler {
     /// afterwards.
     fn on_close(&mut self, _connection: Self::Connection, _reason: CloseReason, _now: Now) {}
 
+    /// What the connection is in the middle of, for those who look on. Asked after each call, so be quick.
+    fn activity(&self, _connection: &Self::Connection) -> Activity {
+        Activity::Reading
+    }
+
     /// Comes at least once a second.
     fn on_tick(&mut self, _now: Now) {}
 
@@ -83,16 +88,31 @@ pub enum Next {
     Again,
     /// Call again at the next tick (about 50 ms), or earlier if more input arrives.
     Later,
-    /// Close the connection.
-    Close,
+    /// Close the connection, for this reason.
+    Close(CloseReason),
+}
+
+/// What a connection is in the middle of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Waiting for a request, or in one.
+    Reading = 0,
+    /// Receiving the body of a request.
+    Body = 1,
+    /// Receiving what is dropped.
+    Swallowing = 2,
+    /// Sending what the peer does not take.
+    Sending = 3,
+    /// Sending whatever happens.
+    Watching = 4,
 }
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The peer was done, or the handler said [`Next::Close`].
+    /// The peer was done.
     Normal,
-    /// The socket failed: most often, the peer reset the connection.
+    /// The socket failed: most often, the peer reset the connection. Or what the peer said was no request.
     Error,
     /// Nothing happened on it for longer than the idle timeout.
     IdleTimeout,

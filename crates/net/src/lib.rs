@@ -34,7 +34,7 @@ mod uring;
 mod worker;
 
 pub use cpu_time::{CpuTime, cpu_time};
-pub use handler::{Address, CloseReason, ConnectionId, Handler, Next, Opened, Progress, Transport};
+pub use handler::{Activity, Address, CloseReason, ConnectionId, Handler, Next, Opened, Progress, Transport};
 pub use listener::Listen;
 pub use network::{Error, Network, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};

@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::handler::{CloseReason, Handler, Next, Opened, Progress};
+use crate::handler::{Activity, CloseReason, Handler, Next, Opened, Progress};
 
 /// Lines repeated in one turn.
 pub(crate) const LINES_PER_TURN_MAX: usize = 8;
@@ -101,7 +101,7 @@ impl Handler for Parrot {
                     lines += 1;
                     consumed += end + 1;
                     if !speech.obey(&left[..end], output) {
-                        break Next::Close;
+                        break Next::Close(CloseReason::Normal);
                     }
                 }
             }
@@ -129,6 +129,14 @@ impl Handler for Parrot {
             speech.finish_body(output);
         }
         Next::Read
+    }
+
+    fn activity(&self, speech: &Speech) -> Activity {
+        match speech.mood {
+            Mood::Swallowing { .. } => Activity::Body,
+            Mood::Watching => Activity::Watching,
+            _ => Activity::Reading,
+        }
     }
 
     fn on_close(&mut self, speech: Speech, reason: CloseReason, _now: Now) {

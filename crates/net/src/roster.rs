@@ -6,14 +6,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use stdx::clock::Now;
 use stdx::counter::Counter;
 
-use crate::handler::Opened;
+use crate::handler::{Activity, Opened};
 
 /// Places per chunk of activity records.
 const CHUNK: usize = 1024;
 
-/// The second of the last activity, by place. Sixteen connections share a cache line, and the records never
+/// The second of the last activity, by place, and what it was ([`pack`]). Sixteen connections share a cache line, and the records never
 /// move: the worker writes one per connection and round, without a lock.
-type Activity = [AtomicU32; CHUNK];
+type Records = [AtomicU32; CHUNK];
+
+/// Bits of an activity's kind; the others hold seconds, enough for 17 years.
+const KIND_BITS: u32 = 3;
+
+fn pack(second: u32, activity: Activity) -> u32 {
+    second << KIND_BITS | activity as u32
+}
+
+fn unpack(packed: u32) -> (u32, Activity) {
+    let activity = match packed & ((1 << KIND_BITS) - 1) {
+        1 => Activity::Body,
+        2 => Activity::Swallowing,
+        3 => Activity::Sending,
+        4 => Activity::Watching,
+        _ => Activity::Reading,
+    };
+    (packed >> KIND_BITS, activity)
+}
 
 /// What is shared about a worker.
 pub(crate) struct Roster {
@@ -24,7 +42,7 @@ pub(crate) struct Roster {
 #[derive(Default)]
 struct Entries {
     opened: Vec<Option<Opened>>,
-    activity: Vec<Arc<Activity>>,
+    activity: Vec<Arc<Records>>,
 }
 
 /// Sums that only the worker writes.
@@ -51,14 +69,15 @@ impl Roster {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everyone who is connected, with the second of their last activity.
-    pub(crate) fn present(&self) -> Vec<(Opened, u32)> {
+    /// Everyone who is connected, with the second of their last activity, and what they are in the middle of.
+    pub(crate) fn present(&self) -> Vec<(Opened, u32, Activity)> {
         let entries = self.entries();
         let with_place = entries.opened.iter().enumerate();
         with_place
             .filter_map(|(place, opened)| {
-                let second = entries.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed);
-                opened.clone().map(|opened| (opened, second))
+                let packed = entries.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed);
+                let (second, activity) = unpack(packed);
+                opened.clone().map(|opened| (opened, second, activity))
             })
             .collect()
     }
@@ -68,7 +87,7 @@ impl Roster {
 pub(crate) struct Keeper {
     roster: Arc<Roster>,
     /// The worker's own way to the records, without the lock.
-    activity: Vec<Arc<Activity>>,
+    activity: Vec<Arc<Records>>,
 }
 
 impl Keeper {
@@ -94,7 +113,7 @@ impl Keeper {
         }
         entries.opened[place] = Some(opened);
         drop(entries);
-        self.touch(index, now.second());
+        self.touch(index, now.second(), Activity::Reading);
     }
 
     pub(crate) fn leave(&mut self, index: u32) {
@@ -103,14 +122,19 @@ impl Keeper {
 
     /// Something happened on the connection.
     #[inline]
-    pub(crate) fn touch(&self, index: u32, second: u32) {
+    pub(crate) fn touch(&self, index: u32, second: u32, activity: Activity) {
         let place = index as usize;
-        self.activity[place / CHUNK][place % CHUNK].store(second, Ordering::Relaxed);
+        self.activity[place / CHUNK][place % CHUNK].store(pack(second, activity), Ordering::Relaxed);
+    }
+
+    /// The connection is in the middle of something else, although nothing happened on it.
+    pub(crate) fn turn_to(&self, index: u32, activity: Activity) {
+        self.touch(index, self.last_second(index), activity);
     }
 
     /// The second in which something happened last.
     pub(crate) fn last_second(&self, index: u32) -> u32 {
         let place = index as usize;
-        self.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed)
+        unpack(self.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed)).0
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use stdx::clock::Now;
 use stdx::counter::{Counter, Sum, since};
 
-use crate::handler::Opened;
+use crate::handler::{Activity, Opened};
 use crate::limit::Limit;
 use crate::options::DriverChoice;
 use crate::roster::{Counters, Roster};
@@ -73,6 +73,8 @@ pub struct Present {
     pub worker: usize,
     /// Seconds since something happened on it.
     pub idle_s: u32,
+    /// What it is in the middle of.
+    pub activity: Activity,
 }
 
 impl View {
@@ -101,10 +103,11 @@ impl View {
     pub fn present(&self, now: Now) -> Vec<Present> {
         let of = |(worker, roster): (usize, &Arc<Roster>)| {
             let idle_s = move |second: u32| now.second().saturating_sub(second);
-            roster.present().into_iter().map(move |(opened, second)| Present {
+            roster.present().into_iter().map(move |(opened, second, activity)| Present {
                 opened,
                 worker,
                 idle_s: idle_s(second),
+                activity,
             })
         };
         self.rosters.iter().enumerate().flat_map(of).collect()

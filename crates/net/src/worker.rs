@@ -19,7 +19,7 @@ use stdx::gather::Gather;
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Talk, Wish};
 use crate::driver::{Driver, Poll, receive_body};
-use crate::handler::{CloseReason, Handler, Opened};
+use crate::handler::{Activity, CloseReason, Handler, Opened};
 use crate::lanes::{Lane, Lanes};
 use crate::limit::Limit;
 use crate::mailbox::{Letter, Mailbox};
@@ -254,7 +254,8 @@ impl<H: Handler> Worker<H> {
             connection.due = connection.talk.wish == Wish::Again;
             // Who is only looked at with time is idle.
             if lane.arrived || !output.is_empty() {
-                self.keeper.touch(lane.index, now.second());
+                let activity = self.handler.activity(&connection.talk.state);
+                self.keeper.touch(lane.index, now.second(), activity);
             }
         }
     }
@@ -288,7 +289,9 @@ impl<H: Handler> Worker<H> {
         connection.blocked = Some(Box::new(output));
         connection.armed = true;
         if some_went {
-            self.keeper.touch(index, now.second());
+            self.keeper.touch(index, now.second(), Activity::Sending);
+        } else {
+            self.keeper.turn_to(index, Activity::Sending);
         }
         // Even if it is armed already: this reports room that there is by now, whoever stopped the sending.
         if self.poll.modify(&connection.fd, token.to_u64(), LISTENING | EventFlags::OUT).is_err() {
@@ -305,6 +308,8 @@ impl<H: Handler> Worker<H> {
         }
         if connection.armed {
             connection.armed = false;
+            let activity = self.handler.activity(&connection.talk.state);
+            self.keeper.turn_to(index, activity);
             if self.poll.modify(&connection.fd, token.to_u64(), LISTENING).is_err() {
                 return self.close(index, CloseReason::Error, now);
             }

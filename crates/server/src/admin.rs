@@ -1,8 +1,11 @@
 //! What operators ask for, on the same connections as everyone else.
 
+use net::CloseReason;
 use protocol::Request;
 use protocol::reply::{line, memlimit_too_small, version};
 use protocol::request::{CrawlerClasses, LruCrawlerCommand, Streams};
+
+use store::DumpCursor;
 
 use crate::connection::{Connection, State};
 use crate::dump::{Dump, DumpKind, ITEM_CLASS};
@@ -28,8 +31,8 @@ impl Worker {
                 version(output.copied(), VERSION);
                 return Flow::Go;
             }
-            Request::Quit => return Flow::Close,
-            Request::Stats { topic, .. } => return self.stats(topic, output),
+            Request::Quit => return Flow::Close(CloseReason::Normal),
+            Request::Stats { topic, .. } => return self.stats(topic, connection.id(), output),
             Request::Watch { streams } => return self.watch(connection, streams, output),
             Request::FlushAll { delay, noreply } => (self.flush_all(delay), noreply),
             Request::Verbosity { level, noreply } => {
@@ -40,7 +43,7 @@ impl Worker {
             Request::Shutdown { mode: Err(error), noreply } => (error, noreply),
             Request::Shutdown { mode: Ok(_), .. } => {
                 shared.stop.stop();
-                return Flow::Close;
+                return Flow::Close(CloseReason::Shutdown);
             }
             Request::CacheMemlimit { megabytes, noreply } => {
                 match shared.store.set_memory_limit(u64::from(megabytes) * MIB) {
@@ -52,7 +55,7 @@ impl Worker {
                     Err(_) => (line::MEMLIMIT_FAILED, noreply),
                 }
             }
-            Request::LruCrawler { command, noreply } => match self.lru_crawler(command, output) {
+            Request::LruCrawler { command, noreply } => match self.lru_crawler(command, noreply, output) {
                 Ok(flow) => return flow,
                 Err(reply) => (reply, noreply),
             },
@@ -86,6 +89,7 @@ impl Worker {
     fn lru_crawler(
         &mut self,
         command: LruCrawlerCommand,
+        noreply: bool,
         output: &mut Output,
     ) -> Result<Flow, &'static [u8]> {
         let allowed = self.shared.options.dumping;
@@ -118,12 +122,20 @@ impl Worker {
             | LruCrawlerCommand::Crawl(None) => return Err(line::CRAWLER_BAD_CLASS),
             // memcached's crawler crawls classes; only dumps go through its hash table.
             LruCrawlerCommand::Crawl(Some(CrawlerClasses::Hash)) => return Err(line::CRAWLER_FAILED),
-            // Expired items are taken back without being asked to.
-            LruCrawlerCommand::Crawl(Some(_)) => return Err(line::OK),
+            LruCrawlerCommand::Crawl(Some(classes)) => {
+                if !noreply {
+                    output.copy(line::OK);
+                }
+                if !has_items(classes) {
+                    return Ok(Flow::Go);
+                }
+                self.counters.lru_crawler_starts.add(1);
+                return Ok(Flow::Become(State::Crawl(DumpCursor::default())));
+            }
         };
         // memcached says so since 1.6.43.
         output.copy(line::OK);
-        if matches!(classes, CrawlerClasses::Some(classes) if classes >> ITEM_CLASS & 1 == 0) {
+        if !has_items(classes) {
             output.copy(kind.end());
             return Ok(Flow::Go);
         }
@@ -153,4 +165,9 @@ impl Worker {
         output.copy(reply);
         Flow::Go
     }
+}
+
+/// Whether the class of all items is among these.
+fn has_items(classes: CrawlerClasses) -> bool {
+    !matches!(classes, CrawlerClasses::Some(classes) if classes >> ITEM_CLASS & 1 == 0)
 }

@@ -1,9 +1,9 @@
 //! A connection: what it is in the middle of, and how it goes on when bytes arrive.
 
-use net::{Address, ConnectionId, Next, Opened, Progress};
+use net::{Activity, Address, CloseReason, ConnectionId, Next, Opened, Progress};
 use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, Request, binary, parse};
-use store::Key;
+use store::{DumpCursor, Key};
 
 use crate::dump::Dump;
 use crate::execute::{Body, Flow};
@@ -49,6 +49,8 @@ pub(crate) enum State {
     Dump(Box<Dump>),
     /// Nothing until the counts by prefix have been sent.
     Prefixes(Box<PrefixDump>),
+    /// Nothing until a crawl has taken the dead items out.
+    Crawl(DumpCursor),
     /// Nothing until items have been counted by size.
     Sizes(Box<Sizes>),
     /// Nothing: log lines are sent.
@@ -84,6 +86,16 @@ impl Connection {
         &self.client
     }
 
+    /// What it is in the middle of.
+    pub(crate) fn activity(&self) -> Activity {
+        match self.state {
+            State::Body(_) => Activity::Body,
+            State::Swallow(_) | State::Refused(_) => Activity::Swallowing,
+            State::Watch => Activity::Watching,
+            _ => Activity::Reading,
+        }
+    }
+
     pub(crate) fn watches(&self) -> bool {
         matches!(self.state, State::Watch)
     }
@@ -117,6 +129,7 @@ impl Connection {
                 },
                 State::Dump(dump) => (0, dump.serve(worker, output)),
                 State::Prefixes(dump) => (0, dump.serve(worker, output)),
+                State::Crawl(cursor) => (0, crate::dump::crawl(cursor, worker)),
                 State::Sizes(sizes) => (0, sizes.serve(worker, output)),
                 State::Watch => {
                     worker.shared.log.take(self.id.0, output.copied());
@@ -127,7 +140,7 @@ impl Connection {
             at += consumed;
             let next = match flow {
                 Flow::Wait => Some(Next::Read),
-                Flow::Close => Some(Next::Close),
+                Flow::Close(reason) => Some(Next::Close(reason)),
                 Flow::Yield => Some(Next::Again),
                 Flow::Later => Some(Next::Later),
                 Flow::Go => None,
@@ -184,7 +197,7 @@ impl Connection {
             Tail::Nothing => (at, if at == input.len() { Flow::Wait } else { Flow::Go }),
             Tail::Line => match unfinished(&input[at..]) {
                 Unfinished::Wait => (at, Flow::Wait),
-                Unfinished::Close => (at, Flow::Close),
+                Unfinished::Close => (at, Flow::Close(CloseReason::Error)),
                 Unfinished::Keys { run, consumed } => {
                     (at + consumed, Flow::Become(State::Keys(Box::new(RestOfKeys::new(run)))))
                 }
@@ -212,7 +225,7 @@ impl Connection {
         upload.filled(received);
         match worker.receive(upload, &[], self.fd, output).1 {
             Flow::Go => match self.finish(worker, output) {
-                Flow::Close => Next::Close,
+                Flow::Close(reason) => Next::Close(reason),
                 _ => Next::Read,
             },
             Flow::Later => Next::Later,
@@ -342,7 +355,7 @@ fn leave(left: &mut usize, input: &[u8]) -> (usize, Flow) {
         *left -= input.len();
         return (input.len(), Flow::Wait);
     }
-    (input.len(), Flow::Close)
+    (input.len(), Flow::Close(CloseReason::Error))
 }
 
 /// Drops what belongs to a refused request.

@@ -53,6 +53,7 @@ counters! {
     store_too_large,
     store_no_memory,
     auth_cmds,
+    lru_crawler_starts,
     auth_errors,
     /// Connections that began with a request of the binary protocol, and were told that it is not understood.
     binary_refused,

@@ -114,3 +114,9 @@ impl Dump {
         Flow::Yield
     }
 }
+
+/// Goes on with a crawl: `lru_crawler crawl`.
+pub(crate) fn crawl(cursor: &mut DumpCursor, worker: &mut Worker) -> Flow {
+    let more = (0..PAGES_PER_TURN).all(|_| worker.store.crawl(cursor, worker.second));
+    if more { Flow::Yield } else { Flow::Become(State::Commands) }
+}

@@ -1,5 +1,6 @@
 //! What a request does: decided by the store, said in memcached's words.
 
+use net::CloseReason;
 use protocol::Request;
 use protocol::reply::{line, number_line};
 use protocol::request::{ArithmeticMode, Refused, Store, Verb};
@@ -27,7 +28,7 @@ pub(crate) enum Flow {
     /// At the next tick, or when more input has arrived.
     Later,
     /// Not at all: it is closed once its output is sent.
-    Close,
+    Close(CloseReason),
     /// In another state.
     Become(State),
     /// With the keys that are left of this line: its last `unread` bytes, and its line end.
@@ -376,7 +377,7 @@ fn verb_name(verb: Verb) -> &'static str {
 fn refuse(refused: &Refused, output: &mut Output) -> Flow {
     output.copy(refused.reply);
     match refused {
-        Refused { close: true, .. } => Flow::Close,
+        Refused { close: true, .. } => Flow::Close(CloseReason::Error),
         Refused { swallow: 0, .. } => Flow::Go,
         Refused { swallow, .. } => Flow::Become(State::Swallow(*swallow)),
     }

@@ -2,6 +2,7 @@
 //!
 //! Who has logged in stays, whatever becomes of the users: they are looked at once for each connection.
 
+use net::CloseReason;
 use protocol::auth::{Login, parse};
 use protocol::reply::line;
 
@@ -17,7 +18,7 @@ impl Worker {
         while output.len() < OUTPUT_MAX {
             match parse(&input[at..]) {
                 Login::Incomplete => return (at, Flow::Wait),
-                Login::Close => return (at, Flow::Close),
+                Login::Close => return (at, Flow::Close(CloseReason::Error)),
                 Login::Refused { reply, consumed } => {
                     output.copy(reply);
                     at += consumed;

@@ -23,8 +23,8 @@ mod sizes;
 pub(crate) use sizes::Sizes;
 
 impl Worker {
-    /// Answers `stats` about `topic`, at once or in pieces.
-    pub(crate) fn stats(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
+    /// Answers `stats` about `topic`, at once or in pieces. `asking` is the number of the connection that asks.
+    pub(crate) fn stats(&mut self, topic: StatsTopic, asking: u64, output: &mut Output) -> Flow {
         let options = &self.shared.options;
         match topic {
             StatsTopic::Sizes if options.track_sizes => Flow::Become(State::Sizes(Box::default())),
@@ -35,7 +35,7 @@ impl Worker {
                 Flow::Become(State::Prefixes(Box::default()))
             }
             topic => {
-                output.copy(&reply(&self.shared, topic, self.now));
+                output.copy(&reply(&self.shared, topic, asking, self.now));
                 // The next request may come in this very turn.
                 self.detail = self.shared.prefixes.enabled();
                 Flow::Go
@@ -45,13 +45,13 @@ impl Worker {
 }
 
 /// The reply that needs no second turn.
-fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
+fn reply(shared: &Shared, topic: StatsTopic, asking: u64, now: Now) -> Vec<u8> {
     let dumping = shared.options.dumping;
     let mut out = Vec::new();
     match topic {
-        StatsTopic::General => general(shared, now, &mut out),
+        StatsTopic::General => general(shared, &shared.figures(), now, &mut out),
         StatsTopic::Settings => settings(shared, &mut out),
-        StatsTopic::Connections => connections::stats(shared, now, &mut out),
+        StatsTopic::Connections => connections::stats(shared, asking, now, &mut out),
         StatsTopic::Items => items::items(shared, now, &mut out),
         StatsTopic::Slabs => items::slabs(shared, &mut out),
         StatsTopic::Sizes => stat(&mut out, "sizes_status", "disabled"),
@@ -89,8 +89,8 @@ fn settings(shared: &Shared, out: &mut Vec<u8>) {
     }
 }
 
-fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
-    let Figures { totals, network, store, log } = shared.figures();
+fn general(shared: &Shared, figures: &Figures, now: Now, out: &mut Vec<u8>) {
+    let Figures { totals, network, store, log } = *figures;
     process(shared, now, out);
     stat(out, "max_connections", shared.options.connection_limit);
     stat(out, "curr_connections", network.connections);
@@ -116,7 +116,7 @@ fn general(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     stat(out, "time_in_listen_disabled_us", network.time_in_listen_disabled_us);
     stat(out, "threads", shared.options.threads);
     stat(out, "conn_yields", network.yields);
-    items::memory(&store, out);
+    items::memory(&store, totals.lru_crawler_starts, out);
     stat(out, "log_worker_dropped", log.worker_dropped);
     stat(out, "log_worker_written", log.worker_written);
     stat(out, "log_watcher_skipped", log.watcher_skipped);

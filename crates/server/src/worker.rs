@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use net::{Address, CloseReason, Handler, Next, Opened, Progress};
+use net::{Activity, Address, CloseReason, Handler, Next, Opened, Progress};
 use stdx::clock::Now;
 use stdx::gather::Gather;
 use store::{Event, Handle, LargeValue, Prefetched};
@@ -182,6 +182,10 @@ impl Handler for Worker {
         let next = connection.on_body(self, received, output);
         self.log_store();
         next
+    }
+
+    fn activity(&self, connection: &Connection) -> Activity {
+        connection.activity()
     }
 
     fn on_close(&mut self, connection: Connection, reason: CloseReason, _now: Now) {

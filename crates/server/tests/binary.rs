@@ -19,7 +19,7 @@ fn worker() -> server::Worker {
 fn a_request_of_the_binary_protocol_is_refused_wherever_it_is_cut() {
     let heard = at_every_cut(worker, GET);
     assert_eq!(heard.output.escape_ascii().to_string(), REFUSAL.escape_ascii().to_string());
-    assert_eq!(heard.closed, Some(CloseReason::Normal));
+    assert_eq!(heard.closed, Some(CloseReason::Error));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_client_of_the_binary_protocol_is_closed_when_its_first_request_has_come() {
     assert_eq!(heard.closed, None);
     // Whatever comes behind it is not looked at, and text least of all.
     let heard = converse(worker(), &[GET, GET, b"version\r\n"]);
-    assert_eq!((heard.output.as_slice(), heard.closed), (REFUSAL, Some(CloseReason::Normal)));
+    assert_eq!((heard.output.as_slice(), heard.closed), (REFUSAL, Some(CloseReason::Error)));
 }
 
 #[test]

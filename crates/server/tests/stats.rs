@@ -56,6 +56,38 @@ fn the_general_statistics_have_memcacheds_names_in_its_order_and_then_ours() {
     assert!(ours.split(' ').skip(1).all(|name| name.starts_with("evenkeel_")), "{ours}");
 }
 
+/// The longest a reply may be: what collectd's memcached plugin reads it into. What is beyond is lost without a word.
+const GENERAL_LEN_MAX: usize = 4000;
+
+/// Counters of 64 bits have up to so many digits.
+const DIGITS_MAX: usize = 20;
+
+/// What is always one digit or word here: there is nothing to count (docs/compatibility.md), or it is a fact.
+const CONSTANT: &str = "response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
+    read_buf_bytes_free read_buf_oom reserved_fds hash_is_expanding slab_reassign_rescues \
+    slab_reassign_chunk_rescues slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes \
+    slab_reassign_busy_nomem slab_reassign_last_busy_status slab_reassign_running lru_crawler_running \
+    lru_maintainer_juggles malloc_fails unexpected_napi_ids round_robin_fallback \
+    lrutail_reflocked moves_to_warm moves_within_lru direct_reclaims \
+    lru_bumps_dropped pointer_size accepting_conns version libevent";
+
+#[test]
+fn the_general_statistics_fit_into_collectds_buffer_with_the_largest_counters() {
+    let options = Options { idle_timeout_s: Some(9), ..Options::default() };
+    let mut server = Server::new(&options);
+    let peer = server.host.connect();
+    let reply = server.ask(peer, "stats\r\n");
+    let constant: Vec<&str> = CONSTANT.split_whitespace().collect();
+    let longest = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
+        ["STAT", name, _] if !constant.contains(&name) => {
+            line.len().max("STAT  ".len() + name.len() + DIGITS_MAX)
+        }
+        _ => line.len(),
+    };
+    let len: usize = reply.split("\r\n").map(|line| longest(line) + "\r\n".len()).sum();
+    assert!(len < GENERAL_LEN_MAX, "{len} bytes");
+}
+
 #[test]
 fn items_have_memcacheds_names_in_its_order() {
     assert_eq!(names("stats items"), prefixed("items:1:", ITEMS));
@@ -101,4 +133,28 @@ fn a_memory_limit_that_leaves_no_room_is_refused_with_the_least_that_does() {
         "VALUE kept 0 5\r\nvalue\r\nEND\r\n"
     );
     assert_eq!(server.ask(peer, "cache_memlimit 22\r\n"), "OK\r\n");
+}
+
+#[test]
+fn a_crawl_takes_out_what_has_expired_and_nothing_else() {
+    let mut server = Server::new(&Options::default());
+    let peer = server.host.connect();
+    for number in 0..3000 {
+        let exptime = if number % 3 == 0 { 0 } else { 2 };
+        server.ask(peer, &format!("set key-{number} 0 {exptime} 1\r\nx\r\n"));
+    }
+    server.host.advance(5000);
+    let mut statistic = |request: &str, name: &str| {
+        let reply = server.ask(peer, request);
+        let value =
+            reply.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")).map(str::to_owned));
+        value.expect(name).parse::<u64>().expect("a number")
+    };
+    assert_eq!(statistic("stats\r\n", "curr_items"), 3000);
+    assert_eq!(statistic("lru_crawler crawl 5\r\nstats\r\n", "curr_items"), 3000, "nothing is in class 5");
+    assert_eq!(statistic("lru_crawler crawl all\r\nstats\r\n", "curr_items"), 1000);
+    assert_eq!(statistic("stats\r\n", "crawler_reclaimed"), 2000);
+    assert_eq!(statistic("stats\r\n", "crawler_items_checked"), 3000);
+    assert_eq!(statistic("stats\r\n", "lru_crawler_starts"), 1);
+    assert_eq!(statistic("lru_crawler crawl 1,2 noreply\r\nstats\r\n", "crawler_reclaimed"), 2000);
 }

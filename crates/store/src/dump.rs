@@ -1,7 +1,10 @@
 //! Going through all items, a page of the index at a time.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::handle::Handle;
 use crate::record::{BINARY_KEY, FETCHED, LARGE};
+use crate::request::Miss;
 use crate::store::large_number;
 
 /// Where a dump stands. What is there from beginning to end is seen exactly once, however the index
@@ -69,6 +72,45 @@ impl Handle {
         if cursor.page == 0 {
             cursor.shard += 1;
         }
+        cursor.shard < store.index.shards()
+    }
+
+    /// Takes the dead items of one page out, those that have expired and those that were flushed, under a lock. False once
+    /// there are no more pages. Segments in which everything is dead become free in coming turns.
+    pub fn crawl(&mut self, cursor: &mut DumpCursor, now: u32) -> bool {
+        self.enter(now);
+        let store = &*self.store;
+        if cursor.shard >= store.index.shards() {
+            return false;
+        }
+        let mut lock = store.index.lock_shard(cursor.shard);
+        let (mut dead, mut checked) = (Vec::new(), 0);
+        cursor.page = store.index.scan(
+            &lock,
+            cursor.page,
+            |at| store.hash_at(at),
+            |at| {
+                checked += 1;
+                if store.death_of(at, now).is_some() {
+                    dead.push(at);
+                }
+            },
+        );
+        self.counters.crawler_items_checked.add(checked);
+        for at in dead {
+            let found = store.index.find(&lock, store.hash_at(at), |location| location == at);
+            let Some(slot) = found else { continue };
+            self.counters.crawler_reclaimed.add(1);
+            match store.death_of(at, now) {
+                Some(Miss::Expired) => store.bury(&mut lock, slot, &self.counters),
+                _ => store.unlink(&mut lock, slot, &self.counters),
+            }
+        }
+        drop(lock);
+        if cursor.page == 0 {
+            cursor.shard += 1;
+        }
+        store.chores.store(true, Relaxed);
         cursor.shard < store.index.shards()
     }
 }

@@ -27,6 +27,7 @@
 //! handle.touch(&Key, expiry, now) -> bool
 //! handle.arithmetic(&Key, &Arithmetic, now) -> Result<Counted, Error>
 //! handle.dump(&mut DumpCursor, now, |&Dumped|) -> bool   false: that was the last step
+//! handle.crawl(&mut DumpCursor, now) -> bool
 //! ```
 //!
 //! `Item`: `value() -> Value::{Inline(&[u8]), Large(&Arc<LargeValue>)}`, `len`, `flags`, `cas`, `expiry`,

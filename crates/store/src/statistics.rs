@@ -51,6 +51,10 @@ counters! {
     evicted_nonzero,
     /// Expired items whose memory was taken back.
     reclaimed,
+    /// Items that a crawl has looked at.
+    crawler_items_checked,
+    /// Of these, dead ones that it has taken out.
+    crawler_reclaimed,
     /// Expired items that had never been read.
     expired_unfetched,
     /// Items that were copied forward, to be kept.

@@ -18,6 +18,7 @@ use crate::roster::Roster;
 
 struct Rig {
     worker: Worker<Parrot>,
+    roster: Arc<Roster>,
     told: Receiver<Told>,
     now: Now,
     connections: u64,
@@ -55,18 +56,44 @@ fn a_worker_whose_ring_breaks_goes_on_with_epoll() {
     assert_eq!(told, 1, "once, not for each round");
 }
 
+#[test]
+fn who_looks_on_sees_what_connections_are_in_the_middle_of() {
+    with_each_driver(|mut rig| {
+        let (mut idle, mut body, mut watcher, mut slow) =
+            (rig.connect(), rig.connect(), rig.connect(), rig.connect());
+        idle.write_all(b"line\nhalf a l").unwrap();
+        body.write_all(b"body 10\n12345").unwrap();
+        watcher.write_all(b"watch\n").unwrap();
+        slow.write_all(b"hold 4000000\n").unwrap();
+        rig.settle();
+        let seen =
+            |rig: &Rig| -> Vec<Activity> { rig.roster.present().iter().map(|entry| entry.2).collect() };
+        let expected = [Activity::Reading, Activity::Body, Activity::Watching, Activity::Sending];
+        assert_eq!(seen(&rig), expected);
+        body.write_all(b"67890").unwrap();
+        let mut left = 4_000_001;
+        let mut buffer = vec![0; 1 << 16];
+        while left > 0 {
+            left -= slow.read(&mut buffer).unwrap_or(0);
+            rig.settle();
+        }
+        assert_eq!(seen(&rig), [Activity::Reading, Activity::Reading, Activity::Watching, Activity::Reading]);
+    });
+}
+
 impl Rig {
     fn new(choice: DriverChoice) -> Rig {
         let (tell, told) = channel();
+        let roster = Arc::new(Roster::new());
         let around = Surroundings {
             mailbox: Arc::new(Mailbox::new().unwrap()),
             limit: Arc::new(Limit::new(100_000).unwrap()),
-            keeper: Keeper::new(Arc::new(Roster::new())),
+            keeper: Keeper::new(Arc::clone(&roster)),
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
         let worker = Worker::new(Parrot { tell }, Driver::choose(choice), around).unwrap();
-        Rig { worker, told, now: Now::default(), connections: 0 }
+        Rig { worker, roster, told, now: Now::default(), connections: 0 }
     }
 
     fn connect(&mut self) -> UnixStream {

@@ -20,12 +20,13 @@ pub(super) const FLAGS: &[Flag] = &[
         short: Some('m'),
         name: "memory-limit",
         value: "num",
-        kind: Kind::Size { unit: MIB, min: store::MEMORY_LIMIT_MIN, max: store::MEMORY_LIMIT_MAX },
+        kind: Kind::Size { unit: MIB, min: MIB, max: store::MEMORY_LIMIT_MAX },
         default: Some("64"),
         doc: "Memory for items, in megabytes",
-        details: "A unit may follow: -m 4g.",
+        details: "A unit may follow: -m 4g. Less than 4 counts as 4.",
         effect: Effect::Works,
-        set: |low, given| low.options.memory_limit_bytes = given.number(),
+        // Less than the store can work with counts as that, and the line at the start shows it.
+        set: |low, given| low.options.memory_limit_bytes = given.number::<u64>().max(store::MEMORY_LIMIT_MIN),
     },
     Flag {
         short: Some('I'),

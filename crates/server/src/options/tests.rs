@@ -190,7 +190,7 @@ fn a_bad_value_is_refused_with_what_is_accepted() {
     check_error("-B text", "-B: expected one of auto, ascii, binary, found `text`");
     check_error("-I 512", "-I: expected a size (or with k, m, g) from 1k to 1g, found `512`");
     check_error("-I 2g", "-I: expected a size (or with k, m, g) from 1k to 1g, found `2g`");
-    check_error("-m 0", "-m: expected a size in megabytes (or with k, m, g) from 4m to 4096g, found `0`");
+    check_error("-m 0", "-m: expected a size in megabytes (or with k, m, g) from 1m to 4096g, found `0`");
     check_error("-o idle_timeout", "-o idle_timeout: expected a number from 0 to 2147483647, found nothing");
     check_error("-o hashpower=11", "-o hashpower: expected a number from 12 to 32, found `11`");
     check_error("-o track_sizes=1", "-o track_sizes: expected no value, found `1`");
@@ -315,4 +315,12 @@ fn settings_give_back_what_was_typed() {
     );
     check_settings("-Y /users", "binding_protocol ascii, auth_enabled_ascii /users");
     check_settings("-o slab_chunk_max=16,idle_timeout=9", "slab_chunk_max 16384, idle_timeout 9");
+}
+
+#[test]
+fn less_memory_than_the_store_can_work_with_counts_as_the_least() {
+    for line in ["-m 1", "-m 2", "-m 3", "-m 4", "-m 1024k"] {
+        check(line, |options| options.memory_limit_bytes = store::MEMORY_LIMIT_MIN);
+    }
+    check("-m 5", |options| options.memory_limit_bytes = 5 << 20);
 }

@@ -1,12 +1,13 @@
 //! `stats conns`: who is connected.
 
-use net::{Address, Transport};
+use net::{Activity, Address, Transport};
 use protocol::reply::stat;
 use stdx::clock::Now;
 
 use crate::shared::Shared;
 
-pub(super) fn stats(shared: &Shared, now: Now, out: &mut Vec<u8>) {
+/// `asking` is the number of the connection that asks.
+pub(super) fn stats(shared: &Shared, asking: u64, now: Now, out: &mut Vec<u8>) {
     for (fd, address) in &shared.listeners {
         stat(out, format_args!("{fd}:addr"), name(address));
         stat(out, format_args!("{fd}:state"), "conn_listening");
@@ -21,8 +22,20 @@ pub(super) fn stats(shared: &Shared, now: Now, out: &mut Vec<u8>) {
         };
         stat(out, format_args!("{fd}:addr"), peer);
         stat(out, format_args!("{fd}:listen_addr"), name(&present.opened.local));
-        stat(out, format_args!("{fd}:state"), "conn_read");
+        let asks = present.opened.id.0 == asking;
+        stat(out, format_args!("{fd}:state"), if asks { "conn_parse_cmd" } else { state(present.activity) });
         stat(out, format_args!("{fd}:secs_since_last_cmd"), present.idle_s);
+    }
+}
+
+/// memcached's word for it.
+fn state(activity: Activity) -> &'static str {
+    match activity {
+        Activity::Reading => "conn_read",
+        Activity::Body => "conn_nread",
+        Activity::Swallowing => "conn_swallow",
+        Activity::Sending => "conn_mwrite",
+        Activity::Watching => "conn_watch",
     }
 }
 

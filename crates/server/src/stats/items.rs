@@ -10,7 +10,7 @@ use store::{Counts, Statistics};
 use crate::shared::{Figures, Shared};
 
 /// What memcached says about its hash table and its slabs.
-pub(super) fn memory(store: &Statistics, out: &mut Vec<u8>) {
+pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut Vec<u8>) {
     stat(out, "hash_power_level", (store.index_bytes / 8).max(1).ilog2());
     stat(out, "hash_bytes", store.index_bytes);
     for name in ["hash_is_expanding", "slab_reassign_rescues", "slab_reassign_chunk_rescues"] {
@@ -23,9 +23,10 @@ pub(super) fn memory(store: &Statistics, out: &mut Vec<u8>) {
     stat(out, "slab_reassign_last_busy_status", "none");
     stat(out, "slab_reassign_running", 0);
     stat(out, "slabs_moved", store.counts.segments_reclaimed);
-    for name in ["lru_crawler_running", "lru_crawler_starts", "lru_maintainer_juggles", "malloc_fails"] {
-        stat(out, name, 0);
-    }
+    stat(out, "lru_crawler_running", 0);
+    stat(out, "lru_crawler_starts", crawls);
+    stat(out, "lru_maintainer_juggles", 0);
+    stat(out, "malloc_fails", 0);
 }
 
 /// What memcached says about its items.
@@ -40,9 +41,9 @@ pub(super) fn general(store: &Statistics, out: &mut Vec<u8>) {
     stat(out, "evicted_active", counts.evicted_active);
     stat(out, "evictions", counts.evictions);
     stat(out, "reclaimed", counts.reclaimed);
-    for name in ["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"] {
-        stat(out, name, 0);
-    }
+    stat(out, "crawler_reclaimed", counts.crawler_reclaimed);
+    stat(out, "crawler_items_checked", counts.crawler_items_checked);
+    stat(out, "lrutail_reflocked", 0);
     stat(out, "moves_to_cold", counts.copied_forward);
     for name in ["moves_to_warm", "moves_within_lru", "direct_reclaims", "lru_bumps_dropped"] {
         stat(out, name, 0);
@@ -93,8 +94,8 @@ fn evictions(counts: &Counts, line: &mut impl FnMut(&str, u64)) {
     line("expired_unfetched", counts.expired_unfetched);
     line("evicted_unfetched", counts.evicted_unfetched);
     line("evicted_active", counts.evicted_active);
-    line("crawler_reclaimed", 0);
-    line("crawler_items_checked", 0);
+    line("crawler_reclaimed", counts.crawler_reclaimed);
+    line("crawler_items_checked", counts.crawler_items_checked);
     line("lrutail_reflocked", 0);
     line("moves_to_cold", counts.copied_forward);
 }
