@@ -35,9 +35,16 @@ steered() {
     awk '$10 != "00000000" { print NR - 1 }' /proc/net/softnet_stat
 }
 
+# Where a plan is made: the head of its text.
+made() {
+    printf '{"made":{"host":"%s","boot_id":"%s","network":"%s"},' "$(cat /proc/sys/kernel/hostname)" \
+        "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/net)"
+}
+
 # A plan with one change: path, what it holds, now, wanted.
 change() {
-    printf '{"changes":[{"stage":"affinity","setting":{"file":{"path":"%s","holds":"%s"}},' "$1" "$2"
+    made
+    printf '"changes":[{"stage":"affinity","setting":{"file":{"path":"%s","holds":"%s"}},' "$1" "$2"
     printf '"now":"%s","wanted":"%s","why":"","asked_by":"","risk":"low","signal":""}]}' "$3" "$4"
 }
 

@@ -95,6 +95,11 @@ pub(crate) enum Signal {
 }
 
 impl Signal {
+    fn of(number: i32) -> Option<Self> {
+        let known = [Signal::Interrupt, Signal::Terminate, Signal::Graceful, Signal::Reload];
+        known.into_iter().find(|known| known.number() == number)
+    }
+
     /// As the kernel counts.
     pub(crate) fn number(self) -> i32 {
         match self {
@@ -133,11 +138,17 @@ impl Signals {
             // SAFETY: the set is filled in, and the number is written to a variable that outlives the call. It says 0,
             // and the loop goes on, if another signal came in between.
             unsafe { libc::sigwait(&self.0, &mut signal) };
-            let known = [Signal::Interrupt, Signal::Terminate, Signal::Graceful, Signal::Reload];
-            if let Some(signal) = known.into_iter().find(|known| known.number() == signal) {
+            if let Some(signal) = Signal::of(signal) {
                 return signal;
             }
         }
+    }
+
+    /// The next one, if one has come.
+    pub(crate) fn take(&self) -> Option<Signal> {
+        let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the set is filled in, nothing is written through the null pointer, and the time outlives the call.
+        Signal::of(unsafe { libc::sigtimedwait(&self.0, ptr::null_mut(), &at_once) })
     }
 }
 

@@ -295,8 +295,7 @@ fn a_cgroup_without_budget_refuses_real_time_before_and_while_it_is_tried() {
     assert!(refusal.contains("no real-time budget (cpu.rt_runtime_us)"), "{refusal}");
 
     // A plan that was made before it was moved there.
-    fs::create_dir_all(&server.state).unwrap();
-    let saved = server.state.join("plan.json");
+    let saved = server.state.with_extension("plan.json");
     fs::write(&saved, plan).unwrap();
     let saved = saved.to_str().unwrap();
     let refused = server.tune(&["apply", "--plan", saved]);
@@ -312,5 +311,6 @@ fn a_cgroup_without_budget_refuses_real_time_before_and_while_it_is_tried() {
     assert!(server.threads()[0].1.starts_with("policy 1 priority 1 "));
     server.succeeds(&["rollback"]);
     assert_eq!(server.threads(), before);
+    fs::remove_file(saved).unwrap();
     drop(server);
 }

@@ -15,8 +15,16 @@ use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-const STEPS: [(&str, &str, &str); 3] =
-    [("proc/one", "128\n", "4096"), ("sys/two", "00000000\n", "3"), ("sys/three", "0\n", "1024")];
+const STEPS: [(&str, &str, &str); 3] = [
+    ("proc/sys/net/core/somaxconn", "128\n", "4096"),
+    ("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n", "3"),
+    ("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "0\n", "1024"),
+];
+
+/// Where plans for a host in a directory are made.
+fn made() -> serde_json::Value {
+    serde_json::json!({ "host": "", "boot_id": "first", "network": null })
+}
 
 /// A host in a directory: three settings, and a plan for all of them.
 struct Host(PathBuf);
@@ -26,17 +34,19 @@ impl Host {
         let root = std::env::temp_dir().join(format!("evenkeel-tune-{name}-{}", std::process::id()));
         let boot = root.join("proc/sys/kernel/random");
         fs::create_dir_all(&boot).unwrap();
-        fs::create_dir_all(root.join("sys")).unwrap();
+        fs::create_dir_all(root.join("proc/sys/net/core")).unwrap();
+        fs::create_dir_all(root.join("sys/class/net/eth0/queues/rx-0")).unwrap();
         fs::write(boot.join("boot_id"), "first\n").unwrap();
         let changes = STEPS.map(|(path, now, wanted)| {
             fs::write(root.join(path), now).unwrap();
-            let holds = if path == "sys/two" { "mask" } else { "number" };
+            let holds = if path.ends_with("cpus") { "mask" } else { "number" };
             serde_json::json!({
                 "stage": "steering", "setting": {"file": {"path": format!("/{path}"), "holds": holds}},
                 "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low", "signal": "",
             })
         });
-        fs::write(root.join("plan"), serde_json::json!({ "changes": changes }).to_string()).unwrap();
+        fs::write(root.join("plan"), serde_json::json!({ "made": made(), "changes": changes }).to_string())
+            .unwrap();
         Host(root)
     }
 
@@ -89,11 +99,16 @@ fn a_plan_is_applied_watched_for_drift_and_undone() {
     let host = Host::new("whole");
     succeeds(&mut host.apply());
     host.holds(|step| step.2);
-    assert!(succeeds(&mut host.tune("status")).contains("/sys/two = 3: holds"));
-    fs::write(host.0.join("sys/two"), "1\n").unwrap();
+    assert!(
+        succeeds(&mut host.tune("status")).contains("/sys/class/net/eth0/queues/rx-0/rps_cpus = 3: holds")
+    );
+    fs::write(host.0.join("sys/class/net/eth0/queues/rx-0/rps_cpus"), "1\n").unwrap();
     let status = host.tune("status").output().unwrap();
     assert_eq!(status.status.code(), Some(13));
-    assert!(String::from_utf8_lossy(&status.stdout).contains("/sys/two = 3: DRIFTED: it reads \"1\""));
+    assert!(
+        String::from_utf8_lossy(&status.stdout)
+            .contains("/sys/class/net/eth0/queues/rx-0/rps_cpus = 3: DRIFTED: it reads \"1\"")
+    );
     assert!(succeeds(&mut host.tune("rollback")).contains("somebody else had set it to \"1\""));
     host.holds(|step| step.1);
     assert!(fails(&mut host.tune("rollback")).contains("none is in force"));
@@ -144,7 +159,8 @@ fn plan_over_it(host: &Host) -> Command {
         "stage": "steering", "setting": {"file": {"path": format!("/{path}"), "holds": "number"}},
         "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low", "signal": "",
     });
-    fs::write(host.0.join("over"), serde_json::json!({ "changes": [change] }).to_string()).unwrap();
+    fs::write(host.0.join("over"), serde_json::json!({ "made": made(), "changes": [change] }).to_string())
+        .unwrap();
     let mut apply = host.tune("apply");
     apply.arg("--plan").arg(host.0.join("over"));
     apply
@@ -168,6 +184,63 @@ fn nothing_is_applied_over_a_plan_that_waits_to_be_confirmed() {
     host.holds(|step| step.1);
 }
 
+/// A plan of this text is refused with these words, and nothing is changed.
+#[track_caller]
+fn refuses(host: &Host, plan: &str, words: &str) {
+    fs::write(host.0.join("plan"), plan).unwrap();
+    let said = fails(&mut host.apply());
+    assert!(said.contains(words), "{said}");
+    host.holds(|step| step.1);
+}
+
+#[test]
+fn a_plan_of_another_host_or_boot_or_for_settings_that_are_not_ours_is_refused() {
+    let host = Host::new("foreign");
+    let plan = fs::read_to_string(host.0.join("plan")).unwrap();
+    let with = |from: &str, to: &str| {
+        assert!(plan.contains(from), "{plan}");
+        plan.replace(from, to)
+    };
+    refuses(
+        &host,
+        &with("\"first\"", "\"zeroth\""),
+        "it was made before this host was started the last time",
+    );
+    refuses(&host, &with("\"host\":\"\"", "\"host\":\"a\""), "it was made on \"a\", and this is \"\"");
+    refuses(&host, &with("\"network\":null", "\"network\":\"net:[1]\""), "in the network namespace net:[1]");
+    refuses(
+        &host,
+        &with("/rps_flow_cnt", "/../../../../../../../etc/passwd"),
+        "which no strategy or profile sets",
+    );
+    refuses(&host, &with("net/core/somaxconn", "kernel/core_pattern"), "which no strategy or profile sets");
+    refuses(&host, "{\"changes\":[]}", "missing field `made`");
+}
+
+#[test]
+fn no_link_leads_out_of_the_root() {
+    let host = Host::new("links");
+    let outside = host.0.with_extension("outside");
+    fs::write(&outside, "128\n").unwrap();
+    let inside = host.0.join(STEPS[0].0);
+    fs::remove_file(&inside).unwrap();
+    std::os::unix::fs::symlink(&outside, &inside).unwrap();
+    let said = fails(&mut host.apply());
+    assert!(said.contains("it is not there any more"), "{said}");
+    let climbing = format!("../../../../../../../../../../../..{}", outside.display());
+    fs::remove_file(&inside).unwrap();
+    std::os::unix::fs::symlink(climbing, &inside).unwrap();
+    assert!(fails(&mut host.apply()).contains("it is not there any more"));
+    assert_eq!(fs::read_to_string(&outside).unwrap(), "128\n");
+    // Those that stay inside are followed: so are the interfaces in /sys.
+    fs::remove_file(&inside).unwrap();
+    fs::write(host.0.join("real"), "128\n").unwrap();
+    std::os::unix::fs::symlink("/real", &inside).unwrap();
+    succeeds(&mut host.apply());
+    assert_eq!(fs::read_to_string(host.0.join("real")).unwrap(), "4096");
+    fs::remove_file(outside).unwrap();
+}
+
 #[test]
 fn after_a_restart_there_is_nothing_to_undo() {
     let host = Host::new("restart");
@@ -180,12 +253,15 @@ fn after_a_restart_there_is_nothing_to_undo() {
 #[test]
 fn a_plan_that_fails_leaves_nothing() {
     let host = Host::new("fails");
-    fs::write(host.0.join("sys/three"), "7\n").unwrap();
+    fs::write(host.0.join(STEPS[2].0), "7\n").unwrap();
     let said = fails(&mut host.apply());
     assert!(said.contains("it was \"0\\n\" when this was planned and is \"7\\n\" now"), "{said}");
     assert!(said.contains("everything is as it was before"), "{said}");
-    assert_eq!(fs::read_to_string(host.0.join("proc/one")).unwrap(), "128\n");
-    assert_eq!(fs::read_to_string(host.0.join("sys/two")).unwrap(), "00000000\n");
+    assert_eq!(fs::read_to_string(host.0.join("proc/sys/net/core/somaxconn")).unwrap(), "128\n");
+    assert_eq!(
+        fs::read_to_string(host.0.join("sys/class/net/eth0/queues/rx-0/rps_cpus")).unwrap(),
+        "00000000\n"
+    );
 }
 
 /// As if the deadline of the host's plan had passed long ago.
@@ -318,7 +394,7 @@ set -eu
 mkdir "$DIR/state"
 mount -t tmpfs -o size=160k,mode=700 tmpfs "$DIR/state"
 tune() { job=$1; shift; "$EVENKEEL" tune "$job" --root "$DIR" --state "$DIR/state" "$@"; }
-values() { cat "$DIR/proc/one" "$DIR/sys/two" "$DIR/sys/three"; }
+values() { cat "$DIR/proc/sys/net/core/somaxconn" "$DIR"/sys/class/net/eth0/queues/rx-0/*; }
 fill() { cat /dev/zero 2> /dev/null > "$DIR/state/fill" || true; ! echo x 2> /dev/null > "$DIR/state/x"; rm "$DIR/state/x"; }
 values > "$DIR/before"
 
@@ -418,9 +494,11 @@ cmp "$DIR/before" "$DIR/after"
 # By hand, every kind at once, and one step that the kernel refuses: a CPU that is not there.
 file() { printf '{"stage":"steering","setting":{"file":{"path":"%s","holds":"%s"}},"now":"%s","wanted":"%s","why":"","asked_by":"","risk":"low","signal":""}' "$@"; }
 q=/sys/class/net/v0/queues
+made=$(printf '"made":{"host":"%s","boot_id":"%s","network":"%s"}' "$(cat /proc/sys/kernel/hostname)" \
+    "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/net)")
 good="$(file $q/rx-0/rps_cpus mask 0 1),$(file $q/rx-3/rps_flow_cnt number 0 1024),$(file /proc/sys/net/core/somaxconn number "$(cat /proc/sys/net/core/somaxconn)" 777)"
-printf '{"changes":[%s]}' "$good" > "$DIR/good"
-printf '{"changes":[%s,%s]}' "$good" "$(file $q/rx-1/rps_cpus mask 0 80000000,00000000,00000000,00000000,00000000)" > "$DIR/bad"
+printf '{%s,"changes":[%s]}' "$made" "$good" > "$DIR/good"
+printf '{%s,"changes":[%s,%s]}' "$made" "$good" "$(file $q/rx-1/rps_cpus mask 0 80000000,00000000,00000000,00000000,00000000)" > "$DIR/bad"
 somaxconn=$(cat /proc/sys/net/core/somaxconn)
 ! "$EVENKEEL" tune apply --plan "$DIR/bad" --state "$DIR/state" 2> "$DIR/said"
 grep -q 'the mask names CPUs that are not there; everything is as it was before' "$DIR/said"
@@ -433,7 +511,7 @@ look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 
 # One queue of four by hand, then as many as there are cores; all four are back with what was set of them.
 echo 1 > $q/rx-3/rps_cpus; echo 2048 > $q/rx-3/rps_flow_cnt; look > "$DIR/before"
-printf '{"changes":[{"stage":"queues","setting":{"device":{"nic":"v0","knob":"channels"}},"now":"rx=4 tx=4","wanted":"rx=1 tx=1","why":"","asked_by":"","risk":"blink","signal":""}]}' > "$DIR/one"
+printf '{%s,"changes":[{"stage":"queues","setting":{"device":{"nic":"v0","knob":"channels"}},"now":"rx=4 tx=4","wanted":"rx=1 tx=1","why":"","asked_by":"","risk":"blink","signal":""}]}' "$made" > "$DIR/one"
 "$EVENKEEL" tune apply --plan "$DIR/one" --state "$DIR/state"
 ! test -e $q/rx-1
 if test "$(getconf _NPROCESSORS_ONLN)" -gt 1; then

@@ -18,6 +18,7 @@ use serde_json::Value;
 use support::until::until;
 use tuner::facts::Listener;
 use tuner::plan::{Asked, Plan, plan};
+use tuner::saved::{Origin, Saved};
 use tuner::{Change, Facts, Finding, Root, Setting, Severity, Verdict};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -189,7 +190,9 @@ impl Desk {
 
     fn apply(&self, plan: &Plan) -> Command {
         let file = self.0.join("plan");
-        fs::write(&file, serde_json::to_string(plan).unwrap()).unwrap();
+        let made = Origin::of(&Root::new("/")).expect("this place");
+        let saved = Saved { made, plan: plan.clone() };
+        fs::write(&file, serde_json::to_string(&saved).unwrap()).unwrap();
         self.tune(&["apply", "--plan", file.to_str().expect("UTF-8")])
     }
 }

@@ -9,6 +9,11 @@ use std::time::Duration;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
+/// Where plans for a host in a directory are made.
+fn made() -> serde_json::Value {
+    serde_json::json!({ "host": "", "boot_id": "first", "network": null })
+}
+
 /// A host as Debian 12 sets it up, with one interface and its interrupt.
 struct Host(PathBuf);
 
@@ -230,7 +235,7 @@ fn what_is_written_can_be_tried_at_once() {
             "queues",
         ),
     ];
-    host.put("plan", &serde_json::json!({ "changes": changes }).to_string());
+    host.put("plan", &serde_json::json!({ "made": made(), "changes": changes }).to_string());
     let plan = format!("--program /usr/bin/evenkeel --plan {}", host.0.join("plan").display());
     check(
         host.persist(&plan),
@@ -256,6 +261,7 @@ fn a_plan_whose_second_half_is_not_planned_yet_is_not_kept_by_half() {
     let host = Host::new("half");
     let device = serde_json::json!({"device": {"nic": "eth0", "knob": "channels"}});
     let plan = serde_json::json!({
+        "made": made(),
         "changes": [{
             "stage": "queues", "setting": device, "now": "combined=1", "wanted": "combined=2", "why": "",
             "asked_by": "queues", "risk": "blink",

@@ -348,7 +348,9 @@ ip neigh add 10.7.7.2 lladdr 02:00:00:00:00:07 dev v1
 q=/sys/class/net/v0/queues
 signal='[{"figure":"steered_to","moves":"grows"}]'
 change() { printf '{"stage":"steering","setting":{"file":{"path":"%s","holds":"mask"}},"now":"0","wanted":"2","why":"","asked_by":"","risk":"low","signal":%s}' "$1" "$signal"; }
-printf '{"changes":[%s,%s,%s,%s]}' "$(change $q/rx-0/rps_cpus)" "$(change $q/rx-1/rps_cpus)" "$(change $q/rx-2/rps_cpus)" "$(change $q/rx-3/rps_cpus)" > "$DIR/plan"
+made=$(printf '"made":{"host":"%s","boot_id":"%s","network":"%s"}' "$(cat /proc/sys/kernel/hostname)" \
+    "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/net)")
+printf '{%s,"changes":[%s,%s,%s,%s]}' "$made" "$(change $q/rx-0/rps_cpus)" "$(change $q/rx-1/rps_cpus)" "$(change $q/rx-2/rps_cpus)" "$(change $q/rx-3/rps_cpus)" > "$DIR/plan"
 taskset -c 0 bash -c 'while :; do for i in 1 2 3 4 5 6 7 8 9 10; do echo x > /dev/udp/10.7.7.2/9; done 2> /dev/null; done' &
 sender=$!
 trap 'kill $sender' EXIT

@@ -18,7 +18,13 @@ use support::until::{LOOKS_MAX, until};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// A host in a directory, with a plan that is in force: `/proc/one` was 128 and is 4096, `/sys/two` was 0 and is 3.
+/// Where plans for a host in a directory are made.
+fn made() -> serde_json::Value {
+    serde_json::json!({ "host": "", "boot_id": "first", "network": null })
+}
+
+/// A host in a directory, with a plan that is in force: `somaxconn` was 128 and is 4096,
+/// `rps_cpus` was 0 and is 3.
 struct Host(PathBuf);
 
 impl Host {
@@ -26,7 +32,8 @@ impl Host {
         let root = std::env::temp_dir().join(format!("evenkeel-watch-{name}-{}", std::process::id()));
         let boot = root.join("proc/sys/kernel/random");
         fs::create_dir_all(&boot).unwrap();
-        fs::create_dir_all(root.join("sys")).unwrap();
+        fs::create_dir_all(root.join("proc/sys/net/core")).unwrap();
+        fs::create_dir_all(root.join("sys/class/net/eth0/queues/rx-0")).unwrap();
         fs::write(boot.join("boot_id"), "first\n").unwrap();
         let change = |path: &str, holds: &str, now: &str, wanted: &str| {
             fs::write(root.join(path), format!("{now}\n")).unwrap();
@@ -35,9 +42,12 @@ impl Host {
                 "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low",
             })
         };
-        let changes =
-            [change("proc/one", "number", "128", "4096"), change("sys/two", "mask", "00000000", "3")];
-        fs::write(root.join("plan"), serde_json::json!({ "changes": changes }).to_string()).unwrap();
+        let changes = [
+            change("proc/sys/net/core/somaxconn", "number", "128", "4096"),
+            change("sys/class/net/eth0/queues/rx-0/rps_cpus", "mask", "00000000", "3"),
+        ];
+        fs::write(root.join("plan"), serde_json::json!({ "made": made(), "changes": changes }).to_string())
+            .unwrap();
         let host = Host(root);
         let applied = host.tune("apply").arg("--plan").arg(host.0.join("plan")).output().unwrap();
         assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
@@ -116,34 +126,44 @@ fn it_only_says_what_it_sees_unless_it_may_repair() {
     let host = Host::new("never");
     let metrics = host.0.join("watch.prom").display().to_string();
     let mut watch = host.watch(&["--every", "1s", "--prometheus", &metrics]);
-    host.write("proc/one", "128\n");
-    watch.says("reported: /proc/one was to be 4096 and read 128; something or somebody has put it back");
+    host.write("proc/sys/net/core/somaxconn", "128\n");
+    watch.says("reported: /proc/sys/net/core/somaxconn was to be 4096 and read 128; something or somebody has put it back");
     until("the count", || host.read("watch.prom").contains("evenkeel_tune_watch_drifted 1"));
-    assert!(host.read("watch.prom").contains(r#"drifts_total{setting="/proc/one",cause="reset"} 1"#));
-    host.write("proc/one", "  4096\n");
-    watch.says("holds-again: /proc/one = 4096");
-    host.write("proc/one", "7\n");
-    watch.says("reported: /proc/one was to be 4096 and read 7; somebody has chosen this value");
+    assert!(
+        host.read("watch.prom")
+            .contains(r#"drifts_total{setting="/proc/sys/net/core/somaxconn",cause="reset"} 1"#)
+    );
+    host.write("proc/sys/net/core/somaxconn", "  4096\n");
+    watch.says("holds-again: /proc/sys/net/core/somaxconn = 4096");
+    host.write("proc/sys/net/core/somaxconn", "7\n");
+    watch.says(
+        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 7; somebody has chosen this value",
+    );
     assert_eq!(watch.ends(Signal::TERM), Some(0));
-    assert_eq!(host.read("proc/one"), "7\n", "nothing was repaired");
-    assert_eq!(host.read("sys/two"), "3", "nothing was undone");
+    assert_eq!(host.read("proc/sys/net/core/somaxconn"), "7\n", "nothing was repaired");
+    assert_eq!(host.read("sys/class/net/eth0/queues/rx-0/rps_cpus"), "3", "nothing was undone");
 }
 
 #[test]
 fn it_repairs_a_reset_and_leaves_a_choice_and_rollback_restores_the_bytes() {
     let host = Host::new("auto");
     let mut watch = host.watch(&["--every", "1s", "--repair", "auto", "--json"]);
-    host.write("sys/two", "00000000\n");
-    watch.says(r#""setting":"/sys/two","wanted":"3","found":"00000000","done":"repaired","cause":"reset""#);
-    assert_eq!(host.read("sys/two"), "3");
-    host.write("proc/one", "1000\n");
-    watch.says(r#""setting":"/proc/one","wanted":"4096","found":"1000","done":"stepped-aside""#);
-    assert_eq!(host.read("proc/one"), "1000\n");
+    host.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n");
+    watch.says(r#""setting":"/sys/class/net/eth0/queues/rx-0/rps_cpus","wanted":"3","found":"00000000","done":"repaired","cause":"reset""#);
+    assert_eq!(host.read("sys/class/net/eth0/queues/rx-0/rps_cpus"), "3");
+    host.write("proc/sys/net/core/somaxconn", "1000\n");
+    watch.says(
+        r#""setting":"/proc/sys/net/core/somaxconn","wanted":"4096","found":"1000","done":"stepped-aside""#,
+    );
+    assert_eq!(host.read("proc/sys/net/core/somaxconn"), "1000\n");
     // The plan is handed over while it is being watched.
     let undone = host.tune("rollback").output().unwrap();
     assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
     watch.says(r#""watching":0"#);
-    assert_eq!((host.read("proc/one"), host.read("sys/two")), ("128\n".into(), "00000000\n".into()));
+    assert_eq!(
+        (host.read("proc/sys/net/core/somaxconn"), host.read("sys/class/net/eth0/queues/rx-0/rps_cpus")),
+        ("128\n".into(), "00000000\n".into())
+    );
     assert_eq!(watch.ends(Signal::INT), Some(0));
 }
 
@@ -151,12 +171,15 @@ fn it_repairs_a_reset_and_leaves_a_choice_and_rollback_restores_the_bytes() {
 fn it_looks_at_once_when_it_is_asked_to() {
     let host = Host::new("asked");
     let mut watch = host.watch(&["--every", "24h", "--repair", "auto"]);
-    host.write("sys/two", "00000000\n");
+    host.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n");
     // Nobody tells of a file that was written, and a day is long.
     watch.signal(Signal::HUP);
-    watch.says("repaired: /sys/two was to be 3 and read 00000000");
+    watch.says("repaired: /sys/class/net/eth0/queues/rx-0/rps_cpus was to be 3 and read 00000000");
     assert_eq!(watch.ends(Signal::KILL), None);
-    assert_eq!((host.read("proc/one"), host.read("sys/two")), ("4096".into(), "3".into()));
+    assert_eq!(
+        (host.read("proc/sys/net/core/somaxconn"), host.read("sys/class/net/eth0/queues/rx-0/rps_cpus")),
+        ("4096".into(), "3".into())
+    );
 }
 
 #[test]
@@ -172,7 +195,7 @@ fn an_interrupt_that_reads_right_and_comes_elsewhere_is_drift() {
         "stage": "affinity", "setting": {"file": {"path": "/proc/irq/38/smp_affinity", "holds": "mask"}},
         "now": "f", "wanted": "8", "why": "", "asked_by": "", "risk": "low",
     });
-    host.write("plan", &serde_json::json!({ "changes": [change] }).to_string());
+    host.write("plan", &serde_json::json!({ "made": made(), "changes": [change] }).to_string());
     let said = |command: &mut Command| {
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -223,7 +246,7 @@ fn it_waits_while_somebody_else_is_at_work() {
     let host = Host::new("lock");
     let lock = fs::OpenOptions::new().append(true).open(host.0.join("state/lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    host.write("sys/two", "00000000\n");
+    host.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n");
     let socket = host.0.join("notify");
     let told = UnixDatagram::bind(&socket).unwrap();
     told.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -235,9 +258,12 @@ fn it_waits_while_somebody_else_is_at_work() {
     let mut bytes = [0; 100];
     let len = told.recv(&mut bytes).expect("word that it is ready");
     assert!(bytes[..len].starts_with(b"READY=1"));
-    assert_eq!((host.read("said"), host.read("sys/two")), (String::new(), "00000000\n".into()));
+    assert_eq!(
+        (host.read("said"), host.read("sys/class/net/eth0/queues/rx-0/rps_cpus")),
+        (String::new(), "00000000\n".into())
+    );
     drop(lock);
-    watch.says("repaired: /sys/two");
+    watch.says("repaired: /sys/class/net/eth0/queues/rx-0/rps_cpus");
 }
 
 /// What is done inside of the namespace; everything in it ends with it.
@@ -250,7 +276,9 @@ q=/sys/class/net/left/queues
 look() { cat $q/rx-*/rps_cpus $q/rx-*/rps_flow_cnt; }
 look > "$DIR/before"
 file() { printf '{"stage":"steering","setting":{"file":{"path":"%s","holds":"%s"}},"now":"%s","wanted":"%s","why":"","asked_by":"","risk":"low"}' "$@"; }
-printf '{"changes":[%s,%s,%s]}' "$(file $q/rx-0/rps_cpus mask 0 1)" "$(file $q/rx-1/rps_cpus mask 0 1)" \
+made=$(printf '"made":{"host":"%s","boot_id":"%s","network":"%s"}' "$(cat /proc/sys/kernel/hostname)" \
+    "$(cat /proc/sys/kernel/random/boot_id)" "$(readlink /proc/self/ns/net)")
+printf '{%s,"changes":[%s,%s,%s]}' "$made" "$(file $q/rx-0/rps_cpus mask 0 1)" "$(file $q/rx-1/rps_cpus mask 0 1)" \
     "$(file $q/rx-3/rps_flow_cnt number 0 1024)" > "$DIR/plan"
 "$EVENKEEL" tune apply --plan "$DIR/plan" --state "$DIR/state"
 look > "$DIR/applied"

@@ -1,10 +1,10 @@
 //! The seam between what is decided and the host that it is done to.
 
-use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::change::Setting;
@@ -224,19 +224,19 @@ impl FileHost {
     }
 
     fn read_file(&self, path: &str) -> io::Result<String> {
-        let path = self.root.path(path);
+        let (root, path) = (self.root.clone(), path.to_owned());
         self.in_time(move || {
             let mut text = String::new();
-            std::fs::File::open(path)?.take(VALUE_LEN_MAX).read_to_string(&mut text)?;
+            root.open(&path, OFlags::RDONLY)?.take(VALUE_LEN_MAX).read_to_string(&mut text)?;
             Ok(text)
         })
     }
 
     fn write_file(&self, path: &str, text: &str) -> io::Result<()> {
-        let (path, text) = (self.root.path(path), text.to_owned());
+        let (root, path, text) = (self.root.clone(), path.to_owned(), text.to_owned());
         // One write, because the kernel takes each for a whole value; never a new file.
         self.in_time(move || {
-            let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+            let mut file = root.open(&path, OFlags::WRONLY | OFlags::TRUNC)?;
             match file.write(text.as_bytes())? {
                 len if len == text.len() => Ok(()),
                 _ => Err(io::ErrorKind::WriteZero.into()),

@@ -42,6 +42,7 @@ pub mod report;
 pub mod rollback;
 pub mod root;
 pub mod rules;
+pub mod saved;
 pub mod scheduling;
 pub mod script;
 pub mod signal;

@@ -459,6 +459,8 @@ impl Plan {
             }
             let Entry::Vacant(first) = taken.entry(change.setting.clone()) else { continue };
             first.insert(asked_by.clone());
+            #[cfg(test)]
+            assert!(crate::saved::is_ours(&change.setting), "{} is missing there", change.setting);
             if asked.whole || change.is_due() {
                 self.changes.push(Change { asked_by, ..change });
             }

@@ -2,11 +2,18 @@
 //!
 //! What is not there is no error here: kernels, drivers and containers differ in what they show.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::io::Errno;
+
 /// A file that is larger is not one of the kernel's.
 const FILE_LEN_MAX: u64 = 16 << 20;
+
+/// How often a file is opened in a tree in which something is renamed at the same time.
+const OPEN_TRIES_MAX: usize = 8;
 
 /// Why something could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -51,12 +58,30 @@ impl Root {
         self.0.join(path.trim_start_matches('/'))
     }
 
+    /// Opens a file to read or to set what it holds. A link in another host's tree leads to nothing outside of it, as it
+    /// would if that host had this root.
+    pub(crate) fn open(&self, path: &str, flags: OFlags) -> io::Result<File> {
+        if self.is_live() {
+            return Ok(open(path, flags | OFlags::CLOEXEC, Mode::empty())?.into());
+        }
+        let root = File::open(&self.0)?;
+        let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let mut tries = 1;
+        loop {
+            match openat2(&root, path, flags | OFlags::CLOEXEC, Mode::empty(), inside) {
+                // Something was renamed meanwhile, so it could not be told whether it is inside.
+                Err(Errno::AGAIN) if tries < OPEN_TRIES_MAX => tries += 1,
+                opened => return Ok(opened?.into()),
+            }
+        }
+    }
+
     /// The text of a file without the white space at its end; `None` if there is no such file. Files that exist but
     /// have nothing to say (a link without speed answers EINVAL) count as missing, too.
     pub fn read(&self, path: &str) -> Result<Option<String>, Error> {
         let here = self.path(path);
         let failed = |source| Error::Read { path: PathBuf::from(path), source };
-        let read = std::fs::File::open(&here).and_then(|file| {
+        let read = File::open(&here).and_then(|file| {
             let mut bytes = Vec::new();
             io::Read::read_to_end(&mut io::Read::take(file, FILE_LEN_MAX), &mut bytes)?;
             Ok(bytes)
@@ -109,7 +134,6 @@ impl Root {
 
 /// There is no such thing (any more), or it has no value in its present state.
 fn says_nothing(error: &io::Error) -> bool {
-    use rustix::io::Errno;
     let gone =
         [Errno::NOENT, Errno::NOTDIR, Errno::NODEV, Errno::NXIO, Errno::SRCH, Errno::INVAL, Errno::OPNOTSUPP];
     Errno::from_io_error(error).is_some_and(|errno| gone.contains(&errno))

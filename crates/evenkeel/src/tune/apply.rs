@@ -14,15 +14,17 @@ use tuner::persist::intent::Intent;
 use tuner::plan::{self, Plan};
 use tuner::promise::Promise;
 use tuner::rollback;
+use tuner::saved::{Origin, Saved};
 use tuner::{Root, Setting};
 
 use super::deadline::watch_over;
-use super::load::{Halt, Runner};
+use super::load::ignored;
 use super::observe::{self, Host};
 use super::persist;
 use super::plan::{Wanted, shown};
 use super::state::{State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
 use crate::failure::{Failure, say};
+use crate::sys::Signals;
 use crate::verbs::print;
 
 /// Carry out a plan, all of it or none
@@ -57,7 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let mut kept = None;
     let (plan, seen) = match (&arguments.plan, &arguments.intent) {
-        (Some(path), _) => (saved(path)?, None),
+        (Some(path), _) => (saved(path, &root)?, None),
         (None, Some(path)) => {
             let intent = kept.insert(persist::intent(path)?);
             (intended(intent, &arguments.wanted.host)?, None)
@@ -79,7 +81,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let confirm_by_ms =
         arguments.confirm_within.map(|time| milliseconds_since_boot() + time.as_millis() as u64);
     // From here on a signal ends nothing by half.
-    let runner = Runner::new()?;
+    let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
+    let ignored = ignored();
     let mut journal =
         state.journals.begin(&state.here, seconds_since_1970(), confirm_by_ms).map_err(Failure::other)?;
     if let Some(within) = arguments.confirm_within {
@@ -108,7 +111,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let told = Cell::new(None);
     let stop = || {
-        if let Err(Halt::Signal(signal)) = runner.go_on() {
+        // One that this process was told to ignore (nohup) comes all the same once it is blocked.
+        if let Some(signal) = signals.take().filter(|signal| ignored >> (signal.number() - 1) & 1 == 0) {
             told.set(told.get().or(Some(signal)));
         }
         told.get().is_some()
@@ -132,10 +136,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn saved(path: &Path) -> Result<Plan, Failure> {
+/// A plan in a file, if it was made here and is one of ours.
+pub(super) fn saved(path: &Path, root: &Root) -> Result<Plan, Failure> {
     let what = || format!("read the plan {}", path.display());
+    let hint = "`evenkeel tune plan --json` makes one, for this host as it is now";
     let text = std::fs::read(path).map_err(|error| Failure::system(what(), error))?;
-    serde_json::from_slice(&text).map_err(|error| Failure::usage(format_args!("{}: {error}", what()), None))
+    let saved: Saved = serde_json::from_slice(&text)
+        .map_err(|error| Failure::usage(format_args!("{}: {error}", what()), Some(hint.to_owned())))?;
+    saved.check(&Origin::of(root).map_err(Failure::other)?).map_err(|refused| {
+        Failure::other(anyhow::anyhow!("carry out the plan {}: {refused}", path.display())).hint(hint)
+    })?;
+    Ok(saved.plan)
 }
 
 fn intended(intent: &Intent, host: &Host) -> Result<Plan, Failure> {

@@ -3,6 +3,7 @@
 //! Where systemd runs, a timer of its: nothing that ends processes or sessions ends that. Elsewhere a process of its own. If
 //! that one is killed, the next verb of `evenkeel tune` does it (`state.rs`).
 
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -48,7 +49,9 @@ pub(super) fn watch_over(
         vec!["tune".into(), "watch-over".into(), "--root".into(), absolute(given)?.into_os_string()];
     words.extend(["--state".into(), absolute(&state.path)?.into_os_string()]);
     words.push(absolute(journal.path())?.into_os_string());
-    if is_systemds_host(root) && program.is_file() {
+    // systemd would put something else in the place of these.
+    let is_plain = |word: &OsString| !word.as_encoded_bytes().iter().any(|byte| b"$%".contains(byte));
+    if is_systemds_host(root) && program.is_file() && words.iter().all(is_plain) {
         let mut timer = Command::new("systemd-run");
         timer.arg("--quiet").arg("--collect").arg(format!("--on-active={}s", within.as_secs()));
         timer.arg("--timer-property=AccuracySec=100ms");

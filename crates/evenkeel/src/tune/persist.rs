@@ -116,7 +116,7 @@ pub(super) fn status(root: &Root) -> Result<(String, bool), Failure> {
 fn wanted(arguments: &Arguments, root: &Root) -> Result<(Facts, Vec<Keep>), Failure> {
     let probe = || arguments.wanted.host.facts();
     if let Some(path) = &arguments.plan {
-        let plan = apply::saved(path)?;
+        let plan = apply::saved(path, root)?;
         if plan.then.is_some() {
             let error = anyhow::anyhow!(
                 "keep {}: what belongs to its new queues is planned only when they are there",

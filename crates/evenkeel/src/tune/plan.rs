@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use tuner::cpu_model::{Choice, Measured};
 use tuner::plan::{Asked, Plan};
 use tuner::profile::Profile;
+use tuner::saved::{Origin, Saved};
 use tuner::script;
 use tuner::strategy::Strategy;
-use tuner::{Capture, CpuSet, Facts, my_cnf, outline};
+use tuner::{Capture, CpuSet, Facts, Root, my_cnf, outline};
 
 use super::check::replace;
 use super::look;
@@ -59,7 +60,7 @@ pub(super) struct Arguments {
     /// Print only each setting's value now and then
     #[arg(long)]
     diff: bool,
-    /// Print JSON, which `apply --plan` takes
+    /// Print JSON, which `apply --plan` takes on this host until its next start
     #[arg(long, conflicts_with = "diff")]
     json: bool,
     /// Write a shell script with the same steps, and one that undoes them to FILE.undo
@@ -82,7 +83,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         write_scripts(&plan, path)?;
     }
     let text = match (arguments.json, arguments.diff) {
-        (true, _) => serde_json::to_string_pretty(&plan).map_err(Failure::other)? + "\n",
+        (true, _) => {
+            let made = Origin::of(&Root::new(&arguments.wanted.host.root)).map_err(Failure::other)?;
+            serde_json::to_string_pretty(&Saved { made, plan }).map_err(Failure::other)? + "\n"
+        }
         (_, true) => outline::diff(&plan),
         _ => shown(&plan),
     };
