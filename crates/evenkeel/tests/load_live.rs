@@ -89,7 +89,7 @@ fn keys_end_the_window_and_the_terminal_is_put_back() {
         };
         terminal.wait_for(ENTER);
         // The first second of the window is over.
-        terminal.wait_for("latency");
+        terminal.wait_for("errors");
         terminal.child.stdin.as_mut().unwrap().write_all(key).unwrap();
         let (status, after) = terminal.end();
         assert_eq!(status, 0, "{after}");

@@ -95,7 +95,7 @@ pub struct Arguments {
     #[arg(value_name = "TIME", help_heading = "Shape of the load")]
     pub spin: Option<Span>,
     /// Let a request of --rate wait this long for others, so that the thread wakes up once for all of them and for what has
-    /// come meanwhile: cheaper by half. Latency still counts from when a request was due, and ends when the kernel had its
+    /// come meanwhile, at less CPU time. Latency still counts from when a request was due, and ends when the kernel had its
     /// reply (over TCP or TLS, with io_uring)
     #[arg(long, value_name = "TIME", conflicts_with_all = ["spin", "self_test"], help_heading = "Shape of the load")]
     pub slot: Option<Span>,

@@ -94,9 +94,26 @@ pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> (f64, f64) {
 }
 
 /// How much more was due and not answered at the end of the window than at its beginning.
-pub(super) fn growth(tally: &Tally, scheduled: u64, seconds: f64) -> Growth {
+pub(super) fn growth(tally: &Tally, scheduled: u64, seconds: f64, room: Room) -> Growth {
     let quick_s = tally.latency_ns.value_at_quantile(QUICK) as f64 / 1e9;
-    Growth::of(&tally.backlog, ratio(scheduled as f64, seconds) * quick_s)
+    Growth::of(&tally.backlog, room.usual(ratio(scheduled as f64, seconds), quick_s))
+}
+
+/// What can be on its way while nothing waits that has no business to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// All connections by their depth.
+    pub(super) requests: usize,
+    /// How long a request waits for others.
+    pub(super) slot_s: f64,
+}
+
+impl Room {
+    /// Requests on their way at a rate whose quick ones take so long. Those of an overload take long because they wait for
+    /// room: they do not count as usual.
+    fn usual(self, rate: f64, quick_s: f64) -> f64 {
+        rate * quick_s.min(self.requests as f64 / rate.max(f64::MIN_POSITIVE) + self.slot_s)
+    }
 }
 
 /// Nine of ten requests take longer than this quantile, be the server overloaded or not.
@@ -139,7 +156,15 @@ impl Measured {
                 scheduled,
                 answered,
                 completed_per_s: ratio(span.requests as f64, span.seconds),
-                growth: growth(&self.tally, scheduled, span.seconds),
+                growth: growth(
+                    &self.tally,
+                    scheduled,
+                    span.seconds,
+                    Room {
+                        requests: plan.connections * plan.depth,
+                        slot_s: pace.sleep.slot_ns() as f64 / 1e9,
+                    },
+                ),
                 late_p99_us: us(&waits.late_ns),
                 response_p99_us: us(&self.tally.latency_ns),
                 spins: pace.sleep.is_spin(),
@@ -161,3 +186,19 @@ impl Measured {
 
 /// A last step of the window that is shorter says nothing about a thread: its CPU time is known to some milliseconds.
 const SHORT_S: f64 = 0.2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backlog_that_has_been_there_all_the_time_is_usual_only_as_far_as_there_is_room() {
+        let usual = |requests, slot_s, quick_s| Room { requests, slot_s }.usual(50_000.0, quick_s).round();
+        // A server that is far away.
+        assert_eq!(usual(1_000, 0.0, 0.010), 500.0);
+        // One that is half a second behind.
+        assert_eq!(usual(100, 0.0, 0.5), 100.0);
+        assert_eq!(usual(100, 0.001, 0.5), 150.0);
+        assert_eq!(Room { requests: 5, slot_s: 0.0 }.usual(0.0, 0.0), 0.0);
+    }
+}

@@ -1,6 +1,6 @@
 //! What probes found, apart from the load.
 
-use super::measured::{Probed, growth, ratio};
+use super::measured::{Probed, Room, growth, ratio};
 use super::parts::{error_lines, unread};
 use super::render::percentiles;
 use super::{ErrorLine, Latency, WaitsSummary, grouped};
@@ -66,7 +66,7 @@ impl Probed {
                 scheduled: due,
                 answered,
                 completed_per_s,
-                growth: growth(tally, due, scheduled_s),
+                growth: growth(tally, due, scheduled_s, Room { requests: asked.connections, slot_s: 0.0 }),
                 late_p99_us: waits.late.p99_us,
                 response_p99_us: latency.p99_us,
                 spins: plan.sleep.is_spin(),
