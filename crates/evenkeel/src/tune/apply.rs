@@ -13,9 +13,10 @@ use tuner::obstacle::Obstacle;
 use tuner::persist::intent::Intent;
 use tuner::plan::{self, Plan};
 use tuner::promise::Promise;
+use tuner::report::folded;
 use tuner::rollback;
 use tuner::saved::{Origin, Saved};
-use tuner::{Root, Setting};
+use tuner::{Refusal, Root, Setting};
 
 use super::deadline::watch_over;
 use super::load::ignored;
@@ -152,10 +153,11 @@ pub(super) fn saved(path: &Path, root: &Root) -> Result<Plan, Failure> {
 fn intended(intent: &Intent, host: &Host) -> Result<Plan, Failure> {
     let plan = intent.plan(&host.facts()?);
     // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
-    for refusal in &plan.refusals {
-        let (subject, asked_by, reason) = (&refusal.subject, &refusal.asked_by, &refusal.reason);
-        say(format_args!("evenkeel: tune: {subject}: not planned ({asked_by}): {reason}"));
-    }
+    let line = |refusal: &Refusal| {
+        format!("{}: not planned ({}): {}", refusal.subject, refusal.asked_by, refusal.reason)
+    };
+    let lines: Vec<String> = plan.refusals.iter().map(line).collect();
+    folded(&lines).iter().for_each(|line| say(format_args!("evenkeel: tune: {line}")));
     Ok(plan)
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tuner::host::{FileHost, Host};
 use tuner::journal::{self, Journal, Place, Record, State};
+use tuner::report::folded;
 use tuner::rollback::{NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::{CpuSet, Root};
 
@@ -86,7 +87,7 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         unrecorded.extend(undone.unrecorded.as_ref().map(journal::Error::with_causes));
     });
     if !failures.is_empty() {
-        let error = anyhow::anyhow!("undo everything: {}", failures.join("; "));
+        let error = anyhow::anyhow!("undo everything: {}", folded(&failures).join("; "));
         return Err(Failure::other(error).hint("mend what is in the way, and run it again"));
     }
     if !unrecorded.is_empty() {
@@ -110,6 +111,7 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     for journal in &found {
         text += &format!("{}: {}\n", journal.path().display(), state(journal));
+        let mut lines = Vec::new();
         for step in journal.steps().iter().filter(|step| !step.left && !step.undone) {
             // A later plan has set it since.
             if !seen.insert(step.setting.clone()) {
@@ -124,8 +126,9 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 Err(error) => format!("DRIFTED: it cannot be read: {error}"),
             };
             drifted += u32::from(!found.starts_with("holds"));
-            text += &format!("  {} = {wanted}: {found}\n", step.setting);
+            lines.push(format!("  {} = {wanted}: {found}", step.setting));
         }
+        text.extend(folded(&lines).iter().map(|line| format!("{line}\n")));
     }
     text += &persists;
     print(text.as_bytes())?;
@@ -194,5 +197,5 @@ fn report(journal: &Journal, undone: &RolledBack) -> String {
     if lines.is_empty() {
         lines.push("  nothing was left to be undone".to_owned());
     }
-    format!("{}:\n{}\n", journal.path().display(), lines.join("\n"))
+    format!("{}:\n{}\n", journal.path().display(), folded(&lines).join("\n"))
 }

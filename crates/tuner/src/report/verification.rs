@@ -1,7 +1,7 @@
 //! What `verify` has found out, for people.
 
 use super::paint::Tint;
-use super::{Look, wrap};
+use super::{Look, folded, wrap};
 use crate::rules::number;
 use crate::verification::{Objective, Outcome, Value, Verification};
 use crate::verify::{Holding, Judged, Verdict};
@@ -10,7 +10,7 @@ use crate::verify::{Holding, Judged, Verdict};
 pub fn verification(verification: &Verification, look: Look) -> String {
     let Verification { values, signals, objectives, limits, .. } = verification;
     let mut text = format!("Over {:.0} s.\n\nvalues\n", verification.window_s);
-    values.iter().for_each(|found| text += &value(found, look));
+    text += &all(values, look);
     if !signals.is_empty() {
         text += "\nsignals of the newest plan\n";
         signals.iter().for_each(|judged| text += &signal(judged, look));
@@ -43,14 +43,33 @@ fn row(word: &str, tint: Tint, text: &str, look: Look) -> String {
     lines.replacen(word, &look.paint.tinted(tint, word), 1)
 }
 
-fn value(value: &Value, look: Look) -> String {
+/// What stands between a value's word and the rest.
+const WORD_END: char = '\t';
+
+/// All values, those that differ in numbers alone once.
+fn all(values: &[Value], look: Look) -> String {
+    let lines: Vec<String> = values.iter().map(value).collect();
+    let shown = |line: &String| {
+        let (word, said) = line.split_once(WORD_END).expect("every value has its word");
+        let tint = match word {
+            HOLDS => Tint::Green,
+            PENDING => Tint::Yellow,
+            _ => Tint::Red,
+        };
+        row(word, tint, said, look)
+    };
+    folded(&lines).iter().map(shown).collect()
+}
+
+const HOLDS: &str = "holds";
+const PENDING: &str = "pending";
+
+fn value(value: &Value) -> String {
     let said = format!("{} = {}", value.setting, value.wanted.trim());
     match &value.holding {
-        Holding::Yes => row("holds", Tint::Green, &said, look),
-        Holding::Pending => {
-            row("pending", Tint::Yellow, &format!("{said}: its interrupt has not come since"), look)
-        }
-        Holding::No { found } => row("NOT HELD", Tint::Red, &format!("{said}: found {found:?}"), look),
+        Holding::Yes => format!("{HOLDS}{WORD_END}{said}"),
+        Holding::Pending => format!("{PENDING}{WORD_END}{said}: its interrupt has not come since"),
+        Holding::No { found } => format!("NOT HELD{WORD_END}{said}: found {found:?}"),
     }
 }
 
@@ -85,6 +104,22 @@ fn objective(objective: &Objective, look: Look) -> String {
 mod tests {
     use super::super::Paint;
     use super::*;
+
+    #[test]
+    fn values_that_differ_in_numbers_alone_are_said_once() {
+        let value = |irq: u32| Value {
+            setting: format!("/proc/irq/{irq}/smp_affinity"),
+            wanted: format!("{:x}", 1u64 << (irq - 38)),
+            holding: if irq == 50 { Holding::Pending } else { Holding::Yes },
+        };
+        let values: Vec<Value> = (38..102).map(value).collect();
+        assert_eq!(
+            all(&values, Look { columns: 100, paint: Paint::Plain }),
+            "  holds     /proc/irq/38/smp_affinity = 1 (and 62 more like it)
+  pending   /proc/irq/50/smp_affinity = 1000: its interrupt has not come since
+"
+        );
+    }
 
     #[test]
     fn everything_is_said_with_its_numbers() {
