@@ -158,6 +158,7 @@ fn queues_of_a_veth_are_read_as_they_are_set() {
     let commands = "
         ip link add left numrxqueues 4 numtxqueues 4 type veth peer name right numrxqueues 12 numtxqueues 1
         ip link set left up; ip link set right up
+        until grep -q up /sys/class/net/left/operstate; do :; done # the kernel says so a moment later
         echo 1 > /sys/class/net/left/queues/rx-0/rps_cpus
         echo 2 > /sys/class/net/left/queues/rx-2/rps_cpus
         echo 1000 > /sys/class/net/left/queues/rx-1/rps_flow_cnt
