@@ -125,7 +125,8 @@ fn refused_and_waiting() {
         "refused-and-waiting.md",
         4,
         &[
-            "accept-overflow  10.77.0.1:11212",
+            "accept-stalled  10.77.0.1:11212",
+            "is stopped, while",
             "waiting / backlog of 10.77.0.1:11212: ",
             " / 16",
             "/proc/sys/net/core/somaxconn: 16 → 4096",
