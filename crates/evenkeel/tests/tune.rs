@@ -115,33 +115,6 @@ fn a_plan_is_applied_watched_for_drift_and_undone() {
 }
 
 #[test]
-fn settings_that_differ_in_numbers_alone_have_one_line() {
-    let host = Host::new("alike");
-    let mut plan: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(host.0.join("plan")).unwrap()).unwrap();
-    let change = plan["changes"][0].clone();
-    let changes = (40..104).map(|irq| {
-        let path = format!("proc/irq/{irq}/smp_affinity");
-        fs::create_dir_all(host.0.join(format!("proc/irq/{irq}"))).unwrap();
-        fs::write(host.0.join(&path), "1\n").unwrap();
-        let mut change = change.clone();
-        change["stage"] = "steering".into();
-        change["setting"] = serde_json::json!({"file": {"path": format!("/{path}"), "holds": "mask"}});
-        (change["now"], change["wanted"]) = ("1".into(), "2".into());
-        change
-    });
-    plan["changes"] = changes.collect();
-    fs::write(host.0.join("plan"), plan.to_string()).unwrap();
-    // Nobody moves interrupts in a directory, so the value is all that can be seen.
-    succeeds(&mut host.apply());
-    let lines = |said: String| said.lines().filter(|line| line.contains("/proc/irq/")).count();
-    let status = succeeds(&mut host.tune("status"));
-    assert!(status.contains("/proc/irq/40/smp_affinity = 2: holds (and 63 more like it)\n"), "{status}");
-    assert_eq!(lines(status), 1);
-    assert_eq!(lines(succeeds(&mut host.tune("rollback"))), 1);
-}
-
-#[test]
 fn whenever_it_is_killed_between_journal_and_write_rollback_restores_everything() {
     for (number, (path, now, _)) in STEPS.iter().enumerate() {
         let host = Host::new(&format!("killed-{number}"));
