@@ -284,6 +284,34 @@ fn a_server_that_dies_costs_its_own_trial_alone() {
 }
 
 #[test]
+fn one_subject_alone_is_measured_and_kept() {
+    let second = EXPERIMENT.find("[[subject]]\nname = \"two\"").expect("a subject");
+    let load = EXPERIMENT.find("[workload]").expect("a load");
+    let bench = Bench::new("alone", &(EXPERIMENT[..second].to_owned() + &EXPERIMENT[load..]));
+    let output = bench.run();
+    assert!(text(&output.stdout).starts_with("2 trials in it.run (2 new, "), "{}", text(&output.stderr));
+    let lab = |words: &[&str]| {
+        let output = Command::new(EVENKEEL).arg("lab").args(words).current_dir(&bench.0).output();
+        let output = output.expect("evenkeel");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert!(lab(&["report", "it.run"]).contains("There is one cell, which a run compares with nothing"));
+    assert!(bench.0.join("it.run/report.html").exists());
+    if bench.record(0)["doubts"] != serde_json::json!([])
+        || bench.record(1)["doubts"] != serde_json::json!([])
+    {
+        // Other guests of this machine took its CPU time.
+        return;
+    }
+    let said = lab(&["gate", "it.run", "--commit", "c1"]);
+    assert!(
+        said.ends_with("too few runs to see anything: there are 1, and it takes 6 at least.\n"),
+        "{said}"
+    );
+}
+
+#[test]
 fn after_a_kill_the_next_run_ends_what_is_left_and_goes_on() {
     let bench = Bench::new("killed", EXPERIMENT);
     let mut child = bench.hanging();

@@ -124,7 +124,8 @@ fn parts(places: &[usize], len: usize) -> impl Iterator<Item = (usize, usize)> {
     from.zip(to)
 }
 
-fn judged(places: &[usize], series: &[f64]) -> Vec<ChangePoint> {
+/// What lies between those places.
+pub(crate) fn judged(places: &[usize], series: &[f64]) -> Vec<ChangePoint> {
     let parts: Vec<(usize, usize)> = parts(places, series.len()).collect();
     let pairs = parts.windows(2).map(|pair| {
         let (left, right) = (&series[pair[0].0..pair[0].1], &series[pair[1].0..pair[1].1]);

@@ -342,7 +342,7 @@ fn noise_of_equals(
 fn equals(experiment: &Experiment, one: &str, other: &str) -> bool {
     let nameless = |name: &str| {
         let subject = experiment.subjects.iter().find(|subject| subject.name == name)?;
-        Some(Subject { name: String::new(), port: None, ..subject.clone() })
+        Some(Subject { name: String::new(), port: None, pinned: false, ..subject.clone() })
     };
     one != other && nameless(one) == nameless(other)
 }

@@ -53,6 +53,10 @@ pub struct Subject {
     /// Longest wait for that, in seconds.
     #[serde(default = "ready_within_s")]
     pub ready_within_s: u32,
+    /// Whether its program is to stay the same for good, so that a history measures the others by it, in the same run: what
+    /// makes the host slower makes it slower, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pinned: bool,
 }
 
 /// How a subject is known to be ready.
@@ -347,8 +351,11 @@ impl Experiment {
             }
         }
         distinct("measure.also", self.measure.also.iter())?;
-        if self.subjects.len() == 1 && self.factors.is_empty() {
-            return wrong("factor", "there is one subject and no factor, so nothing is compared");
+        match self.subjects.iter().filter(|subject| subject.pinned).count() {
+            0 => {}
+            1 if self.subjects.len() > 1 => {}
+            1 => return wrong("subject: pinned", "there is no other subject to be measured by it"),
+            _ => return wrong("subject: pinned", "one subject at most is what the others are measured by"),
         }
         if self.workload.seconds <= self.workload.warm_up_s {
             return wrong(

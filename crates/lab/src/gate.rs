@@ -1,19 +1,27 @@
 //! Whether the newest runs of a history are worse for good: what stops a commit.
 //!
 //! A suspicion is a [change point](crate::change_point) for the worse that is among the newest runs, large enough to
-//! matter, and not made good since: a later change for the better may take back a part of it only. It becomes an alarm
+//! matter, more than a swing of a history whose runs resemble their neighbours, and not made good since: a later change for
+//! the better may take back a part of it only. It becomes an alarm
 //! when the experiment, carried out once more, has the new level too: a bad week of the host is over by then.
+//!
+//! Where a subject is pinned, what is judged is the ratio to it in the same run, so that a host that becomes slower, or is
+//! another one under the same name, alarms nobody.
 
-use crate::change_point::{ChangePoint, Detector};
-use crate::compare::{Comparison, Verdict};
-use crate::history::{Point, Series};
+use crate::autoregression::beyond_swings;
+use crate::change_point::{ChangePoint, Detector, judged};
+use crate::compare::Verdict;
+use crate::history::{Entry, Point, Series};
 
 /// A change point is new while it is among the last so many runs; somebody has seen the older ones.
 const NEWEST_RUNS: usize = 15;
 
-/// Chance that one look at a history without a change gives a suspicion, over all of its series together, as the split
-/// test states it. Choosing the best place to split makes it more: the tests say how often it really is.
-const CHANCE: f64 = 0.000_2;
+/// Chance that a history without a change, looked at once, gives a suspicion at a given place, over all of its series
+/// together. Choosing the best place, and looking after every run, makes it more: the tests say how often it really is.
+const CHANCE: f64 = 0.000_001;
+
+/// So many runs say how a series swings: older ones may have been of another time, and each costs time.
+const SWINGS_RUNS: usize = 100;
 
 /// A series that seems to have become worse.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,17 +43,13 @@ impl Suspicion {
         &self.series.points[self.change.index - 1]
     }
 
-    /// Whether a rerun has the new level: its median lies beyond the middle of both. `None`: it is of another experiment
-    /// or machine, or does not have that cell and metric.
-    pub fn is_confirmed_by(&self, machine: &str, rerun: &Comparison) -> Option<bool> {
-        if (&*self.series.experiment, &*self.series.machine) != (&*rerun.question, machine) {
-            return None;
-        }
-        let metric = rerun.metrics.iter().find(|metric| metric.name == self.series.metric)?;
-        let standing = metric.standings.iter().find(|standing| standing.cell() == self.series.cell)?;
+    /// Whether a rerun has the new level: its ratio or median lies beyond the middle of both. `None`: it has no trials that
+    /// are defined in the same way, or is of another machine.
+    pub fn is_confirmed_by(&self, machine: &str, rerun: &[Entry]) -> Option<bool> {
+        let entry = self.series.entry(rerun).filter(|_| self.series.machine == machine)?;
+        let level = if self.series.is_relative() { entry.ratio? } else { entry.median.middle };
         let (before, after) = (self.change.before, self.change.after);
-        let reached = (standing.median?.middle - before) / (after - before);
-        Some(reached > 0.5)
+        Some((level - before) / (after - before) > 0.5)
     }
 }
 
@@ -54,14 +58,24 @@ pub fn runs_min() -> usize {
     2 * Detector::default().runs_min
 }
 
+/// Where a series changed for good, by more than it swings.
+fn changes(levels: &[f64], matters: f64, p_max: f64) -> Vec<ChangePoint> {
+    let proposed = Detector { change_min: matters, ..Detector::default() }.change_points(levels);
+    let from = levels.len().saturating_sub(SWINGS_RUNS);
+    let places: Vec<usize> = proposed.iter().filter(|it| it.index > from).map(|it| it.index - from).collect();
+    let newest = &levels[from..];
+    let found = beyond_swings(newest, &places, p_max);
+    let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
+    let judged = judged(&places, newest).into_iter().zip(found);
+    judged.map(|(change, (_, p))| ChangePoint { index: change.index + from, p, ..change }).collect()
+}
+
 /// Series of the metrics that decide that have become worse lately, the worst first.
 pub fn suspicions(series: &[Series]) -> Vec<Suspicion> {
-    let deciding = || series.iter().filter(|series| series.is_primary);
+    let deciding = || series.iter().filter(|series| series.is_primary && !series.is_pinned());
     let count = deciding().count().max(1);
     let worse = |series: &Series| {
-        let detector =
-            Detector { p_max: CHANCE / count as f64, change_min: series.matters, ..Detector::default() };
-        let points = detector.change_points(&series.medians());
+        let points = changes(&series.levels(), series.matters, CHANCE / count as f64);
         let level = points.last().map_or(f64::NAN, |newest| newest.after);
         let is_new = |change: &ChangePoint| change.index + NEWEST_RUNS >= series.points.len();
         let is_worse = |change: &ChangePoint| series.judge(change.before, change.after) == Verdict::Worse;

@@ -1,19 +1,23 @@
 //! What runs have shown over time: one SQLite file, or a PostgreSQL database that several machines share.
 //!
-//! An entry is keyed by its experiment, machine, kernel and commit; a series is what one metric of one cell did on one
-//! machine, in the order of the runs. Trials with doubts never get here. Both stores have the same tables and understand
+//! A run is keyed by its experiment, machine, kernel, commit and beginning. A series is what one metric of what is
+//! [defined](crate::definition) in the same way did on one machine, in the order of the runs, whatever the question is
+//! called. Trials with doubts never get here. Both stores have the same tables and understand
 //! the same statements, which are here; how they are reached is in `sqlite` and `postgres` (in builds with the feature
 //! `shared-history`).
 
+mod entry;
 #[cfg(feature = "shared-history")]
 mod postgres;
 mod sqlite;
 
+pub use self::entry::{Entry, entries};
 use self::sqlite::Sqlite;
 use crate::compare::{Comparison, Interval, Verdict};
 use crate::experiment::Better;
 use crate::quantity::number;
 use crate::results::{Results, Unfit};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The place where it is kept.
@@ -80,11 +84,34 @@ impl Error {
 
 /// Where the tables are.
 trait Store {
-    /// Adds a run and its points, or nothing at all. False: it is there already.
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, Error>;
+    /// Adds a run and its points, or nothing at all. If the run is there already, its points that have no definition yet
+    /// get theirs.
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, Error>;
 
-    /// All points, those of a series together, the oldest first.
+    /// All points, the oldest first.
     fn lines(&mut self) -> Result<Vec<Line>, Error>;
+}
+
+/// What became of a run that was to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is kept.
+    New,
+    /// An earlier version has kept it, and its definitions are kept now, too.
+    Defined,
+    /// It is there already.
+    Known,
+}
+
+impl Added {
+    /// Of so many points that were added or changed.
+    fn of(is_new: bool, changed: usize) -> Added {
+        match (is_new, changed) {
+            (true, _) => Added::New,
+            (false, 0) => Added::Known,
+            (false, _) => Added::Defined,
+        }
+    }
 }
 
 /// What a statement is given.
@@ -99,10 +126,21 @@ enum Value {
 type Line = (Series, Point);
 
 /// The format of the tables.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 
-/// From format 1, which did not keep the values of trials.
-const FROM_1: &str = "alter table point add column by_round text not null default ''";
+/// From each format to the next: 1 did not keep the values of trials, 2 knew a series by the question alone.
+const STEPS: [&str; VERSION as usize - 1] = [
+    "alter table point add column by_round text not null default '';",
+    "alter table point add column definition text not null default '';
+    alter table point add column pinned text not null default '';
+    alter table point add column ratio {number} not null default 0;",
+];
+
+/// From that format to today's, if there is a way.
+fn steps(found: i64) -> Option<String> {
+    let before = usize::try_from(found).ok()?.checked_sub(1)?;
+    STEPS.get(before..).filter(|steps| !steps.is_empty()).map(<[&str]>::concat)
+}
 
 /// The stores differ in how they call the types.
 const TABLES: &str = "
@@ -117,6 +155,7 @@ create table point (
     is_primary {whole} not null, better text not null, matters {number} not null,
     trials {whole} not null, low {number} not null, median {number} not null, high {number} not null,
     by_round text not null default '',
+    definition text not null default '', pinned text not null default '', ratio {number} not null default 0,
     primary key (run, cell, metric)
 );
 ";
@@ -126,12 +165,28 @@ const ADD_RUN: &str =
     "insert into run (experiment, machine, kernel, commit_id, began_unix_s) values ($1, $2, $3, $4, $5)
     on conflict do nothing returning id";
 
-const ADD_POINT: &str = "insert into point values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
+/// The number of a run that is there.
+const FIND_RUN: &str =
+    "select id from run where experiment = $1 and machine = $2 and kernel = $3 and commit_id = $4
+    and began_unix_s = $5";
+
+const ADD_POINT: &str = "insert into point (run, definition, pinned, ratio, cell, metric,
+        is_primary, better, matters, trials, low, median, high, by_round)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+
+/// SQLite numbers such parameters in the order in which they appear.
+const DEFINE_POINT: &str = "update point set definition = $1, pinned = $2, ratio = $3
+    where run = $4 and cell = $5 and metric = $6 and definition = ''";
+
+/// What [`DEFINE_POINT`] is given, of a point that [`ADD_POINT`] would be given.
+fn defining<'v>(run: &'v Value, point: &'v [Value]) -> impl Iterator<Item = &'v Value> {
+    point[..3].iter().chain([run]).chain(&point[3..5])
+}
 
 const SERIES: &str = "select experiment, machine, cell, metric, is_primary, better, matters,
-        commit_id, kernel, began_unix_s, trials, low, median, high, by_round
+        commit_id, kernel, began_unix_s, trials, low, median, high, by_round, definition, pinned, ratio
     from point join run on run.id = point.run
-    order by experiment, machine, cell, metric, began_unix_s, run.id";
+    order by began_unix_s, run.id";
 
 /// A row of [`SERIES`], by number of the column.
 fn line<E>(
@@ -147,6 +202,8 @@ fn line<E>(
         is_primary: whole(4)? != 0,
         better: better_of(&text(5)?),
         matters: number(6)?,
+        definition: text(15)?,
+        pinned: text(16)?,
         points: Vec::new(),
     };
     let point = Point {
@@ -156,6 +213,7 @@ fn line<E>(
         trials: whole(10)? as usize,
         median: Interval { low: number(11)?, middle: number(12)?, high: number(13)? },
         values: values_of(&text(14)?),
+        ratio: Some(number(17)?).filter(|ratio| *ratio > 0.0),
     };
     Ok((series, point))
 }
@@ -163,11 +221,11 @@ fn line<E>(
 /// One metric of one cell on one machine, the oldest run first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The question of the experiment.
+    /// The question of the experiment, as the newest run has it.
     pub experiment: String,
     /// The host's name.
     pub machine: String,
-    /// The cell's name.
+    /// The cell's name, as the newest run has it.
     pub cell: String,
     /// The metric's name.
     pub metric: String,
@@ -177,6 +235,10 @@ pub struct Series {
     pub better: Option<Better>,
     /// Relative differences below this do not matter, as the newest run says.
     pub matters: f64,
+    /// The digest of what defines its trials; empty: an earlier version has kept it, and it is known by its names.
+    pub definition: String,
+    /// The cell that it is measured by, which may be itself; empty: there is none.
+    pub pinned: String,
     /// What each run has shown.
     pub points: Vec<Point>,
 }
@@ -196,6 +258,8 @@ pub struct Point {
     pub median: Interval,
     /// The value of each, with its round; none if an earlier version has kept the run.
     pub values: Vec<(u32, f64)>,
+    /// What it is relative to the pinned cell in the same run.
+    pub ratio: Option<f64>,
 }
 
 impl History {
@@ -226,10 +290,10 @@ impl History {
         Ok(History { store: Box::new(Sqlite::in_memory()?) })
     }
 
-    /// Keeps what a run has shown at that commit, if it is whole. False: it is there already.
-    pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<bool, Error> {
+    /// Keeps what a run has shown at that commit, if it is whole.
+    pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<Added, Error> {
         let Some(first) = results.records.iter().min_by_key(|record| record.began_unix_s) else {
-            return Ok(false);
+            return Ok(Added::Known);
         };
         results.whole().map_err(Error::Unfit)?;
         let text = |text: &str| Value::Text(text.to_owned());
@@ -240,42 +304,38 @@ impl History {
             text(commit),
             Value::Whole(first.began_unix_s as i64),
         ];
-        let mut points = Vec::new();
-        for (index, metric) in comparison.metrics.iter().enumerate() {
-            for standing in &metric.standings {
-                let Some(median) = standing.median else { continue };
-                points.push(vec![
-                    Value::Text(standing.cell()),
-                    text(&metric.name),
-                    Value::Whole(i64::from(index == 0)),
-                    text(better_word(metric.better)),
-                    Value::Number(results.experiment.measure.equivalent),
-                    Value::Whole(standing.values.len() as i64),
-                    Value::Number(median.low),
-                    Value::Number(median.middle),
-                    Value::Number(median.high),
-                    Value::Text(values_text(&standing.values)),
-                ]);
-            }
-        }
+        let point = |entry: Entry| {
+            vec![
+                Value::Text(entry.definition),
+                Value::Text(entry.pinned),
+                Value::Number(entry.ratio.unwrap_or(0.0)),
+                Value::Text(entry.cell),
+                Value::Text(entry.metric),
+                Value::Whole(i64::from(entry.is_primary)),
+                text(better_word(entry.better)),
+                Value::Number(entry.matters),
+                Value::Whole(entry.values.len() as i64),
+                Value::Number(entry.median.low),
+                Value::Number(entry.median.middle),
+                Value::Number(entry.median.high),
+                Value::Text(values_text(&entry.values)),
+            ]
+        };
+        let points: Vec<Vec<Value>> = entries(results, comparison).into_iter().map(point).collect();
         self.store.add(&run, &points)
     }
 
     /// All series, those of an experiment together, and those that decide first.
     pub fn series(&mut self) -> Result<Vec<Series>, Error> {
-        let mut all: Vec<Series> = Vec::new();
-        for (series, point) in self.store.lines()? {
-            match all.last_mut().filter(|last| last.key() == series.key()) {
-                Some(last) => {
-                    // The newest run says how it is to be judged.
-                    let points = std::mem::take(&mut last.points);
-                    *last = Series { points, ..series };
-                    last.points.push(point);
-                }
-                None => all.push(Series { points: vec![point], ..series }),
-            }
+        let mut all: BTreeMap<[String; 5], Series> = BTreeMap::new();
+        for (mut series, point) in self.store.lines()? {
+            let key = series.key();
+            // The newest run says how it is called and judged.
+            series.points = all.remove(&key).map_or(Vec::new(), |before| before.points);
+            series.points.push(point);
+            all.insert(key, series);
         }
-        // Stores have an order of their own for letters.
+        let mut all: Vec<Series> = all.into_values().collect();
         all.sort_by(|a, b| a.place().cmp(&b.place()));
         Ok(all)
     }
@@ -327,23 +387,50 @@ fn better_of(word: &str) -> Option<Better> {
 }
 
 impl Series {
-    fn key(&self) -> [&str; 4] {
-        [&self.experiment, &self.machine, &self.cell, &self.metric]
+    /// Without a definition, the names are all that is known.
+    fn key(&self) -> [String; 5] {
+        let named = |name: &String| if self.definition.is_empty() { name.clone() } else { String::new() };
+        let (machine, metric) = (self.machine.clone(), self.metric.clone());
+        [self.definition.clone(), machine, metric, named(&self.experiment), named(&self.cell)]
     }
 
-    /// Whether that run is one of its points, or could be.
-    pub fn is_of(&self, results: &Results) -> bool {
-        self.experiment == results.experiment.question && self.machine == results.machine()
+    /// Whether such a run adds to it.
+    pub fn is_of(&self, machine: &str, entries: &[Entry]) -> bool {
+        self.machine == machine && self.entry(entries).is_some()
+    }
+
+    /// What such a run would add to it, whatever its machine.
+    pub fn entry<'e>(&self, entries: &'e [Entry]) -> Option<&'e Entry> {
+        let is_same = |entry: &&Entry| entry.definition == self.definition && entry.metric == self.metric;
+        entries.iter().find(is_same)
     }
 
     /// Among all series.
-    fn place(&self) -> (&str, &str, bool, &str, &str) {
-        (&self.experiment, &self.machine, !self.is_primary, &self.metric, &self.cell)
+    fn place(&self) -> (&str, &str, bool, &str, &str, &str) {
+        (&self.experiment, &self.machine, !self.is_primary, &self.metric, &self.cell, &self.definition)
+    }
+
+    /// Whether it is judged by its ratio to the pinned subject: what makes the host slower is in both.
+    pub fn is_relative(&self) -> bool {
+        let is_other = !self.pinned.is_empty() && self.pinned != self.cell;
+        is_other && self.points.iter().all(|point| point.ratio.is_some())
+    }
+
+    /// Whether it is the pinned subject itself: it shows the host, and nothing else can have changed.
+    pub fn is_pinned(&self) -> bool {
+        self.pinned == self.cell
     }
 
     /// The medians, the oldest first.
     pub fn medians(&self) -> Vec<f64> {
         self.points.iter().map(|point| point.median.middle).collect()
+    }
+
+    /// What is judged, the oldest first: ratios to the pinned subject, or else medians.
+    pub fn levels(&self) -> Vec<f64> {
+        let is_relative = self.is_relative();
+        let level = |point: &Point| point.ratio.filter(|_| is_relative).unwrap_or(point.median.middle);
+        self.points.iter().map(level).collect()
     }
 
     /// What going from one level to another is.
@@ -355,11 +442,11 @@ impl Series {
         }
     }
 
-    /// The newest medians as a line of bars, and what the lowest and the highest bar mean.
+    /// The newest levels as a line of bars, and what the lowest and the highest bar mean.
     pub fn sparkline(&self) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        let medians = self.medians();
-        let newest = &medians[medians.len().saturating_sub(SPARKS_MAX)..];
+        let levels = self.levels();
+        let newest = &levels[levels.len().saturating_sub(SPARKS_MAX)..];
         let low = newest.iter().copied().fold(f64::INFINITY, f64::min);
         let high = newest.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let bar = |value: &f64| {

@@ -19,9 +19,11 @@
 //! ```
 
 pub mod against;
+mod autoregression;
 pub mod change_point;
 pub mod commits;
 pub mod compare;
+pub mod definition;
 pub mod design;
 mod difference;
 pub mod effects;

@@ -35,7 +35,7 @@ pub(crate) fn t_test_p(left: Sample, right: Sample) -> f64 {
 }
 
 /// The chance of a t at least as far from 0.
-fn two_sided_p(t: f64, freedom: f64) -> f64 {
+pub(crate) fn two_sided_p(t: f64, freedom: f64) -> f64 {
     if t.is_infinite() {
         return 0.0;
     }

@@ -7,6 +7,7 @@ use std::process::{Command, ExitCode};
 
 use lab::compare::compare;
 use lab::gate::{Suspicion, suspicions};
+use lab::history::entries;
 use lab::report;
 use lab::results::{Results, Unfit};
 
@@ -61,7 +62,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let mut series = history.series().map_err(failed)?;
     // What other experiments and machines have shown is not this run's to answer for.
-    series.retain(|series| added.as_ref().is_none_or(|run| series.is_of(run)));
+    let added = added.map(|run| (run.machine().to_owned(), entries(&run, &compare(&run))));
+    series.retain(|series| added.as_ref().is_none_or(|(machine, run)| series.is_of(machine, run)));
     if series.is_empty() {
         let nothing = anyhow::anyhow!("judge the history: no run is kept in it");
         return Err(Failure::other(nothing).with_status(UNSEEN));
@@ -71,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print(report::nothing_worse(&series).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rerun = rerun(arguments)?.map(|run| (run.machine().to_owned(), compare(&run)));
+    let rerun = rerun(arguments)?.map(|run| (run.machine().to_owned(), entries(&run, &compare(&run))));
     let answer = |suspicion: &Suspicion| {
         let (machine, rerun) = rerun.as_ref()?;
         suspicion.is_confirmed_by(machine, rerun)

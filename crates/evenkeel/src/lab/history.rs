@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lab::compare::compare;
-use lab::history::History;
+use lab::history::{Added, History};
 use lab::report;
 use lab::results::Results;
 
@@ -89,9 +89,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Keeps a run.
 pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<Results, Failure> {
     let results = Results::read(run).map_err(Failure::other)?;
-    let is_new = history.add(&results, &compare(&results), commit).map_err(failed)?;
-    if !is_new {
-        eprintln!("{} is in the history already", run.display());
+    match history.add(&results, &compare(&results), commit).map_err(failed)? {
+        Added::New => {}
+        Added::Defined => eprintln!(
+            "{} was kept by an earlier version; what defines its trials is kept now, too",
+            run.display()
+        ),
+        Added::Known => eprintln!("{} is in the history already", run.display()),
     }
     Ok(results)
 }

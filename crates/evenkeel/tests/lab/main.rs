@@ -262,7 +262,7 @@ fn a_gate_stops_what_a_rerun_confirms() {
     );
     // A run of another experiment answers for itself alone.
     let other = run(&directory, 92, 90.0);
-    let experiment = EXPERIMENT.replace("quick", "small");
+    let experiment = EXPERIMENT.replace("quick", "small").replace("\"load\"", "\"another load\"");
     fs::write(other.join("experiment.toml"), experiment).expect("written");
     let text = check(&lab(&directory, &["gate", "night-92", "--commit", "c92"]), 0);
     assert_eq!(

@@ -79,6 +79,15 @@ fn mistakes_are_named_with_their_place() {
     check(|text| format!("{text}[repeat]\ndoubtful = 11"), "repeat.doubtful: it must be at most 10");
     check(|text| format!("{text}[repeat]\nlost = 0.6"), "repeat.lost: it is a share from 0 to 0.5");
     check(|text| format!("{text}[repeat]\nrounds = 6000"), "more than 10000 trials");
+    check(
+        |text| text.replace("start =", "pinned = true\nstart ="),
+        "subject: pinned: one subject at most is what the others are measured by",
+    );
+    let alone = "[[subject]]\nname = \"io_uring\"\nstart = \"evenkeel serve --driver io_uring -p {port}\"\n";
+    check(
+        |text| text.replace(alone, "").replace("start =", "pinned = true\nstart ="),
+        "subject: pinned: there is no other subject to be measured by it",
+    );
     check(|text| format!("{text}equivalent = 2"), "measure.equivalent: it is a share");
     let one_level = "[[factor]]\nname = \"a\"\n[[factor.level]]\nname = \"b\"";
     check(|text| format!("{text}{one_level}"), "factor \"a\": it has fewer than two levels");

@@ -6,7 +6,10 @@
 mod encryption;
 
 use self::encryption::{AUTHORITY, Encryption};
-use super::{ADD_POINT, ADD_RUN, Error, FROM_1, Line, SERIES, Store, TABLES, VERSION, Value, line};
+use super::{
+    ADD_POINT, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, SERIES, Store, TABLES, VERSION, Value,
+    defining, line, steps,
+};
 use postgres::config::Host;
 use postgres::error::SqlState;
 use postgres::types::ToSql;
@@ -73,34 +76,45 @@ impl Postgres {
             }
         }
         let mut found = transaction.query_one(FORMAT, &[])?.get(0);
-        if found == 1 {
+        if steps(found).is_some() {
             transaction.batch_execute(LOCK)?;
             found = transaction.query_one(FORMAT, &[])?.get(0);
         }
-        if found == 1 {
+        if let Some(steps) = steps(found) {
             let set = format!("update format set version = {VERSION}");
-            transaction.batch_execute(&format!("{OURS}; {FROM_1}; {set}"))?;
+            transaction.batch_execute(&format!("{OURS}; {} {set}", worded(&steps)))?;
             found = VERSION;
         }
         transaction.commit()?;
         Ok(found)
     }
 
-    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, postgres::Error> {
+    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, postgres::Error> {
         let mut transaction = begin(&mut self.client)?;
         transaction.batch_execute(OURS)?;
         // Who adds the same run at the same time is waited for here.
         let run: Vec<_> = run.iter().map(Value::of_postgres).collect();
-        let Some(row) = transaction.query_opt(ADD_RUN, &run)? else { return Ok(false) };
-        let id: i64 = row.get(0);
-        let statement = transaction.prepare(ADD_POINT)?;
+        let new = transaction.query_opt(ADD_RUN, &run)?;
+        let id: i64 = match &new {
+            Some(row) => row.get(0),
+            None => transaction.query_one(FIND_RUN, &run)?.get(0),
+        };
+        // Who may only add is not asked for more than that.
+        let is_new = new.is_some();
+        if !is_new && !has_bare(&mut transaction, id)? {
+            return Ok(Added::Known);
+        }
+        let statement = transaction.prepare(if is_new { ADD_POINT } else { DEFINE_POINT })?;
+        let (mut changed, run_id) = (0, Value::Whole(id));
         for point in points {
-            let id: &(dyn ToSql + Sync) = &id;
-            let values: Vec<_> = std::iter::once(id).chain(point.iter().map(Value::of_postgres)).collect();
-            transaction.execute(&statement, &values)?;
+            let values: Vec<_> = match is_new {
+                true => [&run_id].into_iter().chain(point).map(Value::of_postgres).collect(),
+                false => defining(&run_id, point).map(Value::of_postgres).collect(),
+            };
+            changed += transaction.execute(&statement, &values)?;
         }
         transaction.commit()?;
-        Ok(true)
+        Ok(Added::of(is_new, changed as usize))
     }
 
     fn select(&mut self) -> Result<Vec<Line>, postgres::Error> {
@@ -116,7 +130,7 @@ impl Postgres {
 }
 
 impl Store for Postgres {
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, Error> {
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, Error> {
         self.insert(run, points).map_err(|error| failed(&self.name, error))
     }
 
@@ -125,18 +139,28 @@ impl Store for Postgres {
     }
 }
 
+/// Whether a run has points without a definition.
+fn has_bare(transaction: &mut Transaction, run: i64) -> Result<bool, postgres::Error> {
+    let statement = "select exists (select from point where run = $1 and definition = '')";
+    Ok(transaction.query_one(statement, &[&run])?.get(0))
+}
+
 /// A stricter level, which a database may have as its default, would have one of two adders try again.
 fn begin(client: &mut Client) -> Result<Transaction<'_>, postgres::Error> {
     client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()
 }
 
-fn tables() -> String {
+fn worded(text: &str) -> String {
     let words = [
         ("{id}", "bigint generated always as identity primary key"),
         ("{number}", "double precision"),
         ("{whole}", "bigint"),
     ];
-    let tables = words.iter().fold(TABLES.to_owned(), |text, (name, meaning)| text.replace(name, meaning));
+    words.iter().fold(text.to_owned(), |text, (name, meaning)| text.replace(name, meaning))
+}
+
+fn tables() -> String {
+    let tables = worded(TABLES);
     format!("{tables} create table format (version bigint not null); insert into format values ({VERSION});")
 }
 

@@ -1,6 +1,9 @@
 //! A history in one file: SQLite.
 
-use super::{ADD_POINT, ADD_RUN, Error, FROM_1, Line, SERIES, Store, TABLES, VERSION, Value, line};
+use super::{
+    ADD_POINT, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, SERIES, Store, TABLES, VERSION, Value,
+    defining, line, steps,
+};
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params_from_iter};
 use std::path::Path;
@@ -35,27 +38,37 @@ impl Sqlite {
             transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(&failed)?;
         match found {
             0 => transaction
-                .execute_batch(&format!("{} pragma user_version = {VERSION};", tables()))
-                .map_err(&failed)?,
-            1 => transaction
-                .execute_batch(&format!("{FROM_1}; pragma user_version = {VERSION};"))
+                .execute_batch(&format!("{} pragma user_version = {VERSION};", worded(TABLES)))
                 .map_err(&failed)?,
             VERSION => {}
-            found => return Err(Error::Version { name, found }),
+            found => match steps(found) {
+                Some(steps) => transaction
+                    .execute_batch(&format!("{} pragma user_version = {VERSION};", worded(&steps)))
+                    .map_err(&failed)?,
+                None => return Err(Error::Version { name, found }),
+            },
         }
         transaction.commit().map_err(&failed)?;
         Ok(Sqlite { connection, name })
     }
 
-    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> rusqlite::Result<bool> {
+    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> rusqlite::Result<Added> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let id = transaction.query_row(ADD_RUN, params_from_iter(run), |row| row.get::<_, i64>(0));
-        let Some(id) = id.optional()? else { return Ok(false) };
+        let new = id.optional()?;
+        let id = match new {
+            Some(id) => id,
+            None => transaction.query_row(FIND_RUN, params_from_iter(run), |row| row.get::<_, i64>(0))?,
+        };
+        let (mut changed, id) = (0, Value::Whole(id));
         for point in points {
-            transaction.execute(ADD_POINT, params_from_iter([&Value::Whole(id)].into_iter().chain(point)))?;
+            changed += match new.is_some() {
+                true => transaction.execute(ADD_POINT, params_from_iter([&id].into_iter().chain(point)))?,
+                false => transaction.execute(DEFINE_POINT, params_from_iter(defining(&id, point)))?,
+            };
         }
         transaction.commit()?;
-        Ok(true)
+        Ok(Added::of(new.is_some(), changed))
     }
 
     fn select(&self) -> rusqlite::Result<Vec<Line>> {
@@ -68,7 +81,7 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<bool, Error> {
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, Error> {
         self.insert(run, points).map_err(failed(&self.name))
     }
 
@@ -83,10 +96,10 @@ fn failed(name: &str) -> impl Fn(rusqlite::Error) -> Error + use<> {
 }
 
 /// `strict` makes a column's type count, which it does anywhere else.
-fn tables() -> String {
+fn worded(text: &str) -> String {
     let words =
         [("{id}", "integer primary key"), ("{number}", "real"), ("{whole}", "integer"), (");", ") strict;")];
-    words.iter().fold(TABLES.to_owned(), |text, (name, meaning)| text.replace(name, meaning))
+    words.iter().fold(text.to_owned(), |text, (name, meaning)| text.replace(name, meaning))
 }
 
 impl rusqlite::ToSql for Value {

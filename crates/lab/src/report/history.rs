@@ -25,31 +25,40 @@ pub(super) fn by_experiment(series: &[Series]) -> impl Iterator<Item = &[Series]
 pub(super) fn table(series: &[Series]) -> Table {
     Table {
         title: format!("{} ({})", series[0].experiment, series[0].machine),
-        header: vec!["metric", "cell", "runs", "newest", "commit", "against the first", "since the first"],
+        header: vec![
+            "metric",
+            "cell",
+            "runs",
+            "newest",
+            "commit",
+            "of pinned",
+            "against the first",
+            "since the first",
+        ],
         rows: series.iter().map(row).collect(),
     }
 }
 
 fn row(series: &Series) -> Vec<String> {
-    let (first, newest) = (&series.points[0], &series.points[series.points.len() - 1]);
+    let newest = &series.points[series.points.len() - 1];
+    let levels = series.levels();
+    let (level, first) = (levels[levels.len() - 1], levels[0]);
     vec![
         title(&series.metric),
         series.cell.clone(),
         series.points.len().to_string(),
         number(newest.median.middle),
         newest.commit.clone(),
-        if first.median.middle > 0.0 {
-            change(newest.median.middle / first.median.middle)
-        } else {
-            String::new()
-        },
+        if series.is_relative() { number(level) } else { String::new() },
+        if first > 0.0 { change(level / first) } else { String::new() },
         series.sparkline(),
     ]
 }
 
 /// That no series raises a suspicion, and in how many runs: few say nothing.
 pub fn nothing_worse(series: &[Series]) -> String {
-    let deciding: Vec<&Series> = series.iter().filter(|series| series.is_primary).collect();
+    let deciding: Vec<&Series> =
+        series.iter().filter(|series| series.is_primary && !series.is_pinned()).collect();
     let same = |a: &&Series, b: &&Series| (&a.experiment, &a.machine) == (&b.experiment, &b.machine);
     let sentence = |series: &[&Series]| {
         let runs = series.iter().map(|series| series.points.len()).max().unwrap_or(0);
@@ -86,8 +95,14 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
         Some(false) => "A rerun does not confirm it.",
         None => "No rerun of it on this machine was there to confirm it.",
     };
+    let (relative, host) = match series.is_relative() {
+        true => (format!(" relative to {}", series.pinned), ""),
+        false => {
+            (String::new(), "\n  No subject is pinned to measure it by: a slower host would look the same.")
+        }
+    };
     format!(
-        "{}, {}, on {}: {} became worse, {} ({} to {}; p {}).\n  Good at {}, worse since {}.{kernel}\n  {answer}\n  {}\n",
+        "{}, {}, on {}: {}{relative} became worse, {} ({} to {}; p {}).\n  Good at {}, worse since {}.{kernel}\n  {answer}{host}\n  {}\n",
         series.experiment,
         series.cell,
         series.machine,

@@ -51,6 +51,11 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
 /// The same with what each is.
 pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     let metric = &comparison.metrics[0];
+    if metric.standings.len() == 1 {
+        let alone = "There is one cell, which a run compares with nothing: `evenkeel lab history` and `gate` follow it \
+                     over commits.";
+        return vec![(Mark::Plain, alone.to_owned())];
+    }
     let told_apart = metric.standings.iter().find(|it| it.is_of_equals && is_shown(it.verdict));
     let warning = told_apart.map(|standing| {
         let what = "is the baseline under another name: do not believe this run.";
