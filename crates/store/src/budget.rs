@@ -54,12 +54,17 @@ impl Budget {
 
     pub(crate) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
-        self.tighten();
+        self.tighten(0);
     }
 
-    /// What has been given back since the limit was lowered cannot be taken again.
-    pub(crate) fn tighten(&self) {
-        self.in_force.store(self.limit().max(self.charged()), Relaxed);
+    /// What has been given back since the limit was lowered cannot be taken again, except for `least` bytes in all.
+    pub(crate) fn tighten(&self, least: u64) {
+        self.in_force.store(self.limit().max(self.charged()).max(least), Relaxed);
+    }
+
+    /// Whether a lower limit is not in force yet.
+    pub(crate) fn is_loose(&self) -> bool {
+        self.in_force.load(Relaxed) > self.limit()
     }
 
     /// Bytes that can still be taken.
@@ -98,10 +103,12 @@ mod tests {
         assert!(!budget.charge(1), "nothing beyond what there was");
         budget.give_back(20);
         assert!(budget.charge(5), "others go on with what was given back");
-        budget.tighten();
+        budget.tighten(0);
         assert!(!budget.charge(1));
         budget.give_back(75);
-        budget.tighten();
-        assert_eq!((budget.left(), budget.excess()), (50, 0));
+        budget.tighten(0);
+        assert_eq!((budget.left(), budget.excess(), budget.is_loose()), (50, 0, false));
+        budget.tighten(60);
+        assert_eq!((budget.left(), budget.is_loose()), (60, true));
     }
 }

@@ -126,14 +126,14 @@ impl Handle {
         if !store.chores.load(Relaxed) {
             return;
         }
-        let excess = store.budget.excess();
+        let excess = store.excess();
         if excess > 0 {
             store.reclaim_some(&self.counters, CHORES_IN_EXCESS, now);
             store.segments.trim(excess);
-            store.budget.tighten();
         } else {
             store.reclaim_dead(&self.counters, CHORES_PER_TURN, now);
         }
+        store.tighten();
     }
 
     /// Why the last lookup found nothing.

@@ -209,7 +209,7 @@ impl Store {
     pub(crate) fn reclaim_dead(&self, counters: &Counters, mut records: usize, now: u32) {
         let Some(mut reclaim) = self.try_reclaim() else { return };
         if self.step(&mut reclaim, counters, &mut records, Wish::OnlyDead, now) == Step::Nothing {
-            self.chores.store(false, Relaxed);
+            self.chores.store(self.budget.is_loose(), Relaxed);
         }
     }
 

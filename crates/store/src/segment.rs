@@ -46,6 +46,8 @@ pub(crate) struct Segments {
     flushed_through: AtomicU64,
     /// Free segments that are charged (and perhaps resident), as in the pool.
     free: AtomicU64,
+    /// Bytes of the large values that belong to records of all segments.
+    large_total: AtomicU64,
     pool: Mutex<Pool>,
     /// When it was opened, as a running number.
     sequence: Table<AtomicU64>,
@@ -72,6 +74,8 @@ struct Pool {
     /// Used before, but neither charged nor resident.
     bare: Vec<SegmentId>,
     last_sequence: u64,
+    /// How often large values have had to make room because they have more than their share.
+    over_share: u32,
     queues: [VecDeque<SegmentId>; 2],
     open: u64,
 }
@@ -137,6 +141,7 @@ impl Segments {
             fresh: AtomicU32::new(0),
             flushed_through: AtomicU64::new(0),
             free: AtomicU64::new(0),
+            large_total: AtomicU64::new(0),
             pool: Mutex::default(),
             sequence: Table::new(rows, Huge::No)?,
             opened: Table::new(rows, Huge::No)?,
@@ -223,7 +228,13 @@ impl Segments {
     }
 
     pub(crate) fn add_large(&self, id: SegmentId, bytes: u64) -> u64 {
+        self.large_total.fetch_add(bytes, Relaxed);
         self.large[id as usize].fetch_add(bytes, Relaxed) + bytes
+    }
+
+    /// Bytes of all large values that are stored.
+    pub(crate) fn large_total(&self) -> u64 {
+        self.large_total.load(Relaxed)
     }
 
     pub(crate) fn large(&self, id: SegmentId) -> u64 {
@@ -231,6 +242,7 @@ impl Segments {
     }
 
     pub(crate) fn sub_large(&self, id: SegmentId, bytes: u64) {
+        self.large_total.fetch_sub(bytes, Relaxed);
         self.large[id as usize].fetch_sub(bytes, Relaxed);
     }
 
@@ -436,10 +448,28 @@ impl Segments {
         if wish != Wish::Evict {
             return None;
         }
+        if let Some((queue, place)) = self.over_share(pool) {
+            let id = pool.queues[queue].remove(place)?;
+            return Some((id, Treatment::Evict));
+        }
         let [small, main] = pool.queues.each_ref().map(|queue| self.weight(queue));
         let from = if main == 0 || small > (small + main) / SMALL_SHARE { 0 } else { 1 };
         let id = pool.queues[from].pop_front().or_else(|| pool.queues[1 - from].pop_front())?;
         Some((id, Treatment::Evict))
+    }
+
+    /// The oldest segment of large values, if these have more than their share and it is their turn.
+    fn over_share(&self, pool: &mut Pool) -> Option<(usize, usize)> {
+        if self.large_total() <= self.budget.limit() / LARGE_SHARE {
+            return None;
+        }
+        pool.over_share = pool.over_share.wrapping_add(1);
+        if pool.over_share.is_multiple_of(OTHERS_TURN) {
+            return None;
+        }
+        let is_large = |id: &SegmentId| self.large(*id) > 0;
+        let oldest = |queue: usize| pool.queues[queue].iter().position(is_large).map(|place| (queue, place));
+        oldest(0).or_else(|| oldest(1))
     }
 
     /// The sealed segment with the largest share of garbage, among those looked at, and that share.
@@ -500,6 +530,12 @@ pub(crate) enum Wish {
     Evict,
 }
 
+/// Large values that have more than one part in so many of the memory make room for what comes, so that a few of them
+/// that nobody reads do not push out thousands of small items between two uses.
+const LARGE_SHARE: u64 = 2;
+/// One victim in so many is chosen by age alone all the same: small items that nobody uses do not keep half of the
+/// memory for ever.
+const OTHERS_TURN: u32 = 8;
 /// The small queue's share of all: a tenth, as in the paper.
 const SMALL_SHARE: u64 = 10;
 /// Looking at one takes some nanoseconds, so a choice takes some 10 µs at most.

@@ -140,7 +140,7 @@ impl Store {
         }
         self.budget.set_limit(bytes);
         self.segments.trim(self.budget.excess());
-        self.budget.tighten();
+        self.tighten();
         self.chores.store(true, Relaxed);
         Ok(())
     }
@@ -150,6 +150,24 @@ impl Store {
         let segments = RESERVE + 2 * CLASSES as u64;
         let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards());
         (fixed + segments * self.segments.size() as u64).max(MEMORY_LIMIT_MIN)
+    }
+
+    /// Bytes to be evicted for the sake of a limit that has been lowered.
+    pub(crate) fn excess(&self) -> u64 {
+        self.budget.charged().saturating_sub(self.budget.limit().max(self.least()))
+    }
+
+    /// Brings a lower limit into force, as far as memory has been given back for it.
+    pub(crate) fn tighten(&self) {
+        if self.budget.is_loose() {
+            self.budget.tighten(self.least());
+        }
+    }
+
+    /// What is being received, or is still sent to somebody, cannot be had by evicting; half of the limit beside it is
+    /// left to all others.
+    fn least(&self) -> u64 {
+        self.large.bytes().saturating_sub(self.segments.large_total()) + self.budget.limit() / 2
     }
 
     /// Takes memory for something other than a segment, free segments' if there is no other. False: reclaim some.

@@ -1,0 +1,73 @@
+//! Small items beside large values: who makes room for whom.
+
+use store::{Change, Config, Handle, Look, NewValue, Store};
+
+const MIB: u64 = 1 << 20;
+const NOW: u32 = 2;
+const LARGE: usize = 20_000_000;
+
+fn handle(megabytes: u64) -> Handle {
+    let config = Config {
+        memory_limit_bytes: megabytes * MIB,
+        item_size_max_bytes: 32 * MIB,
+        workers: 1,
+        ..Config::default()
+    };
+    Store::new(config).unwrap().handle()
+}
+
+fn set(handle: &mut Handle, name: &str, len: usize) {
+    let key = handle.key(name.as_bytes());
+    handle.store(&key, &Change::default(), NewValue::Bytes(&vec![b'v'; len]), NOW).unwrap();
+}
+
+fn is_there(handle: &mut Handle, name: &str) -> bool {
+    handle.get(&handle.key(name.as_bytes()), Look::Use, NOW).is_some()
+}
+
+#[test]
+fn large_values_that_nobody_reads_leave_small_items_alone() {
+    let mut handle = handle(64);
+    let small = 10_000;
+    (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    let mut missed = 0;
+    for round in 0..60 {
+        set(&mut handle, &format!("large{}", round % 4), LARGE);
+        // A twentieth of them between two large values: slower than memory turns over.
+        for number in (0..small).filter(|number| number % 20 == round % 20) {
+            missed += usize::from(!is_there(&mut handle, &format!("small{number}")));
+        }
+    }
+    assert_eq!(missed, 0, "of {}", 60 * small / 20);
+}
+
+#[test]
+fn large_values_take_the_place_of_small_items_that_nobody_uses() {
+    let mut handle = handle(64);
+    (0..500_000).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    let before = handle.shared().statistics().large_bytes;
+    (0..4_000).for_each(|number| set(&mut handle, &format!("large{number}"), 100_000));
+    let after = handle.shared().statistics().large_bytes;
+    assert!(before == 0 && after > 50 * MIB, "{} MiB", after >> 20);
+}
+
+#[test]
+fn what_is_being_received_costs_nobody_more_when_the_limit_is_lowered() {
+    let mut handle = handle(64);
+    let held = handle.large_value(LARGE, NOW).unwrap();
+    (0..100_000).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    handle.shared().set_memory_limit(8 * MIB).unwrap();
+    for number in 0..20_000 {
+        handle.begin_turn(NOW);
+        set(&mut handle, &format!("new{number}"), 100);
+        assert!(is_there(&mut handle, &format!("new{number}")));
+    }
+    let during = handle.shared().statistics();
+    assert!(during.counts.curr_items > 10_000, "{during:?}");
+    drop(held);
+    (0..2_000).for_each(|_| handle.begin_turn(NOW));
+    let after = handle.shared().statistics();
+    assert!(after.charged_bytes <= 8 * MIB, "{after:?}");
+    set(&mut handle, "last", 100);
+    assert!(handle.shared().statistics().charged_bytes <= 8 * MIB);
+}
