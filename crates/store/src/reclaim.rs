@@ -31,6 +31,8 @@ pub(crate) struct Reclaim {
     drop_all: bool,
     /// Keep this item in any case: room is being made for what will replace it.
     spared: Option<u64>,
+    /// What somebody waits for to whom a segment would not be enough: a large value.
+    large_wanted: u64,
     /// Steps to be skipped, after a search that found nothing.
     rest: u32,
 }
@@ -108,6 +110,7 @@ impl Store {
             return attempt().ok_or(Error::OutOfMemory);
         }
         reclaim.spared = spared.map(|spared| spared.hash);
+        reclaim.large_wanted = if bytes > self.segments.size() as u64 { bytes } else { 0 };
         let mut pressure = Pressure { best: self.segments.available(), stalls: 0 };
         let result = loop {
             if let Some(done) = attempt() {
@@ -117,7 +120,7 @@ impl Store {
                 break Err(error);
             }
         };
-        reclaim.spared = None;
+        (reclaim.spared, reclaim.large_wanted) = (None, 0);
         result
     }
 
@@ -234,7 +237,9 @@ impl Store {
         now: u32,
     ) -> Step {
         if reclaim.victim.is_none() {
-            let Some((id, treatment)) = self.segments.choose_victim(now, wish) else { return Step::Nothing };
+            let large_bytes = self.large.bytes() + reclaim.large_wanted;
+            let victim = self.segments.choose_victim(now, wish, large_bytes);
+            let Some((id, treatment)) = victim else { return Step::Nothing };
             reclaim.victim = Some(Victim { id, done: 0, used: self.segments.used(id), treatment });
         }
         let Some(mut victim) = reclaim.victim.take() else { return Step::Nothing };

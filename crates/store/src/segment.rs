@@ -431,8 +431,14 @@ impl Segments {
 
 /// Choosing a victim.
 impl Segments {
-    /// The sealed segment that is to be emptied next, and how; it leaves its queue.
-    pub(crate) fn choose_victim(&self, now: u32, wish: Wish) -> Option<(SegmentId, Treatment)> {
+    /// The sealed segment that is to be emptied next, and how; it leaves its queue. Large values, stored or not, take
+    /// `large_bytes` of the limit.
+    pub(crate) fn choose_victim(
+        &self,
+        now: u32,
+        wish: Wish,
+        large_bytes: u64,
+    ) -> Option<(SegmentId, Treatment)> {
         let mut pool = self.pool();
         let pool = &mut *pool;
         let (best, gain) = self.emptiest(pool, now);
@@ -448,7 +454,7 @@ impl Segments {
         if wish != Wish::Evict {
             return None;
         }
-        if let Some((queue, place)) = self.over_share(pool) {
+        if let Some((queue, place)) = self.over_share(pool, large_bytes) {
             let id = pool.queues[queue].remove(place)?;
             return Some((id, Treatment::Evict));
         }
@@ -459,8 +465,8 @@ impl Segments {
     }
 
     /// The oldest segment of large values, if these have more than their share and it is their turn.
-    fn over_share(&self, pool: &mut Pool) -> Option<(usize, usize)> {
-        if self.large_total() <= self.budget.limit() / LARGE_SHARE {
+    fn over_share(&self, pool: &mut Pool, large_bytes: u64) -> Option<(usize, usize)> {
+        if large_bytes <= self.budget.limit() / LARGE_SHARE || self.large_total() == 0 {
             return None;
         }
         pool.over_share = pool.over_share.wrapping_add(1);
@@ -530,12 +536,12 @@ pub(crate) enum Wish {
     Evict,
 }
 
-/// Large values that have more than one part in so many of the memory make room for what comes, so that a few of them
+/// Large values that have more than one part in so many of the memory, with those on their way, make room for what comes, so that a few of them
 /// that nobody reads do not push out thousands of small items between two uses.
 const LARGE_SHARE: u64 = 2;
 /// One victim in so many is chosen by age alone all the same: small items that nobody uses do not keep half of the
 /// memory for ever.
-const OTHERS_TURN: u32 = 8;
+const OTHERS_TURN: u32 = 64;
 /// The small queue's share of all: a tenth, as in the paper.
 const SMALL_SHARE: u64 = 10;
 /// Looking at one takes some nanoseconds, so a choice takes some 10 µs at most.

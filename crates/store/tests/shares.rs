@@ -42,13 +42,31 @@ fn large_values_that_nobody_reads_leave_small_items_alone() {
 }
 
 #[test]
-fn large_values_take_the_place_of_small_items_that_nobody_uses() {
+fn large_values_on_their_way_count_as_large_values() {
     let mut handle = handle(64);
-    (0..500_000).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
-    let before = handle.shared().statistics().large_bytes;
-    (0..4_000).for_each(|number| set(&mut handle, &format!("large{number}"), 100_000));
-    let after = handle.shared().statistics().large_bytes;
-    assert!(before == 0 && after > 50 * MIB, "{} MiB", after >> 20);
+    let small = 10_000;
+    (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    for round in 0..60 {
+        let on_its_way = handle.large_value(30_000_000, NOW).unwrap();
+        set(&mut handle, &format!("large{}", round % 8), 5_000_000);
+        drop(on_its_way);
+        for number in (0..small).filter(|number| number % 20 == round % 20) {
+            assert!(is_there(&mut handle, &format!("small{number}")), "{number} after {round} large values");
+        }
+    }
+}
+
+#[test]
+fn large_values_take_the_place_of_small_items_that_nobody_uses() {
+    let mut handle = handle(16);
+    (0..100_000).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    let large_bytes = |handle: &Handle| handle.shared().statistics().large_bytes;
+    (0..100).for_each(|number| set(&mut handle, &format!("large{number}"), 100_000));
+    let half = large_bytes(&handle);
+    assert!((7 * MIB..9 * MIB).contains(&half), "{} KiB", half >> 10);
+    (0..10_000).for_each(|number| set(&mut handle, &format!("large{number}"), 100_000));
+    let most = large_bytes(&handle);
+    assert!(most > 12 * MIB, "{} KiB", most >> 10);
 }
 
 #[test]

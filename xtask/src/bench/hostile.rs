@@ -20,7 +20,7 @@ use serde::Serialize;
 /// Show what an honest client notices of hostile ones
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Length of the attack; the honest client is alone for a quarter of it before
+    /// Length of the attack; the honest client is alone for a tenth of it before
     #[arg(long, default_value_t = 30.0, value_name = "MINUTES")]
     minutes: f64,
     /// Only attacks whose name contains this
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
 
     let (beside, attacked) = (Server::start(&subject, &FLAGS)?, Server::start(&subject, &FLAGS)?);
     let honest = Honest::start(beside.address())?;
-    pass("alone", attack_time / 4);
+    pass("alone", attack_time / 10);
     let alone = Row::new("alone", honest.stop()?, &beside)?;
 
     let (calm, victim) = (Honest::start(beside.address())?, Honest::start(attacked.address())?);

@@ -55,9 +55,9 @@ fn is_negative(line: &str) -> bool {
 
 pub(super) const MEMORY_LIMIT: Attack = Attack {
     name: "memory limit",
-    about: "cache_memlimit goes from 64 to 8 and back, below what index and items take",
+    about: "cache_memlimit goes from 64 to 32 and back, below what is being received beside the items",
     round: |target| {
-        target.ask(b"cache_memlimit 8\r\n", b"\r\n")?;
+        target.ask(b"cache_memlimit 32\r\n", b"\r\n")?;
         target.idle(Duration::from_secs(3));
         target.ask(b"cache_memlimit 1\r\n", b"\r\n")?;
         target.ask(b"cache_memlimit 64\r\n", b"\r\n")?;
