@@ -1,4 +1,5 @@
-//! What a trial is made of, as a digest: runs whose cells have the same one are a series, whatever they are called.
+//! Definitions of trials: a digest of all that one is made of. Runs whose cells have the same one are a series, whatever
+//! they are called.
 //!
 //! Names, the question, the number of rounds and their order say nothing about a trial, and are not in it. What the
 //! commands name (programs, files) is not read: the commit of a run says which they were.

@@ -1,4 +1,4 @@
-//! What the index takes from the memory limit, and gives back: under keys that somebody chose, after a flush, as items
+//! Memory of the index, taken and given back: under keys that somebody chose, after a flush, as items
 //! expire, and when the limit is lowered.
 
 use store::{Change, Config, Error, Handle, Look, MEMORY_LIMIT_MAX, NewValue, Statistics, Store};

@@ -1,4 +1,4 @@
-//! What is asked for and cannot be had must cost nobody an item.
+//! Shortage of memory: a request for more than can be had must cost nobody an item.
 
 use store::{Change, Condition, Config, Error, Handle, Look, NewValue, Store, Stored};
 

@@ -1,4 +1,4 @@
-//! Where io_uring is refused, as in containers, the server serves with epoll and says why.
+//! Refused io_uring, as in containers: the server serves with epoll and says why.
 
 use std::io::{Read, Write};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Who undoes a plan that nobody confirms, whatever becomes of the process that has applied it.
+//! Deadlines of plans that nobody confirms: who undoes them then, whatever becomes of the process that has applied it.
 //!
 //! Where systemd runs, a timer of its: nothing that ends processes or sessions ends that. Elsewhere a process of its own. If
 //! that one is killed, the next verb of `evenkeel tune` does it (`state.rs`).

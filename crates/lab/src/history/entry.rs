@@ -1,4 +1,4 @@
-//! What a run adds to a history: each metric of each cell, absolute and relative to the pinned subject.
+//! Entries of a history, as a run adds them: each metric of each cell, absolute and relative to the pinned subject.
 
 use crate::compare::{Comparison, Interval, Metric};
 use crate::definition::of_cells;

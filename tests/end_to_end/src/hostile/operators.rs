@@ -1,4 +1,4 @@
-//! What operators and their monitors ask for, at its worst.
+//! Requests of operators and their monitors, at their worst.
 
 use std::io::{self, Write};
 use std::time::Duration;

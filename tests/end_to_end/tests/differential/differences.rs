@@ -1,4 +1,4 @@
-//! What may differ between the servers, and why: the one place where it is declared.
+//! Differences that servers may have, and why: the one place where it is declared.
 //!
 //! Two kinds of requests are not written at all. What `conversation` avoids says why there: faults of memcached that no
 //! client can want. What no two servers say alike is left out here: `stats`, dumps, `watch`.
