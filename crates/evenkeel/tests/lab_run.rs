@@ -7,6 +7,7 @@ mod support {
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 
@@ -67,6 +68,11 @@ impl Bench {
         files.filter(|file| file.path().extension().is_some_and(|it| it == "json")).count()
     }
 
+    fn profile(&self, place: usize) -> serde_json::Value {
+        let path = self.0.join(format!("it.run/profiles/{place:04}.json"));
+        serde_json::from_slice(&fs::read(path).expect("a profile")).expect("JSON")
+    }
+
     fn record(&self, place: usize) -> serde_json::Value {
         let path = self.0.join(format!("it.run/trials/{place:04}.json"));
         serde_json::from_slice(&fs::read(path).expect("a record")).expect("JSON")
@@ -125,6 +131,65 @@ fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
     assert!(versions.iter().all(|(is_one, has_version)| is_one == has_version), "{versions:?}");
     assert!(bench.is_quiet() && !bench.0.join("it.run/work").exists());
     assert!(text(&bench.run().stdout).starts_with("4 trials in it.run (0 new, "));
+}
+
+/// The same with a subject that works, and more than the blink of an eye to look at it.
+fn profiled() -> String {
+    let busy = EXPERIMENT.replace("echo up; exec sleep 1000", "echo up; while :; do :; done");
+    let longer = busy.replace("echo rate 5", "sleep 1 && echo rate 5");
+    longer.replace("[measure]", "[measure]\nprofile = true")
+}
+
+#[test]
+fn a_profile_says_where_the_time_of_each_cell_went() {
+    let bench = Bench::new("profile", &profiled());
+    let output = bench.run();
+    let said = text(&output.stderr);
+    assert!(text(&output.stdout).starts_with("4 trials in it.run (4 new, "), "it is no trial: {said}");
+    for (place, cell) in ["one", "two"].into_iter().enumerate() {
+        let profile = bench.profile(place);
+        assert_eq!(profile["cell"], cell);
+        if let Some(why) = profile["why_not"].as_str() {
+            assert!(said.contains(&format!("{cell}: no profile: {why}\n")), "{said}");
+            eprintln!("no functions are sampled here: {why}");
+            continue;
+        }
+        let counts = profile["functions"].as_object().expect("functions").values();
+        let samples: u64 = counts.map(|count| count.as_u64().expect("a count")).sum();
+        // Of 499 in a second of CPU time, whatever else runs on this machine.
+        assert!((1..2000).contains(&samples), "{profile}");
+        assert!(said.contains(&format!("{cell}: {samples} samples for its profile\n")), "{said}");
+    }
+    assert!(bench.is_quiet());
+    fs::remove_file(bench.0.join("it.run/profiles/0001.json")).expect("it is there");
+    let again = text(&bench.run().stderr);
+    assert!(
+        !again.contains("one: ") && again.contains("two: "),
+        "what is there is not sampled again: {again}"
+    );
+}
+
+#[test]
+fn where_perf_is_refused_a_run_goes_on_without_it() {
+    let bench = Bench::new("profile-refused", &profiled());
+    let perf = bench.0.join("perf");
+    let path = format!("{}:{}", bench.0.display(), std::env::var("PATH").expect("a path"));
+    for (script, why) in [
+        (
+            "echo Error: >&2; echo 'Access to performance monitoring is limited.' >&2; exit 255",
+            "perf: Access to performance monitoring is limited.",
+        ),
+        ("exit 127", "perf is not installed (Debian: linux-perf)"),
+        ("exit 0", "perf has seen none of its processes run"),
+    ] {
+        fs::write(&perf, format!("#!/bin/sh\n{script}\n")).expect("written");
+        fs::set_permissions(&perf, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let output = bench.lab(&["run", "it.toml"]).env("PATH", &path).output().expect("evenkeel");
+        let said = text(&output.stderr);
+        assert!(output.status.success() && said.contains(&format!("one: no profile: {why}\n")), "{said}");
+        assert_eq!((bench.profile(1)["why_not"].as_str(), bench.records()), (Some(why), 4));
+        fs::remove_dir_all(bench.0.join("it.run/profiles")).expect("it is there");
+    }
 }
 
 #[test]
@@ -193,7 +258,7 @@ fn a_run_is_not_gone_on_with_by_another_binary() {
         let path = bench.0.join("server");
         let _ = fs::remove_file(&path);
         fs::write(&path, program).expect("written");
-        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        let executable = PermissionsExt::from_mode(0o755);
         fs::set_permissions(&path, executable).expect("it may be started");
     };
     write("first");

@@ -110,7 +110,7 @@ mod tests {
             ..Record::default()
         };
         let records = cells.iter().map(record).collect();
-        digests(&Results { experiment, notation: notation.to_owned(), records })
+        digests(&Results { experiment, notation: notation.to_owned(), records, profiles: Vec::new() })
     }
 
     fn digest_of(notation: &str, name: &str) -> String {

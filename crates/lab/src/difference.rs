@@ -19,6 +19,7 @@ pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
     if before.measure.also.iter().all(|metric| now.measure.also.contains(metric)) {
         like_before.measure.also.clone_from(&before.measure.also);
     }
+    like_before.measure.profile = before.measure.profile;
     // What a history makes of a subject changes none of its trials.
     for (now, before) in like_before.subjects.iter_mut().zip(&before.subjects) {
         now.pinned = before.pinned;

@@ -220,6 +220,9 @@ pub struct Measure {
     /// A process to charge CPU time to, instead of the subject: a command that prints its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
+    /// Whether each cell has one more trial in which perf samples its functions, so that a regression says where it is.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub profile: bool,
 }
 
 /// Which values are good.

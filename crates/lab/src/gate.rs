@@ -12,6 +12,8 @@ use crate::autoregression::beyond_swings;
 use crate::change_point::{ChangePoint, Detector, judged};
 use crate::compare::Verdict;
 use crate::history::{Entry, Point, Series};
+use crate::profile::Profile;
+use std::collections::BTreeMap;
 
 /// A change point is new while it is among the last so many runs; somebody has seen the older ones.
 const NEWEST_RUNS: usize = 15;
@@ -51,6 +53,21 @@ impl Suspicion {
         let (before, after) = (self.change.before, self.change.after);
         Some((level - before) / (after - before) > 0.5)
     }
+}
+
+/// The profiles on both sides of a suspicion: of the newest run before it that has one, and the first since. Runs where perf
+/// could not sample speak if no other does.
+pub fn sides<'p>(
+    suspicion: &Suspicion,
+    profiles: &'p BTreeMap<usize, Profile>,
+) -> [Option<(usize, &'p Profile)>; 2] {
+    let at = suspicion.change.index;
+    let place = |(place, profile): (&usize, &'p Profile)| (*place, profile);
+    let is_sampled = |(_, profile): &(&usize, &Profile)| profile.why_not.is_none();
+    let (mut before, mut since) = (profiles.range(..at).rev(), profiles.range(at..));
+    let nearest = [before.clone().next(), since.clone().next()];
+    let sampled = [before.find(is_sampled), since.find(is_sampled)];
+    [sampled[0].or(nearest[0]).map(place), sampled[1].or(nearest[1]).map(place)]
 }
 
 /// Of fewer runs than this nothing can be seen: both levels have to last.

@@ -14,7 +14,10 @@ mod sqlite;
 pub use self::entry::{Entry, entries};
 use self::sqlite::Sqlite;
 use crate::compare::{Comparison, Interval, Verdict};
+use crate::definition::{Definition, of_cells};
+use crate::design::{Cell, Design};
 use crate::experiment::Better;
+use crate::profile::Profile;
 use crate::quantity::number;
 use crate::results::{Results, Unfit};
 use std::collections::BTreeMap;
@@ -84,9 +87,12 @@ impl Error {
 
 /// Where the tables are.
 trait Store {
-    /// Adds a run and its points, or nothing at all. If the run is there already, its points that have no definition yet
-    /// get theirs.
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, Error>;
+    /// Adds a run with its points and profiles, or nothing at all. If the run is there already, its points that have no
+    /// definition yet get theirs.
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error>;
+
+    /// The profiles of what is defined so on a machine: commit, beginning, and what was sampled.
+    fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error>;
 
     /// All points, the oldest first.
     fn lines(&mut self) -> Result<Vec<Line>, Error>;
@@ -126,14 +132,19 @@ enum Value {
 type Line = (Series, Point);
 
 /// The format of the tables.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 
-/// From each format to the next: 1 did not keep the values of trials, 2 knew a series by the question alone.
+/// From each format to the next: 1 did not keep the values of trials, 2 knew a series by the question alone, 3 had no
+/// profiles.
 const STEPS: [&str; VERSION as usize - 1] = [
     "alter table point add column by_round text not null default '';",
     "alter table point add column definition text not null default '';
     alter table point add column pinned text not null default '';
     alter table point add column ratio {number} not null default 0;",
+    "create table profile (
+        run {whole} not null references run (id), definition text not null, profile text not null,
+        primary key (run, definition)
+    );",
 ];
 
 /// From that format to today's, if there is a way.
@@ -158,12 +169,24 @@ create table point (
     definition text not null default '', pinned text not null default '', ratio {number} not null default 0,
     primary key (run, cell, metric)
 );
+create table profile (
+    run {whole} not null references run (id), definition text not null, profile text not null,
+    primary key (run, definition)
+);
 ";
 
 /// Gives the number of the run, or nothing if it is there already.
 const ADD_RUN: &str =
     "insert into run (experiment, machine, kernel, commit_id, began_unix_s) values ($1, $2, $3, $4, $5)
     on conflict do nothing returning id";
+
+const ADD_PROFILE: &str = "insert into profile (run, definition, profile) values ($1, $2, $3)";
+
+/// Those of a series, the oldest first.
+const PROFILES: &str = "select commit_id, began_unix_s, profile
+    from profile join run on run.id = profile.run
+    where machine = $1 and definition = $2
+    order by began_unix_s, run.id";
 
 /// The number of a run that is there.
 const FIND_RUN: &str =
@@ -322,7 +345,23 @@ impl History {
             ]
         };
         let points: Vec<Vec<Value>> = entries(results, comparison).into_iter().map(point).collect();
-        self.store.add(&run, &points)
+        let profiles: Vec<Vec<Value>> = profiles(results)
+            .into_iter()
+            .map(|(definition, text)| vec![Value::Text(definition), Value::Text(text)])
+            .collect();
+        self.store.add(&run, &points, &profiles)
+    }
+
+    /// What was sampled of the runs of a series that have a profile: by place among its points.
+    pub fn profiles(&mut self, series: &Series) -> Result<BTreeMap<usize, Profile>, Error> {
+        let mut found = BTreeMap::new();
+        for (commit, began_unix_s, text) in self.store.profiles(&series.machine, &series.definition)? {
+            let is_it = |point: &Point| point.commit == commit && point.began_unix_s == began_unix_s as u64;
+            // What a later version may have written is none.
+            let profile = serde_json::from_str(&text).ok();
+            found.extend(series.points.iter().position(is_it).zip(profile));
+        }
+        Ok(found)
     }
 
     /// All series, those of an experiment together, and those that decide first.
@@ -339,6 +378,18 @@ impl History {
         all.sort_by(|a, b| a.place().cmp(&b.place()));
         Ok(all)
     }
+}
+
+/// What was sampled in a run, by definition.
+fn profiles(results: &Results) -> Vec<(String, String)> {
+    let cells = Design::of(&results.experiment).cells;
+    let definitions = of_cells(results, &cells);
+    let of = |(cell, definition): (&Cell, Definition)| {
+        let name = results.records.iter().find(|record| cell.holds(record))?.cell();
+        let profile = results.profiles.iter().find(|profile| profile.cell == name)?;
+        Some((definition.digest, serde_json::to_string(profile).expect("it is plain data")))
+    };
+    cells.iter().zip(definitions).filter_map(of).collect()
 }
 
 /// How psql knows a URL from the name of a database; `None`: it is a file.

@@ -13,6 +13,7 @@
 //!                              sampler, tree             the host and the subject, second by second
 //!                              parse                     what the load says
 //!                              judge ─► record           figures and doubts
+//!                              profile                   functions by perf, in a trial of its own
 //!
 //! RUN/ ─► Results ─► compare ─► Comparison ─► report: text, tables, page ◄─ picture
 //!                             └─► History ─► gate, commits
@@ -43,6 +44,7 @@ pub mod parse;
 pub mod picture;
 mod placement;
 mod process;
+pub mod profile;
 mod program;
 pub mod quantity;
 pub mod record;

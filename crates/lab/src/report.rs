@@ -13,7 +13,7 @@ use crate::efficiency::Efficiency;
 use crate::experiment::Better;
 use crate::quantity::{chance, change, number, title};
 
-pub use history::{commits, history, nothing_worse, suspicion};
+pub use history::{commits, grown_functions, history, nothing_worse, suspicion};
 pub use table::Table;
 pub use verdict::verdict;
 

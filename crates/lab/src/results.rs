@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use crate::design::{Cell, Design};
 use crate::experiment::{self, Experiment};
+use crate::profile::Profile;
 use crate::record::Record;
+use serde::de::DeserializeOwned;
 
 /// A run, whole or still under way.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +22,8 @@ pub struct Results {
     pub notation: String,
     /// What the trials have left behind, in the order in which they were made.
     pub records: Vec<Record>,
+    /// Where the CPU time of each cell went, if the experiment asks for it.
+    pub profiles: Vec<Profile>,
 }
 
 /// Why a directory cannot be read as a run.
@@ -42,7 +46,7 @@ pub enum Error {
         source: experiment::Error,
     },
     /// A trial's file holds something else.
-    #[error("read {path}: it is no record of a trial")]
+    #[error("read {path}: it is no record of a trial, or no profile")]
     Record {
         /// The file.
         path: PathBuf,
@@ -115,16 +119,14 @@ impl Results {
         let notation = text(&path)?;
         let experiment = Experiment::parse(&notation).map_err(|source| Error::Experiment { path, source })?;
         let directory = run.join("trials");
-        let mut records = Vec::new();
-        for path in trial_files(&directory)? {
-            let record = serde_json::from_str(&text(&path)?);
-            records.push(record.map_err(|source| Error::Record { path, source })?);
-        }
+        let mut records: Vec<Record> = all_of(&directory)?;
+        let profiles = run.join(PROFILES);
+        let profiles = if profiles.exists() { all_of(&profiles)? } else { Vec::new() };
         if records.is_empty() {
             return Err(Error::Empty { path: directory });
         }
         records.sort_by_key(|record: &Record| record.place);
-        Ok(Results { experiment, notation, records })
+        Ok(Results { experiment, notation, records, profiles })
     }
 
     /// The host of its first trial.
@@ -174,6 +176,18 @@ impl Results {
 
 fn distinct(rounds: impl Iterator<Item = u32>) -> usize {
     rounds.collect::<BTreeSet<u32>>().len()
+}
+
+/// Where a run keeps its profiles.
+pub(crate) const PROFILES: &str = "profiles";
+
+/// All files of a directory, which hold one each.
+fn all_of<T: DeserializeOwned>(directory: &Path) -> Result<Vec<T>, Error> {
+    let one = |path: PathBuf| {
+        let read = serde_json::from_str(&text(&path)?);
+        read.map_err(|source| Error::Record { path, source })
+    };
+    trial_files(directory)?.into_iter().map(one).collect()
 }
 
 /// A file that is being written has another ending.

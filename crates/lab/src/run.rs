@@ -3,6 +3,7 @@
 //! ```text
 //! RUN/experiment.toml     a copy of the file
 //! RUN/trials/0000.json    a record each, by the place in the order
+//! RUN/profiles/0000.json  what perf has sampled of each cell, if the experiment asks for it
 //! RUN/logs/0000/          what subject and load have printed
 //! RUN/work/               of the trial that runs
 //! ```
@@ -10,9 +11,11 @@
 use crate::error::Error;
 use crate::experiment::{Experiment, Measure};
 use crate::guest::Guest;
-use crate::matrix::{cells, lost, to_come};
+use crate::matrix::{Turn, cells, lost, to_come};
 use crate::process::{Clock, Hands};
+use crate::profile::{self, Profile};
 use crate::record::Record;
+use crate::results::PROFILES;
 use crate::rounds::Plan;
 use crate::trace::{self, Trace};
 use crate::trial::{self, DIGITS_SHOWN, Site};
@@ -63,6 +66,8 @@ pub enum Progress<'a> {
         /// The metrics that the experiment is about.
         measure: &'a Measure,
     },
+    /// Perf has sampled a cell, or could not.
+    Sampled(&'a Profile),
 }
 
 /// What became of a run.
@@ -121,12 +126,14 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
         versions: BTreeMap::new(),
         programs: programs(&records),
         lab,
+        sampled: None,
     };
     let before = records.len();
     if let Some(plan) = Plan::of(&experiment) {
         tell(Progress::Planned(plan, experiment.repeat.rounds));
     }
-    let conducted = conduct(&mut site, &mut records, tell);
+    let conducted =
+        conduct(&mut site, &mut records, tell).and_then(|()| sample_all(&mut site, &records, tell));
     // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
     let ended = site.trace.end();
     match conducted {
@@ -171,6 +178,39 @@ fn conduct(
         records.insert(turn.place, tried.record);
         new += 1;
     }
+}
+
+/// One more trial of each cell, for perf, if the experiment asks for it: after all that count, which it disturbs in nothing.
+fn sample_all(
+    site: &mut Site,
+    records: &BTreeMap<u32, Record>,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<(), Error> {
+    let experiment = site.experiment;
+    if !experiment.measure.profile {
+        return Ok(());
+    }
+    let directory = site.directory.join(PROFILES);
+    std::fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
+    let first = records.last_key_value().map_or(0, |(last, _)| last + 1);
+    for (cell, number) in cells(experiment).into_iter().zip(0..) {
+        let path = directory.join(format!("{number:04}.json"));
+        if path.exists() {
+            continue;
+        }
+        let name = cell.name(experiment);
+        let turn = Turn { place: first + number, round: experiment.repeat.rounds, repeat: 0, cell };
+        site.sampled = Some(Err("the trial has ended before its load".to_owned()));
+        let tried = site.conduct(&turn)?;
+        let report = site.sampled.take().unwrap_or_else(|| Err("it was not sampled".to_owned()));
+        // Why the trial has failed says more than that perf had nothing to see.
+        let report = tried.broken.map_or(report, |error| Err(error.to_string()));
+        let profile = profile::of_trial(name, records, report);
+        let text = serde_json::to_string_pretty(&profile).expect("it is plain data") + "\n";
+        write_whole(&path, text.as_bytes())?;
+        tell(Progress::Sampled(&profile));
+    }
+    Ok(())
 }
 
 /// Where tuner's journals are, in the directory of the state.

@@ -12,10 +12,12 @@ use crate::mounts;
 use crate::parse;
 use crate::placement::Placement;
 use crate::process::{Clock, Group, Hands, Line, NO_ENV, last_lines};
+use crate::profile::{self, SAMPLES_PER_S};
 use crate::program;
 use crate::record::Record;
 use crate::sampler::{Sampler, Watched};
 use crate::trace::Trace;
+use crate::tree;
 use crate::words::Words;
 use crate::{run, subject};
 use std::collections::BTreeMap;
@@ -36,6 +38,16 @@ pub(crate) const DIGITS_SHOWN: usize = 12;
 const NOT_PRELOADED: &str = "from LD_PRELOAD cannot be preloaded";
 
 const SUBJECT_LOG: &str = "subject.log";
+
+/// What perf samples, and what it complains about.
+const PERF_DATA: &str = "perf.data";
+const PERF_LOG: &str = "perf.log";
+
+/// How long perf may take to end after the load: it sleeps for as long as the load was to run, and writes what it has.
+const PERF_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long it may take to find the names of functions.
+const PERF_REPORT_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// What a virtual machine says of its seconds.
 const SAMPLES: &str = "guest.samples";
@@ -67,6 +79,8 @@ pub(crate) struct Site<'a> {
     pub(crate) programs: BTreeMap<String, (u32, String)>,
     /// Our own executable.
     pub(crate) lab: Option<String>,
+    /// Whether the trial is one for perf, with what it has printed, or why it has not.
+    pub(crate) sampled: Option<Result<String, String>>,
 }
 
 /// The names that commands of a cell may use, with made-up meanings: whether there is one that nobody knows is known
@@ -220,7 +234,7 @@ impl Site<'_> {
                 record.remarks.extend(knobs.lay_out(factor, level, &facts)?);
             }
         }
-        let loaded = stage.load(&mut server, facts, charged)?;
+        let loaded = stage.load(&mut server, facts, charged, self.sampled.as_mut())?;
         let mut moved = self.knobs.as_ref().map_or_else(Vec::new, Knobs::moved);
         moved.extend(stage.guest_said(guest::MOVED));
         Ok(judge(record, experiment, loaded, moved))
@@ -420,8 +434,14 @@ impl<'a> Stage<'a> {
         said.trim().parse().map_err(|_| wrong())
     }
 
-    /// Runs the load, and looks on.
-    fn load(&self, server: &mut Group, facts: Facts, charged: u32) -> Result<Loaded, Error> {
+    /// Runs the load, and looks on; perf does, too, where `sampled` is there for what it prints.
+    fn load(
+        &self,
+        server: &mut Group,
+        facts: Facts,
+        charged: u32,
+        sampled: Option<&mut Result<String, String>>,
+    ) -> Result<Loaded, Error> {
         let (workload, place) = (&self.experiment.workload, "workload.run");
         let text = self.words.fill(&workload.run, place)?;
         let printed = self.logs.join("load.out");
@@ -430,10 +450,14 @@ impl<'a> Stage<'a> {
         let clock = Clock::start();
         let mut load = line.start(self.hands)?;
         let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
+        let perf = sampled.as_ref().map(|_| self.perf(charged));
         let limit = Duration::from_secs(2 * u64::from(workload.seconds)) + LOAD_TIME_MORE;
         let ended = load.wait(self.hands, limit);
         let end_s = clock.passed().as_secs_f64();
         let seen = sampler.stop()?;
+        if let Some((sampled, perf)) = sampled.zip(perf) {
+            *sampled = self.perf_report(perf)?;
+        }
         let failed = match ended? {
             Some(status) if status.success() => None,
             Some(status) => {
@@ -450,6 +474,56 @@ impl<'a> Stage<'a> {
         let how = |status| format!("{status}{}", last_lines(&self.log()));
         let subject_ended = server.ended()?.map(how);
         Ok(Loaded { told, failed, seen, inside: inside::after(self.inside()?, before), end_s, subject_ended })
+    }
+
+    /// Has perf sample a process with all that it has started, in the seconds that count.
+    fn perf(&self, charged: u32) -> Result<Group, Error> {
+        if self.guest.is_some() {
+            return Err(Error::place(
+                "measure.profile",
+                "the functions of a virtual machine are not seen from here",
+            ));
+        }
+        let pids: Vec<String> = tree::processes(charged).iter().map(u32::to_string).collect();
+        let workload = &self.experiment.workload;
+        // A clock is sampled rather than a counter of the processor, which many virtual machines do not have.
+        let text = format!(
+            "sleep {}; exec perf record -q -e cpu-clock -F {SAMPLES_PER_S} -p {} -o {} -- sleep {}",
+            workload.warm_up_s,
+            pids.join(","),
+            self.logs.join(PERF_DATA).display(),
+            workload.seconds - workload.warm_up_s,
+        );
+        self.line(&text, "measure.profile", PERF_LOG).start(self.hands)
+    }
+
+    /// What it has seen, or why it has not.
+    fn perf_report(&self, perf: Result<Group, Error>) -> Result<Result<String, String>, Error> {
+        let mut perf = match perf {
+            Ok(perf) => perf,
+            Err(error @ Error::Place { .. }) => return Ok(Err(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        let log = self.logs.join(PERF_LOG);
+        // The load is over, and so is what is to be seen. It writes what it has when it is told to end.
+        match perf.wait(self.hands, PERF_TIME_MAX)? {
+            Some(status) if !status.success() => return Ok(Err(profile::complaint(&log, Some(status)))),
+            _ => drop(perf),
+        }
+        let (data, printed) = (self.logs.join(PERF_DATA), self.logs.join("perf.report"));
+        let text = format!(
+            "perf report -i {} --stdio -q --no-children -F sample,dso,symbol -t '\t' --percent-limit 0",
+            data.display()
+        );
+        let line = self.line(&text, "measure.profile", PERF_LOG);
+        let reported = Line { output: Some(printed.clone()), ..line }.run(self.hands, PERF_REPORT_TIME_MAX);
+        // Megabytes of samples: what they say is printed.
+        let _ = std::fs::remove_file(&data);
+        Ok(match reported {
+            Ok(()) => Ok(String::from_utf8_lossy(&std::fs::read(&printed).unwrap_or_default()).into_owned()),
+            Err(Error::Place { .. }) => Err(profile::complaint(&log, None)),
+            Err(error) => return Err(error),
+        })
     }
 
     /// What the virtual machine has said on its console after this, if there is one.

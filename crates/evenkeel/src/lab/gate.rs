@@ -81,6 +81,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let answers: Vec<Option<bool>> = suspicions.iter().map(answer).collect();
     for (suspicion, answer) in suspicions.iter().zip(&answers) {
         print(report::suspicion(suspicion, *answer).as_bytes())?;
+        let profiles = history.profiles(&suspicion.series).map_err(failed)?;
+        print(report::grown_functions(suspicion, &profiles).as_bytes())?;
     }
     let status = if answers.contains(&Some(true)) {
         REGRESSION

@@ -146,6 +146,10 @@ fn told(progress: Progress) {
                 .and_then(|()| out.flush())
         }
         Progress::Begins { .. } => Ok(()),
+        Progress::Sampled(profile) => match &profile.why_not {
+            None => writeln!(out, "{erase}{}: {} samples for its profile", profile.cell, profile.samples()),
+            Some(why) => writeln!(out, "{erase}{}: no profile: {why}", profile.cell),
+        },
         Progress::Ended { record, measure } => {
             let (place, round, cell) = (record.place, record.round + 1, record.cell());
             let doubts = record.doubts.join("; ");

@@ -223,9 +223,9 @@ fn what_is_in_the_way_of_a_shared_history_is_said_with_what_helps() {
     let add = |url: &str| lab(&directory, &["history", "--store", url, "--add", "night-1", "--commit", "c1"]);
     check(&lab(&directory, &["history", "--store", &server.url("owner", "lab")]), 0);
     server.said("lab", "grant usage on schema evenkeel_lab to guarded");
-    server.said("lab", "grant select, insert on all tables in schema evenkeel_lab to guarded");
+    server.said("lab", "grant select, insert, update on all tables in schema evenkeel_lab to guarded");
     assert!(check(&add(&guest), 0).contains("c1"));
-    server.said("lab", "update evenkeel_lab.format set version = 4");
-    let later = "its format is 4, and only 3 is known";
+    server.said("lab", "update evenkeel_lab.format set version = 5");
+    let later = "its format is 5, and only 4 is known";
     refused(&directory, &guest, 1, &[later, "hint: a later version"]);
 }

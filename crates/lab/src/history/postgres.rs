@@ -7,8 +7,8 @@ mod encryption;
 
 use self::encryption::{AUTHORITY, Encryption};
 use super::{
-    ADD_POINT, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, SERIES, Store, TABLES, VERSION, Value,
-    defining, line, steps,
+    ADD_POINT, ADD_PROFILE, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, PROFILES, SERIES, Store,
+    TABLES, VERSION, Value, defining, line, steps,
 };
 use postgres::config::Host;
 use postgres::error::SqlState;
@@ -89,7 +89,12 @@ impl Postgres {
         Ok(found)
     }
 
-    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, postgres::Error> {
+    fn insert(
+        &mut self,
+        run: &[Value],
+        points: &[Vec<Value>],
+        profiles: &[Vec<Value>],
+    ) -> Result<Added, postgres::Error> {
         let mut transaction = begin(&mut self.client)?;
         transaction.batch_execute(OURS)?;
         // Who adds the same run at the same time is waited for here.
@@ -113,8 +118,25 @@ impl Postgres {
             };
             changed += transaction.execute(&statement, &values)?;
         }
+        for profile in profiles.iter().filter(|_| is_new) {
+            let id: &(dyn ToSql + Sync) = &id;
+            let values: Vec<_> = std::iter::once(id).chain(profile.iter().map(Value::of_postgres)).collect();
+            transaction.execute(ADD_PROFILE, &values)?;
+        }
         transaction.commit()?;
         Ok(Added::of(is_new, changed as usize))
+    }
+
+    fn sampled(
+        &mut self,
+        machine: &str,
+        definition: &str,
+    ) -> Result<Vec<(String, i64, String)>, postgres::Error> {
+        let mut transaction = begin(&mut self.client)?;
+        transaction.batch_execute(OURS)?;
+        let rows = transaction.query(PROFILES, &[&machine, &definition])?;
+        transaction.commit()?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))).collect()
     }
 
     fn select(&mut self) -> Result<Vec<Line>, postgres::Error> {
@@ -130,8 +152,12 @@ impl Postgres {
 }
 
 impl Store for Postgres {
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, Error> {
-        self.insert(run, points).map_err(|error| failed(&self.name, error))
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error> {
+        self.insert(run, points, profiles).map_err(|error| failed(&self.name, error))
+    }
+
+    fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error> {
+        self.sampled(machine, definition).map_err(|error| failed(&self.name, error))
     }
 
     fn lines(&mut self) -> Result<Vec<Line>, Error> {
@@ -278,7 +304,7 @@ const LOGIN: &str = "the password stands in the URL (postgres://USER:PASSWORD@HO
 const DATABASE: &str = "`createdb` makes one; the tables in it are made by whoever uses it first";
 
 const PRIVILEGES: &str = "let the owner of the database use the history first, which makes its tables, and then say `grant \
-                          usage on schema evenkeel_lab`, `grant select, insert on all tables in schema evenkeel_lab`";
+                          usage on schema evenkeel_lab`, `grant select, insert, update on all tables in schema evenkeel_lab`";
 
 const SERVER: &str = "`pg_isready -h HOST -p PORT` says whether it answers; `listen_addresses` of postgresql.conf says \
                       where it listens";

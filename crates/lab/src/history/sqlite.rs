@@ -1,8 +1,8 @@
 //! A history in one file: SQLite.
 
 use super::{
-    ADD_POINT, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, SERIES, Store, TABLES, VERSION, Value,
-    defining, line, steps,
+    ADD_POINT, ADD_PROFILE, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, PROFILES, SERIES, Store,
+    TABLES, VERSION, Value, defining, line, steps,
 };
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params_from_iter};
@@ -52,7 +52,12 @@ impl Sqlite {
         Ok(Sqlite { connection, name })
     }
 
-    fn insert(&mut self, run: &[Value], points: &[Vec<Value>]) -> rusqlite::Result<Added> {
+    fn insert(
+        &mut self,
+        run: &[Value],
+        points: &[Vec<Value>],
+        profiles: &[Vec<Value>],
+    ) -> rusqlite::Result<Added> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let id = transaction.query_row(ADD_RUN, params_from_iter(run), |row| row.get::<_, i64>(0));
         let new = id.optional()?;
@@ -67,8 +72,19 @@ impl Sqlite {
                 false => transaction.execute(DEFINE_POINT, params_from_iter(defining(&id, point)))?,
             };
         }
+        for profile in profiles.iter().filter(|_| new.is_some()) {
+            let values = [&id].into_iter().chain(profile);
+            transaction.execute(ADD_PROFILE, params_from_iter(values))?;
+        }
         transaction.commit()?;
         Ok(Added::of(new.is_some(), changed))
+    }
+
+    fn sampled(&self, machine: &str, definition: &str) -> rusqlite::Result<Vec<(String, i64, String)>> {
+        let mut statement = self.connection.prepare(PROFILES)?;
+        let rows =
+            statement.query_map([machine, definition], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        rows.collect()
     }
 
     fn select(&self) -> rusqlite::Result<Vec<Line>> {
@@ -81,8 +97,12 @@ impl Sqlite {
 }
 
 impl Store for Sqlite {
-    fn add(&mut self, run: &[Value], points: &[Vec<Value>]) -> Result<Added, Error> {
-        self.insert(run, points).map_err(failed(&self.name))
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error> {
+        self.insert(run, points, profiles).map_err(failed(&self.name))
+    }
+
+    fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error> {
+        self.sampled(machine, definition).map_err(failed(&self.name))
     }
 
     fn lines(&mut self) -> Result<Vec<Line>, Error> {

@@ -2,9 +2,11 @@
 
 use super::{Table, metric, of_few, too_few_values};
 use crate::commits::{Between, Side, Unit};
-use crate::gate::{Suspicion, runs_min};
+use crate::gate::{self, Suspicion, runs_min};
 use crate::history::Series;
+use crate::profile::{Grown, Profile, grown};
 use crate::quantity::{chance, change, number, title};
+use std::collections::BTreeMap;
 
 /// All series, a table for each experiment and machine.
 pub fn history(series: &[Series]) -> String {
@@ -115,6 +117,52 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
         bad.commit,
         series.sparkline(),
     )
+}
+
+/// So many functions are said.
+const GROWN_MAX: usize = 10;
+
+/// Where a suspicion is: the functions that grew.
+pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, Profile>) -> String {
+    let commit = |place: usize| &*suspicion.series.points[place].commit;
+    let (before, after) = match gate::sides(suspicion, profiles) {
+        [Some(before), Some(after)] => (before, after),
+        sides => {
+            let side = if sides[0].is_none() { "before" } else { "since" };
+            return format!(
+                "  Where: no run {side} has a profile; `profile = true` in [measure] has each run sample one with perf.\n"
+            );
+        }
+    };
+    for (place, profile) in [before, after] {
+        if let Some(why) = &profile.why_not {
+            return format!("  Where: {} has no profile: {why}\n", commit(place));
+        }
+    }
+    let (found, is_time) = grown(before.1, after.1);
+    let sampled = format!(
+        "{} samples at {} and {} at {}",
+        before.1.samples(),
+        commit(before.0),
+        after.1.samples(),
+        commit(after.0)
+    );
+    if found.is_empty() {
+        return format!("  Where: no function grew by more than chance makes of {sampled}.\n");
+    }
+    let unit = if is_time { "µs of CPU time for each request" } else { "% of its CPU time" };
+    let figure = |value: f64| number(if is_time { value } else { 100.0 * value });
+    let line = |it: &Grown| {
+        format!(
+            "    +{}  {} to {}  {}\n",
+            figure(it.after - it.before),
+            figure(it.before),
+            figure(it.after),
+            it.name
+        )
+    };
+    let lines: String = found.iter().take(GROWN_MAX).map(line).collect();
+    format!("  Where ({unit}; {sampled}):\n{lines}")
 }
 
 /// Two commits, for a terminal.

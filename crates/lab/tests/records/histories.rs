@@ -5,7 +5,9 @@ use lab::commits::{Error, Unit, between};
 use lab::compare::{Verdict, compare};
 use lab::gate::{Suspicion, suspicions};
 use lab::history::{Added, Entry, History, Series, entries};
+use lab::profile::Profile;
 use lab::results::Results;
+use std::collections::BTreeMap;
 use stdx::prng::Prng;
 
 use crate::synthetic::{self, Host, normal};
@@ -146,6 +148,69 @@ fn a_run_without_a_trial_that_counts_of_each_cell_is_not_kept() {
     assert_eq!(mixed, "its trials are of another with 6.18.5 and made-up with 6.18.5");
     results.records[elsewhere].host = "made-up".into();
     assert_eq!(history.add(&results, &compare(&results), "c1").expect("added"), Added::New);
+}
+
+/// What perf has seen of ours, with what a request costs and the samples of each function.
+fn profile(request_us: f64, functions: &[(&str, u64)]) -> Profile {
+    let functions = functions.iter().map(|(name, samples)| ((*name).to_owned(), *samples)).collect();
+    Profile { cell: "ours".into(), request_us: Some(request_us), functions, why_not: None }
+}
+
+#[test]
+fn a_suspicion_says_which_functions_grew() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("profiles.sqlite");
+    let _ = std::fs::remove_file(&path);
+    let mut history = History::open(&path.display().to_string(), None).expect("a history");
+    // The last good run and the first bad one have none: the nearest that have one speak for them.
+    for number in 0..45 {
+        let (factor, costs) = if number < 30 { (1.0, 500) } else { (0.88, 2000) };
+        let mut results = night(number, factor);
+        if !(29..=30).contains(&number) {
+            let functions =
+                [("parse (evenkeel)", 7000), ("hash (evenkeel)", costs), ("read (libc.so.6)", 2500)];
+            results.profiles = vec![profile(if number < 30 { 8.0 } else { 9.2 }, &functions)];
+        }
+        history.add(&results, &compare(&results), &format!("c{number}")).expect("added");
+    }
+    let found = suspected(&mut history);
+    assert_eq!((found.len(), &*found[0].culprit().commit), (1, "c30"));
+    let said = |profiles| lab::report::grown_functions(&found[0], &profiles);
+    let profiles = history.profiles(&found[0].series).expect("kept");
+    assert_eq!(profiles.len(), 43);
+    assert_eq!(
+        said(profiles.clone()),
+        "  Where (µs of CPU time for each request; 10000 samples at c28 and 11500 at c31):\n    \
+         +1.2  0.4 to 1.6  hash (evenkeel)\n"
+    );
+    let of = |places: std::ops::Range<usize>| places.filter_map(|at| Some((at, profiles.get(&at)?.clone())));
+    assert!(said(of(0..30).collect()).contains("no run since has a profile; `profile = true`"));
+    assert!(said(of(30..45).collect()).contains("no run before has a profile; `profile = true`"));
+    let mut refused: BTreeMap<usize, Profile> = of(0..33).collect();
+    refused.get_mut(&31).expect("a profile").why_not = Some("perf is not installed".into());
+    assert!(said(refused.clone()).contains("10000 samples at c28 and 11500 at c32"), "the next has one");
+    refused.get_mut(&32).expect("a profile").why_not = Some("perf is refused".into());
+    assert_eq!(said(refused), "  Where: c31 has no profile: perf is not installed\n");
+    let same: BTreeMap<usize, Profile> = [(28, profiles[&28].clone()), (31, profiles[&28].clone())].into();
+    assert!(said(same).contains("no function grew by more than chance"));
+}
+
+#[test]
+fn a_history_of_format_3_has_profiles_from_then_on() {
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("format-3.sqlite");
+    let _ = std::fs::remove_file(&path);
+    let open = || History::open(&path.display().to_string(), None).expect("a history");
+    let add = |number| {
+        let results = Results { profiles: vec![profile(8.0, &[("parse", 7)])], ..night(number, 1.0) };
+        open().add(&results, &compare(&results), &format!("c{number}")).expect("added")
+    };
+    add(1);
+    let file = rusqlite::Connection::open(&path).expect("the file");
+    file.execute_batch("drop table profile; pragma user_version = 3").expect("as it was");
+    assert_eq!([add(2), add(2)], [Added::New, Added::Known]);
+    let series = open().series().expect("series");
+    let ours = series.iter().find(|it| it.cell == "ours").expect("ours");
+    let kept = open().profiles(ours).expect("kept");
+    assert_eq!(kept, BTreeMap::from([(1, profile(8.0, &[("parse", 7)]))]));
 }
 
 /// A series of one cell with those medians, give or take half a percent.
@@ -379,7 +444,7 @@ fn a_history_of_format_1_is_gone_on_with_and_has_its_medians_alone() {
     let file = rusqlite::Connection::open(&path).expect("the file");
     let columns = ["by_round", "definition", "pinned", "ratio"];
     let drop = columns.map(|column| format!("alter table point drop column {column};")).concat();
-    file.execute_batch(&format!("{drop} pragma user_version = 1")).expect("as it was");
+    file.execute_batch(&format!("{drop} drop table profile; pragma user_version = 1")).expect("as it was");
     add(2);
     // What its trials were made of is not known, and nothing is taken for the same.
     assert_eq!(open().series().expect("series").len(), 4);

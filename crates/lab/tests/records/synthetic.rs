@@ -42,7 +42,7 @@ pub(crate) fn run(notation: &str, host: &Host, seed: u64) -> Results {
             records.push(trial(cell, host, (round, place), drift, &mut prng));
         }
     }
-    Results { experiment, notation: notation.to_owned(), records }
+    Results { experiment, notation: notation.to_owned(), records, profiles: Vec::new() }
 }
 
 fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng: &mut Prng) -> Record {

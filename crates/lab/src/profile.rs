@@ -1,0 +1,221 @@
+//! Where a cell's CPU time goes, function by function: what `perf` samples in one more trial of it, after all others.
+//!
+//! A trial of its own, because sampling takes time of what is measured. Two profiles of one series say which functions
+//! grew between their commits.
+
+use crate::record::Record;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitStatus;
+
+/// Samples in a second of CPU time: enough for 1 % of it in 20 s on one CPU (100 of 10,000), and 0.1 % of the CPU.
+pub(crate) const SAMPLES_PER_S: u32 = 499;
+
+/// More functions than this are counted as one: those left have less than a thousandth each.
+const FUNCTIONS_MAX: usize = 300;
+
+/// Of a longer name, such as of a template, this much is kept.
+const NAME_MAX: usize = 200;
+
+/// How the rest is called.
+const OTHERS: &str = "(others)";
+
+/// What was sampled of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Profile {
+    /// The cell's name, as a record has it.
+    pub cell: String,
+    /// CPU time for each request in microseconds, over the trials that count; none where nothing counts requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_us: Option<f64>,
+    /// Samples by function, each with the file that it is from.
+    pub functions: BTreeMap<String, u64>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+impl Profile {
+    /// All samples.
+    pub fn samples(&self) -> u64 {
+        self.functions.values().sum()
+    }
+
+    /// The same without its smallest functions.
+    fn bounded(mut functions: Vec<(String, u64)>) -> BTreeMap<String, u64> {
+        functions.sort_by_key(|(name, samples)| (std::cmp::Reverse(*samples), name.clone()));
+        let others: u64 = functions.iter().skip(FUNCTIONS_MAX).map(|(_, samples)| samples).sum();
+        functions.truncate(FUNCTIONS_MAX);
+        functions.extend((others > 0).then(|| (OTHERS.to_owned(), others)));
+        functions.into_iter().collect()
+    }
+}
+
+/// What sampled a trial has left: `report` is what perf printed of it, or why it did not.
+pub(crate) fn of_trial(
+    cell: String,
+    records: &BTreeMap<u32, Record>,
+    report: Result<String, String>,
+) -> Profile {
+    let request_us = request_us(&cell, records);
+    match report.map(|text| Profile::bounded(functions(&text))) {
+        Ok(functions) if !functions.is_empty() => Profile { cell, request_us, functions, why_not: None },
+        Ok(_) => Profile {
+            cell,
+            request_us,
+            why_not: Some("perf has seen none of its processes run".to_owned()),
+            ..Profile::default()
+        },
+        Err(why) => Profile { cell, request_us, why_not: Some(why), ..Profile::default() },
+    }
+}
+
+/// Of the trials that count.
+fn request_us(cell: &str, records: &BTreeMap<u32, Record>) -> Option<f64> {
+    let own = records.values().filter(|record| record.is_valid() && record.cell() == cell);
+    let rates: Vec<f64> = own.filter_map(|record| record.figure("requests_per_cpu_second")).collect();
+    (!rates.is_empty()).then(|| 1e6 / stdx::statistics::median(&rates)).filter(|us| us.is_finite())
+}
+
+/// `COUNT<tab>FILE<tab>[.] SYMBOL<tab>…`, as `perf report -F sample,dso,symbol` prints it.
+fn functions(text: &str) -> Vec<(String, u64)> {
+    let line = |line: &str| {
+        let mut fields = line.split('\t').map(str::trim);
+        let (samples, file, symbol) = (fields.next()?.parse::<u64>().ok()?, fields.next()?, fields.next()?);
+        let symbol = symbol.split_once("] ").map_or(symbol, |(_, symbol)| symbol);
+        let symbol: String = plain(symbol).chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
+        Some((format!("{symbol} ({file})"), samples))
+    };
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, samples) in text.lines().filter_map(line) {
+        *sums.entry(name).or_default() += samples;
+    }
+    sums.into_iter().collect()
+}
+
+/// What compilers put behind the name of a function that they have split or copied.
+const COPIES: [&str; 5] = [".isra.", ".constprop.", ".part.", ".cold", ".llvm."];
+
+/// Without what differs from build to build: an address that has no name, and what a compiler puts behind one.
+fn plain(symbol: &str) -> &str {
+    if symbol.starts_with("0x") {
+        return "?";
+    }
+    let symbol = COPIES.iter().fold(symbol, |symbol, copy| symbol.split(copy).next().unwrap_or(symbol));
+    match symbol.rsplit_once("::h") {
+        Some((name, hash)) if hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) => name,
+        _ => symbol,
+    }
+}
+
+/// A function that has become dearer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grown {
+    /// Its name, with the file that it is from.
+    pub name: String,
+    /// What it took before: microseconds for each request, or where that is not known, the share of all CPU time.
+    pub before: f64,
+    /// What it takes now.
+    pub after: f64,
+}
+
+/// Growth counts from so many standard errors of the counts: of 300 functions that are as before, one in three
+/// comparisons shows one at 3, and one in fifty at 4.
+const ERRORS_MIN: f64 = 4.0;
+
+/// Functions that take more than before, those that grew most first; whether it is in microseconds.
+pub fn grown(before: &Profile, after: &Profile) -> (Vec<Grown>, bool) {
+    let costs = before.request_us.zip(after.request_us);
+    let (cost_before, cost_after) = costs.unwrap_or((1.0, 1.0));
+    let of = |profile: &Profile, name: &String, cost: f64| {
+        let (samples, all) =
+            (profile.functions.get(name).copied().unwrap_or(0) as f64, profile.samples() as f64);
+        let share = samples / all.max(1.0);
+        // One sample more or less is known of nothing.
+        (share * cost, (samples.max(1.0)).sqrt() / all.max(1.0) * cost)
+    };
+    let one = |name: &String| {
+        let ((before, error), (after, other)) = (of(before, name, cost_before), of(after, name, cost_after));
+        let is_grown = after - before > ERRORS_MIN * error.hypot(other);
+        is_grown.then(|| Grown { name: name.clone(), before, after })
+    };
+    let mut found: Vec<Grown> =
+        after.functions.keys().filter(|name| *name != OTHERS).filter_map(one).collect();
+    found.sort_by(|a, b| (b.after - b.before).total_cmp(&(a.after - a.before)));
+    (found, costs.is_some())
+}
+
+/// How the shell ends where there is no such program.
+const NOT_FOUND: i32 = 127;
+
+/// Why perf has ended without a result, in one line.
+pub(crate) fn complaint(log: &Path, status: Option<ExitStatus>) -> String {
+    if status.and_then(|status| status.code()) == Some(NOT_FOUND) {
+        return "perf is not installed (Debian: linux-perf)".to_owned();
+    }
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty() && *line != "Error:");
+    let status = || status.map_or("it prints nothing".to_owned(), |status| format!("it ended with {status}"));
+    format!("perf: {}", first.map_or_else(status, str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of `evenkeel serve` and of a `dd` without symbols, by perf 6.1; a symbol of an older compiler behind it.
+    const PRINTED: &str = concat!(
+        " 21         \t[kernel.kallsyms]\t[k] finish_task_switch.isra.0\n",
+        " 13         \tevenkeel         \t[.] store::index::Index::page\n",
+        " 7          \tevenkeel         \t[.] std::sync::poison::mutex::Mutex<T>::lock\n",
+        " 3          \tdd               \t[.] 0x0000000000005729\n",
+        " 2          \tdd               \t[.] 0x0000000000003301\n",
+        " 1          \tdd               \t[.] read@plt\n\n\n",
+        " 2          \tevenkeel         \t[.] store::index::Index::page::h0123456789abcdef\n",
+    );
+
+    #[test]
+    fn functions_are_known_over_builds() {
+        let expected = [
+            ("? (dd)", 5),
+            ("finish_task_switch ([kernel.kallsyms])", 21),
+            ("read@plt (dd)", 1),
+            ("std::sync::poison::mutex::Mutex<T>::lock (evenkeel)", 7),
+            ("store::index::Index::page (evenkeel)", 15),
+        ];
+        assert_eq!(functions(PRINTED), expected.map(|(name, samples)| (name.to_owned(), samples)));
+        assert_eq!(functions("Error:\nThe perf.data data has no samples!\n\n"), []);
+    }
+
+    #[test]
+    fn no_more_functions_are_kept_than_stated() {
+        let many = (0..400).map(|number| (format!("f{number}"), 400 - number)).collect();
+        let kept = Profile::bounded(many);
+        assert_eq!((kept.len(), kept[OTHERS]), (301, (1..=100).sum::<u64>()));
+        assert_eq!(kept.values().sum::<u64>(), (1..=400).sum::<u64>());
+    }
+
+    fn profile(request_us: Option<f64>, functions: &[(&str, u64)]) -> Profile {
+        let functions = functions.iter().map(|(name, samples)| ((*name).to_owned(), *samples)).collect();
+        Profile { request_us, functions, ..Profile::default() }
+    }
+
+    #[test]
+    fn what_grew_is_told_from_what_is_sampled_more_often_by_chance() {
+        let before = profile(Some(4.0), &[("a", 5000), ("b", 4000), ("c", 1000)]);
+        // A tenth slower, all of it in c; a and b are as dear as before, with smaller shares.
+        let after = profile(Some(4.4), &[("a", 4545), ("b", 3640), ("c", 1815)]);
+        let (found, is_time) = grown(&before, &after);
+        assert_eq!((found.len(), is_time, &*found[0].name), (1, true, "c"));
+        assert!((found[0].before - 0.4).abs() < 0.01 && (found[0].after - 0.8).abs() < 0.01, "{found:?}");
+        let noisy = profile(Some(4.0), &[("a", 5080), ("b", 3950), ("c", 970)]);
+        assert_eq!(grown(&before, &noisy).0, []);
+        // A function that was not there before has grown, too; without requests shares are compared.
+        let new = profile(None, &[("a", 5000), ("b", 3000), ("d", 2000)]);
+        let (found, is_time) = grown(&before, &new);
+        assert_eq!((found.len(), is_time, &*found[0].name), (1, false, "d"));
+        assert_eq!(grown(&Profile::default(), &Profile::default()).0, []);
+    }
+}
