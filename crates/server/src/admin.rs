@@ -113,9 +113,13 @@ impl Worker {
             _ if !self.shared.echo().lru_crawler => return Err(line::CRAWLER_DISABLED),
             LruCrawlerCommand::Metadump(_) if !allowed => return Err(line::METADUMP_NOT_ALLOWED),
             LruCrawlerCommand::Metadump(_) if !output.is_empty() => return Err(line::METADUMP_PIPELINED),
-            LruCrawlerCommand::Metadump(Some(classes)) => (DumpKind::Metadump, classes),
             LruCrawlerCommand::Mgdump(_) if !allowed => return Err(line::MGDUMP_NOT_ALLOWED),
             LruCrawlerCommand::Mgdump(_) if !output.is_empty() => return Err(line::MGDUMP_PIPELINED),
+            // A list that names no class (`,`): memcached starts nothing, and has no sentence for an mgdump.
+            LruCrawlerCommand::Mgdump(Some(CrawlerClasses::Some(0))) => return Err(line::CRAWLER_FAILED),
+            LruCrawlerCommand::Metadump(Some(CrawlerClasses::Some(0)))
+            | LruCrawlerCommand::Crawl(Some(CrawlerClasses::Some(0))) => return Err(line::CRAWLER_NOTHING),
+            LruCrawlerCommand::Metadump(Some(classes)) => (DumpKind::Metadump, classes),
             LruCrawlerCommand::Mgdump(Some(classes)) => (DumpKind::Mgdump, classes),
             LruCrawlerCommand::Metadump(None)
             | LruCrawlerCommand::Mgdump(None)

@@ -3,7 +3,9 @@
 
 mod simulated;
 
-use server::options::Options;
+use std::sync::Mutex;
+
+use server::options::{Auth, Options};
 use simulated::Server;
 
 /// Bytes that a key in base64 may hold; in base64. The first half of each is a prefix.
@@ -114,4 +116,95 @@ fn no_key_adds_a_line_to_a_log_stream() {
         assert!(words.iter().all(|word| word.matches('=').count() == 1), "{line:?}");
     }
     assert!(log.contains("type=eviction key=a%0D%0AEND%0D%0A"), "one of them was evicted");
+}
+
+#[test]
+fn me_says_one_line_about_a_key() {
+    let (mut server, _) = server();
+    let peer = server.host.connect();
+    // As by memcached, `b` is looked at only where another word follows.
+    let binary = BINARY_KEYS.iter().map(|(_, key)| format!("me {key} b b\r\n"));
+    for request in binary.chain(TEXT_KEYS.iter().map(|key| format!("me {key}\r\n"))) {
+        let reply = server.ask(peer, &request);
+        check(&reply, "\r\n", 1, "", &["ME", "", "exp=", "la=", "cas=", "fetch=", "cls=", "size="]);
+    }
+}
+
+/// What the watcher of all streams is told, which must be lines of known types with one word for each field.
+fn log_of_all_streams(options: &Options, act: impl FnOnce(&mut Server)) -> String {
+    let mut server = Server::new(options);
+    let watcher = server.host.connect();
+    if options.auth.is_some() {
+        assert_eq!(server.ask(watcher, "set a 0 0 9\r\nuser pass\r\n"), "STORED\r\n");
+    }
+    let streams = "fetchers mutations deletions evictions connevents rawcmds sysevents";
+    assert_eq!(server.ask(watcher, &format!("watch {streams}\r\n")), "OK\r\n");
+    act(&mut server);
+    server.host.advance(50);
+    let log = server.take(watcher);
+    for line in log.split_terminator('\n') {
+        assert!(line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{line:?}");
+        let words: Vec<&str> = line.split(' ').collect();
+        assert!(words[0].starts_with("ts=") && words[1].starts_with("gid="), "{line:?}");
+        assert!(words.iter().all(|word| word.matches('=').count() == 1), "{line:?}");
+    }
+    log
+}
+
+#[test]
+fn no_token_or_unknown_command_reaches_a_log_stream() {
+    let log = log_of_all_streams(&Options::default(), |server| {
+        let peer = server.host.connect();
+        let forged = "Oa\rts=1";
+        assert_eq!(server.ask(peer, &format!("ms k 1 {forged} F7\r\nx\r\n")), format!("HD {forged}\r\n"));
+        server.ask(peer, &format!("mg k k v {forged}\r\nma k {forged}\r\nmd k {forged} L\rfoo P\x1b[2J\r\n"));
+        server.ask(peer, "forged\rts=1.2 gid=3 type=item_get\r\n\x1b[2Jstats\rdetail dump\r\nwatch \x07\r\n");
+        server.host.finish(peer);
+    });
+    let types: Vec<&str> = log.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    let expected =
+        ["conn_new", "item_get", "item_store", "item_get", "item_get", "item_get", "deleted", "conn_close"];
+    assert_eq!(types, expected.map(|name| format!("type={name}")), "{log}");
+}
+
+#[test]
+fn no_user_name_reaches_a_log_stream_or_a_statistic() {
+    let auth = Auth { file: "users".into(), users: vec![("user".into(), "pass".into())] };
+    let options = Options { auth: Some(auth), ..Options::default() };
+    let log = log_of_all_streams(&options, |server| {
+        let stranger = server.host.connect();
+        let login = "forged\r\nts=1 \x1b[2J\r\nEND";
+        let reply = server.ask(stranger, &format!("set a\rts=1 0 0 {}\r\n{login}\r\n", login.len()));
+        assert_eq!(reply, "CLIENT_ERROR authentication failure\r\n");
+        let peer = server.host.connect();
+        assert_eq!(server.ask(peer, "set a 0 0 9\r\nuser pass\r\n"), "STORED\r\n");
+        for topic in ["", " conns", " settings", " items", " slabs", " detail dump"] {
+            let reply = server.ask(peer, &format!("stats{topic}\r\n"));
+            assert!(reply.ends_with("END\r\n") && !reply.contains("forged"), "{reply}");
+            assert_eq!(reply.matches("END\r\n").count(), 1, "{reply}");
+        }
+    });
+    assert!(log.lines().all(|line| line.contains("type=conn_new")), "{log}");
+    assert_eq!(log.lines().count(), 2, "{log}");
+}
+
+#[test]
+fn no_byte_of_a_client_reaches_the_operators_terminal() {
+    static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let notice = |line: &str| NOTICES.lock().expect("no panic").push(line.to_owned());
+    let options = Options { verbosity: 3, ..Options::default() };
+    let mut host = server::sim::host_with(&options, 1_800_000_000_000, 1, notice);
+    // A get of the binary protocol, whose key is a forged line.
+    let key = b"\r\nevenkeel: serve: forged\x1b[2J\n";
+    let header = [0x80, 0, 0, key.len() as u8, 0, 0, 0, 0, 0, 0, 0, key.len() as u8];
+    let request = [&header[..], b"\r\n\x1b[2J\r\n.....", key].concat();
+    let peer = host.connect();
+    host.send(peer, &request);
+    assert!(host.closed(peer).is_some());
+    let peer = host.connect();
+    host.send(peer, b"verbosity 2\r\nset \x1b[2J 0 0 1\r\nx\r\nforged\rline\r\nget \x1b[2J\r\n");
+    let notices = NOTICES.lock().expect("no panic").clone();
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    assert!(notices[0].bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{notices:?}");
+    assert!(!notices[0].contains("forged"), "{notices:?}");
 }

@@ -1,6 +1,6 @@
 //! `stats conns`: who is connected.
 
-use net::{Activity, Address, Transport};
+use net::{Activity, Address, Present, Transport};
 use protocol::reply::stat;
 use stdx::clock::Now;
 
@@ -11,21 +11,28 @@ pub(super) fn stats(shared: &Shared, asking: u64, now: Now, out: &mut Vec<u8>) {
     for (fd, address) in &shared.listeners {
         stat(out, format_args!("{fd}:addr"), name(address));
         stat(out, format_args!("{fd}:state"), "conn_listening");
-        stat(out, format_args!("{fd}:secs_since_last_cmd"), 0);
+        // As in memcached, whose listeners are connections without a command since the start.
+        stat(out, format_args!("{fd}:secs_since_last_cmd"), now.ms / 1000);
     }
     for present in shared.network.present(now) {
-        let fd = present.opened.fd;
-        let peer = match present.opened.transport {
-            // A client's end of a unix socket has no name, and memcached prints `?:<AF 0>`: the path says more.
-            Transport::Unix => name(&present.opened.local),
-            Transport::Tcp => name(&present.opened.peer),
-        };
-        stat(out, format_args!("{fd}:addr"), peer);
-        stat(out, format_args!("{fd}:listen_addr"), name(&present.opened.local));
-        let asks = present.opened.id.0 == asking;
-        stat(out, format_args!("{fd}:state"), if asks { "conn_parse_cmd" } else { state(present.activity) });
-        stat(out, format_args!("{fd}:secs_since_last_cmd"), present.idle_s);
+        connection(&present, present.opened.id.0 == asking, out);
     }
+}
+
+fn connection(present: &Present, asks: bool, out: &mut Vec<u8>) {
+    let fd = present.opened.fd;
+    let peer = match present.opened.transport {
+        // A client's end of a unix socket has no name, and memcached prints `?:<AF 0>`: the path says more.
+        Transport::Unix => name(&present.opened.local),
+        Transport::Tcp => name(&present.opened.peer),
+    };
+    // When a connection spoke last is noted at the end of its turn; who asks is in the middle of it.
+    let (state, idle_s) =
+        if asks { ("conn_parse_cmd", 0) } else { (state(present.activity), present.idle_s) };
+    stat(out, format_args!("{fd}:addr"), peer);
+    stat(out, format_args!("{fd}:listen_addr"), name(&present.opened.local));
+    stat(out, format_args!("{fd}:state"), state);
+    stat(out, format_args!("{fd}:secs_since_last_cmd"), idle_s);
 }
 
 /// memcached's word for it.
@@ -44,5 +51,31 @@ fn name(address: &Address) -> String {
         Address::Tcp(address) if address.is_ipv6() => format!("tcp6:{address}"),
         Address::Tcp(address) => format!("tcp:{address}"),
         Address::Unix(_) => format!("unix:{address}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use net::{ConnectionId, Opened};
+
+    use super::*;
+
+    #[test]
+    fn who_asks_has_just_spoken_and_others_spoke_when_they_did() {
+        let local = Address::Tcp(([127, 0, 0, 1], 11211).into());
+        let peer = Address::Tcp(([127, 0, 0, 1], 4000).into());
+        let opened =
+            Opened { id: ConnectionId(1), fd: 9, listener: 0, transport: Transport::Tcp, peer, local };
+        let present = Present { opened, worker: 0, idle_s: 7, activity: Activity::Reading };
+        let said = |asks| {
+            let mut out = Vec::new();
+            connection(&present, asks, &mut out);
+            String::from_utf8(out).expect("text")
+        };
+        let addresses = "STAT 9:addr tcp:127.0.0.1:4000\r\nSTAT 9:listen_addr tcp:127.0.0.1:11211\r\n";
+        let asking = "STAT 9:state conn_parse_cmd\r\nSTAT 9:secs_since_last_cmd 0\r\n";
+        let silent = "STAT 9:state conn_read\r\nSTAT 9:secs_since_last_cmd 7\r\n";
+        assert_eq!(said(true), format!("{addresses}{asking}"));
+        assert_eq!(said(false), format!("{addresses}{silent}"));
     }
 }
