@@ -34,6 +34,17 @@ pub struct Suspicion {
     pub change: ChangePoint,
 }
 
+/// Why a run cannot confirm a suspicion: it shows nothing that the history has not shown before.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRerun {
+    /// It is one of the runs that are suspected, or were before.
+    #[error("it is in the history already, as {0}")]
+    Kept(String),
+    /// What it measured was measured before anything became worse.
+    #[error("it did not begin after the run of {0}, which it is to confirm")]
+    Early(String),
+}
+
 impl Suspicion {
     /// The first run of the new level.
     pub fn culprit(&self) -> &Point {
@@ -52,6 +63,22 @@ impl Suspicion {
         let level = if self.series.is_relative() { entry.ratio? } else { entry.median.middle };
         let (before, after) = (self.change.before, self.change.after);
         Some((level - before) / (after - before) > 0.5)
+    }
+
+    /// Whether a run of that machine that began then is a rerun, if it has trials that are defined in the same way: one that
+    /// is not kept yet and began after the suspected run.
+    pub fn is_rerun(&self, machine: &str, run: &[Entry], began_unix_s: u64) -> Result<(), NoRerun> {
+        if !self.series.is_of(machine, run) {
+            return Ok(());
+        }
+        // A machine carries out one run at a time.
+        if let Some(kept) = self.series.points.iter().find(|point| point.began_unix_s == began_unix_s) {
+            return Err(NoRerun::Kept(kept.commit.clone()));
+        }
+        match began_unix_s > self.culprit().began_unix_s {
+            true => Ok(()),
+            false => Err(NoRerun::Early(self.culprit().commit.clone())),
+        }
     }
 }
 

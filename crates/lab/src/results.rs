@@ -129,9 +129,19 @@ impl Results {
         Ok(Results { experiment, notation, records, profiles })
     }
 
+    /// Its first trial.
+    fn first(&self) -> Option<&Record> {
+        self.records.iter().min_by_key(|record| record.began_unix_s)
+    }
+
     /// The host of its first trial.
     pub fn machine(&self) -> &str {
-        self.records.iter().min_by_key(|record| record.began_unix_s).map_or("", |record| &record.host)
+        self.first().map_or("", |record| &record.host)
+    }
+
+    /// When its first trial began.
+    pub fn began_unix_s(&self) -> u64 {
+        self.first().map_or(0, |record| record.began_unix_s)
     }
 
     /// Whether it is whole: every round was carried out, on one machine, and at least half of each cell's trials count.

@@ -1,5 +1,6 @@
 //! `evenkeel lab gate`: an exit status for those who must not let a regression pass.
 
+use std::fmt::Display;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,9 @@ use std::process::{Command, ExitCode};
 
 use lab::compare::compare;
 use lab::gate::{Suspicion, suspicions};
-use lab::history::entries;
+use lab::history::{Entry, entries};
 use lab::report;
-use lab::results::{Results, Unfit};
+use lab::results::Results;
 
 use super::history::{Store, UNSEEN, add, failed};
 use crate::failure::Failure;
@@ -22,7 +23,8 @@ pub(crate) const STATUSES: [(&str, &str); 7] = [
     ("19", "Something seems to have become worse, and no rerun was there to confirm it."),
     (
         "20",
-        "There is nothing to judge: no run is kept, or RUN or the rerun is not finished, or has too few trials that count.",
+        "There is nothing to judge: no run is kept, or RUN or the rerun is not finished, or has too few trials that count, \
+         or the rerun is in the history already or did not begin after the run that seems worse.",
     ),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a file cannot be read or written, a server not reached."),
@@ -73,7 +75,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print(report::nothing_worse(&series).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let rerun = rerun(arguments)?.map(|run| (run.machine().to_owned(), entries(&run, &compare(&run))));
+    let rerun = rerun(arguments, &suspicions)?;
     let answer = |suspicion: &Suspicion| {
         let (machine, rerun) = rerun.as_ref()?;
         suspicion.is_confirmed_by(machine, rerun)
@@ -94,17 +96,25 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status))
 }
 
+/// The machine of a rerun, and what it has shown.
+type Rerun = (String, Vec<Entry>);
+
 /// Carries the experiment out once more, if it is said how.
-fn rerun(arguments: &Arguments) -> Result<Option<Results>, Failure> {
+fn rerun(arguments: &Arguments, suspicions: &[Suspicion]) -> Result<Option<Rerun>, Failure> {
     let read = |run: &Path| {
         let results = Results::read(run).map_err(Failure::other)?;
-        let unfit = |error: Unfit| {
-            let hint = error.hint();
+        let refused = |error: &dyn Display, hint| {
             let failure = Failure::other(anyhow::anyhow!("believe the rerun {}: {error}", run.display()));
             failure.with_status(UNSEEN).hint(hint)
         };
-        results.whole().map_err(unfit)?;
-        Ok(Some(results))
+        results.whole().map_err(|error| refused(&error, error.hint()))?;
+        let (machine, shown) = (results.machine().to_owned(), entries(&results, &compare(&results)));
+        let hint = "`evenkeel lab run FILE --out RUN` carries the experiment out once more";
+        for suspicion in suspicions {
+            let is_rerun = suspicion.is_rerun(&machine, &shown, results.began_unix_s());
+            is_rerun.map_err(|error| refused(&error, hint))?;
+        }
+        Ok(Some((machine, shown)))
     };
     if let Some(run) = &arguments.confirm_run {
         return read(run);

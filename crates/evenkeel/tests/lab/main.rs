@@ -243,6 +243,15 @@ fn a_gate_stops_what_a_rerun_confirms() {
     let slow = run(&directory, 90, 104.0);
     let confirmed = lab(&directory, &["gate", "--confirm-run", slow.to_str().expect("text")]);
     assert!(check(&confirmed, 18).contains("A rerun confirms it."));
+    // The suspected run does not confirm itself.
+    for (night, why) in
+        [(10, "it is in the history already, as c10"), (9, "it is in the history already, as c9")]
+    {
+        let refused = lab(&directory, &["gate", "--confirm-run", &format!("night-{night}")]);
+        check(&refused, 20);
+        let error = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(error.contains(&format!("believe the rerun night-{night}: {why}")), "{error}");
+    }
     run(&directory, 91, 121.0);
     let temporary = directory.join("temporary");
     fs::create_dir(&temporary).expect("a directory");

@@ -3,7 +3,7 @@
 use lab::against::against;
 use lab::commits::{Error, Unit, between};
 use lab::compare::{Verdict, compare};
-use lab::gate::{Suspicion, suspicions};
+use lab::gate::{NoRerun, Suspicion, suspicions};
 use lab::history::{Added, Entry, History, Series, entries};
 use lab::profile::Profile;
 use lab::results::Results;
@@ -88,6 +88,19 @@ fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
     assert_eq!(suspicion.is_confirmed_by("made-up", &added(&another)), None);
     let reworded = night_of(&NIGHTLY.replace("quick", "fast"), 90, 0.88);
     assert_eq!(suspicion.is_confirmed_by("made-up", &added(&reworded)), Some(true));
+    // What is kept already confirms nothing, and neither does what began before the suspected run.
+    let again = |mut run: Results, later_s: u64| {
+        run.records.iter_mut().for_each(|record| record.began_unix_s += later_s);
+        suspicion.is_rerun("made-up", &added(&run), run.began_unix_s())
+    };
+    for number in [29, 30, 39] {
+        assert_eq!(again(night(number, 0.9), 0), Err(NoRerun::Kept(format!("c{number}"))));
+    }
+    assert_eq!(again(night(29, 0.9), 3600), Err(NoRerun::Early("c30".to_owned())));
+    assert_eq!(
+        [again(night(30, 0.9), 3600), again(night(90, 0.88), 0), again(another, 0)],
+        [Ok(()), Ok(()), Ok(())]
+    );
     // Becoming quicker stops nobody, and neither does what lies far back.
     for number in 40..60 {
         let results = night(number, 0.9);
