@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::{lab, man, serve, tune};
 
 /// What clap takes when there is no terminal.
@@ -202,6 +202,14 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
             Err(Failure::system("write to standard output", error))
         }
         _ => Ok(()),
+    }
+}
+
+/// Writes what was done to standard output. Whether anybody can read it changes nothing about that, so that it cannot be
+/// written is said and does not decide how the verb ends.
+pub(crate) fn tell(text: &[u8]) {
+    if let Err(failure) = print(text) {
+        say(format_args!("evenkeel: {failure}; what is told there has been done all the same"));
     }
 }
 

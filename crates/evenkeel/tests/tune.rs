@@ -114,6 +114,25 @@ fn a_plan_is_applied_watched_for_drift_and_undone() {
     assert!(fails(&mut host.tune("rollback")).contains("none is in force"));
 }
 
+/// A log on a full disk, for instance.
+#[test]
+fn what_is_done_ends_as_it_does_although_nobody_can_be_told() {
+    let host = Host::new("untold");
+    let check = |command: &mut Command| {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let said = command.stdout(full).output().unwrap();
+        let text = String::from_utf8_lossy(&said.stderr);
+        assert_eq!(said.status.code(), Some(0), "{command:?}: {text}");
+        assert_eq!(text.matches("write to standard output: No space left on device").count(), 1, "{text}");
+    };
+    check(host.apply().args(["--confirm-within", "1h"]));
+    host.holds(|step| step.2);
+    check(&mut host.tune("confirm"));
+    succeeds(&mut plan_over_it(&host));
+    check(host.tune("rollback").arg("--all"));
+    host.holds(|step| step.1);
+}
+
 #[test]
 fn whenever_it_is_killed_between_journal_and_write_rollback_restores_everything() {
     for (number, (path, now, _)) in STEPS.iter().enumerate() {
@@ -420,6 +439,8 @@ tune status | grep -c holds
 status=0; tune rollback 2> "$DIR/said" || status=$?
 test $status = 19; grep 'record that everything is as it was before: append to .*Read-only file system' "$DIR/said"
 values | cmp - "$DIR/before"
+status=0; tune rollback > /dev/full 2> "$DIR/said" || status=$?
+test $status = 19; grep 'write to standard output' "$DIR/said"
 mount -o remount,rw "$DIR/state"
 tune rollback
 tail -n 1 "$DIR/state/000002.jsonl" | grep rolled_back

@@ -26,7 +26,7 @@ use super::plan::{Wanted, shown};
 use super::state::{State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
 use crate::failure::{Failure, say};
 use crate::sys::Signals;
-use crate::verbs::print;
+use crate::verbs::{print, tell};
 
 /// Carry out a plan, all of it or none
 #[derive(Clone, Debug, clap::Args)]
@@ -133,7 +133,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 .hint("the plan is in force all the same; `evenkeel tune rollback` undoes it")
         })?;
     }
-    print(report(&plan, rest.as_ref(), &applied, &journal, arguments.confirm_within).as_bytes())?;
+    tell(report(&plan, rest.as_ref(), &applied, &journal, arguments.confirm_within).as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -15,7 +15,7 @@ use super::plan::Wanted;
 use super::rollback;
 use super::state::StateDirectory;
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::verbs::{print, tell};
 
 /// What `persist` ends with when somebody else has the last word about a setting.
 const OVERRULED: u8 = 14;
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let done = store::write(&root, &persistence, arguments.force).map_err(refused)?;
     let text =
         written(&done, &persistence) + &remarks(&persistence, &conflicts, &here) + &then(&root, &persistence);
-    print(text.as_bytes())?;
+    tell(text.as_bytes());
     Ok(ending)
 }
 
@@ -185,7 +185,7 @@ fn remove(root: &Root) -> Result<ExitCode, Failure> {
     if root.is_live() {
         text += "Then: systemctl daemon-reload; udevadm control --reload\n";
     }
-    print(text.as_bytes())?;
+    tell(text.as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 

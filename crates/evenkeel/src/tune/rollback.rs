@@ -14,7 +14,7 @@ use super::persist;
 use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
 use crate::failure::Failure;
 use crate::sys::Signals;
-use crate::verbs::print;
+use crate::verbs::{print, tell};
 
 /// What `status` ends with when a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;
@@ -61,7 +61,7 @@ pub(super) fn confirm(arguments: &Arguments) -> Result<ExitCode, Failure> {
         );
     };
     journal.append(Record::Confirmed).map_err(Failure::other)?;
-    print(b"Confirmed: it stays until `evenkeel tune rollback` or a restart of the host.\n")?;
+    tell(b"Confirmed: it stays until `evenkeel tune rollback` or a restart of the host.\n");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,13 +79,14 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         return Err(nothing);
     }
     found.truncate(if arguments.all { found.len() } else { 1 });
-    let (mut failures, mut unrecorded, mut printed) = (Vec::new(), Vec::new(), Ok(()));
+    let (mut failures, mut unrecorded, mut said) = (Vec::new(), Vec::new(), String::new());
     undo_all(&mut FileHost::new(root), &mut found, "asked", |journal, undone| {
-        let shown = print(report(journal, undone).as_bytes());
-        printed = std::mem::replace(&mut printed, Ok(())).and(shown);
+        said += &report(journal, undone);
         failures.extend(undone.failures());
         unrecorded.extend(undone.unrecorded.as_ref().map(journal::Error::with_causes));
     });
+    // Only now: a reader that takes nothing holds up no way back.
+    tell(said.as_bytes());
     if !failures.is_empty() {
         let error = anyhow::anyhow!("undo everything: {}", folded(&failures).join("; "));
         return Err(Failure::other(error).hint("mend what is in the way, and run it again"));
@@ -95,7 +96,7 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         let hint = "mend what is in the way, and run it again before these settings are changed by anybody";
         return Err(Failure::other(error).with_status(UNRECORDED).hint(hint));
     }
-    printed.map(|()| ExitCode::SUCCESS)
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What is in force and what persists, and whether both still hold.
