@@ -325,10 +325,10 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         plan.add(profile.changes(facts, asked.live), None, asked, &mut taken);
     }
     plan.add(left_alone(facts, &taken), None, asked, &mut taken);
-    plan.leave_to_services(&model, &gathered);
     // The order inside of a stage is the one that the strategy gave.
     plan.changes.sort_by_key(|change| change.stage);
     plan.refuse_read_only(facts);
+    plan.leave_to_services(&model, &gathered);
     plan
 }
 
@@ -440,6 +440,9 @@ impl Plan {
         if model.choice.is_free() && irqs.is_empty() {
             return;
         }
+        // Those that the plan does not move stay where they are; on all CPUs, they leave nothing to choose from.
+        let all = irqs.or(&self.taking(model));
+        let irqs = if model.for_services(&all).and(&all).is_empty() { all } else { irqs };
         let mut wishes = Wishes::default();
         if model.choice.irq_cpus.is_some() && irqs != model.online {
             strategy::keep_off(&mut wishes, model, &irqs);
@@ -447,6 +450,14 @@ impl Plan {
         wishes.advice.retain(|advice| !self.advice.contains(advice));
         self.advice.extend(wishes.advice);
         self.service_cpus = Some(model.for_services(&irqs).into());
+    }
+
+    /// CPUs that take interrupts of interfaces once the changes are made.
+    fn taking(&self, model: &CpuModel) -> CpuSet {
+        let mut moved = model.facts.clone();
+        self.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
+        let then = model.after(&moved, self.changes.iter().filter_map(|change| change.setting.irq()));
+        moved.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&then.irq_cpus(nic)))
     }
 
     fn add(&mut self, wishes: Wishes, rule: Option<&str>, asked: &Asked, taken: &mut Taken) {

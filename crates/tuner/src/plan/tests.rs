@@ -369,6 +369,29 @@ fn interrupts_are_kept_to_the_cpus_that_were_chosen_and_services_get_the_others(
 }
 
 #[test]
+fn cpus_where_interrupts_stay_are_not_left_to_services() {
+    let facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 2, irqs: ENA }.facts();
+    let left = |facts: &Facts, strategy, irq_cpus: Option<&str>, cpus: Option<&str>| {
+        let set = |list: &str| list.parse().unwrap();
+        let choice = Choice { irq_cpus: irq_cpus.map(set), cpus: cpus.map(set) };
+        plan(facts, &Asked { strategy: Some(strategy), choice, ..Asked::default() })
+            .service_cpus
+            .unwrap()
+            .list
+    };
+    assert_eq!(left(&facts, Strategy::RpsRfs, Some("4"), None).to_string(), "1-3,5-7", "none is moved");
+    assert_eq!(left(&facts, Strategy::Spread, Some("4"), None).to_string(), "0-3,5-7", "all are moved");
+    assert_eq!(left(&facts, Strategy::Xps, None, Some("0-3")).to_string(), "1-3");
+    let mut moored = facts.clone();
+    (moored.interrupts[1].managed, moored.read_only) = (true, vec!["/proc/irq/40".into()]);
+    moored.interrupts[1].effective = "3".parse().unwrap();
+    assert_eq!(left(&moored, Strategy::Spread, Some("4"), None).to_string(), "1-2,5-7", "none can be moved");
+    let mut anywhere = facts;
+    anywhere.interrupts.iter_mut().for_each(|irq| irq.effective = CpuSet::first(8));
+    assert_eq!(left(&anywhere, Strategy::RpsRfs, Some("4"), None).to_string(), "0-3,5-7", "they take all");
+}
+
+#[test]
 fn a_plan_steers_to_where_packets_were_not_measured_to_arrive() {
     let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 1, irqs: ENA }.facts();
     facts.sysctls.insert("net.core.rps_sock_flow_entries".into(), "32768".into());
