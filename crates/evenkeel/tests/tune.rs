@@ -109,6 +109,7 @@ fn a_plan_is_applied_watched_for_drift_and_undone() {
         String::from_utf8_lossy(&status.stdout)
             .contains("/sys/class/net/eth0/queues/rx-0/rps_cpus = 3: DRIFTED: it reads \"1\"")
     );
+    assert!(!String::from_utf8_lossy(&status.stdout).contains("Everything reads as before"));
     assert!(succeeds(&mut host.tune("rollback")).contains("somebody else had set it to \"1\""));
     host.holds(|step| step.1);
     assert!(fails(&mut host.tune("rollback")).contains("none is in force"));
@@ -439,6 +440,8 @@ tune status | grep -c holds
 status=0; tune rollback 2> "$DIR/said" || status=$?
 test $status = 19; grep 'record that everything is as it was before: append to .*Read-only file system' "$DIR/said"
 values | cmp - "$DIR/before"
+status=0; tune status > "$DIR/said" || status=$?
+test $status = 13; grep 'Everything reads as before the plan' "$DIR/said"
 status=0; tune rollback > /dev/full 2> "$DIR/said" || status=$?
 test $status = 19; grep 'write to standard output' "$DIR/said"
 mount -o remount,rw "$DIR/state"

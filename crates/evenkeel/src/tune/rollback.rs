@@ -112,7 +112,7 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     for journal in &found {
         text += &format!("{}: {}\n", journal.path().display(), state(journal));
-        let mut lines = Vec::new();
+        let (mut lines, mut as_before) = (Vec::new(), 0);
         for step in journal.steps().iter().filter(|step| !step.left && !step.undone) {
             // A later plan has set it since.
             if !seen.insert(step.setting.clone()) {
@@ -123,11 +123,18 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 Ok(found) if step.setting.same(&found, wanted) => {
                     format!("holds{}", comes_to(&host, &step.setting, wanted))
                 }
-                Ok(found) => format!("DRIFTED: it reads {:?}", found.trim()),
+                Ok(found) => {
+                    as_before += usize::from(step.setting.same(&found, &step.before));
+                    format!("DRIFTED: it reads {:?}", found.trim())
+                }
                 Err(error) => format!("DRIFTED: it cannot be read: {error}"),
             };
             drifted += u32::from(!found.starts_with("holds"));
             lines.push(format!("  {} = {wanted}: {found}", step.setting));
+        }
+        // What a rollback could not record looks like this, and so does a device that was reset.
+        if !lines.is_empty() && as_before == lines.len() {
+            text += "  Everything reads as before the plan; if it was undone, `evenkeel tune rollback` records that.\n";
         }
         text.extend(folded(&lines).iter().map(|line| format!("{line}\n")));
     }
