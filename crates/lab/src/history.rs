@@ -19,6 +19,7 @@ use crate::design::{Cell, Design};
 use crate::experiment::Better;
 use crate::profile::Profile;
 use crate::quantity::number;
+use crate::record::is_credible;
 use crate::results::{Results, Unfit};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -367,7 +368,9 @@ impl History {
     /// All series, those of an experiment together, and those that decide first.
     pub fn series(&mut self) -> Result<Vec<Series>, Error> {
         let mut all: BTreeMap<[String; 5], Series> = BTreeMap::new();
-        for (mut series, point) in self.store.lines()? {
+        // An earlier version may have kept what no trial can have shown.
+        let is_credible = |(_, point): &Line| is_credible(point.median.middle);
+        for (mut series, point) in self.store.lines()?.into_iter().filter(is_credible) {
             let key = series.key();
             // The newest run says how it is called and judged.
             series.points = all.remove(&key).map_or(Vec::new(), |before| before.points);

@@ -9,6 +9,7 @@ mod sysbench;
 use crate::error::Error;
 use crate::experiment::{Parser, Workload};
 use crate::quantity::is_latency;
+use crate::record::{incredible, is_credible};
 use std::collections::BTreeMap;
 
 /// Figures by name; latencies are `p50_us`, `p99_us`, `mean_us`…, rates `requests_per_second` and the like.
@@ -67,7 +68,16 @@ pub(crate) fn parse(text: &str, workload: &Workload) -> Result<Told, Error> {
         Parser::Memtier => memtier::parse(text, workload.warm_up_s),
         Parser::Lines(patterns) => lines::parse(text, patterns),
     };
-    told.map_err(|what| Error::place("workload.parser", what))
+    told.and_then(credible).map_err(|what| Error::place("workload.parser", what))
+}
+
+/// A load that says what cannot be is not believed at all; of a second, such a figure is left out.
+fn credible(mut told: Told) -> Result<Told, String> {
+    if let Some((name, figure)) = told.metrics.iter().find(|(_, figure)| !is_credible(**figure)) {
+        return Err(incredible(name, *figure));
+    }
+    told.seconds.iter_mut().for_each(|(_, figures)| figures.retain(|_, figure| is_credible(*figure)));
+    Ok(told)
 }
 
 /// What can be known to be wrong before there is a result.
@@ -103,4 +113,23 @@ fn typical(seconds: &[(f64, Figures)], warm_up_s: u32) -> Figures {
         (name.clone(), typical)
     };
     first.keys().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_is_refused_by_its_name() {
+        let told = |figure| {
+            let figures = Figures::from([("requests_per_second".to_owned(), figure)]);
+            Told { metrics: figures.clone(), seconds: vec![(1.0, figures)], ..Told::default() }
+        };
+        assert_eq!(credible(told(1e6)), Ok(told(1e6)));
+        for figure in [1e308, f64::INFINITY, f64::NAN] {
+            assert_eq!(credible(told(figure)), Err(incredible("requests_per_second", figure)));
+            let of_a_second = credible(Told { metrics: Figures::new(), ..told(figure) }).expect("the rest");
+            assert_eq!(of_a_second.seconds, [(1.0, Figures::new())]);
+        }
+    }
 }

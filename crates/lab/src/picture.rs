@@ -110,7 +110,8 @@ fn chart<'a>(area: &Area<'a>, axes: &Axes) -> Chart<'a> {
     builder
         .set_label_area_size(LabelAreaPosition::Left, 74)
         .set_label_area_size(LabelAreaPosition::Bottom, 42);
-    let mut chart = builder.build_cartesian_2d(axes.x_range.clone(), axes.y_range.clone()).expect(IN_MEMORY);
+    let mut chart =
+        builder.build_cartesian_2d(divisible(&axes.x_range), divisible(&axes.y_range)).expect(IN_MEMORY);
     let label = ("sans-serif", TEXT).into_font().color(&INK);
     let figure = |value: &f64| number(*value);
     let mut mesh = chart.configure_mesh();
@@ -126,6 +127,17 @@ fn chart<'a>(area: &Area<'a>, axes: &Axes) -> Chart<'a> {
     mesh.draw().expect(IN_MEMORY);
     drop(mesh);
     chart
+}
+
+/// No axis reaches farther: the length of one from below zero to above is a number, too.
+const AXIS_MAX: f64 = f64::MAX / 4.0;
+
+/// A range whose steps can be counted: from number to number, and not so short that a step of it changes nothing.
+fn divisible(range: &Range<f64>) -> Range<f64> {
+    let end = |end: f64| if end.is_nan() { 0.0 } else { end.clamp(-AXIS_MAX, AXIS_MAX) };
+    let (start, end) = (end(range.start), end(range.end));
+    let least = (start.abs().max(end.abs()) * 1e-9).max(1e-100);
+    start..end.max(start + least)
 }
 
 /// Room at the right for a legend of these names.
@@ -160,4 +172,21 @@ fn with_legend<'a>(root: &Area<'a>, names: &[&str]) -> Area<'a> {
 fn from_zero(values: impl Iterator<Item = f64>) -> Range<f64> {
     let most = values.fold(0.0, f64::max);
     0.0..if most > 0.0 { most * 1.06 } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_ends_whatever_it_is_given() {
+        let (inf, nan) = (f64::INFINITY, f64::NAN);
+        let ends = [0.0, -1.0, 1e-320, 1e15, 1e15 + 0.125, 1e308, f64::MAX, f64::MIN, inf, -inf, nan];
+        for (start, end) in ends.iter().flat_map(|start| ends.map(|end| (*start, end))) {
+            let axes =
+                Axes { x: "", y: "", x_range: start..end, y_range: start..end, figures: Figures::Both };
+            let drawn = svg(300, 200, "", |root| drop(chart(root, &axes)));
+            assert!(drawn.ends_with("</svg>\n"), "{start} {end}: {drawn}");
+        }
+    }
 }

@@ -4,6 +4,20 @@ use crate::quantity::is_latency;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// No figure beyond this, above or below zero, is believed: nothing that is measured is so large, and sums and ratios of
+/// such figures are no numbers any more.
+pub const FIGURE_MAX: f64 = 1e15;
+
+/// Whether it may be a figure.
+pub(crate) fn is_credible(figure: f64) -> bool {
+    figure.abs() <= FIGURE_MAX
+}
+
+/// Why it is none, in a sentence.
+pub(crate) fn incredible(metric: &str, figure: f64) -> String {
+    format!("{metric} is {figure:e}: no figure beyond {FIGURE_MAX:e} is believed")
+}
+
 /// One trial of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -131,11 +145,39 @@ impl Record {
     /// A figure that may be compared.
     pub fn figure(&self, metric: &str) -> Option<f64> {
         let is_doubtful = self.latencies_are_doubtful && is_latency(metric);
-        self.metrics.get(metric).copied().filter(|figure| figure.is_finite() && !is_doubtful)
+        self.metrics.get(metric).copied().filter(|figure| is_credible(*figure) && !is_doubtful)
+    }
+
+    /// Takes out the figures that are none, and says so: without the metric that decides it does not count.
+    pub(crate) fn leave_out_incredible(&mut self, primary: &str) {
+        for (metric, figure) in self.metrics.extract_if(.., |_, figure| !is_credible(*figure)) {
+            let why = incredible(&metric, figure);
+            if metric == primary { self.doubts.push(why) } else { self.remarks.push(why) }
+        }
     }
 
     /// Whether it counts.
     pub fn is_valid(&self) -> bool {
         self.doubts.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_beyond_all_measure_is_left_out_with_a_sentence() {
+        for figure in [1e308, -1e308, 1.1 * FIGURE_MAX, f64::INFINITY, f64::NAN] {
+            let metrics = [("rate", figure), ("p99_us", figure), ("mean_us", FIGURE_MAX)];
+            let metrics = metrics.map(|(name, figure)| (name.to_owned(), figure)).into();
+            let mut record = Record { metrics, ..Record::default() };
+            assert_eq!((record.figure("rate"), record.figure("mean_us")), (None, Some(FIGURE_MAX)));
+            record.leave_out_incredible("rate");
+            assert_eq!(record.doubts, [incredible("rate", figure)]);
+            assert_eq!(record.remarks, [incredible("p99_us", figure)]);
+            assert_eq!(record.metrics.len(), 1);
+        }
+        assert_eq!(incredible("rate", 1e308), "rate is 1e308: no figure beyond 1e15 is believed");
     }
 }

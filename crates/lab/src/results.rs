@@ -125,6 +125,7 @@ impl Results {
         if records.is_empty() {
             return Err(Error::Empty { path: directory });
         }
+        records.iter_mut().for_each(|record| record.leave_out_incredible(&experiment.measure.primary));
         records.sort_by_key(|record: &Record| record.place);
         Ok(Results { experiment, notation, records, profiles })
     }
@@ -149,7 +150,7 @@ impl Results {
     pub fn whole(&self) -> Result<(), Unfit> {
         let rounds = self.experiment.repeat.rounds as usize;
         let cells = Design::of(&self.experiment).cells;
-        let has_it = |record: &&Record| record.metrics.contains_key(&self.experiment.measure.primary);
+        let has_it = |record: &&Record| record.figure(&self.experiment.measure.primary).is_some();
         let seen = |cell: &Cell| {
             distinct(self.valid().filter(has_it).filter(|it| cell.holds(it)).map(|it| it.round))
         };

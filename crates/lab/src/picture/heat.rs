@@ -99,15 +99,17 @@ fn scale(root: &Area, series: usize, top: i32) {
     }
 }
 
+/// So many marks has the axis, and one at zero.
+const AXIS_MARKS_MAX: f64 = 10.0;
+
 fn axis(root: &Area, seconds: f64, bottom: i32) {
     let step = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 3600.0];
-    let step = step.into_iter().find(|step| seconds / step <= 10.0).unwrap_or(7200.0);
-    let mut at = 0.0;
-    while at <= seconds {
+    let step =
+        step.into_iter().find(|step| seconds / step <= AXIS_MARKS_MAX).unwrap_or(seconds / AXIS_MARKS_MAX);
+    for at in (0..=AXIS_MARKS_MAX as u32).map(|mark| f64::from(mark) * step).take_while(|at| *at <= seconds) {
         let x = LEFT + (f64::from(PLOT_WIDTH) * at / seconds.max(1.0)) as i32;
         root.draw(&PathElement::new(vec![(x, bottom), (x, bottom + 4)], INK)).expect(IN_MEMORY);
         write(root, &format!("{at}"), (x, bottom + 12), HPos::Center, 11);
-        at += step;
     }
     write(root, "seconds of load", (LEFT + PLOT_WIDTH / 2, bottom + 27), HPos::Center, TEXT);
 }
