@@ -25,6 +25,11 @@ named() {
     done)"
 }
 
+# How many lines say so, those included that are folded into one.
+count() {
+    grep "$1" | sed 's/.*(and \([0-9]*\) more like it)$/\1/; t; s/.*/0/' | awk '{ n += $1 + 1 } END { print n + 0 }'
+}
+
 # How an interface's packets are steered, byte for byte.
 steering() {
     grep . /proc/sys/net/core/rps_sock_flow_entries /sys/class/net/"$1"/queues/rx-*/rps_*
