@@ -59,6 +59,12 @@ pub enum Error {
     /// The run says too little.
     #[error("keep the run: {0}")]
     Unfit(Unfit),
+    /// What was measured has no name that can be shown.
+    #[error("keep the run: the commit {0:?} is empty or has control characters")]
+    Commit(String),
+    /// One run is one point.
+    #[error("keep the run: it is in the history already, as {0}")]
+    Kept(String),
     /// What its URL says about encryption makes no sense.
     #[error("use the history {name}: {what}")]
     Encryption {
@@ -82,6 +88,7 @@ impl Error {
                  nothing",
             ),
             Error::Unfit(unfit) => Some(unfit.hint()),
+            Error::Commit(_) | Error::Kept(_) => None,
         }
     }
 }
@@ -320,6 +327,17 @@ impl History {
             return Ok(Added::Known);
         };
         results.whole().map_err(Error::Unfit)?;
+        if commit.trim().is_empty() || commit.contains(char::is_control) {
+            return Err(Error::Commit(commit.to_owned()));
+        }
+        let shown = entries(results, comparison);
+        let is_it = |(series, point): &Line| {
+            point.began_unix_s == first.began_unix_s && series.is_of(results.machine(), &shown)
+        };
+        if let Some((_, kept)) = self.store.lines()?.into_iter().find(|it| is_it(it) && it.1.commit != commit)
+        {
+            return Err(Error::Kept(kept.commit));
+        }
         let text = |text: &str| Value::Text(text.to_owned());
         let run = [
             text(&comparison.question),
@@ -345,7 +363,7 @@ impl History {
                 Value::Text(values_text(&entry.values)),
             ]
         };
-        let points: Vec<Vec<Value>> = entries(results, comparison).into_iter().map(point).collect();
+        let points: Vec<Vec<Value>> = shown.into_iter().map(point).collect();
         let profiles: Vec<Vec<Value>> = profiles(results)
             .into_iter()
             .map(|(definition, text)| vec![Value::Text(definition), Value::Text(text)])

@@ -360,6 +360,21 @@ fn a_level_has_to_last_for_three_runs_on_both_sides() {
 }
 
 #[test]
+fn a_run_is_one_point_under_a_name_that_can_be_shown() {
+    let mut history = History::in_memory().expect("a history");
+    let results = night(1, 1.0);
+    let mut add =
+        |commit| history.add(&results, &compare(&results), commit).map_err(|error| error.to_string());
+    for commit in ["", "  ", "c\u{1b}[31m1", "c\n1"] {
+        let why = format!("keep the run: the commit {commit:?} is empty or has control characters");
+        assert_eq!(add(commit), Err(why));
+    }
+    assert_eq!([add("c1"), add("c1")], [Ok(Added::New), Ok(Added::Known)]);
+    assert_eq!(add("c2"), Err("keep the run: it is in the history already, as c1".to_owned()));
+    assert!(history.series().expect("series").iter().all(|series| series.points.len() == 1));
+}
+
+#[test]
 fn a_run_is_kept_once() {
     let mut history = History::in_memory().expect("a history");
     let results = night(1, 1.0);
