@@ -32,6 +32,7 @@ primary = "requests_per_cpu_second"
 better = "higher"
 [repeat]
 rounds = 1
+verdict = false
 doubtful = 0
 "#;
 
@@ -60,6 +61,7 @@ primary = "requests_per_cpu_second"
 better = "higher"
 [repeat]
 rounds = 1
+verdict = false
 doubtful = 0
 "#;
 
