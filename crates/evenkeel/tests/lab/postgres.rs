@@ -167,6 +167,7 @@ fn a_shared_history_says_and_stops_what_a_file_does() {
     for column in ["by_round", "definition", "pinned", "ratio"] {
         server.said("lab", &format!("alter table evenkeel_lab.point drop column {column}"));
     }
+    server.said("lab", "drop table evenkeel_lab.profile");
     server.said("lab", "update evenkeel_lab.format set version = 1");
     assert!(compared(&url).contains("only its medians are known"));
     let said = check(&lab(&directory, &["gate", "--store", &url]), 19);
