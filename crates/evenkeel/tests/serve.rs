@@ -22,9 +22,13 @@ struct Server {
 impl Server {
     /// Starts one, with standard error going to `said`.
     fn start(name: &str, arguments: &[&str], said: impl Into<Stdio>) -> Server {
+        Server::start_by(Command::new(env!("CARGO_BIN_EXE_evenkeel")), name, arguments, said)
+    }
+
+    /// The same by a command that runs the program with the arguments that follow.
+    fn start_by(mut command: Command, name: &str, arguments: &[&str], said: impl Into<Stdio>) -> Server {
         let directory = std::env::temp_dir().join(format!("evenkeel-serve-{}-{name}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
         command.args(["serve", "-s", "socket"]).args(arguments).current_dir(&directory);
         if rustix::process::getuid().is_root() {
             command.args(["-u", "root"]);
@@ -95,4 +99,17 @@ fn a_log_that_cannot_be_written_ends_nobody() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let status = server.child.wait().unwrap();
     assert!(status.success(), "{status}");
+}
+
+#[test]
+fn few_addresses_are_enough_for_values_of_every_size() {
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 1500000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_evenkeel")]);
+    let arguments = ["-m", "64", "-I", "32m", "-t", "2"];
+    let mut server = Server::start_by(command, "addresses", &arguments, Stdio::inherit());
+    for len in [40_000, 150_000, 280_000, 600_000, 1_200_000, 5_000_000, 17_000_000, 40_000] {
+        for number in 0..2 * (64 << 20) / len {
+            assert_eq!(server.set(&format!("k{len}.{number}"), len), "STORED\r\n", "{len} bytes, {number}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use store::{DumpCursor, Key};
 
 use crate::dump::Dump;
 use crate::execute::{Body, Flow};
+use crate::join::{self, Joining};
 use crate::prefixes::PrefixDump;
 use crate::retrieve::RestOfKeys;
 use crate::stats::Sizes;
@@ -43,6 +44,8 @@ pub(crate) enum State {
     Keys(Box<RestOfKeys>),
     /// The body of a storage command.
     Body(Box<Upload>),
+    /// Nothing until a large value has been joined.
+    Join(Box<Joining>),
     /// So many bytes that belong to a refused request.
     Swallow(usize),
     /// Nothing until a dump has been sent.
@@ -62,7 +65,7 @@ struct Planned<'a> {
     request: Request<'a>,
     /// The key, if there is one and it is text.
     key: Option<Key<'a>>,
-    body: &'a [u8],
+    body_len: usize,
     /// Where the next request starts.
     end: usize,
 }
@@ -89,7 +92,7 @@ impl Connection {
     /// What it is in the middle of.
     pub(crate) fn activity(&self) -> Activity {
         match self.state {
-            State::Body(_) => Activity::Body,
+            State::Body(_) | State::Join(_) => Activity::Body,
             State::Swallow(_) | State::Refused(_) => Activity::Swallowing,
             State::Watch => Activity::Watching,
             _ => Activity::Reading,
@@ -126,6 +129,10 @@ impl Connection {
                 State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
                     (taken, Flow::Go) => (taken, self.finish(worker, output)),
                     waiting => waiting,
+                },
+                State::Join(joining) => match worker.join(joining) {
+                    Flow::Go => (0, self.finish_join(worker, output)),
+                    waiting => (0, waiting),
                 },
                 State::Dump(dump) => (0, dump.serve(worker, output)),
                 State::Prefixes(dump) => (0, dump.serve(worker, output)),
@@ -175,7 +182,7 @@ impl Connection {
         {
             *turns_left -= 1;
             let key = text_key(&request).map(|key| worker.store.key(key));
-            let flow = worker.execute(self, &request, key, Body::Bytes(&input[consumed..]), output);
+            let flow = self.execute(worker, &request, key, input, consumed, output);
             return match flow {
                 Flow::Go => (input.len(), Flow::Wait),
                 flow => settle(flow, input, input.len()),
@@ -187,8 +194,10 @@ impl Connection {
         let mut at = 0;
         for request in batch[..planned].iter().flatten() {
             *turns_left -= 1;
+            let whole = &input[at..request.end];
             at = request.end;
-            let flow = worker.execute(self, &request.request, request.key, Body::Bytes(request.body), output);
+            let head_len = whole.len() - request.body_len;
+            let flow = self.execute(worker, &request.request, request.key, whole, head_len, output);
             if !matches!(flow, Flow::Go) || output.len() >= OUTPUT_MAX {
                 return settle(flow, input, at);
             }
@@ -226,6 +235,10 @@ impl Connection {
         match worker.receive(upload, &[], self.fd, output).1 {
             Flow::Go => match self.finish(worker, output) {
                 Flow::Close(reason) => Next::Close(reason),
+                Flow::Become(state) => {
+                    self.state = state;
+                    Next::Again
+                }
                 _ => Next::Read,
             },
             Flow::Later => Next::Later,
@@ -245,7 +258,48 @@ impl Connection {
         let (head, received) = upload.into_parts();
         let Parsed::Head { request, .. } = parse(&head) else { unreachable!("the head was parsed before") };
         let mut small = Box::default();
-        worker.execute(self, &request, None, received.into_body(&mut small), output)
+        let mut body = received.into_body(&mut small);
+        if let Some(condition) = join::condition(&request) {
+            match worker.begin_join(&request, condition, &head, body) {
+                Ok(joining) => return Flow::Become(State::Join(Box::new(joining))),
+                Err(at_once) => body = at_once,
+            }
+        }
+        worker.execute(self, &request, None, body, output)
+    }
+
+    /// Executes a request that is whole, or begins to: a join may take several turns.
+    #[inline]
+    fn execute(
+        &self,
+        worker: &mut Worker,
+        request: &Request<'_>,
+        key: Option<Key<'_>>,
+        whole: &[u8],
+        head_len: usize,
+        output: &mut Output,
+    ) -> Flow {
+        let (head, body) = whole.split_at(head_len);
+        if let Some(condition) = join::condition(request)
+            && let Ok(joining) = worker.begin_join(request, condition, head, Body::Bytes(body))
+        {
+            return Flow::Become(State::Join(Box::new(joining)));
+        }
+        worker.execute(self, request, key, Body::Bytes(body), output)
+    }
+
+    /// Executes the request whose joined value is whole, or cannot be had.
+    fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
+        let State::Join(joining) = std::mem::replace(&mut self.state, State::Commands) else {
+            unreachable!("only a connection that joins ends it")
+        };
+        let (head, new, join) = joining.into_parts();
+        let Parsed::Head { request, .. } = parse(&head) else { unreachable!("the head was parsed before") };
+        let mut bytes = Box::default();
+        worker.store.prepare(join);
+        let flow = worker.execute(self, &request, None, new.into_body(&mut bytes), output);
+        worker.store.prepare(None);
+        flow
     }
 }
 
@@ -284,7 +338,7 @@ fn plan<'a>(
             break Tail::Body { request, head_len: consumed };
         }
         let key = text_key(&request).map(|key| worker.store.key(key));
-        batch[planned] = Some(Planned { request, key, body: &input[body..end], end });
+        batch[planned] = Some(Planned { request, key, body_len: end - body, end });
         (at, planned) = (end, planned + 1);
         if at == input.len() || planned == batch.len() {
             break Tail::Nothing;

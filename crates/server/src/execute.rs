@@ -47,6 +47,14 @@ pub(crate) enum Body<'b> {
 }
 
 impl<'b> Body<'b> {
+    /// Length of the value; `None` if something else than a line end stands behind it.
+    pub(crate) fn value_len(&self) -> Option<usize> {
+        match self {
+            Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(<[u8]>::len),
+            Body::Large { value, well_ended } => well_ended.then_some(value.len()),
+        }
+    }
+
     /// The value; `None` if something else than a line end stands behind it.
     pub(crate) fn into_value(self) -> Option<NewValue<'b>> {
         match self {

@@ -22,6 +22,7 @@
 //! The server makes no system call and reads no clock: sockets are `net`'s, and time is an argument.
 
 pub mod flags;
+mod join;
 pub mod options;
 pub mod sim;
 

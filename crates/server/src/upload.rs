@@ -22,7 +22,7 @@ const STALLED_MS: u64 = 2_000;
 /// So long in any case.
 const IDLE_MS: u64 = 30_000;
 /// So long an upload waits for those that came before it: longer than they may stand still meanwhile.
-const WAIT_MS: u64 = 5_000;
+pub(crate) const WAIT_MS: u64 = 5_000;
 
 /// A head, and as much of the body as has arrived.
 pub(crate) struct Upload {

@@ -150,3 +150,69 @@ fn large_values_of_several_clients_leave_the_small_items_in_use_alone() {
     let after = present(&mut server);
     assert!(after * 2 >= before, "{after} of {before} are left");
 }
+
+/// Stores a value of `len` bytes.
+fn set_large(server: &mut Server, peer: PeerId, name: &str, len: usize) {
+    assert_eq!(server.ask(peer, &format!("set {name} 5 0 {len}\r\n")), "");
+    let replies: String =
+        (0..len.div_ceil(MIB)).map(|number| server.ask(peer, &piece(len, number))).collect();
+    assert_eq!(replies, "STORED\r\n");
+}
+
+#[test]
+fn what_follows_a_join_to_a_large_value_waits_for_it() {
+    let (mut server, peer) = server(32 * MIB);
+    set_large(&mut server, peer, "a", 5 * MIB);
+    let replies = server.ask(
+        peer,
+        "append a 0 0 3\r\nend\r\nprepend a 0 0 5 noreply\r\nbegin\r\nms a 2 MA c\r\n!!\r\nms a 2 MA C1\r\n??\r\n\
+         append a 0 0 3\r\nendings\r\nmg a s f\r\nappend none 0 0 1\r\nx\r\nmn\r\n",
+    );
+    let cas = replies.split_once("HD c").unwrap().1.split_once("\r\n").unwrap().0;
+    let size = 5 * MIB + 3 + 5 + 2;
+    assert_eq!(
+        replies,
+        format!(
+            "STORED\r\nHD c{cas}\r\nEX\r\nCLIENT_ERROR bad data chunk\r\nERROR\r\nHD s{size} f5\r\nNOT_STORED\r\nMN\r\n"
+        )
+    );
+    let value = server.ask(peer, "get a\r\n");
+    assert!(
+        value.starts_with(&format!("VALUE a 5 {size}\r\nbeginvvv")) && value.ends_with("vvvend!!\r\nEND\r\n")
+    );
+    assert_eq!(statistic(&mut server, peer, "cmd_set"), 1 + 6);
+}
+
+#[test]
+fn a_join_waits_for_uploads_and_fails_in_the_end() {
+    let (mut server, first) = server(32 * MIB);
+    let second = server.host.connect();
+    set_large(&mut server, first, "a", 20 * MIB);
+    server.ask(first, &format!("set b 0 0 {}\r\n{}", 20 * MIB, "v".repeat(MIB)));
+    assert_eq!(server.ask(second, "append a 0 0 3\r\nend\r\nmn\r\n"), "");
+    let mut reply = String::new();
+    for _ in 0..7 {
+        // It gets on, so that it is not refused.
+        server.ask(first, &"v".repeat(MIB));
+        server.host.advance(1000);
+        reply.push_str(&server.take(second));
+    }
+    assert_eq!(reply, "NOT_STORED\r\nMN\r\n");
+    // And the item is as it was.
+    assert_eq!(server.ask(second, "mg a s\r\n"), format!("HD s{}\r\n", 20 * MIB));
+}
+
+#[test]
+fn a_client_that_leaves_in_mid_join_leaves_nothing_behind() {
+    let (mut server, first) = server(32 * MIB);
+    set_large(&mut server, first, "a", 20 * MIB);
+    server.ask(first, &format!("set b 0 0 {}\r\n{}", 20 * MIB, "v".repeat(MIB)));
+    for _ in 0..50 {
+        let peer = server.host.connect();
+        assert_eq!(server.ask(peer, "append a 0 0 3\r\nend\r\n"), "", "it waits for the upload");
+        server.host.reset(peer);
+    }
+    server.host.reset(first);
+    let peer = server.host.connect();
+    assert_eq!(server.ask(peer, "append a 0 0 3\r\nend\r\n"), "STORED\r\n");
+}

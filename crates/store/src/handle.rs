@@ -6,14 +6,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::Error;
 use crate::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
+use crate::join::{COPIED_PER_TURN, Prepared};
 use crate::large::{LargeValue, charge_of};
 use crate::open::Class;
 use crate::partial::RECORDS_PER_TURN;
-use crate::reclaim::Spared;
+use crate::reclaim::{Spared, Wanted};
 use crate::request::Miss;
 use crate::segment::Taker;
 use crate::statistics::Counters;
 use crate::store::Store;
+use crate::unused::STEP_MAX;
 
 /// One worker's way into the store. Every method is one atomic operation.
 ///
@@ -32,8 +34,12 @@ pub struct Handle {
     pub(crate) spare_large: Option<LargeValue>,
     /// The item to which a value is being joined, while room is made for both.
     pub(crate) spared: Option<Spared>,
+    /// A value that was joined in steps, for the store that comes next.
+    pub(crate) prepared: Option<Prepared>,
     /// Records that may still be looked at in this turn, to make room for values that are being received.
     pub(crate) records_left: usize,
+    /// Bytes that may still be copied in this turn, to join values.
+    pub(crate) copied_left: usize,
     /// For values that are joined.
     pub(crate) scratch: Vec<u8>,
     /// Cache lines of the record that was read last: what a prefetch asks for, as neighbours in time are alike.
@@ -82,7 +88,9 @@ impl Handle {
             spare_page: None,
             spare_large: None,
             spared: None,
+            prepared: None,
             records_left: RECORDS_PER_TURN,
+            copied_left: COPIED_PER_TURN,
             scratch: Vec::new(),
             lines: 2,
         }
@@ -121,8 +129,9 @@ impl Handle {
     /// Once per turn of the worker: a flush that is due, and a little tidying up.
     pub fn begin_turn(&mut self, now: u32) {
         self.enter(now);
-        self.records_left = RECORDS_PER_TURN;
+        (self.records_left, self.copied_left) = (RECORDS_PER_TURN, COPIED_PER_TURN);
         let store = &*self.store;
+        store.large.release_some(STEP_MAX);
         if !store.chores.load(Relaxed) {
             return;
         }
@@ -150,7 +159,7 @@ impl Handle {
         }
         let store = &*self.store;
         let charge = charge_of(len);
-        store.reclaim_for(&self.counters, now, charge, self.spared, || {
+        store.reclaim_for(&self.counters, now, &Wanted::large(charge, self.spared), || {
             store.large.take(len, store.segments.keep()).or_else(|| {
                 store.segments.trim(charge);
                 store.large.take(len, store.segments.keep())
@@ -201,15 +210,15 @@ impl Handle {
             return Ok(());
         }
         let take = || store.segments.take(Taker::Writer, class.queue(), now);
-        let size = store.segments.size() as u64;
-        let id = store.reclaim_for(&self.counters, now, size, self.spared, take)?;
+        let wanted = Wanted::of(store.segments.size() as u64, self.spared);
+        let id = store.reclaim_for(&self.counters, now, &wanted, take)?;
         set.replace(&store.segments, class, id);
         Ok(())
     }
 
     fn take_page(&mut self, now: u32) -> Result<NewPage, Error> {
         let store = &*self.store;
-        store.reclaim_for(&self.counters, now, PAGE_CHARGE, self.spared, || {
+        store.reclaim_for(&self.counters, now, &Wanted::of(PAGE_CHARGE, self.spared), || {
             if !store.charge(PAGE_CHARGE) {
                 return None;
             }
@@ -224,7 +233,7 @@ impl Handle {
     fn take_levels(&mut self, depth: u32, now: u32) -> Result<(), Error> {
         let store = &*self.store;
         let bytes = store.index.missing_bytes(depth);
-        store.reclaim_for(&self.counters, now, bytes, self.spared, || {
+        store.reclaim_for(&self.counters, now, &Wanted::of(bytes, self.spared), || {
             let bytes = store.index.missing_bytes(depth);
             store.charge(bytes).then(|| store.index.add_levels(depth, bytes))
         })

@@ -13,6 +13,7 @@ use crate::memory::{Arena, Huge, PAGE};
 use crate::partial::Uploads;
 use crate::places::Places;
 use crate::sync::{Mutex, MutexGuard, lock};
+use crate::unused::{AT_ONCE_MAX, Run, STEP_MAX, Unused};
 
 /// Values of at least this many bytes live in their own memory and are sent without a copy. Below,
 /// copying costs less (32 KiB: some 3 µs) than a guard, a system call for the pages and their first touch.
@@ -73,11 +74,13 @@ impl AsMut<[u8]> for LargeValue {
 
 impl Drop for LargeValue {
     fn drop(&mut self) {
-        // SAFETY: the run is this value's, which ends here; it is handed on only after this.
-        unsafe { self.space.arena.release(self.offset, self.charged) };
-        self.space.budget.give_back(self.charge());
-        self.space.charged.fetch_sub(self.charge(), Relaxed);
-        self.space.places().give_back(self.offset, charge_of(self.len) as usize);
+        let run = Run { offset: self.offset, len: charge_of(self.len) as usize, charged: self.charged };
+        if run.charged <= AT_ONCE_MAX {
+            // SAFETY: the run is this value's, which ends here.
+            unsafe { self.space.release(run) };
+        } else {
+            self.space.unused.add(run);
+        }
     }
 }
 
@@ -93,6 +96,8 @@ pub(crate) struct LargeSpace {
     budget: Arc<Budget>,
     places: Mutex<Places>,
     charged: AtomicU64,
+    /// Runs of values that are gone.
+    unused: Unused,
     /// What may be received at the same time.
     pub(crate) uploads: Uploads,
 }
@@ -105,6 +110,7 @@ impl LargeSpace {
             arena,
             budget,
             charged: AtomicU64::new(0),
+            unused: Unused::default(),
             uploads: Uploads::default(),
         })
     }
@@ -130,7 +136,34 @@ impl LargeSpace {
 
     /// Bytes charged for values, stored or not.
     pub(crate) fn bytes(&self) -> u64 {
-        self.charged.load(Relaxed)
+        self.charged.load(Relaxed).saturating_sub(self.unused())
+    }
+
+    /// Bytes still charged for values that are gone: [`LargeSpace::release_some`] gives them back.
+    #[inline]
+    pub(crate) fn unused(&self) -> u64 {
+        self.unused.charged()
+    }
+
+    /// Gives some of the unused memory back: so many bytes at most, rounded up to pages. Returns how much that was.
+    #[inline]
+    pub(crate) fn release_some(&self, most: usize) -> usize {
+        let Some(run) = self.unused.next(most.next_multiple_of(PAGE).min(STEP_MAX)) else { return 0 };
+        // SAFETY: its value is gone, and it has been taken from the unused ones.
+        unsafe { self.release(run) };
+        run.charged
+    }
+
+    /// Gives a run back.
+    ///
+    /// # Safety
+    /// Nobody uses it any more, or will before it is taken anew.
+    unsafe fn release(&self, run: Run) {
+        // SAFETY: handed through; it is handed on only after this.
+        unsafe { self.arena.release(run.offset, run.charged) };
+        self.budget.give_back(run.charged as u64);
+        self.charged.fetch_sub(run.charged as u64, Relaxed);
+        self.places().give_back(run.offset, run.len);
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {

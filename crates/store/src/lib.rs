@@ -23,6 +23,9 @@
 //! handle.begin_value(len, now) -> Result<Option<PartialValue>, Error>      to be received; None: wait for others
 //! handle.extend_value(&mut PartialValue, now) -> Result<bool, Error>      room for more; false: in the next turn
 //! handle.store(&Key, &Change, NewValue, now) -> Result<Stored, Error>
+//! handle.begin_join(&Key, Condition, len, now) -> Option<Join>            to a large value; None: `store` does it at once
+//! handle.step_join(&mut Join, &Key, new, now) -> Result<JoinStep, Error>
+//! handle.prepare(Option<Join>)                                            for the `store` that comes next
 //! handle.delete(&Key, &Delete, now) -> Result<Deleted, Error>
 //! handle.touch(&Key, expiry, now) -> bool
 //! handle.arithmetic(&Key, &Arithmetic, now) -> Result<Counted, Error>
@@ -48,6 +51,7 @@ mod ghost;
 mod handle;
 mod hash;
 mod index;
+mod join;
 mod large;
 mod memory;
 mod open;
@@ -62,6 +66,7 @@ mod shard;
 mod statistics;
 mod store;
 mod sync;
+mod unused;
 mod write;
 
 #[cfg(test)]
@@ -73,6 +78,7 @@ pub use error::Error;
 pub use events::{Event, Evicted, PerKind};
 pub use handle::{Handle, Prefetched};
 pub use hash::{KEY_LEN_MAX, Key};
+pub use join::{Join, JoinStep};
 pub use large::{LARGE_VALUE_MIN, LargeValue};
 pub use partial::PartialValue;
 pub use read::{Item, MetaFound, Value};

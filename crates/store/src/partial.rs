@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::large::{LargeSpace, LargeValue, charge_of};
-use crate::reclaim::Pressure;
+use crate::reclaim::{Pressure, Spared, Wanted};
 use crate::store::Store;
 
 /// What is charged at a time: some tens of microseconds to receive, and as long to evict for.
@@ -29,6 +29,8 @@ pub struct PartialValue {
     filled: usize,
     share: Share,
     pressure: Pressure,
+    /// The item that it is joined to.
+    spared: Option<Spared>,
 }
 
 /// What values that are being received have announced together.
@@ -104,6 +106,16 @@ impl Handle {
     /// Begins a value that is going to be received. `None` if others that are being received have the whole share:
     /// try again later. Nothing is charged or evicted yet; an error says that there will never be room.
     pub fn begin_value(&mut self, len: usize, now: u32) -> Result<Option<PartialValue>, Error> {
+        self.begin_value_beside(len, None, now)
+    }
+
+    /// The same for a value for which an item must not be evicted.
+    pub(crate) fn begin_value_beside(
+        &mut self,
+        len: usize,
+        spared: Option<Spared>,
+        now: u32,
+    ) -> Result<Option<PartialValue>, Error> {
         self.enter(now);
         let store = &*self.store;
         if len as u64 > store.item_size_max {
@@ -116,13 +128,14 @@ impl Handle {
         }
         let share = Share { space: Arc::clone(&store.large), bytes, outstanding: bytes };
         let outstanding = uploads.outstanding.load(Relaxed);
-        if !store.may_be_had(outstanding) {
+        if !store.may_be_had(&Wanted::of(outstanding, spared)) {
             uploads.wanted.store(now, Relaxed);
             // Others may need less than they have announced, and what they complete can be evicted.
             return if outstanding > bytes { Ok(None) } else { Err(Error::OutOfMemory) };
         }
-        let value = store.reclaim_for(&self.counters, now, 0, None, || store.large.place(len))?;
-        Ok(Some(PartialValue { value, filled: 0, share, pressure: Pressure::default() }))
+        let wanted = Wanted::of(0, spared);
+        let value = store.reclaim_for(&self.counters, now, &wanted, || store.large.place(len))?;
+        Ok(Some(PartialValue { value, filled: 0, share, pressure: Pressure::default(), spared }))
     }
 
     /// Makes room for the next bytes. False if there is none yet: call again after others have had their turn.
@@ -136,8 +149,9 @@ impl Handle {
             if records == 0 {
                 return Ok(false);
             }
+            let wanted = Wanted::of(bytes, partial.spared);
             self.records_left = records
-                - store.reclaim_towards(&self.counters, now, bytes, &mut partial.pressure, records)?;
+                - store.reclaim_towards(&self.counters, now, &wanted, &mut partial.pressure, records)?;
             if !store.charge(bytes) {
                 return Ok(false);
             }

@@ -29,10 +29,8 @@ pub(crate) struct Reclaim {
     targets: OpenSet,
     /// Keep nothing: copying forward has not made room.
     drop_all: bool,
-    /// Keep this item in any case: room is being made for what will replace it.
-    spared: Option<u64>,
-    /// What somebody waits for to whom a segment would not be enough: a large value.
-    large_wanted: u64,
+    /// What room is being made for.
+    wanted: Wanted,
     /// Steps to be skipped, after a search that found nothing.
     rest: u32,
 }
@@ -43,6 +41,8 @@ struct Victim {
     /// Bytes of records that have been dealt with.
     done: usize,
     used: usize,
+    /// Bytes of its large values that are left.
+    large: u64,
     treatment: Treatment,
 }
 
@@ -52,6 +52,32 @@ pub(crate) struct Spared {
     pub(crate) hash: u64,
     /// What it takes of the memory limit besides its record.
     pub(crate) charge: u64,
+}
+
+/// What room is made for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Of the memory limit.
+    bytes: u64,
+    /// Those of them that are for a large value which has none yet.
+    large: u64,
+    spared: Option<Spared>,
+}
+
+impl Wanted {
+    /// Room for a segment, a page of the index, a step of a value that is being received.
+    pub(crate) fn of(bytes: u64, spared: Option<Spared>) -> Wanted {
+        Wanted { bytes, large: 0, spared }
+    }
+
+    /// Room for all of a large value.
+    pub(crate) fn large(bytes: u64, spared: Option<Spared>) -> Wanted {
+        Wanted { bytes, large: bytes, spared }
+    }
+
+    fn spares(&self, hash: u64) -> bool {
+        self.spared.is_some_and(|spared| spared.hash == hash)
+    }
 }
 
 /// How it goes with making room for one purpose, over several steps.
@@ -82,6 +108,10 @@ enum Step {
 
 /// A store that has filled its last segment but a few looks at this many records per stored item.
 const RECORDS_PER_STORE: usize = 16;
+/// Who cannot wait looks again after so many whether there is room: about 1 ms.
+const RECORDS_PER_TRY: usize = 4096;
+/// To give so many bytes of a large value back takes as long as to look at a record.
+const BYTES_PER_RECORD: usize = 2048;
 /// The index is asked for so many records at once: as many as the processor can wait for.
 const BATCH: usize = 16;
 /// After so many victims without any gain nothing is kept any more.
@@ -92,65 +122,71 @@ const STALLS_LIMIT: u32 = 1024;
 const REST: u32 = 256;
 
 impl Store {
-    /// Does `attempt` until it succeeds, making room in between. It needs `bytes` of memory, and nothing is evicted
-    /// for it unless so much can be had.
+    /// Does `attempt` until it succeeds, making room in between. Nothing is evicted unless so much can be had.
     pub(crate) fn reclaim_for<T>(
         &self,
         counters: &Counters,
         now: u32,
-        bytes: u64,
-        spared: Option<Spared>,
+        wanted: &Wanted,
         mut attempt: impl FnMut() -> Option<T>,
     ) -> Result<T, Error> {
         if let Some(done) = attempt() {
             return Ok(done);
         }
         let mut reclaim = lock(&self.reclaim);
-        if self.evict && !self.can_be_had(&reclaim, bytes, spared) {
+        if self.evict && !self.can_be_had(&reclaim, wanted) {
             return attempt().ok_or(Error::OutOfMemory);
         }
-        reclaim.spared = spared.map(|spared| spared.hash);
-        reclaim.large_wanted = if bytes > self.segments.size() as u64 { bytes } else { 0 };
+        reclaim.wanted = *wanted;
         let mut pressure = Pressure { best: self.segments.available(), stalls: 0 };
         let result = loop {
             if let Some(done) = attempt() {
                 break Ok(done);
             }
-            if let Err(error) = self.press(&mut reclaim, counters, &mut pressure, &mut { usize::MAX }, now) {
+            if let Err(error) =
+                self.press(&mut reclaim, counters, &mut pressure, &mut { RECORDS_PER_TRY }, now)
+            {
                 break Err(error);
             }
         };
-        (reclaim.spared, reclaim.large_wanted) = (None, 0);
+        reclaim.wanted = Wanted::default();
         result
     }
 
-    /// Steps towards `bytes` of memory, of so many records at most. Returns how many there were; an error if so much
+    /// Steps towards room, of so many records at most. Returns how many there were; an error if so much
     /// cannot be had. Nothing happens while another thread makes room.
     pub(crate) fn reclaim_towards(
         &self,
         counters: &Counters,
         now: u32,
-        bytes: u64,
+        wanted: &Wanted,
         pressure: &mut Pressure,
         records: usize,
     ) -> Result<usize, Error> {
         let Some(mut reclaim) = self.try_reclaim() else { return Ok(0) };
-        if self.evict && !self.can_be_had(&reclaim, bytes, None) {
+        if self.evict && !self.can_be_had(&reclaim, wanted) {
             return Err(Error::OutOfMemory);
         }
         let mut left = records;
-        while left > 0 && self.segments.available() < bytes + self.segments.reserve() {
-            self.press(&mut reclaim, counters, pressure, &mut left, now)?;
+        reclaim.wanted = *wanted;
+        let mut result = Ok(());
+        while result.is_ok() && left > 0 && !self.is_available(wanted.bytes) {
+            result = self.press(&mut reclaim, counters, pressure, &mut left, now);
         }
-        Ok(records - left)
+        reclaim.wanted = Wanted::default();
+        result.map(|()| records - left)
     }
 
-    /// Whether so many bytes might be had; where another thread makes room just now, it is not known.
-    pub(crate) fn may_be_had(&self, bytes: u64) -> bool {
-        if !self.evict || self.segments.available() >= bytes + self.segments.reserve() {
+    fn is_available(&self, bytes: u64) -> bool {
+        self.segments.available() >= bytes + self.segments.reserve_bytes()
+    }
+
+    /// Whether there might be so much room; where another thread makes room just now, it is not known.
+    pub(crate) fn may_be_had(&self, wanted: &Wanted) -> bool {
+        if !self.evict || self.is_available(wanted.bytes) {
             return true;
         }
-        self.try_reclaim().is_none_or(|reclaim| self.can_be_had(&reclaim, bytes, None))
+        self.try_reclaim().is_none_or(|reclaim| self.can_be_had(&reclaim, wanted))
     }
 
     /// Deals with `left` records of a victim, or with all that it has.
@@ -182,12 +218,13 @@ impl Store {
 
     /// Whether evicting everything that can be would make so many bytes available, beside what reclamation keeps
     /// for itself. What is being received, or sent after its eviction, cannot be had.
-    fn can_be_had(&self, reclaim: &Reclaim, bytes: u64, spared: Option<Spared>) -> bool {
+    fn can_be_had(&self, reclaim: &Reclaim, wanted: &Wanted) -> bool {
         let victim = reclaim.victim.as_ref().map_or(0, |victim| self.segments.worth(victim.id));
         let open_sets = self.open_sets.iter().chain([&reclaim.targets]);
         let open: u64 = open_sets.flat_map(OpenSet::ids).map(|id| self.segments.worth(id)).sum();
-        let most = self.segments.available() + self.segments.worth_of_sealed() + victim + open;
-        most >= bytes + self.segments.reserve() + spared.map_or(0, |spared| spared.charge)
+        let most =
+            self.segments.available() + self.large.unused() + self.segments.worth_of_sealed() + victim + open;
+        most >= wanted.bytes + self.segments.reserve_bytes() + wanted.spared.map_or(0, |spared| spared.charge)
     }
 
     /// Called after every store: keeps a segment free, so that nobody has to wait for one.
@@ -236,11 +273,22 @@ impl Store {
         wish: Wish,
         now: u32,
     ) -> Step {
+        let released = self.large.release_some(left.saturating_mul(BYTES_PER_RECORD));
+        if released > 0 {
+            *left = left.saturating_sub(released / BYTES_PER_RECORD);
+            return Step::Worked;
+        }
         if reclaim.victim.is_none() {
-            let large_bytes = self.large.bytes() + reclaim.large_wanted;
+            let large_bytes = self.large.bytes() + reclaim.wanted.large;
             let victim = self.segments.choose_victim(now, wish, large_bytes);
             let Some((id, treatment)) = victim else { return Step::Nothing };
-            reclaim.victim = Some(Victim { id, done: 0, used: self.segments.used(id), treatment });
+            reclaim.victim = Some(Victim {
+                id,
+                done: 0,
+                used: self.segments.used(id),
+                large: self.segments.large(id),
+                treatment,
+            });
         }
         let Some(mut victim) = reclaim.victim.take() else { return Step::Nothing };
         while *left > 0 && victim.done < victim.used {
@@ -252,7 +300,10 @@ impl Store {
                     return Step::Nothing;
                 }
                 victim.done += self.segments.record(at).size();
-                *left -= 1;
+                let large = self.segments.large(victim.id);
+                let dropped = victim.large.saturating_sub(large) as usize;
+                *left = left.saturating_sub(1 + dropped / BYTES_PER_RECORD);
+                victim.large = large;
             }
         }
         if victim.done == victim.used {
@@ -295,7 +346,7 @@ impl Store {
         let mut lock = self.index.lock(hash);
         let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
         let (queue, frequency, keep) = self.verdict(reclaim, treatment, slot);
-        let spared = reclaim.spared == Some(hash);
+        let spared = reclaim.wanted.spares(hash);
         if keep || spared {
             // First the target, then the look for a flush: see `OpenSet::append`.
             let forward = self.copy_forward(reclaim, &mut lock, slot, queue, frequency, counters, now);

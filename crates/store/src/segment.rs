@@ -81,7 +81,7 @@ struct Pool {
 }
 
 /// Free memory, in segments, that only reclamation may use: it must copy before it can free.
-pub(crate) const RESERVE: u64 = 2;
+const RESERVE: u64 = 2;
 
 /// Who wants a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -378,7 +378,7 @@ impl Segments {
     }
 
     /// Memory that only reclamation may use.
-    pub(crate) fn reserve(&self) -> u64 {
+    pub(crate) fn reserve_bytes(&self) -> u64 {
         RESERVE * self.size as u64
     }
 

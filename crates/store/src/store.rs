@@ -23,7 +23,7 @@ use crate::open::{CLASSES, OpenSet};
 use crate::reclaim::Reclaim;
 use crate::record::{FETCHED, LARGE, Record};
 use crate::request::Miss;
-use crate::segment::{Queue, RESERVE, Segments};
+use crate::segment::{Queue, Segments};
 use crate::shard::Locked;
 use crate::statistics::{Counters, Statistics, sums};
 use crate::sync::{Mutex, lock};
@@ -147,9 +147,9 @@ impl Store {
 
     /// What this store, as it was made, cannot do without: its fixed parts, the reserve, and two sets of open segments.
     fn memory_limit_min(&self) -> u64 {
-        let segments = RESERVE + 2 * CLASSES as u64;
+        let open = 2 * (CLASSES * self.segments.size()) as u64;
         let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards());
-        (fixed + segments * self.segments.size() as u64).max(MEMORY_LIMIT_MIN)
+        (fixed + self.segments.reserve_bytes() + open).max(MEMORY_LIMIT_MIN)
     }
 
     /// Bytes to be evicted for the sake of a limit that has been lowered.

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
 use crate::index::{NewPage, Refused, Slot};
+use crate::join::Prepared;
 use crate::large::{LARGE_VALUE_MIN, LargeValue};
 use crate::open::{Class, OpenSet};
 use crate::reclaim::Spared;
@@ -75,7 +76,7 @@ impl Handle {
                 }
             }
         };
-        (self.spare_large, self.spared) = (None, None);
+        (self.spare_large, self.spared, self.prepared) = (None, None, None);
         self.store.reclaim_ahead(&self.counters, now);
         stored
     }
@@ -135,6 +136,14 @@ impl Handle {
         let len = old_bytes.len() + body.len();
         if store.check_size(key.bytes.len(), item.flags, len).is_err() {
             return Ok(Stored::NotStored);
+        }
+        match &self.prepared {
+            Some(Prepared::Nothing) => return Ok(Stored::NotStored),
+            Some(Prepared::Whole { old, joined }) if old.is_of(record, &lock) => {
+                let joined = Body::Large(Arc::clone(joined));
+                return put(&mut lock, &joined);
+            }
+            _ => {}
         }
         let pieces = match change.condition {
             Condition::Append => [old_bytes, body.as_bytes()],

@@ -26,12 +26,13 @@ pub struct Attack {
 }
 
 /// All of them.
-pub const ATTACKS: [&Attack; 14] = [
+pub const ATTACKS: [&Attack; 15] = [
     &uploads::IDLE_UPLOADS,
     &uploads::DRIPPING_UPLOADS,
     &uploads::LARGE_VALUES,
     &uploads::HEADERS_OF_LARGE_VALUES,
     &uploads::APPENDS_THAT_DO_NOT_FIT,
+    &uploads::APPENDS_TO_LARGE_VALUES,
     &floods::COLLIDING_KEYS,
     &floods::GARBAGE,
     &floods::BINARY_PROTOCOL,

@@ -71,6 +71,22 @@ pub(super) const APPENDS_THAT_DO_NOT_FIT: Attack = Attack {
     },
 };
 
+pub(super) const APPENDS_TO_LARGE_VALUES: Attack = Attack {
+    name: "large appends",
+    about: "appends a byte to a value of 15 MB, again and again, so that all of it is copied",
+    round: |target| {
+        let len = LARGE / 4 * 3;
+        let mut connection = target.send(format!("set joined 0 0 {len}\r\n").as_bytes())?;
+        pour(&mut connection, len)?;
+        connection.write_all(b"\r\n")?;
+        for _ in 0..10 {
+            target.ask(b"append joined 0 0 1\r\nv\r\nmn\r\n", b"MN\r\n")?;
+        }
+        target.idle(Duration::from_secs(1));
+        Ok(())
+    },
+};
+
 fn pour(connection: &mut impl Write, len: usize) -> io::Result<()> {
     let mut left = len;
     while left > 0 {

@@ -1,0 +1,127 @@
+//! `append` and `prepend` to a large value: put together over several turns, so that nobody waits for it, then executed
+//! as any other storage command.
+
+use protocol::Request;
+use protocol::request::{SetMode, Verb};
+use store::{Condition, Join, JoinStep, LargeValue};
+
+use crate::execute::{Body, Flow};
+use crate::meta::KEY_BUFFER;
+use crate::upload::{LINE_END_LEN, WAIT_MS};
+use crate::worker::Worker;
+
+/// A join that has begun so often, because others stored the same key meanwhile, fails.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// A storage command whose joined value is being put together.
+pub(crate) struct Joining {
+    /// The head's line, to be parsed again when it is executed.
+    head: Box<[u8]>,
+    key: Box<[u8]>,
+    condition: Condition,
+    new: New,
+    /// `None`: it is executed at once, without.
+    join: Option<Join>,
+    attempts: u32,
+    /// Since when it waits for what values that are being received may have together.
+    since_ms: Option<u64>,
+}
+
+/// The bytes that are joined to others.
+pub(crate) enum New {
+    /// With their line end.
+    Bytes(Box<[u8]>),
+    Large(LargeValue),
+}
+
+impl New {
+    fn value(&self) -> &[u8] {
+        match self {
+            New::Bytes(bytes) => &bytes[..bytes.len() - LINE_END_LEN],
+            New::Large(value) => value.as_ref(),
+        }
+    }
+
+    pub(crate) fn into_body(self, bytes: &mut Box<[u8]>) -> Body<'_> {
+        match self {
+            New::Bytes(new) => {
+                *bytes = new;
+                Body::Bytes(bytes)
+            }
+            New::Large(value) => Body::Large { value, well_ended: true },
+        }
+    }
+}
+
+/// How a request joins its body to another, if it does.
+#[inline]
+pub(crate) fn condition(request: &Request<'_>) -> Option<Condition> {
+    match request {
+        Request::Store(store) if store.verb == Verb::Append => Some(Condition::Append),
+        Request::Store(store) if store.verb == Verb::Prepend => Some(Condition::Prepend),
+        Request::MetaSet { mode: SetMode::Append, .. } => Some(Condition::Append),
+        Request::MetaSet { mode: SetMode::Prepend, .. } => Some(Condition::Prepend),
+        _ => None,
+    }
+}
+
+impl Joining {
+    /// The head's line, the body and the joined value, to be executed.
+    pub(crate) fn into_parts(self) -> (Box<[u8]>, New, Option<Join>) {
+        (self.head, self.new, self.join)
+    }
+}
+
+impl Worker {
+    /// Begins to join a whole body to what the request's key has, if that takes several turns; otherwise the body comes
+    /// back, to be executed at once.
+    pub(crate) fn begin_join<'b>(
+        &mut self,
+        request: &Request<'_>,
+        condition: Condition,
+        head: &[u8],
+        body: Body<'b>,
+    ) -> Result<Joining, Body<'b>> {
+        let mut buffer = KEY_BUFFER;
+        let key = match request {
+            Request::Store(store) => store.key.as_bytes(),
+            Request::MetaSet { key, .. } => key.bytes(&mut buffer),
+            _ => return Err(body),
+        };
+        let Some(len) = body.value_len() else { return Err(body) };
+        let begun = self.store.begin_join(&self.store.key(key), condition, len, self.second);
+        let Some(join) = begun else { return Err(body) };
+        let new = match body {
+            Body::Bytes(bytes) => New::Bytes(bytes.into()),
+            Body::Large { value, .. } => New::Large(value),
+        };
+        let (head, key) = (head.into(), key.into());
+        Ok(Joining { head, key, condition, new, join: Some(join), attempts: 1, since_ms: None })
+    }
+
+    /// Goes on with a join until it is to be executed (`Flow::Go`), or others have their turn.
+    pub(crate) fn join(&mut self, joining: &mut Joining) -> Flow {
+        let key = self.store.key(&joining.key);
+        let new = joining.new.value();
+        while let Some(join) = &mut joining.join {
+            match self.store.step_join(join, &key, new, self.second) {
+                Ok(JoinStep::Whole) => break,
+                Ok(JoinStep::Soon) => return Flow::Yield,
+                Ok(JoinStep::Later) => {
+                    let since_ms = *joining.since_ms.get_or_insert(self.now.ms);
+                    if self.now.ms.saturating_sub(since_ms) <= WAIT_MS {
+                        return Flow::Later;
+                    }
+                    break;
+                }
+                Ok(JoinStep::Changed) if joining.attempts < ATTEMPTS_MAX => {
+                    joining.attempts += 1;
+                    joining.join = self.store.begin_join(&key, joining.condition, new.len(), self.second);
+                }
+                // It fails: what is not whole says that there is no memory.
+                Ok(JoinStep::Changed) | Err(_) => break,
+            }
+        }
+        Flow::Go
+    }
+}

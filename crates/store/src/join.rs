@@ -1,0 +1,217 @@
+//! Joining to large values (`append`, `prepend`) in steps.
+//!
+//! The joined value is put together as one that is received is: charged as it grows, copied piece by piece while others
+//! have their turns. Then [`Handle::store`] puts it in the old one's place, if that is still the one it began with.
+//! Copied at once, 30 MB would hold up a worker's other connections for 50 ms.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::hash::Key;
+use crate::large::{LARGE_VALUE_MIN, LargeValue};
+use crate::partial::PartialValue;
+use crate::reclaim::Spared;
+use crate::record::{LARGE, Record};
+use crate::request::Condition;
+use crate::shard::Locked;
+use crate::store::{Store, large_number};
+
+/// Shorter joined values are copied at once: some 0.4 ms.
+const STEPS_MIN: usize = 256 * 1024;
+/// Bytes that a worker copies in one of its turns to join values, however many: with the first touch of their pages
+/// about 1 ms.
+pub(crate) const COPIED_PER_TURN: usize = 512 * 1024;
+
+/// A value that is being joined.
+#[derive(Debug)]
+pub struct Join {
+    old: Old,
+    /// Length of the joined value.
+    len: usize,
+    /// Whether the new part comes first.
+    new_first: bool,
+    /// `None` while others that are being received have the whole share.
+    partial: Option<PartialValue>,
+}
+
+/// How a join gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JoinStep {
+    /// The joined value is whole: [`Handle::prepare`] it, and store.
+    Whole,
+    /// There is more to do, after others have had their turn.
+    Soon,
+    /// Values that are being received have to get through first.
+    Later,
+    /// Another value, or none, has taken the place of the one it began with.
+    Changed,
+}
+
+/// What the next [`Handle::store`] of a join is to use.
+#[derive(Debug)]
+pub(crate) enum Prepared {
+    Whole {
+        old: Old,
+        joined: Arc<LargeValue>,
+    },
+    /// There is no memory for it.
+    Nothing,
+}
+
+/// The value that is joined to.
+#[derive(Debug)]
+pub(crate) enum Old {
+    Inline(Box<[u8]>),
+    Large(Arc<LargeValue>),
+}
+
+impl Old {
+    fn of(record: Record<'_>, lock: &Locked<'_>) -> Old {
+        if record.bits() & LARGE != 0 {
+            Old::Large(Arc::clone(lock.large(large_number(record, lock))))
+        } else {
+            Old::Inline(record.value(lock).into())
+        }
+    }
+
+    /// Whether the item still has this value.
+    pub(crate) fn is_of(&self, record: Record<'_>, lock: &Locked<'_>) -> bool {
+        let is_large = record.bits() & LARGE != 0;
+        match self {
+            Old::Inline(bytes) => !is_large && record.value(lock) == &**bytes,
+            // Large values are never written over.
+            Old::Large(value) => is_large && Arc::ptr_eq(value, lock.large(large_number(record, lock))),
+        }
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Old::Inline(bytes) => bytes,
+            Old::Large(value) => (**value).as_ref(),
+        }
+    }
+
+    /// What it takes of the memory limit besides its record.
+    fn charge(&self) -> u64 {
+        match self {
+            Old::Inline(_) => 0,
+            Old::Large(value) => value.charge(),
+        }
+    }
+}
+
+impl Join {
+    /// The rest, in one piece, of the part to which byte `at` of the joined value belongs.
+    fn piece<'p>(&'p self, new: &'p [u8], at: usize) -> &'p [u8] {
+        let old = self.old.as_bytes();
+        let (first, second) = if self.new_first { (new, old) } else { (old, new) };
+        match at.checked_sub(first.len()) {
+            None => &first[at..],
+            Some(at) => &second[at..],
+        }
+    }
+}
+
+impl Handle {
+    /// Begins to join `len` bytes to the item of this key. `None` if that need not be done in steps: because the
+    /// condition is another one, because there is no such item, or because it takes no time.
+    pub fn begin_join(&mut self, key: &Key<'_>, condition: Condition, len: usize, now: u32) -> Option<Join> {
+        if !matches!(condition, Condition::Append | Condition::Prepend) {
+            return None;
+        }
+        self.enter(now);
+        let store = &*self.store;
+        let lock = store.index.lock(key.hash);
+        let record = store.joined_to(&lock, key, now)?;
+        let old_len = match record.bits() & LARGE {
+            0 => record.value_len(),
+            _ => lock.large(large_number(record, &lock)).len(),
+        };
+        let joined = old_len + len;
+        let in_steps =
+            joined >= STEPS_MIN && store.check_size(key.bytes.len(), record.flags(&lock), joined).is_ok();
+        let new_first = condition == Condition::Prepend;
+        in_steps.then(|| Join { old: Old::of(record, &lock), len: joined, new_first, partial: None })
+    }
+
+    /// Goes on with a join of `new` to the item of this key. An error says that there is no memory for it.
+    pub fn step_join(
+        &mut self,
+        join: &mut Join,
+        key: &Key<'_>,
+        new: &[u8],
+        now: u32,
+    ) -> Result<JoinStep, Error> {
+        self.enter(now);
+        if !self.still_has(key, &join.old, now) {
+            return Ok(JoinStep::Changed);
+        }
+        let mut partial = match join.partial.take() {
+            Some(partial) => partial,
+            None => {
+                let spared = Spared { hash: key.hash, charge: join.old.charge() };
+                match self.begin_value_beside(join.len, Some(spared), now)? {
+                    Some(partial) => partial,
+                    None => return Ok(JoinStep::Later),
+                }
+            }
+        };
+        let step = self.copy(join, &mut partial, new, now);
+        join.partial = Some(partial);
+        step
+    }
+
+    /// Copies what one turn allows.
+    fn copy(
+        &mut self,
+        join: &Join,
+        partial: &mut PartialValue,
+        new: &[u8],
+        now: u32,
+    ) -> Result<JoinStep, Error> {
+        while !partial.is_full() {
+            if self.copied_left == 0 {
+                return Ok(JoinStep::Soon);
+            }
+            if partial.room().is_empty() && !self.extend_value(partial, now)? {
+                return Ok(JoinStep::Soon);
+            }
+            let piece = join.piece(new, partial.filled());
+            let room = partial.room();
+            let count = room.len().min(piece.len()).min(self.copied_left);
+            room[..count].copy_from_slice(&piece[..count]);
+            partial.fill(count);
+            self.copied_left -= count;
+        }
+        Ok(JoinStep::Whole)
+    }
+
+    fn still_has(&self, key: &Key<'_>, old: &Old, now: u32) -> bool {
+        let store = &*self.store;
+        let lock = store.index.lock(key.hash);
+        store.joined_to(&lock, key, now).is_some_and(|record| old.is_of(record, &lock))
+    }
+
+    /// Has the next [`Handle::store`], of what was joined, put this in the old value's place. If another value is there
+    /// by then, it joins to that at once; if the join is not whole, it does as if there were no memory for it.
+    pub fn prepare(&mut self, join: Option<Join>) {
+        self.prepared = join.map(|Join { old, partial, .. }| match partial {
+            Some(partial) if partial.is_full() => {
+                Prepared::Whole { old, joined: Arc::new(partial.into_value()) }
+            }
+            _ => Prepared::Nothing,
+        });
+    }
+}
+
+impl Store {
+    /// The live item of this key. Nothing is counted: that is for the operation for which it is looked at.
+    fn joined_to(&self, lock: &Locked<'_>, key: &Key<'_>, now: u32) -> Option<Record<'_>> {
+        let is_key = |at: usize| self.segments.record(at).key() == key.bytes;
+        let slot = self.index.find(lock, key.hash, is_key)?;
+        self.death_of(slot.at(), now).is_none().then(|| self.segments.record(slot.at()))
+    }
+}
+
+const _: () = assert!(STEPS_MIN >= LARGE_VALUE_MIN, "what is joined in steps has memory of its own");

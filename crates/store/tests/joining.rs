@@ -1,0 +1,182 @@
+//! Joining to large values in steps: how long one turn is, and what others may do meanwhile.
+
+use store::{Change, Condition, Config, Handle, Join, JoinStep, Look, NewValue, Store, Stored, Value};
+
+const MIB: usize = 1 << 20;
+const NOW: u32 = 2;
+/// What a turn may copy, and one step of memory more.
+const TURN_MAX: usize = 640 * 1024;
+
+/// A store of 64 MiB, with items of up to 32 MiB.
+fn handle() -> Handle {
+    let config = Config { item_size_max_bytes: 32 << 20, memory_limit_bytes: 64 << 20, ..Config::default() };
+    Store::new(config).unwrap().handle()
+}
+
+fn store(handle: &mut Handle, name: &str, condition: Condition, value: &[u8]) -> Stored {
+    let change = Change { condition, flags: 7, ..Change::default() };
+    handle.store(&handle.key(name.as_bytes()), &change, NewValue::Bytes(value), NOW).unwrap()
+}
+
+fn begin(handle: &mut Handle, condition: Condition, new: &[u8]) -> Option<Join> {
+    handle.begin_join(&handle.key(b"large"), condition, new.len(), NOW)
+}
+
+fn step(handle: &mut Handle, join: &mut Join, new: &[u8]) -> JoinStep {
+    handle.begin_turn(NOW);
+    handle.step_join(join, &handle.key(b"large"), new, NOW).unwrap()
+}
+
+/// Turns until the joined value is whole.
+fn finish(handle: &mut Handle, join: &mut Join, new: &[u8]) -> usize {
+    (1..).find(|_| step(handle, join, new) == JoinStep::Whole).unwrap()
+}
+
+fn value(handle: &mut Handle, name: &str) -> Option<Vec<u8>> {
+    let item = handle.get(&handle.key(name.as_bytes()), Look::Peek, NOW)?;
+    Some(match item.value() {
+        Value::Inline(bytes) => bytes.to_vec(),
+        Value::Large(large) => (**large).as_ref().to_vec(),
+    })
+}
+
+/// Fills the memory with values of 64 bytes.
+fn fill(handle: &mut Handle) {
+    for number in 0.. {
+        store(handle, &format!("item{number}"), Condition::Set, &[b'v'; 64]);
+        if handle.shared().statistics().counts.evictions > 0 {
+            return;
+        }
+    }
+}
+
+fn removed(handle: &Handle) -> u64 {
+    let counts = handle.shared().statistics().counts;
+    counts.evictions + counts.copied_forward
+}
+
+/// Bytes unlike their neighbours.
+fn bytes(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
+}
+
+#[test]
+fn a_large_value_is_joined_in_short_turns() {
+    let parts = [(20 * MIB, 100), (20 * MIB, 3 * MIB), (100, 20 * MIB), (MIB, 255 * 1024)];
+    for condition in [Condition::Append, Condition::Prepend] {
+        for (old_len, new_len) in parts {
+            let mut handle = handle();
+            fill(&mut handle);
+            let (old, new) = (bytes(old_len), vec![b'n'; new_len]);
+            store(&mut handle, "large", Condition::Set, &old);
+            // As a server has it that has received it.
+            let mut received = handle.large_value(new_len, NOW).unwrap();
+            received.as_mut().copy_from_slice(&new);
+            let mut join = begin(&mut handle, condition, &new).unwrap();
+            let (mut most, mut turns) = (0, 1);
+            let mut before = removed(&handle);
+            while step(&mut handle, &mut join, &new) != JoinStep::Whole {
+                most = most.max(removed(&handle) - before);
+                before = removed(&handle);
+                turns += 1;
+            }
+            assert!(most <= 4096, "{most} items in one turn");
+            assert!(turns >= (old_len + new_len) / TURN_MAX, "{turns} turns");
+            handle.prepare(Some(join));
+            let before = removed(&handle);
+            let change = Change { condition, ..Change::default() };
+            let stored =
+                handle.store(&handle.key(b"large"), &change, NewValue::Large(received), NOW).unwrap();
+            assert!(matches!(stored, Stored::Stored { len, .. } if len == old_len + new_len), "{stored:?}");
+            assert!(removed(&handle) - before <= 4096, "the value has its memory");
+            let joined = if condition == Condition::Append { [old, new] } else { [new, old] }.concat();
+            assert!(value(&mut handle, "large").unwrap() == joined);
+            let statistics = handle.shared().statistics();
+            assert_eq!(statistics.large_bytes, joined.len().next_multiple_of(4096) as u64);
+        }
+    }
+}
+
+#[test]
+fn what_takes_no_time_is_not_joined_in_steps() {
+    let mut handle = handle();
+    assert!(begin(&mut handle, Condition::Append, b"new").is_none(), "there is nothing");
+    store(&mut handle, "large", Condition::Set, &bytes(200_000));
+    assert!(begin(&mut handle, Condition::Append, b"new").is_none(), "it is short");
+    store(&mut handle, "large", Condition::Set, &bytes(31 * MIB));
+    assert!(begin(&mut handle, Condition::Set, b"new").is_none(), "it is no join");
+    assert!(begin(&mut handle, Condition::Append, &bytes(2 * MIB)).is_none(), "the whole would be too large");
+    assert!(begin(&mut handle, Condition::Append, b"new").is_some());
+}
+
+#[test]
+fn who_stores_meanwhile_is_not_overwritten() {
+    let mut handle = handle();
+    for other in [bytes(MIB), bytes(10)] {
+        store(&mut handle, "large", Condition::Set, &bytes(5 * MIB));
+        let mut join = begin(&mut handle, Condition::Append, b"new").unwrap();
+        assert_eq!(step(&mut handle, &mut join, b"new"), JoinStep::Soon);
+        store(&mut handle, "large", Condition::Set, &other);
+        assert_eq!(step(&mut handle, &mut join, b"new"), JoinStep::Changed);
+        // Between the last step and the end, too.
+        store(&mut handle, "large", Condition::Set, &bytes(5 * MIB));
+        let mut join = begin(&mut handle, Condition::Append, b"new").unwrap();
+        finish(&mut handle, &mut join, b"new");
+        store(&mut handle, "large", Condition::Set, &other);
+        handle.prepare(Some(join));
+        store(&mut handle, "large", Condition::Append, b"new");
+        assert!(value(&mut handle, "large").unwrap() == [&*other, b"new"].concat());
+    }
+    let mut join = begin(&mut handle, Condition::Append, &bytes(MIB)).unwrap();
+    handle.shared().clone().flush(0);
+    assert_eq!(step(&mut handle, &mut join, &bytes(MIB)), JoinStep::Changed);
+    assert_eq!(value(&mut handle, "large"), None);
+}
+
+#[test]
+fn a_join_that_cannot_be_or_is_given_up_costs_nothing() {
+    let mut handle = handle();
+    store(&mut handle, "large", Condition::Set, &bytes(31 * MIB));
+    let held = handle.large_value(3 * MIB, NOW).unwrap();
+    for number in 0..1000 {
+        store(&mut handle, &format!("item{number}"), Condition::Set, &[b'v'; 64]);
+    }
+    let before = handle.shared().statistics();
+    let mut join = begin(&mut handle, Condition::Append, b"new").unwrap();
+    handle.begin_turn(NOW);
+    assert!(handle.step_join(&mut join, &handle.key(b"large"), b"new", NOW).is_err(), "both do not fit");
+    handle.prepare(Some(join));
+    assert_eq!(store(&mut handle, "large", Condition::Append, b"new"), Stored::NotStored);
+    let after = handle.shared().statistics();
+    assert_eq!(
+        (after.counts.curr_items, after.charged_bytes),
+        (before.counts.curr_items, before.charged_bytes)
+    );
+    assert_eq!(value(&mut handle, "large").map(|value| value.len()), Some(31 * MIB));
+
+    drop(held);
+    store(&mut handle, "large", Condition::Set, &bytes(10 * MIB));
+    let before = handle.shared().statistics().large_bytes;
+    let mut join = begin(&mut handle, Condition::Append, b"new").unwrap();
+    (0..5).for_each(|_| assert_eq!(step(&mut handle, &mut join, b"new"), JoinStep::Soon));
+    assert!(handle.shared().statistics().large_bytes > before + MIB as u64);
+    drop(join);
+    assert_eq!(handle.shared().statistics().large_bytes, before);
+}
+
+#[test]
+fn many_joins_share_what_one_turn_allows_and_what_uploads_may_have() {
+    let mut handle = handle();
+    store(&mut handle, "large", Condition::Set, &bytes(10 * MIB));
+    let charged = handle.shared().statistics().large_bytes;
+    let mut joins: Vec<Join> =
+        (0..10).map(|_| begin(&mut handle, Condition::Append, b"new").unwrap()).collect();
+    handle.begin_turn(NOW);
+    let key = handle.key(b"large");
+    let steps: Vec<JoinStep> =
+        joins.iter_mut().map(|join| handle.step_join(join, &key, b"new", NOW).unwrap()).collect();
+    let taken = handle.shared().statistics().large_bytes - charged;
+    assert!(taken as usize <= TURN_MAX, "{taken} bytes in one turn");
+    assert_eq!(steps[..3], [JoinStep::Soon; 3]);
+    assert_eq!(steps[3..], [JoinStep::Later; 7], "32 MB are announced");
+}

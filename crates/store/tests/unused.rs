@@ -1,0 +1,81 @@
+//! Large values that are gone: their memory goes back in steps, and is there for who needs it.
+
+use store::{Change, Config, Delete, Handle, Look, NewValue, Store};
+
+const MIB: usize = 1 << 20;
+const NOW: u32 = 2;
+/// What one turn gives back by itself, and what goes back at once.
+const STEP: u64 = 4 << 20;
+
+fn handle(evict: bool) -> Handle {
+    let config =
+        Config { item_size_max_bytes: 100 << 20, memory_limit_bytes: 256 << 20, evict, ..Config::default() };
+    Store::new(config).unwrap().handle()
+}
+
+fn set(handle: &mut Handle, name: &str, len: usize) {
+    let value = vec![b'v'; len];
+    handle.store(&handle.key(name.as_bytes()), &Change::default(), NewValue::Bytes(&value), NOW).unwrap();
+}
+
+fn delete(handle: &mut Handle, name: &str) {
+    handle.delete(&handle.key(name.as_bytes()), &Delete::default(), NOW).unwrap();
+}
+
+fn charged(handle: &Handle) -> u64 {
+    handle.shared().statistics().charged_bytes
+}
+
+#[test]
+fn a_value_that_is_gone_goes_back_in_steps() {
+    let mut handle = handle(true);
+    let empty = charged(&handle);
+    set(&mut handle, "a", 100 * MIB - 200);
+    let full = charged(&handle);
+    delete(&mut handle, "a");
+    assert_eq!(handle.shared().statistics().large_bytes, 0);
+    assert_eq!(charged(&handle), full, "its pages are still there");
+    let mut turns = 0;
+    while charged(&handle) > empty + MIB as u64 {
+        let before = charged(&handle);
+        handle.begin_turn(NOW);
+        let given = before - charged(&handle);
+        assert!(given > 0 && given <= 2 * STEP, "{given} bytes in one turn");
+        turns += 1;
+    }
+    assert!((12..=25).contains(&turns), "{turns} turns");
+}
+
+#[test]
+fn who_needs_memory_has_that_of_values_that_are_gone_before_anything_is_evicted() {
+    for evict in [true, false] {
+        let mut handle = handle(evict);
+        set(&mut handle, "small", 100);
+        for round in 0..10 {
+            for name in ["a", "b"] {
+                set(&mut handle, name, 90 * MIB);
+                delete(&mut handle, name);
+            }
+            for number in 0..1000 {
+                set(&mut handle, &format!("{round}.{number}"), 20_000);
+                delete(&mut handle, &format!("{round}.{number}"));
+            }
+        }
+        assert!(handle.get(&handle.key(b"small"), Look::Peek, NOW).is_some());
+        assert_eq!(handle.shared().statistics().counts.evictions, 0);
+    }
+}
+
+#[test]
+fn values_that_are_evicted_count_by_what_they_take() {
+    let mut handle = handle(true);
+    (0..240).for_each(|number| set(&mut handle, &format!("k{number}"), MIB));
+    handle.shared().set_memory_limit(32 << 20).unwrap();
+    let least = 32 << 20;
+    while charged(&handle) > least {
+        let before = charged(&handle);
+        handle.begin_turn(NOW);
+        let given = before - charged(&handle);
+        assert!(given > 0 && given <= 2 * STEP, "{given} bytes in one turn");
+    }
+}
