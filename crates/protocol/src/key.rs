@@ -1,6 +1,6 @@
 //! Keys: one, those of a `get` line, and a run of them that is longer than any buffer.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memrchr};
 
 use crate::limits::{KEY_LEN_MAX, LEADING_SPACES_MAX};
 use crate::reply::line;
@@ -93,6 +93,19 @@ impl<'a> Keys<'a> {
     /// Bytes of the line, without its end, from the next key on.
     pub fn unread(&self) -> usize {
         self.rest.len()
+    }
+
+    /// Whether a key is too long. Does not look at each: a word of more than [`KEY_LEN_MAX`] bytes is one that starts
+    /// where a word may start, and has no space in so many bytes and one more.
+    pub fn any_too_long(&self) -> bool {
+        let mut rest = self.rest;
+        while rest.len() > KEY_LEN_MAX {
+            match memrchr(b' ', &rest[..=KEY_LEN_MAX]) {
+                Some(space) => rest = &rest[space + 1..],
+                None => return true,
+            }
+        }
+        false
     }
 
     /// The key, if it is the only one: the usual case.
@@ -295,6 +308,27 @@ mod tests {
         check(&format!("get a {long} b\r\n"), "a CLIENT_ERROR bad command line format\\r\\n");
         let key = "k".repeat(250);
         check(&format!("get {key}\r\n"), &format!("{key} END"));
+    }
+
+    #[test]
+    fn a_line_with_an_overlong_key_is_told_from_others_without_a_look_at_each() {
+        let mut prng = stdx::prng::Prng::new(1);
+        let mut overlong = 0;
+        for _ in 0..20_000 {
+            let words: Vec<String> = (0..1 + prng.below(6))
+                .map(|_| {
+                    let len = if prng.below(2) == 0 { 1 + prng.below(20) } else { 244 + prng.below(9) };
+                    "k".repeat(len as usize) + &" ".repeat(1 + prng.below(3) as usize)
+                })
+                .collect();
+            let line = words.concat();
+            let line = if prng.below(2) == 0 { line.trim_end() } else { &line };
+            let keys = Keys::within(line.as_bytes());
+            let expected = keys.clone().any(|key| key.is_err());
+            assert_eq!(keys.any_too_long(), expected, "{line}");
+            overlong += u32::from(expected);
+        }
+        assert!((5_000..15_000).contains(&overlong), "{overlong} of 20,000 have one");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `get`, `gets`, `gat`, `gats`: any number of keys, in turns.
 
-use protocol::key::{KeyRun, Step};
+use protocol::key::{KeyError, KeyRun, Step};
 use protocol::reply::{line, value_head};
 use protocol::request::Get;
 use store::{Key, Look, Miss, Value};
@@ -60,12 +60,12 @@ impl Worker {
             return Flow::Go;
         }
         // An overlong key anywhere is the answer to the whole line, and must be known before values are sent.
-        if let Some(error) = get.keys.clone().find_map(Result::err) {
-            output.copy(error.reply());
+        if get.keys.any_too_long() {
+            output.copy(KeyError::TooLong.reply());
             return Flow::Go;
         }
         let mut keys = get.keys.map_while(Result::ok);
-        let mut served = get.keys;
+        let mut served = 0;
         loop {
             let mut batch = [const { None }; BATCH];
             let mut count = 0;
@@ -78,10 +78,13 @@ impl Worker {
             for key in batch.iter().flatten() {
                 if output.len() >= OUTPUT_MAX {
                     let rest = RestOfKeys { run: KeyRun::resume(get.with_cas), touch };
-                    return Flow::Suspend { rest, unread: served.unread() };
+                    // Looked for here, once in many keys, instead of counted along with every key.
+                    let mut unserved = get.keys;
+                    unserved.by_ref().take(served).for_each(drop);
+                    return Flow::Suspend { rest, unread: unserved.unread() };
                 }
                 self.value(key, get.with_cas, touch, fd, output);
-                served.next();
+                served += 1;
             }
             if count < BATCH {
                 output.copy(line::END);
