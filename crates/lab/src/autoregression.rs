@@ -1,4 +1,4 @@
-//! Which level changes of a series are more than its own slow swings.
+//! Level changes of an autocorrelated series that are more than its own slow swings.
 //!
 //! Runs of a history resemble their neighbours: a host has good weeks and bad ones. A t test, which takes runs for
 //! independent, finds a regression in every third such history. Here a series is an autoregression around its levels,

@@ -1,4 +1,4 @@
-//! Where a series of measurements changed for good: what tells a regression from a noisy day.
+//! Change points of a series: lasting changes of level, which tell a regression from a noisy day.
 //!
 //! E-Divisive (Matteson and James 2014) finds candidates by the energy distance between the runs before and after; a
 //! t test instead of permutations makes it deterministic and quick, and windows that slide over the series, whose

@@ -1,4 +1,4 @@
-//! What a history says of two commits: the same cells on the same machine.
+//! Comparisons of two commits of a history: the same cells on the same machine.
 //!
 //! There are no pairs between two runs, as in [`against`](crate::against). Of one run each, the trials are compared. What
 //! a machine has done on a day is common to the trials of a run, so that trials of several runs are not independent: where

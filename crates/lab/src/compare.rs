@@ -1,4 +1,4 @@
-//! What a run's records say: every cell against the baseline under the same conditions.
+//! Comparisons within a run: every cell against the baseline under the same conditions.
 //!
 //! Pure. The unit is the trial. A cell's trial and the baseline's trial of the same round are a pair; the logarithms of
 //! their ratios give estimate, interval and p, all of one statistic ([`Shift`]). Trials with doubts are left out, and

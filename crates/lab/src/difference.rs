@@ -1,4 +1,4 @@
-//! What differs between two experiments, key by key. Pure.
+//! Differences between two experiments, key by key. Pure.
 
 use crate::experiment::Experiment;
 use toml::Value;

@@ -1,4 +1,4 @@
-//! What each factor does, and whether two do more together than each by itself.
+//! Effects of factors, and interactions: whether two factors do more together than each by itself.
 //!
 //! For designs with every combination of levels. The effect of a level is its ratio to the first level of its factor, as
 //! the mean over all combinations of the others; an interaction is by how much that ratio changes when another factor

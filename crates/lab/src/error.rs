@@ -1,4 +1,4 @@
-//! Why an experiment was not carried out.
+//! Errors that keep an experiment from being carried out.
 
 use crate::experiment;
 use crate::words::Unknown;

@@ -1,4 +1,4 @@
-//! Whether the newest runs of a history are worse for good: what stops a commit.
+//! Regression gate: suspicions that the newest runs of a history are worse for good, which stop a commit.
 //!
 //! A suspicion is a [change point](crate::change_point) for the worse that is among the newest runs, large enough to
 //! matter, more than a swing of a history whose runs resemble their neighbours, and not made good since: a later change for

@@ -1,4 +1,4 @@
-//! What runs have shown over time: one SQLite file, or a PostgreSQL database that several machines share.
+//! Histories of runs over time: one SQLite file, or a PostgreSQL database that several machines share.
 //!
 //! A run is keyed by its experiment, machine, kernel, commit and beginning. A series is what one metric of what is
 //! [defined](crate::definition) in the same way did on one machine, in the order of the runs, whatever the question is

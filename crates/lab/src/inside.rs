@@ -1,5 +1,5 @@
-//! What the lab does inside of a subject's virtual machine, where there is nobody else to do it: lays out the network's
-//! work by a strategy, and looks at the machine second by second.
+//! The lab's part inside a subject's virtual machine: it lays out the network's work by a strategy, and samples the
+//! machine second by second.
 //!
 //! ```text
 //! guest (on the host) ─► QEMU ─► init.sh ─► inside

@@ -1,4 +1,5 @@
-//! From what was seen and told to a record: the figures of the seconds that count, and why not to believe them.
+//! Judgement of a trial: from samples and the load's output to a record with the figures of the seconds that count, and
+//! the doubts about them.
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Parser};

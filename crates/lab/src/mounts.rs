@@ -1,4 +1,4 @@
-//! Where something is mounted.
+//! Mount points at and below a path.
 
 use crate::error::Error;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What a load says about itself: texts to figures. Pure, a module for each tool.
+//! Parsers of load generators' output: texts to figures. Pure, a module for each tool.
 
 mod evenkeel_load;
 mod fio;

@@ -1,4 +1,4 @@
-//! Where and how a subject runs: CPUs, and the scheduler's policy.
+//! Placement of a subject: its CPUs, and the scheduler's policy.
 //!
 //! Both are inherited: a thread places itself, starts the subject and ends. Nothing of the host is changed, so nothing
 //! has to be put back.

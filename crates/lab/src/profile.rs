@@ -1,4 +1,4 @@
-//! Where a cell's CPU time goes, function by function: what `perf` samples in one more trial of it, after all others.
+//! CPU profiles of cells by function: `perf` samples one more trial of each cell, after all others.
 //!
 //! A trial of its own, because sampling takes time of what is measured. Two profiles of one series say which functions
 //! grew between their commits.

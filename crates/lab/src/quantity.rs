@@ -1,4 +1,4 @@
-//! What a metric's name says: its unit, and which values of it are good.
+//! Metric names: the unit that a name implies, and which values of it are good.
 
 use crate::experiment::Better;
 

@@ -1,4 +1,4 @@
-//! What a trial leaves behind: written once, when it ends, and never changed.
+//! Records of trials: each is written once, when the trial ends, and never changed.
 
 use crate::quantity::is_latency;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a comparison says, for people: sentences and tables, on a terminal and in a page.
+//! Reports of a comparison: sentences and tables, on a terminal and in a page.
 
 mod history;
 pub mod page;

@@ -1,4 +1,4 @@
-//! How many rounds an experiment takes until its comparisons can show anything. Pure.
+//! Number of rounds that an experiment needs before its comparisons can show a difference. Pure.
 //!
 //! With few pairs no difference is shown, however large, and the more is compared, the more pairs it takes. Some trials do
 //! not count even when they are repeated, and their pairs are lost. All of that is known before the first trial.

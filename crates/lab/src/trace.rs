@@ -1,5 +1,5 @@
-//! What a run may leave behind if it is killed: processes, and a file system on a loop device. A file says so before it
-//! is so; as long as the run lives, it holds a lock on that file.
+//! Records of what a run leaves behind if it is killed: processes, and a file system on a loop device. They are written
+//! before there is any; as long as the run lives, it holds a lock on the file.
 //!
 //! ```text
 //! STATE/lab/MARK.json     {"mark": "812-1763740000", "mount": {"at": …, "image": …}}

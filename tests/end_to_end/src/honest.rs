@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use stdx::prng::Prng;
 
 use crate::bystander::Client;
 use crate::clock;
@@ -57,7 +58,7 @@ impl Honest {
     /// # Errors
     /// If the server does not take them.
     pub fn start(address: SocketAddr) -> Result<Honest> {
-        let mut visit = Visit { address, client: connect(address)?, random: 1 };
+        let mut visit = Visit { address, client: connect(address)?, random: Prng::new(1) };
         (0..ITEMS).try_for_each(|number| visit.set(number)).context("store the honest client's items")?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
@@ -86,7 +87,8 @@ fn connect(address: SocketAddr) -> Result<Client> {
 struct Visit {
     address: SocketAddr,
     client: Client,
-    random: u64,
+    /// Which keys come when does not matter.
+    random: Prng,
 }
 
 impl Visit {
@@ -108,8 +110,8 @@ impl Visit {
     }
 
     fn request(&mut self, experience: &mut Experience) -> Result<()> {
-        let number = self.below(ITEMS);
-        if self.below(SETS_SHARE) == 0 {
+        let number = self.random.below(ITEMS);
+        if self.random.below(SETS_SHARE) == 0 {
             experience.sets += 1;
             return self.set(number);
         }
@@ -130,14 +132,6 @@ impl Visit {
         let answer = self.client.ask(request.as_bytes())?;
         ensure!(answer == "STORED", "set was answered {answer}");
         Ok(())
-    }
-
-    /// A number below `bound`, by xorshift: which keys come when does not matter.
-    fn below(&mut self, bound: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % bound
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel says about a process.
+//! Figures of a process from /proc (resident memory, CPU time), and the limit on open files.
 
 use anyhow::{Context, Result, bail};
 use rustix::param::clock_ticks_per_second;

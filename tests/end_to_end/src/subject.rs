@@ -1,4 +1,4 @@
-//! Which server is tested: a command line that takes memcached's flags.
+//! The server under test: a command line that takes memcached's flags.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What a server reads again when it is told to, and what holds if it cannot.
+//! Reloading of the password file on SIGHUP, and what stays in force if the file cannot be read.
 
 use end_to_end::bystander::Client;
 use end_to_end::clock;

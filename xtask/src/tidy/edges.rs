@@ -19,7 +19,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     ("lab", &["load", "tuner", "stdx"], &[]),
     ("evenkeel", &["server", "load", "tuner", "lab", "stdx"], &[]),
     ("transcript", &[], &[]),
-    ("end_to_end", &["transcript"], &["stdx"]),
+    ("end_to_end", &["transcript", "stdx"], &[]),
     ("xtask", &["end_to_end", "transcript", "stdx"], &[]),
 ];
 

@@ -1,4 +1,4 @@
-//! Which cells there are, and what they are compared with.
+//! Cells of made-up designs, and the baseline of each.
 
 use super::*;
 

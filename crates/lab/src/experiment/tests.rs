@@ -1,4 +1,4 @@
-//! What a file may say, and what is said about one that is wrong.
+//! Experiment files that are accepted, and the messages about those that are not.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! How every CPU spent every second of a trial: a panel for all that it was busy with, and one each for programs, kernel
-//! and soft interrupts.
+//! Heat maps of a trial's CPUs, second by second: a panel for all that a CPU was busy with, and one each for programs,
+//! kernel and soft interrupts.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

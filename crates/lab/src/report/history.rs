@@ -1,4 +1,4 @@
-//! What a history says, for people.
+//! Text reports of a history: its series, suspicions of the gate, and two commits compared.
 
 use super::{Table, metric, of_few, too_few_values};
 use crate::commits::{Between, Side, Unit};

@@ -3,6 +3,8 @@
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
+use base64::prelude::{BASE64_STANDARD, Engine};
+
 use super::{Attack, wrong};
 
 /// As many as once filled 64 MB with pages of the index.
@@ -38,19 +40,7 @@ fn colliding_set(number: u64) -> Vec<u8> {
     let mut key = 0xb7e1_5162_8aed_2a6b_u64.to_le_bytes().to_vec();
     key.extend(number.to_le_bytes());
     key.extend([b'x'; 16]);
-    [b"ms ", base64(&key).as_bytes(), b" 1 b q\r\nv\r\n"].concat()
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let byte = |i: usize| u32::from(group.get(i).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        let digit = |i: usize| char::from(DIGITS[(bits >> (18 - 6 * i) & 63) as usize]);
-        (0..4).for_each(|i| text.push(if i <= group.len() { digit(i) } else { '=' }));
-    }
-    text
+    [b"ms ", BASE64_STANDARD.encode(&key).as_bytes(), b" 1 b q\r\nv\r\n"].concat()
 }
 
 pub(super) const GARBAGE: Attack = Attack {

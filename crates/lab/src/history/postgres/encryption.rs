@@ -1,4 +1,4 @@
-//! What a URL says about encryption: sslmode, sslrootcert, sslcert and sslkey.
+//! Encryption parameters of a URL: sslmode, sslrootcert, sslcert and sslkey.
 //!
 //! Of libpq's modes there are the two that mean the same to everybody: nothing is encrypted, or the server proves who it
 //! is. What lies between (`prefer`, `require`, `verify-ca`) is encrypted for whoever answers, or may not be encrypted at
