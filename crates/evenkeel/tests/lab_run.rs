@@ -293,6 +293,52 @@ fn a_run_is_not_gone_on_with_by_another_binary() {
     }
 }
 
+/// The first subject says that it is ready long before its shell starts its program, `server` of the test's own. The load
+/// waits for that, unless the file `script` says that there will be none but another shell.
+fn late() -> String {
+    let prepare = REPLACED.lines().find(|line| line.starts_with("prepare =")).expect("it waits, too");
+    let run = "run = \"touch {dir}/go; until [ -e script ] || [ $(basename $(readlink /proc/{pid}/exe)) != \
+               $(basename $(realpath /bin/sh)) ]; do :; done; echo rate 5 > {output}\"";
+    REPLACED
+        .replace("echo up; exec ./server", "echo up; until [ -e {dir}/go ]; do :; done; exec ./server")
+        .replace(prepare, "")
+        .replace("run = \"echo rate 5 > {output}\"", run)
+}
+
+#[test]
+fn a_record_has_the_program_that_ran_or_says_why_not() {
+    let bench = Bench::new("late", &late());
+    let server = bench.0.join("server");
+    fs::copy("/bin/sleep", &server).expect("a program");
+    let output = bench.run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let one = |run: &str, round: u64| {
+        let files = fs::read_dir(bench.0.join(run).join("trials")).expect("records").flatten();
+        let records = files.map(|file| serde_json::from_slice(&fs::read(file.path()).expect("a record")));
+        let records = records.map(|record| record.expect("JSON"));
+        let mut found =
+            records.filter(|it: &serde_json::Value| it["subject"] == "one" && it["round"] == round);
+        found.next().expect("it was tried")
+    };
+    let printed = Command::new("sha256sum").arg(&server).output().expect("sha256sum").stdout;
+    let program = one("it.run", 0)["program"].as_str().map(str::to_owned);
+    assert!(program.as_ref().is_some_and(|it| text(&printed).starts_with(it)), "{program:?}");
+    // A trial whose program is not known does not count beside those whose program is.
+    fs::remove_file(&server).expect("it is ours");
+    fs::write(&server, "#!/bin/sh\nwhile :; do :; done\n").expect("written");
+    fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    fs::write(bench.0.join("script"), "").expect("written");
+    fs::write(bench.0.join("it.toml"), late().replace("rounds = 1", "rounds = 2")).expect("written");
+    let output = bench.run();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (again, why) = (one("it.run", 1), "program-unknown: only a shell runs, and in trial 000");
+    assert!(again["program"].is_null() && again["doubts"].to_string().contains(why), "{again:#}");
+    let output = bench.lab(&["run", "it.toml", "--out", "other.run"]).output().expect("evenkeel");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let alone = one("other.run", 0);
+    assert_eq!(alone["remarks"][0], "program-unknown: only a shell runs", "{alone:#}");
+}
+
 /// The second subject does not come up in its second trial, dies under the load in its third, which has told something by
 /// then, and before the load in its fourth.
 const DYING: &str = r#"

@@ -60,8 +60,11 @@ fn pinned(experiment: &Experiment, cells: &[Cell], cell: &Cell) -> Option<usize>
 
 /// Of the trials of a cell: the digest of its executable, or what it says of itself.
 fn program(results: &Results, cell: &Cell) -> Option<String> {
-    let said = |record: &Record| record.program.clone().or(record.version.clone());
-    results.records.iter().filter(|record| cell.holds(record)).find_map(said)
+    let said = |say: fn(&Record) -> Option<String>| {
+        results.records.iter().filter(|record| cell.holds(record)).find_map(say)
+    };
+    // A trial that did not come so far may lack it, and is not to be another unit than all others.
+    said(|record| record.program.clone()).or_else(|| said(|record| record.version.clone()))
 }
 
 fn text(experiment: &Experiment, cell: &Cell, ordinal: usize) -> String {
@@ -165,6 +168,26 @@ mod tests {
         let equals = MINIMAL.replacen("--driver io_uring", "--driver epoll", 1);
         assert_ne!(digest_of(&equals, "epoll"), digest_of(&equals, "io_uring"));
         assert_eq!(digest_of(&equals, "epoll"), digest_of(MINIMAL, "epoll"));
+    }
+
+    #[test]
+    fn a_first_trial_without_its_program_is_no_other_unit() {
+        let pinned = MINIMAL.replacen("name = \"epoll\"", "name = \"epoll\"\npinned = true", 1);
+        let experiment = Experiment::parse(&pinned).expect("an experiment");
+        let subject = Design::of(&experiment).cells[0].subject.clone();
+        let record = |program: Option<&str>| Record {
+            subject: subject.clone(),
+            program: program.map(str::to_owned),
+            version: Some("1.0".to_owned()),
+            ..Record::default()
+        };
+        let of = |records: Vec<Record>| {
+            let (experiment, notation) = (experiment.clone(), pinned.clone());
+            digests(&Results { experiment, notation, records, profiles: Vec::new() })
+        };
+        let known = of(vec![record(Some("p")), record(Some("p"))]);
+        assert_eq!(of(vec![record(None), record(Some("p"))]), known);
+        assert_ne!(of(vec![record(None)]), known, "where none is known, the version speaks");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! host has become by then would be in the pair; at once, what has disturbed it would have the least time to pass.
 
 use crate::experiment::{Experiment, Level, Subject};
-use crate::record::Record;
+use crate::record::{Record, cell_name};
 use std::collections::BTreeMap;
 use tuner::tournament::order;
 
@@ -47,9 +47,7 @@ impl Cell {
 
     /// Subject and levels, as a row of a table has them.
     pub fn name(&self, experiment: &Experiment) -> String {
-        let levels =
-            self.levels(experiment).into_iter().map(|(factor, level)| format!("{factor}={}", level.name));
-        std::iter::once(self.subject(experiment).name.clone()).chain(levels).collect::<Vec<_>>().join(" ")
+        cell_name(&self.subject(experiment).name, &self.level_names(experiment))
     }
 
     /// By name, as a record has them.
@@ -171,6 +169,19 @@ mod tests {
         assert_eq!(names.len(), 8);
         assert_eq!(names[..3], ["epoll a=off b=off", "epoll a=off b=on", "epoll a=on b=off"]);
         assert_eq!(names[7], "io_uring a=on b=on");
+    }
+
+    #[test]
+    fn a_cell_is_called_alike_by_its_experiment_and_its_records() {
+        // As its file has them, factors are in no alphabetical order.
+        let text = "[[factor.level]]\nname = \"off\"\n[[factor.level]]\nname = \"on\"\n";
+        let factors = format!("[[factor]]\nname = \"z\"\n{text}[[factor]]\nname = \"a\"\n{text}");
+        let experiment = Experiment::parse(&format!("{MINIMAL}{factors}")).expect("an experiment");
+        for cell in cells(&experiment) {
+            let subject = cell.subject(&experiment).name.clone();
+            let record = Record { subject, levels: cell.level_names(&experiment), ..Record::default() };
+            assert_eq!(record.cell(), cell.name(&experiment));
+        }
     }
 
     #[test]

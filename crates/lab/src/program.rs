@@ -2,33 +2,86 @@
 
 use crate::tree;
 use ring::digest::{Context, SHA256};
+use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+
+/// An executable that runs, opened: it can be read although its process has ended, or its file was replaced.
+#[derive(Debug)]
+pub(crate) struct Program(File);
+
+/// Why the executable of a process is not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unknown {
+    /// There is no program behind it.
+    #[error("only a shell runs")]
+    Shell,
+    /// It is too late.
+    #[error("all of its processes have ended")]
+    Ended,
+    /// It is another user's, or one that the kernel protects.
+    #[error("read {path}: {source}")]
+    Unread {
+        /// In /proc.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
 
 /// The executable of a process, or of the first that it has started if it is a shell: a command line has one around it
-/// unless it says `exec`. None: there is nothing but shells, or they have ended.
-pub(crate) fn of_process(pid: u32) -> Option<String> {
+/// unless it says `exec`.
+pub(crate) fn of_process(pid: u32) -> Result<Program, Unknown> {
     let shell = fs::canonicalize("/bin/sh").ok();
-    let executable = |pid: u32| PathBuf::from(format!("/proc/{pid}/exe"));
-    let is_program = |pid: &u32| fs::read_link(executable(*pid)).is_ok_and(|path| Some(path) != shell);
-    let program = tree::processes(pid).into_iter().find(is_program)?;
-    // The link itself is opened: a file that was replaced meanwhile is not the one that runs.
-    digest(&executable(program)).ok()
+    let mut unknown = Unknown::Ended;
+    for pid in tree::processes(pid) {
+        // The link itself is opened: a file that was replaced meanwhile is not the one that runs.
+        let path = format!("/proc/{pid}/exe");
+        let is_shell = fs::read_link(&path).map(|executable| Some(executable) == shell);
+        match is_shell.and_then(|is_shell| if is_shell { Ok(None) } else { File::open(&path).map(Some) }) {
+            Ok(Some(file)) => return Ok(Program(file)),
+            Err(source) if !is_gone(&source) => unknown = Unknown::Unread { path, source },
+            Ok(None) if matches!(unknown, Unknown::Ended) => unknown = Unknown::Shell,
+            Ok(None) | Err(_) => {}
+        }
+    }
+    Err(unknown)
+}
+
+/// How the kernel says that a process has ended.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
 
 /// The one that runs this.
 pub(crate) fn own() -> Option<String> {
-    digest(Path::new("/proc/self/exe")).ok()
+    digest(File::open("/proc/self/exe").ok()?).ok()
 }
 
-fn digest(path: &Path) -> io::Result<String> {
-    let (mut file, mut context) = (File::open(path)?, Context::new(&SHA256));
+impl Program {
+    /// What later looks have found, or else this one: a shell that was seen first may have been about to start it.
+    pub(crate) fn latest(first: Result<Program, Unknown>, last: Result<Program, Unknown>) -> Result<Program, Unknown> {
+        match (first, last) {
+            (_, Ok(program)) | (Ok(program), Err(_)) => Ok(program),
+            (Err(why), Err(Unknown::Ended)) | (Err(_), Err(why)) => Err(why),
+        }
+    }
+
+    /// Reads all of it.
+    pub(crate) fn digest(self) -> Result<String, Unknown> {
+        digest(self.0).map_err(|source| Unknown::Unread { path: "the executable".to_owned(), source })
+    }
+}
+
+fn digest(mut file: File) -> io::Result<String> {
+    let mut context = Context::new(&SHA256);
     let mut buffer = vec![0; PIECE_BYTES];
     loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            count => context.update(&buffer[..count]),
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => context.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(hex(context.finish().as_ref()))
@@ -44,6 +97,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
     use std::process::{Child, Command, Stdio};
 
     fn started(program: &str, words: &[&str]) -> Child {
@@ -62,10 +116,10 @@ mod tests {
     fn a_program_is_known_behind_a_shell_and_without_one() {
         let path =
             ["/usr/bin/sleep", "/bin/sleep"].iter().find(|path| Path::new(path).exists()).expect("sleep");
-        let sleep = digest(Path::new(path)).expect("it can be read");
+        let sleep = digest(File::open(path).expect("it is there")).expect("it can be read");
         let printed = Command::new("sha256sum").arg(path).output().expect("sha256sum").stdout;
         assert!(String::from_utf8_lossy(&printed).starts_with(&sleep), "{sleep}");
-        let is_sleep = |pid| of_process(pid).as_ref() == Some(&sleep);
+        let is_sleep = |pid| of_process(pid).and_then(Program::digest).is_ok_and(|digest| digest == sleep);
         seen(started(path, &["1000"]), is_sleep);
         seen(started("sh", &["-c", "exec sleep 1000"]), is_sleep);
         assert_eq!(own().map(|it| it.len()), Some(64));
@@ -79,7 +133,20 @@ mod tests {
         while shell() != fs::canonicalize("/bin/sh").ok() {
             std::thread::yield_now();
         }
-        assert_eq!(of_process(child.id()), None);
+        let pid = child.id();
+        assert!(matches!(of_process(pid), Err(Unknown::Shell)));
         seen(child, |_| true);
+        assert!(matches!(of_process(pid), Err(Unknown::Ended)));
+    }
+
+    #[test]
+    fn the_last_look_goes_first_and_an_earlier_one_knows_who_has_died() {
+        let program = || Ok(Program(File::open("/proc/self/exe").expect("it runs")));
+        let known = |first, last| Program::latest(first, last).is_ok();
+        assert!(known(Err(Unknown::Shell), program()), "the shell was about to start it");
+        assert!(known(program(), Err(Unknown::Ended)) && known(program(), program()));
+        let why = |first, last| Program::latest(first, last).expect_err("nobody knows it").to_string();
+        assert_eq!(why(Err(Unknown::Shell), Err(Unknown::Ended)), "only a shell runs");
+        assert_eq!(why(Err(Unknown::Ended), Err(Unknown::Shell)), "only a shell runs");
     }
 }

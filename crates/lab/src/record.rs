@@ -43,7 +43,7 @@ pub struct Record {
     pub guest: Option<Guest>,
     /// What the subject says when asked for its version, if it can be asked.
     pub version: Option<String>,
-    /// SHA-256 of the executable that CPU time is charged to; none where that is a mere shell.
+    /// SHA-256 of the executable that CPU time is charged to. Where there is none, a remark or a doubt says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
     /// The same of the program that carried the trial out, which mostly is the load, too.
@@ -54,7 +54,7 @@ pub struct Record {
     pub metrics: BTreeMap<String, f64>,
     /// Why it is not to be believed; empty: it is.
     pub doubts: Vec<String>,
-    /// What else to know: figures beside the primary one that are not to be believed.
+    /// What else to know: figures beside the primary one that are not to be believed, an executable that is not known.
     pub remarks: Vec<String>,
     /// Whether a remark is about its latencies: they are not compared.
     pub latencies_are_doubtful: bool,
@@ -138,8 +138,7 @@ impl CpuShares {
 impl Record {
     /// The name of its cell: subject and levels, as a row of a table has it.
     pub fn cell(&self) -> String {
-        let levels = self.levels.iter().map(|(factor, level)| format!("{factor}={level}"));
-        std::iter::once(self.subject.clone()).chain(levels).collect::<Vec<_>>().join(" ")
+        cell_name(&self.subject, &self.levels)
     }
 
     /// A figure that may be compared.
@@ -160,6 +159,12 @@ impl Record {
     pub fn is_valid(&self) -> bool {
         self.doubts.is_empty()
     }
+}
+
+/// The one name of a cell: what is kept by it (executables, profiles) is found by it.
+pub(crate) fn cell_name(subject: &str, levels: &BTreeMap<String, String>) -> String {
+    let levels = levels.iter().map(|(factor, level)| format!("{factor}={level}"));
+    std::iter::once(subject.to_owned()).chain(levels).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

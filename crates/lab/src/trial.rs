@@ -13,7 +13,7 @@ use crate::parse;
 use crate::placement::Placement;
 use crate::process::{Clock, Group, Hands, Line, NO_ENV, last_lines};
 use crate::profile::{self, SAMPLES_PER_S};
-use crate::program;
+use crate::program::{self, Program, Unknown};
 use crate::record::Record;
 use crate::sampler::{Sampler, Watched};
 use crate::trace::Trace;
@@ -226,8 +226,7 @@ impl Site<'_> {
         record.remarks.extend(stage.guest_said(guest::LEFT));
         stage.prepare(&mut server)?;
         let charged = stage.charged(server.pid())?;
-        record.program = program::of_process(charged);
-        self.same_program(turn, record)?;
+        let program = program::of_process(charged);
         let facts = tuner::probe(&Root::new("/"), &[charged])?;
         if let Some(knobs) = &mut self.knobs {
             for (factor, level) in turn.cell.levels(experiment) {
@@ -235,17 +234,37 @@ impl Site<'_> {
             }
         }
         let loaded = stage.load(&mut server, facts, charged, self.sampled.as_mut())?;
+        // Once more: a subject that says early that it is ready may not have been more than its shell before the load.
+        let program = Program::latest(program, program::of_process(charged));
+        self.same_program(turn, program.and_then(Program::digest), record)?;
         let mut moved = self.knobs.as_ref().map_or_else(Vec::new, Knobs::moved);
         moved.extend(stage.guest_said(guest::MOVED));
         Ok(judge(record, experiment, loaded, moved))
     }
 
-    /// Refuses another executable than the cell's trials before had.
-    fn same_program(&mut self, turn: &Turn, record: &Record) -> Result<(), Error> {
-        let Some(now) = &record.program else { return Ok(()) };
+    /// Refuses another executable than the cell's trials before had. A trial whose executable is not known does not count
+    /// if that of others is, and says why.
+    fn same_program(
+        &mut self,
+        turn: &Turn,
+        program: Result<String, Unknown>,
+        record: &mut Record,
+    ) -> Result<(), Error> {
         let cell = turn.cell.name(self.experiment);
+        let now = match (program, self.programs.get(&cell)) {
+            (Ok(now), _) => now,
+            (Err(why), None) => {
+                record.remarks.push(format!("program-unknown: {why}"));
+                return Ok(());
+            }
+            (Err(why), Some((place, _))) => {
+                record.doubts.push(format!("program-unknown: {why}, and in trial {place:04} it was known"));
+                return Ok(());
+            }
+        };
+        record.program = Some(now.clone());
         let (place, before) = self.programs.entry(cell.clone()).or_insert((turn.place, now.clone()));
-        if before == now {
+        if *before == now {
             return Ok(());
         }
         let what = format!(
