@@ -50,6 +50,9 @@ fn render(command: Command, verb: Option<&str>) -> std::io::Result<Vec<u8>> {
         Some("lab-gate") => statuses(&mut page, &crate::lab::GATE_STATUSES)?,
         Some("tune-watch") => statuses(&mut page, &crate::tune::WATCH_STATUSES)?,
         Some("lab-run") => statuses(&mut page, &crate::lab::RUN_STATUSES)?,
+        Some("lab-restore") => statuses(&mut page, &crate::lab::RESTORE_STATUSES)?,
+        Some("lab-report") => statuses(&mut page, &crate::lab::REPORT_STATUSES)?,
+        Some("lab-compare") => statuses(&mut page, &crate::lab::COMPARE_STATUSES)?,
         _ => man.render_subcommands_section(&mut page)?,
     }
     man.render_version_section(&mut page)?;

@@ -6,11 +6,23 @@ use std::process::ExitCode;
 use lab::against::against;
 use lab::commits;
 use lab::report;
-use lab::results::Results;
 
-use super::history;
+use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, history, read};
 use crate::failure::Failure;
 use crate::verbs::print;
+
+/// What `compare` ends with.
+pub(crate) const STATUSES: [(&str, &str); 5] = [
+    ("0", "They were compared, whatever that shows."),
+    (
+        "20",
+        "There is nothing to compare: a run has no trial yet, no run of a commit is kept, a name means several commits or \
+         both names mean one, or the two have no cell in common.",
+    ),
+    USAGE,
+    SYSTEM_OR_SERVER,
+    ("1", "Anything else: a run's files or the history cannot be used."),
+];
 
 /// Compare a run with an earlier one of the same experiment, or two commits of a history
 #[derive(Clone, Debug, clap::Args)]
@@ -41,15 +53,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 fn of_runs(arguments: &Arguments) -> Result<String, Failure> {
     let read = |run: &str| {
         let is_there = Path::new(run).exists();
-        Results::read(Path::new(run)).map_err(|error| match is_there {
-            true => Failure::other(error),
-            false => Failure::other(error).hint("`--store FILE|URL` compares commits of a history"),
+        read(Path::new(run)).map_err(|failure| match is_there {
+            true => failure,
+            false => failure.hint("`--store FILE|URL` compares commits of a history"),
         })
     };
     let comparison = against(&read(&arguments.old)?, &read(&arguments.new)?);
     if comparison.metrics[0].standings.is_empty() {
         let hint = "two runs of one experiment have subjects and levels of the same names";
-        return Err(Failure::usage("the two runs have no cell in common", None).hint(hint));
+        let failure = Failure::other(anyhow::anyhow!("the two runs have no cell in common"));
+        return Err(failure.with_status(UNSEEN).hint(hint));
     }
     Ok(match arguments.json {
         true => format!("{:#}\n", serde_json::json!(comparison)),
@@ -61,7 +74,8 @@ fn of_commits(arguments: &Arguments, store: &str) -> Result<String, Failure> {
     let series = history::open_kept(store)?.series().map_err(history::failed)?;
     let compared = commits::between(&series, &arguments.old, &arguments.new);
     let compared = compared.map_err(|error| {
-        Failure::other(error).hint("`evenkeel lab history` shows what is kept, and `--add` keeps a run")
+        let failure = Failure::other(error).with_status(UNSEEN);
+        failure.hint("`evenkeel lab history` shows what is kept, and `--add` keeps a run")
     })?;
     Ok(match arguments.json {
         true => format!("{:#}\n", serde_json::json!(compared)),

@@ -10,11 +10,11 @@ use lab::compare::compare;
 use lab::gate::{Suspicion, suspicions};
 use lab::history::{Entry, entries};
 use lab::report;
-use lab::results::Results;
 
-use super::history::{Store, UNSEEN, add, failed};
+use super::history::{Store, add, failed};
+use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::verbs::tell;
 
 /// What `gate` ends with.
 pub(crate) const STATUSES: [(&str, &str); 7] = [
@@ -23,11 +23,12 @@ pub(crate) const STATUSES: [(&str, &str); 7] = [
     ("19", "Something seems to have become worse, and no rerun was there to confirm it."),
     (
         "20",
-        "There is nothing to judge: no run is kept, or RUN or the rerun is not finished, or has too few trials that count, \
-         or the rerun is in the history already or did not begin after the run that seems worse.",
+        "There is nothing to judge: no run is kept; RUN or the rerun is not finished, or has too few trials that count; \
+         COMMIT is empty or has control characters, or RUN is in the history as another commit; or the rerun is in the \
+         history already, or did not begin after the run that seems worse.",
     ),
-    ("64", "The command line is wrong."),
-    ("71", "The system refused: a file cannot be read or written, a server not reached."),
+    USAGE,
+    SYSTEM_OR_SERVER,
     ("1", "Anything else: the rerun failed, or the history cannot be used."),
 ];
 
@@ -72,7 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     }
     let suspicions = suspicions(&series);
     if suspicions.is_empty() {
-        print(report::nothing_worse(&series).as_bytes())?;
+        tell(report::nothing_worse(&series).as_bytes());
         return Ok(ExitCode::SUCCESS);
     }
     let rerun = rerun(arguments, &suspicions)?;
@@ -82,9 +83,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let answers: Vec<Option<bool>> = suspicions.iter().map(answer).collect();
     for (suspicion, answer) in suspicions.iter().zip(&answers) {
-        print(report::suspicion(suspicion, *answer).as_bytes())?;
-        let profiles = history.profiles(&suspicion.series).map_err(failed)?;
-        print(report::grown_functions(suspicion, &profiles).as_bytes())?;
+        tell(report::suspicion(suspicion, *answer).as_bytes());
+        match history.profiles(&suspicion.series) {
+            Ok(profiles) => tell(report::grown_functions(suspicion, &profiles).as_bytes()),
+            // What was found stands without the functions, and so does the status.
+            Err(error) => {
+                let _ = failed(error).report(Some("lab"));
+            }
+        }
     }
     let status = if answers.contains(&Some(true)) {
         REGRESSION
@@ -101,8 +107,8 @@ type Rerun = (String, Vec<Entry>);
 
 /// Carries the experiment out once more, if it is said how.
 fn rerun(arguments: &Arguments, suspicions: &[Suspicion]) -> Result<Option<Rerun>, Failure> {
-    let read = |run: &Path| {
-        let results = Results::read(run).map_err(Failure::other)?;
+    let believed = |run: &Path| {
+        let results = read(run)?;
         let refused = |error: &dyn Display, hint| {
             let failure = Failure::other(anyhow::anyhow!("believe the rerun {}: {error}", run.display()));
             failure.with_status(UNSEEN).hint(hint)
@@ -117,7 +123,7 @@ fn rerun(arguments: &Arguments, suspicions: &[Suspicion]) -> Result<Option<Rerun
         Ok(Some((machine, shown)))
     };
     if let Some(run) = &arguments.confirm_run {
-        return read(run);
+        return believed(run);
     }
     let Some(command) = &arguments.confirm else { return Ok(None) };
     let scratch = Scratch::new()?;
@@ -130,7 +136,7 @@ fn rerun(arguments: &Arguments, suspicions: &[Suspicion]) -> Result<Option<Rerun
             "carry the experiment out once more: `{line}` ended with {status}"
         )));
     }
-    read(&run)
+    believed(&run)
         .map_err(|failure| failure.hint("the command of --confirm has to leave a run in the directory {run}"))
 }
 

@@ -8,23 +8,22 @@ use lab::history::{Added, History};
 use lab::report;
 use lab::results::Results;
 
-use crate::failure::Failure;
-use crate::verbs::print;
+use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
+use crate::failure::{Failure, say};
+use crate::verbs::{print, tell};
 
 /// What `history` ends with.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
-    ("0", "It was shown."),
+    ("0", "It was shown, and with --add the run is kept."),
     (
         "20",
-        "The run cannot be judged: it is not finished, or too few trials of a cell count. Nothing of it is kept.",
+        "The run cannot be kept: it is not finished, too few trials of a cell count, COMMIT is empty or has control \
+         characters, or the run is in the history as another commit. Nothing of it is kept.",
     ),
-    ("64", "The command line is wrong."),
-    ("71", "The system refused: a file cannot be read or written, a server not reached."),
+    USAGE,
+    SYSTEM_OR_SERVER,
     ("1", "Anything else: the history cannot be used."),
 ];
-
-/// There is nothing to judge.
-pub(super) const UNSEEN: u8 = 20;
 
 /// Where the history is.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,7 +73,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut history = arguments.store.open()?;
-    if let Some((run, commit)) = arguments.add.as_ref().zip(arguments.commit.as_ref()) {
+    let added = arguments.add.as_ref().zip(arguments.commit.as_ref());
+    if let Some((run, commit)) = added {
         add(&mut history, run, commit)?;
     }
     let series = history.series().map_err(failed)?;
@@ -82,29 +82,35 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         std::fs::write(file, report::trend::page(&series))
             .map_err(|error| Failure::system(format!("write {}", file.display()), error))?;
     }
-    print(report::history(&series).as_bytes())?;
+    let text = report::history(&series);
+    match added {
+        Some(_) => tell(text.as_bytes()),
+        None => print(text.as_bytes())?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Keeps a run.
 pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<Results, Failure> {
-    let results = Results::read(run).map_err(Failure::other)?;
+    let results = read(run)?;
     match history.add(&results, &compare(&results), commit).map_err(failed)? {
         Added::New => {}
-        Added::Defined => eprintln!(
+        Added::Defined => say(format_args!(
             "{} was kept by an earlier version; what defines its trials is kept now, too",
             run.display()
-        ),
-        Added::Known => eprintln!("{} is in the history already", run.display()),
+        )),
+        Added::Known => say(format_args!("{} is in the history already", run.display())),
     }
     Ok(results)
 }
 
 /// With what may help.
 pub(super) fn failed(error: lab::history::Error) -> Failure {
-    let (hint, is_unfit) = (error.hint(), matches!(error, lab::history::Error::Unfit(_)));
-    let failure = Failure::other(error);
-    let failure = if is_unfit { failure.with_status(UNSEEN) } else { failure };
+    use lab::history::Error;
+    // Of the run and its commit, not of the history.
+    let is_refused = matches!(error, Error::Unfit(_) | Error::Commit(_) | Error::Kept(_));
+    let (hint, failure) = (error.hint(), Failure::other(error));
+    let failure = if is_refused { failure.with_status(UNSEEN) } else { failure };
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,

@@ -8,8 +8,18 @@ use lab::compare::{Comparison, compare};
 use lab::report::{self, page};
 use lab::results::Results;
 
-use crate::failure::Failure;
+use super::{SYSTEM, USAGE, read};
+use crate::failure::{Failure, say};
 use crate::verbs::print;
+
+/// What `report` ends with.
+pub(crate) const STATUSES: [(&str, &str); 5] = [
+    ("0", "It was reported, whatever the trials show."),
+    ("20", "There is nothing to report: no trial has ended yet."),
+    USAGE,
+    SYSTEM,
+    ("1", "Anything else: a file of the run is not what was written."),
+];
 
 /// Say what a run's trials have shown
 #[derive(Clone, Debug, clap::Args)]
@@ -26,7 +36,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let results = Results::read(&arguments.run).map_err(Failure::other)?;
+    let results = read(&arguments.run)?;
     let comparison = compare(&results);
     if arguments.json {
         print(format!("{:#}\n", serde_json::json!(comparison)).as_bytes())?;
@@ -36,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !arguments.json || arguments.html.is_some() {
         let file = arguments.html.clone().unwrap_or_else(|| arguments.run.join("report.html"));
         write(&file, &results, &comparison)?;
-        eprintln!("with pictures: {}", file.display());
+        say(format_args!("with pictures: {}", file.display()));
     }
     Ok(ExitCode::SUCCESS)
 }

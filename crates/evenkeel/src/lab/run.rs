@@ -12,18 +12,27 @@ use lab::record::Record;
 use lab::run::{Asked, Outcome, Progress};
 use lab::{Halt, Hands};
 
-use crate::failure::Failure;
+use super::{SYSTEM, USAGE};
+use crate::failure::{Failure, say};
 use crate::sys::{Signal, Signals, unblock_in};
-use crate::verbs::print;
+use crate::verbs::tell;
 
 /// What `run` ends with.
 pub(crate) const STATUSES: [(&str, &str); 6] = [
     ("0", "All trials have their records, whatever they show."),
     ("64", "The command line or the experiment's file is wrong."),
-    ("71", "The system refused: a file cannot be read or written."),
+    SYSTEM,
     ("130", "It was ended by Ctrl-C (SIGINT); the host is as it was before, and the same command goes on."),
     ("143", "It was ended by another signal; the host is as it was before, and the same command goes on."),
     ("1", "Anything else: a subject does not start, its load fails, a setting cannot be made."),
+];
+
+/// What `restore` ends with.
+pub(crate) const RESTORE_STATUSES: [(&str, &str); 4] = [
+    ("0", "Nothing is left of any run."),
+    USAGE,
+    SYSTEM,
+    ("1", "Something is left; the same command tries again."),
 ];
 
 /// Which experiment, and where.
@@ -76,13 +85,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let asked = Asked { text, directory: directory.clone(), state: arguments.state.path() };
     let hands = Hands { unblock: unblock_in, halt };
     let outcome = lab::run::run(&asked, &hands, &mut told);
-    eprint!("{}", erase());
+    let _ = write!(io::stderr(), "{}", erase());
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(lab::Error::Halted) => {
-            eprintln!(
+            say(format_args!(
                 "evenkeel: lab: ended by a signal; the host is as it was, and the same command goes on"
-            );
+            ));
             return Ok(ExitCode::from(if signal.get() == Some(&Signal::Interrupt) { 130 } else { 143 }));
         }
         Err(error @ (lab::Error::Experiment(_) | lab::Error::Unknown(_))) => {
@@ -90,7 +99,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         Err(error) => return Err(Failure::other(error)),
     };
-    print(summary(&outcome, &directory).as_bytes())?;
+    tell(summary(&outcome, &directory).as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,7 +118,7 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure>
         ([], Ok(())) => "Nothing is left of any run.\n".to_owned(),
         (lines, _) => lines.iter().map(|line| format!("{line}\n")).collect(),
     };
-    print(text.as_bytes())?;
+    tell(text.as_bytes());
     is_all.map_err(Failure::other)?;
     Ok(ExitCode::SUCCESS)
 }

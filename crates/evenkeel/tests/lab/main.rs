@@ -7,6 +7,7 @@ mod postgres;
 mod until;
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -119,7 +120,7 @@ fn two_commits_of_a_history_are_compared_as_their_runs_are() {
     };
     refused(
         compare("4f2a", "77"),
-        1,
+        20,
         "find 77 in the history: no run of it is kept\n  hint: `evenkeel lab history`",
     );
     let nowhere = lab(&directory, &["compare", "4f2a", "8c01", "--store", "nowhere.sqlite"]);
@@ -183,6 +184,150 @@ fn a_gate_says_what_it_cannot_see() {
     run(&directory, 6, 120.0);
     let text = check(&lab(&directory, &["gate", "night-6", "--commit", "c"]), 0);
     assert_eq!(text, "Is it as quick as yesterday? (here): nothing became worse lately, in 6 runs.\n");
+}
+
+/// What `lab` is given says too little, for this reason.
+#[track_caller]
+fn refused(directory: &Path, words: &[&str], status: i32, expected: &str) {
+    let output = lab(directory, words);
+    check(&output, status);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn what_says_too_little_ends_with_20() {
+    let directory = directory("lab-says-too-little");
+    for night in 1..4 {
+        run(&directory, night, 120.0);
+    }
+    check(&lab(&directory, &["history", "--add", "night-1", "--commit", "c1"]), 0);
+    let jobs = [["history", "--add"].as_slice(), &["gate"]];
+    for (run, commit, why) in [
+        ("night-1", "c2", "keep the run: it is in the history already, as c1"),
+        ("night-2", "", "keep the run: the commit \"\" is empty or has control characters"),
+        ("night-2", "a\tb", "keep the run: the commit \"a\\tb\" is empty or has control characters"),
+    ] {
+        for job in jobs {
+            refused(&directory, &[job, &[run, "--commit", commit]].concat(), 20, why);
+        }
+    }
+    let store = ["--store", "lab.sqlite"];
+    for (old, new, why) in [
+        ("c1", "c9", "find c9 in the history: no run of it is kept"),
+        ("c1", "c1", "compare c1 with itself"),
+    ] {
+        refused(&directory, &[["compare", old, new].as_slice(), &store].concat(), 20, why);
+    }
+    // No trial has ended.
+    fs::remove_dir_all(directory.join("night-3/trials")).expect("trials");
+    fs::create_dir(directory.join("night-3/trials")).expect("a directory");
+    let none = "read night-3/trials: no trial has ended yet";
+    for words in [["report", "night-3"].as_slice(), &["compare", "night-1", "night-3"]] {
+        refused(&directory, words, 20, none);
+    }
+    for job in jobs {
+        refused(&directory, &[job, &["night-3", "--commit", "c3"]].concat(), 20, none);
+    }
+    let other = EXPERIMENT.replace("\"ours\"", "\"mine\"").replace("\"theirs\"", "\"yours\"");
+    fs::write(directory.join("night-2/experiment.toml"), other).expect("written");
+    refused(&directory, &["compare", "night-1", "night-2"], 20, "the two runs have no cell in common");
+}
+
+#[test]
+fn every_job_has_a_table_of_its_statuses() {
+    let directory = directory("lab-statuses");
+    for (job, statuses) in [
+        ("run", ["0", "64", "71", "130", "143", "1"].as_slice()),
+        ("report", &["0", "20", "64", "71", "1"]),
+        ("compare", &["0", "20", "64", "71", "1"]),
+        ("history", &["0", "20", "64", "71", "1"]),
+        ("gate", &["0", "18", "19", "20", "64", "71", "1"]),
+        ("restore", &["0", "64", "71", "1"]),
+    ] {
+        let mut man = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        let page = check(&man.args(["man", &format!("lab-{job}")]).output().expect("it starts"), 0);
+        let table = page.split_once(".SH \"EXIT STATUS\"").expect("a table").1;
+        let table = table.split(".SH").next().unwrap_or_default();
+        let found: Vec<&str> =
+            table.lines().filter_map(|line| line.strip_prefix("\\fB")?.strip_suffix("\\fR")).collect();
+        assert_eq!(found, statuses, "{job}: {page}");
+        refused(&directory, &[job, "--nonsense"], 64, "unexpected argument '--nonsense'");
+    }
+}
+
+#[test]
+fn a_history_that_cannot_be_used_is_refused_with_what_helps() {
+    let directory = directory("lab-history-unusable");
+    run(&directory, 1, 120.0);
+    check(&lab(&directory, &["history", "--add", "night-1", "--commit", "c1"]), 0);
+    let whole = fs::read(directory.join("lab.sqlite")).expect("a history");
+    let with_format = |format: u32| {
+        let mut bytes = whole.clone();
+        // Where SQLite's header has `user_version`.
+        bytes[60..64].copy_from_slice(&format.to_be_bytes());
+        bytes
+    };
+    let cases = [
+        ("later", with_format(5), "its format is 5, and only 4 is known\n  hint: a later version"),
+        ("foreign", with_format(0), "it is a database of another program\n  hint: a history is a file of its own"),
+        (
+            "halved",
+            whole[..whole.len() / 2].to_vec(),
+            "database disk image is malformed\n  hint: a copy from before",
+        ),
+        ("text", b"no database ".repeat(1000), "file is not a database\n  hint: a history is a file of its own"),
+    ];
+    for (name, bytes, why) in cases {
+        fs::write(directory.join(name), &bytes).expect("written");
+        for words in [["history"].as_slice(), &["gate"], &["compare", "c1", "c2"]] {
+            refused(&directory, &[words, &["--store", name]].concat(), 1, why);
+        }
+        let add = ["history", "--add", "night-1", "--commit", "c1", "--store", name];
+        refused(&directory, &add, 1, why);
+        assert!(fs::read(directory.join(name)).is_ok_and(|now| now == bytes), "{name} is as it was");
+    }
+    fs::create_dir(directory.join("folder")).expect("a directory");
+    refused(&directory, &["history", "--store", "folder"], 71, "use the history folder: unable to open");
+}
+
+#[test]
+fn a_history_is_looked_at_where_it_may_not_be_written() {
+    let directory = directory("lab-history-read-only");
+    run(&directory, 1, 120.0);
+    run(&directory, 2, 120.0);
+    check(&lab(&directory, &["history", "--add", "night-1", "--commit", "c1"]), 0);
+    let permit = |path: &Path, mode| {
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("it is ours");
+    };
+    permit(&directory.join("lab.sqlite"), 0o444);
+    permit(&directory, 0o555);
+    // Root may write whatever is said.
+    let is_root = fs::metadata(&directory).is_ok_and(|it| it.uid() == 0);
+    let guest = |program: &str| match is_root {
+        true => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=nobody", "--regid=nogroup", "--clear-groups", program]);
+            command
+        }
+        false => Command::new(program),
+    };
+    let lab = |words: &[&str]| {
+        let mut command = guest(env!("CARGO_BIN_EXE_evenkeel"));
+        command.arg("lab").args(words).current_dir(&directory).output().expect("it starts")
+    };
+    let may_run = guest(env!("CARGO_BIN_EXE_evenkeel")).arg("--version").output();
+    if may_run.is_ok_and(|output| output.status.success()) {
+        assert!(check(&lab(&["history"]), 0).contains("c1"));
+        assert!(check(&lab(&["gate"]), 0).contains("too few runs to see anything"));
+        let added = lab(&["history", "--add", "night-2", "--commit", "c2"]);
+        check(&added, 71);
+        let error = String::from_utf8_lossy(&added.stderr).into_owned();
+        assert!(error.contains("use the history lab.sqlite: attempt to write a readonly database"), "{error}");
+    } else {
+        eprintln!("left out: nobody else may run what this test has built");
+    }
+    permit(&directory, 0o755);
 }
 
 #[test]
@@ -252,6 +397,12 @@ fn a_gate_stops_what_a_rerun_confirms() {
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(error.contains(&format!("believe the rerun night-{night}: {why}")), "{error}");
     }
+    // Nobody can be told: the disk with the log is full.
+    let full = || fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let mut untold = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    untold.args(["lab", "gate", "--confirm-run", "night-90"]).current_dir(&directory);
+    let status = untold.stdout(full()).stderr(full()).status().expect("it starts");
+    assert_eq!(status.code(), Some(18), "the verdict is the same");
     run(&directory, 91, 121.0);
     let temporary = directory.join("temporary");
     fs::create_dir(&temporary).expect("a directory");

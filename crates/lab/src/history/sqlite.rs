@@ -5,7 +5,8 @@ use super::{
     TABLES, VERSION, Value, defining, line, steps,
 };
 use rusqlite::types::ToSqlOutput;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params_from_iter};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params_from_iter};
+use std::io;
 use std::path::Path;
 
 /// The file.
@@ -31,12 +32,21 @@ impl Sqlite {
 
     fn prepared(mut connection: Connection, name: String) -> Result<Sqlite, Error> {
         let failed = failed(&name);
+        // Who only looks need not be able to write, and waits for nobody who does.
+        if version(&connection).map_err(&failed)? == VERSION {
+            return Ok(Sqlite { connection, name });
+        }
         // Two that begin at once: the second finds the tables of the first.
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
-        let found: i64 =
-            transaction.query_row("pragma user_version", [], |row| row.get(0)).map_err(&failed)?;
-        match found {
+        match version(&transaction).map_err(&failed)? {
+            0 if has_tables(&transaction).map_err(&failed)? => {
+                return Err(Error::Store {
+                    name,
+                    hint: Some(NO_HISTORY),
+                    source: "it is a database of another program".into(),
+                });
+            }
             0 => transaction
                 .execute_batch(&format!("{} pragma user_version = {VERSION};", worded(TABLES)))
                 .map_err(&failed)?,
@@ -110,9 +120,47 @@ impl Store for Sqlite {
     }
 }
 
+/// The format of its tables; 0: nobody has made any with one.
+fn version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("pragma user_version", [], |row| row.get(0))
+}
+
+fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.query_row("select exists (select * from sqlite_master)", [], |row| row.get(0))
+}
+
+const NO_HISTORY: &str = "a history is a file of its own, which `evenkeel lab history --add RUN --commit COMMIT` makes";
+
+const DAMAGED: &str = "a copy from before has it as it was; `sqlite3 FILE .recover` prints what can still be read";
+
+const IN_USE: &str = "another program writes to it; the same command works once that has ended";
+
 fn failed(name: &str) -> impl Fn(rusqlite::Error) -> Error + use<> {
     let name = name.to_owned();
-    move |source| Error::Store { name: name.clone(), hint: None, source: Box::new(source) }
+    move |error| {
+        let hint = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Some(IN_USE),
+            Some(ErrorCode::NotADatabase) => Some(NO_HISTORY),
+            Some(ErrorCode::DatabaseCorrupt) => Some(DAMAGED),
+            _ => None,
+        };
+        // What the system refuses is its error, as elsewhere, although SQLite says it.
+        let source: Box<dyn std::error::Error + Send + Sync> = match refused(&error) {
+            Some(kind) => Box::new(io::Error::new(kind, error)),
+            None => Box::new(error),
+        };
+        Error::Store { name: name.clone(), hint, source }
+    }
+}
+
+/// Whether the system is in the way.
+fn refused(error: &rusqlite::Error) -> Option<io::ErrorKind> {
+    match error.sqlite_error_code()? {
+        ErrorCode::PermissionDenied | ErrorCode::ReadOnly => Some(io::ErrorKind::PermissionDenied),
+        ErrorCode::DiskFull => Some(io::ErrorKind::StorageFull),
+        ErrorCode::CannotOpen | ErrorCode::SystemIoFailure => Some(io::ErrorKind::Other),
+        _ => None,
+    }
 }
 
 /// `strict` makes a column's type count, which it does anywhere else.
