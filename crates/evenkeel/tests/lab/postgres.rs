@@ -3,7 +3,7 @@
 mod encrypted;
 
 use super::until::until;
-use super::{check, directory, lab, run};
+use super::{EXPERIMENT, check, directory, lab, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -182,6 +182,91 @@ fn a_shared_history_says_and_stops_what_a_file_does() {
     let slow = run(&directory, 90, 104.0);
     let confirmed = ["gate", "--store", &url, "--confirm-run", slow.to_str().expect("text")];
     assert!(check(&lab(&directory, &confirmed), 18).contains("A rerun confirms it."));
+}
+
+/// A run of both subjects, theirs pinned, with what perf has sampled of each: of ours so many in `hash`.
+fn sampled(directory: &Path, night: u32, ours: f64, hash: u64) -> String {
+    let run = run(directory, night, ours);
+    let pinned = EXPERIMENT.replace("start = \"theirs\"", "start = \"theirs\"\npinned = true");
+    fs::write(run.join("experiment.toml"), pinned).expect("written");
+    fs::create_dir_all(run.join("profiles")).expect("a directory");
+    for (place, cell, us, hash) in [(0, "ours", 1e6 / ours, hash), (1, "theirs", 1e4, 500)] {
+        let json = format!(
+            r#"{{"cell": "{cell}", "request_us": {us}, "functions": {{"hash (it)": {hash}, "parse (it)": 9000}}}}"#
+        );
+        fs::write(run.join(format!("profiles/{place:04}.json")), json).expect("written");
+    }
+    format!("night-{night}")
+}
+
+#[test]
+fn a_shared_history_keeps_profiles_and_says_which_functions_grew() {
+    let Some(server) = Server::start("profiles") else { return };
+    let directory = directory("lab-postgres-profiles");
+    server.said("postgres", "create database lab");
+    server.said("postgres", "create role guest login");
+    let owner = server.url("owner", "lab");
+    let add = |store: &str, run: &str| {
+        let commit = run.replace("night-", "c");
+        lab(&directory, &["history", "--store", store, "--add", run, "--commit", &commit])
+    };
+    for night in 0..16 {
+        let run = match night < 10 {
+            true => sampled(&directory, night, 120.0, 1000),
+            false => sampled(&directory, night, 105.0, 2400),
+        };
+        // Twice: what is there already stays as it is.
+        for store in [&owner, &owner, "lab.sqlite"] {
+            check(&add(store, &run), 0);
+        }
+    }
+    let count = "select count(*), count(distinct definition) from evenkeel_lab.profile";
+    assert_eq!(server.said("lab", count), "32|2", "of each subject in each run");
+    let gate = |store: &str| lab(&directory, &["gate", "--store", store]);
+    let said = check(&gate(&owner), 19);
+    assert!(said.contains("relative to theirs became worse") && said.contains("worse since c10"), "{said}");
+    let (_, grown) = said.split_once("  Where (").expect("functions");
+    assert!(grown.starts_with("µs of CPU time for each request; 10000 samples at c9 and 11400 at c10):\n"));
+    assert!(grown.contains("  hash (it)\n") && !grown.contains("parse (it)"), "{said}");
+    assert_eq!(said, check(&gate("lab.sqlite"), 19));
+
+    // As the version before has left it, with what its owner had granted by then.
+    for statement in [
+        "drop table evenkeel_lab.profile",
+        "update evenkeel_lab.format set version = 3",
+        "grant usage on schema evenkeel_lab to guest",
+        "grant select, insert, update on all tables in schema evenkeel_lab to guest",
+    ] {
+        server.said("lab", statement);
+    }
+    let guest = server.url("guest", "lab");
+    let remedy = [
+        "hint: let the owner of the database use the history first",
+        "and again after a version that brings a new table",
+        "`grant select, insert, update on all tables in schema evenkeel_lab`",
+    ];
+    let denied = |output: &Output, status, what: &str| {
+        check(output, status);
+        let said = text(&output.stderr);
+        assert!(said.contains(what) && remedy.iter().all(|words| said.contains(words)), "{said}");
+    };
+    denied(&gate(&guest), 1, "permission denied for schema evenkeel_lab");
+    assert_eq!(server.said("lab", "select version from evenkeel_lab.format"), "3");
+    let brought = check(&gate(&owner), 19);
+    assert!(brought.contains("  Where: no run before has a profile;"), "{brought}");
+    assert_eq!(server.said("lab", "select version from evenkeel_lab.format"), "4");
+    // The table that is new was granted to nobody: the verdict stands without the functions, and nothing is half kept.
+    let unseen = gate(&guest);
+    denied(&unseen, 19, "permission denied for table profile");
+    assert!(text(&unseen.stdout).contains("worse since c10"));
+    let next = sampled(&directory, 16, 105.0, 2400);
+    denied(&add(&guest, &next), 1, "permission denied for table profile");
+    assert_eq!(server.said("lab", "select count(*) from evenkeel_lab.run"), "16");
+    server.said("lab", "grant select, insert, update on all tables in schema evenkeel_lab to guest");
+    check(&add(&guest, &next), 0);
+    assert_eq!(server.said("lab", count), "2|2");
+    let said = check(&gate(&guest), 19);
+    assert!(said.contains("  Where: no run before has a profile;"), "{said}");
 }
 
 /// It is refused with this status, and says so.

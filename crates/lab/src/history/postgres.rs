@@ -303,8 +303,9 @@ const LOGIN: &str = "the password stands in the URL (postgres://USER:PASSWORD@HO
 
 const DATABASE: &str = "`createdb` makes one; the tables in it are made by whoever uses it first";
 
-const PRIVILEGES: &str = "let the owner of the database use the history first, which makes its tables, and then say `grant \
-                          usage on schema evenkeel_lab`, `grant select, insert, update on all tables in schema evenkeel_lab`";
+const PRIVILEGES: &str = "let the owner of the database use the history first, which makes its tables, and then say, and \
+                          again after a version that brings a new table, `grant usage on schema evenkeel_lab`, `grant \
+                          select, insert, update on all tables in schema evenkeel_lab`";
 
 const SERVER: &str = "`pg_isready -h HOST -p PORT` says whether it answers; `listen_addresses` of postgresql.conf says \
                       where it listens";
