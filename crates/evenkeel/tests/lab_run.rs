@@ -15,11 +15,29 @@ use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
+/// A question, subjects, the keys of a load that prints `rate NUMBER`, and how often: what is asked of all of them is one.
+macro_rules! experiment {
+    ($question:literal, $subjects:literal, $workload:literal, $repeat:literal) => {
+        concat!(
+            "question = \"",
+            $question,
+            "\"\n",
+            $subjects,
+            "[workload]\n",
+            $workload,
+            "parser = { lines = { requests_per_second = \"rate {}\" } }\n",
+            "seconds = 1\n[measure]\nprimary = \"requests_per_second\"\nbetter = \"higher\"\n[repeat]\n",
+            $repeat,
+            "\n"
+        )
+    };
+}
+
 /// Two subjects that do nothing, and a load that gives a number at once, but not if the file `hang` is there; what that
 /// leaves, no later trial finds.
-const EXPERIMENT: &str = r#"
-question = "Which of them sleeps better?"
-[[subject]]
+const EXPERIMENT: &str = experiment!(
+    "Which of them sleeps better?",
+    r#"[[subject]]
 name = "one"
 start = "echo up; exec sleep 1000"
 ready = { line = "up" }
@@ -29,18 +47,11 @@ version = "cat made"
 name = "two"
 start = "echo up; exec sleep 1000"
 ready = { line = "up" }
-[workload]
-run = "if [ -e hang ]; then touch {dir}/left hangs; exec sleep 1000; fi; test -d {dir} && test ! -e {dir}/left && echo rate 5 > {output}"
-parser = { lines = { requests_per_second = "rate {}" } }
-seconds = 1
-[measure]
-primary = "requests_per_second"
-better = "higher"
-[repeat]
-rounds = 2
-verdict = false
-doubtful = 0
-"#;
+"#,
+    r#"run = "if [ -e hang ]; then touch {dir}/left hangs; exec sleep 1000; fi; test -d {dir} && test ! -e {dir}/left && echo rate 5 > {output}"
+"#,
+    "rounds = 2\nverdict = false\ndoubtful = 0"
+);
 
 /// A directory with an experiment, in which everything happens.
 struct Bench(PathBuf);
@@ -225,9 +236,9 @@ fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
 }
 
 /// One subject whose program the test replaces.
-const REPLACED: &str = r#"
-question = "Which of them is it?"
-[[subject]]
+const REPLACED: &str = experiment!(
+    "Which of them is it?",
+    r#"[[subject]]
 name = "one"
 start = "echo up; exec ./server 1000"
 ready = { line = "up" }
@@ -235,19 +246,12 @@ ready = { line = "up" }
 name = "two"
 start = "echo up; exec sleep 1000"
 ready = { line = "up" }
-[workload]
-prepare = ["until [ $(basename $(readlink /proc/{pid}/exe)) != $(basename $(realpath /bin/sh)) ]; do :; done"]
+"#,
+    r#"prepare = ["until [ $(basename $(readlink /proc/{pid}/exe)) != $(basename $(realpath /bin/sh)) ]; do :; done"]
 run = "echo rate 5 > {output}"
-parser = { lines = { requests_per_second = "rate {}" } }
-seconds = 1
-[measure]
-primary = "requests_per_second"
-better = "higher"
-[repeat]
-rounds = 1
-verdict = false
-doubtful = 0
-"#;
+"#,
+    "rounds = 1\nverdict = false\ndoubtful = 0"
+);
 
 #[test]
 fn a_run_is_not_gone_on_with_by_another_binary() {
@@ -341,9 +345,9 @@ fn a_record_has_the_program_that_ran_or_says_why_not() {
 
 /// The second subject does not come up in its second trial, dies under the load in its third, which has told something by
 /// then, and before the load in its fourth.
-const DYING: &str = r#"
-question = "What is left when one dies?"
-[[subject]]
+const DYING: &str = experiment!(
+    "What is left when one dies?",
+    r#"[[subject]]
 name = "one"
 start = "echo one > {dir}/name; echo up; exec sleep 1000"
 ready = { line = "up" }
@@ -352,19 +356,12 @@ name = "two"
 start = """echo two > {dir}/name; echo >> tried; tried=$(grep -c ^ tried); echo $tried > {dir}/tried
 [ $tried != 2 ] || { echo out of memory >&2; exit 3; }; echo up; exec sleep 1000"""
 ready = { line = "up" }
-[workload]
-prepare = ["""[ "$(cat {dir}/tried)" != 4 ] || { kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do :; done; exit 1; }"""]
+"#,
+    r#"prepare = ["""[ "$(cat {dir}/tried)" != 4 ] || { kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do :; done; exit 1; }"""]
 run = """echo rate 5 > {output}; [ "$(cat {dir}/tried)" != 3 ] || { kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do :; done; exit 1; }"""
-parser = { lines = { requests_per_second = "rate {}" } }
-seconds = 1
-[measure]
-primary = "requests_per_second"
-better = "higher"
-[repeat]
-rounds = 5
-verdict = false
-doubtful = 0
-"#;
+"#,
+    "rounds = 5\nverdict = false\ndoubtful = 0"
+);
 
 #[test]
 fn a_server_that_dies_costs_its_own_trial_alone() {
@@ -515,9 +512,9 @@ fn what_is_wrong_with_a_level_is_said_before_it_is_tried() {
 }
 
 /// Three subjects of which two are equal, and a load whose figure is theirs within one percent.
-const EQUALS: &str = r#"
-question = "Which of them is slower?"
-[[subject]]
+const EQUALS: &str = experiment!(
+    "Which of them is slower?",
+    r#"[[subject]]
 name = "first"
 start = "echo 100 > {dir}/level; echo up; exec sleep 1000"
 ready = { line = "up" }
@@ -529,16 +526,11 @@ ready = { line = "up" }
 name = "slower"
 start = "echo 90 > {dir}/level; echo up; exec sleep 1000"
 ready = { line = "up" }
-[workload]
-run = "n=$(cat n || echo 0); echo $((n + 1)) > n; echo rate $(($(cat {dir}/level) * (9900 + n * 7919 % 201))) > {output}"
-parser = { lines = { requests_per_second = "rate {}" } }
-seconds = 1
-[measure]
-primary = "requests_per_second"
-better = "higher"
-[repeat]
-rounds = 8
-"#;
+"#,
+    r#"run = "n=$(cat n || echo 0); echo $((n + 1)) > n; echo rate $(($(cat {dir}/level) * (9900 + n * 7919 % 201))) > {output}"
+"#,
+    "rounds = 8"
+);
 
 #[test]
 fn rounds_that_can_give_no_verdict_are_refused_before_the_first_trial() {
@@ -578,9 +570,9 @@ fn equals_are_not_told_apart_and_what_differs_is() {
 }
 
 /// The second subject is killed in its second, fourth and fifth trial, and hangs in the third, until the next run.
-const DOUBTFUL: &str = r#"
-question = "Which of them is disturbed?"
-[[subject]]
+const DOUBTFUL: &str = experiment!(
+    "Which of them is disturbed?",
+    r#"[[subject]]
 name = "one"
 start = "echo one > {dir}/name; echo up; exec sleep 1000"
 ready = { line = "up" }
@@ -588,23 +580,16 @@ ready = { line = "up" }
 name = "two"
 start = "echo two > {dir}/name; echo up; exec sleep 1000"
 ready = { line = "up" }
-[workload]
-run = """name=$(cat {dir}/name); echo >> tried-$name; tried=$(grep -c ^ tried-$name)
+"#,
+    r#"run = """name=$(cat {dir}/name); echo >> tried-$name; tried=$(grep -c ^ tried-$name)
 if [ $name = two ]; then case $tried in
     2|4|5) kill {pid}; until [ ! -d /proc/{pid} ] || grep -q '^State:.Z' /proc/{pid}/status; do sleep 0.01; done ;;
     3) touch hangs; exec sleep 1000 ;;
 esac; fi
 echo rate 5 > {output}"""
-parser = { lines = { requests_per_second = "rate {}" } }
-seconds = 1
-[measure]
-primary = "requests_per_second"
-better = "higher"
-[repeat]
-rounds = 3
-verdict = false
-doubtful = 8
-"#;
+"#,
+    "rounds = 3\nverdict = false\ndoubtful = 8"
+);
 
 #[test]
 fn a_doubtful_trial_is_made_again_in_its_round_also_by_a_run_that_goes_on() {

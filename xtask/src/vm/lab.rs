@@ -8,54 +8,65 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// What both ask, in the keys of an experiment: how ours starts, on which machines, and how the load reaches it.
+struct Asked {
+    question: &'static str,
+    start: &'static str,
+    factor: &'static str,
+    /// The rest of a machine's keys, by level.
+    levels: [(&'static str, &'static str); 2],
+    load: &'static str,
+    seconds: u32,
+}
+
 /// Two machines of two CPUs, one of which is told to leave one alone.
-const EXPERIMENT: &str = r#"
-question = "What is a second CPU good for?"
-[[subject]]
-name = "ours"
-start = "echo CPUs: $(nproc); exec BINARY serve --port {port} --listen 127.0.0.1 -u nobody"
-ready_within_s = 300
-[[factor]]
-name = "cpus"
-[[factor.level]]
-name = "two"
-kernel = { image = "IMAGE", modules = "MODULES", cpus = 2, sysctl = { "net.core.somaxconn" = "777" } }
-[[factor.level]]
-name = "one"
-kernel = { image = "IMAGE", modules = "MODULES", cpus = 2, append = "maxcpus=1" }
-[workload]
-run = "BINARY load --port {port} --connections 2 --duration {seconds}s --json {output}"
-parser = "evenkeel-load"
-seconds = 2
-[measure]
-primary = "requests_per_cpu_second"
-better = "higher"
-[repeat]
-rounds = 1
-verdict = false
-doubtful = 0
-"#;
+const COMMAND_LINES: Asked = Asked {
+    question: "What is a second CPU good for?",
+    start: "echo CPUs: $(nproc); exec BINARY serve --port {port} --listen 127.0.0.1 -u nobody",
+    factor: "cpus",
+    levels: [
+        ("two", r#"cpus = 2, sysctl = { "net.core.somaxconn" = "777" }"#),
+        ("one", r#"cpus = 2, append = "maxcpus=1""#),
+    ],
+    load: "BINARY load --port {port} --connections 2",
+    seconds: 2,
+};
 
 /// Four CPUs and a card of two queues, whose interrupts all come to one CPU or to several.
-const INTERRUPTS: &str = r#"
-question = "Where do a card's interrupts go?"
+const INTERRUPTS: Asked = Asked {
+    question: "Where do a card's interrupts go?",
+    start: "exec BINARY serve --port {port} --listen 10.0.2.15 -u nobody",
+    factor: "strategy",
+    levels: [
+        ("irq0-rps", r#"cpus = 4, queues = 2, strategy = "irq0-rps""#),
+        ("spread", r#"cpus = 4, queues = 2, strategy = "spread""#),
+    ],
+    load: "exec nsenter --net --target {pid} BINARY load --host 10.0.2.15 --port {port} --connections 32",
+    seconds: 6,
+};
+
+impl Asked {
+    /// The experiment's file; words in capitals are paths that are not known yet.
+    fn text(&self) -> String {
+        let Asked { question, start, factor, levels, load, seconds } = self;
+        let level = |(name, keys): &(&str, &str)| {
+            format!(
+                "[[factor.level]]\nname = \"{name}\"\nkernel = {{ image = \"IMAGE\", modules = \"MODULES\", {keys} }}\n"
+            )
+        };
+        let levels: String = levels.iter().map(level).collect();
+        format!(
+            r#"question = "{question}"
 [[subject]]
 name = "ours"
-start = "exec BINARY serve --port {port} --listen 10.0.2.15 -u nobody"
+start = "{start}"
 ready_within_s = 300
 [[factor]]
-name = "strategy"
-[[factor.level]]
-name = "irq0-rps"
-kernel = { image = "IMAGE", modules = "MODULES", cpus = 4, queues = 2, strategy = "irq0-rps" }
-[[factor.level]]
-name = "spread"
-kernel = { image = "IMAGE", modules = "MODULES", cpus = 4, queues = 2, strategy = "spread" }
-[workload]
-run = """exec nsenter --net --target {pid} BINARY load --host 10.0.2.15 --port {port} --connections 32 \
-    --duration {seconds}s --json {output}"""
+name = "{factor}"
+{levels}[workload]
+run = "{load} --duration {{seconds}}s --json {{output}}"
 parser = "evenkeel-load"
-seconds = 6
+seconds = {seconds}
 [measure]
 primary = "requests_per_cpu_second"
 better = "higher"
@@ -63,13 +74,16 @@ better = "higher"
 rounds = 1
 verdict = false
 doubtful = 0
-"#;
+"#
+        )
+    }
+}
 
 /// Runs both, and looks at what they leave.
 pub(super) fn run(parts: &Parts, binary: &Path, folder: &Path) -> Result<()> {
-    let command_lines = run_one(EXPERIMENT, parts, binary, &folder.join("lab"))?;
+    let command_lines = run_one(&COMMAND_LINES, parts, binary, &folder.join("lab"))?;
     PLACES.iter().try_for_each(|place| check_command_line(&command_lines, place))?;
-    let interrupts = run_one(INTERRUPTS, parts, binary, &folder.join("lab-interrupts"))?;
+    let interrupts = run_one(&INTERRUPTS, parts, binary, &folder.join("lab-interrupts"))?;
     PLACES.iter().try_for_each(|place| check_interrupts(&interrupts, place))
 }
 
@@ -77,7 +91,7 @@ pub(super) fn run(parts: &Parts, binary: &Path, folder: &Path) -> Result<()> {
 const PLACES: [&str; 2] = ["0000", "0001"];
 
 /// Runs it in a new directory; the directory of its records.
-fn run_one(experiment: &str, parts: &Parts, binary: &Path, folder: &Path) -> Result<PathBuf> {
+fn run_one(asked: &Asked, parts: &Parts, binary: &Path, folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
     }
@@ -85,7 +99,7 @@ fn run_one(experiment: &str, parts: &Parts, binary: &Path, folder: &Path) -> Res
     let words = [("BINARY", binary), ("IMAGE", &parts.kernel), ("MODULES", &parts.modules)];
     let text = words
         .iter()
-        .fold(experiment.to_owned(), |text, (name, path)| text.replace(name, &path.to_string_lossy()));
+          .fold(asked.text(), |text, (name, path)| text.replace(name, &path.to_string_lossy()));
     fs::write(folder.join("it.toml"), text)?;
     let mut lab = command(&binary.to_string_lossy(), &["lab", "run", "it.toml", "--state", "state"]);
     // The packages' busybox, which needs no libraries.
