@@ -395,6 +395,8 @@ fn distinct<'n>(place: &str, names: impl Iterator<Item = &'n String>) -> Result<
     for name in names {
         let what = if name.trim().is_empty() {
             "a name is empty".to_owned()
+        } else if name.contains(char::is_control) {
+            format!("the name {name:?} has control characters")
         } else if !seen.insert(name) {
             format!("the name {name:?} is there twice")
         } else {

@@ -323,7 +323,7 @@ impl History {
 
     /// Keeps what a run has shown at that commit, if it is whole.
     pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<Added, Error> {
-        let Some(first) = results.records.iter().min_by_key(|record| record.began_unix_s) else {
+        let Some(first) = results.first() else {
             return Ok(Added::Known);
         };
         results.whole().map_err(Error::Unfit)?;

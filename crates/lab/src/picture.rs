@@ -47,6 +47,9 @@ const LETTER: f64 = 6.6;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
+/// Letters of a name in a legend, or below a plot; the tables have all of them.
+const NAME_MAX: usize = 36;
+
 /// Drawing into memory does not fail.
 const IN_MEMORY: &str = "a picture in memory takes everything";
 
@@ -67,6 +70,7 @@ const PLOT_WIDTH: usize = 580;
 /// A picture of that size.
 fn svg(width: u32, height: u32, title: &str, draw: impl FnOnce(&Area)) -> String {
     let mut text = String::new();
+    let title = &*short(title, TITLE_MAX);
     // A letter of the title takes more than one of the rest.
     let width = width.max((title.chars().count() as f64 * LETTER * 1.2) as u32 + 20);
     {
@@ -79,6 +83,19 @@ fn svg(width: u32, height: u32, title: &str, draw: impl FnOnce(&Area)) -> String
     let first = text.find('>').expect("a picture begins with its tag") + 1;
     text.insert_str(first, STYLE);
     text
+}
+
+/// Letters of a title: what an ordinary picture is wide, and half as much again.
+const TITLE_MAX: usize = 110;
+
+/// A text in so many letters: of a longer one the beginning and the end, one of which mostly tells it from others.
+fn short(text: &str, letters: usize) -> String {
+    let count = text.chars().count();
+    if count <= letters {
+        return text.to_owned();
+    }
+    let (begin, end) = (letters / 2, (letters - 1) / 2);
+    text.chars().take(begin).chain(['…']).chain(text.chars().skip(count - end)).collect()
 }
 
 /// Text whose middle line lies at that height.
@@ -142,7 +159,7 @@ fn divisible(range: &Range<f64>) -> Range<f64> {
 
 /// Room at the right for a legend of these names.
 fn legend_width(names: &[&str]) -> i32 {
-    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_MAX);
     (longest as f64 * LETTER) as i32 + 34
 }
 
@@ -155,7 +172,7 @@ fn legend(area: &Area, names: &[&str]) {
         let y = 18 + index as i32 * LEGEND_LINE;
         let mark = Rectangle::new([(8, y - 6), (20, y + 6)], color(index).filled());
         area.draw(&mark).expect(IN_MEMORY);
-        write(area, name, (27, y), HPos::Left, TEXT);
+        write(area, &short(name, NAME_MAX), (27, y), HPos::Left, TEXT);
     }
 }
 
@@ -177,6 +194,17 @@ fn from_zero(values: impl Iterator<Item = f64>) -> Range<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_name_keeps_its_beginning_and_its_end() {
+        assert_eq!(short("epoll", 5), "epoll");
+        assert_eq!(short("größer als groß", 7), "grö…roß");
+        let name = format!("server {} 8", "x".repeat(300));
+        let drawn = plot(PLOT_WIDTH, 200, &name, &[&name, &name.replace('8', "16")], |_| {});
+        let wide = drawn.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok());
+        assert!(wide.is_some_and(|wide: usize| wide < 950), "{wide:?}");
+        assert!(drawn.contains("x 8\n") && drawn.contains("x 16\n"), "{drawn}");
+    }
 
     #[test]
     fn an_axis_ends_whatever_it_is_given() {

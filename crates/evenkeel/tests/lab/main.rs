@@ -87,6 +87,34 @@ fn a_report_is_printed_and_its_page_written() {
 }
 
 #[test]
+fn a_report_takes_names_of_any_length_and_no_markup_from_them() {
+    let directory = directory("lab-report-names");
+    let run = run(&directory, 1, 120.0);
+    let name = format!("<script>alert(1)</script>&'{}", "größer ".repeat(50));
+    let replace = |path: &Path| {
+        let text = fs::read_to_string(path).expect("text").replace("\"theirs\"", &format!("\"{name}\""));
+        let sample = r#"{"samples": [{"at_s": 1.0, "cpus": [{"user": 0.4, "idle": 0.6}]}], "#;
+        let text = if path.extension().is_some_and(|it| it == "json") {
+            text.replacen('{', sample, 1)
+        } else {
+            text
+        };
+        fs::write(path, text).expect("written");
+    };
+    replace(&run.join("experiment.toml"));
+    fs::read_dir(run.join("trials")).expect("trials").flatten().for_each(|trial| replace(&trial.path()));
+    check(&lab(&directory, &["report", "night-1"]), 0);
+    let page = fs::read_to_string(run.join("report.html")).expect("a page");
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&amp;") && !page.contains("<script"));
+    let pictures: Vec<_> = fs::read_dir(run.join("pictures")).expect("pictures").flatten().collect();
+    assert_eq!(pictures.len(), 3, "bars, and the CPUs of each cell");
+    for picture in pictures {
+        let svg = fs::read_to_string(picture.path()).expect("text");
+        assert!(!svg.contains("<script"), "{svg}");
+    }
+}
+
+#[test]
 fn two_runs_are_compared() {
     let directory = directory("lab-compare");
     run(&directory, 1, 120.0);
@@ -193,6 +221,29 @@ fn refused(directory: &Path, words: &[&str], status: i32, expected: &str) {
     check(&output, status);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn a_run_began_with_its_first_trial_whatever_the_clock_did_since() {
+    let directory = directory("lab-clock");
+    for night in 1..4 {
+        let run = run(&directory, night, 120.0);
+        if night == 3 {
+            // Between its first round and the second the clock was set to 1970.
+            for place in 2..12 {
+                let trial = run.join(format!("trials/{place:04}.json"));
+                let text = fs::read_to_string(&trial).expect("a trial");
+                let began = format!("\"began_unix_s\": {}", night * 86_400 + place);
+                assert!(text.contains(&began));
+                fs::write(&trial, text.replace(&began, &format!("\"began_unix_s\": {place}"))).expect("written");
+            }
+        }
+        let words = ["history", "--add", &format!("night-{night}"), "--commit", &format!("c{night}")];
+        check(&lab(&directory, &words), 0);
+    }
+    let text = check(&lab(&directory, &["history"]), 0);
+    let newest = text.lines().find(|line| line.contains("ours")).expect("a series");
+    assert!(newest.contains(" c3 "), "the newest run is the last: {text}");
 }
 
 #[test]

@@ -72,6 +72,10 @@ fn mistakes_are_named_with_their_place() {
     check(|text| text.replace("\"higher\"", "\"more\""), "unknown variant `more`");
     check(|text| text.replace("\"epoll\"", "\"io_uring\""), "subject: the name \"io_uring\" is there twice");
     check(
+        |text| text.replace("\"epoll\"", "\"e\\u001bpoll\""),
+        "subject: the name \"e\\u{1b}poll\" has control characters",
+    );
+    check(
         |text| text.replace("seconds = 5", "seconds = 5\nwarm_up_s = 5"),
         "workload.warm_up_s: everything is dropped",
     );

@@ -3,12 +3,17 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
-use super::{Axes, Figures, IN_MEMORY, INK, LETTER, TEXT, chart, color, from_zero, plot, write};
+use super::{
+    Axes, Figures, IN_MEMORY, INK, LETTER, NAME_MAX, TEXT, chart, color, from_zero, plot, short, write,
+};
 use crate::compare::{Interval, Metric};
 use crate::quantity::{Unit, title};
 
 /// A bar is so wide at least, in pixels: the dots of ten trials stand side by side in it.
 const BAR_MIN: usize = 30;
+
+/// Of more trials than this, evenly chosen ones have a dot: more would be a blot.
+const DOTS_MAX: usize = 200;
 
 /// Draws what is known of a metric; nothing if no cell has a value.
 pub fn bars(metric: &Metric) -> Option<String> {
@@ -28,14 +33,17 @@ pub fn bars(metric: &Metric) -> Option<String> {
     let y_range = from_zero(medians().map(|median| median.high).chain(values));
     let unit = Unit::of(&metric.name, y_range.end);
     let y_range = 0.0..y_range.end * unit.factor;
-    let longest = conditions.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let longest = conditions.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_MAX);
     let group = (treatments.len() * BAR_MIN).max((longest as f64 * LETTER) as usize + 12);
     let width = (conditions.len() * group + 110).max(460);
     let what = title(&metric.name);
+    let most = metric.standings.iter().map(|standing| standing.values.len()).max().unwrap_or(0);
+    let every = most.div_ceil(DOTS_MAX).max(1);
+    let trials = if every == 1 { "each trial".to_owned() } else { format!("one trial in {every}") };
     let picture = plot(
         width,
         340,
-        &format!("{what}: medians of trials, 95 % intervals, each trial"),
+        &format!("{what}: medians of trials, 95 % intervals, {trials}"),
         &treatments,
         |area| {
             let x_range = 0.0..conditions.len() as f64;
@@ -46,7 +54,8 @@ pub fn bars(metric: &Metric) -> Option<String> {
                     let own = metric.standings.iter();
                     let mut own = own.filter(|it| it.condition == *condition && it.treatment == *treatment);
                     let standing = own.next()?;
-                    let values = standing.values.iter().map(|(_, value)| value * unit.factor);
+                    let values = standing.values.iter().step_by(every);
+                    let values = values.map(|(_, value)| value * unit.factor);
                     Some((index, standing.median?.times(unit.factor), values.collect::<Vec<f64>>()))
                 };
                 let bars =
@@ -58,7 +67,7 @@ pub fn bars(metric: &Metric) -> Option<String> {
                 }
                 let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
                 let (origin_x, origin_y) = area.get_base_pixel();
-                write(area, condition, (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
+                write(area, &short(condition, NAME_MAX), (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
             }
         },
     );

@@ -13,6 +13,14 @@ pub type Trials = (String, Vec<Vec<(f64, f64)>>);
 /// More points than this of one trial are thinned out: there are not as many pixels.
 const POINTS_MAX: usize = 300;
 
+/// More lines than this, of all treatments together, are thinned out evenly; the medians are of all.
+const LINES_MAX: usize = 200;
+
+/// Of so many trials of so many treatments, one in how many has a line.
+pub fn one_in(trials: usize, treatments: usize) -> usize {
+    trials.div_ceil((LINES_MAX / treatments.max(1)).max(1)).max(1)
+}
+
 /// Draws them, with what is dropped at the beginning shaded; nothing without values.
 pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> Option<String> {
     let points = || treatments.iter().flat_map(|(_, trials)| trials).flatten();
@@ -30,7 +38,8 @@ pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> O
         }
         for (index, (_, trials)) in treatments.iter().enumerate() {
             let opacity = (1.6 / trials.len().max(1) as f64).clamp(0.2, 0.5);
-            let lines = trials.iter().map(|trial| {
+            let some = trials.iter().step_by(one_in(trials.len(), treatments.len()));
+            let lines = some.map(|trial| {
                 let every = trial.len().div_ceil(POINTS_MAX).max(1);
                 let path: Vec<(f64, f64)> = trial.iter().copied().step_by(every).collect();
                 PathElement::new(path, color(index).mix(opacity).stroke_width(1))

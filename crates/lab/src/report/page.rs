@@ -57,7 +57,12 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
             let points = trials.iter_mut().flat_map(|(_, trials)| trials).flatten();
             points.for_each(|point| point.1 *= unit.factor);
             let warm_up_s = f64::from(results.experiment.workload.warm_up_s);
-            let what = format!("{}{under}: every trial, second by second", unit.title);
+            let most = trials.iter().map(|(_, trials)| trials.len()).max().unwrap_or(0);
+            let drawn = match seconds::one_in(most, trials.len()) {
+                1 => "every trial".to_owned(),
+                some => format!("one trial in {some} and the median of all"),
+            };
+            let what = format!("{}{under}: {drawn}, second by second", unit.title);
             add(format!("seconds-{metric}{under}"), seconds::seconds(&what, &unit.title, &trials, warm_up_s));
         }
     }
@@ -190,10 +195,13 @@ fn middle_trial<'r>(cell: &Cell, records: &[&'r Record], metric: &str) -> Option
     own.get(own.len().saturating_sub(1) / 2).map(|(_, record)| *record)
 }
 
+/// Letters of a file's name: of four bytes each and with a number and an ending, file systems take them (255 bytes).
+const FILE_NAME_MAX: usize = 60;
+
 /// Letters, digits and dashes.
 fn file_name(name: &str) -> String {
     let words = name.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-")
+    words.collect::<Vec<_>>().join("-").chars().take(FILE_NAME_MAX).collect()
 }
 
 /// A name that no other picture has: `0,2-3` and `0-2,3` have the same letters and digits.
@@ -215,5 +223,7 @@ mod tests {
         }
         let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["cpus-0-2-3", "cpus-0-2-3-2", "cpus-0-2-3-3", "cpus-1"]);
+        let long = format!("cpus-{}", "größe ".repeat(100));
+        assert!(file_name(&long).len() < 255 - ".svg".len() - 8 && file_name(&long).starts_with("cpus-größe-"));
     }
 }
