@@ -116,6 +116,8 @@ pub(crate) fn judge(
             record.remarks.push(why);
         }
     }
+    // What is no number would be written as none, and the record not be read again.
+    record.leave_out_incredible(&experiment.measure.primary);
     broken.filter(|_| subject_ended.is_none())
 }
 
@@ -379,6 +381,19 @@ mod tests {
         assert_eq!(figures, [0.75, 1.0, 0.75, 0.125]);
         assert_eq!(record.guest.map(|guest| guest.samples), Some(inside));
         assert!(guest_metrics(&[]).is_empty(), "none says nothing");
+    }
+
+    #[test]
+    fn a_record_with_a_ratio_to_nothing_can_be_read_again() {
+        let experiment = experiment("\"sysbench\"", "\"requests_per_cpu_second\"");
+        // The machine's clock stood still.
+        let inside = vec![Said { sample: Sample::default(), cost_s: 0.0 }];
+        let mut record = Record { guest: Some(Guest::default()), ..Record::default() };
+        judge(&mut record, &experiment, Loaded { inside, ..loaded(|_| 100.0, 0.1) }, Vec::new());
+        assert!(record.remarks.iter().any(|it| it.starts_with("guest_sampler_cpu_share is NaN: no figure")));
+        let text = serde_json::to_string(&record).expect("it is plain data");
+        let read = serde_json::from_str::<Record>(&text).expect("it is a record");
+        assert_eq!(read.remarks, record.remarks);
     }
 
     #[test]

@@ -60,7 +60,10 @@ pub(crate) fn own() -> Option<String> {
 
 impl Program {
     /// What later looks have found, or else this one: a shell that was seen first may have been about to start it.
-    pub(crate) fn latest(first: Result<Program, Unknown>, last: Result<Program, Unknown>) -> Result<Program, Unknown> {
+    pub(crate) fn latest(
+        first: Result<Program, Unknown>,
+        last: Result<Program, Unknown>,
+    ) -> Result<Program, Unknown> {
         match (first, last) {
             (_, Ok(program)) | (Ok(program), Err(_)) => Ok(program),
             (Err(why), Err(Unknown::Ended)) | (Err(_), Err(why)) => Err(why),

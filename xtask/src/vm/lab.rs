@@ -97,9 +97,8 @@ fn run_one(asked: &Asked, parts: &Parts, binary: &Path, folder: &Path) -> Result
     }
     fs::create_dir_all(folder)?;
     let words = [("BINARY", binary), ("IMAGE", &parts.kernel), ("MODULES", &parts.modules)];
-    let text = words
-        .iter()
-          .fold(asked.text(), |text, (name, path)| text.replace(name, &path.to_string_lossy()));
+    let text =
+        words.iter().fold(asked.text(), |text, (name, path)| text.replace(name, &path.to_string_lossy()));
     fs::write(folder.join("it.toml"), text)?;
     let mut lab = command(&binary.to_string_lossy(), &["lab", "run", "it.toml", "--state", "state"]);
     // The packages' busybox, which needs no libraries.

@@ -235,7 +235,8 @@ fn a_run_began_with_its_first_trial_whatever_the_clock_did_since() {
                 let text = fs::read_to_string(&trial).expect("a trial");
                 let began = format!("\"began_unix_s\": {}", night * 86_400 + place);
                 assert!(text.contains(&began));
-                fs::write(&trial, text.replace(&began, &format!("\"began_unix_s\": {place}"))).expect("written");
+                fs::write(&trial, text.replace(&began, &format!("\"began_unix_s\": {place}")))
+                    .expect("written");
             }
         }
         let words = ["history", "--add", &format!("night-{night}"), "--commit", &format!("c{night}")];
@@ -264,10 +265,9 @@ fn what_says_too_little_ends_with_20() {
         }
     }
     let store = ["--store", "lab.sqlite"];
-    for (old, new, why) in [
-        ("c1", "c9", "find c9 in the history: no run of it is kept"),
-        ("c1", "c1", "compare c1 with itself"),
-    ] {
+    for (old, new, why) in
+        [("c1", "c9", "find c9 in the history: no run of it is kept"), ("c1", "c1", "compare c1 with itself")]
+    {
         refused(&directory, &[["compare", old, new].as_slice(), &store].concat(), 20, why);
     }
     // No trial has ended.
@@ -321,13 +321,21 @@ fn a_history_that_cannot_be_used_is_refused_with_what_helps() {
     };
     let cases = [
         ("later", with_format(5), "its format is 5, and only 4 is known\n  hint: a later version"),
-        ("foreign", with_format(0), "it is a database of another program\n  hint: a history is a file of its own"),
+        (
+            "foreign",
+            with_format(0),
+            "it is a database of another program\n  hint: a history is a file of its own",
+        ),
         (
             "halved",
             whole[..whole.len() / 2].to_vec(),
             "database disk image is malformed\n  hint: a copy from before",
         ),
-        ("text", b"no database ".repeat(1000), "file is not a database\n  hint: a history is a file of its own"),
+        (
+            "text",
+            b"no database ".repeat(1000),
+            "file is not a database\n  hint: a history is a file of its own",
+        ),
     ];
     for (name, bytes, why) in cases {
         fs::write(directory.join(name), &bytes).expect("written");
@@ -374,7 +382,10 @@ fn a_history_is_looked_at_where_it_may_not_be_written() {
         let added = lab(&["history", "--add", "night-2", "--commit", "c2"]);
         check(&added, 71);
         let error = String::from_utf8_lossy(&added.stderr).into_owned();
-        assert!(error.contains("use the history lab.sqlite: attempt to write a readonly database"), "{error}");
+        assert!(
+            error.contains("use the history lab.sqlite: attempt to write a readonly database"),
+            "{error}"
+        );
     } else {
         eprintln!("left out: nobody else may run what this test has built");
     }

@@ -129,9 +129,11 @@ fn has_tables(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("select exists (select * from sqlite_master)", [], |row| row.get(0))
 }
 
-const NO_HISTORY: &str = "a history is a file of its own, which `evenkeel lab history --add RUN --commit COMMIT` makes";
+const NO_HISTORY: &str =
+    "a history is a file of its own, which `evenkeel lab history --add RUN --commit COMMIT` makes";
 
-const DAMAGED: &str = "a copy from before has it as it was; `sqlite3 FILE .recover` prints what can still be read";
+const DAMAGED: &str =
+    "a copy from before has it as it was; `sqlite3 FILE .recover` prints what can still be read";
 
 const IN_USE: &str = "another program writes to it; the same command works once that has ended";
 

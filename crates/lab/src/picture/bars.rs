@@ -67,7 +67,13 @@ pub fn bars(metric: &Metric) -> Option<String> {
                 }
                 let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
                 let (origin_x, origin_y) = area.get_base_pixel();
-                write(area, &short(condition, NAME_MAX), (x - origin_x, y - origin_y + 14), HPos::Center, TEXT);
+                write(
+                    area,
+                    &short(condition, NAME_MAX),
+                    (x - origin_x, y - origin_y + 14),
+                    HPos::Center,
+                    TEXT,
+                );
             }
         },
     );

@@ -224,6 +224,8 @@ mod tests {
         let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["cpus-0-2-3", "cpus-0-2-3-2", "cpus-0-2-3-3", "cpus-1"]);
         let long = format!("cpus-{}", "größe ".repeat(100));
-        assert!(file_name(&long).len() < 255 - ".svg".len() - 8 && file_name(&long).starts_with("cpus-größe-"));
+        assert!(
+            file_name(&long).len() < 255 - ".svg".len() - 8 && file_name(&long).starts_with("cpus-größe-")
+        );
     }
 }
