@@ -136,7 +136,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     if let Some(objective) = &arguments.search {
         let knee = match arguments.agents.is_empty() {
             true => load::search(arguments, objective, &mut progress),
-            false => load::search_on_agents(arguments, objective, matches, &mut progress),
+            false => load::search_on_agents(arguments, objective, &mut progress),
         };
         let knee = knee.map_err(not_loaded)?;
         print(knee.to_string().as_bytes())?;
@@ -147,7 +147,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     }
     let summary = match arguments.agents.is_empty() {
         true => load::run(arguments, &mut progress),
-        false => load::run_on_agents(arguments, matches, &mut progress),
+        false => load::run_on_agents(arguments, &mut progress),
     };
     let summary = summary.map_err(not_loaded)?;
     print(summary.to_string().as_bytes())?;

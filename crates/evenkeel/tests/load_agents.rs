@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
@@ -120,8 +120,15 @@ fn agents_share_what_is_asked_for() {
     let (summary, said) = by_two(&server, "share", more);
     assert_eq!(server.sets(), 101, "each key once");
     assert_eq!(summary["requests"], 401);
-    assert_eq!(summary["connections"], 5);
-    assert_eq!(summary["rate"], 1000.0);
+    // What was asked for is that of all together, every flag of it.
+    let wanted = load::Description::of(more.split_ascii_whitespace()).unwrap();
+    let Value::Object(wanted) = serde_json::to_value(wanted).unwrap() else { panic!("a description") };
+    for (flag, value) in wanted {
+        let is_open = value.is_null() || ["host", "port"].contains(&flag.as_str());
+        assert!(is_open || summary["run"][&flag] == value, "{flag} is {value}\n{summary}");
+    }
+    let filled = ["key_size", "value_size", "mix", "arrivals", "server"].map(|flag| &summary["run"][flag]);
+    assert_eq!(filled, ["14", "100", "get=1", "poisson", &server.address.to_string()]);
     let names: Vec<_> = summary["agents"].as_array().unwrap().iter().map(|agent| &agent["name"]).collect();
     assert_eq!(names, ["a", "b"]);
     assert!(said.contains("agent     b: "), "{said}");
@@ -181,7 +188,8 @@ fn the_coordinator_probes_while_agents_load() {
         let [asked, probed] = [&summary, probes].map(|of| of["requests"].as_u64().unwrap());
         assert!(probed > 0 && said.contains("  probes    200 requests/s asked of 2 connections, "), "{said}");
         assert_eq!(server.counts.gets.load(Ordering::Relaxed), asked + probed, "{said}");
-        assert_eq!(summary["connections"], 4, "{said}");
+        assert_eq!(summary["run"]["connections"], 4, "{said}");
+        assert_eq!(summary["run"]["probes"], 2, "{said}");
         assert_eq!(
             (&probes["connections"], &probes["waits"]["unanswered"]),
             (&2.into(), &0.into()),
@@ -215,6 +223,12 @@ fn agents_search_together() {
                 --keys 101 --prefill";
     let (knee, said) = by_two(&server, "search", more);
     assert_eq!(server.sets(), 101, "only the first run stores them");
+    let run = &knee["run"];
+    assert_eq!(
+        (&run["rate"], &run["seed"], &run["prefill"]),
+        (&3.0.into(), &1.into(), &true.into()),
+        "{knee}"
+    );
     let tries = knee["tries"].as_array().unwrap().iter();
     let tries: Vec<_> = tries.map(|one| (one["rate"].as_f64().unwrap(), &one["outcome"])).collect();
     // Other guests of the machine may have spoilt some, which were made again, or three in a row, which ended it.
@@ -258,6 +272,15 @@ fn all_end_when_one_fails() {
         "",
         "use the agent b: it is version 0.0.1 (protocol 3), this is ",
     );
+    check(
+        "b",
+        &format!(
+            "echo '{{\"hello\":{{\"protocol\":4,\"version\":\"{0}\"}}}}'; exec cat",
+            env!("CARGO_PKG_VERSION")
+        ),
+        "",
+        "(protocol 4), this is ",
+    );
     check("b", "exec cat", "--agent-patience 200ms", "use the agent b: it said nothing for 200");
     check("a", "echo Welcome!; exec AGENT", "--cpu 1000", "use the agent a: it failed to run on CPU 1000: ");
 }
@@ -290,12 +313,17 @@ fn an_agent_that_hears_too_late_does_not_begin() {
         .spawn()
         .unwrap();
     let mut input = agent.stdin.take().unwrap();
-    let words = format!(r#"["--server={}","--connections=1"]"#, server.address);
-    writeln!(input, r#"{{"plan":{{"agent":0,"agents":1,"words":{words}}}}}"#).unwrap();
+    let run = load::Description {
+        server: Some(server.address.to_string()),
+        connections: 1,
+        ..load::Description::default()
+    };
+    let plan = json!({"plan": {"agent": 0, "agents": 1, "run": run}});
+    writeln!(input, "{plan}").unwrap();
     writeln!(input, r#"{{"start":{{"at_ns":1}}}}"#).unwrap();
     let said: Vec<String> =
         BufReader::new(agent.stdout.take().unwrap()).lines().map(Result::unwrap).collect();
-    assert!(said[0].starts_with(r#"{"hello":{"protocol":4,"#) && said[1] == r#""ready""#, "{said:?}");
+    assert!(said[0].starts_with(r#"{"hello":{"protocol":5,"#) && said[1] == r#""ready""#, "{said:?}");
     assert!(said[2].starts_with(r#"{"failed":{"why":"begin in time: the start was "#), "{said:?}");
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }

@@ -3,8 +3,8 @@
 //! No socket here: a connection *leaves* when its turn has come, is closed once what is on its way has been answered, and
 //! is *away* until the engine says that it is open again.
 
-use crate::arguments::Span;
 use crate::conversation::Conversation;
+use crate::description::Span;
 use crate::schedule::Schedule;
 use std::fmt;
 use std::str::FromStr;

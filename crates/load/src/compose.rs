@@ -1,7 +1,7 @@
 //! Decides what is asked next: which command, about which item.
 
-use crate::arguments::Protocol;
 use crate::conversation::{Conversation, Kind};
+use crate::description::Protocol;
 use crate::mix::{Command, Mix};
 use crate::plan::Plan;
 use crate::popularity::Chooser;
@@ -41,19 +41,19 @@ impl<'a> Composer<'a> {
     pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize, recorder: Option<Recorder>) -> Composer<'a> {
         let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
         let source =
-            Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.multiget };
-        let writer = Writer { items: &plan.items, protocol: plan.protocol };
+            Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.run.multiget };
+        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
         Composer { writer, track: plan.tracks(), missed: VecDeque::new(), recorder, source }
     }
 
     /// What probes ask: the same commands about other random items, and nothing is stored that they miss.
     pub(crate) fn probe(plan: &'a Plan, seed: u64) -> Composer<'a> {
-        Composer { track: plan.verify, ..Composer::mix(plan, seed, 0, None) }
+        Composer { track: plan.run.verify, ..Composer::mix(plan, seed, 0, None) }
     }
 
     /// What a trace says.
     pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
-        let writer = Writer { items: &plan.items, protocol: plan.protocol };
+        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
         let source = Source::Trace(replay);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
     }
@@ -68,7 +68,7 @@ impl<'a> Composer<'a> {
 
     /// Stores the items of `range` once.
     pub(crate) fn fill(plan: &'a Plan, range: Range<u64>) -> Composer<'a> {
-        let writer = Writer { items: &plan.items, protocol: plan.protocol };
+        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
         let source = Source::Fill(range);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
     }
@@ -153,18 +153,12 @@ impl<'a> Composer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments::Arguments;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
+    use crate::agents::Part;
+    use crate::description::Description;
 
     fn plan(line: &str) -> Plan {
-        let words = std::iter::once("load").chain(line.split_ascii_whitespace());
-        Plan::new(&Command::parse_from(words).arguments).expect(line)
+        let run = Description::of(line.split_ascii_whitespace()).expect(line);
+        Plan::new(&run, Part::WHOLE).expect(line)
     }
 
     /// The first two requests of a run.

@@ -8,7 +8,7 @@ const OTHERS: u64 = 200;
 
 /// Makes room for `connections`, beyond the hard limit if the process may.
 pub(crate) fn allow(connections: usize) -> Result<(), Error> {
-    let needed = connections as u64 + OTHERS;
+    let needed = (connections as u64).saturating_add(OTHERS);
     let limit = getrlimit(Resource::Nofile);
     // No limit at all is `None`.
     let Some(current) = limit.current.filter(|current| *current < needed) else { return Ok(()) };

@@ -1,13 +1,15 @@
 //! Results as files for programs.
 
+use crate::arguments::Arguments;
 use crate::error::Error;
 use serde::Serialize;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Says before a run that its result could not be written after it; what is there is left alone.
-pub(crate) fn check_json(path: Option<&PathBuf>) -> Result<(), Error> {
-    let Some(path) = path else { return Ok(()) };
+pub(crate) fn check_json(arguments: &Arguments) -> Result<(), Error> {
+    let Some(path) = &arguments.json else { return Ok(()) };
+    arguments.run.json()?;
     let opened = fs::OpenOptions::new().create(true).append(true).open(path);
     opened.map(drop).map_err(|source| Error::Output { path: path.clone(), source })
 }

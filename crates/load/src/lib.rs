@@ -6,8 +6,8 @@
 //! arrives, so a slow server is asked less often. Such a loop measures capacity and requests per CPU-second; its
 //! latencies are those of a saturated server and no answer to "how slow is it at rate X".
 //!
-//! Modules in reading order: [`Arguments`] become a `Plan` (plan.rs; workload.rs has the
-//! built-in ones); `run` starts workers, opens and closes the
+//! Modules in reading order: [`Arguments`] hold the [`Description`] of a run, which agents are told and
+//! results have; a `Plan` is derived from it (plan.rs; workload.rs has the built-in ones); `run` starts workers, opens and closes the
 //! measured window; a `Worker` alternates between one exchange with the kernel (engine) and the conversations that
 //! read replies (reply.rs); `Feed` says what is sent when (schedule.rs) and the composer (compose.rs) which command (mix.rs), about
 //! which key (popularity.rs), and writes it (request.rs), with the item's sizes (sizes.rs, law.rs) and value, as a trace says (trace.rs, replay.rs), or keeps them for one
@@ -33,6 +33,7 @@ mod compose;
 mod connecting;
 mod conversation;
 mod cpu_time;
+mod description;
 mod engine;
 mod error;
 mod feed;
@@ -75,8 +76,9 @@ mod zipf;
 
 pub use affinity::CpuList;
 pub use agents::{agent, kubernetes_job, run_on_agents, search_on_agents};
-pub use arguments::{Arguments, EngineChoice, Protocol, Span};
+pub use arguments::Arguments;
 pub use churn::Storm;
+pub use description::{Description, EngineChoice, Protocol, Span};
 pub use error::Error;
 pub use mix::Mix;
 pub use popularity::Popularity;

@@ -6,8 +6,8 @@ mod heat;
 mod screen;
 mod view;
 
-use crate::arguments::Arguments;
 use crate::clock::now_ns;
+use crate::description::Description;
 use crate::error::Error;
 use crate::follower::{AgentNow, Follower, GLANCE, Whole};
 use crate::summary::Second;
@@ -25,11 +25,11 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) fn new(arguments: &Arguments) -> Result<Live, Error> {
+    pub(crate) fn new(run: &Description) -> Result<Live, Error> {
         if !io::stderr().is_terminal() {
             return Err(Error::Arguments(String::from("--live needs a terminal on standard error")));
         }
-        Ok(Live { view: View::new(arguments), screen: None, has_left: false })
+        Ok(Live { view: View::new(run), screen: None, has_left: false })
     }
 
     fn show(&mut self) -> Result<(), Error> {

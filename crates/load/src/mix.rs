@@ -76,7 +76,11 @@ impl Command {
 
 /// The commands of a load and the share of each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Mix(Vec<Entry>);
+pub struct Mix {
+    entries: Vec<Entry>,
+    /// As it was read: shares that are printed and read again need not be the same ones.
+    given: String,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
@@ -87,13 +91,8 @@ struct Entry {
 }
 
 impl Mix {
-    /// Gets, and for the rest sets.
-    pub(crate) fn of_gets(share: f64) -> Mix {
-        Mix::new(&[(Command::Get, share), (Command::Set, 1.0 - share)])
-    }
-
     /// The weights need not add up to 1; one of them at least is above 0.
-    fn new(weights: &[(Command, f64)]) -> Mix {
+    fn new(weights: &[(Command, f64)], given: &str) -> Mix {
         let total: f64 = weights.iter().map(|(_, weight)| weight).sum();
         let mut sum = 0.0;
         let entries = weights.iter().filter(|(_, weight)| *weight > 0.0).map(|(command, weight)| {
@@ -106,13 +105,21 @@ impl Mix {
             // Whatever rounding made of the sum.
             entry.last = u64::MAX;
         }
-        Mix(entries)
+        Mix { entries, given: given.to_owned() }
+    }
+
+    /// For people: shares, whatever the weights were, to a hundredth of a percent.
+    pub(crate) fn shares(&self) -> String {
+        let share = |Entry { command, share, .. }: &Entry| {
+            format!("{}={}", command.name(), (share * 1e4).round() / 1e4)
+        };
+        self.entries.iter().map(share).collect::<Vec<_>>().join(",")
     }
 
     /// The next command.
     #[inline]
     pub(crate) fn choose(&self, prng: &mut Prng) -> Command {
-        match &self.0[..] {
+        match &self.entries[..] {
             [only] => only.command,
             entries => {
                 let draw = prng.next_u64();
@@ -124,14 +131,14 @@ impl Mix {
 
     /// The share of the commands that are such.
     pub(crate) fn share(&self, is_such: impl Fn(Command) -> bool) -> f64 {
-        let such = self.0.iter().filter(|entry| is_such(entry.command));
+        let such = self.entries.iter().filter(|entry| is_such(entry.command));
         // A sum of nothing would be -0.
         such.map(|entry| entry.share).fold(0.0, |sum, share| sum + share)
     }
 
     /// Whether there is such a command.
     pub(crate) fn has(&self, is_such: impl Fn(Command) -> bool) -> bool {
-        self.0.iter().any(|entry| is_such(entry.command))
+        self.entries.iter().any(|entry| is_such(entry.command))
     }
 }
 
@@ -159,18 +166,14 @@ impl FromStr for Mix {
         if weights.iter().all(|(_, weight)| *weight == 0.0) {
             return Err(String::from("every share is 0"));
         }
-        Ok(Mix::new(&weights))
+        Ok(Mix::new(&weights, text))
     }
 }
 
-/// Shares, whatever the weights were, to a hundredth of a percent.
+/// As it was read.
 impl fmt::Display for Mix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Entry { command, share, .. }) in self.0.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(f, "{comma}{}={}", command.name(), (share * 1e4).round() / 1e4)?;
-        }
-        Ok(())
+        f.write_str(&self.given)
     }
 }
 
@@ -181,7 +184,8 @@ mod tests {
     #[test]
     fn mixes_are_read_and_shown() {
         let check = |text: &str, shown: &str| {
-            assert_eq!(text.parse::<Mix>().map(|mix| mix.to_string()).as_deref(), Ok(shown), "{text}");
+            let mix: Mix = text.parse().expect(text);
+            assert_eq!((mix.shares().as_str(), mix.to_string().as_str()), (shown, text));
         };
         check("get=0.9,set=0.1", "get=0.9,set=0.1");
         check("get=3,delete=1", "get=0.75,delete=0.25");

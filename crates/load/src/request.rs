@@ -1,6 +1,6 @@
 //! The bytes of requests, in either protocol.
 
-use crate::arguments::Protocol;
+use crate::description::Protocol;
 use crate::mix::Command;
 use crate::plan::Items;
 use crate::trace::Record;

@@ -15,6 +15,7 @@ pub(crate) use probing::{Prober, Probing};
 
 use crate::agents::Part;
 use crate::arguments::Arguments;
+use crate::description::Description;
 use crate::error::Error;
 use crate::files;
 use crate::follower::{Follower, Line};
@@ -32,8 +33,10 @@ use stdx::prng::Prng;
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
 /// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
-    check_json(arguments.json.as_ref())?;
-    let (summary, _) = followed(arguments, progress, |follower| run_part(arguments, Part::WHOLE, follower))?;
+    check_json(arguments)?;
+    let (summary, _) = followed(arguments, progress, |follower| {
+        carry_out(&Plan::new(&arguments.run, Part::WHOLE)?, follower)
+    })?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
     }
@@ -46,92 +49,83 @@ pub(crate) fn followed<T>(
     progress: &mut dyn Write,
     run: impl FnOnce(&mut dyn Follower) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut follower: Box<dyn Follower> = match arguments.live {
-        true => Box::new(Live::new(arguments)?),
+    let mut follower: Box<dyn Follower> = match arguments.run.live {
+        true => Box::new(Live::new(&arguments.run)?),
         false => Box::new(Line::new(progress)),
     };
     match &arguments.hdr_log {
         None => run(&mut *follower),
-        Some(path) => run(&mut HdrLog::new(&mut *follower, path, arguments.warm_up.0)?),
+        Some(path) => run(&mut HdrLog::new(&mut *follower, path, arguments.run.warm_up.0)?),
     }
 }
 
-/// Carries out a part of a load, and returns the histograms as well.
-pub(crate) fn run_part(
-    arguments: &Arguments,
-    part: Part,
-    follower: &mut dyn Follower,
-) -> Result<(Summary, Tally), Error> {
-    let plan = Plan { part, ..Plan::new(arguments)? };
-    files::allow(plan.connections + plan.probes.map_or(0, |probes| probes.connections))?;
-    let runner = Runner { arguments, plan: &plan };
-    if arguments.prefill {
+/// Carries out a machine's part of a load, and returns the histograms as well.
+pub(crate) fn carry_out(plan: &Plan, follower: &mut dyn Follower) -> Result<(Summary, Tally), Error> {
+    files::allow(plan.connections.saturating_add(plan.probes.map_or(0, |probes| probes.connections)))?;
+    let runner = Runner { plan };
+    if plan.run.prefill {
         runner.prefill(follower)?;
     }
     let measured = runner.measure(follower)?;
     let tally = measured.tally.clone();
-    Ok((Summary::new(arguments, &plan, measured), tally))
+    Ok((Summary::new(plan, measured), tally))
 }
 
 /// Warm-up and window of a run, for those who make something else than a summary of it.
-pub(crate) fn measure(
-    arguments: &Arguments,
-    plan: &Plan,
-    progress: &mut dyn Write,
-) -> Result<Measured, Error> {
-    Runner { arguments, plan }.measure(&mut Line::new(progress))
+pub(crate) fn measure(plan: &Plan, progress: &mut dyn Write) -> Result<Measured, Error> {
+    Runner { plan }.measure(&mut Line::new(progress))
 }
 
 /// Looks for the highest rate at which `objective` holds: one run after the other, each with the arguments' warm-up and
 /// duration.
 pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn Write) -> Result<Knee, Error> {
-    let mut plan = Plan::new(arguments)?;
-    let first = first_pace(&plan)?;
+    let mut plan = Plan::new(&first(&arguments.run)?, Part::WHOLE)?;
     files::allow(plan.connections)?;
-    if arguments.prefill {
-        Runner { arguments, plan: &plan }.prefill(&mut Line::new(progress))?;
+    if plan.run.prefill {
+        Runner { plan: &plan }.prefill(&mut Line::new(progress))?;
     }
-    search_by(arguments, objective, first, progress, &mut |pace, seed, progress| {
-        (plan.pace, plan.seed) = (Some(pace), seed);
-        let measured = measure(arguments, &plan, progress)?;
-        Ok(Summary::new(arguments, &plan, measured))
+    let sleep = plan.sleep;
+    search_by(arguments, objective, progress, &mut |rate, seed, progress| {
+        plan.pace = Some(Pace { timing: Timing::Law(rate, plan.asked.arrivals), sleep });
+        (plan.run.rate, plan.run.seed) = (Some(rate), seed);
+        Ok(Summary::new(&plan, measure(&plan, progress)?))
     })
 }
 
-/// Where a search begins, if what is asked for can be searched.
-pub(crate) fn first_pace(plan: &Plan) -> Result<Pace, Error> {
-    if plan.requests.is_some() {
-        return Err(Error::Arguments(String::from("a search takes --duration, not --requests")));
+/// The first run of a search, if what is asked for can be searched.
+pub(crate) fn first(run: &Description) -> Result<Description, Error> {
+    let refuse = |why: &str| Err(Error::Arguments(String::from(why)));
+    match (run.requests, &run.trace) {
+        (Some(_), _) => refuse("a search takes --duration, not --requests"),
+        (None, Some(_)) => refuse("a trace has its rate, which no search can change"),
+        (None, None) => Ok(Description { rate: run.rate.or(Some(SEARCH_RATE)), ..run.clone() }),
     }
-    let first = Timing::Law(SEARCH_RATE, plan.asked.arrivals);
-    Ok(plan.pace.unwrap_or(Pace { timing: first, sleep: plan.sleep }))
 }
 
-/// What carries out one run of a search, with this pace and seed.
-pub(crate) type TryPace<'a> = &'a mut dyn FnMut(Pace, u64, &mut dyn Write) -> Result<Summary, Error>;
+/// What carries out one run of a search, with this rate and seed.
+pub(crate) type TryRate<'a> = &'a mut dyn FnMut(f64, u64, &mut dyn Write) -> Result<Summary, Error>;
 
 /// A search, whoever makes its runs.
 pub(crate) fn search_by(
     arguments: &Arguments,
     objective: &Objective,
-    first: Pace,
     progress: &mut dyn Write,
-    try_pace: TryPace<'_>,
+    try_rate: TryRate<'_>,
 ) -> Result<Knee, Error> {
-    let Timing::Law(start, arrivals) = first.timing else {
-        return Err(Error::Arguments(String::from("a trace has its rate, which no search can change")));
-    };
-    check_json(arguments.json.as_ref())?;
-    let mut search = Search::new(start, arguments.seed);
+    check_json(arguments)?;
+    let mut search = Search::new(arguments.run.rate.unwrap_or(SEARCH_RATE), arguments.run.seed);
     // With the same arrivals, runs at the same rate would agree more than chance allows.
-    let mut seeds = Prng::new(arguments.seed ^ SEARCH_SALT);
+    let mut seeds = Prng::new(arguments.run.seed ^ SEARCH_SALT);
+    let mut run = None;
     while let Some(rate) = search.next() {
         writeln!(progress, "trying {rate:.0} requests/s")?;
-        let pace = Pace { timing: Timing::Law(rate, arrivals), ..first };
-        let summary = try_pace(pace, seeds.next_u64(), progress)?;
+        let summary = try_rate(rate, seeds.next_u64(), progress)?;
         search.tried(objective.judge(rate, &summary));
+        run.get_or_insert(summary.run);
     }
-    let knee = search.knee(objective);
+    // The seed of the first run follows from this one.
+    let run = Description { seed: arguments.run.seed, ..run.unwrap_or_default() };
+    let knee = search.knee(objective, run);
     if let Some(path) = &arguments.json {
         write_json(&knee, path)?;
     }
@@ -144,7 +138,6 @@ const SEARCH_RATE: f64 = 1000.0;
 const SEARCH_SALT: u64 = 0x7365_6172_6368_0000;
 
 struct Runner<'a> {
-    arguments: &'a Arguments,
     plan: &'a Plan,
 }
 

@@ -5,6 +5,7 @@
 //! single run near it is decided by chance. What is reported is the knee and the interval outside of which no run
 //! contradicts it.
 
+use crate::description::Description;
 use crate::summary::{Latency, Summary};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -173,6 +174,8 @@ pub struct Try {
 /// What a search has found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
+    /// What was asked for, as in a summary: the first run.
+    pub run: Description,
     /// The objective.
     pub objective: String,
     /// The highest rate at which it holds, most likely; `None`: it never held.
@@ -328,13 +331,14 @@ impl Search {
     }
 
     /// What all runs together say.
-    pub(crate) fn knee(self, objective: &Objective) -> Knee {
+    pub(crate) fn knee(self, objective: &Objective, run: Description) -> Knee {
         let first_missed = self.rates(Outcome::Missed).fold(f64::INFINITY, f64::min);
         let last_held = self.rates(Outcome::Held).fold(0.0, f64::max);
         let held_up_to = self.rates(Outcome::Held).filter(|rate| *rate < first_missed).fold(0.0, f64::max);
         let missed_from =
             self.rates(Outcome::Missed).filter(|rate| *rate > last_held).fold(f64::INFINITY, f64::min);
         Knee {
+            run,
             objective: objective.to_string(),
             rate: self.most_likely(),
             held_up_to,

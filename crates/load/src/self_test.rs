@@ -8,8 +8,10 @@
 //! What piled up is worked off in order, which takes a while, here a few milliseconds: the server says how long, by
 //! counting, and theory has it. Arrivals are constant, so that counting is exact.
 
-use crate::arguments::{Arguments, Span};
+use crate::agents::Part;
+use crate::arguments::Arguments;
 use crate::clock::now_ns;
+use crate::description::{Description, Span};
 use crate::error::Error;
 use crate::json::write_json;
 use crate::plan::Plan;
@@ -79,19 +81,18 @@ const STALL_NS: u64 = 100_000_000;
 pub fn self_test(arguments: &Arguments, progress: &mut dyn Write) -> Result<SelfTest, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::SelfTest)?;
     let address = listener.local_addr().map_err(Error::SelfTest)?;
-    let arguments = &with_server(arguments, address);
-    let plan = Plan::new(arguments)?;
+    let plan = Plan::new(&with_server(&arguments.run, address), Part::WHOLE)?;
     let ended = AtomicBool::new(false);
     let (measured, stalls) = thread::scope(|scope| {
         let server = scope.spawn(|| serve(&listener, &ended));
-        let measured = measure(arguments, &plan, progress);
+        let measured = measure(&plan, progress);
         ended.store(true, Ordering::Relaxed);
         (measured, server.join())
     });
     let mut stalls = stalls.map_err(|_| Error::Panic)?.map_err(Error::SelfTest)?;
     let measured = measured?;
     // Whoever measures may have seen it end late, or, when the last request had its reply, early.
-    let window_ns = plan.window_ns(measured.open.at_ns.saturating_sub(plan.warm_up.as_nanos() as u64));
+    let window_ns = plan.window_ns(measured.open.at_ns.saturating_sub(plan.run.warm_up.0.as_nanos() as u64));
     stalls
         .retain(|stall| stall.begun_ns < window_ns.end && stall.begun_ns + stall.still_ns > window_ns.start);
     let of = |histogram: &hdrhistogram::Histogram<u64>, percent: f64| {
@@ -106,17 +107,15 @@ pub fn self_test(arguments: &Arguments, progress: &mut dyn Write) -> Result<Self
             from_sent_ms: measured.tally.waits.as_ref().map_or(0.0, |waits| of(&waits.service_ns, percent)),
         })
         .collect();
-    let path = arguments.json.clone();
-    let summary = Summary::new(arguments, &plan, measured);
-    let test = SelfTest::judge(quantiles, stalls.len(), &summary);
-    if let Some(path) = &path {
+    let test = SelfTest::judge(quantiles, stalls.len(), &Summary::new(&plan, measured));
+    if let Some(path) = &arguments.json {
         write_json(&test, path)?;
     }
     Ok(test)
 }
 
-fn with_server(given: &Arguments, address: SocketAddr) -> Arguments {
-    Arguments {
+fn with_server(given: &Description, address: SocketAddr) -> Description {
+    Description {
         server: Some(address.to_string()),
         rate: Some(RATE),
         arrivals: Some(Arrivals::Constant),

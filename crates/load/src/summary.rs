@@ -13,9 +13,9 @@ pub use parts::{
 pub use probes::Probes;
 pub(crate) use render::grouped;
 
-use crate::arguments::Arguments;
+use crate::description::Description;
 use crate::mix::Command;
-use crate::plan::{Plan, Timing};
+use crate::plan::Plan;
 use crate::run::Probing;
 use crate::tally::Tally;
 use crate::verdict::Verdict;
@@ -26,61 +26,20 @@ use serde::{Deserialize, Serialize};
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
+    /// What was asked for, of all machines together: every flag of the run. What they left open is filled in, but for
+    /// what does not matter to this run.
+    pub run: Description,
     /// `open`: latencies count from the time at which the schedule wanted a request to be sent. `closed`: from the time
     /// at which it was; they are those of a server kept busy.
     pub r#loop: String,
     /// Whether to believe the rate and the latencies.
     pub verdict: Verdict,
-    /// Of an open loop: requests per second asked for.
-    pub rate: Option<f64>,
-    /// The trace that was replayed, and how fast.
-    #[serde(default)]
-    pub trace: Option<String>,
-    /// Of an open loop: the law of its arrivals.
-    pub arrivals: Option<String>,
-    /// With `--slot`: so many microseconds each request waited for others, at most, which its latency includes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub slot_us: Option<f64>,
     /// `io_uring`, `epoll` or `mmsg`.
     pub engine: String,
     /// The server's address.
     pub target: String,
     /// `tcp`, `tls`, `unix` or `udp`.
     pub transport: String,
-    /// `text` or `meta`.
-    pub protocol: String,
-    /// Connections over all threads.
-    pub connections: usize,
-    /// Requests on their way per connection.
-    pub depth: usize,
-    /// Threads that generated load.
-    pub threads: usize,
-    /// Share of gets asked for.
-    pub get_share: f64,
-    /// The built-in workload that says what follows, unless a flag does.
-    #[serde(default)]
-    pub workload: Option<String>,
-    /// The commands and their shares.
-    #[serde(default)]
-    pub mix: String,
-    /// Keys per get.
-    pub multiget: usize,
-    /// Distinct keys.
-    pub keyspace: u64,
-    /// Bytes per key, as given.
-    pub key_size: String,
-    /// Bytes per value, as given.
-    pub value_size: String,
-    /// Times to live in seconds, as given.
-    #[serde(default)]
-    pub ttl: String,
-    /// The law of popularity, as given.
-    pub popularity: String,
-    /// The seed.
-    pub seed: u64,
-    /// Whether values were compared.
-    pub verified: bool,
-
     /// Length of the window in seconds.
     pub seconds: f64,
     /// Requests completed in the window; of an open loop, those intended in it and answered, even a little later.
@@ -155,45 +114,20 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(arguments: &Arguments, plan: &Plan, measured: Measured) -> Summary {
+    pub(crate) fn new(plan: &Plan, measured: Measured) -> Summary {
         let span = measured.span(plan);
         let steal = measured.close.host.stolen_since(measured.open.host);
         let verdict = measured.verdict(plan, &span, steal);
         let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
         let Measured { engine, tally, open, close, series, recorded, .. } = measured;
-        let law = plan.pace.and_then(|pace| match pace.timing {
-            Timing::Law(rate, arrivals) => Some((rate, arrivals)),
-            Timing::Trace => None,
-        });
         let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
         let summary = Summary {
+            run: plan.run.clone(),
             r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
             verdict,
-            rate: law.map(|(rate, _)| rate),
-            arrivals: law.map(|(_, arrivals)| arrivals.to_string()),
-            slot_us: plan.pace.map(|pace| pace.sleep.slot_ns() as f64 / 1e3).filter(|slot_us| *slot_us > 0.0),
-            trace: plan
-                .trace
-                .as_ref()
-                .map(|trace| format!("{} at speed {}", trace.path.display(), trace.speed)),
             engine: engine.to_owned(),
             target: plan.target.to_string(),
             transport: plan.transport().to_owned(),
-            protocol: plan.protocol.to_string(),
-            connections: plan.connections,
-            depth: plan.depth,
-            threads: plan.threads,
-            get_share: plan.asked.mix.share(Command::is_get),
-            workload: arguments.workload.map(|workload| workload.to_string()),
-            mix: plan.asked.mix.to_string(),
-            multiget: plan.multiget,
-            keyspace: plan.items.count,
-            key_size: plan.asked.key_size.to_string(),
-            value_size: plan.asked.value_size.to_string(),
-            ttl: plan.asked.ttl.to_string(),
-            popularity: plan.asked.popularity.to_string(),
-            seed: arguments.seed,
-            verified: plan.verify,
             seconds: span.seconds,
             requests_per_second: ratio(span.requests as f64, span.seconds),
             keys_per_second: ratio(span.keys as f64, span.seconds),
@@ -203,7 +137,7 @@ impl Summary {
             cpu_wait,
             server: server_cost(&span, &open, &close),
             probes,
-            recorded: arguments.record.as_ref().zip(recorded).map(|(file, recorded)| Recorded {
+            recorded: plan.run.record.as_ref().zip(recorded).map(|(file, recorded)| Recorded {
                 file: file.display().to_string(),
                 requests: recorded.requests,
                 left_out: recorded.left_out,
@@ -268,6 +202,11 @@ impl Summary {
             keys_per_cpu_second: of(self.keys_per_second),
         };
         Summary { server: Some(server), ..self }
+    }
+
+    /// Threads that generated load, on all machines.
+    pub(crate) fn threads(&self) -> usize {
+        self.run.threads * self.agents.len().max(1)
     }
 
     /// Whether every reply was what a healthy server sends: no error line, no wrong value.

@@ -1,7 +1,7 @@
 //! Where the server is, and opening connections to it.
 
-use crate::arguments::Arguments;
 use crate::connecting;
+use crate::description::Description;
 use crate::error::Error;
 use rustix::net::sockopt;
 use std::fmt;
@@ -20,23 +20,23 @@ pub(crate) enum Target {
 
 impl Target {
     /// The server's name or address, without the port.
-    pub(crate) fn host(arguments: &Arguments) -> &str {
-        match &arguments.server {
+    pub(crate) fn host(run: &Description) -> &str {
+        match &run.server {
             Some(server) => {
                 let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host);
                 host.trim_start_matches('[').trim_end_matches(']')
             }
-            None => &arguments.host,
+            None => &run.host,
         }
     }
 
-    pub(crate) fn of(arguments: &Arguments) -> Result<Target, Error> {
-        if let Some(path) = &arguments.socket {
+    pub(crate) fn of(run: &Description) -> Result<Target, Error> {
+        if let Some(path) = &run.socket {
             return Ok(Target::Unix(path.clone()));
         }
-        let server = arguments.server.clone().unwrap_or_else(|| match arguments.host.contains(':') {
-            true => format!("[{}]:{}", arguments.host, arguments.port),
-            false => format!("{}:{}", arguments.host, arguments.port),
+        let server = run.server.clone().unwrap_or_else(|| match run.host.contains(':') {
+            true => format!("[{}]:{}", run.host, run.port),
+            false => format!("{}:{}", run.host, run.port),
         });
         let no_address = || io::Error::new(io::ErrorKind::NotFound, "the name has no address");
         match server.to_socket_addrs().and_then(|mut found| found.next().ok_or_else(no_address)) {

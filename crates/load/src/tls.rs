@@ -1,6 +1,6 @@
 //! What connections agree on before they encrypt: whom to trust, and under which name the server must show itself.
 
-use crate::arguments::Arguments;
+use crate::description::Description;
 use crate::error::Error;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
@@ -29,16 +29,16 @@ pub(crate) struct Party {
 
 impl Tls {
     /// `host` is the server as the user named it.
-    pub(crate) fn new(arguments: &Arguments, host: &str) -> Result<Tls, Error> {
+    pub(crate) fn new(run: &Description, host: &str) -> Result<Tls, Error> {
         let provider = Arc::new(ring::default_provider());
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| Error::Arguments(format!("--tls needs a name or an address, not {host:?}")))?;
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|source| Error::Handshake { connection: 0, source })?;
-        let config = match arguments.tls_insecure {
+        let config = match run.tls_insecure {
             true => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
-            false => builder.with_root_certificates(authorities(&arguments.tls_ca)?),
+            false => builder.with_root_certificates(authorities(&run.tls_ca)?),
         };
         Ok(Tls { name, config: config.with_no_client_auth() })
     }

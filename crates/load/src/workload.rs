@@ -3,6 +3,7 @@
 //! Numbers are facts of the papers and tables that `SOURCES` names; nothing is copied but them.
 
 use crate::arguments::Arguments;
+use crate::description::Description;
 use crate::mix::Mix;
 use crate::popularity::Popularity;
 use crate::schedule::Arrivals;
@@ -128,40 +129,44 @@ static PLAIN: Profile = Profile {
 };
 
 impl Asked {
-    /// `Err` says what contradicts what.
-    pub(crate) fn of(arguments: &Arguments) -> Result<Asked, String> {
-        let profile = match arguments.workload {
+    /// Fills in what the flags leave open, so that the run says itself what it is. `Err` says what contradicts what.
+    pub(crate) fn fill(run: &mut Description) -> Result<Asked, String> {
+        let profile = match run.workload {
             None => &PLAIN,
             Some(Workload(Choice::Profile(profile))) => profile,
             Some(Workload(Choice::List)) => {
                 return Err(String::from("`list` shows the workloads, it is none"));
             }
         };
-        let mix = match (&arguments.mix, arguments.gets) {
-            (Some(mix), _) => mix.clone(),
-            (None, Some(share)) if (0.0..=1.0).contains(&share) => Mix::of_gets(share),
-            (None, Some(share)) => return Err(format!("--gets is a share between 0 and 1, not {share}")),
-            (None, None) => profile.mix.parse()?,
+        let of_gets = match run.gets {
+            Some(share) if !(0.0..=1.0).contains(&share) => {
+                return Err(format!("--gets is a share between 0 and 1, not {share}"));
+            }
+            // Without what floats make of the difference, in their sixteenth digit.
+            Some(share) => Some(format!("get={share},set={}", ((1.0 - share) * 1e12).round() / 1e12)),
+            None => None,
         };
         Ok(Asked {
-            mix,
-            key_size: or(arguments.key_size.as_ref(), profile.key_size)?,
-            value_size: or(arguments.value_size.as_ref(), profile.value_size)?,
-            ttl: or(arguments.ttl.as_ref(), profile.ttl)?,
-            popularity: or(arguments.popularity.as_ref(), profile.popularity)?,
-            arrivals: or(arguments.arrivals.as_ref(), profile.arrivals)?,
+            mix: or(&mut run.mix, of_gets.as_deref().unwrap_or(profile.mix))?,
+            key_size: or(&mut run.key_size, profile.key_size)?,
+            value_size: or(&mut run.value_size, profile.value_size)?,
+            ttl: or(&mut run.ttl, profile.ttl)?,
+            popularity: or(&mut run.popularity, profile.popularity)?,
+            arrivals: or(&mut run.arrivals, profile.arrivals)?,
         })
     }
 }
 
-fn or<T: Clone + FromStr<Err = String>>(given: Option<&T>, otherwise: &str) -> Result<T, String> {
-    given.map_or_else(|| otherwise.parse(), |given| Ok(given.clone()))
+/// What is given, which otherwise is what the workload says.
+fn or<T: Clone + FromStr<Err = String>>(given: &mut Option<T>, otherwise: &str) -> Result<T, String> {
+    let value = given.take().map_or_else(|| otherwise.parse(), Ok)?;
+    Ok(given.insert(value).clone())
 }
 
 impl Arguments {
     /// The table of workloads, if that is what is asked for.
     pub fn listing(&self) -> Option<String> {
-        (self.workload == Some(Workload(Choice::List))).then(table)
+        (self.run.workload == Some(Workload(Choice::List))).then(table)
     }
 }
 
@@ -181,28 +186,22 @@ fn table() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
+    use crate::agents::Part;
+    use crate::plan::Plan;
 
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-
-    fn asked(line: &str) -> Result<Asked, String> {
-        let words = std::iter::once("load").chain(line.split_ascii_whitespace());
-        Asked::of(&Command::parse_from(words).arguments)
+    fn run(line: &str) -> Description {
+        Description::of(line.split_ascii_whitespace()).expect(line)
     }
 
     #[test]
     fn every_workload_can_be_asked_for() {
         for profile in &PROFILES {
-            let line = format!("--workload {}", profile.name);
-            let asked = asked(&line).expect(&line);
-            let plan =
-                crate::plan::Plan::new(&Command::parse_from(["load", "--workload", profile.name]).arguments);
-            let plan = plan.expect(&line);
+            let line = format!("--workload {} --rate 1", profile.name);
+            let asked = Asked::fill(&mut run(&line)).expect(&line);
+            let plan = Plan::new(&run(&line), Part::WHOLE).expect(&line);
             assert_eq!(plan.asked.key_size, asked.key_size);
+            assert_eq!(plan.run.key_size.as_ref(), Some(&asked.key_size), "the run says what it is");
+            assert_eq!(plan.run.arrivals, Some(asked.arrivals));
             assert_eq!(asked.popularity.to_string(), profile.popularity);
             assert_eq!(asked.arrivals == Arrivals::Poisson, profile.name != "etc");
             assert!(table().contains(&format!("{} ", profile.name)));
@@ -212,9 +211,10 @@ mod tests {
     #[test]
     fn flags_beside_it_override_a_workload() {
         let check = |line: &str, expected: [&str; 5]| {
-            let Asked { mix, key_size, value_size, ttl, popularity, .. } = asked(line).expect(line);
+            let Asked { mix, key_size, value_size, ttl, popularity, .. } =
+                Asked::fill(&mut run(line)).expect(line);
             let found = [
-                mix.to_string(),
+                mix.shares(),
                 key_size.to_string(),
                 value_size.to_string(),
                 ttl.to_string(),
@@ -230,7 +230,7 @@ mod tests {
             "--popularity uniform --workload twitter:c18",
             ["get=0.96,set=0.04", "18", "37", "43200", "uniform"],
         );
-        assert!(asked("--workload list").is_err());
+        assert!(Asked::fill(&mut run("--workload list")).is_err());
         for bad in ["", "c9", "twitter", "ETC"] {
             assert!(bad.parse::<Workload>().is_err(), "{bad:?}");
         }

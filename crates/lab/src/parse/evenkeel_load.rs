@@ -128,6 +128,14 @@ mod tests {
     }
 
     #[test]
+    fn what_todays_load_writes_is_read() {
+        let today = load::Summary { seconds: 2.0, requests_per_second: 7.0, ..load::Summary::default() };
+        let text = serde_json::to_string(&today).expect("text");
+        let told = parse(&text, &workload(3, 1)).expect("figures");
+        assert_eq!((told.metrics["requests_per_second"], told.doubts.len()), (7.0, 0));
+    }
+
+    #[test]
     fn a_window_with_the_warm_up_in_it_is_an_error() {
         let error = parse(CLOSED, &workload(2, 1)).expect_err("2 s instead of 1");
         assert!(error.contains("use --warm-up {warm_up}s --duration {measured}s"), "{error}");

@@ -1,18 +1,17 @@
 //! The agent: carries out a part of a load for a coordinator.
 
 use super::Part;
-use super::talk::{End, FromAgent, PROTOCOL, ToAgent, say};
-use crate::arguments::Arguments;
+use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, say, shown};
 use crate::clock::now_ns;
 use crate::error::Error;
 use crate::follower::{Follower, GLANCE, Whole};
 use crate::packed::Packed;
-use crate::run::run_part;
+use crate::plan::Plan;
+use crate::run::carry_out;
 use crate::seconds::Interval;
 use crate::summary::Second;
-use clap::FromArgMatches;
 use std::error::Error as _;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -20,13 +19,13 @@ use std::time::Duration;
 /// Talks with a coordinator on `input` and `output` until the load is done. When `input` ends before, the coordinator
 /// has gone, and `gone` is called: on another thread, and in the middle of everything.
 pub fn agent(
-    input: impl BufRead + Send + 'static,
+    mut input: impl BufRead + Send + 'static,
     output: &mut dyn Write,
     gone: impl FnOnce() + Send + 'static,
 ) -> Result<(), Error> {
     let (sender, orders) = channel();
     thread::Builder::new().name(String::from("orders")).spawn(move || {
-        for line in input.lines().map_while(Result::ok) {
+        while let Ok(Some(line)) = order(&mut input) {
             if sender.send(line).is_err() {
                 break;
             }
@@ -71,15 +70,17 @@ impl Agent<'_> {
     }
 
     fn carry_out(&mut self) -> Result<End, Error> {
-        let ToAgent::Plan { agent, agents, words } = self.order()? else {
+        let ToAgent::Plan { agent, agents, run } = self.order()? else {
             return Err(Error::Talk(String::from("the plan comes first")));
         };
         if agent >= agents {
             return Err(Error::Talk(format!("there is no part {agent} of {agents}")));
         }
-        let arguments = parse(&words)?;
-        self.is_live = arguments.live;
-        let (summary, tally) = run_part(&arguments, Part { index: agent, of: agents }, self)?;
+        self.is_live = run.live;
+        // These are the coordinator's, on its machine.
+        let plan =
+            Plan { probes: None, server_pid: None, ..Plan::new(&run, Part { index: agent, of: agents })? };
+        let (summary, tally) = carry_out(&plan, self)?;
         Ok(End { summary, tally })
     }
 
@@ -152,19 +153,23 @@ impl Follower for Agent<'_> {
     }
 }
 
+/// The next line; of one that is too long the beginning, with a byte more than it may have.
+fn order(input: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let len = input.take(ORDER_MAX as u64 + 1).read_until(b'\n', &mut line)?;
+    Ok((len > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
+}
+
 fn understand(line: &str) -> Result<ToAgent, Error> {
-    serde_json::from_str(line).map_err(|error| Error::Talk(format!("{error} in {line:?}")))
+    if line.len() > ORDER_MAX {
+        return Err(Error::Talk(format!("more than {ORDER_MAX} bytes in {:?}", shown(line))));
+    }
+    serde_json::from_str(line).map_err(|error| Error::Talk(format!("{error} in {:?}", shown(line))))
 }
 
 fn gone() -> Error {
     Error::Talk(String::from("the coordinator has gone"))
 }
 
-/// The words that a coordinator of the same version was given.
-fn parse(words: &[String]) -> Result<Arguments, Error> {
-    let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load").no_binary_name(true));
-    let matches = command.try_get_matches_from(words);
-    matches
-        .and_then(|matches| Arguments::from_arg_matches(&matches))
-        .map_err(|error| Error::Arguments(error.to_string().lines().next().unwrap_or_default().to_owned()))
-}
+#[cfg(test)]
+mod tests;

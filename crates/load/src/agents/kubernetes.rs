@@ -3,10 +3,11 @@
 //! A pod waits; the coordinator, wherever it runs, starts an agent in it with `kubectl exec`. So nothing has to be
 //! reachable in the cluster but its API server, and who may start agents is who may use that.
 
-use super::coordinate::{Coordinator, words};
+use super::coordinate::Coordinator;
 use crate::arguments::Arguments;
 use crate::error::Error;
 use clap::ArgMatches;
+use clap::parser::ValueSource;
 use std::fmt;
 
 /// The manifest of `--kubernetes-job`, and before it, in comments, how to use it. `matches` are what the arguments were
@@ -19,7 +20,7 @@ pub fn kubernetes_job(arguments: &Arguments, matches: &ArgMatches) -> Result<Str
     }
     // Whatever the coordinator or an agent would say is said here.
     let asked = Arguments { agents: vec![String::from(NAME); pods], ..arguments.clone() };
-    let plan = Coordinator::new(&asked, matches)?.plan;
+    let plan = Coordinator::new(&asked)?.plan;
     let image = arguments.image.as_deref().unwrap_or_default();
     let mut words: Vec<String> = words(matches, &NOT_TYPED_AGAIN).iter().map(|word| quoted(word)).collect();
     if image.is_empty() || words.iter().any(|word| word.contains(char::is_control)) {
@@ -29,12 +30,12 @@ pub fn kubernetes_job(arguments: &Arguments, matches: &ArgMatches) -> Result<Str
         "--agents=\"$(kubectl get pods -l batch.kubernetes.io/job-name={NAME} {PODS_NAMES})\""
     ));
     words.push(String::from("--agent-command='kubectl exec -i {host} -c agent -- evenkeel load --agent'"));
-    let run = plan.warm_up + plan.duration.unwrap_or_default();
+    let run = plan.run.warm_up.0 + plan.duration.unwrap_or_default();
     let runs = if arguments.search.is_some() { SEARCH_RUNS } else { 1 };
     let job = Job {
         pods,
         image,
-        cpus: plan.threads + 1,
+        cpus: plan.run.threads + 1,
         deadline_s: SPARE_S + runs * run.as_secs(),
         words: &words.join(" \\\n#     "),
     };
@@ -124,6 +125,28 @@ spec:
     }
 }
 
+/// What was typed, as words of one flag each, without some of the flags.
+fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {
+    let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load"));
+    let typed = |flag: &&clap::Arg| {
+        matches.value_source(flag.get_id().as_str()) == Some(ValueSource::CommandLine)
+            && !without.contains(&flag.get_id().as_str())
+    };
+    let mut words = Vec::new();
+    for flag in command.get_arguments().filter(typed) {
+        let long = flag.get_long().unwrap_or_default();
+        if !flag.get_action().takes_values() {
+            words.push(format!("--{long}"));
+            continue;
+        }
+        let values = matches.get_raw(flag.get_id().as_str()).into_iter().flatten();
+        let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
+        let between = flag.get_value_delimiter().map_or(String::new(), String::from);
+        words.push(format!("--{long}={}", values.join(&between)));
+    }
+    words
+}
+
 /// A word for the shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
@@ -151,8 +174,8 @@ mod tests {
         let text = printed(&line).expect("a manifest");
         let wanted = "
 #   evenkeel load --server=cache.default:11211 \\
-#     '--search=p99<1ms' \\
 #     --threads=4 \\
+#     '--search=p99<1ms' \\
 #     --agents=\"$(kubectl get pods";
         assert!(text.contains(wanted), "{text}");
         assert!(text.contains("activeDeadlineSeconds: 4700"), "an hour, and 100 runs of 11 s: {text}");

@@ -3,6 +3,7 @@
 //! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps leave,
 //! end. Described for others in docs/load-many.md; a change of it makes another `PROTOCOL`.
 
+use crate::description::Description;
 use crate::error::Error;
 use crate::packed::{self, Packed};
 use crate::summary::{Second, Summary};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// The version of this conversation.
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,10 +53,10 @@ pub(crate) struct End {
 
 /// From the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum ToAgent {
-    /// What to do: the words of a command line, and which part of how many.
-    Plan { agent: usize, agents: usize, words: Vec<String> },
+    /// What all are to do together, and which part of how many this one has.
+    Plan { agent: usize, agents: usize, run: Box<Description> },
     /// What time is it?
     Clock,
     /// Begin at this time of the agent's own clock.
@@ -63,6 +64,19 @@ pub(crate) enum ToAgent {
     /// Of a load with `--live`: close the window, and say what was measured until now.
     Leave,
 }
+
+/// A description is at most this long, as JSON: a pipe has room for 64 KiB, so one that does not read holds nobody up who
+/// tells it.
+pub(crate) const DESCRIPTION_MAX: usize = 32 << 10;
+/// What a coordinator says is shorter, whatever numbers it has in it.
+pub(crate) const ORDER_MAX: usize = 2 * DESCRIPTION_MAX;
+
+/// Of what nobody understands, this much is shown.
+pub(crate) fn shown(line: &str) -> &str {
+    &line[..line.floor_char_boundary(SHOWN_MAX)]
+}
+
+const SHOWN_MAX: usize = 80;
 
 /// Says it, as one line.
 pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), Error> {
@@ -85,10 +99,13 @@ mod tests {
         };
         check(&ToAgent::Clock, r#""clock""#);
         check(&ToAgent::Start { at_ns: 7 }, r#"{"start":{"at_ns":7}}"#);
-        let words = vec![String::from("--rate=5")];
-        check(
-            &ToAgent::Plan { agent: 0, agents: 2, words },
-            r#"{"plan":{"agent":0,"agents":2,"words":["--rate=5"]}}"#,
+        let run = Box::new(Description { rate: Some(5.0), ..Description::default() });
+        let json = run.json().expect("text");
+        assert!(
+            json.contains(r#""rate":5.0,"arrivals":null"#) && json.contains(r#""warm_up":"1s""#),
+            "{json}"
         );
+        let plan = format!(r#"{{"plan":{{"agent":0,"agents":2,"run":{json}}}}}"#);
+        check(&ToAgent::Plan { agent: 0, agents: 2, run }, &plan);
     }
 }

@@ -142,9 +142,6 @@ fn verdict(parts: &[(String, u64, End)]) -> Verdict {
 
 /// Everything but the verdict and what the tally says.
 fn add(whole: &mut Summary, part: Summary) {
-    whole.rate = whole.rate.zip(part.rate).map(|(a, b)| a + b);
-    whole.connections += part.connections;
-    whole.threads += part.threads;
     whole.seconds = whole.seconds.max(part.seconds);
     whole.requests_per_second += part.requests_per_second;
     whole.keys_per_second += part.keys_per_second;

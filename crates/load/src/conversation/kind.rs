@@ -1,6 +1,6 @@
 //! Kinds of requests, and which replies there are to them.
 
-use crate::arguments::Protocol;
+use crate::description::Protocol;
 use crate::mix::Command;
 use crate::reply::Line;
 

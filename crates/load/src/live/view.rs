@@ -1,7 +1,7 @@
 //! How the live view looks: figures of the latest second, and the seconds before as bars and as a picture of latencies.
 
 use super::heat::Heat;
-use crate::arguments::Arguments;
+use crate::description::Description;
 use crate::follower::{AgentNow, AgentState, Whole};
 use crate::seconds::Interval;
 use crate::summary::{Latency, Second, grouped};
@@ -45,21 +45,21 @@ pub(super) const SECONDS_MAX: usize = 1000;
 const BARS: u16 = 3;
 
 impl View {
-    pub(super) fn new(arguments: &Arguments) -> View {
-        let shape = match (&arguments.rate, &arguments.trace) {
+    pub(super) fn new(run: &Description) -> View {
+        let shape = match (&run.rate, &run.trace) {
             (_, Some(_)) => String::from("trace"),
             (Some(rate), _) => format!("{} requests/s", grouped(*rate)),
             (None, None) => String::from("closed loop"),
         };
-        let Arguments { host, port, connections, depth, .. } = arguments;
-        let server = match (&arguments.socket, &arguments.server) {
+        let Description { host, port, connections, depth, .. } = run;
+        let server = match (&run.socket, &run.server) {
             (Some(path), _) => path.display().to_string(),
             (None, Some(server)) => server.clone(),
             (None, None) => format!("{host}:{port}"),
         };
         View {
             title: format!("evenkeel load: {shape}, {connections} connections of depth {depth}, {server}"),
-            seconds: arguments.window().map(|window| window.as_secs_f64()),
+            seconds: run.window().map(|window| window.as_secs_f64()),
             stage: Stage::WarmUp,
             passed_s: 0.0,
             latest: None,

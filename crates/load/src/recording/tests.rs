@@ -1,19 +1,14 @@
 //! Recordings, written and read back as traces.
 
 use super::*;
-use crate::arguments::Arguments;
+use crate::agents::Part;
+use crate::description::Description;
 use crate::plan::Plan;
-use clap::Parser;
 use std::path::PathBuf;
 
 fn plan(line: &str) -> Plan {
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let words = std::iter::once("load").chain(line.split_ascii_whitespace());
-    Plan::new(&Command::parse_from(words).arguments).expect(line)
+    let run = Description::of(line.split_ascii_whitespace()).expect(line);
+    Plan::new(&run, Part::WHOLE).expect(line)
 }
 
 /// A file of one test, gone with it.

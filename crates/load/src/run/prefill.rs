@@ -15,23 +15,23 @@ impl Runner<'_> {
     pub(super) fn prefill(&self, follower: &mut dyn Follower) -> Result<(), Error> {
         let plan = self.plan;
         let item_size = plan.items.values.mean() + plan.items.keys.mean();
-        let depth = match (plan.udp_timeout, &plan.tls) {
-            (None, None) => ((PREFILL_IN_FLIGHT / item_size) as usize).clamp(1, 64),
-            (Some(_), _) => ((PREFILL_DATAGRAMS / item_size) as usize).clamp(1, 8),
+        let depth = match (plan.run.udp, plan.run.tls) {
+            (false, false) => ((PREFILL_IN_FLIGHT / item_size) as usize).clamp(1, 64),
+            (true, _) => ((PREFILL_DATAGRAMS / item_size) as usize).clamp(1, 8),
             // memcached 1.6.18 stops listening to a connection whose records hold more than its buffer of 16 KiB and
             // not each a single set.
-            (None, Some(_)) => 1,
+            (false, true) => 1,
         };
         let items = plan.part.items(plan.fills());
         let count = items.end - items.start;
         let mut start = items.start;
-        let shared = Shared::new(plan.threads, Phase::Measure);
-        let tasks = (0..plan.threads).map(|index| {
+        let shared = Shared::new(plan.run.threads, Phase::Measure);
+        let tasks = (0..plan.run.threads).map(|index| {
             let end = start + plan.share(count, index);
             let composer = Composer::fill(plan, start..end);
             start = end;
             let connections =
-                plan.share(plan.connections.min(PREFILL_CONNECTIONS * plan.threads) as u64, index);
+                plan.share(plan.connections.min(PREFILL_CONNECTIONS * plan.run.threads) as u64, index);
             Task {
                 who: Who::Load,
                 shared: &shared,
@@ -39,7 +39,7 @@ impl Runner<'_> {
                 composer,
                 pace: None,
                 share: plan.thread(index),
-                seed: plan.seed,
+                seed: plan.run.seed,
                 index,
                 connections: connections as usize,
                 depth,
@@ -52,7 +52,7 @@ impl Runner<'_> {
             }
         });
         let tally = self.with_workers(tasks.collect(), None, |reports| {
-            let mut all = All::new(plan.threads, 0);
+            let mut all = All::new(plan.run.threads, 0);
             all.wait_ready(reports)?;
             let at_ns = now_ns();
             shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });

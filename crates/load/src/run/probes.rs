@@ -15,7 +15,7 @@ impl Runner<'_> {
     /// What the thread of the probes is to do: the commands of the load, one at a time on each connection.
     pub(super) fn probes<'a>(&'a self, asked: Probes, shared: &'a Shared) -> Task<'a> {
         let plan = self.plan;
-        let seed = stdx::prng::mix(plan.seed ^ SALT);
+        let seed = stdx::prng::mix(plan.run.seed ^ SALT);
         Task {
             who: Who::Probes,
             shared,
@@ -27,10 +27,10 @@ impl Runner<'_> {
             }),
             share: Share { index: 0, threads: 1 },
             seed,
-            index: plan.threads,
+            index: plan.run.threads,
             connections: asked.connections,
             depth: 1,
-            verify: plan.verify,
+            verify: plan.run.verify,
             backfill: false,
             requests_max: None,
             repeats: 0,

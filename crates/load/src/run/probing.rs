@@ -6,7 +6,6 @@ use super::Runner;
 use super::gathered::All;
 use super::window::DRAIN_MAX;
 use super::workers::Task;
-use crate::arguments::Arguments;
 use crate::clock::now_ns;
 use crate::cpu_time;
 use crate::error::Error;
@@ -37,7 +36,6 @@ impl<'scope> Prober<'scope> {
     /// Opens their connections.
     pub(crate) fn start(
         scope: &'scope Scope<'scope, '_>,
-        arguments: &'scope Arguments,
         plan: &'scope Plan,
         asked: Probes,
     ) -> Result<Prober<'scope>, Error> {
@@ -46,8 +44,7 @@ impl<'scope> Prober<'scope> {
         let (sender, ready) = channel();
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name(String::from("probes")).spawn_scoped(scope, move || {
-            let runner = Runner { arguments, plan };
-            runner.probe(asked, &theirs, sender).map_err(|error| Error::Probe(Box::new(error)))
+            Runner { plan }.probe(asked, &theirs, sender).map_err(|error| Error::Probe(Box::new(error)))
         })?;
         let mut prober = Prober { shared, thread: Some(thread), probing: None };
         match ready.recv() {

@@ -25,27 +25,27 @@ impl Runner<'_> {
             None => (None, Vec::new()),
             Some(trace) => {
                 let (senders, rounds): (Vec<_>, Vec<_>) =
-                    (0..plan.threads).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
+                    (0..plan.run.threads).map(|_| sync_channel(ROUNDS_AHEAD)).unzip();
                 (
                     Some(Reader::open(trace, plan.part, senders)?),
                     rounds.into_iter().map(Replay::new).collect(),
                 )
             }
         };
-        let (recording, recorders) = match &self.arguments.record {
+        let (recording, recorders) = match &plan.run.record {
             None => (None, Vec::new()),
             Some(path) => {
-                let (recording, recorders) = Recording::start(path, plan.threads)?;
+                let (recording, recorders) = Recording::start(path, plan.run.threads)?;
                 (Some(recording), recorders)
             }
         };
-        let shared = Shared::new(plan.threads, Phase::WarmUp);
+        let shared = Shared::new(plan.run.threads, Phase::WarmUp);
         let probes = plan.probes.map(|_| Shared::new(1, Phase::WarmUp));
         let (mut replays, mut recorders) = (replays.into_iter(), recorders.into_iter());
-        let tasks = (0..plan.threads).map(|index| {
+        let tasks = (0..plan.run.threads).map(|index| {
             let composer = match replays.next() {
                 Some(replay) => Composer::replay(plan, replay),
-                None => Composer::mix(plan, plan.seed, plan.thread(index).index, recorders.next()),
+                None => Composer::mix(plan, plan.run.seed, plan.thread(index).index, recorders.next()),
             };
             self.load(&shared, composer, index)
         });
@@ -71,12 +71,12 @@ impl Runner<'_> {
             composer,
             pace: plan.pace,
             share: plan.thread(index),
-            seed: plan.seed,
+            seed: plan.run.seed,
             index,
             connections: plan.share(plan.connections as u64, index) as usize,
-            depth: plan.depth,
-            verify: plan.verify,
-            backfill: plan.backfill,
+            depth: plan.run.depth,
+            verify: plan.run.verify,
+            backfill: plan.run.backfill,
             requests_max: plan.requests.map(|total| plan.share(total, index)),
             repeats: 0,
             churn: plan.churn,
@@ -93,7 +93,7 @@ impl Runner<'_> {
         follower: &mut dyn Follower,
     ) -> Result<Measured, Error> {
         let plan = self.plan;
-        let mut all = All::new(plan.threads, usize::from(probes.is_some()));
+        let mut all = All::new(plan.run.threads, usize::from(probes.is_some()));
         all.wait_ready(reports)?;
         let at_ns = follower.ready(BEGIN_AFTER_NS)?;
         let window_ns = plan.window_ns(at_ns);
@@ -205,7 +205,7 @@ impl Runner<'_> {
 
     /// All counters as they are now.
     fn edge(&self, shared: &Shared) -> Result<Edge, Error> {
-        let server_cpu_ns = self.arguments.server_pid.map(cpu_time::of_process).transpose()?;
+        let server_cpu_ns = self.plan.server_pid.map(cpu_time::of_process).transpose()?;
         let client = shared.workers.iter().map(Slot::time).collect();
         let (requests, keys) = shared.total();
         let host = cpu_time::of_host();

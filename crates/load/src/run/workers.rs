@@ -2,10 +2,10 @@
 
 use super::Runner;
 use crate::affinity::pin;
-use crate::arguments::EngineChoice;
 use crate::churn::{Churn, ChurnPlan, Storm};
 use crate::clock::now_ns;
 use crate::compose::Composer;
+use crate::description::EngineChoice;
 use crate::engine::epoll::Epoll;
 use crate::engine::tls::Encrypted;
 use crate::engine::udp::{Patience, Udp};
@@ -105,7 +105,7 @@ impl Runner<'_> {
     }
 
     fn work(&self, task: Task<'_>, reports: &Sender<Report>) -> Result<(&'static str, Tally), Error> {
-        if let Some(cpus) = &self.arguments.cpu {
+        if let Some(cpus) = &self.plan.run.cpu {
             pin(cpus.of(task.index))?;
         }
         if task.pace.is_some() {
@@ -114,9 +114,9 @@ impl Runner<'_> {
         }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         task.shared.workers[task.slot].thread.store(thread, Ordering::Relaxed);
-        if let Some(timeout) = self.plan.udp_timeout {
+        if self.plan.run.udp {
             let sockets = self.plan.target.datagrams(task.connections)?;
-            let patience = Patience { timeout, repeats: task.repeats };
+            let patience = Patience { timeout: self.plan.run.udp_timeout.0, repeats: task.repeats };
             let engine = Udp::new(sockets, task.depth, patience)?;
             let task = Task { connections: task.connections * task.depth, depth: 1, ..task };
             return self.drive(engine, task, reports);
@@ -127,7 +127,7 @@ impl Runner<'_> {
         {
             return self.encrypt(Epoll::new(sockets)?.reopening(address), task, reports);
         }
-        let sockets = match self.plan.engine {
+        let sockets = match self.plan.run.engine {
             EngineChoice::Epoll => sockets,
             choice => match Uring::new(sockets, self.plan.stamped) {
                 Ok(engine) => return self.encrypt(engine, task, reports),
@@ -186,15 +186,13 @@ impl Runner<'_> {
         let is_scheduled = matches!(pace, Some(Pace { timing: Timing::Law(..), .. }))
             && requests_max.is_none()
             && plan.duration.is_some();
-        // Of the whole load, which this machine has a part of.
-        let of_all = |rate: f64| rate * plan.part.of as f64;
         let feed = match pace {
             None => Feed::closed(connections),
             Some(Pace { timing: Timing::Trace, sleep }) => {
                 Feed::trace(at_ns, window_ns.end, connections, sleep)
             }
             Some(Pace { timing: Timing::Law(rate, arrivals), sleep }) => {
-                let schedule = Schedule::new(arrivals, of_all(rate), share, seed);
+                let schedule = Schedule::new(arrivals, rate, share, seed);
                 // The schedule ends it, so that the last requests are waited for.
                 let most = requests_max.take().unwrap_or(u64::MAX);
                 Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, sleep)
@@ -205,7 +203,7 @@ impl Runner<'_> {
             churn.after = after.unwrap_or(u64::MAX);
             churn.schedule = rate.map(|rate| {
                 let seed = stdx::prng::mix(seed ^ CHURN_SALT);
-                let schedule = Schedule::new(Arrivals::Poisson, of_all(rate), share, seed);
+                let schedule = Schedule::new(Arrivals::Poisson, rate, share, seed);
                 schedule.during(at_ns, window_ns.clone(), u64::MAX)
             });
             churn.storm = storm.map(|Storm { connections, at }| {
@@ -221,7 +219,7 @@ impl Runner<'_> {
         let (gather, gather_time) = match slot_time {
             // As long as there are connections to send on, the end of the slot is soon enough.
             Some(slot_ns) => (connections, Duration::from_nanos(slot_ns)),
-            None if may_gather => (plan.gather.min(connections.div_ceil(4)), GATHER_TIME),
+            None if may_gather => (plan.run.gather.clamp(1, connections.div_ceil(4)), GATHER_TIME),
             None => (1, GATHER_TIME),
         };
         let worker = Worker {
@@ -247,7 +245,7 @@ impl Runner<'_> {
             // What is done after the window, while the last replies are waited for, is in none of its seconds.
             let seconds = seconds.start..seconds.end.min(seconds_max);
             if !seconds.is_empty() {
-                let total = Box::new(Total::of(tally, self.arguments.live));
+                let total = Box::new(Total::of(tally, plan.run.live));
                 let _ = reports.send(Report::Seconds(who, seconds, total));
             }
         };
@@ -260,7 +258,7 @@ impl Runner<'_> {
             tell(told..seconds_max, &tally);
             told = seconds_max;
         }
-        let total = Box::new(Total::of(&tally, self.arguments.live));
+        let total = Box::new(Total::of(&tally, plan.run.live));
         let _ = reports.send(Report::Over(who, told, total));
         slot.end();
         Ok((E::NAME, tally))

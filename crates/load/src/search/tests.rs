@@ -19,7 +19,7 @@ fn search(knee: f64, first: f64, noise: f64, seed: u64) -> Knee {
         tried(&mut search, outcome, latency_us);
         assert!(search.tries.len() < 80, "it ends: {:?}", search.tries);
     }
-    search.knee(&"p99<1ms".parse().expect("an objective"))
+    search.knee(&"p99<1ms".parse().expect("an objective"), Description::default())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_run_that_was_disturbed_does_not_hide_the_knee() {
         disturbed |= rate >= 8000.0;
         tried(&mut search, if held { Outcome::Held } else { Outcome::Missed }, 0.0);
     }
-    let knee = search.knee(&"p99<1ms".parse().expect("an objective"));
+    let knee = search.knee(&"p99<1ms".parse().expect("an objective"), Description::default());
     assert!(knee.rate.is_some_and(|rate| rate > 45_000.0 && rate < 50_000.0), "{knee}");
 }
 
@@ -72,13 +72,13 @@ fn a_generator_that_is_too_slow_ends_the_search() {
     while let Some(rate) = search.next() {
         tried(&mut search, if rate < 5000.0 { Outcome::Held } else { Outcome::Invalid }, 10.0);
     }
-    let knee = search.knee(&"max<5ms".parse().expect("an objective"));
+    let knee = search.knee(&"max<5ms".parse().expect("an objective"), Description::default());
     assert_eq!((knee.rate, knee.missed_from), (Some(4000.0), None));
     let ended = knee.ended.expect("too early");
     assert!(ended.starts_with("3 runs in a row at 8000 requests/s say nothing: "), "{ended}");
     let mut search = Search::new(1000.0, 1);
     (0..3).for_each(|_| tried(&mut search, Outcome::Invalid, 10.0));
-    let knee = search.knee(&"max<5ms".parse().expect("an objective")).to_string();
+    let knee = search.knee(&"max<5ms".parse().expect("an objective"), Description::default()).to_string();
     assert!(knee.contains("no run says whether max<5000us holds\n"), "{knee}");
 }
 
@@ -135,7 +135,7 @@ fn a_server_that_answers_with_errors_does_not_hold() {
     let objective: Objective = "p99<3ms".parse().expect("an objective");
     let mut search = Search::new(1000.0, 1);
     search.tried(objective.judge(1000.0, &Summary { errors: 3, lost: 7, ..run(&[], 0.0) }));
-    let knee = search.knee(&objective);
+    let knee = search.knee(&objective, Description::default());
     assert!(!knee.is_clean());
     let shown = knee.to_string();
     assert!(

@@ -144,8 +144,9 @@ impl Measured {
                 (Some(requests), _) => (requests as f64, 0.0),
                 (None, Timing::Law(rate, arrivals)) => {
                     // Whoever measures may have seen the window end late, or, when the last request had its reply, early.
-                    let asked = rate * plan.duration.map_or(span.seconds, |duration| duration.as_secs_f64());
-                    (asked, OpenEvidence::within(arrivals, asked, plan.threads))
+                    let seconds = plan.duration.map_or(span.seconds, |duration| duration.as_secs_f64());
+                    let asked = rate / plan.part.of as f64 * seconds;
+                    (asked, OpenEvidence::within(arrivals, asked, plan.run.threads))
                 }
                 (None, Timing::Trace) => (scheduled as f64, 0.0),
             };
@@ -161,7 +162,7 @@ impl Measured {
                     scheduled,
                     span.seconds,
                     Room {
-                        requests: plan.connections * plan.depth,
+                        requests: plan.connections * plan.run.depth,
                         slot_s: pace.sleep.slot_ns() as f64 / 1e9,
                     },
                 ),

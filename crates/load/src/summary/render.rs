@@ -1,6 +1,8 @@
 //! The summary for people.
 
 use super::{CommandCount, Connects, CpuCost, Latency, Recorded, Summary, WaitsSummary};
+use crate::description::Span;
+use crate::mix::{Command, Mix};
 use std::fmt;
 
 impl fmt::Display for Summary {
@@ -85,51 +87,47 @@ impl fmt::Display for Recorded {
 
 impl Summary {
     fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let run = &self.run;
         write!(f, "{} loop ({})", self.r#loop, self.engine)?;
-        if let (Some(rate), Some(arrivals)) = (self.rate, &self.arrivals) {
+        if let (Some(rate), Some(arrivals)) = (run.rate, &run.arrivals) {
             write!(f, " of {} requests/s, {arrivals},", grouped(rate))?;
         }
-        if let Some(slot_us) = self.slot_us {
-            write!(f, " in slots of {slot_us} µs")?;
+        if let Some(Span(slot)) = run.slot {
+            write!(f, " in slots of {} µs", slot.as_secs_f64() * 1e6)?;
         }
         writeln!(
             f,
             " against {} ({}): {} connection{} of depth {}, {} thread{}",
             self.target,
             self.transport,
-            grouped(self.connections as f64),
-            if self.connections == 1 { "" } else { "s" },
-            self.depth,
-            self.threads,
-            if self.threads == 1 { "" } else { "s" }
+            grouped(run.connections as f64),
+            if run.connections == 1 { "" } else { "s" },
+            run.depth,
+            self.threads(),
+            if self.threads() == 1 { "" } else { "s" }
         )?;
-        if let Some(trace) = &self.trace {
-            return writeln!(f, "  {} protocol, trace {trace}", self.protocol);
+        if let Some(trace) = &run.trace {
+            let (trace, speed) = (trace.display(), run.speed);
+            return writeln!(f, "  {} protocol, trace {trace} at speed {speed}", run.protocol);
         }
         writeln!(
             f,
             "  {}{} protocol, {} gets of {} key{}; {} items, keys of {}, values of {} bytes{}, {}, seed {}",
-            self.workload.as_ref().map_or_else(String::new, |name| format!("workload {name}: ")),
-            self.protocol,
-            self.commands_asked(),
-            self.multiget,
-            if self.multiget == 1 { "" } else { "s" },
-            grouped(self.keyspace as f64),
-            self.key_size,
-            self.value_size,
-            if self.ttl == "0" { String::new() } else { format!(", TTLs of {} s", self.ttl) },
-            self.popularity,
-            self.seed
+            run.workload.as_ref().map_or_else(String::new, |name| format!("workload {name}: ")),
+            run.protocol,
+            run.mix.as_ref().map_or_else(String::new, commands_asked),
+            run.multiget,
+            if run.multiget == 1 { "" } else { "s" },
+            grouped(run.keys as f64),
+            text(&run.key_size),
+            text(&run.value_size),
+            match text(&run.ttl).as_str() {
+                "0" => String::new(),
+                ttl => format!(", TTLs of {ttl} s"),
+            },
+            text(&run.popularity),
+            run.seed
         )
-    }
-
-    /// The mix, which need not be said where there are only gets and sets.
-    fn commands_asked(&self) -> String {
-        let simple = self.mix.split(',').all(|part| part.starts_with("get=") || part.starts_with("set="));
-        match simple {
-            true => format!("{} %", (self.get_share * 1e6).round() / 1e4),
-            false => format!("{},", self.mix),
-        }
     }
 
     /// Commands that the line above does not tell of.
@@ -169,7 +167,7 @@ impl Summary {
         if self.refills > 0 {
             writeln!(f, "  {:<10}{} missed keys", "backfill", grouped(self.refills as f64))?;
         }
-        if self.verified {
+        if self.run.verify {
             writeln!(f, "  {:<10}{} wrong values", "verified", grouped(self.wrong_values as f64))?;
         }
         if self.not_stored > 0 {
@@ -218,7 +216,7 @@ impl Summary {
     }
 
     fn warnings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.misses * 10 > self.keys_asked && self.trace.is_none() {
+        if self.misses * 10 > self.keys_asked && self.run.trace.is_none() {
             writeln!(
                 f,
                 "warning: more than a tenth of the keys were missing: store them with --prefill or --backfill"
@@ -226,6 +224,19 @@ impl Summary {
         }
         Ok(())
     }
+}
+
+/// The mix, which need not be said where there are only gets and sets.
+fn commands_asked(mix: &Mix) -> String {
+    match mix.has(|command| !matches!(command, Command::Get | Command::Set)) {
+        true => format!("{},", mix.shares()),
+        false => format!("{} %", (mix.share(Command::is_get) * 1e6).round() / 1e4),
+    }
+}
+
+/// What a result always has: `Plan::new` fills it in.
+fn text(given: &Option<impl fmt::Display>) -> String {
+    given.as_ref().map_or_else(String::new, ToString::to_string)
 }
 
 pub(super) fn percentiles(f: &mut fmt::Formatter<'_>, what: &str, latency: &Latency) -> fmt::Result {

@@ -1,13 +1,13 @@
 //! Whole loops against a simulated server, in simulated time: what they report is held to theory.
 
 use super::*;
-use crate::arguments::Arguments;
+use crate::agents::Part;
 use crate::backlog::Growth;
+use crate::description::Description;
 use crate::engine::GATHER_TIME;
 use crate::plan::{Plan, Sleep};
 use crate::schedule::{Arrivals, Schedule, Share};
 use crate::shared::Start;
-use clap::Parser;
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
@@ -117,12 +117,7 @@ fn try_sleeping(
     sleep: Sleep,
     on_second: OnSecond<'_>,
 ) -> Result<(Tally, Simulated), Error> {
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let plan = Plan::new(&Command::parse_from(["load"]).arguments).expect("defaults");
+    let plan = Plan::new(&Description::default(), Part::WHOLE).expect("defaults");
     let window_ns = SECOND..21 * SECOND;
     let shared = Shared::new(1, Phase::WarmUp);
     shared.begin(Start { at_ns: SECOND, window_ns: window_ns.clone() });

@@ -183,7 +183,7 @@ fn requests_of_a_slot_go_out_together() {
     assert!(waits.slip.p50_us > 2_000.0 && summary.latency.p50_us > waits.slip.p50_us / 2.0, "{summary}");
     assert!(summary.unread.is_some(), "replies end when the kernel has them: {summary}");
     assert!(summary.to_string().contains(" requests/s, constant, in slots of 5000 µs against "), "{summary}");
-    assert_eq!(summary.slot_us, Some(5_000.0));
+    assert_eq!(summary.run.slot, Some("5ms".parse().expect("a time")));
     for (line, expected) in [
         ("--slot 1us", "--slot must be between 10µs and 10ms, not 0.000001s"),
         ("--slot 100us --engine epoll", "not with --udp, --socket or --engine epoll"),

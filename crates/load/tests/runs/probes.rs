@@ -28,7 +28,7 @@ fn probes_have_their_own_figures_and_no_part_in_those_of_the_load() {
         let summary = run(&line).expect(&line);
         let probes = summary.probes.as_ref().expect("probes");
         assert!(summary.is_clean() && probes.requests > 0 && probes.errors == 0, "{line}\n{summary}");
-        assert_eq!((probes.connections, summary.connections), (2, 3), "{line}\n{summary}");
+        assert_eq!((probes.connections, summary.run.connections), (2, 3), "{line}\n{summary}");
         assert_eq!((probes.waits.unanswered, probes.waits.unsent), (0, 0), "{line}\n{summary}");
         assert!(probes.latency.p50_us >= probes.waits.service.p50_us, "{line}\n{summary}");
         if let Some(requests) = requests {

@@ -62,7 +62,11 @@ fn what_is_encrypted_reads_back() {
             assert!(summary.is_clean() && summary.requests >= 300, "{line}\n{summary}");
             assert_eq!((summary.misses, summary.transport.as_str()), (0, "tls"), "{line}\n{summary}");
             let handshakes = summary.handshakes.expect("there were some");
-            assert_eq!((handshakes.count, handshakes.resumed), (summary.connections as u64, 0), "{summary}");
+            assert_eq!(
+                (handshakes.count, handshakes.resumed),
+                (summary.run.connections as u64, 0),
+                "{summary}"
+            );
             assert!(handshakes.latency.p50_us > 0.0, "{summary}");
         }
     }

@@ -1,6 +1,6 @@
 //! The agents as processes, and what they say.
 
-use super::super::talk::{FromAgent, PROTOCOL, ToAgent, say};
+use super::super::talk::{FromAgent, PROTOCOL, ToAgent, say, shown};
 use super::{Clock, END_WITHIN, READINGS};
 use crate::clock::now_ns;
 use crate::error::Error;
@@ -150,9 +150,8 @@ impl Crew {
                         // A shell's greeting, perhaps.
                         Err(_) if !line.starts_with(['{', '"']) => {}
                         Err(error) => {
-                            return Err(
-                                self.blame(index, format!("speaks another language: {error} in {line}"))
-                            );
+                            let why = format!("speaks another language: {error} in {}", shown(&line));
+                            return Err(self.blame(index, why));
                         }
                     }
                 }
@@ -184,9 +183,7 @@ impl Crew {
     }
 
     pub(super) fn unexpected(&self, index: usize, said: &FromAgent) -> Error {
-        let mut said = format!("{said:?}");
-        said.truncate(said.floor_char_boundary(SAID_SHOWN_MAX));
-        self.blame(index, format!("said at the wrong time: {said}"))
+        self.blame(index, format!("said at the wrong time: {}", shown(&format!("{said:?}"))))
     }
 
     pub(super) fn blame(&self, index: usize, why: String) -> Error {
@@ -204,9 +201,6 @@ impl Crew {
         self.blame(index, format!("ended too early{how}"))
     }
 }
-
-/// Of something unexpected, this much is shown.
-const SAID_SHOWN_MAX: usize = 80;
 
 fn hear(index: usize, output: ChildStdout, sender: &Sender<Heard>) {
     let lines = BufReader::new(output).lines().map_while(Result::ok).map(Some);

@@ -1,52 +1,57 @@
 use super::*;
-use clap::FromArgMatches;
+use crate::plan::{Pace, Timing};
+use clap::Parser;
 
-fn matches(line: &str) -> ArgMatches {
-    let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load").no_binary_name(true));
-    command.try_get_matches_from(line.split(' ')).expect("a good line")
+#[derive(Parser)]
+struct Load {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+/// What coordinators of agents a and b say to these flags.
+#[track_caller]
+fn check(flags: &str, wanted: Result<(usize, usize), &str>) {
+    let words = ["load", "--agents=a,b"].into_iter().chain(flags.split_ascii_whitespace());
+    let arguments = Load::parse_from(words).arguments;
+    let found = Coordinator::new(&arguments).map_err(|error| error.to_string());
+    let parts = found.map(|coordinator| {
+        let of = |index| Plan::new(&coordinator.run, Part { index, of: 2 }).expect("a plan").connections;
+        (of(0), of(1))
+    });
+    match (parts, wanted) {
+        (Ok(parts), Ok(wanted)) => assert_eq!(parts, wanted),
+        (Err(error), Err(wanted)) => assert!(error.contains(wanted), "{error}"),
+        (found, wanted) => panic!("{found:?} instead of {wanted:?}"),
+    }
 }
 
 #[test]
-fn agents_get_the_same_words_and_their_part_of_the_numbers() {
-    let matches =
-        matches("--agents a,b,c --rate 100 --connections=64 --verify --value-size 1k --json x --seed 7");
-    let mut words = words(&matches, &OURS);
-    words.sort();
-    assert_eq!(words, ["--connections=64", "--rate=100", "--seed=7", "--value-size=1k", "--verify"]);
-    let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
-    let plan = Plan::new(&arguments).expect("a good plan");
-    let share = |index| with_share(&[], &plan, Part { index, of: 3 });
-    assert_eq!(share(0)[0], "--connections=22");
-    assert_eq!(share(2)[0], "--connections=21");
-    assert!(share(1)[1].starts_with("--rate=33.333"), "{:?}", share(1));
+fn what_no_agent_could_do_is_refused_before_any_is_started() {
+    check("--connections 5 --spin --probes 2 --probe-rate 10", Ok((3, 2)));
+    check("--connections 1", Err("2 threads of all agents need as many connections"));
+    check("--requests 1", Err("--requests must be at least 1 for each agent"));
+    check("--spin", Err("--arrivals, --spin and --slot are for an open loop"));
+    check("--spin --search p99<1ms", Ok((32, 32)));
+    check("--requests 5 --search p99<1ms", Err("a search takes --duration"));
+    let long = format!("--ttl {}1", "1,".repeat(20_000));
+    check(&long, Err("agents are told 32768 bytes of JSON at most, these are 4"));
 }
 
 #[test]
-fn what_comes_and_goes_is_shared_too() {
-    let line = "--agents a,b --connections=4 --reconnect-after 9 --churn 30 --storm 1@3s --search p99<1ms";
-    let matches = matches(&format!("{line} --server-pid 1"));
-    let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
-    let plan = Plan::new(&arguments).expect("a good plan");
-    let share = |index| with_share(&words(&matches, &OURS), &plan, Part { index, of: 2 });
-    let first = ["--connections=4", "--reconnect-after=9", "--churn=30", "--connections=2", "--churn=15"];
-    assert_eq!(share(0)[..5], first);
-    assert_eq!(share(0)[5..], ["--storm=1@3s"]);
-    assert_eq!(share(1), first, "there is no storm of none");
-}
-
-#[test]
-fn what_this_machine_does_is_not_asked_of_agents() {
-    let line = "--agents a,b --connections=4 --probes 2 --probe-rate 10 --spin=50us --hdr-log x";
-    let check = |more: &str, first: &[&str]| {
-        let matches = matches(&format!("{line}{more}"));
-        let arguments = Arguments::from_arg_matches(&matches).expect("a good line");
-        let plan = Plan::new(&arguments).expect("a good plan");
-        let words = with_share(&words(&matches, &OURS), &plan, Part { index: 0, of: 2 });
-        assert_eq!(words, first, "{more}");
-    };
-    // Who sends at no times has none to be awake at.
-    check("", &["--connections=4", "--connections=2"]);
-    check(" --rate 8", &["--rate=8", "--spin=50us", "--connections=4", "--connections=2", "--rate=4"]);
+fn a_part_is_of_the_numbers_that_all_have_together() {
+    let line =
+        "--connections 5 --rate 30 --requests 7 --reconnect-after 9 --churn 30 --storm 1@3s --duration 9";
+    let run = Description::of(line.split(' ')).expect(line);
+    let plan = |index| Plan::new(&run, Part { index, of: 2 }).expect(line);
+    let (first, second) = (plan(0), plan(1));
+    assert_eq!((first.connections, second.connections), (3, 2));
+    assert_eq!((first.requests, second.requests), (Some(4), Some(3)));
+    let storms = [first.churn, second.churn].map(|churn| churn.and_then(|churn| churn.storm));
+    assert_eq!(storms.map(|storm| storm.map(|storm| storm.connections)), [Some(1), Some(0)]);
+    // Schedules are parts of one: each is told the rate of all, and which of the threads it is for.
+    assert!(matches!(second.pace, Some(Pace { timing: Timing::Law(30.0, _), .. })), "{second:?}");
+    assert!(second.churn.is_some_and(|churn| churn.rate == Some(30.0)));
+    assert_eq!((second.thread(0).index, second.thread(0).threads), (1, 2));
 }
 
 #[test]

@@ -1,21 +1,15 @@
 use super::*;
-use crate::Arguments;
+use crate::agents::Part;
 use crate::clock::now_ns;
+use crate::description::Description;
 use crate::plan::Plan;
 use crate::summary::{Edge, Measured};
 use crate::tally::Tally;
-use clap::Parser;
 
 /// The end of an agent whose requests took these times in milliseconds, in one second.
 fn end(latencies_ms: &[u64], valid: bool) -> End {
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let arguments =
-        Command::parse_from(["load", "--rate", "1000", "--connections", "8", "--duration", "1s"]).arguments;
-    let plan = Plan::new(&arguments).expect("a good plan");
+    let run = Description::of("--rate 2000 --connections 16 --duration 1s".split(' ')).expect("good flags");
+    let plan = Plan::new(&run, Part { index: 0, of: 2 }).expect("a good plan");
     let mut tally = Tally::open();
     for ms in latencies_ms {
         tally.done[0] += 1;
@@ -45,7 +39,7 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         recorded: None,
         probes: None,
     };
-    let mut summary = Summary::new(&arguments, &plan, measured);
+    let mut summary = Summary::new(&plan, measured);
     let reason = Reason { what: String::from("late"), why: String::from("it was") };
     summary.verdict = Verdict { valid, reasons: if valid { Vec::new() } else { vec![reason] } };
     End { summary, tally }
@@ -71,8 +65,8 @@ fn percentiles_are_those_of_all_requests() {
     assert!((whole.latency.p50_us / 1000.0 - 1.0).abs() < 0.01, "{whole}");
     assert!((whole.latency.p99_us / 1_000_000.0 - 1.0).abs() < 0.01, "{whole}");
     assert!((whole.series[0].latency.expect("known").p99_us / 1_000_000.0 - 1.0).abs() < 0.01);
-    assert_eq!((whole.requests, whole.connections, whole.threads), (100, 16, 2));
-    assert_eq!((whole.rate, whole.requests_per_second), (Some(2000.0), 100.0));
+    assert_eq!((whole.requests, whole.run.connections, whole.threads()), (100, 16, 2));
+    assert_eq!((whole.run.rate, whole.requests_per_second), (Some(2000.0), 100.0));
     let waits = whole.waits.expect("an open loop");
     assert_eq!((waits.unanswered, waits.unsent, waits.service.max_us as u64 / 1000), (2, 4, 1000));
     assert!(whole.verdict.valid);

@@ -2,18 +2,11 @@
 
 use super::*;
 use crate::summary::CpuCost;
-use clap::Parser;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 fn view(line: &str) -> View {
-    #[derive(Parser)]
-    struct Command {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-    let words = std::iter::once("load").chain(line.split_ascii_whitespace());
-    View::new(&Command::parse_from(words).arguments)
+    View::new(&Description::of(line.split_ascii_whitespace()).expect(line))
 }
 
 fn latency(p99_us: f64) -> Latency {
@@ -92,7 +85,7 @@ fn a_run_is_shown_as_figures_bars_and_a_picture() {
 
 #[test]
 fn a_silent_agent_is_shown() {
-    let mut view = view("--agents a,b,c --rate 300");
+    let mut view = view("--rate 300");
     let agent = |name: &str, state| AgentNow { name: String::from(name), state };
     let loads = AgentState::Loads { requests_per_second: 1234.0 };
     view.agents = vec![agent("a", loads), agent("b", loads), agent("c", AgentState::Ended)];

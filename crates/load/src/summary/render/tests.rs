@@ -1,6 +1,15 @@
 use super::*;
+use crate::agents::Part;
+use crate::description::Description;
+use crate::plan::Plan;
 use crate::summary::{ErrorLine, WaitsSummary};
 use crate::verdict::{Reason, Verdict};
+
+/// As a plan has it.
+fn run(line: &str) -> Description {
+    let run = Description::of(line.split(' ')).expect(line);
+    Plan::new(&run, Part::WHOLE).expect(line).run
+}
 
 fn summary() -> Summary {
     let cost = |cpu_seconds, per_second: f64| CpuCost {
@@ -9,30 +18,12 @@ fn summary() -> Summary {
         keys_per_cpu_second: per_second * 10.0,
     };
     Summary {
+        run: run("--depth 16 --gets 0.9 --multiget 10 --value-size 64-1k --popularity zipf"),
         r#loop: String::from("closed"),
         verdict: Verdict { valid: true, reasons: Vec::new() },
-        rate: None,
-        arrivals: None,
-        slot_us: None,
-        trace: None,
         engine: String::from("io_uring"),
         target: String::from("127.0.0.1:11211"),
         transport: String::from("tcp"),
-        protocol: String::from("text"),
-        connections: 64,
-        depth: 16,
-        threads: 1,
-        get_share: 0.9,
-        workload: None,
-        mix: String::from("get=0.9,set=0.1"),
-        multiget: 10,
-        keyspace: 100_000,
-        key_size: String::from("14"),
-        value_size: String::from("64-1024"),
-        ttl: String::from("0"),
-        popularity: String::from("zipf:0.99"),
-        seed: 1,
-        verified: false,
         seconds: 5.0,
         requests: 1_000_000,
         commands: Vec::new(),
@@ -101,8 +92,7 @@ fn an_open_loop_says_where_the_time_went() {
     };
     let open = Summary {
         r#loop: String::from("open"),
-        rate: Some(10_000.0),
-        arrivals: Some(String::from("poisson")),
+        run: run("--rate 10000 --depth 16"),
         latency: latency(100.0),
         waits: Some(WaitsSummary {
             service: latency(80.0),
@@ -135,15 +125,13 @@ fn other_commands_have_their_line() {
         declined,
     };
     let mixed = Summary {
-        workload: Some(String::from("etc")),
-        mix: String::from("get=0.9,add=0.1"),
-        ttl: String::from("60:0.5,3600"),
+        run: run("--workload etc --mix get=9,add=1 --ttl 60:0.5,3600 --multiget 10 --value-size 64-1k"),
         commands: vec![count("get", 9000, 0), count("add", 1000, 990), count("delete", 5, 0)],
         ..summary()
     };
     let shown = mixed.to_string();
     for line in [
-        "  workload etc: text protocol, get=0.9,add=0.1, gets of 10 keys; 100,000 items, keys of 14, values of 64-1024 bytes, \
+        "  workload etc: text protocol, get=0.9,add=0.1, gets of 10 keys; 100,000 items, keys of fb_key, values of 64-1024 bytes, \
          TTLs of 60:0.5,3600 s, zipf:0.99, seed 1\n",
         "  commands  1,000 add (990 was there), 5 delete\n",
     ] {
@@ -154,7 +142,7 @@ fn other_commands_have_their_line() {
 #[test]
 fn a_bad_run_says_what_was_bad() {
     let bad = Summary {
-        verified: true,
+        run: run("--verify"),
         refills: 1234,
         wrong_values: 2,
         not_stored: 3,
