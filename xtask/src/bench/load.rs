@@ -15,17 +15,21 @@ use stdx::prng::Prng;
 use stdx::statistics::median;
 
 use super::process::{Process, build};
+use super::report::interval;
 use generator::Generator;
 
 /// Compare load generators by requests per client CPU-second
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// memtier_benchmark or mc-crusher to compare with, told apart by the file's name; may be repeated
+    /// memtier_benchmark, mc-crusher or another evenkeel to compare with, told apart by the file's name; may be repeated
     #[arg(long, value_name = "PATH")]
     peer: Vec<PathBuf>,
     /// The server under load, memcached or evenkeel: the faster it is, the less the generators wait for it
     #[arg(long, value_name = "PATH", default_value = "memcached")]
     server: PathBuf,
+    /// Only workloads whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     #[command(flatten)]
     turns: super::Turns,
 }
@@ -69,6 +73,12 @@ const PORT: u16 = 21_300;
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let wanted = |workload: &Workload| {
+        arguments.only.as_ref().is_none_or(|only| workload.name.contains(only.as_str()))
+    };
+    if !WORKLOADS.iter().any(wanted) {
+        bail!("no workload matches; there are: {}", WORKLOADS.map(|workload| workload.name).join("; "));
+    }
     let ours = build()?;
     let server = start_server(arguments)?;
     let mut generators = vec![Generator::Evenkeel(ours)];
@@ -79,7 +89,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut figures = vec![vec![Vec::new(); generators.len()]; WORKLOADS.len()];
     let mut prng = Prng::new(arguments.turns.seed);
     for round in 1..=arguments.turns.rounds {
-        for (row, workload) in WORKLOADS.iter().enumerate() {
+        for (row, workload) in WORKLOADS.iter().enumerate().filter(|(_, workload)| wanted(workload)) {
             for index in super::shuffled(generators.len(), &mut prng) {
                 if !generators[index].can(workload) {
                     continue;
@@ -100,7 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn print_table(generators: &[Generator], figures: &[Vec<Vec<f64>>]) {
-    println!("per client CPU-second, median (lowest to highest)");
+    println!("per client CPU-second, median (lowest to highest); ours ÷ each within a round, median (95 %)");
     for (workload, row) in WORKLOADS.iter().zip(figures) {
         for (generator, runs) in generators.iter().zip(row).filter(|(_, runs)| !runs.is_empty()) {
             let (low, high) = runs
@@ -108,7 +118,13 @@ fn print_table(generators: &[Generator], figures: &[Vec<Vec<f64>>]) {
                 .fold((f64::INFINITY, 0.0_f64), |(low, high), run| (low.min(*run), high.max(*run)));
             let goal = match generator {
                 Generator::Evenkeel(_) if workload.goal > 0.0 => format!("  goal {:.0}", workload.goal),
-                _ => String::new(),
+                Generator::Evenkeel(_) => String::new(),
+                _ => {
+                    let ratios: Vec<f64> =
+                        row[0].iter().zip(runs).map(|(ours, theirs)| ours / theirs).collect();
+                    let (low, high) = interval(&ratios);
+                    format!("  ours ÷ it {:.3} ({low:.3}–{high:.3})", median(&ratios))
+                }
             };
             println!(
                 "{:<24} {:<20} {:>10.0} ({low:.0} to {high:.0}){goal}",

@@ -27,7 +27,8 @@ use server::Kind;
 /// Compare what servers do with their memory
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Server to compare with; takes memcached's flags [default: the memcached in PATH]
+    /// Server to compare with; takes memcached's flags, or is another evenkeel by its file name [default: the memcached
+    /// in PATH]
     #[arg(long, value_name = "PATH", default_value = "memcached", hide_default_value = true)]
     peer: PathBuf,
     /// Measure this evenkeel instead of building one
@@ -79,7 +80,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let path = arguments.evenkeel.clone().map_or_else(super::process::build, Ok)?;
     let ours = Kind { name: "evenkeel".into(), path, verb: &["serve"] };
     let name = arguments.peer.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let subjects = Subjects { ours, peer: Kind { name, path: arguments.peer.clone(), verb: &[] } };
+    let verb: &[&str] = if name.contains("evenkeel") { &["serve"] } else { &[] };
+    let name = if verb.is_empty() { name } else { format!("peer {name}") };
+    let subjects = Subjects { ours, peer: Kind { name, path: arguments.peer.clone(), verb } };
     let mut report = Report { peer: subjects.peer.name.clone(), rows: Vec::new() };
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
     for (name, measure) in PARTS.iter().filter(|(name, _)| wanted(name)) {

@@ -12,6 +12,8 @@ use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, SLOT, Workload};
 /// A program that makes load.
 pub(super) enum Generator {
     Evenkeel(PathBuf),
+    /// Another version of ours.
+    Peer(PathBuf),
     Memtier(PathBuf),
     /// It neither reads replies nor takes times: a floor.
     Crusher(PathBuf),
@@ -19,15 +21,19 @@ pub(super) enum Generator {
 
 impl Generator {
     pub(super) fn at(path: &Path) -> Generator {
-        match path.file_name().is_some_and(|name| name == "mc-crusher") {
-            true => Generator::Crusher(path.to_owned()),
-            false => Generator::Memtier(path.to_owned()),
-        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let of = match &*name {
+            "mc-crusher" => Generator::Crusher,
+            name if name.contains("evenkeel") => Generator::Peer,
+            _ => Generator::Memtier,
+        };
+        of(path.to_owned())
     }
 
     pub(super) fn name(&self) -> &'static str {
         match self {
             Generator::Evenkeel(_) => "evenkeel load",
+            Generator::Peer(_) => "peer evenkeel load",
             Generator::Memtier(_) => "memtier_benchmark",
             Generator::Crusher(_) => "mc-crusher",
         }
@@ -37,7 +43,7 @@ impl Generator {
     /// has no rate.
     pub(super) fn can(&self, workload: &Workload) -> bool {
         match self {
-            Generator::Evenkeel(_) => true,
+            Generator::Evenkeel(_) | Generator::Peer(_) => true,
             Generator::Memtier(_) => workload.keys_per_get == 1,
             Generator::Crusher(_) => !workload.is_open(),
         }
@@ -46,7 +52,9 @@ impl Generator {
     /// Each has keys of its own.
     pub(super) fn prefill(&self, arguments: &Arguments) -> Result<()> {
         let mut command = match self {
-            Generator::Evenkeel(path) => ours(arguments, path, &["--prefill", "--requests", "1"]),
+            Generator::Evenkeel(path) | Generator::Peer(path) => {
+                ours(arguments, path, &["--prefill", "--requests", "1"])
+            }
             Generator::Memtier(path) => {
                 let each = (KEYS / CONNECTIONS).to_string();
                 memtier(arguments, path, &["--ratio", "1:0", "--key-pattern", "P:P", "-n", &each])
@@ -61,7 +69,7 @@ impl Generator {
     pub(super) fn command(&self, arguments: &Arguments, workload: &Workload) -> Result<Command> {
         let (depth, keys) = (workload.depth.to_string(), workload.keys_per_get.to_string());
         Ok(match self {
-            Generator::Evenkeel(path) => {
+            Generator::Evenkeel(path) | Generator::Peer(path) => {
                 let requests = workload.requests.to_string();
                 let words = ["--requests", &requests, "--depth", &depth, "--multiget", &keys];
                 let mut command = ours(arguments, path, &words);
