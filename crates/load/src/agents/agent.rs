@@ -1,7 +1,7 @@
 //! The agent: carries out a part of a load for a coordinator.
 
 use super::Part;
-use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, say, shown};
+use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, say, shown};
 use crate::clock::now_ns;
 use crate::error::Error;
 use crate::follower::{Follower, GLANCE, Whole};
@@ -11,7 +11,7 @@ use crate::run::carry_out;
 use crate::seconds::Interval;
 use crate::summary::Second;
 use std::error::Error as _;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub fn agent(
 ) -> Result<(), Error> {
     let (sender, orders) = channel();
     thread::Builder::new().name(String::from("orders")).spawn(move || {
-        while let Ok(Some(line)) = order(&mut input) {
+        while let Ok(Some(line)) = hear(&mut input, ORDER_MAX) {
             if sender.send(line).is_err() {
                 break;
             }
@@ -151,13 +151,6 @@ impl Follower for Agent<'_> {
             Err(TryRecvError::Disconnected) => Err(gone()),
         }
     }
-}
-
-/// The next line; of one that is too long the beginning, with a byte more than it may have.
-fn order(input: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut line = Vec::new();
-    let len = input.take(ORDER_MAX as u64 + 1).read_until(b'\n', &mut line)?;
-    Ok((len > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
 }
 
 fn understand(line: &str) -> Result<ToAgent, Error> {

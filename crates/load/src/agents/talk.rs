@@ -10,7 +10,7 @@ use crate::summary::{Second, Summary};
 use crate::tally::Tally;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::io::{self, BufRead, Read, Write};
 
 /// The version of this conversation.
 pub(crate) const PROTOCOL: u32 = 5;
@@ -71,6 +71,16 @@ pub(crate) const DESCRIPTION_MAX: usize = 32 << 10;
 /// What a coordinator says is shorter, whatever numbers it has in it.
 pub(crate) const ORDER_MAX: usize = 2 * DESCRIPTION_MAX;
 
+/// What an agent says is shorter: its last word has each second of its window, some 400 bytes, for a week.
+pub(crate) const WORD_MAX: usize = 256 << 20;
+
+/// The next line; of one that is too long the beginning, with a byte more than it may have.
+pub(crate) fn hear(input: &mut impl BufRead, most: usize) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let len = input.take(most as u64 + 1).read_until(b'\n', &mut line)?;
+    Ok((len > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
+}
+
 /// Of what nobody understands, this much is shown.
 pub(crate) fn shown(line: &str) -> &str {
     &line[..line.floor_char_boundary(SHOWN_MAX)]
@@ -80,7 +90,7 @@ const SHOWN_MAX: usize = 80;
 
 /// Says it, as one line.
 pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), Error> {
-    let mut line = serde_json::to_vec(message).map_err(std::io::Error::from)?;
+    let mut line = serde_json::to_vec(message).map_err(io::Error::from)?;
     line.push(b'\n');
     out.write_all(&line)?;
     Ok(out.flush()?)
@@ -89,6 +99,14 @@ pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), E
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_without_end_is_heard_in_parts() {
+        let mut said = io::Cursor::new("one\n23456789\n\u{b5}");
+        let mut next = || hear(&mut said, 4).expect("bytes").unwrap_or_else(|| String::from("."));
+        let heard = [next(), next(), next(), next(), next()];
+        assert_eq!(heard, ["one\n", "23456", "789\n", "\u{b5}", "."]);
+    }
 
     #[test]
     fn messages_look_like_this() {

@@ -1,15 +1,15 @@
 //! The agents as processes, and what they say.
 
-use super::super::talk::{FromAgent, PROTOCOL, ToAgent, say, shown};
+use super::super::talk::{self, FromAgent, PROTOCOL, ToAgent, WORD_MAX, say, shown};
 use super::{Clock, END_WITHIN, READINGS};
 use crate::clock::now_ns;
 use crate::error::Error;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ type Word = (usize, u64, Option<FromAgent>);
 
 impl Crew {
     pub(super) fn start(names: &[String], command: &str, patience: Duration) -> Result<Crew, Error> {
-        let (sender, heard) = channel();
+        let (sender, heard) = sync_channel(HEARD_MAX);
         let mut crew = Crew { hands: Vec::new(), heard, patience, waits_since_ns: 0 };
         for (index, name) in names.iter().enumerate() {
             let failed =
@@ -131,7 +131,7 @@ impl Crew {
     fn hear(&mut self, done: &[bool], glance: Option<Duration>) -> Result<Option<Word>, Error> {
         loop {
             let waited_for = self.hands.iter().enumerate().filter(|(index, _)| !done[*index]);
-            let (index, oldest_ns) = waited_for
+            let (oldest, oldest_ns) = waited_for
                 .map(|(index, hand)| (index, hand.heard_ns))
                 .min_by_key(|(_, heard_ns)| *heard_ns)
                 .expect("somebody is not done");
@@ -140,26 +140,30 @@ impl Crew {
             let wait = glance.map_or(left, |glance| glance.min(left));
             match self.heard.recv_timeout(wait) {
                 Ok(Heard { index, at_ns, line }) => {
-                    self.hands[index].heard_ns = at_ns;
-                    let Some(line) = line else { return Ok(Some((index, at_ns, None))) };
-                    match serde_json::from_str(&line) {
+                    let said = line.as_deref().map(serde_json::from_str);
+                    if !matches!(said, Some(Err(_))) {
+                        self.hands[index].heard_ns = at_ns;
+                    }
+                    let (Some(line), Some(said)) = (line.as_deref(), said) else {
+                        return Ok(Some((index, at_ns, None)));
+                    };
+                    match said {
                         Ok(FromAgent::Failed { why }) => {
                             return Err(self.blame(index, format!("failed to {why}")));
                         }
                         Ok(said) => return Ok(Some((index, at_ns, Some(said)))),
-                        // A shell's greeting, perhaps.
-                        Err(_) if !line.starts_with(['{', '"']) => {}
+                        // A shell's greeting, perhaps, which is no sign of the agent's life.
+                        Err(_) if !line.starts_with(['{', '"']) && !left.is_zero() => {}
+                        Err(_) if !line.starts_with(['{', '"']) => return Err(self.silent(oldest)),
                         Err(error) => {
-                            let why = format!("speaks another language: {error} in {}", shown(&line));
+                            let why = format!("speaks another language: {error} in {}", shown(line));
                             return Err(self.blame(index, why));
                         }
                     }
                 }
                 Err(RecvTimeoutError::Timeout) if wait < left => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(self.blame(index, format!("said nothing for {:.1?}", self.patience)));
-                }
-                Err(RecvTimeoutError::Disconnected) => return Err(self.ended(index)),
+                Err(RecvTimeoutError::Timeout) => return Err(self.silent(oldest)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.ended(oldest)),
             }
         }
     }
@@ -190,6 +194,10 @@ impl Crew {
         Error::Agent { name: self.hands[index].name.clone(), why }
     }
 
+    fn silent(&self, index: usize) -> Error {
+        self.blame(index, format!("said nothing for {:.1?}", self.patience))
+    }
+
     fn ended(&mut self, index: usize) -> Error {
         let hand = &mut self.hands[index];
         hand.input = None;
@@ -202,11 +210,18 @@ impl Crew {
     }
 }
 
-fn hear(index: usize, output: ChildStdout, sender: &Sender<Heard>) {
-    let lines = BufReader::new(output).lines().map_while(Result::ok).map(Some);
-    for line in lines.chain([None]) {
+/// Lines that wait to be understood: whoever says more has to wait until they are.
+const HEARD_MAX: usize = 16;
+
+fn hear(index: usize, output: ChildStdout, sender: &SyncSender<Heard>) {
+    let mut output = BufReader::new(output);
+    loop {
+        let line = talk::hear(&mut output, WORD_MAX).ok().flatten();
+        let is_last = line.is_none();
         // Nobody listens any more when another agent failed first.
-        let _ = sender.send(Heard { index, at_ns: now_ns(), line });
+        if sender.send(Heard { index, at_ns: now_ns(), line }).is_err() || is_last {
+            break;
+        }
     }
 }
 
