@@ -47,7 +47,8 @@ enum Job {
     Confirm(rollback::Arguments),
     /// Undo the last plan
     #[command(
-        after_help = "Ends with 19 if everything is restored, but the journal could not take it: run it again then."
+        after_help = "Ends with 19 if everything is restored, but that could be recorded neither in the journal nor in /run: \
+                      run it again then."
     )]
     Rollback(rollback::RollbackArguments),
     /// Keep a plan over a restart, by the system's own means, or take it away again

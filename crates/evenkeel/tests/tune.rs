@@ -432,13 +432,35 @@ test $status = 71; grep 'No space left' "$DIR/said"
 values | cmp - "$DIR/before"
 tune status | grep 'Nothing is in force'
 
-# It can only be read: restored, and recorded when it can be.
+# It can only be read: restored, and recorded where it can be until then. Nobody takes the plan for one in force, also not
+# a watch that may repair, and that finds everything as it was before the plan.
+mount -t tmpfs -o mode=755 tmpfs /run
 rm "$DIR/state/fill"
 tune apply --plan "$DIR/plan"
 mount -o remount,ro "$DIR/state"
 tune status | grep -c holds
+tune rollback > "$DIR/said"
+grep 'its journal cannot take that now, so it is in /run/evenkeel-tune/' "$DIR/said"
+values | cmp - "$DIR/before"
+tune status | grep 'Nothing is in force'
+! tune rollback 2> "$DIR/said"; grep 'none is in force' "$DIR/said"
+watched() { rm -f "$DIR/prom"; tune watch --repair auto --prometheus "$DIR/prom" > "$DIR/watch" & watch=$!
+    until test -e "$DIR/prom"; do sleep 0.05; done; kill $watch; wait $watch; values | cmp - "$DIR/before"; }
+watched
+mount -o remount,rw "$DIR/state"
+watched
+grep 'watching: 0 settings' "$DIR/watch"
+! tune rollback
+tail -n 1 "$DIR/state/000002.jsonl" | grep rolled_back
+test -z "$(ls /run/evenkeel-tune)"
+
+# Nor can anything be kept elsewhere.
+tune apply --plan "$DIR/plan"
+mount -o remount,ro "$DIR/state"
+mount -o remount,ro /run
 status=0; tune rollback 2> "$DIR/said" || status=$?
 test $status = 19; grep 'record that everything is as it was before: append to .*Read-only file system' "$DIR/said"
+grep '`evenkeel tune watch --repair auto` would set it again' "$DIR/said"
 values | cmp - "$DIR/before"
 status=0; tune status > "$DIR/said" || status=$?
 test $status = 13; grep 'Everything reads as before the plan' "$DIR/said"
@@ -446,8 +468,9 @@ status=0; tune rollback > /dev/full 2> "$DIR/said" || status=$?
 test $status = 19; grep 'write to standard output' "$DIR/said"
 mount -o remount,rw "$DIR/state"
 tune rollback
-tail -n 1 "$DIR/state/000002.jsonl" | grep rolled_back
+tail -n 1 "$DIR/state/000003.jsonl" | grep rolled_back
 values | cmp - "$DIR/before"
+umount /run
 umount "$DIR/state"
 "#;
 

@@ -6,9 +6,11 @@
 //! never acted upon.
 //!
 //! Before a step is announced, the file has room on the disk for all that undoing the plan will have to record, so that
-//! a disk that is full by then does not matter. The directory of all journals, and its lock, are in [`directory`].
+//! a disk that is full by then does not matter. Where a journal cannot even take that, [`spare`] keeps it. The directory of
+//! all journals, and its lock, are in [`directory`].
 
 mod directory;
+mod spare;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -21,6 +23,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Setting;
+use crate::promise::Promise;
 use crate::root::Root;
 
 pub use directory::{Damaged, Journals, Lock};
@@ -247,6 +250,10 @@ pub struct Journal {
     is_torn: bool,
     /// Up to where there is room on the disk.
     room: u64,
+    /// Where records are kept that the file cannot take, if anywhere.
+    spare: Option<PathBuf>,
+    /// How many of the last records are only there.
+    unsaved: usize,
 }
 
 fn by(holder: &Option<u32>) -> String {
@@ -275,20 +282,31 @@ impl Record {
 
 impl Journal {
     /// A new one, as a file that is not there yet.
-    fn create(path: PathBuf, begin: Record) -> Result<Journal, Error> {
+    fn create(path: PathBuf, spare: Option<&Path>, begin: Record) -> Result<Journal, Error> {
         let created = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path);
         let file =
             Some(created.map_err(|source| Error::Io { what: "create", path: path.clone(), source })?);
-        let mut journal = Journal { path, records: Vec::new(), file, len: 0, is_torn: false, room: 0 };
+        let spare = spare.map(Path::to_owned);
+        let records = Vec::new();
+        let mut journal = Journal { path, records, file, len: 0, is_torn: false, room: 0, spare, unsaved: 0 };
         journal.append(begin)?;
         Ok(journal)
     }
 
     /// Reads one; none if it holds no whole line.
     pub fn open(path: &Path) -> Result<Option<Journal>, Error> {
+        Journal::open_with(path, None)
+    }
+
+    /// Reads one, and what is kept of it in this directory.
+    fn open_with(path: &Path, spare: Option<&Path>) -> Result<Option<Journal>, Error> {
         let failed = |source| Error::Io { what: "read", path: path.to_owned(), source };
-        let text = read(path).map_err(failed)?;
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let text = text_of(path).map_err(failed)?;
+        let mut whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let kept = spare.and_then(|spare| spare::read(spare, path, text.len() as u64)).unwrap_or_default();
+        if !kept.records.is_empty() {
+            whole = whole.min(kept.whole_len as usize);
+        }
         let mut records = Vec::new();
         for (index, line) in text[..whole].lines().enumerate() {
             let wrong = || Error::Line { line: index + 1, path: path.to_owned() };
@@ -309,7 +327,10 @@ impl Journal {
         }
         // It is cut when something is appended, which takes the lock; now another process may be writing it.
         let is_torn = whole < text.len();
-        Ok(Some(Journal { path: path.to_owned(), records, file: None, len: whole as u64, is_torn, room: 0 }))
+        let unsaved = kept.records.len();
+        records.extend(kept.records);
+        let (path, spare, len) = (path.to_owned(), spare.map(Path::to_owned), whole as u64);
+        Ok(Some(Journal { path, records, file: None, len, is_torn, room: 0, spare, unsaved }))
     }
 
     /// Puts a line on the disk. Takes the [`Lock`] if others may be at work.
@@ -319,12 +340,46 @@ impl Journal {
 
     /// Puts lines on the disk, with one wait for it. Afterwards there is room for what undoing them will record.
     pub fn append_all(&mut self, records: Vec<Record>) -> Result<(), Error> {
-        let line = |record| serde_json::to_string(record).expect("records are plain data") + "\n";
-        let lines: String = records.iter().map(line).collect();
-        let written = self.write(&records, lines.as_bytes());
+        let text = lines(self.unsaved()) + &lines(&records);
+        let written = self.write(&records, text.as_bytes());
         written.map_err(|source| Error::Io { what: "append to", path: self.path.clone(), source })?;
+        if let Some(spare) = self.spare.as_ref().filter(|_| self.unsaved > 0) {
+            spare::forget(spare, &self.path);
+        }
+        self.unsaved = 0;
         self.records.extend(records);
         Ok(())
+    }
+
+    /// Puts lines on the disk or, if the journal cannot take them, where spare records are.
+    fn append_or_spare(&mut self, records: Vec<Record>) -> Result<(), Error> {
+        let Err(error) = self.append_all(records.clone()) else { return Ok(()) };
+        let Some(spare) = &self.spare else { return Err(error) };
+        let unsaved = [self.unsaved(), &records].concat();
+        if spare::keep(spare, &self.path, self.len, &unsaved).is_err() {
+            return Err(error);
+        }
+        self.unsaved = unsaved.len();
+        self.records.extend(records);
+        Ok(())
+    }
+
+    fn unsaved(&self) -> &[Record] {
+        &self.records[self.records.len() - self.unsaved..]
+    }
+
+    /// Puts what could not be recorded when it was done into the journal, if that can take it by now. Takes the [`Lock`].
+    pub fn save(&mut self) {
+        if self.unsaved > 0 && self.append_all(Vec::new()).is_ok() && self.state() == State::RolledBack {
+            self.give_back_room();
+            // A file that is left over does no harm.
+            let _ = Promise::forget(&self.path);
+        }
+    }
+
+    /// Where what the journal could not take is kept, if there is something.
+    pub fn spare_path(&self) -> Option<PathBuf> {
+        spare::place(self.spare.as_deref().filter(|_| self.unsaved > 0)?, &self.path)
     }
 
     fn write(&mut self, records: &[Record], lines: &[u8]) -> io::Result<()> {
@@ -373,7 +428,9 @@ impl Journal {
     /// Records that undoing begins, unless it has begun before.
     pub(crate) fn rolling_back(&mut self, why: &str) -> Result<(), Error> {
         match self.state() {
-            State::Applied | State::Confirmed => self.append(Record::RollingBack { why: cut(why) }),
+            State::Applied | State::Confirmed => {
+                self.append_or_spare(vec![Record::RollingBack { why: cut(why) }])
+            }
             State::Unfinished | State::RolledBack => Ok(()),
         }
     }
@@ -386,8 +443,8 @@ impl Journal {
         if records.is_empty() {
             return Ok(());
         }
-        self.append_all(records)?;
-        if whole.is_some() {
+        self.append_or_spare(records)?;
+        if whole.is_some() && self.unsaved == 0 {
             self.give_back_room();
         }
         Ok(())
@@ -498,7 +555,7 @@ impl Journal {
 /// A journal is a file of its own: what is behind a link was not written here, and a pipe would never answer.
 const NO_LINK: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 
-fn read(path: &Path) -> io::Result<String> {
+fn text_of(path: &Path) -> io::Result<String> {
     let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() || metadata.len() > LEN_MAX {
@@ -507,6 +564,11 @@ fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     file.take(LEN_MAX).read_to_string(&mut text)?;
     Ok(text)
+}
+
+fn lines(records: &[Record]) -> String {
+    let line = |record| serde_json::to_string(record).expect("records are plain data") + "\n";
+    records.iter().map(line).collect()
 }
 
 /// Makes room on the disk up to a length, without changing the file's. Where the file system cannot promise that, it is as
@@ -601,6 +663,66 @@ mod tests {
         let again = Journal::open(journal.path()).unwrap().unwrap();
         assert_eq!((again.state(), &again.records), (State::Applied, &journal.records));
         assert_eq!(again.records.len(), 3);
+    }
+
+    /// A journal of a plan in force, and where it may keep what it cannot take.
+    fn with_spare(scratch: &Scratch) -> (Journals, Journal) {
+        let spare = scratch.path().join("spare");
+        let journals = Journals::new(scratch.path().join("state")).with_spare(spare);
+        let mut journal = journals.begin(&place(), 7, None).unwrap();
+        journal.append_all(vec![step(0), Record::Applied]).unwrap();
+        (journals, journal)
+    }
+
+    /// As if the disk had been full: nothing, or something, of what is written is there.
+    fn fill(journal: &mut Journal, left_behind: &str) {
+        journal.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let mut file = OpenOptions::new().append(true).open(journal.path()).unwrap();
+        file.write_all(left_behind.as_bytes()).unwrap();
+    }
+
+    #[test]
+    fn what_a_journal_cannot_take_is_kept_until_it_can() {
+        for left_behind in ["", "{\"reco", "{\"record\":\"applied\"}\n{\"reco"] {
+            let scratch = Scratch::new("journal-spare");
+            let (journals, mut journal) = with_spare(&scratch);
+            fill(&mut journal, left_behind);
+            journal.rolling_back("asked").unwrap();
+            let mut again = journals.all().unwrap().remove(0);
+            assert_eq!((again.state(), again.steps()[0].undone), (State::Unfinished, false));
+            assert!(again.spare_path().is_some_and(|path| path.exists()));
+            // The way back goes on in another process, and can be recorded no more than before.
+            again.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+            again.undone(&[0], Some("asked")).unwrap();
+            let mut again = journals.all().unwrap().remove(0);
+            assert_eq!((again.state(), again.steps()[0].undone), (State::RolledBack, true));
+            let spare = again.spare_path().unwrap();
+            again.save();
+            assert!(!spare.exists() && again.spare_path().is_none());
+            let saved = Journal::open(journal.path()).unwrap().unwrap();
+            assert_eq!((saved.state(), saved.is_torn), (State::RolledBack, false), "{left_behind}");
+            assert_eq!(saved.records, again.records);
+        }
+    }
+
+    #[test]
+    fn spare_records_of_a_journal_that_has_become_another_one_count_no_longer() {
+        let scratch = Scratch::new("journal-spare-old");
+        let (journals, mut journal) = with_spare(&scratch);
+        fill(&mut journal, "");
+        journal.undone(&[0], Some("asked")).unwrap();
+        let spare = journal.spare_path().unwrap();
+        assert_eq!(journals.all().unwrap()[0].state(), State::RolledBack);
+        let text = std::fs::read(journal.path()).unwrap();
+        let mut without = Journal::open(journal.path()).unwrap().unwrap();
+        without.append(Record::Confirmed).unwrap();
+        assert_eq!(journals.all().unwrap()[0].state(), State::Confirmed);
+        // Nor do those that others could have written.
+        std::fs::write(journal.path(), text).unwrap();
+        assert_eq!(journals.all().unwrap()[0].state(), State::RolledBack);
+        let directory = spare.parent().unwrap();
+        std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        assert_eq!(journals.all().unwrap()[0].state(), State::Applied);
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub enum Outcome {
 pub struct RolledBack {
     /// Each that was done, and those that have inherited from it.
     pub steps: Vec<(Setting, Outcome)>,
-    /// Why the journal does not say so: who reads it takes the plan for one in force, or interrupted.
+    /// Why neither the journal nor its spare records say so: who reads it takes the plan for one in force, or interrupted.
     pub unrecorded: Option<journal::Error>,
 }
 

@@ -11,7 +11,7 @@ use tuner::rollback::{NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all}
 use tuner::{CpuSet, Root};
 
 use super::persist;
-use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
+use super::state::{LOCK_TIME_MAX, StateDirectory, kept_aside, milliseconds_since_boot};
 use crate::failure::Failure;
 use crate::sys::Signals;
 use crate::verbs::{print, tell};
@@ -93,7 +93,8 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
     }
     if !unrecorded.is_empty() {
         let error = anyhow::anyhow!("record that everything is as it was before: {}", unrecorded.join("; "));
-        let hint = "mend what is in the way, and run it again before these settings are changed by anybody";
+        let hint = "until it is recorded the plan passes for one in force, and `evenkeel tune watch --repair auto` would set \
+                    it again: end that, mend what is in the way, and run this again";
         return Err(Failure::other(error).with_status(UNRECORDED).hint(hint));
     }
     Ok(ExitCode::SUCCESS)
@@ -205,5 +206,7 @@ fn report(journal: &Journal, undone: &RolledBack) -> String {
     if lines.is_empty() {
         lines.push("  nothing was left to be undone".to_owned());
     }
-    format!("{}:\n{}\n", journal.path().display(), folded(&lines).join("\n"))
+    lines = folded(&lines);
+    lines.extend(kept_aside(journal).map(|aside| format!("  {aside}")));
+    format!("{}:\n{}\n", journal.path().display(), lines.join("\n"))
 }

@@ -14,6 +14,9 @@ use crate::failure::{Failure, say};
 /// How long a verb waits for another one: longer than most plans take, and short enough to be there still when it is over.
 pub(super) const LOCK_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// What undoing has come to, where a journal cannot take it: in a file system that ends with the boot, as the settings do.
+const SPARE: &str = "/run/evenkeel-tune";
+
 /// Where the journals are.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct StateDirectory {
@@ -30,12 +33,17 @@ pub(super) struct State {
 }
 
 impl StateDirectory {
+    pub(super) fn journals(&self) -> Journals {
+        Journals::new(&self.path).with_spare(SPARE)
+    }
+
     /// For verbs that change something. Waits so long for others that do.
     pub(super) fn enter(&self, root: &Root, wait: Duration) -> Result<State, Failure> {
         let here = Place::of(root).map_err(Failure::other)?;
-        let journals = Journals::new(&self.path);
+        let journals = self.journals();
         let lock = journals.lock(wait).map_err(not_entered)?;
-        let (found, damaged) = journals.read().map_err(Failure::other)?;
+        let (mut found, damaged) = journals.read().map_err(Failure::other)?;
+        found.iter_mut().for_each(Journal::save);
         for damaged in &damaged {
             set_aside(&journals, damaged);
         }
@@ -51,7 +59,7 @@ impl StateDirectory {
     /// For verbs that only look: the journals, the oldest first, and where they are looked at.
     pub(super) fn look(&self, root: &Root) -> Result<(Vec<Journal>, Place), Failure> {
         let here = Place::of(root).map_err(Failure::other)?;
-        let (found, damaged) = Journals::new(&self.path).read().map_err(Failure::other)?;
+        let (found, damaged) = self.journals().read().map_err(Failure::other)?;
         let is_late = found.iter().any(|journal| is_overdue(journal, &here, milliseconds_since_boot()));
         if damaged.is_empty() && !is_late {
             return Ok((found, here));
@@ -98,10 +106,16 @@ fn undone_late(journal: &Journal, undone: &RolledBack) -> String {
             failures.join("; ")
         ),
     };
-    match &undone.unrecorded {
-        None => values,
-        Some(error) => format!("{values}; failed to record it: {}", error.with_causes()),
+    match (&undone.unrecorded, kept_aside(journal)) {
+        (None, None) => values,
+        (None, Some(aside)) => format!("{values}; {aside}"),
+        (Some(error), _) => format!("{values}; failed to record it: {}", error.with_causes()),
     }
+}
+
+/// What to say of a record that the journal could not take.
+pub(super) fn kept_aside(journal: &Journal) -> Option<String> {
+    journal.spare_path().map(|path| format!("its journal cannot take that now, so it is in {}", path.display()))
 }
 
 fn not_entered(error: journal::Error) -> Failure {

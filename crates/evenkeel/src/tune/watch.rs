@@ -74,7 +74,7 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let root = Root::new(&arguments.place.root);
     let wake = Wake::open(signals, root.is_live())?;
-    let journals = Journals::new(&arguments.place.state.path);
+    let journals = arguments.place.state.journals();
     let policy =
         Policy { repair: arguments.repair == Repair::Auto, every_ms: arguments.every.as_millis() as u64 };
     let host = FileHost::new(root.clone());

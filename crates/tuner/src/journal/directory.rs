@@ -29,7 +29,11 @@ const LOCK: &str = "lock";
 
 /// The directory of the journals.
 #[derive(Clone, Debug)]
-pub struct Journals(PathBuf);
+pub struct Journals {
+    directory: PathBuf,
+    /// Where records of undoing are kept that cannot be written there.
+    spare: Option<PathBuf>,
+}
 
 /// While it is there, nobody else changes settings.
 #[derive(Debug)]
@@ -49,7 +53,13 @@ pub struct Damaged {
 impl Journals {
     /// The journals in a directory, which need not be there yet.
     pub fn new(directory: impl Into<PathBuf>) -> Journals {
-        Journals(directory.into())
+        Journals { directory: directory.into(), spare: None }
+    }
+
+    /// The same, with a directory that keeps what undoing has come to while a journal cannot take it. It has to end with
+    /// the boot, and to be made where others cannot write.
+    pub fn with_spare(self, directory: impl Into<PathBuf>) -> Journals {
+        Journals { spare: Some(directory.into()), ..self }
     }
 
     /// Keeps others from changing settings; waits for them for so long.
@@ -58,9 +68,9 @@ impl Journals {
         reason = "nothing tells when a lock is free but waiting for it without a bound"
     )]
     pub fn lock(&self, wait: Duration) -> Result<Lock, Error> {
-        create_directory(&self.0, 0o700)?;
+        create_directory(&self.directory, 0o700)?;
         self.make_private()?;
-        let path = self.0.join(LOCK);
+        let path = self.directory.join(LOCK);
         let failed = |source| Error::Io { what: "lock", path: path.clone(), source };
         let file = self.lock_file(&path).map_err(failed)?;
         let mut looks = 1 + wait.as_millis() / LOCK_LOOK_EVERY.as_millis();
@@ -88,7 +98,7 @@ impl Journals {
         let file = match options.clone().create(true).append(true).mode(0o600).open(path) {
             Ok(file) => file,
             Err(error) if is_without_room(&error) => match options.read(true).open(path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return File::open(&self.0),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return File::open(&self.directory),
                 opened => return opened,
             },
             Err(error) => return Err(error),
@@ -102,9 +112,9 @@ impl Journals {
     /// Makes sure that nobody else can write there, nor hold the lock. What a directory that holds other things, too, is
     /// to be like is not decided here.
     fn make_private(&self) -> Result<(), Error> {
-        let failed = |what| move |source| Error::Io { what, path: self.0.clone(), source };
-        let untrusted = |why: String| Err(Error::Untrusted { path: self.0.clone(), why });
-        let metadata = fs::metadata(&self.0).map_err(failed("look at"))?;
+        let failed = |what| move |source| Error::Io { what, path: self.directory.clone(), source };
+        let untrusted = |why: String| Err(Error::Untrusted { path: self.directory.clone(), why });
+        let metadata = fs::metadata(&self.directory).map_err(failed("look at"))?;
         let (owner, mode) = (metadata.uid(), metadata.mode() & 0o7777);
         if owner != geteuid().as_raw() {
             return untrusted(format!("it belongs to user {owner}; name another one with --state"));
@@ -113,7 +123,7 @@ impl Journals {
             return untrusted(format!(
                 "others may write there (mode {mode:o}); look at what is in it, and run `chmod 700 {}`, or name another \
                  one with --state",
-                self.0.display()
+                self.directory.display()
             ));
         }
         if mode & 0o077 == 0 {
@@ -125,7 +135,7 @@ impl Journals {
                  with --state"
             ));
         }
-        match fs::set_permissions(&self.0, Permissions::from_mode(0o700)) {
+        match fs::set_permissions(&self.directory, Permissions::from_mode(0o700)) {
             // Nor can anybody else write there.
             Err(error) if is_without_room(&error) => Ok(()),
             set => set.map_err(failed("set the mode of")),
@@ -134,13 +144,13 @@ impl Journals {
 
     /// A new one, begun.
     pub fn begin(&self, place: &Place, at_unix_s: u64, confirm_by_ms: Option<u64>) -> Result<Journal, Error> {
-        create_directory(&self.0, 0o700)?;
+        create_directory(&self.directory, 0o700)?;
         // Also after those that were set aside, whose names would be taken for its own.
         let last = self.names()?.iter().filter_map(|name| number(name)).max().unwrap_or(0);
-        let path = self.0.join(format!("{:06}.jsonl", last + 1));
+        let path = self.directory.join(format!("{:06}.jsonl", last + 1));
         let begin = Record::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms };
-        let journal = Journal::create(path.clone(), begin)
-            .and_then(|journal| sync_directory(&self.0).map(|()| journal));
+        let journal = Journal::create(path.clone(), self.spare.as_deref(), begin)
+            .and_then(|journal| sync_directory(&self.directory).map(|()| journal));
         if journal.is_err() {
             // Nothing was done yet, and an empty file says nothing.
             let _ = fs::remove_file(path);
@@ -161,11 +171,11 @@ impl Journals {
             .names()?
             .into_iter()
             .filter(|name| name.ends_with(".jsonl"))
-            .filter_map(|name| Some((number(&name)?, self.0.join(name))))
+            .filter_map(|name| Some((number(&name)?, self.directory.join(name))))
             .collect();
         paths.sort();
         for (_, path) in paths {
-            match Journal::open(&path) {
+            match Journal::open_with(&path, self.spare.as_deref()) {
                 Ok(journal) => journals.extend(journal),
                 Err(error) if is_gone(&error) => {}
                 Err(error) if is_passing(&error) => return Err(error),
@@ -208,10 +218,10 @@ impl Journals {
     }
 
     fn names(&self) -> Result<Vec<String>, Error> {
-        let entries = match fs::read_dir(&self.0) {
+        let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(source) => return Err(Error::Io { what: "read", path: self.0.clone(), source }),
+            Err(source) => return Err(Error::Io { what: "read", path: self.directory.clone(), source }),
         };
         Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
     }
