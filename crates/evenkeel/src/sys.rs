@@ -109,26 +109,66 @@ impl Signal {
             Signal::Reload => libc::SIGHUP,
         }
     }
+
+    /// What a program ends with that was told to end by it, as shells have it.
+    pub(crate) fn status(self) -> u8 {
+        128 + self.number() as u8
+    }
 }
 
 /// The signals above, kept from interrupting anything: they come out of [`Signals::wait`] only.
 pub(crate) struct Signals(libc::sigset_t);
 
+/// The same for a while: what comes meanwhile and is not taken interrupts afterwards.
+pub(crate) struct Held {
+    signals: Signals,
+    before: libc::sigset_t,
+}
+
+/// The set of the signals above, blocked from now on, and the mask from before.
+fn blocked() -> io::Result<(libc::sigset_t, libc::sigset_t)> {
+    let (mut set, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: sigemptyset fills in the set, the others read and change a set that is filled in; the old mask is written to
+    // a variable that outlives the call.
+    let (set, error) = unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGHUP] {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        let set = set.assume_init();
+        (set, libc::pthread_sigmask(libc::SIG_BLOCK, &set, before.as_mut_ptr()))
+    };
+    if error != 0 {
+        return Err(io::Error::from_raw_os_error(error));
+    }
+    // SAFETY: the call has succeeded, so it has filled in the old mask.
+    Ok((set, unsafe { before.assume_init() }))
+}
+
+impl Held {
+    /// The next one, if one has come.
+    pub(crate) fn take(&self) -> Option<Signal> {
+        self.signals.take()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the mask is filled in and outlives the call; nothing is written through the null pointer. Putting back a
+        // mask that was in force cannot fail.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, ptr::null_mut()) };
+    }
+}
+
 impl Signals {
     /// Blocks them in this thread and in all that it starts from now on.
     pub(crate) fn block() -> io::Result<Self> {
-        let mut set = MaybeUninit::uninit();
-        // SAFETY: sigemptyset fills in the set, the others read and change a set that is filled in; the old mask is
-        // not asked for.
-        let (set, error) = unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGUSR1, libc::SIGHUP] {
-                libc::sigaddset(set.as_mut_ptr(), signal);
-            }
-            let set = set.assume_init();
-            (set, libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut()))
-        };
-        if error == 0 { Ok(Self(set)) } else { Err(io::Error::from_raw_os_error(error)) }
+        blocked().map(|(set, _)| Self(set))
+    }
+
+    /// Blocks them until the result is dropped.
+    pub(crate) fn hold() -> io::Result<Held> {
+        blocked().map(|(set, before)| Held { signals: Self(set), before })
     }
 
     /// Waits for the next one.

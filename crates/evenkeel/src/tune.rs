@@ -44,7 +44,7 @@ enum Job {
     /// Carry out a plan, all of it or none
     Apply(apply::Arguments),
     /// Let the last plan stay
-    Confirm(rollback::Arguments),
+    Confirm(rollback::ConfirmArguments),
     /// Undo the last plan
     #[command(
         after_help = "Ends with 19 if everything is restored, but that could be recorded neither in the journal nor in /run: \

@@ -133,7 +133,7 @@ impl Knobs {
     pub(crate) fn enter(state: &Path) -> Result<Knobs, Error> {
         let root = Root::new("/");
         let journals = Journals::new(state);
-        let lock = journals.lock(Duration::ZERO)?;
+        let lock = journals.lock()?;
         let knobs = Knobs {
             here: Place::of(&root)?,
             host: FileHost::new(root),
@@ -294,7 +294,7 @@ pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Er
     }
     let root = Root::new("/");
     let journals = Journals::new(state);
-    let _lock = journals.lock(Duration::ZERO)?;
+    let _lock = journals.lock()?;
     let here = Place::of(&root)?;
     let mut host = FileHost::new(root);
     // Those that are only kept do not say who has asked.

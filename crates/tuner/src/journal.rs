@@ -10,6 +10,7 @@
 //! all journals, and its lock, are in [`directory`].
 
 mod directory;
+mod holder;
 mod spare;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use rustix::io::Errno;
@@ -27,6 +29,7 @@ use crate::promise::Promise;
 use crate::root::Root;
 
 pub use directory::{Damaged, Journals, Lock};
+pub use holder::Holder;
 
 /// The version of the notation; another one is not understood.
 const VERSION: u32 = 1;
@@ -174,12 +177,20 @@ pub enum Error {
         version: u32,
     },
     /// Somebody is changing settings just now.
-    #[error("lock {path}: another `evenkeel tune` is at work{who}", path = path.display(), who = by(.holder))]
+    #[error("lock {path}: another `evenkeel tune` is at work{who}", path = path.display(), who = by(.holder, .waited))]
     Locked {
         /// The lock.
         path: PathBuf,
         /// Whose it is, as far as this process can see it.
-        holder: Option<u32>,
+        holder: Option<Holder>,
+        /// For how long it was waited for.
+        waited: Duration,
+    },
+    /// Whoever waited was told to end.
+    #[error("lock {path}: a signal told it to end while it waited; nothing was changed", path = path.display())]
+    Stopped {
+        /// The lock.
+        path: PathBuf,
     },
     /// Others than root could write what root is to believe.
     #[error("trust {path}: {why}", path = path.display())]
@@ -256,8 +267,12 @@ pub struct Journal {
     unsaved: usize,
 }
 
-fn by(holder: &Option<u32>) -> String {
-    holder.map_or(String::new(), |pid| format!(" (PID {pid})"))
+fn by(holder: &Option<Holder>, waited: &Duration) -> String {
+    let who = holder.as_ref().map_or(String::new(), |holder| format!(" ({holder})"));
+    match waited.as_secs() {
+        0 => who,
+        s => format!("{who}, and has not ended within {s} s"),
+    }
 }
 
 impl Place {

@@ -23,7 +23,7 @@ use super::load::ignored;
 use super::observe::{self, Host};
 use super::persist;
 use super::plan::{Wanted, shown};
-use super::state::{State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
+use super::state::{Patience, State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
 use crate::failure::{Failure, say};
 use crate::sys::Signals;
 use crate::verbs::{print, tell};
@@ -49,6 +49,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     before: Option<u32>,
     #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
     state: StateDirectory,
 }
 
@@ -71,14 +73,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print(shown(&plan).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let state = arguments.state.enter(&root, Duration::ZERO)?;
+    let enter = || arguments.state.enter(&root, arguments.patience.wait);
+    let before = match arguments.before {
+        Some(seconds) => {
+            // Nobody measures in vain, and while this one only looks, nobody waits for it.
+            refuse_over_unfinished(&enter()?)?;
+            Some(observe::observe(&arguments.wanted.host, seconds)?)
+        }
+        None => seen,
+    };
+    let state = enter()?;
     refuse_over_unfinished(&state)?;
     // Too many of them are no reason to change nothing.
     let _ = state.journals.prune(&state.here, seconds_since_1970());
-    let before = match arguments.before {
-        Some(seconds) => Some(observe::observe(&arguments.wanted.host, seconds)?),
-        None => seen,
-    };
     let confirm_by_ms =
         arguments.confirm_within.map(|time| milliseconds_since_boot() + time.as_millis() as u64);
     // From here on a signal ends nothing by half.
@@ -122,7 +129,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let stopped = matches!(failed.error, StepError::Stopped).then(|| told.get()).flatten();
         let failure = not_applied(failed);
         match stopped {
-            Some(signal) => failure.with_status(128 + signal.number() as u8),
+            Some(signal) => failure.with_status(signal.status()),
             None => failure,
         }
     })?;
@@ -133,6 +140,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
                 .hint("the plan is in force all the same; `evenkeel tune rollback` undoes it")
         })?;
     }
+    // A reader that takes nothing holds up nobody's way back.
+    drop(state);
     tell(report(&plan, rest.as_ref(), &applied, &journal, arguments.confirm_within).as_bytes());
     Ok(ExitCode::SUCCESS)
 }
@@ -222,7 +231,12 @@ fn report(
 
 /// `30s`, `5m` or `1h`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || "expected a time such as 30s, 5m or 1h".to_owned();
+    time(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| TIME_EXPECTED.to_owned())
+}
+
+/// The same, or none at all: `0s`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || TIME_EXPECTED.to_owned();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
     let seconds = match &text[digits.len()..] {
         "s" => 1,
@@ -230,9 +244,11 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3600,
         _ => return Err(wrong()),
     };
-    let count: u32 = digits.parse().ok().filter(|count| *count > 0).ok_or_else(wrong)?;
+    let count: u32 = digits.parse().map_err(|_| wrong())?;
     Ok(Duration::from_secs(u64::from(count) * seconds))
 }
+
+const TIME_EXPECTED: &str = "expected a time such as 30s, 5m or 1h";
 
 #[cfg(test)]
 mod tests {
@@ -246,5 +262,6 @@ mod tests {
         for text in ["", "5", "m", "0s", "-1s", "5 m", "5ms"] {
             assert!(duration(text).is_err(), "{text}");
         }
+        assert_eq!(time("0s"), Ok(Duration::ZERO));
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tuner::Root;
 use tuner::journal::{Journal, State};
+use tuner::rollback::is_overdue;
 
 use super::observe::pause;
 use super::rollback;
@@ -23,6 +24,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long it waits at least before it looks again: also while it cannot do what it should.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// And at most, while something cannot be undone.
+const LOOK_AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// A status beyond this is that of somebody who was told to end by a signal.
+const SIGNALLED: u8 = 128;
 
 /// What to watch over.
 #[derive(Clone, Debug, clap::Args)]
@@ -93,6 +100,7 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
     let _ = rustix::process::setsid();
     let place = &arguments.place;
     let root = Root::new(&place.root);
+    let mut again = LOOK_AGAIN;
     loop {
         let Some(journal) = Journal::open(&arguments.journal).map_err(Failure::other)? else {
             return Ok(ExitCode::SUCCESS);
@@ -103,9 +111,22 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
         };
         let left = Duration::from_millis(end.saturating_sub(milliseconds_since_boot()));
         // Under the lock nobody confirms it any more, and who enters undoes what is overdue.
-        if left.is_zero() && place.state.enter(&root, LOCK_TIME_MAX).is_ok() {
-            return Ok(ExitCode::SUCCESS);
+        if left.is_zero() {
+            match place.state.enter(&root, LOCK_TIME_MAX) {
+                Err(failure) if failure.status() > SIGNALLED => return Err(failure),
+                Err(_) => {}
+                Ok(state) => {
+                    let path = Some(arguments.journal.as_path());
+                    let all = state.journals.all().unwrap_or_default();
+                    let is_open = |journal: &Journal| is_overdue(journal, &state.here, end);
+                    if !all.iter().any(|journal| Some(journal.path()) == path && is_open(journal)) {
+                        return Ok(ExitCode::SUCCESS);
+                    }
+                    // A driver that is being reset, for instance, takes its settings again soon.
+                    again = (2 * again).min(LOOK_AGAIN_MAX);
+                }
+            }
         }
-        pause(left.clamp(LOOK_AGAIN, LOOK_EVERY));
+        pause(left.clamp(again, LOOK_EVERY.max(again)));
     }
 }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use tuner::host::{FileHost, Host};
-use tuner::journal::{self, Journal, Place, Record, State};
+use tuner::journal::{self, Holder, Journal, Place, Record, State};
 use tuner::report::folded;
 use tuner::rollback::{NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::{CpuSet, Root};
 
 use super::persist;
-use super::state::{LOCK_TIME_MAX, StateDirectory, kept_aside, milliseconds_since_boot};
+use super::state::{Patience, StateDirectory, kept_aside, milliseconds_since_boot};
 use crate::failure::Failure;
 use crate::sys::Signals;
 use crate::verbs::{print, tell};
@@ -32,20 +32,32 @@ pub(super) struct Arguments {
     pub(super) root: PathBuf,
 }
 
+/// Which plan to confirm.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ConfirmArguments {
+    #[command(flatten)]
+    place: Arguments,
+    #[command(flatten)]
+    patience: Patience,
+}
+
 /// Which plans to undo.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RollbackArguments {
     #[command(flatten)]
     place: Arguments,
+    #[command(flatten)]
+    patience: Patience,
     /// All plans that are in force, not only the last one
     #[arg(long)]
     all: bool,
 }
 
 /// The last plan stays.
-pub(super) fn confirm(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let root = Root::new(&arguments.root);
-    let state = arguments.state.enter(&root, LOCK_TIME_MAX)?;
+pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure> {
+    let place = &arguments.place;
+    let root = Root::new(&place.root);
+    let state = place.state.enter(&root, arguments.patience.wait)?;
     let all = state.journals.all().map_err(Failure::other)?;
     let late = all.last().filter(|journal| journal.undone_because() == Some(NOT_CONFIRMED)).map(|journal| {
         let path = journal.path().display();
@@ -54,13 +66,14 @@ pub(super) fn confirm(arguments: &Arguments) -> Result<ExitCode, Failure> {
         )
     });
     let waiting = |journal: &Journal| journal.state() == State::Applied && journal.confirm_by_ms().is_some();
-    let Some(mut journal) = in_force((all, state.here)).into_iter().find(waiting) else {
+    let Some(mut journal) = in_force((all, state.here.clone())).into_iter().find(waiting) else {
         let none = || anyhow::anyhow!("confirm a plan: none is waiting for it");
         return Err(
             Failure::other(late.unwrap_or_else(none)).hint("`evenkeel tune status` shows what is in force")
         );
     };
     journal.append(Record::Confirmed).map_err(Failure::other)?;
+    drop(state);
     tell(b"Confirmed: it stays until `evenkeel tune rollback` or a restart of the host.\n");
     Ok(ExitCode::SUCCESS)
 }
@@ -69,12 +82,13 @@ pub(super) fn confirm(arguments: &Arguments) -> Result<ExitCode, Failure> {
 pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let place = &arguments.place;
     let root = Root::new(&place.root);
-    // The way back may take the terminal's connection with it: what has begun is finished.
+    // The way back may take the terminal's connection with it: what has begun is finished. Who only waits can be told to
+    // end.
     let _signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
-    let state = place.state.enter(&root, LOCK_TIME_MAX)?;
+    let state = place.state.enter(&root, arguments.patience.wait)?;
     let all = state.journals.all().map_err(Failure::other)?;
     let nothing = nothing_to_undo(&all, &state.here);
-    let mut found = in_force((all, state.here));
+    let mut found = in_force((all, state.here.clone()));
     if found.is_empty() {
         return Err(nothing);
     }
@@ -85,7 +99,8 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         failures.extend(undone.failures());
         unrecorded.extend(undone.unrecorded.as_ref().map(journal::Error::with_causes));
     });
-    // Only now: a reader that takes nothing holds up no way back.
+    // Only now: a reader that takes nothing holds up no way back, nor anybody else's.
+    drop(state);
     tell(said.as_bytes());
     if !failures.is_empty() {
         let error = anyhow::anyhow!("undo everything: {}", folded(&failures).join("; "));
@@ -104,6 +119,7 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
 pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let root = Root::new(&arguments.root);
     let found = in_force(arguments.state.look(&root)?);
+    let holder = arguments.state.journals().holder();
     let (persists, is_whole) = persist::status(&root)?;
     let host = FileHost::new(root);
     let mut seen = BTreeSet::new();
@@ -112,7 +128,7 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
         text += "Nothing is in force.\n";
     }
     for journal in &found {
-        text += &format!("{}: {}\n", journal.path().display(), state(journal));
+        text += &format!("{}: {}\n", journal.path().display(), state(journal, holder.as_ref()));
         let (mut lines, mut as_before) = (Vec::new(), 0);
         for step in journal.steps().iter().filter(|step| !step.left && !step.undone) {
             // A later plan has set it since.
@@ -180,15 +196,16 @@ fn nothing_to_undo(all: &[Journal], here: &Place) -> Failure {
     })
 }
 
-fn state(journal: &Journal) -> String {
-    match (journal.state(), journal.confirm_by_ms()) {
-        (State::Unfinished, _) => "interrupted; `evenkeel tune rollback` undoes it".to_owned(),
-        (State::Applied, Some(end)) => {
+fn state(journal: &Journal, holder: Option<&Holder>) -> String {
+    match (journal.state(), journal.confirm_by_ms(), holder) {
+        (State::Unfinished, _, Some(holder)) => format!("not finished; at work is {holder}"),
+        (State::Unfinished, _, None) => "interrupted; `evenkeel tune rollback` undoes it".to_owned(),
+        (State::Applied, Some(end), _) => {
             let left = end.saturating_sub(milliseconds_since_boot()) / 1000;
             format!("in force, undone in {left} s unless `evenkeel tune confirm` comes")
         }
-        (State::Applied | State::Confirmed, _) => "in force".to_owned(),
-        (State::RolledBack, _) => "undone".to_owned(),
+        (State::Applied | State::Confirmed, ..) => "in force".to_owned(),
+        (State::RolledBack, ..) => "undone".to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The directory of the journals as the verbs enter it: what is damaged is set aside, and what should have been undone by
 //! now is undone, whatever has become of the process that was to do it.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
@@ -9,10 +10,21 @@ use tuner::host::FileHost;
 use tuner::journal::{self, Damaged, Journal, Journals, Lock, Place};
 use tuner::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 
+use super::apply::time;
+use super::load::ignored;
 use crate::failure::{Failure, say};
+use crate::sys::{Held, Signals};
 
 /// How long a verb waits for another one: longer than most plans take, and short enough to be there still when it is over.
 pub(super) const LOCK_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long to wait for others.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Patience {
+    /// Wait at most so long for another `evenkeel tune` that is changing settings: 0s, 30s, 5m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub(super) wait: Duration,
+}
 
 /// What undoing has come to, where a journal cannot take it: in a file system that ends with the boot, as the settings do.
 const SPARE: &str = "/run/evenkeel-tune";
@@ -37,11 +49,13 @@ impl StateDirectory {
         Journals::new(&self.path).with_spare(SPARE)
     }
 
-    /// For verbs that change something. Waits so long for others that do.
+    /// For verbs that change something. Waits so long for others that do, or until a signal comes. What is undone on
+    /// entering is undone to its end, whatever signal comes.
     pub(super) fn enter(&self, root: &Root, wait: Duration) -> Result<State, Failure> {
         let here = Place::of(root).map_err(Failure::other)?;
         let journals = self.journals();
-        let lock = journals.lock(wait).map_err(not_entered)?;
+        let held = Signals::hold().map_err(|error| Failure::system("block signals", error))?;
+        let lock = locked(&journals, wait, &held)?;
         let (mut found, damaged) = journals.read().map_err(Failure::other)?;
         found.iter_mut().for_each(Journal::save);
         for damaged in &damaged {
@@ -118,13 +132,42 @@ pub(super) fn kept_aside(journal: &Journal) -> Option<String> {
     journal.spare_path().map(|path| format!("its journal cannot take that now, so it is in {}", path.display()))
 }
 
+/// The lock, after waiting for it.
+fn locked(journals: &Journals, wait: Duration, held: &Held) -> Result<Lock, Failure> {
+    let holder = match journals.lock() {
+        Err(journal::Error::Locked { holder, .. }) if !wait.is_zero() => holder,
+        // Nobody waits, so signals are for others, which may be waiting for them.
+        locked => return locked.map_err(not_entered),
+    };
+    let holder = holder.map_or("another `evenkeel tune`".to_owned(), |holder| holder.to_string());
+    say(format_args!("evenkeel: tune: waiting up to {} s for {holder}", wait.as_secs()));
+    let (told, ignored) = (Cell::new(None), ignored());
+    let stop = || {
+        // One that this process was told to ignore (nohup) comes all the same once it is blocked.
+        told.set(held.take().filter(|signal| ignored >> (signal.number() - 1) & 1 == 0));
+        told.get().is_some()
+    };
+    journals.lock_within(wait, &stop).map_err(|error| match told.get() {
+        Some(signal) => Failure::other(error).with_status(signal.status()),
+        None => not_entered(error),
+    })
+}
+
 fn not_entered(error: journal::Error) -> Failure {
-    let is_locked = matches!(error, journal::Error::Locked { .. });
-    let failure = Failure::other(error);
-    match is_locked {
-        true => failure.hint("wait for its end, or end it with SIGINT: what it is changing then goes back"),
-        false => failure,
-    }
+    let hint = match &error {
+        journal::Error::Locked { holder: Some(holder), .. } if holder.is_stopped => {
+            format!("it is stopped: `kill -CONT {}` lets it go on", holder.pid)
+        }
+        journal::Error::Locked { holder: Some(holder), .. } => format!(
+            "wait for its end (--wait), or end it with `kill -INT {}`: what it is changing then goes back",
+            holder.pid
+        ),
+        journal::Error::Locked { holder: None, .. } => {
+            "its process cannot be seen from here; wait for its end (--wait)".to_owned()
+        }
+        _ => return Failure::other(error),
+    };
+    Failure::other(error).hint(hint)
 }
 
 /// Of the clock that goes on while the host sleeps, and that nobody sets.

@@ -21,7 +21,7 @@ use super::load::{Ended, Halt, Runner};
 use super::observe::{self, Clock, Host};
 use super::state::{State, StateDirectory, seconds_since_1970};
 use super::{look, plan};
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::sys::Signal;
 use crate::verbs::print;
 
@@ -147,7 +147,7 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
         None => Ok(ExitCode::SUCCESS),
         Some(Halt::Failed(failure)) => Err(failure),
         Some(Halt::Signal(signal)) => {
-            eprintln!("evenkeel: tune: ended by a signal; everything is as it was before");
+            say(format_args!("evenkeel: tune: ended by a signal; everything is as it was before"));
             Ok(ExitCode::from(if signal == Signal::Interrupt { 130 } else { 143 }))
         }
     }
@@ -211,9 +211,9 @@ impl<'a> Arena<'a> {
         let Story { field, runs, .. } = story;
         let least = rounds_min(field.len() - 1);
         if self.arguments.rounds < least {
-            eprintln!(
+            say(format_args!(
                 "evenkeel: tune: with fewer than {least} rounds no difference can be shown, however large"
-            );
+            ));
         }
         let clock = Clock::start();
         let all = self.arguments.rounds as usize * field.len();

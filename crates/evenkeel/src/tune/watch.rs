@@ -27,7 +27,7 @@ use super::rollback::{self, here, in_force};
 use super::state::seconds_since_1970;
 use crate::failure::{Failure, say};
 use crate::sys::Signals;
-use crate::verbs::print;
+use crate::verbs::tell;
 use wake::Wake;
 
 /// What `watch` ends with.
@@ -121,10 +121,12 @@ impl Watcher<'_> {
         let found = self.arguments.place.state.look(&self.root)?;
         let (_, seen) = self.look(found)?;
         if seen.seen.iter().all(Seen::holds) {
-            return self.judge(&seen, &mut []);
+            let text = self.judge(&seen, &mut []);
+            self.say(&text);
+            return Ok(());
         }
         // It may be a plan that is being applied or undone just now: only what is so under the lock has drifted.
-        let _lock = match self.journals.lock(Duration::ZERO) {
+        let lock = match self.journals.lock() {
             Ok(lock) => lock,
             Err(journal::Error::Locked { .. }) => {
                 self.watch.postpone(self.clock.ms());
@@ -134,7 +136,11 @@ impl Watcher<'_> {
         };
         let all = self.journals.all().map_err(Failure::other)?;
         let (mut journals, seen) = self.look((all, here(&self.arguments.place)?))?;
-        self.judge(&seen, &mut journals)
+        let text = self.judge(&seen, &mut journals);
+        // A reader that takes nothing holds up nobody's way back.
+        drop(lock);
+        self.say(&text);
+        Ok(())
     }
 
     fn look(&self, found: (Vec<Journal>, Place)) -> Result<(Vec<Journal>, Look), Failure> {
@@ -145,26 +151,31 @@ impl Watcher<'_> {
         Ok((journals, look))
     }
 
-    /// Says what there is to say about a look, after doing what there is to do.
-    fn judge(&mut self, look: &Look, journals: &mut [Journal]) -> Result<(), Failure> {
-        let (json, unix_s) = (self.arguments.json, seconds_since_1970());
+    /// Does what there is to do about a look, and gives what there is to say.
+    fn judge(&mut self, look: &Look, journals: &mut [Journal]) -> String {
+        let (json, mut text) = (self.arguments.json, String::new());
         self.came.clone_from(&look.came);
         if self.watched != Some(look.seen.len()) {
             self.watched = Some(look.seen.len());
-            print(watching(unix_s, look.seen.len(), json).as_bytes())?;
+            text += &watching(seconds_since_1970(), look.seen.len(), json);
         }
         for news in self.watch.look(self.clock.ms(), look) {
             let failure = if news.act == Act::Repair { self.repair(&news, journals) } else { None };
             let line = Line { unix_s: seconds_since_1970(), news: &news, failure: failure.as_deref() };
-            print(format!("{}\n", if json { line.json() } else { line.text() }).as_bytes())?;
+            text += &if json { line.json() } else { line.text() };
+            text.push('\n');
         }
-        if let Some(path) = &self.arguments.prometheus {
-            // A full disk is no reason to stop watching.
-            if let Err(failure) = replace(path, &prometheus(&self.watch, unix_s)) {
-                say(format_args!("evenkeel: tune watch: {failure}"));
-            }
+        text
+    }
+
+    /// Says it, to people and to metrics. A full disk is no reason to stop watching.
+    fn say(&self, text: &str) {
+        tell(text.as_bytes());
+        if let Some(path) = &self.arguments.prometheus
+            && let Err(failure) = replace(path, &prometheus(&self.watch, seconds_since_1970()))
+        {
+            say(format_args!("evenkeel: tune watch: {failure}"));
         }
-        Ok(())
     }
 
     /// Why it did not work, if it did not.

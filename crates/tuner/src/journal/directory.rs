@@ -12,6 +12,7 @@ use rustix::fs::FlockOperation::NonBlockingLockExclusive;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::holder::{Holder, holder};
 use super::{Error, Journal, NO_LINK, Place, Record, State, VERSION};
 use crate::promise::Promise;
 
@@ -62,12 +63,17 @@ impl Journals {
         Journals { spare: Some(directory.into()), ..self }
     }
 
-    /// Keeps others from changing settings; waits for them for so long.
+    /// Keeps others from changing settings, unless others do so just now.
+    pub fn lock(&self) -> Result<Lock, Error> {
+        self.lock_within(Duration::ZERO, &|| false)
+    }
+
+    /// Waits for others for so long. Meanwhile `stop` is asked whether to give up, the last time when they have ended.
     #[expect(
         clippy::disallowed_methods,
         reason = "nothing tells when a lock is free but waiting for it without a bound"
     )]
-    pub fn lock(&self, wait: Duration) -> Result<Lock, Error> {
+    pub fn lock_within(&self, wait: Duration, stop: &dyn Fn() -> bool) -> Result<Lock, Error> {
         create_directory(&self.directory, 0o700)?;
         self.make_private()?;
         let path = self.directory.join(LOCK);
@@ -75,7 +81,11 @@ impl Journals {
         let file = self.lock_file(&path).map_err(failed)?;
         let mut looks = 1 + wait.as_millis() / LOCK_LOOK_EVERY.as_millis();
         loop {
-            match rustix::fs::flock(&file, NonBlockingLockExclusive) {
+            let locked = rustix::fs::flock(&file, NonBlockingLockExclusive);
+            if stop() {
+                return Err(Error::Stopped { path });
+            }
+            match locked {
                 Ok(()) => return Ok(Lock { _file: file }),
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) if looks > 1 => {
@@ -83,11 +93,20 @@ impl Journals {
                     std::thread::sleep(LOCK_LOOK_EVERY);
                 }
                 Err(Errno::WOULDBLOCK) => {
-                    return Err(Error::Locked { path, holder: holder(&file) });
+                    return Err(Error::Locked { path, holder: holder(&file), waited: wait });
                 }
                 Err(errno) => return Err(failed(errno.into())),
             }
         }
+    }
+
+    /// Who changes settings just now, as far as this process can see it.
+    pub fn holder(&self) -> Option<Holder> {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(NO_LINK);
+        // Where no file can be made, the directory is locked.
+        let opened = options.open(self.directory.join(LOCK)).or_else(|_| File::open(&self.directory));
+        holder(&opened.ok()?)
     }
 
     /// The file to lock, which is root's alone, too. The way back needs the lock also where nothing can be written: then it
@@ -250,18 +269,6 @@ fn is_gone(error: &Error) -> bool {
 fn is_passing(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return false };
     matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR))
-}
-
-/// The process that holds the lock, as proc_locks(5) has it: none if it is in another PID namespace.
-fn holder(file: &File) -> Option<u32> {
-    let inode = file.metadata().ok()?.ino().to_string();
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    let pid_of = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let is_it = words.get(1) == Some(&"FLOCK") && words.get(5)?.rsplit(':').next() == Some(&inode);
-        words.get(4)?.parse().ok().filter(|pid| is_it && *pid > 0)
-    };
-    locks.lines().find_map(pid_of)
 }
 
 /// With what leads to it, all of it on the disk.

@@ -4,6 +4,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
+use crate::failure::say;
+
 /// The service is up: units that wait for it may start.
 pub(super) fn ready() {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
@@ -15,6 +17,7 @@ pub(super) fn ready() {
         .and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1\nSTATUS=Watching", &address));
     if let Err(error) = told {
         // systemd gives up waiting after a while, and says so; this says why.
-        eprintln!("evenkeel: tune watch: tell systemd through {}: {error}", name.to_string_lossy());
+        let name = name.to_string_lossy();
+        say(format_args!("evenkeel: tune watch: tell systemd through {name}: {error}"));
     }
 }

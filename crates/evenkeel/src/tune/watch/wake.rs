@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, b
 use rustix::pipe::{PipeFlags, pipe_with};
 use tuner::watch::Event;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::sys::{Signal, Signals};
 
 /// `RTMGRP_LINK` of rtnetlink.h: changes of links.
@@ -57,7 +57,7 @@ impl Wake {
                 match listen(protocol, groups) {
                     Ok(socket) => news.push((socket, understood)),
                     // Some containers have no netlink. Whatever it would tell, the next look sees.
-                    Err(errno) => eprintln!("evenkeel: tune watch: hear the kernel's news: {errno}"),
+                    Err(errno) => say(format_args!("evenkeel: tune watch: hear the kernel's news: {errno}")),
                 }
             }
         }

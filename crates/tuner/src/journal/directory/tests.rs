@@ -13,12 +13,20 @@ fn mode(path: &Path) -> u32 {
 fn two_do_not_work_at_once_and_who_waits_is_told_for_whom() {
     let scratch = Scratch::new("journal-lock");
     let journals = Journals::new(scratch.path());
-    let lock = journals.lock(Duration::ZERO).unwrap();
-    let error = journals.lock(2 * LOCK_LOOK_EVERY).unwrap_err();
-    let itself = format!("another `evenkeel tune` is at work (PID {})", std::process::id());
-    assert!(error.to_string().ends_with(&itself), "{error}");
+    let lock = journals.lock().unwrap();
+    let error = journals.lock().unwrap_err().to_string();
+    let itself = format!("another `evenkeel tune` is at work (PID {}: `", std::process::id());
+    assert!(error.contains(&itself) && error.ends_with(" s ago)"), "{error}");
+    assert_eq!(journals.holder().map(|holder| holder.pid), Some(std::process::id()));
+    // Who waits is asked at each look whether to go on.
+    let looks = std::cell::Cell::new(0);
+    let third = || looks.replace(looks.get() + 1) == 2;
+    let error = journals.lock_within(Duration::from_secs(3600), &third).unwrap_err();
+    assert!(error.to_string().ends_with("a signal told it to end while it waited; nothing was changed"), "{error}");
     drop(lock);
-    journals.lock(Duration::ZERO).unwrap();
+    assert!(matches!(journals.lock_within(Duration::ZERO, &|| true), Err(Error::Stopped { .. })));
+    assert_eq!(journals.holder(), None);
+    journals.lock().unwrap();
 }
 
 #[test]
@@ -26,13 +34,13 @@ fn the_directory_and_what_is_in_it_are_for_its_owner_alone() {
     let scratch = Scratch::new("journal-modes");
     let state = scratch.path().join("new/state");
     let journals = Journals::new(&state);
-    drop(journals.lock(Duration::ZERO).unwrap());
+    drop(journals.lock().unwrap());
     let journal = journals.begin(&place("a"), 0, None).unwrap();
     assert_eq!((mode(&state), mode(&state.join(LOCK)), mode(journal.path())), (0o700, 0o600, 0o600));
     // As an earlier version has left it.
     fs::set_permissions(&state, Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(state.join(LOCK), Permissions::from_mode(0o644)).unwrap();
-    drop(journals.lock(Duration::ZERO).unwrap());
+    drop(journals.lock().unwrap());
     assert_eq!((mode(&state), mode(&state.join(LOCK))), (0o700, 0o600));
 }
 
@@ -42,7 +50,7 @@ fn a_directory_that_others_may_write_to_or_that_is_for_other_things_is_refused_a
     let journals = Journals::new(scratch.path());
     let refused = |bits: u32| {
         fs::set_permissions(scratch.path(), Permissions::from_mode(bits)).unwrap();
-        let error = journals.lock(Duration::ZERO).unwrap_err().to_string();
+        let error = journals.lock().unwrap_err().to_string();
         assert_eq!(mode(scratch.path()), bits & 0o777);
         error
     };
