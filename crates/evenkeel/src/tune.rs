@@ -5,6 +5,7 @@
 mod apply;
 mod check;
 mod deadline;
+mod elsewhere;
 mod explain;
 mod load;
 mod look;
@@ -55,7 +56,8 @@ enum Job {
     Persist(persist::Arguments),
     /// Say what is in force and what persists, and what no longer holds
     #[command(
-        after_help = "Ends with 13 if a value is no longer what it was set to, or a file no longer as it was written."
+        after_help = "Ends with 13 if a value is no longer what it was set to, a file no longer as it was written, or a \
+                      plan that nobody confirmed still in force in another network namespace."
     )]
     Status(rollback::Arguments),
     /// Say whether the plans in force do what they promised

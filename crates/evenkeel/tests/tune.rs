@@ -646,8 +646,11 @@ timer=/sys/class/net/v0/gro_flush_timeout
 PATH="$DIR/bin:$PATH" "$EVENKEEL" tune apply --strategy defer-50 --nic v0 --state "$DIR/state" --confirm-within 1h
 test "$(cat $timer)" = 50000
 grep -x -- --on-active=3600s "$DIR/asked"
+# Processes that watch over a deadline; a shell has this script, and with it these words, on its command line, too.
+watchers() { for pid in /proc/[0-9]*; do
+    tr '\0' ' ' 2> /dev/null < $pid/cmdline | grep -q '^[^ ]* tune watch-over' && echo ${pid#/proc/}; done; true; }
 # There is no process that could be killed.
-! grep -l watch-over /proc/[0-9]*/cmdline
+test -z "$(watchers)"
 sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
 sed '1,/^--$/d' "$DIR/asked" | xargs -d '\n' env
 test "$(cat $timer)" = 0
@@ -662,6 +665,56 @@ fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
     let host = Host::new("systemd");
     let mut command = Command::new("unshare");
     command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", SYSTEMD]);
+    succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
+}
+
+/// A plan in a network namespace whose deadline has passed, looked at from another one.
+const ELSEWHERE: &str = r#"
+set -eu
+mount -t tmpfs tmpfs /run
+ip netns add blue
+tune() { job=$1; shift; "$EVENKEEL" tune "$job" --state "$DIR/state" "$@"; }
+blue() { ip netns exec blue "$EVENKEEL" tune "$@" --state "$DIR/state"; }
+ip netns exec blue ip link add v0 type veth peer name v1
+timer() { ip netns exec blue cat /sys/class/net/v0/gro_flush_timeout; }
+# Processes that watch over a deadline; a shell has this script, and with it these words, on its command line, too.
+watchers() { for pid in /proc/[0-9]*; do
+    tr '\0' ' ' 2> /dev/null < $pid/cmdline | grep -q '^[^ ]* tune watch-over' && echo ${pid#/proc/}; done; true; }
+overdue() {
+    blue apply --strategy defer-50 --nic v0 --confirm-within 1h
+    ! tune confirm 2> "$DIR/said"; grep 'it was done in the network namespace net:' "$DIR/said"
+    tune status | grep 'Nothing is in force'
+    kill -9 $(watchers)
+    sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/$1"
+    status=0; tune status > "$DIR/said" || status=$?
+    test $status = 13; grep "$1: OVERDUE in the network namespace net:" "$DIR/said"
+}
+overdue 000001.jsonl
+grep "\`ip netns exec blue evenkeel tune status --state $DIR/state\` undoes it there" "$DIR/said"
+test "$(timer)" = 50000
+blue status 2>&1 | grep 'was not confirmed in time: everything is as it was before'
+test "$(timer)" = 0
+tune status > "$DIR/said"; ! grep OVERDUE "$DIR/said"
+
+overdue 000002.jsonl
+ip netns exec blue sleep 1000 & inside=$!
+until test "$(cat /proc/$inside/comm)" = sleep; do sleep 0.05; done
+ip netns del blue
+status=0; tune status > "$DIR/said" || status=$?
+test $status = 13; grep "\`nsenter --net=/proc/[0-9]*/ns/net evenkeel tune status --state $DIR/state\` undoes it" "$DIR/said"
+kill $inside; ! wait $inside
+status=0; tune status > "$DIR/said" || status=$?
+test $status = 13; grep 'nobody is seen in there' "$DIR/said"
+"#;
+
+#[test]
+fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
+    if !can_be_made() {
+        return eprintln!("no network namespace can be made here");
+    }
+    let host = Host::new("elsewhere");
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", ELSEWHERE]);
     succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
 }
 

@@ -88,8 +88,20 @@ pub const NOT_CONFIRMED: &str = "not confirmed in time";
 /// Whether a plan of this place should have been undone by now, because nobody has confirmed it, in milliseconds since
 /// boot: a clock that nobody sets, and that begins anew with the boot that ends all settings.
 pub fn is_overdue(journal: &Journal, here: &Place, now_ms: u64) -> bool {
+    has_run_out(journal, now_ms) && check_place(journal, here).is_ok()
+}
+
+/// The network namespace in which a plan should have been undone by now, if it is another one: from here it cannot be.
+pub fn overdue_elsewhere(journal: &Journal, here: &Place, now_ms: u64) -> Option<String> {
+    match check_place(journal, here) {
+        Err(Elsewhere::Network(network)) if has_run_out(journal, now_ms) => Some(network),
+        _ => None,
+    }
+}
+
+fn has_run_out(journal: &Journal, now_ms: u64) -> bool {
     let is_open = matches!(journal.state(), State::Unfinished | State::Applied);
-    is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms) && check_place(journal, here).is_ok()
+    is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms)
 }
 
 /// Undoes a journal. The caller has the lock, and has checked the place.

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use tuner::host::{FileHost, Host};
 use tuner::journal::{self, Holder, Journal, Place, Record, State};
 use tuner::report::folded;
-use tuner::rollback::{NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
+use tuner::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::{CpuSet, Root};
 
-use super::persist;
+use super::{elsewhere, persist};
 use super::state::{Patience, StateDirectory, kept_aside, milliseconds_since_boot};
 use crate::failure::Failure;
 use crate::sys::Signals;
@@ -65,8 +65,8 @@ pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure>
             "confirm a plan: it is too late, the last one was undone when its time was over ({path})"
         )
     });
-    let waiting = |journal: &Journal| journal.state() == State::Applied && journal.confirm_by_ms().is_some();
-    let Some(mut journal) = in_force((all, state.here.clone())).into_iter().find(waiting) else {
+    let late = late.or_else(|| waits_elsewhere(&all, &state.here));
+    let Some(mut journal) = in_force((all, state.here.clone())).into_iter().find(is_waiting) else {
         let none = || anyhow::anyhow!("confirm a plan: none is waiting for it");
         return Err(
             Failure::other(late.unwrap_or_else(none)).hint("`evenkeel tune status` shows what is in force")
@@ -76,6 +76,21 @@ pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure>
     drop(state);
     tell(b"Confirmed: it stays until `evenkeel tune rollback` or a restart of the host.\n");
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_waiting(journal: &Journal) -> bool {
+    journal.state() == State::Applied && journal.confirm_by_ms().is_some()
+}
+
+/// Why a plan that waits in another network namespace cannot be confirmed in this one.
+fn waits_elsewhere(all: &[Journal], here: &Place) -> Option<anyhow::Error> {
+    let refused = |journal: &Journal| match check_place(journal, here) {
+        Err(why @ Elsewhere::Network(_)) => {
+            Some(anyhow::anyhow!("confirm {}: {why}", journal.path().display()))
+        }
+        _ => None,
+    };
+    all.iter().rev().filter(|journal| is_waiting(journal)).find_map(refused)
 }
 
 /// The old values again.
@@ -118,7 +133,9 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
 /// What is in force and what persists, and whether both still hold.
 pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let root = Root::new(&arguments.root);
-    let found = in_force(arguments.state.look(&root)?);
+    let (all, here) = arguments.state.look(&root)?;
+    let overdue = elsewhere::overdue(&all, &here, &root, &arguments.state.path);
+    let found = in_force((all, here));
     let holder = arguments.state.journals().holder();
     let (persists, is_whole) = persist::status(&root)?;
     let host = FileHost::new(root);
@@ -155,9 +172,10 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         text.extend(folded(&lines).iter().map(|line| format!("{line}\n")));
     }
+    text.extend(folded(&overdue));
     text += &persists;
     print(text.as_bytes())?;
-    Ok(if drifted == 0 && is_whole { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+    Ok(if drifted == 0 && is_whole && overdue.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
 }
 
 /// Where an interrupt came the last time, if it has to move yet. Whether it does, a single look cannot tell.

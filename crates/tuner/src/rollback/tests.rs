@@ -160,3 +160,18 @@ fn a_plan_is_overdue_at_its_deadline_and_in_its_place_alone() {
     journal.append(journal::Record::Confirmed).unwrap();
     assert_eq!(overdue(&journal), [false; 3]);
 }
+
+#[test]
+fn a_plan_of_another_network_namespace_is_overdue_there() {
+    let scratch = Scratch::new("rollback-elsewhere");
+    let of = |boot_id: &str, network: &str| Place { boot_id: boot_id.into(), network: Some(network.into()) };
+    let mut journal = Journals::new(scratch.path()).begin(&of("b", "net:[1]"), 0, Some(500)).unwrap();
+    let elsewhere = |journal: &Journal| {
+        let places = [(of("b", "net:[2]"), 499), (of("b", "net:[2]"), 500), (of("b", "net:[1]"), 500)];
+        let earlier = [(of("a", "net:[2]"), 500)];
+        places.into_iter().chain(earlier).map(|(here, at)| overdue_elsewhere(journal, &here, at)).collect::<Vec<_>>()
+    };
+    assert_eq!(elsewhere(&journal), [None, Some("net:[1]".to_owned()), None, None]);
+    journal.append(journal::Record::Confirmed).unwrap();
+    assert_eq!(elsewhere(&journal), [None, None, None, None]);
+}
