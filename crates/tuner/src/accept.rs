@@ -1,4 +1,4 @@
-//! What is wished of listeners: longer accept queues, and Fast Open.
+//! Accept queues of listeners: longer ones, and Fast Open.
 //!
 //! Pure. A program sets both when it begins to listen, so each wish is advice for its next start. Who asks for live
 //! changes gets a change of the running program, too, which ends with it; the advice stays, because of that.

@@ -1,4 +1,4 @@
-//! Carries out a plan: all of it, or none.
+//! Plan execution: all of its changes, or none.
 //!
 //! Each step is in the journal, on the disk, before it is done, and is read back afterwards. A step that fails undoes
 //! the plan. Three refusals are known to concern one setting alone and leave the rest sensible: an interrupt is managed

@@ -1,4 +1,4 @@
-//! What a driver says of itself through ethtool: its name, channels, rings and own counters.
+//! Driver parameters, as ethtool reads them: name, channels, rings and own counters.
 //!
 //! `unsafe` for the one system call that has no file and no safe wrapper: `SIOCETHTOOL`. A captured host has the answers
 //! in `ethtool.json` beside /proc and /sys: a map of interfaces to [`Driver`]s.

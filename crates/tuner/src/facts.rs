@@ -1,4 +1,4 @@
-//! What is so on a host: everything that does not change by itself from second to second.
+//! Host facts: everything that does not change by itself from second to second.
 //!
 //! Plain data. What could not be found out is `None` or missing; [`Facts::gaps`] says why.
 

@@ -1,4 +1,4 @@
-//! What a rule has found: the evidence, the cause, and whether anything can be done about it here.
+//! Findings of rules: the evidence, the cause, and whether anything can be done about it here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What the name of a network interrupt says: of which queue it tells, and in which direction.
+//! Names of network interrupts: of which queue they tell, and in which direction.
 //!
 //! Names are the drivers': `ens5-Tx-Rx-3` (ena), `virtio0-input.3`, `mlx5_comp3@pci:…`, `mana_q2@pci:…`, `eth0` or
 //! `vif0-q3-rx` (xen-netfront), `gve-ntfy-blk3@pci:…`. The last is the odd one: gve has one block of interrupts, whose

@@ -1,4 +1,4 @@
-//! What was changed, on disk before it is changed.
+//! Journal of a plan: every change, on disk before it is made.
 //!
 //! One file per plan that is carried out, one JSON object per line, only ever appended to. A line is on the disk
 //! (fsync of the file, and of the directory for a new file) before what it announces is done. So a crash leaves at most

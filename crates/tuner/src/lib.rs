@@ -1,4 +1,4 @@
-//! What a host limits, what would help, and how to go back.
+//! Host limits, changes that would help, and the way back.
 //!
 //! ```text
 //! probe(root) ─► Facts ──────┐

@@ -1,4 +1,4 @@
-//! Which CPUs: for receive steering (RPS, RFS), for interrupts, for sending (XPS).
+//! CPU masks: for receive steering (RPS, RFS), for interrupts, for sending (XPS).
 //!
 //! Pure: from a [`CpuModel`] to sets of CPUs. Every set is part of the online CPUs, because the kernel answers EOVERFLOW
 //! to a mask beyond them. The rules are those of the kernel's Documentation/networking/scaling.rst and of the ENA driver's

@@ -1,4 +1,4 @@
-//! What stays over a restart: which file keeps which setting, by the system's own means.
+//! Persistence of settings over a restart: which file keeps which one, by the system's own means.
 //!
 //! Pure: from what is to be kept, and what the host has, to the texts of files. `means` is the table that decides which
 //! means a setting gets; `store` writes, compares and takes away. What has no means of its own (an interrupt's number

@@ -1,4 +1,4 @@
-//! What to change, in order, and nothing that is so already.
+//! Plans: changes in their order, and nothing that is so already.
 //!
 //! Pure: from [`Facts`] and what was asked for to a [`Plan`]. Asked for can be a strategy, a profile, and whatever
 //! findings have a strategy that mends them; who asks first for a setting has it.

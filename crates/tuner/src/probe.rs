@@ -1,4 +1,4 @@
-//! What is so on a host: reads [`Facts`] from a file system root.
+//! Host probe: reads [`Facts`] from a file system root.
 //!
 //! ```text
 //! Root ─► View (texts, numbers, sets; notes what it cannot read)

@@ -1,4 +1,4 @@
-//! What a kind of service wants of its host, each with the reason and where that comes from.
+//! Profiles: settings for a kind of service, each with the reason and where that comes from.
 //!
 //! Pure. A profile is asked for by name; it raises limits and never lowers one that somebody has raised further.
 

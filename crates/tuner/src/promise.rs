@@ -1,4 +1,4 @@
-//! What a plan was expected to bring, and how the host was before: kept beside the plan's journal for `verify`.
+//! Expected effects of a plan, and how the host was before: kept beside the plan's journal for `verify`.
 
 use std::io;
 use std::path::{Path, PathBuf};

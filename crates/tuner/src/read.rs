@@ -1,4 +1,4 @@
-//! What a host's counters say: one [`Reading`] per call.
+//! Counters of a host: one [`Reading`] per call.
 //!
 //! Cheap enough for once a second: only the interrupts, interfaces, disks and threads that the facts name are read, and
 //! one line of each process.

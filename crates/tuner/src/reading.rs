@@ -1,4 +1,4 @@
-//! What counts up on a host: readings of its counters, and what happened between two of them.
+//! Readings of the counters of a host, and what happened between two of them.
 //!
 //! Counters since boot say nothing about now; rules look at a [`Series`] of readings, some seconds apart. A counter that
 //! went down was reset (a driver, a restart): its difference counts as unknown, not as negative.

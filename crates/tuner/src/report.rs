@@ -1,4 +1,4 @@
-//! What was found, for people and for programs.
+//! Reports of findings, for people and for programs.
 //!
 //! Values in, text out: nothing is printed here, and whether there are colours is for the caller to say.
 

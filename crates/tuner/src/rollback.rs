@@ -1,4 +1,4 @@
-//! Goes back: the old bytes of every step, the newest first, from the journal and nothing else.
+//! Rollback: the old bytes of every step, the newest first, from the journal and nothing else.
 //!
 //! Everything is restored first and recorded afterwards: a journal that cannot be written keeps nothing from being
 //! restored. It can be interrupted and begun again, because what is as before is left alone. What has vanished has no value

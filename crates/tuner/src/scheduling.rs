@@ -1,4 +1,4 @@
-//! How a thread is scheduled: read and set with sched_getattr(2) and sched_setattr(2), which no safe library has.
+//! Thread scheduling, read and set with sched_getattr(2) and sched_setattr(2), which no safe library has.
 //!
 //! As a text it is `policy=0 priority=0 nice=0 slice_ns=3000000 started=8123 seen=9120`. `started` (clock ticks since
 //! boot) says which thread is meant: ids are used again. `seen`, on the same clock, says when that was read: threads

@@ -1,4 +1,4 @@
-//! Which figures should move with a change, and how: one type that people read as words and programs as a figure of a
+//! Expected movements of figures with a change: one type that people read as words and programs as a figure of a
 //! [`Series`](crate::Series), so that the two cannot disagree.
 //!
 //! What a figure is about (the interface, the thread, the disk) follows from the setting that is changed.

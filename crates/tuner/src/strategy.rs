@@ -1,4 +1,4 @@
-//! Ways to lay out a host's work, by name, each from [`Facts`] to changes or to the reason why not.
+//! Strategies to lay out a host's work, by name, each from [`Facts`] to changes or to the reason why not.
 //!
 //! Pure. A strategy is a whole layout: what it asks for is said in full, and what is so already is left out by
 //! [`plan`](crate::plan). Which one is best differs between hosts and has to be measured.

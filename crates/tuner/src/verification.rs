@@ -1,4 +1,4 @@
-//! Everything that `verify` has found out, and what follows from it.
+//! Verification result: everything that `verify` has found out, and what follows from it.
 
 use serde::Serialize;
 

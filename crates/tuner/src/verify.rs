@@ -1,4 +1,4 @@
-//! Whether a plan did what it promised: values hold, and the figures that should move have moved.
+//! Verification of a plan: values hold, and the figures that should move have moved.
 //!
 //! Pure but for the settings that are read. A figure is compared window by window: before and after each consist of a few,
 //! and only if all of one lie beyond all of the other, and the middle has moved by a tenth, has it moved. Nothing is

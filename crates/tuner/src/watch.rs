@@ -1,4 +1,4 @@
-//! Watches over what is in force: notices what has drifted, says why, and puts it right if it may.
+//! Drift watch over what is in force: notices what has drifted, says why, and puts it right if it may.
 //!
 //! ```text
 //! netlink, uevents ─► Event ──────────────┐

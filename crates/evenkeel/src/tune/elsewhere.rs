@@ -1,4 +1,4 @@
-//! Plans of other network namespaces, which cannot be undone from here: what is overdue there, and how to get there.
+//! Plans of other network namespaces, which cannot be undone from here: those that are overdue, and the way there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

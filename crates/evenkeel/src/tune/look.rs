@@ -1,4 +1,4 @@
-//! What the terminal can show.
+//! Terminal capabilities: width and colours.
 
 use std::io::{self, IsTerminal};
 

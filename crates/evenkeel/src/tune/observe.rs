@@ -1,4 +1,4 @@
-//! Looking at a host for a while.
+//! Observation of a host: its facts, and its counters over some seconds.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What ethtool sets of a driver, as names and numbers: `combined=4 rx=0 tx=0`.
+//! Driver settings, as ethtool sets them, as names and numbers: `combined=4 rx=0 tx=0`.
 //!
 //! Pure. The kernel takes and gives whole structures; which word of them has which name is said here. What a wanted
 //! text does not name stays as it is.

@@ -1,4 +1,4 @@
-//! Reads our own texts as their readers do: what systemd or udev would refuse is not written.
+//! Check of our own texts, read as their readers do: what systemd or udev would refuse is not written.
 
 use super::PersistentFile;
 use super::intent::Intent;

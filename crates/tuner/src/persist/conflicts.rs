@@ -1,4 +1,4 @@
-//! Who else sets what is to be kept: which of the two wins, and what to do.
+//! Conflicts with others that set what is to be kept: which of the two wins, and what to do.
 //!
 //! Reads files under the root and changes nothing. What cannot be decided from files (a script's conditions, a daemon's
 //! moment) is said as such.

@@ -1,4 +1,4 @@
-//! What is planned anew at boot: strategies and devices rather than numbers, in `/etc/evenkeel/tune.json`.
+//! Intent, planned anew at boot: strategies and devices rather than numbers, in `/etc/evenkeel/tune.json`.
 
 use std::collections::BTreeSet;
 

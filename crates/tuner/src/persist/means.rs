@@ -1,4 +1,4 @@
-//! Which means keeps which setting. This is the only place that decides it.
+//! Means of persistence for each setting. This is the only place that decides it.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Writes the files, all of them or none, says whether they are as they were written, and takes them away.
+//! Persistent files: written all or none, compared with what was written, and taken away.
 //!
 //! A manifest in `/etc/evenkeel` holds the texts. It is on the disk before the first file, with what was there before,
 //! so that a process which is killed at any moment leaves something that the next one puts right. What is not ours is

@@ -1,4 +1,4 @@
-//! What a host has that can keep settings over a restart.
+//! Means of a host that can keep settings over a restart.
 
 use super::ordered::{Ordered, ordered};
 use crate::root::{Error, Root};

@@ -1,4 +1,4 @@
-//! What is planned from which facts and findings, and in which order.
+//! Plans from facts and findings, and their order.
 
 use super::*;
 use crate::facts::{Listener, Service, Thread};

@@ -1,4 +1,4 @@
-//! Whose interrupt is whose: from a device's list of message interrupts where it has one, from the names of the
+//! Interrupts and their devices: from a device's list of message interrupts where it has one, from the names of the
 //! handlers otherwise (Xen names its event channels after the interface, `eth0`, or its device, `vif0-q0-rx`).
 //!
 //! Numbers alone would not do: they change with every change of the channels, and drivers list interrupts that they

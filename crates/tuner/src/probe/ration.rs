@@ -1,4 +1,4 @@
-//! What a service's cgroup gives it: CPU time, real-time, memory, CPUs.
+//! Cgroup limits of a service: CPU time, real-time, memory, CPUs.
 
 use super::host::cgroup_mounts;
 use super::process::cgroup_of;

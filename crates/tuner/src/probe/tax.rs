@@ -1,4 +1,4 @@
-//! What every packet, or every system call, pays for.
+//! Costs that every packet, or every system call, pays for.
 
 use std::collections::{BTreeMap, BTreeSet};
 

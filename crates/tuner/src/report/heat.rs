@@ -1,4 +1,4 @@
-//! Where packets and interrupts are handled: a line for each CPU, hot ones in red.
+//! Heat map of packets and interrupts: a line for each CPU, hot ones in red.
 
 use std::collections::BTreeMap;
 

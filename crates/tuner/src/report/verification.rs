@@ -1,4 +1,4 @@
-//! What `verify` has found out, for people.
+//! Verification report, for people.
 
 use super::paint::Tint;
 use super::{Look, folded, wrap};

@@ -1,4 +1,4 @@
-//! Which threads of the services wait for a CPU: a line for each, the longest waits first.
+//! Waits of the services' threads for a CPU: a line for each, the longest waits first.
 
 use super::Look;
 use super::paint::Tint;

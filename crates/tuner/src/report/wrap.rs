@@ -1,4 +1,4 @@
-//! Breaking lines between words.
+//! Line breaks between words.
 
 /// The text after a label, broken so that no line is longer than `columns`; what follows is indented below the text.
 pub(crate) fn hanging(label: &str, text: &str, columns: usize) -> String {

@@ -1,4 +1,4 @@
-//! What somebody else limits: the instance, the hypervisor, a quota. No setting of the host changes it.
+//! External limits: the instance, the hypervisor, a quota. No setting of the host changes them.
 
 use super::figures::{count, happened, percent};
 use super::host::{Host, is_allowance};

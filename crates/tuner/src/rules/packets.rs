@@ -1,4 +1,4 @@
-//! Where packets are worked on: interrupts, soft interrupts, and who drops what.
+//! Packet processing: interrupts, soft interrupts, and who drops what.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who handles which packet: steering in software (RPS, RFS) and queues for sending (XPS).
+//! Packet steering, in software (RPS, RFS), and queues for sending (XPS).
 
 use super::figures::{count, cpus, per_second, percent};
 use super::host::Host;

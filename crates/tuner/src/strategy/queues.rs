@@ -1,4 +1,4 @@
-//! How many queues an interface should have, how long they should be, and when it should interrupt.
+//! Queue strategies: how many an interface should have, how long they should be, and when it should interrupt.
 
 use super::{Reason, Wishes, spread};
 use crate::change::{Change, Risk, Setting, Stage};

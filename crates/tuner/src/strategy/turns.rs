@@ -1,4 +1,4 @@
-//! When a service's threads have their turn: shorter turns, a greater weight, before all others.
+//! Scheduling strategies for a service's threads: shorter turns, a greater weight, before all others.
 //!
 //! Only threads that are scheduled in the ordinary way are concerned. A thread that has made itself less important
 //! (SCHED_IDLE, SCHED_BATCH) did so for the sake of the others, and one that has deadlines knows better.

@@ -1,4 +1,4 @@
-//! Why a setting is not as it should be: from what has changed since it last was, what was told meanwhile, and who else
+//! Causes of drift: from what has changed since a setting last held, what was told meanwhile, and who else
 //! sets such things.
 //!
 //! Pure. Whoever wrote a file leaves no trace in /proc or /sys, so most causes are inferred: each says how sure it is

@@ -1,4 +1,4 @@
-//! What the kernel tells without being asked: links that change (route netlink), devices and CPUs that come and go
+//! Kernel events, told without being asked: links that change (route netlink), devices and CPUs that come and go
 //! (kernel uevents).
 //!
 //! Bytes become events here; the sockets are elsewhere. What is cut off or unknown says nothing.

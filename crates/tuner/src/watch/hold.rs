@@ -1,4 +1,4 @@
-//! What should be: the steps of the plans that are in force.
+//! Desired state: the steps of the plans that are in force.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

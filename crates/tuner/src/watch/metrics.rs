@@ -1,4 +1,4 @@
-//! What was noticed and done, as metrics for node_exporter's textfile collector.
+//! Metrics of a watch, for node_exporter's textfile collector.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Sets again what a plan had set.
+//! Repair of drift: sets again what a plan had set.
 //!
 //! The plan's journal gets a line before the write. The value from before the plan stays the one that rollback
 //! restores, whatever has been found since; what has been found is in that line, for whoever misses it.

@@ -1,4 +1,4 @@
-//! Tells systemd that watching has begun (sd_notify(3)), if it has asked to be told.
+//! Readiness notification: tells systemd that watching has begun (sd_notify(3)), if it has asked to be told.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;

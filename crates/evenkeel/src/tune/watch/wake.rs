@@ -1,4 +1,4 @@
-//! What ends a sleep: the kernel's news, SIGHUP, or the time.
+//! Event sources of a watch, which end its sleep: the kernel's news, SIGHUP, or the time.
 
 use std::io;
 use std::process;

@@ -1,4 +1,4 @@
-//! Who else sets the same sysctl: files of sysctl.d in systemd's order, /etc/sysctl.conf, tuned.
+//! Other sources of the same sysctl: files of sysctl.d in systemd's order, /etc/sysctl.conf, tuned.
 
 use super::{Conflict, Kept, Winner, acting, ordered, resolved};
 use crate::persist::parse::{Assignment, sysctls};
