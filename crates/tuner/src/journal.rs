@@ -479,6 +479,11 @@ impl Journal {
         &self.path
     }
 
+    /// How long its file is, as far as it counts.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// Where its settings are in force.
     pub fn place(&self) -> &Place {
         let Record::Begin { place, .. } = &self.records[0] else {

@@ -9,7 +9,13 @@ use crate::apply::{StepError, refused, write};
 use crate::host::Host;
 use crate::journal::{Journal, Record};
 
-/// Sets it again and reads it back; also what reads right and has no effect. The caller has the lock, and has read the journal and the hold since it got it.
+/// Repairs are recorded in a journal of at most this length. A journal that is too long to be one (64 MiB) would be set
+/// aside, and the values from before the plan with it: one setting that is reset every five minutes makes 14 MB a year.
+/// Going back needs no record of a repair.
+const RECORDED_LEN_MAX: u64 = 8 << 20;
+
+/// Sets it again and reads it back; also what reads right and has no effect. The caller has the lock, and has read the
+/// journal and the hold since it got it.
 pub fn repair(
     host: &mut dyn Host,
     journal: &mut Journal,
@@ -21,13 +27,18 @@ pub fn repair(
     if setting.same(&found, wanted) && !matches!(seen, Found::Elsewhere(_)) {
         return Ok(());
     }
-    journal.append(Record::Repair { step, found })?;
+    let is_recorded = journal.len() < RECORDED_LEN_MAX;
+    if is_recorded {
+        journal.append(Record::Repair { step, found })?;
+    }
     write(host, setting, wanted).map_err(|source| refused("write", setting, source))?;
     let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
     if !setting.same(&found, wanted) {
         return Err(StepError::NotTaken { setting: setting.clone(), wanted: wanted.clone(), found });
     }
-    journal.append(Record::Done { step })?;
+    if is_recorded {
+        journal.append(Record::Done { step })?;
+    }
     Ok(())
 }
 
@@ -42,20 +53,16 @@ mod tests {
     use crate::shapes::Scratch;
     use crate::watch::holds;
 
-    #[test]
-    fn the_value_from_before_the_plan_stays_the_one_that_is_restored() {
-        let scratch = Scratch::new("watch-repair");
-        let file = scratch.path().join("mask");
-        let setting = Setting::mask("/mask");
-        let mut host = FileHost::new(Root::new(scratch.path()));
-        let place = Place { boot_id: "b".into(), network: None };
+    const BEFORE: &str = "00000000,00000000\n";
+
+    /// A plan in force that has set `mask` to 3.
+    fn applied(scratch: &Scratch) -> (Journals, FileHost) {
         let journals = Journals::new(scratch.path().join("state"));
-        let mut journal = journals.begin(&place, 0, None).unwrap();
-        let before = "00000000,00000000\n";
+        let mut journal = journals.begin(&Place { boot_id: "b".into(), network: None }, 0, None).unwrap();
         let step = Record::Step {
             step: 0,
-            setting: setting.clone(),
-            before: before.into(),
+            setting: Setting::mask("/mask"),
+            before: BEFORE.into(),
             wanted: "3".into(),
             why: String::new(),
             asked_by: String::new(),
@@ -63,6 +70,32 @@ mod tests {
         for record in [step, Record::Done { step: 0 }, Record::Applied, Record::Confirmed] {
             journal.append(record).unwrap();
         }
+        (journals, FileHost::new(Root::new(scratch.path())))
+    }
+
+    #[test]
+    fn a_journal_grows_by_repairs_up_to_a_limit_and_repairs_go_on() {
+        let scratch = Scratch::new("watch-repair-limit");
+        let (journals, mut host) = applied(&scratch);
+        let mut journal = journals.all().unwrap().remove(0);
+        let repairs = Record::Repair { step: 0, found: "x".repeat(RECORDED_LEN_MAX as usize) };
+        journal.append(repairs).unwrap();
+        let len = journal.len();
+        let file = scratch.path().join("mask");
+        std::fs::write(&file, BEFORE).unwrap();
+        let hold = holds(&journals.all().unwrap()).remove(0);
+        repair(&mut host, &mut journal, &hold, &Found::Text("0".into())).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
+        assert_eq!((journal.len(), std::fs::metadata(journal.path()).unwrap().len()), (len, len));
+    }
+
+    #[test]
+    fn the_value_from_before_the_plan_stays_the_one_that_is_restored() {
+        let scratch = Scratch::new("watch-repair");
+        let file = scratch.path().join("mask");
+        let setting = Setting::mask("/mask");
+        let (journals, mut host) = applied(&scratch);
+        let mut journal = journals.all().unwrap().remove(0);
         // An administrator's value, found by the watch.
         std::fs::write(&file, "00000000,00000002\n").unwrap();
         let hold = holds(&journals.all().unwrap()).remove(0);
@@ -83,6 +116,6 @@ mod tests {
         journal = journals.all().unwrap().remove(0);
         let undone = undo(&mut host, &mut journal, "asked");
         assert_eq!(undone.steps, [(setting, Outcome::Restored)]);
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), BEFORE);
     }
 }
