@@ -633,6 +633,11 @@ fn neither_a_full_disk_nor_one_that_can_only_be_read_stops_the_way_back() {
     succeeds(&mut command);
 }
 
+/// For scripts: the processes that watch over a deadline. A shell has its script, and with it these words, on its command
+/// line, too.
+const WATCHERS: &str = r#"watchers() { for pid in /proc/[0-9]*; do
+    tr '\0' ' ' 2> /dev/null < $pid/cmdline | grep -q '^[^ ]* tune watch-over' && echo ${pid#/proc/}; done; true; }"#;
+
 /// A host whose first process is seen to be systemd, in namespaces of its own; what it is asked for is written down.
 const SYSTEMD: &str = r#"
 set -eu
@@ -646,9 +651,7 @@ timer=/sys/class/net/v0/gro_flush_timeout
 PATH="$DIR/bin:$PATH" "$EVENKEEL" tune apply --strategy defer-50 --nic v0 --state "$DIR/state" --confirm-within 1h
 test "$(cat $timer)" = 50000
 grep -x -- --on-active=3600s "$DIR/asked"
-# Processes that watch over a deadline; a shell has this script, and with it these words, on its command line, too.
-watchers() { for pid in /proc/[0-9]*; do
-    tr '\0' ' ' 2> /dev/null < $pid/cmdline | grep -q '^[^ ]* tune watch-over' && echo ${pid#/proc/}; done; true; }
+WATCHERS
 # There is no process that could be killed.
 test -z "$(watchers)"
 sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
@@ -664,7 +667,7 @@ fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
     }
     let host = Host::new("systemd");
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", SYSTEMD]);
+    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &SYSTEMD.replace("WATCHERS", WATCHERS)]);
     succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
 }
 
@@ -677,9 +680,7 @@ tune() { job=$1; shift; "$EVENKEEL" tune "$job" --state "$DIR/state" "$@"; }
 blue() { ip netns exec blue "$EVENKEEL" tune "$@" --state "$DIR/state"; }
 ip netns exec blue ip link add v0 type veth peer name v1
 timer() { ip netns exec blue cat /sys/class/net/v0/gro_flush_timeout; }
-# Processes that watch over a deadline; a shell has this script, and with it these words, on its command line, too.
-watchers() { for pid in /proc/[0-9]*; do
-    tr '\0' ' ' 2> /dev/null < $pid/cmdline | grep -q '^[^ ]* tune watch-over' && echo ${pid#/proc/}; done; true; }
+WATCHERS
 overdue() {
     blue apply --strategy defer-50 --nic v0 --confirm-within 1h
     ! tune confirm 2> "$DIR/said"; grep 'it was done in the network namespace net:' "$DIR/said"
@@ -707,6 +708,49 @@ status=0; tune status > "$DIR/said" || status=$?
 test $status = 13; grep 'nobody is seen in there' "$DIR/said"
 "#;
 
+/// A network namespace that has the number of one that is gone, in which a plan was never undone.
+const SAME_NUMBER: &str = r#"
+set -eu
+WATCHERS
+tune() { job=$1; shift; "$EVENKEEL" tune "$job" --state "$DIR/state" "$@"; }
+case "${1-}" in
+first)
+    mount -t sysfs sysfs /sys
+    ip link add v0 type veth peer name v1
+    tune apply --strategy defer-50 --nic v0 --confirm-within 1h
+    readlink /proc/self/ns/net > "$DIR/number"
+    kill -9 $(watchers)
+    exit;;
+second)
+    mount -t sysfs sysfs /sys
+    ip link add v0 type veth peer name v1
+    echo 7000 > /sys/class/net/v0/gro_flush_timeout
+    status=0; tune status > "$DIR/said" || status=$?
+    test $status = 13; grep 'Nothing is in force' "$DIR/said"; grep 'nobody is seen in there' "$DIR/said"
+    test "$(cat /sys/class/net/v0/gro_flush_timeout)" = 7000
+    exit;;
+esac
+again() { unshare --net --mount sh -c "$SCRIPT" sh "$1"; }
+again first
+sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
+# The number is free a moment after the last process in there has ended.
+n=0; until test "$(unshare --net readlink /proc/self/ns/net)" = "$(cat "$DIR/number")" || test $n = 100; do
+    n=$((n + 1)); sleep 0.05; done
+again second
+"#;
+
+#[test]
+fn a_plan_of_a_network_namespace_that_is_gone_is_not_that_of_the_next_one_with_its_number() {
+    if !can_be_made() {
+        return eprintln!("no network namespace can be made here");
+    }
+    let host = Host::new("number");
+    let script = SAME_NUMBER.replace("WATCHERS", WATCHERS);
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script]);
+    succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0).env("SCRIPT", &script));
+}
+
 #[test]
 fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
     if !can_be_made() {
@@ -714,7 +758,7 @@ fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
     }
     let host = Host::new("elsewhere");
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", ELSEWHERE]);
+    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &ELSEWHERE.replace("WATCHERS", WATCHERS)]);
     succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
 }
 

@@ -319,6 +319,7 @@ fn restore_one(
         Err(Elsewhere::Network(_)) if steps.iter().all(|step| step.undone) => return Ok(()),
         Err(Elsewhere::Network(network)) => {
             let left = steps.iter().filter(|step| !step.undone).map(|step| step.setting.to_string());
+            let network = tuner::network_namespace::name(&network);
             return Err(Error::NotRestored(format!(
                 "settings of a run in the network namespace {network}, which can only be put back in there \
                  (`nsenter --net=… evenkeel lab restore`): {}; if it is gone, remove {}, which says what they were",

@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::change::Setting;
+use crate::network_namespace;
 use crate::promise::Promise;
 use crate::root::Root;
 
@@ -54,7 +55,7 @@ const ROOM_PIECE: u64 = 32 << 10;
 pub struct Place {
     /// Live settings end with the boot.
     pub boot_id: String,
-    /// `net:[4026531840]`: the same path is another interface in another network namespace.
+    /// `net:[4026531840] 1`, see [`network_namespace`]: the same path is another interface in another one.
     pub network: Option<String>,
 }
 
@@ -279,7 +280,7 @@ impl Place {
     /// Where a root is.
     pub fn of(root: &Root) -> Result<Place, crate::root::Error> {
         let boot_id = root.read("/proc/sys/kernel/random/boot_id")?.unwrap_or_default();
-        Ok(Place { boot_id, network: root.link("/proc/self/ns/net") })
+        Ok(Place { boot_id, network: network_namespace::of(root) })
     }
 }
 

@@ -29,6 +29,7 @@ pub mod measure;
 mod mend;
 pub mod metric;
 pub mod my_cnf;
+pub mod network_namespace;
 pub mod obstacle;
 pub mod outline;
 pub mod persist;

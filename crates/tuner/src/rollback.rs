@@ -16,6 +16,7 @@ use crate::apply::meaning;
 use crate::change::Setting;
 use crate::host::{Host, is_same};
 use crate::journal::{self, Journal, Place, State};
+use crate::network_namespace;
 use crate::promise::Promise;
 use crate::scheduling::Scheduling;
 
@@ -66,7 +67,7 @@ pub enum Elsewhere {
     #[error("the host was restarted since, which has reset these settings: there is nothing to undo")]
     Rebooted,
     /// The paths mean other devices here.
-    #[error("it was done in the network namespace {0}, and this is another one")]
+    #[error("it was done in the network namespace {}, and this is another one", network_namespace::name(.0))]
     Network(String),
 }
 
@@ -76,9 +77,10 @@ pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
     if there.boot_id != here.boot_id {
         return Err(Elsewhere::Rebooted);
     }
-    match &there.network {
-        Some(network) if there.network != here.network => Err(Elsewhere::Network(network.clone())),
-        _ => Ok(()),
+    match (&there.network, &here.network) {
+        (Some(there), Some(here)) if network_namespace::is_same(there, here) => Ok(()),
+        (Some(there), _) => Err(Elsewhere::Network(there.clone())),
+        (None, _) => Ok(()),
     }
 }
 

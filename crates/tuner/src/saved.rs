@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{Holds, Setting};
 use crate::journal::Place;
+use crate::network_namespace;
 use crate::plan::Plan;
 use crate::root::{self, Root};
 
@@ -46,7 +47,7 @@ pub enum Refused {
     #[error("it was made before this host was started the last time")]
     Boot,
     /// Interfaces are others.
-    #[error("it was made in the network namespace {0}, and this is another one")]
+    #[error("it was made in the network namespace {}, and this is another one", network_namespace::name(.0))]
     Network(String),
     /// No strategy, profile or remedy sets it.
     #[error("it would set {0}, which no strategy or profile sets")]
@@ -71,7 +72,11 @@ impl Saved {
         if made.place.boot_id != here.place.boot_id {
             return Err(Refused::Boot);
         }
-        if made.place.network != here.place.network {
+        let is_here = match (&made.place.network, &here.place.network) {
+            (Some(made), Some(here)) => network_namespace::is_same(made, here),
+            (made, here) => made == here,
+        };
+        if !is_here {
             return Err(Refused::Network(made.place.network.clone().unwrap_or_default()));
         }
         self.check_settings()

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tuner::Root;
 use tuner::journal::{Journal, Place};
+use tuner::network_namespace::{at, is_same, name};
 use tuner::rollback::overdue_elsewhere;
 
 use super::state::milliseconds_since_boot;
@@ -26,23 +27,25 @@ pub(super) fn overdue(journals: &[Journal], here: &Place, root: &Root, state: &P
                 .to_owned(),
         };
         let path = journal.path().display();
-        Some(format!("{path}: OVERDUE in the network namespace {network}: nobody has confirmed it; {remedy}\n"))
+        Some(format!("{path}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}\n", name(&network)))
     };
     journals.iter().filter_map(line).collect()
 }
 
-/// The command that runs another one in a namespace such as `net:[4026532281]`: by its name, or by a process that is in
-/// there.
+/// The command that runs another one in a namespace: by its name, or by a process that is in there.
 fn way_into(root: &Root, network: &str) -> Option<String> {
-    let device = fs::metadata("/proc/self/ns/net").ok()?.dev();
-    let inode: u64 = network.strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()?;
-    let named = fs::read_dir(NAMED).into_iter().flatten().flatten().find(|entry| {
-        fs::metadata(entry.path()).is_ok_and(|found| (found.dev(), found.ino()) == (device, inode))
-    });
-    if let Some(named) = named {
-        return Some(format!("ip netns exec {}", named.file_name().to_string_lossy()));
+    let number: u64 = name(network).strip_prefix("net:[")?.strip_suffix(']')?.parse().ok()?;
+    // Its number may be another one's by now.
+    let is_it = |path: &PathBuf| {
+        fs::metadata(path).is_ok_and(|found| found.ino() == number)
+            && at(path).is_ok_and(|found| is_same(&found, network))
+    };
+    let named = fs::read_dir(NAMED).into_iter().flatten().flatten().map(|entry| entry.path());
+    if let Some(path) = named.into_iter().find(is_it) {
+        return Some(format!("ip netns exec {}", path.file_name()?.to_string_lossy()));
     }
-    let pids = root.names("/proc").ok()?.into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-    let mut inside = pids.filter(|pid| root.link(&format!("/proc/{pid}/ns/net")).as_deref() == Some(network));
-    inside.next().map(|pid| format!("nsenter --net=/proc/{pid}/ns/net"))
+    let names = root.names("/proc").ok()?.into_iter();
+    let pids = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut paths = pids.map(|pid| root.path(&format!("/proc/{pid}/ns/net")));
+    paths.find(is_it).map(|path| format!("nsenter --net={}", path.display()))
 }

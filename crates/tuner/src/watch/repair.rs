@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::journal::{Journal, Record};
 
 /// Repairs are recorded in a journal of at most this length. A journal that is too long to be one (64 MiB) would be set
-/// aside, and the values from before the plan with it: one setting that is reset every five minutes makes 14 MB a year.
+/// aside, and the values from before the plan with it: ten settings that are reset every five minutes make 80 MB a year.
 /// Going back needs no record of a repair.
 const RECORDED_LEN_MAX: u64 = 8 << 20;
 
