@@ -27,6 +27,8 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
         print!("{LICENSE}");
         return Ok(());
     }
+    // A log that has become as long as a file may be is no reason to end.
+    sys::survive_file_size_limit();
     let options = Options::new(low, &|path| std::fs::read_to_string(path)).map_err(refused)?;
     if options.verbosity > 0 {
         options.notes.iter().for_each(|note| say(format_args!("evenkeel: serve: {note}")));

@@ -77,6 +77,13 @@ pub(crate) fn become_idle() -> io::Result<()> {
     done(unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) })
 }
 
+/// Lets a write beyond the limit on the length of files (`ulimit -f`) fail, instead of ending the process: neither tune's
+/// way back nor a server depends on whether it can be recorded.
+pub(crate) fn survive_file_size_limit() {
+    // SAFETY: no handler is called; the signal is only ignored. It cannot fail for a signal that may be ignored.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -192,10 +199,12 @@ impl Signals {
     }
 }
 
-/// Lets a command be interrupted by signals again: a process inherits those that its parent has blocked.
+/// Lets a command be interrupted by signals again: a process inherits those that its parent has blocked or ignores.
 pub(crate) fn unblock_in(command: &mut Command) {
     let unblock = || {
         let mut none = MaybeUninit::uninit();
+        // SAFETY: as it is when a program begins; no handler is called.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
         // SAFETY: sigemptyset fills in the set, which the other call reads; the old mask is not asked for.
         let error = unsafe {
             libc::sigemptyset(none.as_mut_ptr());
@@ -203,8 +212,8 @@ pub(crate) fn unblock_in(command: &mut Command) {
         };
         if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
     };
-    // SAFETY: between fork and exec only what is safe in a signal handler may be called. Both calls are
-    // (signal-safety(7)), and nothing is allocated: an error is a number.
+    // SAFETY: between fork and exec only what is safe in a signal handler may be called. All three calls
+    // are (signal-safety(7)), and nothing is allocated: an error is a number.
     unsafe { command.pre_exec(unblock) };
 }
 

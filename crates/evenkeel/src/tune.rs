@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
 use crate::failure::Failure;
+use crate::sys::survive_file_size_limit;
 
 pub(crate) use check::STATUSES;
 pub(crate) use tournament::STATUSES as TOURNAMENT_STATUSES;
@@ -86,6 +87,7 @@ pub(crate) fn command() -> Command {
 /// Does one of the jobs.
 pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Failure> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
+    survive_file_size_limit();
     match arguments.job {
         Job::Check(arguments) => check::run(&arguments, columns),
         Job::Explain(arguments) => explain::run(&arguments, columns),

@@ -113,3 +113,14 @@ fn few_addresses_are_enough_for_values_of_every_size() {
         }
     }
 }
+
+#[test]
+fn a_log_that_is_as_long_as_a_file_may_be_ends_nobody() {
+    let log = std::env::temp_dir().join(format!("evenkeel-serve-{}-log", std::process::id()));
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_evenkeel")]);
+    let mut server = Server::start_by(limited, "limit", &["-v"], File::create(&log).unwrap());
+    assert_eq!(server.set("k", 1), "STORED\r\n");
+    assert_eq!(fs::metadata(&log).unwrap().len(), 0, "it has said that it serves, in vain");
+    fs::remove_file(log).unwrap();
+}

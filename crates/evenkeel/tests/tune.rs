@@ -2,97 +2,18 @@
 //! unconfirmed, without room on the disk, and in a network namespace of its own.
 
 mod support {
+    pub(crate) mod host;
     pub(crate) mod namespaces;
     pub(crate) mod until;
 }
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
+use std::process::Command;
 
+use support::host::{EVENKEEL, Host, STEPS, fails, made, succeeds};
 use support::namespaces::can_be_made;
 use support::until::until;
-
-const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-
-const STEPS: [(&str, &str, &str); 3] = [
-    ("proc/sys/net/core/somaxconn", "128\n", "4096"),
-    ("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n", "3"),
-    ("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "0\n", "1024"),
-];
-
-/// Where plans for a host in a directory are made.
-fn made() -> serde_json::Value {
-    serde_json::json!({ "host": "", "boot_id": "first", "network": null })
-}
-
-/// A host in a directory: three settings, and a plan for all of them.
-struct Host(PathBuf);
-
-impl Host {
-    fn new(name: &str) -> Host {
-        let root = std::env::temp_dir().join(format!("evenkeel-tune-{name}-{}", std::process::id()));
-        let boot = root.join("proc/sys/kernel/random");
-        fs::create_dir_all(&boot).unwrap();
-        fs::create_dir_all(root.join("proc/sys/net/core")).unwrap();
-        fs::create_dir_all(root.join("sys/class/net/eth0/queues/rx-0")).unwrap();
-        fs::write(boot.join("boot_id"), "first\n").unwrap();
-        let changes = STEPS.map(|(path, now, wanted)| {
-            fs::write(root.join(path), now).unwrap();
-            let holds = if path.ends_with("cpus") { "mask" } else { "number" };
-            serde_json::json!({
-                "stage": "steering", "setting": {"file": {"path": format!("/{path}"), "holds": holds}},
-                "now": now, "wanted": wanted, "why": "", "asked_by": "", "risk": "low", "signal": "",
-            })
-        });
-        fs::write(root.join("plan"), serde_json::json!({ "made": made(), "changes": changes }).to_string())
-            .unwrap();
-        Host(root)
-    }
-
-    fn tune(&self, job: &str) -> Command {
-        let mut command = Command::new(EVENKEEL);
-        command.args(["tune", job, "--root"]).arg(&self.0).arg("--state").arg(self.0.join("state"));
-        command
-    }
-
-    fn apply(&self) -> Command {
-        let mut command = self.tune("apply");
-        command.arg("--plan").arg(self.0.join("plan"));
-        command
-    }
-
-    fn journal(&self) -> String {
-        fs::read_to_string(self.0.join("state/000001.jsonl")).unwrap_or_default()
-    }
-
-    #[track_caller]
-    fn holds(&self, value: fn(&(&'static str, &'static str, &'static str)) -> &'static str) {
-        for step in &STEPS {
-            assert_eq!(fs::read_to_string(self.0.join(step.0)).unwrap(), value(step), "{}", step.0);
-        }
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-#[track_caller]
-fn succeeds(command: &mut Command) -> String {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    assert!(status.success(), "{command:?}: {status}: {}", String::from_utf8_lossy(&stderr));
-    String::from_utf8(stdout).unwrap()
-}
-
-#[track_caller]
-fn fails(command: &mut Command) -> String {
-    let Output { status, stderr, .. } = command.output().unwrap();
-    assert!(!status.success(), "{command:?}");
-    String::from_utf8(stderr).unwrap()
-}
 
 #[test]
 fn a_plan_is_applied_watched_for_drift_and_undone() {
@@ -297,17 +218,10 @@ fn let_pass(host: &Host) {
 
 /// Ends the process that watches over the host's plan.
 fn kill_watcher(host: &Host) {
-    let place = host.0.to_str().unwrap();
-    let is_watcher = |pid: &String| {
-        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.contains("watch-over") && line.contains(place)
-    };
-    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
-    let pids = names.filter_map(|name| name.into_string().ok()).filter(is_watcher);
-    let pids: Vec<String> = pids.collect();
-    assert_eq!(pids.len(), 1, "{pids:?}");
-    succeeds(Command::new("kill").args(["-9", &pids[0]]));
-    until("its end", || !is_watcher(&pids[0]));
+    let pid = watcher(host);
+    succeeds(Command::new("kill").args(["-9", &pid]));
+    let line = || fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    until("its end", || !line().contains("watch-over"));
 }
 
 #[test]
@@ -398,148 +312,6 @@ fn a_damaged_journal_is_set_aside_with_one_line_and_keeps_nothing_from_being_don
     host.holds(|step| step.1);
 }
 
-/// The lock of a host, held by this process as another verb would hold it.
-fn lock(host: &Host) -> fs::File {
-    let lock = fs::File::open(host.0.join("state/lock")).unwrap();
-    lock.lock().unwrap();
-    lock
-}
-
-/// A verb that has found the lock taken, and waits for it.
-struct Waiting {
-    child: std::process::Child,
-    said: PathBuf,
-}
-
-impl Waiting {
-    fn new(host: &Host, command: &mut Command) -> Waiting {
-        let said = host.0.join("waiting");
-        let child = command.stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
-        let waiting = Waiting { child, said };
-        until("its waiting", || waiting.said().contains("waiting up to"));
-        waiting
-    }
-
-    fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap()
-    }
-
-    fn ends(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
-    }
-}
-
-#[test]
-fn who_finds_the_state_locked_is_told_by_whom() {
-    let host = Host::new("locked");
-    succeeds(&mut host.apply());
-    let lock = lock(&host);
-    let holder = format!("another `evenkeel tune` is at work (PID {}: `", std::process::id());
-    let said = fails(host.apply().args(["--wait", "0s"]));
-    assert!(said.contains(&holder) && said.contains(" s ago)\n"), "{said}");
-    assert!(said.contains(&format!("or end it with `kill -INT {}`", std::process::id())), "{said}");
-    for mut command in [host.apply(), host.tune("confirm"), host.tune("rollback")] {
-        let said = fails(command.args(["--wait", "1s"]));
-        assert!(said.contains(&holder) && said.contains(" s ago), and has not ended within 1 s\n"), "{said}");
-    }
-    host.holds(|step| step.2);
-    drop(lock);
-    succeeds(&mut host.tune("rollback"));
-}
-
-#[test]
-fn a_verb_waits_for_the_one_before() {
-    let host = Host::new("waits");
-    succeeds(&mut host.apply());
-    for (mut command, value) in [
-        (host.tune("rollback"), (|step| step.1) as fn(&(&'static str, &'static str, &'static str)) -> &'static str),
-        (host.apply(), |step| step.2),
-    ] {
-        let lock = lock(&host);
-        let mut waiting = Waiting::new(&host, &mut command);
-        let for_whom = format!("waiting up to 30 s for PID {}: `", std::process::id());
-        assert!(waiting.said().contains(&for_whom), "{}", waiting.said());
-        drop(lock);
-        assert_eq!(waiting.ends(), Some(0), "{}", waiting.said());
-        host.holds(value);
-    }
-}
-
-#[test]
-fn a_verb_that_waits_for_the_lock_can_be_told_to_end() {
-    let host = Host::new("told");
-    succeeds(&mut host.apply());
-    let journal = host.journal();
-    let lock = lock(&host);
-    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
-        for mut command in [host.tune("rollback"), host.tune("confirm"), host.apply()] {
-            let mut waiting = Waiting::new(&host, command.args(["--wait", "1h"]));
-            succeeds(Command::new("kill").args([&format!("-{signal}"), &waiting.child.id().to_string()]));
-            assert_eq!(waiting.ends(), Some(status), "{}", waiting.said());
-            let told = "a signal told it to end while it waited; nothing was changed";
-            assert!(waiting.said().contains(told), "{}", waiting.said());
-        }
-    }
-    // Under nohup, the end of the terminal's connection does not matter.
-    let mut nohup = Command::new("nohup");
-    nohup.arg(EVENKEEL).args(["tune", "rollback", "--root"]).arg(&host.0);
-    nohup.arg("--state").arg(host.0.join("state")).stdout(std::process::Stdio::null());
-    let mut waiting = Waiting::new(&host, &mut nohup);
-    succeeds(Command::new("kill").args(["-HUP", &waiting.child.id().to_string()]));
-    assert_eq!(host.journal(), journal);
-    host.holds(|step| step.2);
-    drop(lock);
-    assert_eq!(waiting.ends(), Some(0), "{}", waiting.said());
-    host.holds(|step| step.1);
-}
-
-/// A pipe to which nothing more can be written, and that nobody reads.
-fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    let flags = fcntl_getfl(&writer).unwrap();
-    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
-    while std::io::Write::write(&mut writer, &[b'x'; 4096]).is_ok() {}
-    fcntl_setfl(&writer, flags).unwrap();
-    (reader, writer)
-}
-
-#[test]
-fn a_reader_that_takes_nothing_holds_up_nobodys_way_back() {
-    let host = Host::new("stuck");
-    let (reader, writer) = full_pipe();
-    let mut apply = host.apply().stdout(writer.try_clone().unwrap()).spawn().unwrap();
-    until("the plan", || host.journal().contains("\"applied\""));
-    succeeds(&mut host.tune("rollback"));
-    succeeds(&mut host.apply());
-    // A watch that has said that it watches, and wants to say what it has repaired.
-    fs::write(host.0.join(STEPS[0].0), STEPS[0].1).unwrap();
-    let mut watch = host.tune("watch");
-    let mut watch = watch.args(["--repair", "auto"]).stdout(writer).spawn().unwrap();
-    until("the repair", || fs::read_to_string(host.0.join(STEPS[0].0)).unwrap() == STEPS[0].2);
-    succeeds(&mut host.tune("rollback"));
-    host.holds(|step| step.1);
-    drop(reader);
-    watch.kill().unwrap();
-    watch.wait().unwrap();
-    assert_eq!(apply.wait().unwrap().code(), Some(0));
-}
-
-#[test]
-fn a_plan_that_somebody_works_at_is_not_said_to_be_interrupted() {
-    let host = Host::new("at-work");
-    succeeds(&mut host.apply());
-    let journal = host.journal();
-    let unfinished = journal.trim_end().rsplit_once('\n').unwrap().0;
-    fs::write(host.0.join("state/000001.jsonl"), format!("{unfinished}\n")).unwrap();
-    let lock = lock(&host);
-    let said = succeeds(&mut host.tune("status"));
-    let at_work = format!("not finished; at work is PID {}: `", std::process::id());
-    assert!(said.contains(&at_work), "{said}");
-    drop(lock);
-    assert!(succeeds(&mut host.tune("status")).contains("interrupted; `evenkeel tune rollback` undoes it"));
-}
-
 /// A driver that is being reset takes its settings again soon after the deadline.
 #[test]
 fn what_could_not_be_undone_at_the_deadline_is_tried_again() {
@@ -553,6 +325,97 @@ fn what_could_not_be_undone_at_the_deadline_is_tried_again() {
     fs::remove_dir(&file).unwrap();
     fs::rename(&aside, &file).unwrap();
     until("the whole way back", || host.journal().contains("\"rolled_back\""));
+    host.holds(|step| step.1);
+}
+
+/// The process that watches over the host's plan.
+fn watcher(host: &Host) -> String {
+    let place = host.0.to_str().unwrap();
+    let is_watcher = |pid: &String| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.contains("watch-over") && line.contains(place)
+    };
+    let names = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().file_name());
+    let pids: Vec<String> = names.filter_map(|name| name.into_string().ok()).filter(is_watcher).collect();
+    assert_eq!(pids.len(), 1, "{pids:?}");
+    pids[0].clone()
+}
+
+/// How often a process has waited for something.
+fn waits(pid: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+}
+
+#[test]
+fn a_journal_that_cannot_be_read_for_a_while_does_not_end_its_watcher() {
+    let host = Host::new("unreadable");
+    succeeds(host.apply().args(["--confirm-within", "1h"]));
+    let (journal, aside, pid) = (host.0.join("state/000001.jsonl"), host.0.join("aside"), watcher(&host));
+    fs::create_dir(&aside).unwrap();
+    let looks = || {
+        let then = waits(&pid).expect("it watches");
+        until("its looks", || waits(&pid).is_none_or(|now| now > then + 2));
+    };
+    // Without a moment in which there is no journal, which would end it.
+    let exchange = || {
+        let here = rustix::fs::CWD;
+        rustix::fs::renameat_with(here, &journal, here, &aside, rustix::fs::RenameFlags::EXCHANGE).unwrap();
+    };
+    looks();
+    exchange();
+    looks();
+    exchange();
+    let_pass(&host);
+    until("the way back", || host.journal().contains("\"rolled_back\""));
+    host.holds(|step| step.1);
+}
+
+#[test]
+fn a_limit_on_the_length_of_files_does_not_stop_the_way_back() {
+    let host = Host::new("ulimit");
+    succeeds(&mut host.apply());
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 1; exec \"$@\"", "sh", EVENKEEL, "tune", "rollback", "--root"]);
+    limited.arg(&host.0).arg("--state").arg(host.0.join("state"));
+    let output = limited.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // What is short enough may be kept in /run, where that can be written.
+    let is_told = match output.status.code() {
+        Some(0) => String::from_utf8_lossy(&output.stdout).contains("so it is in /run/evenkeel-tune/"),
+        code => code == Some(19) && said.contains("File too large"),
+    };
+    assert!(is_told, "{}: {said}", output.status);
+    host.holds(|step| step.1);
+    // Either this records it, or it does so on the way to finding nothing.
+    let _ = host.tune("rollback").output().unwrap();
+    assert!(host.journal().contains("\"rolled_back\""));
+}
+
+/// As with a cgroup in which no more tasks may be started.
+#[test]
+fn where_no_thread_can_be_started_the_way_back_is_taken_without() {
+    const NOBODY: &str = "65534";
+    let nobody = |command: &str| {
+        let mut setpriv = Command::new("setpriv");
+        setpriv.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "sh", "-c", command]);
+        setpriv
+    };
+    let host = Host::new("threads");
+    succeeds(Command::new("chown").args(["-R", NOBODY]).arg(&host.0));
+    if !nobody(&format!("test -x {EVENKEEL} && test -w {}", host.0.display()))
+        .status()
+        .is_ok_and(|it| it.success())
+    {
+        return eprintln!("it takes root, and a program that others may run");
+    }
+    let tune = |limit: &str, words: &str| {
+        let place = format!("--root {0} --state {0}/state", host.0.display());
+        succeeds(&mut nobody(&format!("{limit} exec {EVENKEEL} tune {words} {place}")))
+    };
+    tune("", &format!("apply --plan {}/plan", host.0.display()));
+    host.holds(|step| step.2);
+    tune("ulimit -u 1;", "rollback");
     host.holds(|step| step.1);
 }
 
@@ -592,7 +455,8 @@ grep 'its journal cannot take that now, so it is in /run/evenkeel-tune/' "$DIR/s
 values | cmp - "$DIR/before"
 tune status | grep 'Nothing is in force'
 ! tune rollback 2> "$DIR/said"; grep 'none is in force' "$DIR/said"
-watched() { rm -f "$DIR/prom"; tune watch --repair auto --prometheus "$DIR/prom" > "$DIR/watch" & watch=$!
+watched() { rm -f "$DIR/prom"; 
+    "$EVENKEEL" tune watch --root "$DIR" --state "$DIR/state" --repair auto --prometheus "$DIR/prom" > "$DIR/watch" & watch=$!
     until test -e "$DIR/prom"; do sleep 0.05; done; kill $watch; wait $watch; values | cmp - "$DIR/before"; }
 watched
 mount -o remount,rw "$DIR/state"
@@ -629,7 +493,10 @@ fn neither_a_full_disk_nor_one_that_can_only_be_read_stops_the_way_back() {
     }
     let host = Host::new("no-room");
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "sh", "-c", NO_ROOM]).env("EVENKEEL", EVENKEEL).env("DIR", &host.0);
+    command
+        .args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", NO_ROOM])
+        .env("EVENKEEL", EVENKEEL)
+        .env("DIR", &host.0);
     succeeds(&mut command);
 }
 
@@ -658,6 +525,12 @@ sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
 sed '1,/^--$/d' "$DIR/asked" | xargs -d '\n' env
 test "$(cat $timer)" = 0
 tail -n 1 "$DIR/state/000001.jsonl" | grep 'not confirmed in time'
+
+# It hangs: a process of its own watches.
+printf '#!/bin/sh\nexec sleep 1000\n' > "$DIR/bin/systemd-run"
+PATH="$DIR/bin:$PATH" "$EVENKEEL" tune apply --strategy defer-50 --nic v0 --state "$DIR/state" --confirm-within 1h
+test "$(cat $timer)" = 50000
+test -n "$(watchers)"
 "#;
 
 #[test]
@@ -667,7 +540,16 @@ fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
     }
     let host = Host::new("systemd");
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &SYSTEMD.replace("WATCHERS", WATCHERS)]);
+    command.args([
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-c",
+        &SYSTEMD.replace("WATCHERS", WATCHERS),
+    ]);
     succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
 }
 
@@ -758,7 +640,16 @@ fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
     }
     let host = Host::new("elsewhere");
     let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &ELSEWHERE.replace("WATCHERS", WATCHERS)]);
+    command.args([
+        "--net",
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "sh",
+        "-c",
+        &ELSEWHERE.replace("WATCHERS", WATCHERS),
+    ]);
     succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
 }
 

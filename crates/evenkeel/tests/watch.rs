@@ -242,6 +242,31 @@ fn what_persists_is_watched_from_the_next_start_on() {
 }
 
 #[test]
+fn neither_a_damaged_manifest_nor_a_log_on_a_full_disk_ends_it() {
+    let host = Host::new("manifest");
+    fs::create_dir_all(host.0.join("etc/evenkeel")).unwrap();
+    host.write("etc/evenkeel/persisted.json", "{");
+    let status = host.tune("status").output().unwrap();
+    let said = String::from_utf8_lossy(&status.stdout);
+    assert_eq!(status.status.code(), Some(13), "{said}");
+    assert!(said.contains("/proc/sys/net/core/somaxconn = 4096: holds"), "{said}");
+    assert!(said.contains("What persists cannot be told: failed to understand"), "{said}");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut watch = host.tune("watch");
+    watch.args(["--every", "1s", "--repair", "auto"]).stdout(full);
+    watch.stderr(fs::File::create(host.0.join("said")).unwrap());
+    let mut watch = Watch { child: watch.spawn().unwrap(), host: &host };
+    for _ in 0..2 {
+        host.write("proc/sys/net/core/somaxconn", "128\n");
+        until("the repair", || host.read("proc/sys/net/core/somaxconn") == "4096");
+    }
+    assert_eq!(watch.ends(Signal::TERM), Some(0));
+    let said = host.read("said");
+    assert_eq!(said.matches("what persists is not watched").count(), 1, "{said}");
+    assert!(said.contains("write to standard output: No space left on device"), "{said}");
+}
+
+#[test]
 fn it_waits_while_somebody_else_is_at_work() {
     let host = Host::new("lock");
     let lock = fs::OpenOptions::new().append(true).open(host.0.join("state/lock")).unwrap();

@@ -1,7 +1,7 @@
 //! The seam between what is decided and the host that it is done to.
 
 use std::io::{self, Read, Write};
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
@@ -210,17 +210,29 @@ impl FileHost {
     }
 
     /// Does it on a thread of its own, which is left behind if it takes too long: a system call that hangs cannot be
-    /// called back.
+    /// called back. Where no thread can be had (a cgroup's limit on tasks), the way back is worth more than the limit of
+    /// time.
     fn in_time<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let (sender, receiver) = mpsc::channel();
-        std::thread::Builder::new().name("setting".into()).spawn(move || {
-            // Nobody listens any more if it was too late.
-            let _ = sender.send(work());
-        })?;
-        receiver.recv_timeout(self.step_time_max).unwrap_or_else(|_| Err(Errno::TIMEDOUT.into()))
+        // Who cannot be started gives back nothing that it was given.
+        let work = Arc::new(Mutex::new(Some(work)));
+        let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let its = Arc::clone(&work);
+        let started = std::thread::Builder::new().name("setting".into()).spawn(move || {
+            if let Some(work) = take(&its) {
+                // Nobody listens any more if it was too late.
+                let _ = sender.send(work());
+            }
+        });
+        match started {
+            Ok(_) => {
+                receiver.recv_timeout(self.step_time_max).unwrap_or_else(|_| Err(Errno::TIMEDOUT.into()))
+            }
+            Err(error) => take(&work).map_or(Err(error), |work| work()),
+        }
     }
 
     fn read_file(&self, path: &str) -> io::Result<String> {

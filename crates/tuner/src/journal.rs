@@ -204,6 +204,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether there is no such journal any more: a tournament removes those of its trials.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// With what the system said.
     pub fn with_causes(&self) -> String {
         match self {

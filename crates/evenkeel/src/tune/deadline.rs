@@ -13,7 +13,7 @@ use tuner::Root;
 use tuner::journal::{Journal, State};
 use tuner::rollback::is_overdue;
 
-use super::observe::pause;
+use super::observe::{Clock, pause};
 use super::rollback;
 use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
 use crate::failure::Failure;
@@ -27,6 +27,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// And at most, while something cannot be undone.
 const LOOK_AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// systemd has so long to set a timer; if it hangs, a process of our own does as well, and nobody waits for the lock.
+const TIMER_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long to wait between two looks whether it has.
+const LOOK_FOR_END_EVERY: Duration = Duration::from_millis(10);
 
 /// A status beyond this is that of somebody who was told to end by a signal.
 const SIGNALLED: u8 = 128;
@@ -71,7 +77,7 @@ pub(super) fn watch_over(
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         unblock_in(&mut timer);
-        if timer.status().is_ok_and(|status| status.success()) {
+        if succeeds_in(&mut timer, TIMER_TIME_MAX) {
             return Ok(());
         }
     }
@@ -82,6 +88,24 @@ pub(super) fn watch_over(
     unblock_in(&mut watcher);
     watcher.spawn().map_err(failed)?;
     Ok(())
+}
+
+/// Whether a command ends well in time. One that does not is ended.
+fn succeeds_in(command: &mut Command, time: Duration) -> bool {
+    let Ok(mut child) = command.spawn() else { return false };
+    let clock = Clock::start();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if clock.passed() < time => pause(LOOK_FOR_END_EVERY),
+            _ => {
+                // It may have ended in this moment.
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
 }
 
 /// Whether what systemd starts sees the host as this process does: not so in a container or a network namespace.
@@ -100,15 +124,20 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
     let _ = rustix::process::setsid();
     let place = &arguments.place;
     let root = Root::new(&place.root);
-    let mut again = LOOK_AGAIN;
+    let (mut again, mut deadline) = (LOOK_AGAIN, None);
     loop {
-        let Some(journal) = Journal::open(&arguments.journal).map_err(Failure::other)? else {
-            return Ok(ExitCode::SUCCESS);
-        };
-        let (Some(end), State::Applied | State::Unfinished) = (journal.confirm_by_ms(), journal.state())
-        else {
-            return Ok(ExitCode::SUCCESS);
-        };
+        match Journal::open(&arguments.journal) {
+            Ok(Some(journal)) => match (journal.confirm_by_ms(), journal.state()) {
+                (Some(end), State::Applied | State::Unfinished) => deadline = Some(end),
+                _ => return Ok(ExitCode::SUCCESS),
+            },
+            Ok(None) => return Ok(ExitCode::SUCCESS),
+            Err(error) if error.is_not_found() => return Ok(ExitCode::SUCCESS),
+            // It was read before, so it may be again: also by whoever enters at the deadline.
+            Err(_) if deadline.is_some() => {}
+            Err(error) => return Err(Failure::other(error)),
+        }
+        let Some(end) = deadline else { unreachable!("it is known, or has returned") };
         let left = Duration::from_millis(end.saturating_sub(milliseconds_since_boot()));
         // Under the lock nobody confirms it any more, and who enters undoes what is overdue.
         if left.is_zero() {
@@ -116,10 +145,10 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
                 Err(failure) if failure.status() > SIGNALLED => return Err(failure),
                 Err(_) => {}
                 Ok(state) => {
-                    let path = Some(arguments.journal.as_path());
-                    let all = state.journals.all().unwrap_or_default();
-                    let is_open = |journal: &Journal| is_overdue(journal, &state.here, end);
-                    if !all.iter().any(|journal| Some(journal.path()) == path && is_open(journal)) {
+                    let is_left = |journal: &Journal| {
+                        journal.path() == arguments.journal && is_overdue(journal, &state.here, end)
+                    };
+                    if state.journals.all().is_ok_and(|all| !all.iter().any(is_left)) {
                         return Ok(ExitCode::SUCCESS);
                     }
                     // A driver that is being reset, for instance, takes its settings again soon.

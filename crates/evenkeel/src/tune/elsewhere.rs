@@ -27,7 +27,10 @@ pub(super) fn overdue(journals: &[Journal], here: &Place, root: &Root, state: &P
                 .to_owned(),
         };
         let path = journal.path().display();
-        Some(format!("{path}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}\n", name(&network)))
+        Some(format!(
+            "{path}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}\n",
+            name(&network)
+        ))
     };
     journals.iter().filter_map(line).collect()
 }

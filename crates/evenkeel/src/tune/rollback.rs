@@ -10,8 +10,8 @@ use tuner::report::folded;
 use tuner::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::{CpuSet, Root};
 
-use super::{elsewhere, persist};
 use super::state::{Patience, StateDirectory, kept_aside, milliseconds_since_boot};
+use super::{elsewhere, persist};
 use crate::failure::Failure;
 use crate::sys::Signals;
 use crate::verbs::{print, tell};
@@ -137,7 +137,9 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let overdue = elsewhere::overdue(&all, &here, &root, &arguments.state.path);
     let found = in_force((all, here));
     let holder = arguments.state.journals().holder();
-    let (persists, is_whole) = persist::status(&root)?;
+    // A manifest that is damaged hides no plan.
+    let (persists, is_whole) = persist::status(&root)
+        .unwrap_or_else(|failure| (format!("What persists cannot be told: failed to {failure}.\n"), false));
     let host = FileHost::new(root);
     let mut seen = BTreeSet::new();
     let (mut text, mut drifted) = (String::new(), 0);
@@ -175,7 +177,11 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
     text.extend(folded(&overdue));
     text += &persists;
     print(text.as_bytes())?;
-    Ok(if drifted == 0 && is_whole && overdue.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+    Ok(if drifted == 0 && is_whole && overdue.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DRIFTED)
+    })
 }
 
 /// Where an interrupt came the last time, if it has to move yet. Whether it does, a single look cannot tell.

@@ -129,7 +129,9 @@ fn undone_late(journal: &Journal, undone: &RolledBack) -> String {
 
 /// What to say of a record that the journal could not take.
 pub(super) fn kept_aside(journal: &Journal) -> Option<String> {
-    journal.spare_path().map(|path| format!("its journal cannot take that now, so it is in {}", path.display()))
+    journal
+        .spare_path()
+        .map(|path| format!("its journal cannot take that now, so it is in {}", path.display()))
 }
 
 /// The lock, after waiting for it.

@@ -88,6 +88,7 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
         watch: Watch::new(policy),
         came: BTreeMap::new(),
         watched: None,
+        complaint: None,
     };
     watcher.round()?;
     notify::ready();
@@ -113,13 +114,15 @@ struct Watcher<'a> {
     came: BTreeMap<u32, u64>,
     /// How many settings it was said to watch.
     watched: Option<usize>,
+    /// What was said to be in the way, once.
+    complaint: Option<String>,
 }
 
 impl Watcher<'_> {
     /// Looks, and does what there is to do.
     fn round(&mut self) -> Result<(), Failure> {
         let found = self.arguments.place.state.look(&self.root)?;
-        let (_, seen) = self.look(found)?;
+        let (_, seen) = self.look(found);
         if seen.seen.iter().all(Seen::holds) {
             let text = self.judge(&seen, &mut []);
             self.say(&text);
@@ -135,7 +138,7 @@ impl Watcher<'_> {
             Err(error) => return Err(Failure::other(error)),
         };
         let all = self.journals.all().map_err(Failure::other)?;
-        let (mut journals, seen) = self.look((all, here(&self.arguments.place)?))?;
+        let (mut journals, seen) = self.look((all, here(&self.arguments.place)?));
         let text = self.judge(&seen, &mut journals);
         // A reader that takes nothing holds up nobody's way back.
         drop(lock);
@@ -143,12 +146,21 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    fn look(&self, found: (Vec<Journal>, Place)) -> Result<(Vec<Journal>, Look), Failure> {
+    fn look(&mut self, found: (Vec<Journal>, Place)) -> (Vec<Journal>, Look) {
         let mut journals = in_force(found);
         journals.reverse();
-        let holds = persisting(holds(&journals), persist::held(&self.root)?);
+        // A manifest that is damaged is no reason to stop watching plans.
+        let held = persist::held(&self.root).unwrap_or_else(|failure| {
+            let line = format!("evenkeel: tune watch: what persists is not watched: failed to {failure}");
+            if self.complaint.as_ref() != Some(&line) {
+                say(format_args!("{line}"));
+                self.complaint = Some(line);
+            }
+            Vec::new()
+        });
+        let holds = persisting(holds(&journals), held);
         let look = look(&self.root, &self.host, &holds, &self.came);
-        Ok((journals, look))
+        (journals, look)
     }
 
     /// Does what there is to do about a look, and gives what there is to say.

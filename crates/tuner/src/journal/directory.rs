@@ -196,7 +196,7 @@ impl Journals {
         for (_, path) in paths {
             match Journal::open_with(&path, self.spare.as_deref()) {
                 Ok(journal) => journals.extend(journal),
-                Err(error) if is_gone(&error) => {}
+                Err(error) if error.is_not_found() => {}
                 Err(error) if is_passing(&error) => return Err(error),
                 Err(error) => damaged.push(Damaged { path, error }),
             }
@@ -258,11 +258,6 @@ fn is_ours(name: &String) -> bool {
 /// The disk is full, or can only be read.
 fn is_without_room(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::ROFS | Errno::NOSPC | Errno::DQUOT))
-}
-
-/// A tournament removes the journals of its trials.
-fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 /// It says nothing about the file.

@@ -54,9 +54,7 @@ fn has_locked(pid: u32, inode: &str) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten();
     let mut texts = files.filter_map(|file| fs::read_to_string(file.path()).ok());
     texts.any(|text| {
-        text.lines()
-            .filter_map(|line| line.strip_prefix("lock:"))
-            .any(|line| locker(line, inode).is_some())
+        text.lines().filter_map(|line| line.strip_prefix("lock:")).any(|line| locker(line, inode).is_some())
     })
 }
 

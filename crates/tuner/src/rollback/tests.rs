@@ -169,7 +169,11 @@ fn a_plan_of_another_network_namespace_is_overdue_there() {
     let elsewhere = |journal: &Journal| {
         let places = [(of("b", "net:[2]"), 499), (of("b", "net:[2]"), 500), (of("b", "net:[1]"), 500)];
         let earlier = [(of("a", "net:[2]"), 500)];
-        places.into_iter().chain(earlier).map(|(here, at)| overdue_elsewhere(journal, &here, at)).collect::<Vec<_>>()
+        places
+            .into_iter()
+            .chain(earlier)
+            .map(|(here, at)| overdue_elsewhere(journal, &here, at))
+            .collect::<Vec<_>>()
     };
     assert_eq!(elsewhere(&journal), [None, Some("net:[1]".to_owned()), None, None]);
     journal.append(journal::Record::Confirmed).unwrap();

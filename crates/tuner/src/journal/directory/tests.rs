@@ -22,7 +22,10 @@ fn two_do_not_work_at_once_and_who_waits_is_told_for_whom() {
     let looks = std::cell::Cell::new(0);
     let third = || looks.replace(looks.get() + 1) == 2;
     let error = journals.lock_within(Duration::from_secs(3600), &third).unwrap_err();
-    assert!(error.to_string().ends_with("a signal told it to end while it waited; nothing was changed"), "{error}");
+    assert!(
+        error.to_string().ends_with("a signal told it to end while it waited; nothing was changed"),
+        "{error}"
+    );
     drop(lock);
     assert!(matches!(journals.lock_within(Duration::ZERO, &|| true), Err(Error::Stopped { .. })));
     assert_eq!(journals.holder(), None);

@@ -1,0 +1,158 @@
+//! `evenkeel tune` while another one is at work: who waits, for how long, and what holds up nobody.
+
+mod support {
+    pub(crate) mod host;
+    pub(crate) mod until;
+}
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use support::host::{EVENKEEL, Host, STEPS, fails, succeeds};
+use support::until::until;
+
+/// The lock of a host, held by this process as another verb would hold it.
+fn lock(host: &Host) -> fs::File {
+    let lock = fs::File::open(host.0.join("state/lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+/// A verb that has found the lock taken, and waits for it.
+struct Waiting {
+    child: std::process::Child,
+    said: PathBuf,
+}
+
+impl Waiting {
+    fn new(host: &Host, command: &mut Command) -> Waiting {
+        let said = host.0.join("waiting");
+        let child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+        let waiting = Waiting { child, said };
+        until("its waiting", || waiting.said().contains("waiting up to"));
+        waiting
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.said).unwrap()
+    }
+
+    fn ends(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+}
+
+#[test]
+fn who_finds_the_state_locked_is_told_by_whom() {
+    let host = Host::new("locked");
+    succeeds(&mut host.apply());
+    let lock = lock(&host);
+    let holder = format!("another `evenkeel tune` is at work (PID {}: `", std::process::id());
+    let said = fails(host.apply().args(["--wait", "0s"]));
+    assert!(said.contains(&holder) && said.contains(" s ago)\n"), "{said}");
+    assert!(said.contains(&format!("or end it with `kill -INT {}`", std::process::id())), "{said}");
+    for mut command in [host.apply(), host.tune("confirm"), host.tune("rollback")] {
+        let said = fails(command.args(["--wait", "1s"]));
+        assert!(said.contains(&holder) && said.contains(" s ago), and has not ended within 1 s\n"), "{said}");
+    }
+    host.holds(|step| step.2);
+    drop(lock);
+    succeeds(&mut host.tune("rollback"));
+}
+
+#[test]
+fn a_verb_waits_for_the_one_before() {
+    let host = Host::new("waits");
+    succeeds(&mut host.apply());
+    for (mut command, value) in [
+        (
+            host.tune("rollback"),
+            (|step| step.1) as fn(&(&'static str, &'static str, &'static str)) -> &'static str,
+        ),
+        (host.apply(), |step| step.2),
+    ] {
+        let lock = lock(&host);
+        let mut waiting = Waiting::new(&host, &mut command);
+        let for_whom = format!("waiting up to 30 s for PID {}: `", std::process::id());
+        assert!(waiting.said().contains(&for_whom), "{}", waiting.said());
+        drop(lock);
+        assert_eq!(waiting.ends(), Some(0), "{}", waiting.said());
+        host.holds(value);
+    }
+}
+
+#[test]
+fn a_verb_that_waits_for_the_lock_can_be_told_to_end() {
+    let host = Host::new("told");
+    succeeds(&mut host.apply());
+    let journal = host.journal();
+    let lock = lock(&host);
+    for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        for mut command in [host.tune("rollback"), host.tune("confirm"), host.apply()] {
+            let mut waiting = Waiting::new(&host, command.args(["--wait", "1h"]));
+            succeeds(Command::new("kill").args([&format!("-{signal}"), &waiting.child.id().to_string()]));
+            assert_eq!(waiting.ends(), Some(status), "{}", waiting.said());
+            let told = "a signal told it to end while it waited; nothing was changed";
+            assert!(waiting.said().contains(told), "{}", waiting.said());
+        }
+    }
+    // Under nohup, the end of the terminal's connection does not matter.
+    let mut nohup = Command::new("nohup");
+    nohup.arg(EVENKEEL).args(["tune", "rollback", "--root"]).arg(&host.0);
+    nohup.arg("--state").arg(host.0.join("state")).stdout(Stdio::null());
+    let mut waiting = Waiting::new(&host, &mut nohup);
+    succeeds(Command::new("kill").args(["-HUP", &waiting.child.id().to_string()]));
+    assert_eq!(host.journal(), journal);
+    host.holds(|step| step.2);
+    drop(lock);
+    assert_eq!(waiting.ends(), Some(0), "{}", waiting.said());
+    host.holds(|step| step.1);
+}
+
+/// A pipe to which nothing more can be written, and that nobody reads.
+fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    while std::io::Write::write(&mut writer, &[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer)
+}
+
+#[test]
+fn a_reader_that_takes_nothing_holds_up_nobodys_way_back() {
+    let host = Host::new("stuck");
+    let (reader, writer) = full_pipe();
+    let mut apply = host.apply().stdout(writer.try_clone().unwrap()).spawn().unwrap();
+    until("the plan", || host.journal().contains("\"applied\""));
+    succeeds(&mut host.tune("rollback"));
+    succeeds(&mut host.apply());
+    // A watch that has said that it watches, and wants to say what it has repaired.
+    fs::write(host.0.join(STEPS[0].0), STEPS[0].1).unwrap();
+    let mut watch = host.tune("watch");
+    let mut watch = watch.args(["--repair", "auto"]).stdout(writer).spawn().unwrap();
+    until("the repair", || fs::read_to_string(host.0.join(STEPS[0].0)).unwrap() == STEPS[0].2);
+    succeeds(&mut host.tune("rollback"));
+    host.holds(|step| step.1);
+    drop(reader);
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    assert_eq!(apply.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_plan_that_somebody_works_at_is_not_said_to_be_interrupted() {
+    let host = Host::new("at-work");
+    succeeds(&mut host.apply());
+    let journal = host.journal();
+    let unfinished = journal.trim_end().rsplit_once('\n').unwrap().0;
+    fs::write(host.0.join("state/000001.jsonl"), format!("{unfinished}\n")).unwrap();
+    let lock = lock(&host);
+    let said = succeeds(&mut host.tune("status"));
+    let at_work = format!("not finished; at work is PID {}: `", std::process::id());
+    assert!(said.contains(&at_work), "{said}");
+    drop(lock);
+    assert!(succeeds(&mut host.tune("status")).contains("interrupted; `evenkeel tune rollback` undoes it"));
+}
