@@ -292,6 +292,7 @@ impl Store {
         }
         let Some(mut victim) = reclaim.victim.take() else { return Step::Nothing };
         while *left > 0 && victim.done < victim.used {
+            // A batch is finished, even if its values take longer to give back than what is left: 2 ms.
             let batch = self.next_batch(&victim, *left);
             for (at, hash) in batch.into_iter().flatten() {
                 if !self.deal_with(reclaim, victim.treatment, at, hash, counters, now) {
