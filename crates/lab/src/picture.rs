@@ -23,10 +23,12 @@ const PAPER: RGBColor = RGBColor(0xfd, 0xfd, 0xfc);
 const INK: RGBColor = RGBColor(0x24, 0x29, 0x2e);
 const RULE: RGBColor = RGBColor(0xd8, 0xdb, 0xdf);
 
-/// What a dark page has instead. The attributes are how the backend writes the colours above.
+/// What a dark page has instead, also of the two darkest colours. The attributes are how the backend writes the colours above.
 const STYLE: &str = "<style>@media (prefers-color-scheme: dark) {\
  svg rect[fill=\"#FDFDFC\"] { fill: #16191d } svg [fill=\"#24292E\"] { fill: #d6dade }\
- svg [stroke=\"#24292E\"] { stroke: #d6dade } svg [stroke=\"#D8DBDF\"] { stroke: #3a4047 } }</style>";
+ svg [stroke=\"#24292E\"] { stroke: #d6dade } svg [stroke=\"#D8DBDF\"] { stroke: #3a4047 }\
+ svg [fill=\"#0072B2\"] { fill: #1a80d0 } svg [stroke=\"#0072B2\"] { stroke: #1a80d0 }\
+ svg [fill=\"#7A5CD6\"] { fill: #9a84ee } svg [stroke=\"#7A5CD6\"] { stroke: #9a84ee } }</style>";
 
 /// One colour for each series; after the last they begin anew, and the legend still tells.
 const SERIES: [RGBColor; 8] = [
@@ -159,20 +161,30 @@ fn divisible(range: &Range<f64>) -> Range<f64> {
 
 /// Room at the right for a legend of these names.
 fn legend_width(names: &[&str]) -> i32 {
-    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_MAX);
+    let number = if are_numbered(names.len()) { "10: ".len() } else { 0 };
+    let longest = names.iter().map(|name| name.chars().count() + number).max().unwrap_or(0).min(NAME_MAX);
     (longest as f64 * LETTER) as i32 + 34
 }
 
 /// Pixels from name to name in a legend.
 const LEGEND_LINE: i32 = 19;
 
+/// Whether colours alone do not tell so many series from each other: then they have numbers, too.
+fn are_numbered(series: usize) -> bool {
+    series > SERIES.len()
+}
+
 /// Name and colour of each series, from the top.
 fn legend(area: &Area, names: &[&str]) {
     for (index, name) in names.iter().enumerate() {
+        let name = match are_numbered(names.len()) {
+            true => format!("{}: {name}", index + 1),
+            false => (*name).to_owned(),
+        };
         let y = 18 + index as i32 * LEGEND_LINE;
         let mark = Rectangle::new([(8, y - 6), (20, y + 6)], color(index).filled());
         area.draw(&mark).expect(IN_MEMORY);
-        write(area, &short(name, NAME_MAX), (27, y), HPos::Left, TEXT);
+        write(area, &short(&name, NAME_MAX), (27, y), HPos::Left, TEXT);
     }
 }
 
@@ -185,10 +197,12 @@ fn with_legend<'a>(root: &Area<'a>, names: &[&str]) -> Area<'a> {
     left
 }
 
-/// A range that begins at zero and has some air above.
+/// A range that begins at zero, or below if a value is, and has some air above.
 fn from_zero(values: impl Iterator<Item = f64>) -> Range<f64> {
-    let most = values.fold(0.0, f64::max);
-    0.0..if most > 0.0 { most * 1.06 } else { 1.0 }
+    let (least, most) =
+        values.fold((0.0, 0.0), |(least, most): (f64, f64), value| (least.min(value), most.max(value)));
+    let high = if most > 0.0 || least < 0.0 { most * 1.06 } else { 1.0 };
+    least * 1.06..high
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
 
 use super::{
-    Axes, Figures, IN_MEMORY, INK, LETTER, NAME_MAX, TEXT, chart, color, from_zero, plot, short, write,
+    Axes, Figures, IN_MEMORY, INK, LETTER, NAME_MAX, TEXT, are_numbered, chart, color, from_zero, plot,
+    short, write,
 };
 use crate::compare::{Interval, Metric};
 use crate::quantity::{Unit, title};
@@ -30,9 +31,10 @@ pub fn bars(metric: &Metric) -> Option<String> {
     let medians = || metric.standings.iter().filter_map(|standing| standing.median);
     medians().next()?;
     let values = metric.standings.iter().flat_map(|standing| &standing.values).map(|(_, value)| *value);
-    let y_range = from_zero(medians().map(|median| median.high).chain(values));
+    let y_range = from_zero(medians().flat_map(|median| [median.low, median.high]).chain(values));
     let unit = Unit::of(&metric.name, y_range.end);
-    let y_range = 0.0..y_range.end * unit.factor;
+    let y_range = y_range.start * unit.factor..y_range.end * unit.factor;
+    let bottom = y_range.start;
     let longest = conditions.iter().map(|name| name.chars().count()).max().unwrap_or(0).min(NAME_MAX);
     let group = (treatments.len() * BAR_MIN).max((longest as f64 * LETTER) as usize + 12);
     let width = (conditions.len() * group + 110).max(460);
@@ -61,19 +63,20 @@ pub fn bars(metric: &Metric) -> Option<String> {
                 let bars =
                     treatments.iter().enumerate().filter_map(|(index, treatment)| bar(index, treatment));
                 let share = 0.84 / treatments.len() as f64;
+                let below = |text: &str, at: f64, line: i32, chart: &super::Chart| {
+                    let (x, y) = chart.plotting_area().map_coordinate(&(at, bottom));
+                    let (origin_x, origin_y) = area.get_base_pixel();
+                    write(area, text, (x - origin_x, y - origin_y + 14 * line), HPos::Center, TEXT);
+                };
                 for (index, median, values) in bars {
                     let left = group as f64 + 0.08 + share * index as f64;
                     draw(&mut chart, (left, left + share), median, &values, index);
+                    if are_numbered(treatments.len()) {
+                        below(&(index + 1).to_string(), left + share / 2.0, 1, &chart);
+                    }
                 }
-                let (x, y) = chart.plotting_area().map_coordinate(&(group as f64 + 0.5, 0.0));
-                let (origin_x, origin_y) = area.get_base_pixel();
-                write(
-                    area,
-                    &short(condition, NAME_MAX),
-                    (x - origin_x, y - origin_y + 14),
-                    HPos::Center,
-                    TEXT,
-                );
+                let line = if are_numbered(treatments.len()) { 2 } else { 1 };
+                below(&short(condition, NAME_MAX), group as f64 + 0.5, line, &chart);
             }
         },
     );

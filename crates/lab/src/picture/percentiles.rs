@@ -58,16 +58,41 @@ pub fn percentiles(title: &str, lines: &[Line]) -> Option<String> {
     Some(picture)
 }
 
-/// Rules with their figures at 1, 2 and 5 of each power of ten.
+/// More powers of ten than this have rules without 2 and 5 between, and more than twice as many not one each.
+const DECADES_MAX: i32 = 4;
+
+/// Rules with their figures at 1, 2 and 5 of each power of ten, as far as there is room.
 fn rules(chart: &mut Chart, area: &Area, (left, right): (f64, f64), logs: std::ops::Range<f64>) {
-    let powers = logs.start.floor() as i32..=logs.end.ceil() as i32;
-    let steps = powers.flat_map(|power| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(power)));
+    let (first, last) = (logs.start.floor() as i32, logs.end.ceil() as i32);
+    let digits: &[f64] = if last - first <= DECADES_MAX { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let every = (last - first).div_euclid(2 * DECADES_MAX).max(1) as usize;
+    let powers = (first..=last).step_by(every);
+    let steps = powers.flat_map(|power| digits.iter().map(move |digit| digit * 10f64.powi(power)));
     let (origin_x, origin_y) = area.get_base_pixel();
     for step in steps.filter(|step| logs.contains(&step.log10())) {
         let height = step.log10();
         let rule = PathElement::new(vec![(left, height), (right, height)], RULE);
         chart.draw_series([rule]).expect(IN_MEMORY);
         let (x, y) = chart.plotting_area().map_coordinate(&(left, height));
-        write(area, &number(step), (x - origin_x - 8, y - origin_y), HPos::Right, TEXT);
+        // What has too many zeros for a figure is a power of ten here.
+        let figure = if step < 0.001 { format!("{step:e}") } else { number(step) };
+        write(area, &figure, (x - origin_x - 8, y - origin_y), HPos::Right, TEXT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_at_the_axis_have_room_however_far_it_reaches() {
+        let rules = |lowest: f64| {
+            let line = ("a".to_owned(), vec![("p50", lowest), ("p90", 500.0), ("p99", 900.0)]);
+            let picture = percentiles("latency", &[line]).expect("a picture");
+            picture.matches("stroke=\"#D8DBDF\"").count()
+        };
+        for lowest in [800.0, 80.0, 1.0, 1e-3, 1e-9, 1e-100, 1e-300] {
+            assert!((1..=18).contains(&rules(lowest)), "{lowest}: {}", rules(lowest));
+        }
     }
 }

@@ -29,11 +29,11 @@ pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> O
     let y_range = from_zero(points().map(|point| point.1));
     let names: Vec<&str> = treatments.iter().map(|(name, _)| &**name).collect();
     let picture = plot(PLOT_WIDTH, 320, title, &names, |area| {
-        let high = y_range.end;
+        let (low, high) = (y_range.start, y_range.end);
         let axes = Axes { x: "seconds of load", y, x_range, y_range, figures: Figures::Both };
         let mut chart = chart(area, &axes);
         if warm_up_s > 0.0 {
-            let shade = Rectangle::new([(0.0, 0.0), (warm_up_s, high)], INK.mix(0.08).filled());
+            let shade = Rectangle::new([(0.0, low), (warm_up_s, high)], INK.mix(0.08).filled());
             chart.draw_series([shade]).expect(IN_MEMORY);
         }
         for (index, (_, trials)) in treatments.iter().enumerate() {

@@ -91,8 +91,10 @@ pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) ->
     let tables = tables(comparison);
     let (deciding, others) = tables.split_first().expect("the metric that decides has a table");
     let others: String = others.iter().chain(&remarks).map(super::Table::html).collect();
-    let figures: String =
-        pictures.iter().map(|it| format!("<figure id=\"{}\">{}</figure>\n", it.name, it.svg)).collect();
+    let figures = match pictures {
+        [] => "<p class=\"basis\">No trial that counts has figures to draw.</p>\n".to_owned(),
+        pictures => pictures.iter().map(figure).collect(),
+    };
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
          content=\"width=device-width\"><title>{question}</title>\n<style>{STYLE}</style></head>\n<body>\n\
@@ -106,20 +108,30 @@ pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) ->
     )
 }
 
+/// Pixels of a picture that can still be read in a column of its own; a wider one has the width of the page.
+const COLUMN_MAX: u32 = 960;
+
+fn figure(picture: &Picture) -> String {
+    let width = picture.svg.split("width=\"").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok());
+    let class = if width.is_some_and(|width: u32| width > COLUMN_MAX) { " class=\"wide\"" } else { "" };
+    format!("<figure id=\"{}\"{class}>{}</figure>\n", picture.name, picture.svg)
+}
+
 /// Of this page and that of trends.
 pub(super) const STYLE: &str = "\
  :root { color-scheme: light dark; --rule: #d8dbdf; --dim: #6b7280; --good: #007a5a; --bad: #b84700; --other: #005f99 }\
  @media (prefers-color-scheme: dark) { :root { --rule: #3a4047; --dim: #9aa1ab; --good: #3fc79a; --bad: #ff9a57;\
  --other: #6bb8f0 } }\
- body { font: 15px/1.5 system-ui, sans-serif; max-width: 88rem; margin: 2rem auto; padding: 0 1.5rem }\
+ body { font: 15px/1.5 system-ui, sans-serif; max-width: 88rem; margin: 2rem auto; padding: 0 1.5rem; overflow-wrap: anywhere }\
  h1 { font-size: 1.6rem } h2 { margin-top: 2.5rem } h3 { font-size: 1rem; margin-bottom: .4rem }\
  .verdict p { font-size: 1.1rem; border-left: 5px solid var(--dim); padding-left: .9rem; margin: .5rem 0 }\
  .verdict p.better { border-color: var(--good) } .verdict p.worse, .verdict p.warning { border-color: var(--bad) }\
  .verdict p.different { border-color: var(--other) } .verdict p.warning { color: var(--bad); font-weight: 600 }\
  .pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); gap: 1.2rem;\
  align-items: start } figure { margin: 0 } svg { width: 100%; max-width: 52rem; height: auto } .wide { overflow-x: auto }\
- table { border-collapse: collapse } th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid\
- var(--rule); white-space: nowrap } .n { text-align: right; font-variant-numeric: tabular-nums }\
+ figure.wide { grid-column: 1 / -1 } figure.wide svg { width: auto; max-width: none }\
+ table { border-collapse: collapse } th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid var(--rule);\
+ white-space: nowrap } .sparks { font-size: .6rem } .long { white-space: normal; min-width: 24rem } .n { text-align: right; font-variant-numeric: tabular-nums }\
  tr[class] td:last-child { font-weight: 600 } tr.better td:last-child { color: var(--good) }\
  tr.worse td:last-child { color: var(--bad) } tr.different td:last-child { color: var(--other) }\
  tr.none td:last-child { color: var(--dim); font-weight: 400 } .basis { color: var(--dim) } pre { overflow-x: auto; border: 1px solid var(--rule); padding: 1rem }";

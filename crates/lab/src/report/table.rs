@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// A cell with more letters than this has several lines in a page: what stands beside it shall be seen, too.
+const LINE_MAX: usize = 80;
+
 /// Rows of texts below a header, as many each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
@@ -34,8 +37,13 @@ impl Table {
             format!("<h3>{}</h3>\n<div class=\"wide\"><table>\n<tr>{head}</tr>\n", escape(&self.title));
         for row in &self.rows {
             let cells = row.iter().enumerate();
+            let class = |i: usize, cell: &String| match cell.chars().count() > LINE_MAX {
+                _ if cell.starts_with(|c| ('▁'..='█').contains(&c)) => " class=\"sparks\"",
+                true => " class=\"long\"",
+                false => class(i),
+            };
             let cells: String =
-                cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i), escape(cell))).collect();
+                cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i, cell), escape(cell))).collect();
             let mark = match row.last().map_or("", String::as_str) {
                 word @ ("better" | "worse" | "different") => format!(" class=\"{word}\""),
                 "equivalent" | "no difference shown" | "too few pairs" | "not compared" | "baseline" => {
@@ -101,5 +109,9 @@ mod tests {
         let html = table().html();
         assert!(html.contains("<tr class=\"better\"><td>io_uring</td><td class=\"n\">1,234</td>"), "{html}");
         assert!(html.contains("a&lt;b") && !html.contains("a<b"), "{html}");
+        assert!(!html.contains("class=\"long\""));
+        let mut long = table();
+        long.rows[0][0] = "x".repeat(LINE_MAX + 1);
+        assert_eq!(long.html().matches("<td class=\"long\">x").count(), 1);
     }
 }

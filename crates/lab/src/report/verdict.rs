@@ -51,6 +51,10 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
 /// The same with what each is.
 pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     let metric = &comparison.metrics[0];
+    if comparison.trials == 0 {
+        let none = "No trial counts, so nothing is shown: the list of those that are left out says why.";
+        return vec![(Mark::Warning, none.to_owned())];
+    }
     if metric.standings.len() == 1 {
         let alone = "There is one cell, which a run compares with nothing: `evenkeel lab history` and `gate` follow it \
                      over commits.";

@@ -132,6 +132,44 @@ fn bars_have_a_dot_for_each_trial_and_axes_few_digits() {
 }
 
 #[test]
+fn a_page_without_a_trial_that_counts_says_so_first() {
+    let mut results = results();
+    results.records.iter_mut().for_each(|record| record.doubts.push("steal".to_owned()));
+    let comparison = compare(&results);
+    let pictures = pictures(&results, &comparison);
+    let text = page(&results, &comparison, &pictures);
+    assert!(
+        pictures.is_empty()
+            && text.contains("<p class=\"basis\">No trial that counts has figures to draw.</p>")
+    );
+    let verdict = text.split("<section class=\"verdict\">\n").nth(1).expect("a verdict");
+    assert!(verdict.starts_with("<p class=\"warning\">No trial counts, so nothing is shown:"), "{verdict}");
+}
+
+#[test]
+fn more_subjects_than_colours_have_numbers_and_the_width_of_the_page() {
+    let subjects: String =
+        (0..40).map(|n| format!("[[subject]]\nname = \"s{n}\"\nstart = \"x{n}\"\n")).collect();
+    let (before, after) = STRATEGIES.split_once("[[subject]]").expect("a subject");
+    let (_, workload) = after.split_once("[workload]").expect("a workload");
+    let workload = workload.replace("rounds = 10", "rounds = 2").replace("{threads}", "8");
+    let notation = format!("{before}{subjects}[workload]{workload}");
+    let host = Host { noise: 0.03, drift: 0.02, effect: |_| 1.0, rate: |_| 60_000.0, seconds: 3 };
+    let mut results = synthetic::run(&notation, &host, 1);
+    // A figure below zero is seen, too.
+    results.records[0].metrics.insert("p99_us".to_owned(), -900.0);
+    let comparison = compare(&results);
+    let pictures = pictures(&results, &comparison);
+    let bars = &pictures.iter().find(|picture| picture.name == "bars-p99_us").expect("bars").svg;
+    for text in ["\n40: s39\n", "\n40\n", "\n-"] {
+        assert!(bars.contains(text), "{text:?}");
+    }
+    let text = page(&results, &comparison, &pictures);
+    assert!(text.contains("<figure id=\"bars-p99_us\" class=\"wide\">"));
+    assert!(text.contains("border-bottom: 1px solid var(--rule)"), "rows have rules");
+}
+
+#[test]
 fn a_heat_map_says_how_busy_a_cpu_is_in_all() {
     let results = results();
     let pictures = pictures(&results, &compare(&results));
