@@ -16,6 +16,7 @@ use crate::workload::Workload;
 use clap::{Args, FromArgMatches};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -223,6 +224,25 @@ impl Description {
         // What can be wrong is the name of a file that is no UTF-8.
         serde_json::to_string(self)
             .map_err(|error| Error::Arguments(format!("JSON cannot have them: {error}")))
+    }
+
+    /// Flags that do not say what they say by default, as words of a command line; without some.
+    pub(crate) fn flags(&self, without: &[&str]) -> Vec<String> {
+        let fields = |run: &Description| match serde_json::to_value(run) {
+            Ok(Value::Object(fields)) => fields,
+            // The name of a file is no text.
+            _ => Map::new(),
+        };
+        let defaults = fields(&Description::default());
+        let differs = |(name, value): &(String, Value)| {
+            !value.is_null() && defaults.get(name) != Some(value) && !without.contains(&name.as_str())
+        };
+        let word = |(name, value): (String, Value)| match (name.replace('_', "-"), value) {
+            (name, Value::Bool(_)) => format!("--{name}"),
+            (name, Value::String(text)) => format!("--{name}={text}"),
+            (name, value) => format!("--{name}={value}"),
+        };
+        fields(self).into_iter().filter(differs).map(word).collect()
     }
 
     /// What these flags say.

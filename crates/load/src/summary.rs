@@ -11,6 +11,8 @@ pub use parts::{
     WaitsSummary,
 };
 pub use probes::Probes;
+#[cfg(test)]
+pub(crate) use render::TOLD;
 pub(crate) use render::grouped;
 
 use crate::description::Description;

@@ -5,9 +5,8 @@ use crate::agents::Part;
 use crate::agents::talk::{ToAgent, say};
 use crate::arguments::Arguments;
 use crate::plan::Plan;
-use crate::summary::Summary;
+use crate::summary::{Summary, TOLD};
 use crate::workload::Asked;
-use serde_json::{Map, Value};
 
 /// Flags that are not in the description of a run, and why.
 const LOCAL: [(&str, &str); 11] = [
@@ -101,6 +100,18 @@ fn no_flag_is_lost_on_the_way_to_an_agent_or_into_the_result() {
         }
     }
     assert!(planned > 25, "{planned}");
+}
+
+#[test]
+fn the_text_of_a_result_has_the_flags_that_no_word_of_it_tells() {
+    for flag in flags::<Description>() {
+        let (id, long) = (flag.get_id().as_str(), flag.get_long().expect("all have a name"));
+        let text = Summary { run: with(&flag), ..Summary::default() }.to_string();
+        assert_ne!(text.contains(&format!(" --{long}")), TOLD.contains(&id), "{text}");
+    }
+    let defaults = Summary::default().to_string();
+    assert!(!defaults.contains("--"), "{defaults}");
+    assert_eq!(with_all().flags(&[]).len(), flags::<Description>().len());
 }
 
 #[test]

@@ -8,6 +8,10 @@ use std::fmt;
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.conditions(f)?;
+        let others = self.run.flags(&TOLD);
+        if !others.is_empty() {
+            writeln!(f, "  {:<10}{}", "flags", others.join(" "))?;
+        }
         writeln!(
             f,
             "  {:<10}{:>13} requests/s {:>13} keys/s  over {:.2} s",
@@ -65,6 +69,42 @@ impl fmt::Display for Summary {
         write!(f, "{}", self.verdict)
     }
 }
+
+/// Flags that other words of the text tell of: conditions, figures, or that there are such lines. All others stand there as
+/// they were given.
+pub(crate) const TOLD: [&str; 31] = [
+    "arrivals",
+    "connections",
+    "depth",
+    "duration",
+    "gets",
+    "host",
+    "key_size",
+    "keys",
+    "mix",
+    "multiget",
+    "popularity",
+    "port",
+    "probe_rate",
+    "probes",
+    "protocol",
+    "rate",
+    "record",
+    "seed",
+    "server",
+    "server_pid",
+    "slot",
+    "socket",
+    "speed",
+    "threads",
+    "tls",
+    "trace",
+    "ttl",
+    "udp",
+    "value_size",
+    "verify",
+    "workload",
+];
 
 /// Less of the window is not worth a word.
 const WAIT_SHOWN: f64 = 0.01;
