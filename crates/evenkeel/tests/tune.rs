@@ -392,30 +392,24 @@ fn a_limit_on_the_length_of_files_does_not_stop_the_way_back() {
     assert!(host.journal().contains("\"rolled_back\""));
 }
 
-/// As with a cgroup in which no more tasks may be started.
+/// As with a cgroup in which no more tasks may be started; root alone is not limited so.
 #[test]
 fn where_no_thread_can_be_started_the_way_back_is_taken_without() {
-    const NOBODY: &str = "65534";
-    let nobody = |command: &str| {
-        let mut setpriv = Command::new("setpriv");
-        setpriv.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "sh", "-c", command]);
-        setpriv
-    };
     let host = Host::new("threads");
-    succeeds(Command::new("chown").args(["-R", NOBODY]).arg(&host.0));
-    if !nobody(&format!("test -x {EVENKEEL} && test -w {}", host.0.display()))
-        .status()
-        .is_ok_and(|it| it.success())
+    let nobody = |limit: &str, command: &mut Command| {
+        let mut limited = Command::new("setpriv");
+        limited.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "prlimit", limit]);
+        limited.arg(command.get_program()).args(command.get_args());
+        limited
+    };
+    succeeds(Command::new("chown").args(["-R", "65534"]).arg(&host.0));
+    if !nobody("--nproc=9", Command::new("test").args(["-x", EVENKEEL])).status().is_ok_and(|it| it.success())
     {
         return eprintln!("it takes root, and a program that others may run");
     }
-    let tune = |limit: &str, words: &str| {
-        let place = format!("--root {0} --state {0}/state", host.0.display());
-        succeeds(&mut nobody(&format!("{limit} exec {EVENKEEL} tune {words} {place}")))
-    };
-    tune("", &format!("apply --plan {}/plan", host.0.display()));
+    succeeds(&mut nobody("--nproc=9999", &mut host.apply()));
     host.holds(|step| step.2);
-    tune("ulimit -u 1;", "rollback");
+    succeeds(&mut nobody("--nproc=1", &mut host.tune("rollback")));
     host.holds(|step| step.1);
 }
 
@@ -725,7 +719,10 @@ fn a_veth_with_four_queues_is_tuned_and_restored_to_the_bytes() {
     fs::create_dir_all(&directory).unwrap();
     let run = |directory: &Path| {
         let mut command = Command::new("unshare");
-        command.args(["--net", "--mount", "sh", "-c", LIVE]).env("EVENKEEL", EVENKEEL).env("DIR", directory);
+        command
+            .args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", LIVE])
+            .env("EVENKEEL", EVENKEEL)
+            .env("DIR", directory);
         succeeds(&mut command)
     };
     let said = run(&directory);
