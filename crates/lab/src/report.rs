@@ -79,11 +79,16 @@ pub fn basis(comparison: &Comparison) -> String {
         count => format!(", {count} with remarks that the page lists"),
     };
     format!(
-        "{} trials in {} rounds, {left_out}{remarked}. The unit is the trial; ratio, interval and p by ranks of the pairs within a round (Wilcoxon); all intervals of a table hold together with 95 %.{}",
-        comparison.trials,
-        comparison.rounds,
+        "{} in {}, {left_out}{remarked}. The unit is the trial; ratio, interval and p by ranks of the pairs within a round (Wilcoxon); all intervals of a table hold together with 95 %.{}",
+        counted(comparison.trials, "trial"),
+        counted(comparison.rounds, "round"),
         of_few(&comparison.metrics, "trials")
     )
+}
+
+/// So many of a thing.
+fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 /// All tables: a metric each, the one that decides first, then what was left out.

@@ -131,7 +131,8 @@ fn too_few_rounds(metric: &Metric, rounds: usize) -> Option<String> {
     ((rounds as u32) < needed).then(|| {
         format!(
             "No comparison could show a difference, however large: with {comparisons} that takes {needed} rounds, \
-             and there are {rounds}."
+             and there {} {rounds}.",
+            if rounds == 1 { "is" } else { "are" }
         )
     })
 }

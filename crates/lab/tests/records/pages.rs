@@ -81,6 +81,17 @@ fn a_page_has_every_picture_and_needs_nothing_else() {
 }
 
 #[test]
+fn one_round_is_one() {
+    let mut results = results();
+    results.records.retain(|record| record.round == 0);
+    let text = lab::report::text(&compare(&results));
+    assert!(
+        text.contains("takes 9 rounds, and there is 1.") && text.contains("12 trials in 1 round, none"),
+        "{text}"
+    );
+}
+
+#[test]
 fn colours_follow_the_verdict() {
     let results = results();
     let mut comparison = compare(&results);
