@@ -247,6 +247,25 @@ fn whatever_verb_comes_first_after_the_deadline_undoes_the_plan_if_its_watcher_w
 }
 
 #[test]
+fn a_deadline_is_the_same_in_another_time_namespace() {
+    let ahead = |command: &mut Command| {
+        let mut unshare = Command::new("unshare");
+        unshare.args(["--time", "--boottime", "100000", "--fork"]);
+        unshare.arg(command.get_program()).args(command.get_args());
+        unshare
+    };
+    if !ahead(&mut Command::new("true")).status().is_ok_and(|status| status.success()) {
+        return eprintln!("no time namespace can be made here");
+    }
+    let host = Host::new("time");
+    succeeds(host.apply().args(["--confirm-within", "1h"]));
+    let said = succeeds(&mut ahead(&mut host.tune("status")));
+    assert!(said.contains("in force, undone in 3"), "{said}");
+    host.holds(|step| step.2);
+    succeeds(&mut ahead(&mut host.tune("confirm")));
+}
+
+#[test]
 fn a_deadline_of_an_earlier_boot_undoes_nothing() {
     let host = Host::new("rebooted");
     succeeds(host.apply().args(["--confirm-within", "1h"]));

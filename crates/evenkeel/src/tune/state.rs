@@ -172,10 +172,25 @@ fn not_entered(error: journal::Error) -> Failure {
     Failure::other(error).hint(hint)
 }
 
-/// Of the clock that goes on while the host sleeps, and that nobody sets.
+/// Of the clock that goes on while the host sleeps, and that nobody sets: as the host has it, also in a time namespace
+/// (some containers), or a deadline would be another time there.
 pub(super) fn milliseconds_since_boot() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+    let seconds = now.tv_sec - seconds_ahead_of_host();
+    u64::try_from(seconds).unwrap_or(0) * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// How far this time namespace's clock is ahead of the host's (time_namespaces(7)), in whole seconds.
+fn seconds_ahead_of_host() -> i64 {
+    let read = |path| std::fs::read_link(path).ok();
+    // The offsets are those of processes that this one would start.
+    let is_own = read("/proc/self/ns/time") == read("/proc/self/ns/time_for_children");
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let of_boottime = offsets.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next() == Some("boottime")).then(|| words.next()?.parse().ok()).flatten()
+    });
+    of_boottime.filter(|_| is_own).unwrap_or(0)
 }
 
 #[expect(clippy::disallowed_methods, reason = "the command line reads the clock")]
