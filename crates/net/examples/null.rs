@@ -11,8 +11,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use net::{DriverChoice, Handler, Listen, Network, Next, Opened, Options, Progress};
-use stdx::clock::Now;
+use net::{DriverChoice, Handler, Listen, Network, Next, Opened, Options, Progress, Turn};
 use stdx::gather::Gather;
 
 /// Every line is a get, and every get has this reply. With a set body, every line is a set's head, whose body
@@ -29,7 +28,7 @@ impl Handler for Null {
     type Connection = BodyLeft;
     type Held = Arc<[u8]>;
 
-    fn on_open(&mut self, _opened: &Opened, _now: Now) -> BodyLeft {
+    fn on_open(&mut self, _opened: &Opened, _turn: &mut Turn<Arc<[u8]>>) -> BodyLeft {
         0
     }
 
@@ -39,7 +38,7 @@ impl Handler for Null {
         left: &mut BodyLeft,
         input: &[u8],
         output: &mut Gather<Arc<[u8]>>,
-        _now: Now,
+        _turn: &mut Turn<Arc<[u8]>>,
     ) -> Progress {
         match self.set_body {
             None => {

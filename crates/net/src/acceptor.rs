@@ -1,6 +1,6 @@
 //! The thread that accepts connections and deals them out to the workers in turn.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, send};
 
 use crate::driver::Poll;
-use crate::handler::{ConnectionId, Opened, Transport};
+use crate::handler::{Arrival, ConnectionId, Transport};
 use crate::limit::Limit;
 use crate::listener::{Listener, local_address, peer_address};
 use crate::mailbox::{Letter, Mailbox};
@@ -149,15 +149,14 @@ impl Acceptor {
 
     fn deal(&mut self, fd: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
         let listener = &self.listeners[number];
-        let opened = Opened {
+        let arrival = Arrival {
             id: ConnectionId(self.limit.enter()),
-            fd: fd.as_raw_fd(),
             listener: u16::try_from(number).unwrap_or(u16::MAX),
             transport: if listener.is_unix() { Transport::Unix } else { Transport::Tcp },
             peer: peer_address(peer, listener),
             local: local_address(&fd, listener),
         };
-        self.letters[self.next_worker].push(Letter::Accepted(fd, opened));
+        self.letters[self.next_worker].push(Letter::Accepted(fd, arrival));
         self.next_worker = (self.next_worker + 1) % self.letters.len();
     }
 

@@ -2,10 +2,10 @@
 
 use std::os::fd::OwnedFd;
 
-use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use crate::handler::{CloseReason, Handler, Next, Opened};
+use crate::turn::Turn;
 use crate::{INPUT_MAX, handler};
 
 /// The conversation: what the workers and the simulated host have in common.
@@ -22,12 +22,17 @@ pub(crate) enum Wish {
     Read,
     Again,
     Later,
+    Wait,
     Close(CloseReason),
 }
 
 impl<C> Talk<C> {
-    pub(crate) fn open<H: Handler<Connection = C>>(handler: &mut H, opened: &Opened, now: Now) -> Talk<C> {
-        Talk { state: handler.on_open(opened, now), rest: Box::default(), wish: Wish::Read }
+    pub(crate) fn open<H: Handler<Connection = C>>(
+        handler: &mut H,
+        opened: &Opened,
+        turn: &mut Turn<H::Held>,
+    ) -> Talk<C> {
+        Talk { state: handler.on_open(opened, turn), rest: Box::default(), wish: Wish::Read }
     }
 
     /// Copies the rest of earlier input to the front of `buffer` and returns its length. New input goes behind
@@ -54,15 +59,15 @@ impl<C> Talk<C> {
         body: usize,
         input: &[u8],
         output: &mut Gather<H::Held>,
-        now: Now,
+        turn: &mut Turn<H::Held>,
     ) {
         if body > 0 {
-            let next = handler.on_body(&mut self.state, body, output, now);
+            let next = handler.on_body(&mut self.state, body, output, turn);
             if !matches!(next, Next::Read | Next::Later) || input.is_empty() {
                 return self.settle(next, input);
             }
         }
-        let handler::Progress { consumed, next } = handler.on_bytes(&mut self.state, input, output, now);
+        let handler::Progress { consumed, next } = handler.on_bytes(&mut self.state, input, output, turn);
         self.settle(next, &input[consumed..]);
     }
 
@@ -73,6 +78,7 @@ impl<C> Talk<C> {
             Next::Read => Wish::Read,
             Next::Again => Wish::Again,
             Next::Later => Wish::Later,
+            Next::Wait => Wish::Wait,
             Next::Close(reason) => Wish::Close(reason),
         };
         // Both are empty most of the time, and then nothing is allocated or freed.
@@ -126,7 +132,7 @@ impl<H: Handler> Connection<H> {
         let listens = match self.talk.wish {
             Wish::Read => true,
             Wish::Later => self.talk.has_room(),
-            Wish::Again | Wish::Close(_) => false,
+            Wish::Again | Wish::Wait | Wish::Close(_) => false,
         };
         self.readable && !self.ended && self.blocked.is_none() && listens
     }
@@ -136,7 +142,7 @@ impl<H: Handler> Connection<H> {
     pub(crate) fn finished(&self) -> Option<CloseReason> {
         match self.talk.wish {
             Wish::Close(reason) => Some(reason),
-            Wish::Again => None,
+            Wish::Again | Wish::Wait => None,
             Wish::Read | Wish::Later => self.ended.then_some(CloseReason::Normal),
         }
     }

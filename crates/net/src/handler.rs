@@ -8,7 +8,10 @@ use std::sync::Arc;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-/// One per worker, never shared. All calls come from the worker's thread.
+use crate::turn::{Link, Turn};
+
+/// One per worker, never shared. All calls come from the worker's thread. Each is about one connection; by its [`Turn`] it
+/// may speak to any other of this worker.
 ///
 /// For one connection the calls are: `on_open`, then any mix of `on_bytes` and `on_body`, then `on_close`,
 /// which comes exactly once. `prefetch` and `body` may come at any time between.
@@ -19,7 +22,7 @@ pub trait Handler {
     type Held: AsRef<[u8]>;
 
     /// A connection was accepted.
-    fn on_open(&mut self, opened: &Opened, now: Now) -> Self::Connection;
+    fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Self::Held>) -> Self::Connection;
 
     /// A hint: `on_bytes` follows in this round, after the hints of all other connections. It is left out where
     /// it would come too late to help.
@@ -32,7 +35,7 @@ pub trait Handler {
         connection: &mut Self::Connection,
         input: &[u8],
         output: &mut Gather<Self::Held>,
-        now: Now,
+        turn: &mut Turn<Self::Held>,
     ) -> Progress;
 
     /// Memory to receive into next, instead of a buffer of the worker's: for bodies that would otherwise be
@@ -49,14 +52,20 @@ pub trait Handler {
         _connection: &mut Self::Connection,
         _received: usize,
         _output: &mut Gather<Self::Held>,
-        _now: Now,
+        _turn: &mut Turn<Self::Held>,
     ) -> Next {
         Next::Read
     }
 
     /// The connection ends. What it held is to be let go of: the peer, and the count of connections, learn of the end
     /// afterwards.
-    fn on_close(&mut self, _connection: Self::Connection, _reason: CloseReason, _now: Now) {}
+    fn on_close(
+        &mut self,
+        _connection: Self::Connection,
+        _reason: CloseReason,
+        _turn: &mut Turn<Self::Held>,
+    ) {
+    }
 
     /// What the connection is in the middle of, for those who look on. Asked after each call, so be quick.
     fn activity(&self, _connection: &Self::Connection) -> Activity {
@@ -68,6 +77,18 @@ pub trait Handler {
 
     /// Comes before the calls of each round.
     fn begin_turn(&mut self, _now: Now) {}
+
+    /// Comes after the calls of each round and before its sends: what was gathered over the round can be said now.
+    fn end_turn(&mut self, _turn: &mut Turn<Self::Held>) {}
+
+    /// When [`Handler::on_deadline`] is to come next: the worker waits no longer than until then. Asked in every round,
+    /// so be quick. What is past comes at once, once in a round.
+    fn deadline(&self) -> Option<Now> {
+        None
+    }
+
+    /// The deadline has come; at most a millisecond later if nothing else happens.
+    fn on_deadline(&mut self, _turn: &mut Turn<Self::Held>) {}
 }
 
 /// What a handler made of its input.
@@ -88,6 +109,8 @@ pub enum Next {
     Again,
     /// Call again at the next tick (about 50 ms), or earlier if more input arrives.
     Later,
+    /// Receive nothing, and do not call again, until [`Turn::wake`].
+    Wait,
     /// Close the connection, for this reason.
     Close(CloseReason),
 }
@@ -154,11 +177,29 @@ impl fmt::Display for Address {
     }
 }
 
+/// A connection before a worker has it.
+pub(crate) struct Arrival {
+    pub(crate) id: ConnectionId,
+    pub(crate) listener: u16,
+    pub(crate) transport: Transport,
+    pub(crate) peer: Address,
+    pub(crate) local: Address,
+}
+
+impl Arrival {
+    pub(crate) fn opened(self, fd: i32, link: Link) -> Opened {
+        let Arrival { id, listener, transport, peer, local } = self;
+        Opened { id, link, fd, listener, transport, peer, local }
+    }
+}
+
 /// A connection as it was accepted.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// Its number.
     pub id: ConnectionId,
+    /// Its name for [`Turn`].
+    pub link: Link,
     /// Its file descriptor's number: a name that people know from other tools, nothing to be used.
     pub fd: i32,
     /// Which of the network's addresses it came through, by index.

@@ -30,6 +30,7 @@ mod mailbox;
 mod parrot;
 mod roster;
 mod slab;
+mod turn;
 mod uring;
 mod worker;
 
@@ -38,6 +39,7 @@ pub use handler::{Activity, Address, CloseReason, ConnectionId, Handler, Next, O
 pub use listener::Listen;
 pub use network::{Error, Network, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
+pub use turn::{Link, Turn};
 pub use view::{Counts, Present, View};
 
 /// The most input that a handler sees at once, and so the longest thing that it can ask to see whole. A handler

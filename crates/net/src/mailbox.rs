@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, write};
 
-use crate::handler::Opened;
+use crate::handler::Arrival;
 
 /// One piece of mail.
 pub(crate) enum Letter {
     /// Serve this connection.
-    Accepted(OwnedFd, Opened),
+    Accepted(OwnedFd, Arrival),
     /// Close everything and end.
     Stop,
 }

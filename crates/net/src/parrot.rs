@@ -7,14 +7,21 @@
 //! spin N    N lines, one a turn
 //! watch     a line with each tick, for ever
 //! quit      closes
+//! tell N T  the line T to connection N, which is answered with how much that one has not been sent
+//! pause 0   says nothing more until somebody says `wake` with its number
+//! wake N    see there
+//! end N     closes connection N
+//! alarm MS  `alarm`, so many milliseconds after the last time that it was set
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
 
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use crate::handler::{Activity, CloseReason, Handler, Next, Opened, Progress};
+use crate::turn::{Link, Turn};
 
 /// Lines repeated in one turn.
 pub(crate) const LINES_PER_TURN_MAX: usize = 8;
@@ -29,34 +36,50 @@ pub(crate) enum Told {
 pub(crate) struct Parrot {
     /// Where to tell; nobody may be listening.
     pub(crate) tell: Sender<Told>,
+    links: BTreeMap<u64, Link>,
+    /// When to say it, and to whom.
+    alarms: Vec<(Now, Link)>,
 }
 
 impl Parrot {
     /// One that tells nobody.
     pub(crate) fn alone() -> Parrot {
-        Parrot { tell: std::sync::mpsc::channel().0 }
+        Parrot::new(std::sync::mpsc::channel().0)
+    }
+
+    pub(crate) fn new(tell: Sender<Told>) -> Parrot {
+        Parrot { tell, links: BTreeMap::new(), alarms: Vec::new() }
     }
 }
 
 pub(crate) struct Speech {
     id: u64,
+    link: Link,
     mood: Mood,
 }
 
 enum Mood {
     Repeating,
-    Swallowing { memory: Vec<u8>, filled: usize },
-    Spinning { left: usize },
+    Swallowing {
+        memory: Vec<u8>,
+        filled: usize,
+    },
+    Spinning {
+        left: usize,
+    },
     Watching,
+    /// Until it is woken up.
+    Pausing,
 }
 
 impl Handler for Parrot {
     type Connection = Speech;
     type Held = Vec<u8>;
 
-    fn on_open(&mut self, opened: &Opened, _now: Now) -> Speech {
+    fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Vec<u8>>) -> Speech {
+        self.links.insert(opened.id.0, opened.link);
         let _nobody_listens = self.tell.send(Told::Opened(opened.id.0));
-        Speech { id: opened.id.0, mood: Mood::Repeating }
+        Speech { id: opened.id.0, link: opened.link, mood: Mood::Repeating }
     }
 
     fn on_bytes(
@@ -64,13 +87,17 @@ impl Handler for Parrot {
         speech: &mut Speech,
         input: &[u8],
         output: &mut Gather<Vec<u8>>,
-        _now: Now,
+        turn: &mut Turn<Vec<u8>>,
     ) -> Progress {
         let mut consumed = 0;
         let mut lines = 0;
         let next = loop {
             let left = &input[consumed..];
             match &mut speech.mood {
+                Mood::Pausing => {
+                    speech.mood = Mood::Repeating;
+                    break Next::Wait;
+                }
                 Mood::Watching => {
                     output.copy(b"tick\n");
                     break Next::Later;
@@ -100,6 +127,9 @@ impl Handler for Parrot {
                     }
                     lines += 1;
                     consumed += end + 1;
+                    if self.obey(speech, &left[..end], output, turn) {
+                        continue;
+                    }
                     if !speech.obey(&left[..end], output) {
                         break Next::Close(CloseReason::Normal);
                     }
@@ -121,7 +151,7 @@ impl Handler for Parrot {
         speech: &mut Speech,
         received: usize,
         output: &mut Gather<Vec<u8>>,
-        _now: Now,
+        _turn: &mut Turn<Vec<u8>>,
     ) -> Next {
         let Mood::Swallowing { memory, filled } = &mut speech.mood else { panic!("no body was expected") };
         *filled += received;
@@ -139,8 +169,57 @@ impl Handler for Parrot {
         }
     }
 
-    fn on_close(&mut self, speech: Speech, reason: CloseReason, _now: Now) {
+    fn deadline(&self) -> Option<Now> {
+        self.alarms.iter().map(|(at, _)| *at).min()
+    }
+
+    fn on_deadline(&mut self, turn: &mut Turn<Vec<u8>>) {
+        let now = turn.now();
+        for (_, link) in self.alarms.extract_if(.., |(at, _)| *at <= now) {
+            if let Some(output) = turn.output(link) {
+                output.copy(b"alarm\n");
+            }
+        }
+    }
+
+    fn on_close(&mut self, speech: Speech, reason: CloseReason, _turn: &mut Turn<Vec<u8>>) {
+        self.links.remove(&speech.id);
         let _nobody_listens = self.tell.send(Told::Closed(speech.id, reason));
+    }
+}
+
+impl Parrot {
+    /// Does what a line asks for that is about other connections, or time; `false` if it does not.
+    fn obey(
+        &mut self,
+        speech: &mut Speech,
+        line: &[u8],
+        output: &mut Gather<Vec<u8>>,
+        turn: &mut Turn<Vec<u8>>,
+    ) -> bool {
+        let text = String::from_utf8_lossy(line);
+        let mut words = text.splitn(3, ' ');
+        let (Some(word), number) = (words.next(), words.next().and_then(|word| word.parse::<u64>().ok()))
+        else {
+            return false;
+        };
+        let Some(number) = number else { return false };
+        let link = self.links.get(&number).copied();
+        match (word, link) {
+            ("tell", Some(link)) => {
+                let Some(other) = turn.output(link) else { panic!("it has not been closed") };
+                other.copy(words.next().unwrap_or_default().as_bytes());
+                other.copy(b"\n");
+                output.copy(format!("{} unsent\n", turn.unsent(link)).as_bytes());
+            }
+            ("tell", None) => output.copy(b"gone\n"),
+            ("wake", Some(link)) => turn.wake(link),
+            ("end", Some(link)) => turn.close(link),
+            ("pause", _) => speech.mood = Mood::Pausing,
+            ("alarm", _) => self.alarms.push((Now { us: turn.now().us + number * 1000 }, speech.link)),
+            _ => return false,
+        }
+        true
     }
 }
 

@@ -13,7 +13,9 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::connection::{Talk, Wish};
-use crate::handler::{Address, CloseReason, ConnectionId, Handler, Opened, Transport};
+use crate::handler::{Address, Arrival, CloseReason, ConnectionId, Handler, Transport};
+use crate::slab::Token;
+use crate::turn::{Link, Order, Turn};
 
 /// Turns in a row without a byte in or out, after which a handler is taken to go on for ever.
 const IDLE_TURNS_MAX: usize = 100_000;
@@ -45,6 +47,7 @@ pub struct Host<H: Handler> {
     peers: Vec<Peer<H>>,
     pace: Pace,
     now: Now,
+    turn: Turn<H::Held>,
     buffer: Box<[u8]>,
 }
 
@@ -65,7 +68,8 @@ impl<H: Handler> Host<H> {
     /// A host at time 0, without peers.
     pub fn new(handler: H) -> Host<H> {
         let buffer = vec![0; INPUT_MAX].into_boxed_slice();
-        Host { handler, peers: Vec::new(), pace: Pace::default(), now: Now::default(), buffer }
+        let (pace, now) = (Pace::default(), Now::default());
+        Host { handler, peers: Vec::new(), pace, now, turn: Turn::default(), buffer }
     }
 
     /// Changes how much moves at a time.
@@ -81,15 +85,18 @@ impl<H: Handler> Host<H> {
 
     /// A new connection.
     pub fn connect(&mut self) -> PeerId {
-        let opened = Opened {
-            id: ConnectionId(self.peers.len() as u64 + 1),
-            fd: self.peers.len() as i32,
+        let number = self.peers.len();
+        let arrival = Arrival {
+            id: ConnectionId(number as u64 + 1),
             listener: 0,
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(Some(Arc::from(Path::new("/sim")))),
         };
-        let talk = Talk::open(&mut self.handler, &opened, self.now);
+        let link = link(PeerId(number));
+        self.turn.opened(link);
+        let opened = arrival.opened(number as i32, link);
+        let talk = Talk::open(&mut self.handler, &opened, &mut self.turn);
         self.peers.push(Peer {
             talk: Some(talk),
             output: Gather::default(),
@@ -99,7 +106,8 @@ impl<H: Handler> Host<H> {
             due: false,
             closed: None,
         });
-        PeerId(self.peers.len() - 1)
+        self.carry_out();
+        PeerId(number)
     }
 
     /// The peer sends `bytes`, and everything that follows from it happens.
@@ -117,6 +125,7 @@ impl<H: Handler> Host<H> {
     /// The connection breaks.
     pub fn reset(&mut self, peer: PeerId) {
         self.close(peer, CloseReason::Error);
+        self.carry_out();
     }
 
     /// What the peer has received since the last call. Taking it makes room in its window.
@@ -136,10 +145,13 @@ impl<H: Handler> Host<H> {
         self.peers[peer.0].closed
     }
 
-    /// Time passes: the handler has its tick, and whoever waits for one its turn.
+    /// Time passes: the handler has its tick, and whoever waits for one its turn. A deadline that has come by then is met.
     pub fn advance(&mut self, ms: u64) {
-        self.now.ms += ms;
+        self.now.us += ms * 1000;
+        self.begin_round();
         self.handler.on_tick(self.now);
+        self.end_round();
+        self.carry_out();
         for peer in (0..self.peers.len()).map(PeerId) {
             let waits = |talk: &Talk<_>| talk.wish == Wish::Later;
             if self.peers[peer.0].talk.as_ref().is_some_and(waits) {
@@ -149,12 +161,62 @@ impl<H: Handler> Host<H> {
         }
     }
 
-    /// Lets everything happen that can happen to `peer`.
+    /// Lets everything happen that can happen to `peer`, and all that follows for others.
     fn settle(&mut self, peer: PeerId) {
+        self.settle_alone(peer);
+        self.carry_out();
+    }
+
+    fn begin_round(&mut self) {
+        self.turn.begin(self.now);
+        self.handler.begin_turn(self.now);
+    }
+
+    fn end_round(&mut self) {
+        if self.handler.deadline().is_some_and(|deadline| deadline <= self.now) {
+            self.handler.on_deadline(&mut self.turn);
+        }
+        self.handler.end_turn(&mut self.turn);
+    }
+
+    /// Does what the handler has said about other connections, as a worker does at the end of a round.
+    fn carry_out(&mut self) {
+        let mut rounds = 0;
+        while !self.turn.is_idle() {
+            rounds += 1;
+            assert!(rounds < IDLE_TURNS_MAX, "connections go on among themselves for ever");
+            let outputs = self.turn.take_outputs();
+            let orders = self.turn.take_orders();
+            let mut moved: Vec<PeerId> = Vec::new();
+            for (link, output) in outputs {
+                let peer = PeerId(link.0.index as usize);
+                self.peers[peer.0].output.append(output);
+                moved.push(peer);
+            }
+            for order in orders {
+                let (Order::Wake(link) | Order::Close(link)) = order;
+                let peer = PeerId(link.0.index as usize);
+                let Some(talk) = &mut self.peers[peer.0].talk else { continue };
+                match order {
+                    Order::Wake(_) if talk.wish != Wish::Wait => {}
+                    Order::Wake(_) => {
+                        talk.wish = Wish::Again;
+                        self.peers[peer.0].due = true;
+                    }
+                    Order::Close(_) => talk.wish = Wish::Close(CloseReason::Normal),
+                }
+                moved.push(peer);
+            }
+            moved.into_iter().for_each(|peer| self.settle_alone(peer));
+        }
+    }
+
+    fn settle_alone(&mut self, peer: PeerId) {
         let mut idle_turns = 0;
         while self.peers[peer.0].talk.is_some() {
             let moved = self.drain(peer);
             let entry = &mut self.peers[peer.0];
+            self.turn.blocked(link(peer), entry.output.len());
             if !entry.output.is_empty() {
                 if moved == 0 {
                     return;
@@ -165,7 +227,7 @@ impl<H: Handler> Host<H> {
             let has_input = !entry.incoming.is_empty();
             let reads = match talk.wish {
                 Wish::Close(reason) => return self.close(peer, reason),
-                Wish::Again => false,
+                Wish::Again | Wish::Wait => false,
                 Wish::Read | Wish::Later if entry.finished && !has_input && !entry.due => {
                     return self.close(peer, CloseReason::Normal);
                 }
@@ -183,9 +245,9 @@ impl<H: Handler> Host<H> {
 
     /// One receive, if the connection `reads`, and one call of the handler. Returns what was received.
     fn turn(&mut self, peer: PeerId, reads: bool) -> usize {
-        let Host { handler, peers, pace, now, buffer } = self;
+        self.begin_round();
+        let Host { handler, peers, pace, turn, buffer, .. } = self;
         let Peer { talk: Some(talk), output, incoming, due, .. } = &mut peers[peer.0] else { return 0 };
-        handler.begin_turn(*now);
         let mut filled = talk.unpack(buffer);
         let mut body_len = 0;
         let mut received = 0;
@@ -211,8 +273,9 @@ impl<H: Handler> Host<H> {
         if filled > 0 {
             handler.prefetch(&talk.state, &buffer[..filled]);
         }
-        talk.handle(handler, body_len, &buffer[..filled], output, *now);
+        talk.handle(handler, body_len, &buffer[..filled], output, turn);
         *due = talk.wish == Wish::Again;
+        self.end_round();
         received
     }
 
@@ -240,9 +303,15 @@ impl<H: Handler> Host<H> {
         if let Some(talk) = entry.talk.take() {
             entry.closed = Some(reason);
             entry.output.clear();
-            self.handler.on_close(talk.state, reason, self.now);
+            self.turn.closed(link(peer));
+            self.handler.on_close(talk.state, reason, &mut self.turn);
         }
     }
+}
+
+/// A peer's name for the handler: places are not used again here.
+fn link(peer: PeerId) -> Link {
+    Link(Token::from_u64(peer.0 as u64))
 }
 
 /// One peer's part of a conversation.
@@ -373,5 +442,47 @@ mod tests {
         assert_eq!(host.take_output(peer), b"tick\n");
         host.finish(peer);
         assert_eq!(host.closed(peer), Some(CloseReason::Normal));
+    }
+
+    #[test]
+    fn connections_speak_to_wake_and_end_each_other_as_with_sockets() {
+        let mut host = Host::new(Parrot::alone());
+        let peers: Vec<PeerId> = (0..3).map(|_| host.connect()).collect();
+        let heard =
+            |host: &mut Host<Parrot>, peer: usize| String::from_utf8(host.take_output(peers[peer])).unwrap();
+        host.send(peers[0], b"tell 2 first\ntell 1 myself\nown\ntell 9 x\n");
+        assert_eq!(heard(&mut host, 0), "6 unsent\n7 unsent\nown\ngone\nmyself\n");
+        assert_eq!(heard(&mut host, 1), "first\n");
+        host.send(peers[1], b"pause 0\nafter\n");
+        host.advance(10_000);
+        assert_eq!(heard(&mut host, 1), "");
+        host.send(peers[0], b"wake 2\ntell 3 last\nend 3\n");
+        assert_eq!(heard(&mut host, 1), "after\n");
+        assert_eq!(heard(&mut host, 2), "last\n");
+        assert_eq!(host.closed(peers[2]), Some(CloseReason::Normal));
+    }
+
+    #[test]
+    fn what_is_said_to_a_peer_that_does_not_read_waits_and_is_told() {
+        let mut host = Host::new(Parrot::alone());
+        host.set_pace(Pace { window: 10, ..Pace::default() });
+        let (slow, other) = (host.connect(), host.connect());
+        host.send(slow, b"copy 15\n");
+        host.send(other, b"tell 1 x\nend 1\n");
+        assert_eq!(host.take_output(other), b"8 unsent\n");
+        assert_eq!(host.take_output(slow), b"cccccccccc");
+        assert_eq!(host.closed(slow), Some(CloseReason::Normal));
+        assert_eq!(host.take_output(slow), b"ccccc\nx\n");
+    }
+
+    #[test]
+    fn a_deadline_that_time_has_passed_is_met() {
+        let mut host = Host::new(Parrot::alone());
+        let peer = host.connect();
+        host.send(peer, b"alarm 30\n");
+        host.advance(29);
+        assert_eq!(host.take_output(peer), b"");
+        host.advance(1);
+        assert_eq!(host.take_output(peer), b"alarm\n");
     }
 }

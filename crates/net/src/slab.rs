@@ -1,7 +1,7 @@
 //! Connections by small numbers, which are used again with another generation.
 
 /// Names an entry for as long as it exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
     pub(crate) index: u32,
     generation: u32,
@@ -31,6 +31,14 @@ struct Entry<T> {
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
         Slab { entries: Vec::new(), free: Vec::new() }
+    }
+
+    /// The name that the next entry will have.
+    pub(crate) fn next_token(&self) -> Token {
+        match self.free.last() {
+            Some(&index) => self.token(index),
+            None => Token { index: self.entries.len() as u32, generation: 0 },
+        }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> Token {
@@ -94,10 +102,14 @@ mod tests {
     #[test]
     fn a_place_used_again_has_another_name() {
         let mut slab = Slab::new();
+        let named = slab.next_token();
         let first = slab.insert('a');
+        assert_eq!(named, first);
         assert_eq!(slab.get_mut(first), Some(&mut 'a'));
         assert_eq!(slab.remove(first.index), 'a');
+        let named = slab.next_token();
         let second = slab.insert('b');
+        assert_eq!(named, second);
         assert_eq!((first.index, slab.places()), (second.index, 1));
         assert_eq!(slab.get_mut(first), None);
         assert_eq!(slab.get_mut(Token::from_u64(second.to_u64())), Some(&mut 'b'));

@@ -8,7 +8,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::epoll::EventFlags;
@@ -19,13 +19,14 @@ use stdx::gather::Gather;
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Talk, Wish};
 use crate::driver::{Driver, Poll, receive_body};
-use crate::handler::{Activity, CloseReason, Handler, Opened};
+use crate::handler::{Activity, Arrival, CloseReason, Handler};
 use crate::lanes::{Lane, Lanes};
 use crate::limit::Limit;
 use crate::mailbox::{Letter, Mailbox};
 use crate::options::Notice;
 use crate::roster::{Counters, Keeper};
 use crate::slab::{Slab, Token};
+use crate::turn::{Link, Order, Turn};
 use crate::uring::Broken;
 
 /// Time between two ticks of those who said [`crate::Next::Later`].
@@ -54,6 +55,7 @@ pub(crate) struct Worker<H: Handler> {
     handler: H,
     slab: Slab<Connection<H>>,
     lanes: Lanes<H::Held>,
+    turn: Turn<H::Held>,
     /// Connections to visit without an event.
     queue: VecDeque<Token>,
     /// Connections to visit at the next tick.
@@ -95,6 +97,7 @@ impl<H: Handler> Worker<H> {
             handler,
             slab: Slab::new(),
             lanes: Lanes::new(),
+            turn: Turn::default(),
             queue: VecDeque::new(),
             waiting: Vec::new(),
             poll,
@@ -119,7 +122,7 @@ impl<H: Handler> Worker<H> {
             self.round(events, now);
         }
         for index in self.slab.indices().collect::<Vec<_>>() {
-            self.close(index, CloseReason::Shutdown, now);
+            self.close(index, CloseReason::Shutdown);
         }
         Ok(self.handler)
     }
@@ -127,30 +130,98 @@ impl<H: Handler> Worker<H> {
     /// How long there is nothing to do unless something happens.
     #[inline]
     fn patience_ms(&self, now: Now) -> u64 {
-        if !self.queue.is_empty() {
+        if !self.queue.is_empty() || !self.turn.is_idle() {
             return 0;
         }
         let later_ms = if self.waiting.is_empty() { u64::MAX } else { self.next_later_ms };
-        later_ms.min(self.next_tick_ms).saturating_sub(now.ms)
+        let known_ms = later_ms.min(self.next_tick_ms).saturating_sub(now.ms());
+        let left_us = self.handler.deadline().map_or(u64::MAX, |deadline| deadline.us.saturating_sub(now.us));
+        // Not before it: there would be nothing to do.
+        known_ms.min(left_us.div_ceil(1000))
     }
 
     /// One round, after a wait that brought `events`.
     pub(crate) fn round(&mut self, events: usize, now: Now) {
+        self.turn.begin(now);
         self.handler.begin_turn(now);
         self.tick(now);
         self.note(events, now);
         self.pick();
-        if self.lanes.list.is_empty() {
-            return;
+        if !self.lanes.list.is_empty() {
+            self.receive();
+            self.prefetch();
+            self.handle(now);
         }
-        self.receive();
-        self.prefetch();
-        self.handle(now);
+        if self.handler.deadline().is_some_and(|deadline| deadline <= now) {
+            self.handler.on_deadline(&mut self.turn);
+        }
+        self.handler.end_turn(&mut self.turn);
+        if !self.turn.is_idle() {
+            self.deliver();
+        }
+        if !self.lanes.list.is_empty() {
+            self.send();
+            self.settle(now);
+        }
+        if !self.turn.is_idle() {
+            self.obey();
+        }
+    }
+
+    fn send(&mut self) {
         let slab = &self.slab;
         if let Err(broken) = self.driver.send(&mut self.lanes, |index| slab.at(index).fd.as_fd()) {
             self.fall_back(&broken);
         }
-        self.settle(now);
+    }
+
+    /// Gives the outputs that were said by the way a lane each, or adds them to what those connections have to send.
+    #[cold]
+    fn deliver(&mut self) {
+        for (link, output) in self.turn.take_outputs() {
+            let Some(connection) = self.slab.get_mut(link.0) else { continue };
+            if let Some(blocked) = &mut connection.blocked {
+                blocked.append(output);
+                self.turn.blocked(link, blocked.len());
+                continue;
+            }
+            let position = self.lanes.list.iter().position(|lane| lane.index == link.0.index);
+            match position {
+                Some(position) => self.lanes.outputs[position].append(output),
+                None if self.lanes.room() > 0 => {
+                    let position = self.lanes.push(link.0.index, false, false);
+                    self.lanes.outputs[position].append(output);
+                }
+                // The next round comes at once.
+                None => self.turn.put_back(link, output),
+            }
+        }
+    }
+
+    /// Carries out what was ordered.
+    #[cold]
+    fn obey(&mut self) {
+        for order in self.turn.take_orders() {
+            let (Order::Wake(link) | Order::Close(link)) = order;
+            let Some(connection) = self.slab.get_mut(link.0) else { continue };
+            match order {
+                Order::Wake(_) if connection.talk.wish != Wish::Wait => {}
+                Order::Wake(_) => {
+                    connection.talk.wish = Wish::Again;
+                    connection.due = true;
+                    if connection.blocked.is_none() && !connection.queued {
+                        connection.queued = true;
+                        self.queue.push_back(link.0);
+                    }
+                }
+                // What is still to be offered to the socket goes out first.
+                Order::Close(_) if self.turn.unsent(link) > 0 => {
+                    connection.talk.wish = Wish::Close(CloseReason::Normal);
+                    connection.due = false;
+                }
+                Order::Close(_) => self.close(link.0.index, CloseReason::Normal),
+            }
+        }
     }
 
     /// Puts every connection that something can be done for into the queue.
@@ -250,7 +321,7 @@ impl<H: Handler> Worker<H> {
             }
             let connection = self.slab.at_mut(lane.index);
             let input = &buffer[..lane.filled];
-            connection.talk.handle(&mut self.handler, lane.body, input, output, now);
+            connection.talk.handle(&mut self.handler, lane.body, input, output, &mut self.turn);
             connection.due = connection.talk.wish == Wish::Again;
             // Who is only looked at with time is idle.
             if lane.arrived || !output.is_empty() {
@@ -286,6 +357,7 @@ impl<H: Handler> Worker<H> {
     fn block(&mut self, index: u32, output: Gather<H::Held>, some_went: bool, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
+        self.turn.blocked(Link(token), output.len());
         connection.blocked = Some(Box::new(output));
         connection.armed = true;
         if some_went {
@@ -295,7 +367,7 @@ impl<H: Handler> Worker<H> {
         }
         // Even if it is armed already: this reports room that there is by now, whoever stopped the sending.
         if self.poll.modify(&connection.fd, token.to_u64(), LISTENING | EventFlags::OUT).is_err() {
-            self.close(index, CloseReason::Error, now);
+            self.close(index, CloseReason::Error);
         }
     }
 
@@ -304,27 +376,28 @@ impl<H: Handler> Worker<H> {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
         if let Some(reason) = connection.finished() {
-            return self.close(index, reason, now);
+            return self.close(index, reason);
         }
         if connection.armed {
             connection.armed = false;
+            self.turn.blocked(Link(token), 0);
             let activity = self.handler.activity(&connection.talk.state);
             self.keeper.turn_to(index, activity);
             if self.poll.modify(&connection.fd, token.to_u64(), LISTENING).is_err() {
-                return self.close(index, CloseReason::Error, now);
+                return self.close(index, CloseReason::Error);
             }
         }
         if connection.talk.wish == Wish::Later && !connection.waiting {
             connection.waiting = true;
             if self.waiting.is_empty() {
-                self.next_later_ms = now.ms + LATER_MS;
+                self.next_later_ms = now.ms() + LATER_MS;
             }
             self.waiting.push(token);
         }
         if connection.talk.wish == Wish::Again {
             self.keeper.counters().yields.add(1);
         }
-        if connection.due || connection.wants_input() {
+        if !connection.queued && (connection.due || connection.wants_input()) {
             connection.queued = true;
             self.queue.push_back(token);
         }
@@ -332,7 +405,7 @@ impl<H: Handler> Worker<H> {
 
     /// What is due because time has passed.
     fn tick(&mut self, now: Now) {
-        if !self.waiting.is_empty() && now.ms >= self.next_later_ms {
+        if !self.waiting.is_empty() && now.ms() >= self.next_later_ms {
             for token in std::mem::take(&mut self.waiting) {
                 let Some(connection) = self.slab.get_mut(token) else { continue };
                 connection.waiting = false;
@@ -346,8 +419,8 @@ impl<H: Handler> Worker<H> {
                 }
             }
         }
-        if now.ms >= self.next_tick_ms {
-            self.next_tick_ms = now.ms + TICK_MS;
+        if now.ms() >= self.next_tick_ms {
+            self.next_tick_ms = now.ms() + TICK_MS;
             self.handler.on_tick(now);
             if self.idle_timeout_s > 0 {
                 self.close_idle(now);
@@ -358,42 +431,47 @@ impl<H: Handler> Worker<H> {
     fn close_idle(&mut self, now: Now) {
         let is_idle = |index: &u32| {
             let idle_s = now.second().saturating_sub(self.keeper.last_second(*index));
-            idle_s > self.idle_timeout_s && self.slab.at(*index).talk.wish != Wish::Later
+            idle_s > self.idle_timeout_s
+                && !matches!(self.slab.at(*index).talk.wish, Wish::Later | Wish::Wait)
         };
         for index in self.slab.indices().filter(is_idle).collect::<Vec<_>>() {
             self.keeper.counters().idle_kicks.add(1);
-            self.close(index, CloseReason::IdleTimeout, now);
+            self.close(index, CloseReason::IdleTimeout);
         }
     }
 
     fn open_mail(&mut self, now: Now) {
         for letter in self.mailbox.take() {
             match letter {
-                Letter::Accepted(fd, opened) => self.open(fd, opened, now),
+                Letter::Accepted(fd, arrival) => self.open(fd, arrival, now),
                 Letter::Stop => self.stopping = true,
             }
         }
     }
 
     /// Starts to serve a connection, which has been counted.
-    pub(crate) fn open(&mut self, fd: OwnedFd, opened: Opened, now: Now) {
-        let talk = Talk::open(&mut self.handler, &opened, now);
+    pub(crate) fn open(&mut self, fd: OwnedFd, arrival: Arrival, now: Now) {
+        let link = Link(self.slab.next_token());
+        let opened = arrival.opened(fd.as_raw_fd(), link);
+        self.turn.opened(link);
+        let talk = Talk::open(&mut self.handler, &opened, &mut self.turn);
         let token = self.slab.insert(Connection::new(fd, talk));
         self.keeper.enter(token.index, opened, now);
         self.keeper.counters().places.set(self.slab.places() as u64);
         let connection = self.slab.at(token.index);
         if self.poll.add(&connection.fd, token.to_u64(), LISTENING).is_err() {
-            self.close(token.index, CloseReason::Error, now);
+            self.close(token.index, CloseReason::Error);
         }
     }
 
-    fn close(&mut self, index: u32, reason: CloseReason, now: Now) {
+    fn close(&mut self, index: u32, reason: CloseReason) {
+        self.turn.closed(Link(self.slab.token(index)));
         let Connection { talk, blocked, fd, .. } = self.slab.remove(index);
         self.keeper.leave(index);
         drop(blocked);
         // In this order: a peer that sees the end knows that the handler has let go of the connection, and whoever is
         // let in next finds its memory and its descriptor free.
-        self.handler.on_close(talk.state, reason, now);
+        self.handler.on_close(talk.state, reason, &mut self.turn);
         drop(fd);
         self.limit.leave();
     }

@@ -5,9 +5,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use net::{Address, Handler, Listen, Network, Next, Opened, Options, Progress};
+use net::{Address, Handler, Listen, Network, Next, Opened, Options, Progress, Turn};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use stdx::clock::Now;
 use stdx::gather::Gather;
 
 /// Longer than a busy machine keeps anyone waiting: only a failure runs into it.
@@ -19,9 +18,15 @@ impl Handler for Echo {
     type Connection = ();
     type Held = Vec<u8>;
 
-    fn on_open(&mut self, _opened: &Opened, _now: Now) {}
+    fn on_open(&mut self, _opened: &Opened, _turn: &mut Turn<Vec<u8>>) {}
 
-    fn on_bytes(&mut self, _: &mut (), input: &[u8], output: &mut Gather<Vec<u8>>, _now: Now) -> Progress {
+    fn on_bytes(
+        &mut self,
+        _: &mut (),
+        input: &[u8],
+        output: &mut Gather<Vec<u8>>,
+        _turn: &mut Turn<Vec<u8>>,
+    ) -> Progress {
         output.copy(input);
         Progress { consumed: input.len(), next: Next::Read }
     }

@@ -108,8 +108,8 @@ impl Worker {
                 Ok(JoinStep::Whole) => break,
                 Ok(JoinStep::Soon) => return Flow::Yield,
                 Ok(JoinStep::Later) => {
-                    let since_ms = *joining.since_ms.get_or_insert(self.now.ms);
-                    if self.now.ms.saturating_sub(since_ms) <= WAIT_MS {
+                    let since_ms = *joining.since_ms.get_or_insert(self.now.ms());
+                    if self.now.ms().saturating_sub(since_ms) <= WAIT_MS {
                         return Flow::Later;
                     }
                     break;

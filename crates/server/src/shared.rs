@@ -159,7 +159,7 @@ impl Shared {
 
     /// The time of day at `now`, in milliseconds since 1970.
     pub(crate) fn unix_ms(&self, now: Now) -> u64 {
-        self.started_unix_ms + now.ms
+        self.started_unix_ms + now.ms()
     }
 
     /// The time of day at the beginning of the cache's second 0.

@@ -214,20 +214,20 @@ impl Worker {
         else {
             return false;
         };
-        let since_ms = *large.since_ms.get_or_insert(self.now.ms);
+        let since_ms = *large.since_ms.get_or_insert(self.now.ms());
         if *filled >= large.progress + PROGRESS_MIN {
-            (large.since_ms, large.progress) = (Some(self.now.ms), *filled);
+            (large.since_ms, large.progress) = (Some(self.now.ms()), *filled);
             return false;
         }
         let limit_ms = if self.store.uploads_are_wanted(self.second) { STALLED_MS } else { IDLE_MS };
-        self.now.ms.saturating_sub(since_ms) > limit_ms
+        self.now.ms().saturating_sub(since_ms) > limit_ms
     }
 
     /// Whether an upload has waited long enough for its turn.
     fn has_waited(&self, upload: &mut Upload) -> bool {
         let Received::Large(large) = &mut upload.received else { return false };
-        let since_ms = *large.since_ms.get_or_insert(self.now.ms);
-        self.now.ms.saturating_sub(since_ms) > WAIT_MS
+        let since_ms = *large.since_ms.get_or_insert(self.now.ms());
+        self.now.ms().saturating_sub(since_ms) > WAIT_MS
     }
 
     /// Refuses a body of which a part has arrived; the rest is swallowed.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use net::{Activity, Address, CloseReason, Handler, Next, Opened, Progress};
+use net::{Activity, Address, CloseReason, Handler, Next, Opened, Progress, Turn};
 use stdx::clock::Now;
 use stdx::gather::Gather;
 use store::{Event, Handle, LargeValue, Prefetched};
@@ -28,6 +28,9 @@ impl AsRef<[u8]> for Held {
         (*self.0).as_ref()
     }
 }
+
+/// Between two turns of a worker that has only tidying up to do: 20 µs of each 5 ms.
+const TIDYING_US: u64 = 5_000;
 
 /// Output of a connection.
 pub(crate) type Output = Gather<Held>;
@@ -141,7 +144,11 @@ impl Handler for Worker {
         self.log_store();
     }
 
-    fn on_open(&mut self, opened: &Opened, _now: Now) -> Connection {
+    fn deadline(&self) -> Option<Now> {
+        self.store.wants_turn().then(|| Now { us: self.now.us + TIDYING_US })
+    }
+
+    fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Held>) -> Connection {
         let connection = Connection::new(opened, self.shared.options.auth.is_some());
         self.log(
             Streams::CONNECTION_EVENTS,
@@ -159,7 +166,7 @@ impl Handler for Worker {
         connection: &mut Connection,
         input: &[u8],
         output: &mut Output,
-        _now: Now,
+        _turn: &mut Turn<Held>,
     ) -> Progress {
         // The first connection of a round finds here the keys of all of them.
         self.fetch_items();
@@ -177,7 +184,7 @@ impl Handler for Worker {
         connection: &mut Connection,
         received: usize,
         output: &mut Output,
-        _now: Now,
+        _turn: &mut Turn<Held>,
     ) -> Next {
         let next = connection.on_body(self, received, output);
         self.log_store();
@@ -188,7 +195,7 @@ impl Handler for Worker {
         connection.activity()
     }
 
-    fn on_close(&mut self, connection: Connection, reason: CloseReason, _now: Now) {
+    fn on_close(&mut self, connection: Connection, reason: CloseReason, _turn: &mut Turn<Held>) {
         if connection.watches() {
             self.shared.unwatch(connection.id());
         }

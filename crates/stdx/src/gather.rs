@@ -110,6 +110,19 @@ impl<H: AsRef<[u8]>> Gather<H> {
         }
     }
 
+    /// Appends all of `other`, of which nothing has been sent.
+    pub fn append(&mut self, other: Gather<H>) {
+        assert_eq!(other.sent, 0, "what has been sent cannot be moved behind something else");
+        if self.is_empty() && self.capacity() < other.capacity() {
+            *self = other;
+            return;
+        }
+        let before = self.copied.len();
+        self.copied.extend_from_slice(&other.copied);
+        self.held_len += other.held_len;
+        self.held.extend(other.held.into_iter().map(|held| Held { after: before + held.after, ..held }));
+    }
+
     /// Forgets everything, keeping the copy buffer's memory.
     pub fn clear(&mut self) {
         self.copied.clear();
@@ -162,6 +175,20 @@ mod tests {
             }
             assert_eq!(gather.len(), whole.len() - first);
         }
+    }
+
+    #[test]
+    fn what_is_appended_comes_behind_in_its_order() {
+        for sent in [0, 1, 4, 9] {
+            let mut gather = sample();
+            gather.advance(sent);
+            gather.append(sample());
+            gather.copy(b"j");
+            assert_eq!(gather.to_vec(), [&b"abCDEFGhi"[sent..], b"abCDEFGhij"].concat());
+        }
+        let mut empty = Gather::default();
+        empty.append(sample());
+        assert_eq!((empty.to_vec(), empty.len()), (sample().to_vec(), 9));
     }
 
     #[test]

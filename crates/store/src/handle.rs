@@ -145,6 +145,12 @@ impl Handle {
         store.tighten();
     }
 
+    /// Whether there is something left to tidy up, for which a turn should come soon although nobody asks anything.
+    #[inline]
+    pub fn wants_turn(&self) -> bool {
+        self.store.chores.load(Relaxed) || self.store.large.unused() > 0
+    }
+
     /// Why the last lookup found nothing.
     pub fn last_miss(&self) -> Miss {
         self.miss

@@ -14,6 +14,7 @@
 //!
 //! handle.key(&[u8]) -> Key                         hashes once; 1..=250 bytes
 //! handle.prefetch(&Key) -> Prefetched; handle.prefetch_item(Prefetched)
+//! handle.wants_turn() -> bool                                             begin_turn soon, although nobody asks
 //! handle.begin_turn(now)
 //! handle.get(&Key, Look, now) -> Option<Item>      holds the shard's lock until dropped
 //! handle.get_and_touch(&Key, expiry, now) -> Option<Item>

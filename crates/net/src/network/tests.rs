@@ -38,7 +38,7 @@ fn open(places: &[Listen], options: Options) -> Aviary {
 
 fn populate(network: Network) -> Aviary {
     let (tell, told) = channel();
-    let handlers = (0..network.options.workers).map(|_| Parrot { tell: tell.clone() }).collect();
+    let handlers = (0..network.options.workers).map(|_| Parrot::new(tell.clone())).collect();
     let (view, stop, addresses) = (network.view(), network.stop(), network.addresses());
     Aviary { running: Some(network.start(handlers).unwrap()), view, stop, addresses, told }
 }

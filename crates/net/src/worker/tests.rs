@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use stdx::prng::Prng;
 
 use super::*;
-use crate::handler::{Address, ConnectionId, Transport};
+use crate::handler::{Address, ConnectionId, Opened, Transport};
 use crate::lanes::LANES_MAX;
 use crate::options::DriverChoice;
 use crate::parrot::{LINES_PER_TURN_MAX, Parrot, Told, body_reply};
@@ -92,7 +92,7 @@ impl Rig {
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
-        let worker = Worker::new(Parrot { tell }, Driver::choose(choice), around).unwrap();
+        let worker = Worker::new(Parrot::new(tell), Driver::choose(choice), around).unwrap();
         Rig { worker, roster, told, now: Now::default(), connections: 0 }
     }
 
@@ -102,15 +102,14 @@ impl Rig {
         server.set_nonblocking(true).unwrap();
         self.worker.limit.enter();
         self.connections += 1;
-        let opened = Opened {
+        let arrival = Arrival {
             id: ConnectionId(self.connections),
-            fd: 0,
             listener: 0,
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(None),
         };
-        self.worker.open(server.into(), opened, self.now);
+        self.worker.open(server.into(), arrival, self.now);
         let told = Told::Opened(self.connections);
         assert_eq!(self.told.recv(), Ok(told));
         client
@@ -292,17 +291,17 @@ fn connections_without_activity_are_closed_after_the_timeout() {
         let (idle, busy, watching) = (rig.connect(), rig.connect(), rig.connect());
         say(&watching, "watch\n");
         for second in 1..=10 {
-            rig.now.ms = second * 1000;
+            rig.now = Now::at_ms(second * 1000);
             say(&busy, "x\n");
             rig.settle();
             assert_eq!(rig.closed(), []);
         }
-        rig.now.ms = 11_000;
+        rig.now = Now::at_ms(11_000);
         rig.settle();
         assert_eq!(rig.closed(), [(1, CloseReason::IdleTimeout)]);
         assert_eq!(hear(&idle), (String::new(), true));
         assert_eq!(rig.worker.keeper.counters().idle_kicks.value(), 1);
-        rig.now.ms = 30_000;
+        rig.now = Now::at_ms(30_000);
         rig.settle();
         assert_eq!(rig.closed(), [(2, CloseReason::IdleTimeout)]);
     });
@@ -368,12 +367,12 @@ fn those_who_wait_for_a_tick_have_it_every_50_ms_or_with_input() {
         say(&client, "watch\n");
         rig.settle();
         assert_eq!(hear(&client).0, "tick\n");
-        rig.now.ms = 49;
+        rig.now = Now::at_ms(49);
         rig.settle();
         assert_eq!(hear(&client).0, "");
         assert_eq!(rig.worker.patience_ms(rig.now), 1);
         for tick in 1..=3 {
-            rig.now.ms = 50 * tick;
+            rig.now = Now::at_ms(50 * tick);
             rig.settle();
             assert_eq!(hear(&client).0, "tick\n");
         }
@@ -529,4 +528,134 @@ fn check_against_the_host(seed: u64) {
 #[test]
 fn any_conversation_is_the_same_over_sockets_and_in_the_simulated_host() {
     (0..10).for_each(check_against_the_host);
+}
+
+#[test]
+fn a_connection_speaks_to_others_in_the_same_round() {
+    with_each_driver(|mut rig| {
+        let clients: Vec<_> = (0..5).map(|_| rig.connect()).collect();
+        say(&clients[0], "tell 2 first\ntell 3 other\ntell 2 second\ntell 1 myself\ntell 9 x\nown\n");
+        say(&clients[1], "mine\n");
+        rig.round();
+        assert_eq!(hear(&clients[0]).0, "6 unsent\n6 unsent\n13 unsent\n7 unsent\ngone\nown\nmyself\n");
+        assert_eq!(hear(&clients[1]).0, "mine\nfirst\nsecond\n");
+        assert_eq!(hear(&clients[2]).0, "other\n");
+        assert!(!rig.round(), "nothing is left to do");
+    });
+}
+
+#[test]
+fn more_is_said_to_others_than_a_round_has_lanes() {
+    with_each_driver(|mut rig| {
+        let clients: Vec<_> = (0..LANES_MAX * 2).map(|_| rig.connect()).collect();
+        let lines = |from: usize| -> String {
+            (0..LINES_PER_TURN_MAX - 1).map(|to| format!("tell {} x\n", from * 7 + to + 1)).collect()
+        };
+        (0..LANES_MAX * 2 / 7).for_each(|from| say(&clients[from], &lines(from)));
+        rig.settle();
+        for (number, client) in clients.iter().enumerate().take(LANES_MAX * 2 / 7 * 7) {
+            let heard = hear(client).0;
+            assert!(heard.contains("x\n"), "{number}: {heard}");
+        }
+    });
+}
+
+#[test]
+fn what_is_said_to_a_slow_reader_waits_with_the_rest_in_order() {
+    with_each_driver(|mut rig| {
+        let (slow, other) = (rig.connect(), rig.connect());
+        say(&slow, "hold 4000000\n");
+        rig.settle();
+        let before = rig.blocked_len();
+        assert!(before > 0);
+        say(&other, "tell 1 a\ntell 1 b\n");
+        rig.settle();
+        assert_eq!(hear(&other).0, format!("{} unsent\n{} unsent\n", before + 2, before + 4));
+        assert_eq!(rig.blocked_len(), before + 4);
+        let mut heard = String::new();
+        while !heard.ends_with("b\n") {
+            heard += &hear(&slow).0;
+            rig.settle();
+        }
+        assert_eq!(heard, format!("{}\na\nb\n", "h".repeat(4_000_000)));
+        say(&other, "tell 1 c\n");
+        rig.settle();
+        assert_eq!((hear(&other).0, hear(&slow).0), ("2 unsent\n".to_owned(), "c\n".to_owned()));
+    });
+}
+
+#[test]
+fn who_waits_is_not_read_from_until_it_is_woken() {
+    with_each_driver(|mut rig| {
+        let (waiting, other) = (rig.connect(), rig.connect());
+        say(&waiting, "before\npause 0\nafter\n");
+        rig.settle();
+        say(&waiting, "more\n");
+        rig.settle();
+        assert_eq!(hear(&waiting), ("before\n".to_owned(), false));
+        // Neither time, nor that the peer has finished, changes anything.
+        rig.now = Now::at_ms(60_000);
+        waiting.shutdown(Shutdown::Write).unwrap();
+        rig.settle();
+        assert_eq!(rig.closed(), [(2, CloseReason::IdleTimeout)]);
+        let other_after = rig.connect();
+        say(&other_after, "wake 1\nwake 1\n");
+        rig.settle();
+        assert_eq!(hear(&waiting), ("after\nmore\n".to_owned(), true));
+        assert_eq!(rig.closed(), [(1, CloseReason::Normal)]);
+        drop(other);
+    });
+}
+
+#[test]
+fn a_connection_is_ended_by_another_when_its_output_is_out() {
+    with_each_driver(|mut rig| {
+        let (slow, idle, other) = (rig.connect(), rig.connect(), rig.connect());
+        say(&slow, "hold 4000000\n");
+        rig.settle();
+        say(&other, "tell 2 last\nend 2\ntell 1 last\nend 1\nend 1\nend 9\n");
+        rig.settle();
+        assert_eq!(hear(&idle), ("last\n".to_owned(), true));
+        assert_eq!(rig.closed(), [(2, CloseReason::Normal)]);
+        let (mut heard, mut ended) = (0, false);
+        let mut last = String::new();
+        while !ended {
+            (last, ended) = hear(&slow);
+            heard += last.len();
+            rig.settle();
+        }
+        assert_eq!(heard, 4_000_001 + 5, "{}", &last[last.len().saturating_sub(20)..]);
+        assert_eq!(rig.closed(), [(1, CloseReason::Normal)]);
+        hear(&other);
+        say(&other, "tell 1 x\nend 3\n");
+        rig.settle();
+        assert_eq!(hear(&other), ("gone\n".to_owned(), true));
+    });
+}
+
+#[test]
+fn a_deadline_comes_in_time_and_once() {
+    with_each_driver(|mut rig| {
+        let (client, gone) = (rig.connect(), rig.connect());
+        rig.settle();
+        say(&gone, "alarm 2\n");
+        say(&client, "alarm 3\nalarm 700\n");
+        rig.settle();
+        drop(gone);
+        rig.settle();
+        assert_eq!(rig.worker.patience_ms(rig.now), 2);
+        rig.now = Now { us: 1_400 };
+        assert_eq!(rig.worker.patience_ms(rig.now), 1, "a whole millisecond that is not too short");
+        rig.now = Now { us: 2_999 };
+        rig.settle();
+        assert_eq!(hear(&client).0, "");
+        rig.now = Now::at_ms(3);
+        rig.round();
+        assert_eq!(hear(&client).0, "alarm\n");
+        assert_eq!(rig.worker.patience_ms(rig.now), 697);
+        rig.now = Now::at_ms(800);
+        rig.round();
+        assert_eq!(hear(&client).0, "alarm\n");
+        assert_eq!(rig.worker.patience_ms(rig.now), 200, "until the next tick");
+    });
 }

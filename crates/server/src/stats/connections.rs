@@ -12,7 +12,7 @@ pub(super) fn stats(shared: &Shared, asking: u64, now: Now, out: &mut Vec<u8>) {
         stat(out, format_args!("{fd}:addr"), name(address));
         stat(out, format_args!("{fd}:state"), "conn_listening");
         // As in memcached, whose listeners are connections without a command since the start.
-        stat(out, format_args!("{fd}:secs_since_last_cmd"), now.ms / 1000);
+        stat(out, format_args!("{fd}:secs_since_last_cmd"), now.ms() / 1000);
     }
     for present in shared.network.present(now) {
         connection(&present, present.opened.id.0 == asking, out);
@@ -64,8 +64,15 @@ mod tests {
     fn who_asks_has_just_spoken_and_others_spoke_when_they_did() {
         let local = Address::Tcp(([127, 0, 0, 1], 11211).into());
         let peer = Address::Tcp(([127, 0, 0, 1], 4000).into());
-        let opened =
-            Opened { id: ConnectionId(1), fd: 9, listener: 0, transport: Transport::Tcp, peer, local };
+        let opened = Opened {
+            id: ConnectionId(1),
+            link: net::Link::default(),
+            fd: 9,
+            listener: 0,
+            transport: Transport::Tcp,
+            peer,
+            local,
+        };
         let present = Present { opened, worker: 0, idle_s: 7, activity: Activity::Reading };
         let said = |asks| {
             let mut out = Vec::new();

@@ -1,0 +1,149 @@
+//! What a handler is given with a call: the time, the outputs of its worker's other connections, and a place for orders.
+//!
+//! Plain data. A worker carries out what it says, and so does the simulation, so that what is tried there is what runs.
+
+use stdx::clock::Now;
+use stdx::gather::Gather;
+
+use crate::slab::Token;
+
+/// Names a connection of one worker, for as long as it exists: no other has or had this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Link(pub(crate) Token);
+
+impl Default for Link {
+    /// The name of no connection.
+    fn default() -> Link {
+        Link(Token::from_u64(u64::MAX))
+    }
+}
+
+/// A handler's time, and its means beyond the connection that a call is about.
+pub struct Turn<Held> {
+    now: Now,
+    /// By place in the slab.
+    links: Vec<State>,
+    outputs: Vec<(Link, Gather<Held>)>,
+    orders: Vec<Order>,
+}
+
+/// What is known of the connection at a place.
+#[derive(Clone, Copy, Default)]
+struct State {
+    link: Option<Link>,
+    /// Bytes that its socket has not taken.
+    blocked: usize,
+    /// Its place among the outputs, and 1.
+    output: usize,
+}
+
+/// What a worker is to do once the calls of a round are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Wake(Link),
+    Close(Link),
+}
+
+impl<Held> Default for Turn<Held> {
+    fn default() -> Turn<Held> {
+        Turn { now: Now::default(), links: Vec::new(), outputs: Vec::new(), orders: Vec::new() }
+    }
+}
+
+/// For handlers.
+impl<Held: AsRef<[u8]>> Turn<Held> {
+    /// The time, read once for a round.
+    #[inline]
+    pub fn now(&self) -> Now {
+        self.now
+    }
+
+    /// The output of any connection of this worker, sent with the round's batch. `None`: the connection is gone.
+    ///
+    /// What is put in here for the connection that a call is about goes out behind what the call puts into its own
+    /// output.
+    pub fn output(&mut self, to: Link) -> Option<&mut Gather<Held>> {
+        let state = self.links.get_mut(to.0.index as usize).filter(|state| state.link == Some(to))?;
+        if state.output == 0 {
+            self.outputs.push((to, Gather::default()));
+            state.output = self.outputs.len();
+        }
+        Some(&mut self.outputs[state.output - 1].1)
+    }
+
+    /// Bytes for a connection that its socket has not taken, or that are still to be offered to it. Nothing bounds them
+    /// but who puts them there.
+    pub fn unsent(&self, of: Link) -> usize {
+        let state = self.links.get(of.0.index as usize).filter(|state| state.link == Some(of));
+        state.map_or(0, |state| {
+            let waiting = state.output.checked_sub(1).map_or(0, |place| self.outputs[place].1.len());
+            state.blocked + waiting
+        })
+    }
+
+    /// Ends [`crate::Next::Wait`] of a connection: [`crate::Handler::on_bytes`] comes in the next round, with what was
+    /// left of its input. No effect on one that does not wait, or is gone.
+    pub fn wake(&mut self, link: Link) {
+        self.orders.push(Order::Wake(link));
+    }
+
+    /// Closes a connection once its output is out. No effect if it is gone.
+    pub fn close(&mut self, link: Link) {
+        self.orders.push(Order::Close(link));
+    }
+}
+
+/// For who carries it out.
+impl<Held: AsRef<[u8]>> Turn<Held> {
+    pub(crate) fn begin(&mut self, now: Now) {
+        self.now = now;
+    }
+
+    /// Whether there is nothing to be done.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outputs.is_empty() && self.orders.is_empty()
+    }
+
+    pub(crate) fn opened(&mut self, link: Link) {
+        let place = link.0.index as usize;
+        if self.links.len() <= place {
+            self.links.resize(place + 1, State::default());
+        }
+        self.links[place] = State { link: Some(link), blocked: 0, output: 0 };
+    }
+
+    pub(crate) fn closed(&mut self, link: Link) {
+        let state = &mut self.links[link.0.index as usize];
+        if let Some(place) = state.output.checked_sub(1) {
+            // It stays in its place, so that those of others stay right.
+            self.outputs[place].1 = Gather::default();
+        }
+        *state = State::default();
+    }
+
+    /// Its socket has not taken so many bytes.
+    #[inline]
+    pub(crate) fn blocked(&mut self, link: Link, bytes: usize) {
+        self.links[link.0.index as usize].blocked = bytes;
+    }
+
+    /// Takes all outputs for other connections than those that calls were about.
+    pub(crate) fn take_outputs(&mut self) -> Vec<(Link, Gather<Held>)> {
+        for (link, _) in &self.outputs {
+            self.links[link.0.index as usize].output = 0;
+        }
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Puts an output back, for which there was no room.
+    pub(crate) fn put_back(&mut self, link: Link, output: Gather<Held>) {
+        if let Some(place) = self.output(link) {
+            *place = output;
+        }
+    }
+
+    pub(crate) fn take_orders(&mut self) -> Vec<Order> {
+        std::mem::take(&mut self.orders)
+    }
+}
