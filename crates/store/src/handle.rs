@@ -135,10 +135,10 @@ impl Handle {
         if !store.chores.load(Relaxed) {
             return;
         }
-        let excess = store.excess();
-        if excess > 0 {
-            store.reclaim_some(&self.counters, CHORES_IN_EXCESS, now);
-            store.segments.trim(excess);
+        if store.excess() > 0 {
+            if !store.trim_towards_limit() {
+                store.reclaim_some(&self.counters, CHORES_IN_EXCESS, now);
+            }
         } else {
             store.reclaim_dead(&self.counters, CHORES_PER_TURN, now);
         }

@@ -387,8 +387,9 @@ impl Segments {
         RESERVE.saturating_sub(self.free.load(Relaxed)) * self.size as u64
     }
 
-    /// Gives free segments beyond the reserve back to the budget, for other uses or for a lower limit.
-    pub(crate) fn trim(&self, bytes: u64) {
+    /// Gives free segments beyond the reserve back to the budget, for other uses or for a lower limit, until that makes
+    /// `bytes`. Returns how much it was.
+    pub(crate) fn trim(&self, bytes: u64) -> u64 {
         let mut pool = self.pool();
         let mut given = 0;
         while given < bytes && pool.free.len() as u64 > RESERVE {
@@ -397,6 +398,7 @@ impl Segments {
             given += self.size as u64;
         }
         self.free.store(pool.free.len() as u64, Relaxed);
+        given
     }
 
     /// Whether reclamation should get going: there is less than one segment beyond the reserve.

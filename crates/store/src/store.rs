@@ -27,6 +27,7 @@ use crate::segment::{Queue, Segments};
 use crate::shard::Locked;
 use crate::statistics::{Counters, Statistics, sums};
 use crate::sync::{Mutex, lock};
+use crate::unused::STEP_MAX;
 
 /// A cache. Use it through its [handles](Store::handle).
 #[derive(Debug)]
@@ -139,7 +140,7 @@ impl Store {
             return Err(Error::LimitTooLarge { bytes, most });
         }
         self.budget.set_limit(bytes);
-        self.segments.trim(self.budget.excess());
+        self.trim_towards_limit();
         self.tighten();
         self.chores.store(true, Relaxed);
         Ok(())
@@ -155,6 +156,11 @@ impl Store {
     /// Bytes to be evicted for the sake of a limit that has been lowered.
     pub(crate) fn excess(&self) -> u64 {
         self.budget.charged().saturating_sub(self.budget.limit().max(self.least()))
+    }
+
+    /// Gives some free segments back for the sake of a limit that has been lowered. False if there was none.
+    pub(crate) fn trim_towards_limit(&self) -> bool {
+        self.segments.trim(self.excess().min(STEP_MAX as u64)) > 0
     }
 
     /// Brings a lower limit into force, as far as memory has been given back for it.

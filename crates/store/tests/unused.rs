@@ -79,3 +79,28 @@ fn values_that_are_evicted_count_by_what_they_take() {
         assert!(given > 0 && given <= 2 * STEP, "{given} bytes in one turn");
     }
 }
+
+#[test]
+fn free_segments_go_back_in_steps_before_anything_is_evicted() {
+    let mut handle = handle(true);
+    for number in 0..20_000 {
+        set(&mut handle, &format!("old{number}"), 10_000);
+    }
+    handle.shared().flush(0);
+    (0..2_000).for_each(|_| handle.begin_turn(NOW));
+    for number in 0..100 {
+        set(&mut handle, &format!("new{number}"), 10_000);
+    }
+    let mut before = charged(&handle);
+    assert!(before > 150 << 20, "free segments are kept: {before}");
+    handle.shared().set_memory_limit(32 << 20).unwrap();
+    for _ in 0..1_000 {
+        let given = before - charged(&handle);
+        assert!(given <= 2 * STEP, "{given} bytes in one turn");
+        before = charged(&handle);
+        handle.begin_turn(NOW);
+    }
+    assert!(before <= 32 << 20, "{before}");
+    let counts = handle.shared().statistics().counts;
+    assert_eq!((counts.evictions, counts.curr_items >= 100), (0, true));
+}
