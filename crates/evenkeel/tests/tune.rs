@@ -687,6 +687,16 @@ test $status = 13
 look > "$DIR/after"
 cmp "$DIR/before" "$DIR/after"
 
+# Renamed, with another one under its name: what was set is undone where it is, and the other one is left alone.
+"$EVENKEEL" tune apply --strategy defer-50 --nic v0 --state "$DIR/state"
+ip link set v0 down; ip link set v0 name renamed
+ip link add v0 type veth peer name v2; echo 7000 > /sys/class/net/v0/gro_flush_timeout
+"$EVENKEEL" tune rollback --state "$DIR/state" | grep '/sys/class/net/renamed/gro_flush_timeout: restored'
+test "$(cat /sys/class/net/renamed/gro_flush_timeout)" = 0
+test "$(cat /sys/class/net/v0/gro_flush_timeout)" = 7000
+ip link del v0; ip link set renamed name v0; ip link set v0 up
+look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
+
 # While one only measures (it sleeps: clock_nanosleep on x86-64 and aarch64), it is in nobody's way.
 "$EVENKEEL" tune apply --strategy xps --nic v0 --state "$DIR/state"
 "$EVENKEEL" tune apply --strategy defer-50 --nic v0 --before 3600 --state "$DIR/state" & measuring=$!

@@ -194,6 +194,7 @@ fn steps(
             wanted: change.wanted.clone(),
             why: change.why.clone(),
             asked_by: change.asked_by.clone(),
+            interface: setting.nic().and_then(|nic| host.interface(nic)),
         });
         journal.append_all(records)?;
         match write(host, setting, &change.wanted) {

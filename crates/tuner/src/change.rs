@@ -102,7 +102,34 @@ pub struct Misunderstood {
     pub found: String,
 }
 
+/// Where interfaces are.
+const NICS: &str = "/sys/class/net/";
+
 impl Setting {
+    /// The interface that its name names.
+    pub fn nic(&self) -> Option<&str> {
+        match self {
+            Setting::File { path, .. } => path.strip_prefix(NICS)?.split('/').next(),
+            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => Some(nic),
+            _ => None,
+        }
+    }
+
+    /// The same of an interface with this name; others as they are.
+    pub(crate) fn of_nic(mut self, name: &str) -> Setting {
+        match &mut self {
+            Setting::File { path, .. } => {
+                let rest = path.strip_prefix(NICS).and_then(|path| path.split_once('/'));
+                if let Some((_, rest)) = rest {
+                    *path = format!("{NICS}{name}/{rest}");
+                }
+            }
+            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => name.clone_into(nic),
+            _ => {}
+        }
+        self
+    }
+
     /// A CPU mask in a file.
     pub fn mask(path: impl Into<String>) -> Setting {
         Setting::File { path: path.into(), holds: Holds::Mask }

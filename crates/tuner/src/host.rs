@@ -59,6 +59,16 @@ pub trait Host {
         None
     }
 
+    /// The kernel's number for an interface, which it keeps when it is renamed.
+    fn interface(&self, _nic: &str) -> Option<u32> {
+        None
+    }
+
+    /// The name that an interface has now.
+    fn interface_name(&self, _number: u32) -> Option<String> {
+        None
+    }
+
     /// The other threads of a thread's process.
     fn others(&self, _tid: u32) -> io::Result<Vec<u32>> {
         Ok(Vec::new())
@@ -141,6 +151,15 @@ impl Host for FileHost {
         let count = counts.split(',').filter_map(|count| count.trim().parse::<u64>().ok()).sum();
         let effective = read(format!("/proc/irq/{irq}/effective_affinity"))?.unwrap_or_default();
         Ok((count, CpuSet::parse_mask(&effective).unwrap_or_default()))
+    }
+
+    fn interface(&self, nic: &str) -> Option<u32> {
+        self.root.value(&format!("/sys/class/net/{nic}/ifindex"), "a number").ok()?
+    }
+
+    fn interface_name(&self, number: u32) -> Option<String> {
+        let names = self.root.names("/sys/class/net").ok()?;
+        names.into_iter().find(|name| self.interface(name) == Some(number))
     }
 
     fn others(&self, tid: u32) -> io::Result<Vec<u32>> {

@@ -90,6 +90,9 @@ pub enum Record {
         /// Who asked for it.
         #[serde(default)]
         asked_by: String,
+        /// The kernel's number for the interface that it belongs to: its name may become another one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<u32>,
     },
     /// Is not written, but may be set anew by the kernel or a driver when the next step is: to be as before again when
     /// that is undone.
@@ -248,6 +251,8 @@ pub struct Step {
     pub asked_by: String,
     /// Whose interrupt, or which thread, it was.
     pub identity: Option<String>,
+    /// The kernel's number for the interface that it belongs to.
+    pub interface: Option<u32>,
     /// Whether it was left as it was: refused, or only noted because the next step may set it anew.
     pub left: bool,
     /// Whether it is as before again.
@@ -537,17 +542,20 @@ impl Journal {
         let mut identities = BTreeMap::new();
         for record in &self.records {
             match record {
-                Record::Step { step, setting, before, wanted, why, asked_by } => steps.push(Step {
-                    number: *step,
-                    setting: setting.clone(),
-                    before: before.clone(),
-                    wanted: wanted.clone(),
-                    why: why.clone(),
-                    asked_by: asked_by.clone(),
-                    identity: identities.remove(step),
-                    left: false,
-                    undone: false,
-                }),
+                Record::Step { step, setting, before, wanted, why, asked_by, interface } => {
+                    steps.push(Step {
+                        number: *step,
+                        setting: setting.clone(),
+                        before: before.clone(),
+                        wanted: wanted.clone(),
+                        why: why.clone(),
+                        asked_by: asked_by.clone(),
+                        identity: identities.remove(step),
+                        interface: *interface,
+                        left: false,
+                        undone: false,
+                    })
+                }
                 Record::Kept { step, setting, before } => steps.push(Step {
                     number: *step,
                     setting: setting.clone(),
@@ -556,6 +564,7 @@ impl Journal {
                     why: String::new(),
                     asked_by: String::new(),
                     identity: None,
+                    interface: None,
                     left: true,
                     undone: false,
                 }),
@@ -630,6 +639,7 @@ mod tests {
             wanted: "2".into(),
             why: "because".into(),
             asked_by: "xps".into(),
+            interface: None,
         }
     }
 

@@ -7,7 +7,7 @@
 //! Threads inherit their scheduling from the one that starts them, so a server that has grown since has threads that no
 //! journal names. They are found and made as the others were.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use rustix::io::Errno;
@@ -142,7 +142,8 @@ fn undo_below(
     // Who finds the journal of an undoing that was killed must not take the plan for one in force.
     let begun = journal.rolling_back(why);
     let mut refused: Option<journal::Step> = None;
-    for step in journal.steps().into_iter().rev().filter(|step| !step.undone) {
+    let steps = under_their_names(host, journal.steps());
+    for step in steps.into_iter().rev().filter(|step| !step.undone) {
         let outcome = match stuck.contains(&step.setting) {
             true => Outcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
             false => restore(host, &step),
@@ -171,6 +172,23 @@ fn undo_below(
         let _ = Promise::forget(journal.path());
     }
     outcomes
+}
+
+/// Steps with the names that their interfaces have now. One that is gone, or was made anew, is looked for by its name, as
+/// are those from before their numbers were in journals.
+fn under_their_names(host: &dyn Host, mut steps: Vec<journal::Step>) -> Vec<journal::Step> {
+    let numbers = steps.iter().filter_map(|step| Some((step.setting.nic()?.to_owned(), step.interface?)));
+    let renamed: BTreeMap<String, String> = numbers
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .filter_map(|(nic, number)| Some((nic, host.interface_name(number)?)))
+        .collect();
+    for step in &mut steps {
+        if let Some(name) = step.setting.nic().and_then(|nic| renamed.get(nic)) {
+            step.setting = step.setting.clone().of_nic(name);
+        }
+    }
+    steps
 }
 
 #[derive(Default)]

@@ -75,7 +75,15 @@ mod tests {
         let step = |step, path: &str, before: &str, wanted: &str| {
             let (before, wanted, why, asked_by) =
                 (before.to_owned(), wanted.to_owned(), String::new(), String::new());
-            Record::Step { step, setting: Setting::number(path), before, wanted, why, asked_by }
+            Record::Step {
+                step,
+                setting: Setting::number(path),
+                before,
+                wanted,
+                why,
+                asked_by,
+                interface: None,
+            }
         };
         let plans: [&[Record]; 3] = [
             &[step(0, "/a", "0\n", "1"), step(1, "/b", "0\n", "1"), Record::Applied],

@@ -176,11 +176,7 @@ pub(super) fn nic_of<'a>(setting: &'a Setting, interrupts: &'a [Interrupt]) -> O
     if let Some(irq) = setting.irq() {
         return interrupts.iter().find(|interrupt| interrupt.irq == irq)?.device.as_deref();
     }
-    match setting {
-        Setting::File { path, .. } => path.strip_prefix(NICS)?.split('/').next(),
-        Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => Some(nic),
-        _ => None,
-    }
+    setting.nic()
 }
 
 fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {

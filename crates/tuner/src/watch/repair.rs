@@ -66,6 +66,7 @@ mod tests {
             wanted: "3".into(),
             why: String::new(),
             asked_by: String::new(),
+            interface: None,
         };
         for record in [step, Record::Done { step: 0 }, Record::Applied, Record::Confirmed] {
             journal.append(record).unwrap();
