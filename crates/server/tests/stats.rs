@@ -122,6 +122,29 @@ fn what_made_room_is_counted_by_what_it_was() {
 }
 
 #[test]
+fn what_had_expired_when_room_was_made_is_reclaimed_and_not_evicted() {
+    let mut server = Server::new(&Options { memory_limit_bytes: 4 << 20, ..Options::default() });
+    let peer = server.host.connect();
+    let value = "v".repeat(1000);
+    for number in 0..1000 {
+        server.ask(peer, &format!("set mortal-{number} 0 2 1000\r\n{value}\r\n"));
+    }
+    let statistic = |server: &mut Server, name: &str| {
+        let all = server.ask(peer, "stats items\r\nstats\r\n");
+        let value =
+            all.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")).map(str::to_owned));
+        value.expect(name).parse::<u64>().expect("a number")
+    };
+    assert_eq!(statistic(&mut server, "reclaimed"), 0);
+    server.host.advance(5000);
+    (0..8000).for_each(|number| server.set(peer, &format!("key-{number}"), &value));
+    assert_eq!(statistic(&mut server, "reclaimed"), 1000);
+    assert_eq!(statistic(&mut server, "items:1:reclaimed"), 1000);
+    assert_eq!(statistic(&mut server, "evicted_unfetched"), statistic(&mut server, "evictions"));
+    assert_eq!(statistic(&mut server, "items:1:evicted_nonzero"), 0, "none that had expired was evicted");
+}
+
+#[test]
 fn a_memory_limit_that_leaves_no_room_is_refused_with_the_least_that_does() {
     let mut server = Server::new(&Options { memory_limit_bytes: 1 << 30, ..Options::default() });
     let peer = server.host.connect();
