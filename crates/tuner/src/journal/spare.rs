@@ -51,9 +51,11 @@ pub(super) fn keep(directory: &Path, journal: &Path, whole_len: u64, records: &[
     let mut options = OpenOptions::new();
     options.create(true).write(true).truncate(true).mode(0o600).custom_flags(NO_LINK);
     let mut file = options.open(&new)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(new, path)
+    let put = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    put.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        // A part of it, where there is no room, says nothing and takes what room there is.
+        let _ = fs::remove_file(&new);
+    })
 }
 
 /// What is kept of a journal whose file has this length; none if its file is another one by now.
@@ -101,4 +103,23 @@ fn absolute(journal: &Path) -> io::Result<PathBuf> {
 fn is_private(directory: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(directory)?;
     Ok(found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shapes::Scratch;
+
+    #[test]
+    fn what_cannot_be_kept_leaves_nothing_behind() {
+        let scratch = Scratch::new("spare-nothing");
+        let (directory, journal) = (scratch.path().join("spare"), scratch.path().join("000001.jsonl"));
+        fs::write(&journal, "").unwrap();
+        keep(&directory, &journal, 0, &[]).unwrap();
+        let place = place(&directory, &journal).unwrap();
+        fs::remove_file(&place).unwrap();
+        fs::create_dir(&place).unwrap();
+        assert!(keep(&directory, &journal, 0, &[]).is_err());
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
+    }
 }
