@@ -1,6 +1,6 @@
 //! A connection: what it is in the middle of, and how it goes on when bytes arrive.
 
-use net::{Activity, Address, CloseReason, ConnectionId, Next, Opened, Progress};
+use net::{Activity, Address, CloseReason, ConnectionId, Link, Next, Opened, Progress};
 use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, Request, binary, parse};
 use store::{DumpCursor, Key};
@@ -25,6 +25,7 @@ pub(crate) const BATCH: usize = 16;
 /// One client.
 pub struct Connection {
     id: ConnectionId,
+    link: Link,
     fd: i32,
     client: Address,
     state: State,
@@ -73,7 +74,7 @@ struct Planned<'a> {
 impl Connection {
     pub(crate) fn new(opened: &Opened, must_log_in: bool) -> Connection {
         let state = State::Start { login: must_log_in };
-        Connection { id: opened.id, fd: opened.fd, client: opened.peer.clone(), state }
+        Connection { id: opened.id, link: opened.link, fd: opened.fd, client: opened.peer.clone(), state }
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -130,8 +131,15 @@ impl Connection {
                     (taken, Flow::Go) => (taken, self.finish(worker, output)),
                     waiting => waiting,
                 },
+                // A client that does not read gets nothing of what all uploads share: first its output has to go.
+                State::Join(_) if !output.is_empty() => (0, Flow::Yield),
                 State::Join(joining) => match worker.join(joining) {
                     Flow::Go => (0, self.finish_join(worker, output)),
+                    Flow::Later => {
+                        // Not `Next::Later`: nothing more is needed of a client that has finished sending.
+                        worker.sleepers.push(self.link);
+                        return Progress { consumed: at, next: Next::Wait };
+                    }
                     waiting => (0, waiting),
                 },
                 State::Dump(dump) => (0, dump.serve(worker, output)),

@@ -10,7 +10,7 @@ use crate::meta::KEY_BUFFER;
 use crate::upload::{LINE_END_LEN, WAIT_MS};
 use crate::worker::Worker;
 
-/// A join that has begun so often, because others stored the same key meanwhile, fails.
+/// A join that has begun so often, because others stored the same large key meanwhile, is done at once.
 const ATTEMPTS_MAX: u32 = 16;
 
 /// A storage command whose joined value is being put together.
@@ -99,7 +99,8 @@ impl Worker {
         Ok(Joining { head, key, condition, new, join: Some(join), attempts: 1, since_ms: None })
     }
 
-    /// Goes on with a join until it is to be executed (`Flow::Go`), or others have their turn.
+    /// Goes on with a join until it is to be executed (`Flow::Go`), or others have their turn. `Flow::Later` is at the
+    /// next look at all that wait, whatever the client does meanwhile.
     pub(crate) fn join(&mut self, joining: &mut Joining) -> Flow {
         let key = self.store.key(&joining.key);
         let new = joining.new.value();
@@ -114,12 +115,15 @@ impl Worker {
                     }
                     break;
                 }
-                Ok(JoinStep::Changed) if joining.attempts < ATTEMPTS_MAX => {
+                Ok(JoinStep::Changed) => {
                     joining.attempts += 1;
-                    joining.join = self.store.begin_join(&key, joining.condition, new.len(), self.second);
+                    // First, so that another one can have its claim.
+                    joining.join = None;
+                    let again = self.store.begin_join(&key, joining.condition, new.len(), self.second);
+                    joining.join = again.filter(|_| joining.attempts <= ATTEMPTS_MAX);
                 }
                 // It fails: what is not whole says that there is no memory.
-                Ok(JoinStep::Changed) | Err(_) => break,
+                Err(_) => break,
             }
         }
         Flow::Go

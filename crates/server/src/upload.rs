@@ -118,6 +118,11 @@ impl Upload {
         self.missing() == 0
     }
 
+    /// Whether it needs none of what uploads share, or has it.
+    fn has_begun(&self) -> bool {
+        !matches!(self.received, Received::Large(Large { value: None, .. }))
+    }
+
     /// Bytes that are still to come.
     fn missing(&self) -> usize {
         let len = match &self.received {
@@ -185,6 +190,10 @@ impl Worker {
                     _ => Flow::Wait,
                 };
                 return (taken, flow);
+            }
+            if !output.is_empty() && !upload.has_begun() {
+                // A client that does not read gets nothing of what all uploads share: first its output has to go.
+                return (taken, Flow::Yield);
             }
             match self.find_room(upload) {
                 Ok(Room::Found) => {}

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use net::{Activity, Address, CloseReason, Handler, Next, Opened, Progress, Turn};
+use net::{Activity, Address, CloseReason, Handler, Link, Next, Opened, Progress, Turn};
 use stdx::clock::Now;
 use stdx::gather::Gather;
 use store::{Event, Handle, LargeValue, Prefetched};
@@ -32,6 +32,9 @@ impl AsRef<[u8]> for Held {
 /// Between two turns of a worker that has only tidying up to do: 20 µs of each 5 ms.
 const TIDYING_US: u64 = 5_000;
 
+/// Between two looks at connections that wait for others' uploads.
+const SLEEP_US: u64 = 50_000;
+
 /// Output of a connection.
 pub(crate) type Output = Gather<Held>;
 
@@ -48,6 +51,9 @@ pub struct Worker {
     pub(crate) now: Now,
     /// What somebody watches, as of the beginning of this turn.
     pub(crate) watched: Streams,
+    /// Connections that wait for others' uploads, and when they look again.
+    pub(crate) sleepers: Vec<Link>,
+    look_at: Now,
     /// Whether uses are counted by prefix, as of the beginning of this turn.
     pub(crate) detail: bool,
 }
@@ -65,6 +71,8 @@ impl Worker {
             second: now.second(),
             now,
             watched,
+            sleepers: Vec::new(),
+            look_at: now,
             detail: false,
             shared,
         }
@@ -145,7 +153,16 @@ impl Handler for Worker {
     }
 
     fn deadline(&self) -> Option<Now> {
-        self.store.wants_turn().then(|| Now { us: self.now.us + TIDYING_US })
+        let tidying = self.store.wants_turn().then(|| Now { us: self.now.us + TIDYING_US });
+        let looking = (!self.sleepers.is_empty()).then_some(self.look_at);
+        tidying.into_iter().chain(looking).min()
+    }
+
+    fn end_turn(&mut self, turn: &mut Turn<Held>) {
+        if !self.sleepers.is_empty() && self.look_at <= self.now {
+            self.sleepers.drain(..).for_each(|link| turn.wake(link));
+            self.look_at = Now { us: self.now.us + SLEEP_US };
+        }
     }
 
     fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Held>) -> Connection {

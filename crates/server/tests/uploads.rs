@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use net::sim::PeerId;
+use net::sim::{Pace, PeerId};
 use server::options::Options;
 use simulated::Server;
 
@@ -215,4 +215,48 @@ fn a_client_that_leaves_in_mid_join_leaves_nothing_behind() {
     server.host.reset(first);
     let peer = server.host.connect();
     assert_eq!(server.ask(peer, "append a 0 0 3\r\nend\r\n"), "STORED\r\n");
+}
+
+/// Has `peer` ask for more than it reads, then for what `last` says.
+fn ask_without_reading(server: &mut Server, peer: PeerId, last: &str) {
+    let requests = format!("{}{last}", "get small\r\n".repeat(12));
+    server.host.send(peer, requests.as_bytes());
+}
+
+#[test]
+fn a_client_that_does_not_read_has_nothing_of_what_uploads_share() {
+    for last in ["append big 0 0 1\r\nZ\r\n", "set huge 0 0 15000000\r\nvvv"] {
+        let (mut server, honest) = server(16 * MIB);
+        server.host.set_pace(Pace { window: 8192, ..Pace::default() });
+        set_large(&mut server, honest, "big", 14 * MIB);
+        server.set(honest, "small", &"v".repeat(5000));
+        let slow = server.host.connect();
+        ask_without_reading(&mut server, slow, last);
+        assert!(server.host.pending_len(slow) > 0, "it has not read");
+        assert_eq!(
+            server.ask(honest, &format!("set other 0 0 {}\r\n{}\r\n", 2 * MIB, "v".repeat(2 * MIB))),
+            "STORED\r\n"
+        );
+        // Once it reads, all is as it asked.
+        let replies = server.take(slow);
+        assert_eq!(replies.matches("VALUE small").count(), 12);
+        assert_eq!(replies.ends_with("STORED\r\n"), last.starts_with("append"));
+    }
+}
+
+#[test]
+fn an_append_that_waits_does_not_need_its_client_to_go_on() {
+    let (mut server, first) = server(32 * MIB);
+    let second = server.host.connect();
+    set_large(&mut server, first, "a", 20 * MIB);
+    server.ask(first, &format!("set b 0 0 {}\r\n{}", 20 * MIB, "v".repeat(MIB)));
+    server.host.send(second, b"append a 0 0 3\r\nend\r\nmn\r\n");
+    server.host.finish(second);
+    server.host.advance(200);
+    assert_eq!((server.take(second).as_str(), server.host.closed(second)), ("", None));
+    let rest: String = (1..20).map(|_| server.ask(first, &"v".repeat(MIB))).collect();
+    assert_eq!(rest + &server.ask(first, "\r\n"), "STORED\r\n");
+    server.host.advance(100);
+    assert_eq!(server.take(second), "STORED\r\nMN\r\n");
+    assert!(server.host.closed(second).is_some());
 }

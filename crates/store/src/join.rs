@@ -3,19 +3,23 @@
 //! The joined value is put together as one that is received is: charged as it grows, copied piece by piece while others
 //! have their turns. Then [`Handle::store`] puts it in the old one's place, if that is still the one it began with.
 //! Copied at once, 30 MB would hold up a worker's other connections for 50 ms.
+//!
+//! Joins to one key come one after the other: if they raced, each that ends would make all others begin again.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::hash::Key;
-use crate::large::{LARGE_VALUE_MIN, LargeValue};
+use crate::large::{LARGE_VALUE_MIN, LargeSpace, LargeValue};
 use crate::partial::PartialValue;
 use crate::reclaim::Spared;
 use crate::record::{LARGE, Record};
 use crate::request::Condition;
 use crate::shard::Locked;
 use crate::store::{Store, large_number};
+use crate::sync::{Mutex, lock};
 
 /// Shorter joined values are copied at once: some 0.4 ms.
 const STEPS_MIN: usize = 256 * 1024;
@@ -26,13 +30,55 @@ pub(crate) const COPIED_PER_TURN: usize = 512 * 1024;
 /// A value that is being joined.
 #[derive(Debug)]
 pub struct Join {
-    old: Old,
-    /// Length of the joined value.
-    len: usize,
+    hash: u64,
     /// Whether the new part comes first.
     new_first: bool,
+    /// `None` before it is this join's turn.
+    begun: Option<Begun>,
+}
+
+/// A join whose turn it is.
+#[derive(Debug)]
+struct Begun {
+    claim: Claim,
+    old: Old,
     /// `None` while others that are being received have the whole share.
     partial: Option<PartialValue>,
+}
+
+/// The keys that are joined to, by their hashes, and whether that waits for others that are being received.
+#[derive(Debug, Default)]
+pub(crate) struct Joins(Mutex<HashMap<u64, bool>>);
+
+/// The right to join to one of them, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    space: Arc<LargeSpace>,
+    hash: u64,
+}
+
+impl Claim {
+    /// If another join has it: whether that one waits.
+    fn take(space: &Arc<LargeSpace>, hash: u64) -> Result<Claim, bool> {
+        let mut joins = lock(&space.joins.0);
+        match joins.get(&hash) {
+            Some(waits) => Err(*waits),
+            None => {
+                joins.insert(hash, false);
+                Ok(Claim { space: Arc::clone(space), hash })
+            }
+        }
+    }
+
+    fn set_waits(&self, waits: bool) {
+        lock(&self.space.joins.0).insert(self.hash, waits);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        lock(&self.space.joins.0).remove(&self.hash);
+    }
 }
 
 /// How a join gets on.
@@ -42,7 +88,7 @@ pub enum JoinStep {
     Whole,
     /// There is more to do, after others have had their turn.
     Soon,
-    /// Values that are being received have to get through first.
+    /// Values that are being received have to get through first, or a join to the same key that waits for them.
     Later,
     /// Another value, or none, has taken the place of the one it began with.
     Changed,
@@ -52,6 +98,8 @@ pub enum JoinStep {
 #[derive(Debug)]
 pub(crate) enum Prepared {
     Whole {
+        /// Kept until it is stored.
+        _claim: Claim,
         old: Old,
         joined: Arc<LargeValue>,
     },
@@ -101,15 +149,11 @@ impl Old {
     }
 }
 
-impl Join {
-    /// The rest, in one piece, of the part to which byte `at` of the joined value belongs.
-    fn piece<'p>(&'p self, new: &'p [u8], at: usize) -> &'p [u8] {
-        let old = self.old.as_bytes();
-        let (first, second) = if self.new_first { (new, old) } else { (old, new) };
-        match at.checked_sub(first.len()) {
-            None => &first[at..],
-            Some(at) => &second[at..],
-        }
+/// The rest, in one piece, of the part to which byte `at` of both together belongs.
+fn piece<'p>((first, second): (&'p [u8], &'p [u8]), at: usize) -> &'p [u8] {
+    match at.checked_sub(first.len()) {
+        None => &first[at..],
+        Some(at) => &second[at..],
     }
 }
 
@@ -132,7 +176,7 @@ impl Handle {
         let in_steps =
             joined >= STEPS_MIN && store.check_size(key.bytes.len(), record.flags(&lock), joined).is_ok();
         let new_first = condition == Condition::Prepend;
-        in_steps.then(|| Join { old: Old::of(record, &lock), len: joined, new_first, partial: None })
+        in_steps.then_some(Join { hash: key.hash, new_first, begun: None })
     }
 
     /// Goes on with a join of `new` to the item of this key. An error says that there is no memory for it.
@@ -144,30 +188,39 @@ impl Handle {
         now: u32,
     ) -> Result<JoinStep, Error> {
         self.enter(now);
-        if !self.still_has(key, &join.old, now) {
-            return Ok(JoinStep::Changed);
-        }
-        let mut partial = match join.partial.take() {
+        let begun = match &mut join.begun {
+            Some(begun) if self.still_has(key, &begun.old, now) => begun,
+            Some(_) => return Ok(JoinStep::Changed),
+            None => match Claim::take(&self.store.large, join.hash) {
+                Err(waits) => return Ok(if waits { JoinStep::Later } else { JoinStep::Soon }),
+                Ok(claim) => {
+                    let Some(old) = self.old(key, now) else { return Ok(JoinStep::Changed) };
+                    join.begun.insert(Begun { claim, old, partial: None })
+                }
+            },
+        };
+        let old = begun.old.as_bytes();
+        let parts = if join.new_first { (new, old) } else { (old, new) };
+        let partial = match &mut begun.partial {
             Some(partial) => partial,
             None => {
-                let spared = Spared { hash: key.hash, charge: join.old.charge() };
-                match self.begin_value_beside(join.len, Some(spared), now)? {
-                    Some(partial) => partial,
+                let spared = Spared { hash: key.hash, charge: begun.old.charge() };
+                let partial = self.begin_value_beside(old.len() + new.len(), Some(spared), now)?;
+                begun.claim.set_waits(partial.is_none());
+                match partial {
+                    Some(partial) => begun.partial.insert(partial),
                     None => return Ok(JoinStep::Later),
                 }
             }
         };
-        let step = self.copy(join, &mut partial, new, now);
-        join.partial = Some(partial);
-        step
+        self.copy(parts, partial, now)
     }
 
     /// Copies what one turn allows.
     fn copy(
         &mut self,
-        join: &Join,
+        parts: (&[u8], &[u8]),
         partial: &mut PartialValue,
-        new: &[u8],
         now: u32,
     ) -> Result<JoinStep, Error> {
         while !partial.is_full() {
@@ -177,7 +230,7 @@ impl Handle {
             if partial.room().is_empty() && !self.extend_value(partial, now)? {
                 return Ok(JoinStep::Soon);
             }
-            let piece = join.piece(new, partial.filled());
+            let piece = piece(parts, partial.filled());
             let room = partial.room();
             let count = room.len().min(piece.len()).min(self.copied_left);
             room[..count].copy_from_slice(&piece[..count]);
@@ -185,6 +238,12 @@ impl Handle {
             self.copied_left -= count;
         }
         Ok(JoinStep::Whole)
+    }
+
+    fn old(&self, key: &Key<'_>, now: u32) -> Option<Old> {
+        let store = &*self.store;
+        let lock = store.index.lock(key.hash);
+        store.joined_to(&lock, key, now).map(|record| Old::of(record, &lock))
     }
 
     fn still_has(&self, key: &Key<'_>, old: &Old, now: u32) -> bool {
@@ -196,9 +255,9 @@ impl Handle {
     /// Has the next [`Handle::store`], of what was joined, put this in the old value's place. If another value is there
     /// by then, it joins to that at once; if the join is not whole, it does as if there were no memory for it.
     pub fn prepare(&mut self, join: Option<Join>) {
-        self.prepared = join.map(|Join { old, partial, .. }| match partial {
-            Some(partial) if partial.is_full() => {
-                Prepared::Whole { old, joined: Arc::new(partial.into_value()) }
+        self.prepared = join.map(|join| match join.begun {
+            Some(Begun { claim, old, partial: Some(partial) }) if partial.is_full() => {
+                Prepared::Whole { _claim: claim, old, joined: Arc::new(partial.into_value()) }
             }
             _ => Prepared::Nothing,
         });

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::budget::Budget;
 use crate::error::Error;
+use crate::join::Joins;
 use crate::memory::{Arena, Huge, PAGE};
 use crate::partial::Uploads;
 use crate::places::Places;
@@ -100,6 +101,7 @@ pub(crate) struct LargeSpace {
     unused: Unused,
     /// What may be received at the same time.
     pub(crate) uploads: Uploads,
+    pub(crate) joins: Joins,
 }
 
 impl LargeSpace {
@@ -112,6 +114,7 @@ impl LargeSpace {
             charged: AtomicU64::new(0),
             unused: Unused::default(),
             uploads: Uploads::default(),
+            joins: Joins::default(),
         })
     }
 

@@ -139,7 +139,7 @@ impl Handle {
         }
         match &self.prepared {
             Some(Prepared::Nothing) => return Ok(Stored::NotStored),
-            Some(Prepared::Whole { old, joined }) if old.is_of(record, &lock) => {
+            Some(Prepared::Whole { old, joined, .. }) if old.is_of(record, &lock) => {
                 let joined = Body::Large(Arc::clone(joined));
                 return put(&mut lock, &joined);
             }

@@ -118,6 +118,7 @@ fn who_stores_meanwhile_is_not_overwritten() {
         assert_eq!(step(&mut handle, &mut join, b"new"), JoinStep::Soon);
         store(&mut handle, "large", Condition::Set, &other);
         assert_eq!(step(&mut handle, &mut join, b"new"), JoinStep::Changed);
+        drop(join);
         // Between the last step and the end, too.
         store(&mut handle, "large", Condition::Set, &bytes(5 * MIB));
         let mut join = begin(&mut handle, Condition::Append, b"new").unwrap();
@@ -128,6 +129,7 @@ fn who_stores_meanwhile_is_not_overwritten() {
         assert!(value(&mut handle, "large").unwrap() == [&*other, b"new"].concat());
     }
     let mut join = begin(&mut handle, Condition::Append, &bytes(MIB)).unwrap();
+    assert_eq!(step(&mut handle, &mut join, &bytes(MIB)), JoinStep::Soon);
     handle.shared().clone().flush(0);
     assert_eq!(step(&mut handle, &mut join, &bytes(MIB)), JoinStep::Changed);
     assert_eq!(value(&mut handle, "large"), None);
@@ -167,16 +169,56 @@ fn a_join_that_cannot_be_or_is_given_up_costs_nothing() {
 #[test]
 fn many_joins_share_what_one_turn_allows_and_what_uploads_may_have() {
     let mut handle = handle();
-    store(&mut handle, "large", Condition::Set, &bytes(10 * MIB));
+    let names: Vec<String> = (0..6).map(|number| format!("large{number}")).collect();
+    let mut joins: Vec<Join> = Vec::new();
+    for name in &names {
+        store(&mut handle, name, Condition::Set, &bytes(6 * MIB));
+        let key = handle.key(name.as_bytes());
+        joins.push(handle.begin_join(&key, Condition::Append, 3, NOW).unwrap());
+    }
     let charged = handle.shared().statistics().large_bytes;
-    let mut joins: Vec<Join> =
-        (0..10).map(|_| begin(&mut handle, Condition::Append, b"new").unwrap()).collect();
     handle.begin_turn(NOW);
-    let key = handle.key(b"large");
-    let steps: Vec<JoinStep> =
-        joins.iter_mut().map(|join| handle.step_join(join, &key, b"new", NOW).unwrap()).collect();
+    let mut step = |(join, name): (&mut Join, &String)| {
+        let key = handle.key(name.as_bytes());
+        handle.step_join(join, &key, b"new", NOW).unwrap()
+    };
+    let steps: Vec<JoinStep> = joins.iter_mut().zip(&names).map(&mut step).collect();
+    assert_eq!(steps[..5], [JoinStep::Soon; 5]);
+    assert_eq!(steps[5], JoinStep::Later, "30 of 32 MB are announced");
     let taken = handle.shared().statistics().large_bytes - charged;
     assert!(taken as usize <= TURN_MAX, "{taken} bytes in one turn");
-    assert_eq!(steps[..3], [JoinStep::Soon; 3]);
-    assert_eq!(steps[3..], [JoinStep::Later; 7], "32 MB are announced");
+}
+
+#[test]
+fn joins_to_one_key_come_one_after_the_other_and_none_is_lost() {
+    let mut handle = handle();
+    store(&mut handle, "large", Condition::Set, &bytes(3 * MIB));
+    let mut waiting: Vec<(Join, String)> = (0..40)
+        .map(|number| (begin(&mut handle, Condition::Append, b"0000").unwrap(), format!("{number:04}")))
+        .collect();
+    let mut turns = 0;
+    while !waiting.is_empty() {
+        handle.begin_turn(NOW);
+        turns += 1;
+        assert!(turns <= 40 * 8, "each has its own, and nothing is copied twice");
+        let mut left = Vec::new();
+        for (mut join, new) in waiting {
+            let key = handle.key(b"large");
+            match handle.step_join(&mut join, &key, new.as_bytes(), NOW).unwrap() {
+                JoinStep::Whole => {
+                    handle.prepare(Some(join));
+                    let stored = store(&mut handle, "large", Condition::Append, new.as_bytes());
+                    assert!(matches!(stored, Stored::Stored { .. }), "{stored:?}");
+                }
+                JoinStep::Soon => left.push((join, new)),
+                other => panic!("{other:?}"),
+            }
+        }
+        waiting = left;
+    }
+    let joined = value(&mut handle, "large").unwrap();
+    let mut records: Vec<&[u8]> = joined[3 * MIB..].chunks(4).collect();
+    records.sort_unstable();
+    let expected: Vec<String> = (0..40).map(|number| format!("{number:04}")).collect();
+    assert!(records.into_iter().eq(expected.iter().map(String::as_bytes)));
 }
