@@ -1,15 +1,25 @@
-//! Random conversations: requests as clients write them, and requests that have been damaged.
+//! Random conversations: requests as clients write them, and requests that have been damaged. What is not written, and
+//! why, is in `unwritten`.
+
+#[allow(dead_code, reason = "not every test compares with a memcached")]
+pub(crate) mod unwritten;
 
 use stdx::prng::Prng;
+use unwritten::{FOLLOWED, Peer, What};
 
 const KEYS: &[&str] = &["a", "b", "counter", "foo", "prefix:key", "k-1"];
 const BINARY_KEYS: &[&str] = &["Zm9v", "AAEC", "YQ==", "Zm9", "Zm 9", "Y291bnRlcg=="];
 const EXPTIMES: &[&str] =
     &["0", "0", "0", "100", "-1", "2592000", "2592001", "4000000000", "x", "", "99999999999"];
+/// Without `What::LargeTime`.
+const SMALL_EXPTIMES: &[&str] = &["0", "0", "0", "100", "-1", "2592000", "2592001", "x", ""];
+/// Those with which no store is refused.
+const GOOD_EXPTIMES: &[&str] = &["0", "0", "0", "100", "-1", "2592000", "2000000000"];
+const GOOD_FLAGS: &[&str] = &["0", "1", "5", "4294967295"];
 const NUMBERS: &[&str] =
     &["0", "1", "2", "5", "10", "4294967295", "4294967296", "18446744073709551615", "18446744073709551616"];
 const ODD_NUMBERS: &[&str] = &["x", "1x", "+5", "-5", "007", "-0", "1.5", " ", "0x10"];
-/// None of only white space: memcached reads on behind it for a number.
+/// Without `What::BlankValue`.
 const VALUES: &[&str] =
     &["", "0", "5", "99", "9 ", "18446744073709551615", "-1", "hello", "two words", "line\r\nbreak", "\r\nx"];
 const LONG_VALUES: &[usize] =
@@ -55,7 +65,7 @@ const ADMIN: &[&str] = &[
     "ms",
     "mg",
 ];
-/// What is not compared with memcached: it depends on time, on memory, or on who else is there.
+/// `What::Passing`: only for a server by itself.
 const ALONE: &[&str] = &[
     "stats\r\n",
     "stats items\r\n",
@@ -72,19 +82,25 @@ const ALONE: &[&str] = &[
     "GET / HTTP/1.1\r\n",
     "get a b c d e f g",
 ];
-/// Bytes that mean something, more often than chance would have it. Not 0x80, which to memcached is the binary
-/// protocol.
+/// Bytes that mean something, more often than chance would have it. Without `What::BinaryProtocol`.
 const SPECIAL: &[u8] = b"  \r\n\0\t-+09=kvbTOMqsc\xff\x7f";
 
 /// The random numbers of one conversation, and what can be made of them.
 pub(crate) struct Writer {
     prng: Prng,
+    peer: Peer,
 }
 
 impl Writer {
     /// The same seed writes the same conversation.
     pub(crate) fn new(seed: u64) -> Writer {
-        Writer { prng: Prng::new(seed) }
+        Writer::toward(Peer(FOLLOWED), seed)
+    }
+
+    /// Writes only what `peer` answers as we do.
+    #[allow(dead_code, reason = "not every test compares with a memcached")]
+    pub(crate) fn toward(peer: Peer, seed: u64) -> Writer {
+        Writer { prng: Prng::new(seed), peer }
     }
 
     /// So many requests; some are two, or none, because they have been damaged.
@@ -121,7 +137,7 @@ impl Writer {
     }
 
     fn number(&mut self) -> &'static str {
-        let odd = self.one_in(12);
+        let odd = self.one_in(12) && self.peer.agrees_on(What::OddNumber);
         self.pick(if odd { ODD_NUMBERS } else { NUMBERS })
     }
 
@@ -130,12 +146,17 @@ impl Writer {
         (18_000_000_000_000_000_000 + self.below(3) as u64).to_string()
     }
 
+    fn exptime(&mut self) -> &'static str {
+        let all = self.peer.agrees_on(What::LargeTime);
+        self.pick(if all { EXPTIMES } else { SMALL_EXPTIMES })
+    }
+
     fn noreply(&mut self) -> &'static str {
         if self.one_in(6) { " noreply" } else { "" }
     }
 
     fn request(&mut self) -> Vec<u8> {
-        // memcached counts in place unless the item is on its way to a client: `mn` waits for that.
+        // Against `What::Unsettled`.
         const SETTLED: &str = "mn\r\n";
         match self.below(20) {
             0..=3 => self.get(),
@@ -154,10 +175,13 @@ impl Writer {
                 format!("{SETTLED}{command} {key} {delta}{noreply}\r\n").into()
             }
             18 => {
-                let (key, exptime, noreply) = (self.pick(KEYS), self.pick(EXPTIMES), self.noreply());
+                let (key, exptime, noreply) = (self.pick(KEYS), self.exptime(), self.noreply());
                 format!("touch {key} {exptime}{noreply}\r\n").into()
             }
-            _ => format!("{}\r\n", self.pick(ADMIN)).into(),
+            _ => match self.pick(ADMIN) {
+                "me Zm9v b" if !self.peer.agrees_on(What::Base64Facts) => b"me a\r\n".into(),
+                line => format!("{line}\r\n").into(),
+            },
         }
     }
 
@@ -165,7 +189,7 @@ impl Writer {
         let command = self.pick(&["get", "get", "gets", "gat", "gats"]);
         let mut line = command.to_owned();
         if command.starts_with("gat") {
-            line = format!("{line} {}", self.pick(EXPTIMES));
+            line = format!("{line} {}", self.exptime());
         }
         for _ in 0..=self.below(5) {
             line = format!("{line} {}", self.pick(KEYS));
@@ -185,7 +209,9 @@ impl Writer {
     /// A line, a value of about the announced length, and its line end, mostly.
     fn with_value(&mut self, line: impl Fn(&str) -> String) -> Vec<u8> {
         let mut value = self.value();
+        let is_whole = !self.peer.agrees_on(What::RefusedStore);
         let len = match self.below(30) {
+            _ if is_whole => value.len().to_string(),
             0 => self.number().to_owned(),
             1 => (value.len() + 1).to_string(),
             2 => value.len().saturating_sub(1).to_string(),
@@ -193,13 +219,16 @@ impl Writer {
         };
         let mut request = line(&len).into_bytes();
         request.append(&mut value);
-        request.extend_from_slice(if self.one_in(30) { b"\n" } else { b"\r\n" });
+        request.extend_from_slice(if !is_whole && self.one_in(30) { b"\n" } else { b"\r\n" });
         request
     }
 
     fn classic_store(&mut self) -> Vec<u8> {
         let command = self.pick(&["set", "set", "set", "add", "replace", "append", "prepend", "cas"]);
-        let (key, flags, exptime) = (self.pick(KEYS), self.number(), self.pick(EXPTIMES));
+        let (key, flags, exptime) = match self.peer.agrees_on(What::RefusedStore) {
+            true => (self.pick(KEYS), self.number(), self.exptime()),
+            false => (self.pick(KEYS), self.pick(GOOD_FLAGS), self.pick(GOOD_EXPTIMES)),
+        };
         let cas = if command == "cas" { format!(" {}", self.cas()) } else { String::new() };
         let noreply = self.noreply();
         self.with_value(|len| format!("{command} {key} {flags} {exptime} {len}{cas}{noreply}\r\n"))
@@ -211,16 +240,17 @@ impl Writer {
 
     /// Some of these flags, in any order, sometimes twice.
     fn flags(&mut self, letters: &[&str]) -> String {
+        let is_unknown = |letter: &&str| *letter == "E" && !self.peer.agrees_on(What::SetCas);
+        let letters: Vec<&str> = letters.iter().copied().filter(|letter| !is_unknown(letter)).collect();
         let mut flags = String::new();
         for _ in 0..self.below(6) {
-            let flag = match self.pick(letters) {
-                // What memcached does otherwise, and no client could want: it reports overlong opaques after it
-                // has counted, has made an item or has found a value too large, and a count's times that have passed as negative.
+            let flag = match self.pick(&letters) {
+                // Without `What::PastTime` and `What::LateOpaque`.
                 "NA" => format!("N{}", self.pick(&["0", "100", "x"])),
                 "TA" => format!("T{}", self.pick(&["0", "100", "x"])),
                 "OA" => "Oopaque".to_owned(),
-                "T" => format!("T{}", self.pick(EXPTIMES)),
-                "N" => format!("N{}", self.pick(EXPTIMES)),
+                "T" => format!("T{}", self.exptime()),
+                "N" => format!("N{}", self.exptime()),
                 "R" => format!("R{}", self.pick(&["30", "0", "-1", "200", "x"])),
                 "O" => format!(
                     "O{}",
@@ -233,6 +263,7 @@ impl Writer {
                 ),
                 "C" => format!("C{}", self.cas()),
                 "E" => format!("E{}", self.cas()),
+                "F" if !self.peer.agrees_on(What::LargeFlags) => format!("F{}", self.pick(GOOD_FLAGS)),
                 "F" => format!("F{}", self.number()),
                 "D" => format!("D{}", self.number()),
                 "J" => format!("J{}", self.number()),
@@ -247,7 +278,7 @@ impl Writer {
 
     fn meta_get(&mut self) -> Vec<u8> {
         let key = self.meta_key();
-        // An item that was made under a key in base64 is a wart of memcached: it forgets that the key was.
+        // Without `What::MadeInBase64`.
         let made = if key.contains(' ') { "u" } else { "N" };
         let letters = ["f", "k", "s", "h", "t", "l", "c", "q", "u", "OA", "T", "R", "E", "C", "z", "b"];
         let flags = self.flags(&[&letters[..], &["v", "v", "v", made]].concat());
@@ -256,8 +287,11 @@ impl Writer {
 
     fn meta_store(&mut self) -> Vec<u8> {
         let key = self.meta_key();
-        let flags = self
-            .flags(&["F", "T", "MS", "MS", "I", "C", "E", "E", "N", "k", "s", "c", "q", "OA", "b", "z", "f"]);
+        let made = if self.peer.agrees_on(What::AppendMakes) { "N" } else { "k" };
+        let length = if self.peer.agrees_on(What::StoredLength) { "s" } else { "k" };
+        let flags = self.flags(&[
+            "F", "T", "MS", "MS", "I", "C", "E", "E", made, "k", length, "c", "q", "OA", "b", "z", "f",
+        ]);
         let (name, rest) =
             key.split_once(' ').map_or((key.as_str(), String::new()), |(name, b)| (name, format!(" {b}")));
         self.with_value(|len| format!("ms {name} {len}{rest}{flags}\r\n"))
@@ -265,23 +299,57 @@ impl Writer {
 
     fn meta_delete(&mut self) -> Vec<u8> {
         let key = self.meta_key();
-        let flags = self.flags(&["q", "I", "T", "x", "k", "O", "C", "E", "b", "z", "F"]);
+        let drop = if self.peer.agrees_on(What::DropValue) { "x" } else { "I" };
+        let flags = self.flags(&["q", "I", "T", drop, "k", "O", "C", "E", "b", "z", "F"]);
         format!("md {key}{flags}\r\n").into()
     }
 
     fn meta_arithmetic(&mut self) -> Vec<u8> {
         let key = self.meta_key();
         let made = if key.contains(' ') { "J" } else { "NA" };
+        let quiet = if self.peer.agrees_on(What::QuietCount) { "q" } else { "k" };
         let flags =
-            self.flags(&[made, "J", "D", "MA", "v", "t", "c", "k", "q", "OA", "C", "E", "TA", "b", "z"]);
+            self.flags(&[made, "J", "D", "MA", "v", "t", "c", "k", quiet, "OA", "C", "E", "TA", "b", "z"]);
         format!("ma {key}{flags}\r\n").into()
     }
 
+    /// Whether this is answered alike when it is damaged.
+    fn may_be_damaged(&self, request: &[u8]) -> bool {
+        let line = request.strip_prefix(b"mn\r\n").unwrap_or(request);
+        let has = |word: &[u8]| line.windows(word.len()).any(|window| window == word);
+        let is_store = line.iter().filter(|byte| **byte == b'\n').count() > 1;
+        let is_number = [&b"incr"[..], b"decr", b"touch"].iter().any(|word| line.starts_with(word));
+        [
+            (What::RefusedStore, is_store),
+            (What::GatLine, line.starts_with(b"gat")),
+            (What::DeleteWords, line.starts_with(b"delete") || line.starts_with(b"lru")),
+            // The end of `mn`.
+            (What::LineEnd, line.len() < request.len()),
+            (What::OddNumber, is_number),
+            (What::UnknownNoreply, has(b"noreply")),
+        ]
+        .iter()
+        .all(|(what, is_so)| !is_so || self.peer.agrees_on(*what))
+    }
+
     fn damage(&mut self, mut request: Vec<u8>) -> Vec<u8> {
+        if !self.may_be_damaged(&request) {
+            return request;
+        }
+        let end = match self.peer.agrees_on(What::LineEnd) {
+            true => Vec::new(),
+            false => request.split_off(
+                request.len() - request.iter().rev().take_while(|byte| byte.is_ascii_whitespace()).count(),
+            ),
+        };
         for _ in 0..=self.below(2) {
             // Mostly in the line: a damaged value is as good as any.
             let at = self.below(request.len().clamp(1, 80));
-            let byte = SPECIAL[self.below(SPECIAL.len())];
+            let byte = match SPECIAL[self.below(SPECIAL.len())] {
+                0 | b'\r' | b'\n' if !self.peer.agrees_on(What::Space) => b'x',
+                b' ' | b'\t' if at == 0 && !self.peer.agrees_on(What::Space) => b'x',
+                byte => byte,
+            };
             match self.below(4) {
                 0 if at < request.len() => drop(request.remove(at)),
                 1 if at < request.len() => request[at] = byte,
@@ -289,6 +357,7 @@ impl Writer {
                 _ => request.insert(at.min(request.len()), byte),
             }
         }
+        request.extend(end);
         request
     }
 }

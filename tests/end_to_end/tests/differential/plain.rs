@@ -1,4 +1,6 @@
-//! Requests as clients write them. Without the `newer` ones, every memcached since 1.6.18 answers them alike.
+//! Requests as clients write them. What is not written, and why, is in the table `UNWRITTEN`.
+
+use crate::conversation::unwritten::{Peer, What};
 
 use stdx::prng::Prng;
 
@@ -12,19 +14,18 @@ const VALUES: [&str; 9] =
 const LONG_VALUES: [usize; 9] = [100, 2000, 16_383, 16_384, 32_767, 32_768, 70_000, 600_000, 1_040_000];
 /// Errors whose words have been the same for long.
 const MISTAKES: [&str; 4] = ["bogus", "incr a x", "delete a 0", "decr missing 1"];
-/// Errors that an older memcached words otherwise: it says `ERROR` for some, and takes larger times.
-const NEWER_MISTAKES: [&str; 7] =
-    ["get", "touch a", "set a 0 0", "mg a zz", "touch a 4000000000", "gat 0", "mg a k k"];
+/// Errors that are worded otherwise by some.
+const WORDED: [&str; 5] = ["get", "touch a", "set a 0 0", "mg a zz", "mg a k k"];
 
-/// So many requests; with `newer`, also what has only been the same since 1.6.45.
-pub(crate) fn requests(seed: u64, count: usize, newer: bool) -> Vec<Vec<u8>> {
-    let mut plain = Plain { prng: Prng::new(seed), newer };
+/// So many requests that `peer` answers as we do.
+pub(crate) fn requests(seed: u64, count: usize, peer: Peer) -> Vec<Vec<u8>> {
+    let mut plain = Plain { prng: Prng::new(seed), peer };
     (0..count).map(|_| plain.request()).collect()
 }
 
 struct Plain {
     prng: Prng,
-    newer: bool,
+    peer: Peer,
 }
 
 impl Plain {
@@ -39,13 +40,12 @@ impl Plain {
     fn key(&mut self) -> String {
         match self.below(25) {
             0 => "k".repeat(250),
-            // An older memcached takes the value of a refused `set` for commands.
-            1 if self.newer => "k".repeat(251),
+            1 if self.peer.agrees_on(What::RefusedStore) => "k".repeat(251),
             _ => self.pick(&KEYS).to_owned(),
         }
     }
 
-    /// A key that a `get` may have: memcached's answer to one that is too long has an empty line too much since 1.6.45.
+    /// A key that a `get` may have: without `What::TooLongKey`.
     fn short_key(&mut self) -> &'static str {
         self.pick(&KEYS)
     }
@@ -64,7 +64,7 @@ impl Plain {
                 let (key, noreply) = (self.key(), self.noreply());
                 format!("delete {key}{noreply}\r\n").into()
             }
-            // memcached counts in place unless the item is on its way to a client: `mn` waits for that.
+            // Against `What::Unsettled`.
             17 | 18 => {
                 let (verb, key) =
                     (self.pick(&["incr", "decr"]), self.pick(&["counter", "counter", "a", "b"]));
@@ -80,7 +80,11 @@ impl Plain {
                 let flags = self.flags(&["q", "k", "O1"]);
                 format!("md {key}{flags}\r\nmn\r\n").into()
             }
-            21 if self.newer => format!("{}\r\n", self.pick(&NEWER_MISTAKES)).into(),
+            21 if self.peer.agrees_on(What::GatLine) && self.below(7) == 0 => b"gat 0\r\n".to_vec(),
+            21 => match self.peer.agrees_on(What::LargeTime) && self.below(7) == 0 {
+                true => b"touch a 4000000000\r\n".to_vec(),
+                false => format!("{}\r\n", self.pick(&WORDED)).into(),
+            },
             _ => format!("{}\r\n", self.pick(&MISTAKES)).into(),
         }
     }
@@ -102,7 +106,7 @@ impl Plain {
             return self.pick(&VALUES).into();
         }
         let len = LONG_VALUES[self.below(LONG_VALUES.len())];
-        // No number: memcached counts in values of up to 512 KiB that begin with one, ours only below 32 KiB.
+        // Without `What::LongNumber`.
         b"some lines 0123456789\r\n".iter().copied().cycle().take(len).collect()
     }
 
