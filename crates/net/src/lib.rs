@@ -40,7 +40,7 @@ pub use listener::Listen;
 pub use network::{Error, Network, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use turn::{Link, Turn};
-pub use view::{Counts, Present, View};
+pub use view::{Counts, Present, PresentCursor, View};
 
 /// The most input that a handler sees at once, and so the longest thing that it can ask to see whole. A handler
 /// that consumes nothing of this much input, and asks for more, has its connection closed.

@@ -69,17 +69,18 @@ impl Roster {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everyone who is connected, with the second of their last activity, and what they are in the middle of.
-    pub(crate) fn present(&self) -> Vec<(Opened, u32, Activity)> {
+    /// Who is connected at `count` places from `place` on, with the second of their last activity, and what they are
+    /// in the middle of; and how many of these places there are. The worker waits meanwhile if somebody comes or goes.
+    pub(crate) fn present_from(&self, place: usize, count: usize) -> (Vec<(Opened, u32, Activity)>, usize) {
         let entries = self.entries();
-        let with_place = entries.opened.iter().enumerate();
-        with_place
-            .filter_map(|(place, opened)| {
-                let packed = entries.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed);
-                let (second, activity) = unpack(packed);
-                opened.clone().map(|opened| (opened, second, activity))
-            })
-            .collect()
+        let end = place.saturating_add(count).min(entries.opened.len());
+        let places = place.min(end)..end;
+        let at = |place: usize| {
+            let packed = entries.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed);
+            let (second, activity) = unpack(packed);
+            entries.opened[place].clone().map(|opened| (opened, second, activity))
+        };
+        (places.clone().filter_map(at).collect(), places.len())
     }
 }
 

@@ -14,8 +14,11 @@ use stdx::gather::Gather;
 use crate::INPUT_MAX;
 use crate::connection::{Talk, Wish};
 use crate::handler::{Address, Arrival, CloseReason, ConnectionId, Handler, Transport};
-use crate::slab::Token;
+use crate::limit::Limit;
+use crate::roster::{Keeper, Roster};
+use crate::slab::{Slab, Token};
 use crate::turn::{Link, Order, Turn};
+use crate::view::View;
 
 /// Turns in a row without a byte in or out, after which a handler is taken to go on for ever.
 const IDLE_TURNS_MAX: usize = 100_000;
@@ -312,6 +315,59 @@ impl<H: Handler> Host<H> {
 /// A peer's name for the handler: places are not used again here.
 fn link(peer: PeerId) -> Link {
     Link(Token::from_u64(peer.0 as u64))
+}
+
+/// Who is connected to workers that do nothing: for those who look at a [`View`].
+pub struct Crowd {
+    view: View,
+    /// Each with the numbers of its connections, by place.
+    workers: Vec<(Keeper, Slab<u64>)>,
+}
+
+impl Crowd {
+    /// Workers without connections.
+    ///
+    /// # Panics
+    /// If the kernel refuses an event descriptor.
+    pub fn new(workers: usize) -> Crowd {
+        let limit = Arc::new(Limit::new(usize::MAX).expect("an event descriptor"));
+        let rosters: Arc<[_]> = (0..workers).map(|_| Arc::new(Roster::new())).collect();
+        let workers = rosters.iter().map(|roster| (Keeper::new(Arc::clone(roster)), Slab::new())).collect();
+        Crowd { view: View { limit, rosters }, workers }
+    }
+
+    /// What others see of it.
+    pub fn view(&self) -> View {
+        self.view.clone()
+    }
+
+    /// Somebody connects: the workers have one after the other. Returns the connection's number, from 1.
+    pub fn enter(&mut self) -> u64 {
+        let number = self.view.limit.enter();
+        let turn = number as usize % self.workers.len();
+        let (keeper, slab) = &mut self.workers[turn];
+        let arrival = Arrival {
+            id: ConnectionId(number),
+            listener: 0,
+            transport: Transport::Tcp,
+            peer: Address::Tcp(([127, 0, 0, 1], number as u16).into()),
+            local: Address::Tcp(([127, 0, 0, 1], 11211).into()),
+        };
+        let token = slab.insert(number);
+        keeper.enter(token.index, arrival.opened(number as i32, Link(token)), Now::default());
+        number
+    }
+
+    /// The connection of this number ends.
+    pub fn leave(&mut self, number: u64) {
+        let turn = number as usize % self.workers.len();
+        let (keeper, slab) = &mut self.workers[turn];
+        let place = slab.indices().find(|index| *slab.at(*index) == number);
+        let place = place.expect("a connection that is there");
+        slab.remove(place);
+        keeper.leave(place);
+        self.view.limit.leave();
+    }
 }
 
 /// One peer's part of a conversation.

@@ -77,6 +77,16 @@ pub struct Present {
     pub activity: Activity,
 }
 
+/// How far a listing of those who are connected has come ([`View::present_from`]).
+#[derive(Clone, Copy, Debug)]
+pub struct PresentCursor {
+    worker: usize,
+    place: usize,
+    /// So many had been accepted when it began. Those who came later are left out, so that it ends however many come, and
+    /// a descriptor that is used again is not listed twice.
+    accepted: u64,
+}
+
 impl View {
     /// All counters, each exact by itself.
     pub fn counts(&self) -> Counts {
@@ -99,18 +109,41 @@ impl View {
         }
     }
 
-    /// Everyone who is connected, by worker.
-    pub fn present(&self, now: Now) -> Vec<Present> {
-        let of = |(worker, roster): (usize, &Arc<Roster>)| {
-            let idle_s = move |second: u32| now.second().saturating_sub(second);
-            roster.present().into_iter().map(move |(opened, second, activity)| Present {
-                opened,
-                worker,
-                idle_s: idle_s(second),
-                activity,
-            })
-        };
-        self.rosters.iter().enumerate().flat_map(of).collect()
+    /// Begins to list everyone who is connected now.
+    pub fn cursor(&self) -> PresentCursor {
+        PresentCursor { worker: 0, place: 0, accepted: self.limit.accepted.load(Ordering::Relaxed) }
+    }
+
+    /// Goes on with it, by worker: looks at the next `places`, in use or free, and calls `each` for who is still there.
+    /// Who goes meanwhile may be left out; nobody is listed twice. False once all have been looked at.
+    pub fn present_from(
+        &self,
+        cursor: &mut PresentCursor,
+        places: usize,
+        now: Now,
+        mut each: impl FnMut(&Present),
+    ) -> bool {
+        let mut left = places;
+        while let Some(roster) = self.rosters.get(cursor.worker) {
+            if left == 0 {
+                return true;
+            }
+            let (present, looked_at) = roster.present_from(cursor.place, left);
+            let worker = cursor.worker;
+            if looked_at < left {
+                (cursor.worker, cursor.place) = (worker + 1, 0);
+            } else {
+                cursor.place += looked_at;
+            }
+            left -= looked_at;
+            for (opened, second, activity) in present {
+                if opened.id.0 <= cursor.accepted {
+                    let idle_s = now.second().saturating_sub(second);
+                    each(&Present { opened, worker, idle_s, activity });
+                }
+            }
+        }
+        false
     }
 
     /// Why a worker does not use io_uring, if it wanted to.
@@ -126,5 +159,63 @@ impl View {
             1 => DriverChoice::Epoll,
             _ => DriverChoice::Uring,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::Crowd;
+
+    const PLACES: usize = 100;
+
+    /// The numbers of those who are listed, of whom there may be `PLACES` in a step; `meanwhile` comes behind each step.
+    fn list(crowd: &mut Crowd, mut meanwhile: impl FnMut(&mut Crowd, usize)) -> Vec<u64> {
+        let view = crowd.view();
+        let (mut cursor, mut listed) = (view.cursor(), Vec::new());
+        for step in 0.. {
+            let before = listed.len();
+            let more = view.present_from(&mut cursor, PLACES, Now::default(), |present| {
+                listed.push(present.opened.id.0)
+            });
+            assert!(listed.len() - before <= PLACES, "{} in one step", listed.len() - before);
+            if !more {
+                break;
+            }
+            meanwhile(crowd, step);
+        }
+        listed
+    }
+
+    #[test]
+    fn all_are_listed_once_in_steps() {
+        for count in [0, 1, 99, 100, 101, 300, 301, 5000] {
+            let mut crowd = Crowd::new(3);
+            (0..count).for_each(|_| _ = crowd.enter());
+            let mut listed = list(&mut crowd, |_, _| {});
+            listed.sort_unstable();
+            assert!(listed.iter().copied().eq(1..=count), "{count}: {} are listed", listed.len());
+        }
+    }
+
+    #[test]
+    fn who_comes_and_goes_meanwhile_is_not_listed_twice_and_hides_nobody() {
+        let mut crowd = Crowd::new(2);
+        let mut present: Vec<u64> = (0..5000).map(|_| crowd.enter()).collect();
+        let mut gone = Vec::new();
+        let mut listed = list(&mut crowd, |crowd, step| {
+            // In front of the cursor and behind it; their places are used again at once, and there are more.
+            for number in 0..40 {
+                let leaver = present.swap_remove((step * 977 + number * 131) % present.len());
+                crowd.leave(leaver);
+                gone.push(leaver);
+            }
+            (0..60).for_each(|_| _ = crowd.enter());
+        });
+        assert!(gone.len() > 1500, "{} have gone", gone.len());
+        listed.sort_unstable();
+        assert!(listed.windows(2).all(|pair| pair[0] < pair[1]), "somebody is listed twice");
+        assert!(present.iter().all(|id| listed.binary_search(id).is_ok()), "who stays is listed");
+        assert!(listed.iter().all(|id| *id <= 5000), "who came later is not");
     }
 }

@@ -32,7 +32,7 @@ impl Worker {
                 return Flow::Go;
             }
             Request::Quit => return Flow::Close(CloseReason::Normal),
-            Request::Stats { topic, .. } => return self.stats(topic, connection.id(), output),
+            Request::Stats { topic, .. } => return self.stats(topic, output),
             Request::Watch { streams } => return self.watch(connection, streams, output),
             Request::FlushAll { delay, noreply } => (self.flush_all(delay), noreply),
             Request::Verbosity { level, noreply } => {

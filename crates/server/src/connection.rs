@@ -10,7 +10,7 @@ use crate::execute::{Body, Flow};
 use crate::join::{self, Joining};
 use crate::prefixes::PrefixDump;
 use crate::retrieve::RestOfKeys;
-use crate::stats::Sizes;
+use crate::stats::{Connections, Sizes};
 use crate::upload::{LINE_END_LEN, Upload};
 use crate::worker::{Output, Worker};
 
@@ -57,6 +57,8 @@ pub(crate) enum State {
     Crawl(DumpCursor),
     /// Nothing until items have been counted by size.
     Sizes(Box<Sizes>),
+    /// Nothing until all connections have been listed.
+    Connections(Box<Connections>),
     /// Nothing: log lines are sent.
     Watch,
 }
@@ -146,6 +148,7 @@ impl Connection {
                 State::Prefixes(dump) => (0, dump.serve(worker, output)),
                 State::Crawl(cursor) => (0, crate::dump::crawl(cursor, worker)),
                 State::Sizes(sizes) => (0, sizes.serve(worker, output)),
+                State::Connections(list) => (0, list.serve(worker, self.id.0, output)),
                 State::Watch => {
                     worker.shared.log.take(self.id.0, output.copied());
                     // A watcher has nothing more to say; what it sends is dropped.

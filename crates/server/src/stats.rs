@@ -20,13 +20,17 @@ mod connections;
 mod items;
 mod sizes;
 
+pub(crate) use connections::Connections;
 pub(crate) use sizes::Sizes;
 
 impl Worker {
-    /// Answers `stats` about `topic`, at once or in pieces. `asking` is the number of the connection that asks.
-    pub(crate) fn stats(&mut self, topic: StatsTopic, asking: u64, output: &mut Output) -> Flow {
+    /// Answers `stats` about `topic`, at once or in pieces.
+    pub(crate) fn stats(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
         let options = &self.shared.options;
         match topic {
+            StatsTopic::Connections => {
+                Flow::Become(State::Connections(Box::new(Connections::begin(&self.shared, self.now, output))))
+            }
             StatsTopic::Sizes if options.track_sizes => Flow::Become(State::Sizes(Box::default())),
             StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
                 Flow::Become(State::Dump(Box::new(Dump::cachedump(limit))))
@@ -35,7 +39,7 @@ impl Worker {
                 Flow::Become(State::Prefixes(Box::default()))
             }
             topic => {
-                output.copy(&reply(&self.shared, topic, asking, self.now));
+                output.copy(&reply(&self.shared, topic, self.now));
                 // The next request may come in this very turn.
                 self.detail = self.shared.prefixes.enabled();
                 Flow::Go
@@ -45,13 +49,13 @@ impl Worker {
 }
 
 /// The reply that needs no second turn.
-fn reply(shared: &Shared, topic: StatsTopic, asking: u64, now: Now) -> Vec<u8> {
+fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
     let dumping = shared.options.dumping;
     let mut out = Vec::new();
     match topic {
         StatsTopic::General => general(shared, &shared.figures(), now, &mut out),
         StatsTopic::Settings => settings(shared, &mut out),
-        StatsTopic::Connections => connections::stats(shared, asking, now, &mut out),
+        StatsTopic::Connections => unreachable!("connections are listed in steps"),
         StatsTopic::Items => items::items(shared, now, &mut out),
         StatsTopic::Slabs => items::slabs(shared, &mut out),
         StatsTopic::Sizes => stat(&mut out, "sizes_status", "disabled"),

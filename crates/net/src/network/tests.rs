@@ -138,7 +138,10 @@ fn tcp_and_unix_are_served_at_once_and_say_where_they_are() {
     let aviary = open(&[Listen::Tcp(LOOPBACK), unix("both"), Listen::Tcp(LOOPBACK)], options());
     let mut clients: Vec<_> = [0, 1, 2, 0, 1, 2].map(|number| aviary.connect(number)).into();
     clients.iter_mut().for_each(|client| talk(client, "hello\n"));
-    let mut present = aviary.view.present(Options::default().clock.now());
+    let mut present = Vec::new();
+    let now = Options::default().clock.now();
+    let more = aviary.view.present_from(&mut aviary.view.cursor(), 10, now, |one| present.push(one.clone()));
+    assert!(!more);
     present.sort_by_key(|present| present.opened.id.0);
     let seen: Vec<_> = present.iter().map(|present| present.opened.listener).collect();
     assert_eq!(seen.iter().map(|listener| u32::from(*listener)).sum::<u32>(), 6);

@@ -66,8 +66,9 @@ fn who_looks_on_sees_what_connections_are_in_the_middle_of() {
         watcher.write_all(b"watch\n").unwrap();
         slow.write_all(b"hold 4000000\n").unwrap();
         rig.settle();
-        let seen =
-            |rig: &Rig| -> Vec<Activity> { rig.roster.present().iter().map(|entry| entry.2).collect() };
+        let seen = |rig: &Rig| -> Vec<Activity> {
+            rig.roster.present_from(0, 10).0.iter().map(|entry| entry.2).collect()
+        };
         let expected = [Activity::Reading, Activity::Body, Activity::Watching, Activity::Sending];
         assert_eq!(seen(&rig), expected);
         body.write_all(b"67890").unwrap();

@@ -1,21 +1,53 @@
-//! `stats conns`: who is connected.
+//! `stats conns`: who is connected, in steps: there can be 100,000, and a client that asks need not read.
 
-use net::{Activity, Address, Present, Transport};
-use protocol::reply::stat;
+use net::{Activity, Address, Present, PresentCursor, Transport, View};
+use protocol::reply::{line, stat};
 use stdx::clock::Now;
 
+use crate::connection::State;
+use crate::execute::Flow;
 use crate::shared::Shared;
+use crate::worker::{Output, Worker};
 
-/// `asking` is the number of the connection that asks.
-pub(super) fn stats(shared: &Shared, asking: u64, now: Now, out: &mut Vec<u8>) {
+/// So many places of connections are looked at before others have their turn: a tenth of a millisecond, and at most some
+/// 50 KB of lines, if all came by unix sockets with the longest paths.
+const PLACES_PER_TURN: usize = 128;
+
+/// A `stats conns` on its way.
+pub(crate) struct Connections {
+    cursor: PresentCursor,
+}
+
+impl Connections {
+    /// Sends the listeners, and begins with those who are connected now.
+    pub(super) fn begin(shared: &Shared, now: Now, output: &mut Output) -> Connections {
+        listeners(shared, now, output.copied());
+        Connections { cursor: shared.network.cursor() }
+    }
+
+    /// Sends the next lines. `asking` is the number of the connection that asks.
+    pub(crate) fn serve(&mut self, worker: &Worker, asking: u64, output: &mut Output) -> Flow {
+        if self.step(&worker.shared.network, asking, worker.now, output.copied()) {
+            return Flow::Yield;
+        }
+        output.copy(line::END);
+        Flow::Become(State::Commands)
+    }
+
+    /// Says whether there may be more.
+    fn step(&mut self, network: &View, asking: u64, now: Now, out: &mut Vec<u8>) -> bool {
+        network.present_from(&mut self.cursor, PLACES_PER_TURN, now, |present| {
+            connection(present, present.opened.id.0 == asking, out);
+        })
+    }
+}
+
+fn listeners(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     for (fd, address) in &shared.listeners {
         stat(out, format_args!("{fd}:addr"), name(address));
         stat(out, format_args!("{fd}:state"), "conn_listening");
         // As in memcached, whose listeners are connections without a command since the start.
         stat(out, format_args!("{fd}:secs_since_last_cmd"), now.ms() / 1000);
-    }
-    for present in shared.network.present(now) {
-        connection(&present, present.opened.id.0 == asking, out);
     }
 }
 
@@ -59,6 +91,29 @@ mod tests {
     use net::{ConnectionId, Opened};
 
     use super::*;
+    use crate::connection::OUTPUT_MAX;
+
+    #[test]
+    fn thousands_are_listed_once_each_with_a_bounded_output_per_turn() {
+        const COUNT: usize = 18_000;
+        let mut crowd = net::sim::Crowd::new(2);
+        let ids: Vec<u64> = (0..COUNT).map(|_| crowd.enter()).collect();
+        let network = crowd.view();
+        let mut list = Connections { cursor: network.cursor() };
+        let (mut all, mut more) = (Vec::new(), true);
+        while more {
+            let mut out = Vec::new();
+            more = list.step(&network, ids[5], Now::default(), &mut out);
+            assert!(out.len() < OUTPUT_MAX, "{} bytes in a turn", out.len());
+            all.extend_from_slice(&out);
+        }
+        let all = String::from_utf8(all).expect("text");
+        assert_eq!(all.lines().count(), 4 * COUNT);
+        let mut listed: Vec<&str> = all.lines().filter(|line| line.contains(":addr ")).collect();
+        listed.sort_unstable();
+        listed.dedup();
+        assert_eq!((listed.len(), all.matches("conn_parse_cmd").count()), (COUNT, 1));
+    }
 
     #[test]
     fn who_asks_has_just_spoken_and_others_spoke_when_they_did() {

@@ -58,6 +58,45 @@ fn ten_thousand_idle_connections_are_cheap_with_io_uring() {
     idle_connections_are_cheap(Driver::Uring);
 }
 
+/// Asked by many who do not read, `stats conns` would once be held whole for each of them.
+#[track_caller]
+fn a_list_of_all_connections_is_held_for_nobody(driver: Driver) {
+    const COUNT: usize = 4_000;
+    const ASKING: usize = 100;
+    let arena = Arena::open(driver, 8, &["-c", "11000"]);
+    let streams: Vec<TcpStream> = (0..COUNT).map(|_| arena.connect()).collect();
+    streams.iter().for_each(|stream| request(stream));
+    let mut silent: Vec<TcpStream> = (0..ASKING).map(|_| arena.connect()).collect();
+    for stream in &mut silent {
+        rustix::net::sockopt::set_socket_recv_buffer_size(&*stream, 4096).expect("a short buffer");
+        stream.write_all(&b"stats conns\r\n".repeat(20)).expect("send");
+    }
+    // They look at no more than that there is an answer.
+    silent.iter_mut().for_each(|stream| stream.read_exact(&mut [0]).expect("an answer"));
+    arena.memory_is_bounded();
+    let mut monitor = arena.client();
+    let mut line = monitor.ask(b"stats conns\r\n").expect("an answer");
+    let mut clients = Vec::new();
+    while line != "END" {
+        if let Some((_, address)) = line.split_once(":addr tcp:") {
+            clients.push(address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port"));
+        }
+        line = monitor.line().expect("more");
+    }
+    clients.sort_unstable();
+    assert!(clients.windows(2).all(|pair: &[u16]| pair[0] < pair[1]), "somebody is listed twice");
+    let listed =
+        |stream: &TcpStream| clients.binary_search(&stream.local_addr().expect("a port").port()).is_ok();
+    assert!(streams.iter().chain(&silent).all(listed), "{} are listed", clients.len());
+    drop((streams, silent));
+    arena.close("a hundred who ask for all connections and do not read");
+}
+
+#[test]
+fn a_list_of_all_connections_is_held_for_nobody_with_either_driver() {
+    Driver::ALL.into_iter().for_each(a_list_of_all_connections_is_held_for_nobody);
+}
+
 #[test]
 fn a_storm_of_connections_passes() {
     for driver in Driver::ALL {
