@@ -89,6 +89,12 @@ impl<T> Slab<T> {
         self.entries.iter().zip(0..).filter(|(entry, _)| entry.value.is_some()).map(|(_, index)| index)
     }
 
+    /// The places in use among `count` from `first` on, by index.
+    pub(crate) fn indices_from(&self, first: u32, count: u32) -> impl Iterator<Item = u32> {
+        let end = first.saturating_add(count).min(self.entries.len() as u32);
+        (first..end).filter(|index| self.entries[*index as usize].value.is_some())
+    }
+
     /// Places in use and free.
     pub(crate) fn places(&self) -> usize {
         self.entries.len()

@@ -35,6 +35,11 @@ const LATER_MS: u64 = 50;
 /// Time between two calls of [`Handler::on_tick`].
 const TICK_MS: u64 = 1000;
 
+/// Connections that are closed for being idle before others have their turn, and places that are looked at for it: when a
+/// crowd falls silent, all of them are due in the same second.
+const IDLE_CLOSES_MAX: usize = 64;
+const IDLE_PLACES_MAX: u32 = 4096;
+
 /// The most that is received into a handler's memory at a time, so that one client with a huge body does not
 /// hold up the others: about 50 µs of copying.
 const BODY_RECEIVE_MAX: usize = 256 * 1024;
@@ -69,6 +74,8 @@ pub(crate) struct Worker<H: Handler> {
     notice: Notice,
     next_later_ms: u64,
     next_tick_ms: u64,
+    /// The place from which idle connections are still to be looked for.
+    idle_from: Option<u32>,
     stopping: bool,
 }
 
@@ -109,6 +116,7 @@ impl<H: Handler> Worker<H> {
             notice: around.notice,
             next_later_ms: 0,
             next_tick_ms: 0,
+            idle_from: None,
             stopping: false,
         })
     }
@@ -130,7 +138,7 @@ impl<H: Handler> Worker<H> {
     /// How long there is nothing to do unless something happens.
     #[inline]
     fn patience_ms(&self, now: Now) -> u64 {
-        if !self.queue.is_empty() || !self.turn.is_idle() {
+        if !self.queue.is_empty() || !self.turn.is_idle() || self.idle_from.is_some() {
             return 0;
         }
         let later_ms = if self.waiting.is_empty() { u64::MAX } else { self.next_later_ms };
@@ -423,18 +431,30 @@ impl<H: Handler> Worker<H> {
             self.next_tick_ms = now.ms() + TICK_MS;
             self.handler.on_tick(now);
             if self.idle_timeout_s > 0 {
-                self.close_idle(now);
+                self.idle_from.get_or_insert(0);
             }
+        }
+        if let Some(first) = self.idle_from {
+            self.close_idle(first, now);
         }
     }
 
-    fn close_idle(&mut self, now: Now) {
+    /// Closes idle connections from the place `first` on; the next round goes on where this one ends.
+    #[cold]
+    fn close_idle(&mut self, first: u32, now: Now) {
         let is_idle = |index: &u32| {
             let idle_s = now.second().saturating_sub(self.keeper.last_second(*index));
             idle_s > self.idle_timeout_s
                 && !matches!(self.slab.at(*index).talk.wish, Wish::Later | Wish::Wait)
         };
-        for index in self.slab.indices().filter(is_idle).collect::<Vec<_>>() {
+        let places = self.slab.indices_from(first, IDLE_PLACES_MAX);
+        let idle: Vec<u32> = places.filter(is_idle).take(IDLE_CLOSES_MAX).collect();
+        let next = match idle.last() {
+            Some(last) if idle.len() == IDLE_CLOSES_MAX => last + 1,
+            _ => first.saturating_add(IDLE_PLACES_MAX),
+        };
+        self.idle_from = ((next as usize) < self.slab.places()).then_some(next);
+        for index in idle {
             self.keeper.counters().idle_kicks.add(1);
             self.close(index, CloseReason::IdleTimeout);
         }

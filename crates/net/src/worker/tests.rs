@@ -309,6 +309,31 @@ fn connections_without_activity_are_closed_after_the_timeout() {
 }
 
 #[test]
+fn many_idle_connections_are_closed_in_steps_between_which_others_are_served() {
+    with_each_driver(|mut rig| {
+        let count = IDLE_CLOSES_MAX * 3 + 1;
+        let idle: Vec<UnixStream> = (0..count).map(|_| rig.connect()).collect();
+        rig.now = Now::at_ms(5000);
+        let asking = rig.connect();
+        rig.settle();
+        rig.now = Now::at_ms(11_000);
+        for round in 0..4 {
+            say(&asking, "x\n");
+            rig.round();
+            assert_eq!(hear(&asking), ("x\n".to_owned(), false), "round {round}");
+            let closed = rig.closed();
+            assert_eq!(closed.len(), if round < 3 { IDLE_CLOSES_MAX } else { 1 }, "round {round}");
+            assert!(closed.iter().all(|(_, reason)| *reason == CloseReason::IdleTimeout));
+            // The next round comes at once, and behind the last one there is time until the next second.
+            assert_eq!(rig.worker.patience_ms(rig.now) == 0, round < 3, "round {round}");
+        }
+        assert!(idle.iter().all(|client| hear(client) == (String::new(), true)));
+        assert_eq!(rig.worker.keeper.counters().idle_kicks.value(), count as u64);
+        assert_eq!(rig.worker.limit.current(), 1);
+    });
+}
+
+#[test]
 fn a_body_arrives_in_the_handlers_memory_with_what_follows_it() {
     with_each_driver(|mut rig| {
         let body: String = (0..1_000_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
