@@ -26,7 +26,7 @@ pub struct Attack {
 }
 
 /// All of them.
-pub const ATTACKS: [&Attack; 15] = [
+pub const ATTACKS: [&Attack; 16] = [
     &uploads::IDLE_UPLOADS,
     &uploads::DRIPPING_UPLOADS,
     &uploads::LARGE_VALUES,
@@ -41,6 +41,7 @@ pub const ATTACKS: [&Attack; 15] = [
     &operators::FORGED_KEYS,
     &operators::STATISTICS,
     &operators::MEMORY_LIMIT,
+    &operators::SILENT_LISTS,
     &operators::SILENT_WATCHERS,
 ];
 

@@ -66,6 +66,19 @@ pub(super) const MEMORY_LIMIT: Attack = Attack {
     },
 };
 
+pub(super) const SILENT_LISTS: Attack = Attack {
+    name: "silent lists",
+    about: "among 200 connections, 20 ask again and again who is connected, and read nothing",
+    round: |target| {
+        let crowd = (0..200).map(|_| target.connect()).collect::<io::Result<Vec<_>>>()?;
+        let ask = |_| target.send(&b"stats conns\r\n".repeat(1000));
+        let connections = (0..20).map(ask).collect::<io::Result<Vec<_>>>()?;
+        target.idle(Duration::from_secs(3));
+        drop((crowd, connections));
+        Ok(())
+    },
+};
+
 pub(super) const SILENT_WATCHERS: Attack = Attack {
     name: "silent watchers",
     about: "watchers of all streams that never read",
