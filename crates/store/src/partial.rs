@@ -122,6 +122,9 @@ impl Handle {
             return Err(Error::TooLarge);
         }
         let (bytes, uploads) = (charge_of(len), &store.large.uploads);
+        if !store.leaves_room(bytes, spared) {
+            return Err(Error::OutOfMemory);
+        }
         if !uploads.announce(bytes, store.uploads_max()) {
             uploads.wanted.store(now, Relaxed);
             return Ok(None);
@@ -173,5 +176,11 @@ impl Handle {
 impl Store {
     fn uploads_max(&self) -> u64 {
         (self.budget.limit() / UPLOADS_SHARE).max(charge_of(self.item_size_max as usize))
+    }
+
+    /// Whether a quarter of the limit is left to others. At the start one item may have half of it and what is joined to
+    /// another half, and the limit can be lowered.
+    fn leaves_room(&self, bytes: u64, spared: Option<Spared>) -> bool {
+        bytes + spared.map_or(0, |spared| spared.charge) <= self.budget.limit() / 4 * 3
     }
 }

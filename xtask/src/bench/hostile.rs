@@ -23,9 +23,9 @@ pub(crate) struct Arguments {
     /// Length of the attack; the honest client is alone for a tenth of it before
     #[arg(long, default_value_t = 30.0, value_name = "MINUTES")]
     minutes: f64,
-    /// Only attacks whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    /// Only attacks whose name contains one of these
+    #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
+    only: Vec<String>,
     /// Drive sockets with epoll instead of io_uring
     #[arg(long)]
     epoll: bool,
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         None => Subject::evenkeel(if arguments.epoll { Driver::Epoll } else { Driver::Uring }),
     };
     let wanted = |attack: &&&'static Attack| {
-        arguments.only.as_ref().is_none_or(|only| attack.name.contains(only.as_str()))
+        arguments.only.is_empty() || arguments.only.iter().any(|only| attack.name.contains(only.as_str()))
     };
     let attacks: Vec<&'static Attack> = ATTACKS.iter().filter(wanted).copied().collect();
     ensure!(
