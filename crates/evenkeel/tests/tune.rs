@@ -247,6 +247,43 @@ fn whatever_verb_comes_first_after_the_deadline_undoes_the_plan_if_its_watcher_w
 }
 
 #[test]
+fn verbs_that_go_on_undo_first_what_is_overdue() {
+    const LATE: &str = "was not confirmed in time: everything is as it was before";
+    let overdue = |name: &str| {
+        let host = Host::new(&format!("overdue-{name}"));
+        succeeds(host.apply().args(["--confirm-within", "1h"]));
+        kill_watcher(&host);
+        let_pass(&host);
+        host
+    };
+    // It takes what was so before the plan that is overdue for what was so before its own.
+    let host = overdue("apply");
+    let output = host.apply().output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains(LATE), "{said}");
+    host.holds(|step| step.2);
+    succeeds(&mut host.tune("rollback"));
+    host.holds(|step| step.1);
+    let tournament = ["--strategies", "none,rps-rfs", "--load", "true", "--rounds", "1"];
+    for (job, words) in [("persist", &["--dry-run"][..]), ("tournament", &tournament)] {
+        let host = overdue(job);
+        // What it does then is no matter of this host's three settings.
+        let said = host.tune(job).args(words).output().unwrap().stderr;
+        assert!(String::from_utf8_lossy(&said).contains(LATE), "{job}: {}", String::from_utf8_lossy(&said));
+        host.holds(|step| step.1);
+    }
+    let host = overdue("watch");
+    let said = host.0.join("said");
+    let mut watch = host.tune("watch");
+    let mut watch =
+        watch.args(["--repair", "auto"]).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+    until("the way back", || fs::read_to_string(&said).unwrap().contains(LATE));
+    succeeds(Command::new("kill").arg(watch.id().to_string()));
+    assert!(watch.wait().unwrap().success());
+    host.holds(|step| step.1);
+}
+
+#[test]
 fn a_deadline_is_the_same_in_another_time_namespace() {
     let ahead = |command: &mut Command| {
         let mut unshare = Command::new("unshare");
