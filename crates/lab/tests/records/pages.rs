@@ -52,6 +52,11 @@ fn a_page_has_every_picture_and_needs_nothing_else() {
     let kinds = ["bars-p99_us", "curves", "percentiles-threads-8", "seconds-", "cpus-"];
     assert_eq!(kinds.map(has), [1, 1, 1, 8, 12]);
     let text = page(&results, &comparison, &pictures);
+    // As many columns of 34 rem as fit: two in the 88 rem of the page, and all in one where there is less room.
+    let columns =
+        ".pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr));";
+    assert!(text.contains(columns) && text.contains("max-width: 88rem"), "{text}");
+    assert!(text.contains("<div class=\"pictures\">"), "{text}");
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("strategies");
     synthetic::write(&results, &directory);
     std::fs::write(directory.join("report.html"), &text).expect("written");
