@@ -36,9 +36,9 @@ pub(crate) struct Arguments {
     /// for peers]
     #[arg(long, value_name = "DRIVER", value_parser = DRIVERS)]
     driver: Option<String>,
-    /// Only workloads whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    /// Only workloads whose name contains one of these
+    #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
+    only: Vec<String>,
     /// Only subjects whose name contains this (the base always runs)
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
@@ -74,10 +74,8 @@ struct Turns {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     process::build()?;
     process::build_null()?;
-    let workloads: Vec<&Workload> = WORKLOADS
-        .iter()
-        .filter(|workload| arguments.only.as_ref().is_none_or(|only| workload.name.contains(only.as_str())))
-        .collect();
+    let workloads: Vec<&Workload> =
+        WORKLOADS.iter().filter(|workload| is_wanted(workload.name, &arguments.only)).collect();
     if workloads.is_empty() {
         let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
         bail!("no workload matches; there are: {}", names.join(", "));
@@ -95,6 +93,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         std::fs::write(path, json).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// Whether a name contains one of the texts, if there are any.
+fn is_wanted(name: &str, texts: &[String]) -> bool {
+    texts.is_empty() || texts.iter().any(|text| name.contains(text.as_str()))
 }
 
 /// One round of workloads that share their data: starts and fills the subjects, then visits all.

@@ -417,6 +417,9 @@ fn one_subject_alone_is_measured_and_kept() {
         said.ends_with("too few runs to see anything: there are 1, and it takes 6 at least.\n"),
         "{said}"
     );
+    lab(&["history", "--html", "trends.html"]);
+    let page = fs::read_to_string(bench.0.join("trends.html")).expect("a page of trends");
+    assert!(page.contains("<svg") && page.contains("c1"), "{page}");
 }
 
 #[test]

@@ -321,8 +321,11 @@ fn told_to_end_in_the_middle_it_goes_back() {
         let (file, pipe) = (host.0.join(path), host.0.join("pipe"));
         fs::remove_file(&file).unwrap();
         succeeds(Command::new("mkfifo").arg(&file));
-        let mut apply = host.apply();
-        let mut apply = apply.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        let apply = host.apply();
+        // Whoever runs the tests in the background has them ignore SIGINT, which is inherited.
+        let mut here = Command::new("env");
+        here.arg("--default-signal").arg(apply.get_program()).args(apply.get_args());
+        let mut apply = here.stderr(std::process::Stdio::piped()).spawn().unwrap();
         fs::write(&file, now).unwrap();
         until("the step in the journal", || host.journal().matches("\"step\",").count() == 2);
         // The write waits for a reader. By the time that it has one, the signal is there, and a file in its place.

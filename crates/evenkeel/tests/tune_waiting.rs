@@ -28,7 +28,10 @@ struct Waiting {
 impl Waiting {
     fn new(host: &Host, command: &mut Command) -> Waiting {
         let said = host.0.join("waiting");
-        let child = command.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
+        // Whoever runs the tests in the background has them ignore SIGINT, which is inherited.
+        let mut here = Command::new("env");
+        here.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+        let child = here.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
         let waiting = Waiting { child, said };
         until("its waiting", || waiting.said().contains("waiting up to"));
         waiting
@@ -39,7 +42,12 @@ impl Waiting {
     }
 
     fn ends(&mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        let mut ended = None;
+        until("its end", || {
+            ended = self.child.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.and_then(|status| status.code())
     }
 }
 

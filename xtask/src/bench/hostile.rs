@@ -65,9 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         Some(path) => Subject::given(path, &[])?,
         None => Subject::evenkeel(if arguments.epoll { Driver::Epoll } else { Driver::Uring }),
     };
-    let wanted = |attack: &&&'static Attack| {
-        arguments.only.is_empty() || arguments.only.iter().any(|only| attack.name.contains(only.as_str()))
-    };
+    let wanted = |attack: &&&'static Attack| super::is_wanted(attack.name, &arguments.only);
     let attacks: Vec<&'static Attack> = ATTACKS.iter().filter(wanted).copied().collect();
     ensure!(
         !attacks.is_empty(),

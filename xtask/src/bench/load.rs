@@ -27,9 +27,9 @@ pub(crate) struct Arguments {
     /// The server under load, memcached or evenkeel: the faster it is, the less the generators wait for it
     #[arg(long, value_name = "PATH", default_value = "memcached")]
     server: PathBuf,
-    /// Only workloads whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
+    /// Only workloads whose name contains one of these
+    #[arg(long, value_name = "TEXT,TEXT", value_delimiter = ',')]
+    only: Vec<String>,
     #[command(flatten)]
     turns: super::Turns,
 }
@@ -73,9 +73,7 @@ const PORT: u16 = 21_300;
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let wanted = |workload: &Workload| {
-        arguments.only.as_ref().is_none_or(|only| workload.name.contains(only.as_str()))
-    };
+    let wanted = |workload: &Workload| super::is_wanted(workload.name, &arguments.only);
     if !WORKLOADS.iter().any(wanted) {
         bail!("no workload matches; there are: {}", WORKLOADS.map(|workload| workload.name).join("; "));
     }
