@@ -1,4 +1,4 @@
-//! What the system offers only through its C library, made safe: fork, users, priority, signals.
+//! Fork, users, priority and signals: offered only by the C library, and made safe here.
 
 #![expect(unsafe_code, reason = "calls of the C library that have no safe wrapper")]
 

@@ -1,4 +1,4 @@
-//! What workers believe: derived from the description of the run, here alone, after every check.
+//! The plan that workers follow: derived from the description of the run, here alone, after every check.
 
 use crate::agents::Part;
 use crate::churn::{ChurnPlan, Storm};

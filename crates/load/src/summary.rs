@@ -1,4 +1,4 @@
-//! What a run measured: a value, rendered for people and as JSON.
+//! The result of a run: a value, rendered for people and as JSON.
 
 mod measured;
 mod parts;

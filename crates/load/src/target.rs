@@ -1,4 +1,4 @@
-//! Where the server is, and opening connections to it.
+//! The address of the server, and opening connections to it.
 
 use crate::connecting;
 use crate::description::Description;

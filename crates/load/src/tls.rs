@@ -1,4 +1,4 @@
-//! What connections agree on before they encrypt: whom to trust, and under which name the server must show itself.
+//! Encrypted connections: whom to trust, and under which name the server must show itself.
 
 use crate::description::Description;
 use crate::error::Error;

@@ -1,4 +1,4 @@
-//! What a worker asks of the code that knows what the bytes mean.
+//! The handler of a worker: code that knows what the bytes mean.
 
 use std::fmt;
 use std::net::SocketAddr;

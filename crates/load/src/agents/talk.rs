@@ -1,4 +1,4 @@
-//! What coordinator and agents say to each other: an object of JSON in a line.
+//! The messages of coordinator and agents: an object of JSON in a line each.
 //!
 //! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps leave,
 //! end. Described for others in docs/load-many.md; a change of it makes another `PROTOCOL`.

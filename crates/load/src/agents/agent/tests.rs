@@ -1,4 +1,4 @@
-//! What an agent says to orders that no coordinator of its version gives.
+//! Orders that no coordinator of an agent's version gives, and the answers to them.
 
 use super::*;
 use crate::description::Description;
