@@ -72,7 +72,7 @@ struct Turns {
 
 /// Runs the comparison and prints its table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    process::build()?;
+    println!("evenkeel: {}", process::build()?.display());
     process::build_null()?;
     let workloads: Vec<&Workload> =
         WORKLOADS.iter().filter(|workload| is_wanted(workload.name, &arguments.only)).collect();

@@ -1,4 +1,5 @@
-//! Steps with headings, so that a log can be read: what runs now, how long it took, and at the end what failed.
+//! Steps with headings, so that a log can be read: what runs now, how long it took, what is left, and at the end what
+//! failed.
 
 use anyhow::{Context, Result};
 use end_to_end::clock;
@@ -10,12 +11,13 @@ use std::time::{Duration, Instant};
 /// How cargo's summary of a test binary begins.
 const TEST_RESULT: &str = "test result: ";
 
+/// What a step does; cargo's summaries are held back for the end.
+type Action = Box<dyn FnOnce(&mut Vec<String>) -> Result<()>>;
+
 /// A run of several steps, each done whether or not the ones before succeeded.
+#[derive(Default)]
 pub(crate) struct Steps {
-    started: Instant,
-    done: Vec<Done>,
-    /// Cargo's summaries, held back for the end.
-    results: Vec<String>,
+    steps: Vec<(String, Action)>,
 }
 
 struct Done {
@@ -25,42 +27,73 @@ struct Done {
 }
 
 impl Steps {
-    pub(crate) fn new() -> Steps {
-        Steps { started: clock::now(), done: Vec::new(), results: Vec::new() }
+    /// Adds a step behind the others.
+    pub(crate) fn step(&mut self, name: &str, action: impl FnOnce(&mut Vec<String>) -> Result<()> + 'static) {
+        self.steps.push((name.to_owned(), Box::new(action)));
     }
 
-    /// Does one step; a failure is shown now and again at the end.
-    pub(crate) fn step(&mut self, name: &str, action: impl FnOnce(&mut Vec<String>) -> Result<()>) {
-        println!("\n=== {}. {name}", self.done.len() + 1);
+    /// Does all of them. A failure is shown at once and again at the end; whether every step succeeded.
+    pub(crate) fn run(self) -> bool {
         let started = clock::now();
-        let failure = action(&mut self.results).err().map(|error| format!("{error:#}"));
-        let took = started.elapsed();
-        match &failure {
-            None => println!("--- {name}: ok, {:.1} s", took.as_secs_f64()),
-            Some(failure) => println!("--- {name}: FAILED after {:.1} s: {failure}", took.as_secs_f64()),
+        let names: Vec<String> = self.steps.iter().map(|(name, _)| name.clone()).collect();
+        let (mut done, mut results) = (Vec::new(), Vec::new());
+        for (at, (name, action)) in self.steps.into_iter().enumerate() {
+            println!("\n=== {}. {name}", at + 1);
+            // Standard error is what is looked at while standard output goes to a file.
+            eprintln!("{}", progress(&names, at, started.elapsed()));
+            done.push(carry_out(name, action, &mut results));
         }
-        self.done.push(Done { name: name.to_owned(), failure, took });
+        summary(&done, &results, started)
     }
+}
 
-    /// The whole in a few lines, the test results last; whether every step succeeded.
-    pub(crate) fn finish(self) -> bool {
-        println!("\n=== Summary");
-        for step in &self.done {
-            println!("{:>7.1} s  {}", step.took.as_secs_f64(), step.name);
-        }
-        println!("{:>7.1} s  in total", self.started.elapsed().as_secs_f64());
-        let mut succeeded = true;
-        for step in &self.done {
-            if let Some(failure) = &step.failure {
-                println!("FAILED {}: {failure}", step.name);
-                succeeded = false;
-            }
-        }
-        for result in &self.results {
-            println!("{result}");
-        }
-        succeeded
+/// The step that begins, what the run took so far, and what is left behind it.
+fn progress(names: &[String], at: usize, so_far: Duration) -> String {
+    let left = match &names[at + 1..] {
+        [] => "nothing".to_owned(),
+        left => left.iter().map(|name| short(name)).collect::<Vec<_>>().join(", "),
+    };
+    let (name, count, so_far) = (short(&names[at]), names.len(), so_far.as_secs());
+    format!("xtask: stage {} of {count}: {name}; {so_far} s so far; left: {left}", at + 1)
+}
+
+/// A name without the details behind its colon, unless these are what tells it from others.
+fn short(name: &str) -> &str {
+    match name.split_once(':') {
+        Some(("Tests", _)) | None => name,
+        Some((short, _)) => short,
     }
+}
+
+fn carry_out(name: String, action: Action, results: &mut Vec<String>) -> Done {
+    let started: Instant = clock::now();
+    let failure = action(results).err().map(|error| format!("{error:#}"));
+    let took = started.elapsed();
+    match &failure {
+        None => println!("--- {name}: ok, {:.1} s", took.as_secs_f64()),
+        Some(failure) => println!("--- {name}: FAILED after {:.1} s: {failure}", took.as_secs_f64()),
+    }
+    Done { name, failure, took }
+}
+
+/// The whole in a few lines, the test results last; whether every step succeeded.
+fn summary(done: &[Done], results: &[String], started: Instant) -> bool {
+    println!("\n=== Summary");
+    for step in done {
+        println!("{:>7.1} s  {}", step.took.as_secs_f64(), step.name);
+    }
+    println!("{:>7.1} s  in total", started.elapsed().as_secs_f64());
+    let mut succeeded = true;
+    for step in done {
+        if let Some(failure) = &step.failure {
+            println!("FAILED {}: {failure}", step.name);
+            succeeded = false;
+        }
+    }
+    for result in results {
+        println!("{result}");
+    }
+    succeeded
 }
 
 /// `cargo` in the workspace.
@@ -107,4 +140,35 @@ pub(crate) fn run_tests(mut command: Command, results: &mut Vec<String>) -> Resu
 fn show(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_stage_says_which_it_is_and_what_is_left() {
+        let names = ["Tidy", "Tests: units", "Virtual machines: four of them"].map(str::to_owned);
+        let line = |at, seconds| progress(&names, at, Duration::from_secs(seconds));
+        let first = "xtask: stage 1 of 3: Tidy; 0 s so far; left: Tests: units, Virtual machines";
+        assert_eq!(line(0, 0), first);
+        assert_eq!(line(2, 754), "xtask: stage 3 of 3: Virtual machines; 754 s so far; left: nothing");
+    }
+
+    #[test]
+    fn steps_run_in_their_order_and_go_on_after_a_failure() {
+        let (told, heard) = std::sync::mpsc::channel();
+        let mut steps = Steps::default();
+        for (name, succeeds) in [("a", true), ("b", false), ("c", true)] {
+            let told = told.clone();
+            steps.step(name, move |_| {
+                told.send(name)?;
+                anyhow::ensure!(succeeds, "it must not");
+                Ok(())
+            });
+        }
+        assert!(!steps.run());
+        drop(told);
+        assert_eq!(heard.iter().collect::<Vec<_>>(), ["a", "b", "c"]);
+    }
 }

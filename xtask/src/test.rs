@@ -10,7 +10,7 @@ const SHARED_HISTORY: &str = "evenkeel/shared-history";
 
 /// Everything; whether it all held.
 pub(crate) fn test() -> Result<bool> {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     steps.step("Tools for the tests", |_| tools::install());
     quick(&mut steps);
     steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
@@ -23,14 +23,14 @@ pub(crate) fn test() -> Result<bool> {
         run_tests(cargo(&["test", "--package", "evenkeel", "--test", "lab", "--no-fail-fast"]), results)
     });
     vm::step(&mut steps);
-    Ok(steps.finish())
+    Ok(steps.run())
 }
 
 /// The quick part.
 pub(crate) fn ci() -> Result<bool> {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     quick(&mut steps);
-    Ok(steps.finish())
+    Ok(steps.run())
 }
 
 fn quick(steps: &mut Steps) {

@@ -2,7 +2,11 @@
 //!
 //! Each check is a function from text to violations; this file finds the text and prints the violations.
 
+mod circles;
+mod code;
 mod edges;
+mod links;
+mod modules;
 mod source;
 
 use anyhow::{Context, Result};
@@ -17,12 +21,19 @@ pub(crate) fn tidy() -> Result<bool> {
     let mut violations = edges::check(&edges::metadata()?);
     let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).context("read Cargo.toml")?;
     violations.extend(edges::members_without_comment(&manifest));
-    let mut lengths = Vec::new();
-    for path in sources()? {
+    let (mut lengths, mut texts) = (Vec::new(), Vec::new());
+    for path in files(&["crates", "tests", "xtask", "fuzz"], "rs")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
         let text = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
         lengths.push((text.lines().count(), name.clone()));
         violations.extend(source::check(&name, &text));
+        texts.push((name, text));
+    }
+    violations.extend(circles::check(&texts));
+    for path in files(&[""], "md")? {
+        let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
+        let page = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;
+        violations.extend(links::check(&name, &path, &page)?);
     }
     lengths.sort_unstable_by(|a, b| b.cmp(a));
     println!(
@@ -39,10 +50,10 @@ pub(crate) fn tidy() -> Result<bool> {
     Ok(violations.is_empty())
 }
 
-/// Every Rust file of ours.
-fn sources() -> Result<Vec<PathBuf>> {
+/// Every file of ours in these folders whose name ends so.
+fn files(folders: &[&str], extension: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    let mut folders: Vec<PathBuf> = ["crates", "tests", "xtask", "fuzz"].map(|f| workspace().join(f)).into();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| workspace().join(folder)).collect();
     while let Some(folder) = folders.pop() {
         if !folder.is_dir() {
             continue;
@@ -51,7 +62,7 @@ fn sources() -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() && !is_built(&path) {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
+            } else if path.extension().is_some_and(|found| found == extension) {
                 found.push(path);
             }
         }
@@ -61,5 +72,6 @@ fn sources() -> Result<Vec<PathBuf>> {
 }
 
 fn is_built(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "target" || name == "corpus" || name == "artifacts")
+    path.file_name()
+        .is_some_and(|name| ["target", "corpus", "artifacts", ".git"].iter().any(|built| name == *built))
 }

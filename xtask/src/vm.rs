@@ -23,12 +23,12 @@ use std::path::{Path, PathBuf};
 
 /// The lane alone; whether it held.
 pub(crate) fn test() -> Result<bool> {
-    let mut steps = Steps::new();
+    let mut steps = Steps::default();
     if std::env::var_os("EVENKEEL_BIN").is_none() {
         steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
     }
     step(&mut steps);
-    Ok(steps.finish())
+    Ok(steps.run())
 }
 
 /// The lane as one of several steps. Where the packages cannot be had it says so and holds.

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use lab::results::{self, Results};
+use lab::run::results::{self, Results};
 
 use crate::failure::Failure;
 

@@ -11,6 +11,7 @@ mod background;
 mod failure;
 mod lab;
 mod man;
+mod output;
 mod pidfile;
 mod privileges;
 mod reload;

@@ -1,42 +1,66 @@
-//! From root to an ordinary user (`-u`).
+//! Privileges: from root to an ordinary user (`-u`).
 
-use rustix::process::{geteuid, getuid};
-use server::options::Listen;
+use std::io::{self, ErrorKind};
 
-use crate::failure::Failure;
+use rustix::process::{geteuid, getgroups, getuid};
+use server::options::{Listen, USER_DEFAULT};
+
+use crate::failure::{Failure, say};
 use crate::sys;
 
-/// Whom to become.
+/// What denies `setgroups` to everyone in a user namespace whose groups were mapped without privileges.
+const SETGROUPS: &str = "/proc/self/setgroups";
+
+/// Which users of the host there are in this user namespace: first one inside, first one outside, how many.
+const USER_MAP: &str = "/proc/self/uid_map";
+
+/// The user to become.
 pub(crate) struct Identity {
     name: String,
     user: u32,
     group: u32,
+    /// Nobody has asked for it.
+    by_default: bool,
 }
 
-/// Whom to become, if this is root; anyone else stays who they are, and `-u` is for root only. Root must say who it
-/// wants to be, because nothing here needs its powers once the sockets are bound.
+/// The user to become, if this is root: the default one unless another is named, because nothing here needs root's
+/// powers once the sockets are bound. Anyone else stays who they are.
 pub(crate) fn identity(name: Option<&str>) -> Result<Option<Identity>, Failure> {
     if !getuid().is_root() && !geteuid().is_root() {
         return Ok(None);
     }
-    let Some(name) = name else {
-        let hint = "name a user who owns nothing, or `-u root` if it has to be";
-        return Err(Failure::usage("to run as root needs -u <user>", Some(hint.to_owned())));
-    };
+    let by_default = name.is_none();
+    let name = name.unwrap_or(USER_DEFAULT);
     let found =
         sys::user(name).map_err(|error| Failure::system(format!("look up user `{name}` (-u)"), error))?;
-    let (user, group) = found.ok_or_else(|| Failure::no_user(name))?;
-    Ok(Some(Identity { name: name.to_owned(), user, group }))
+    let (user, group) = found.ok_or_else(|| explained(Failure::no_user(name), by_default))?;
+    if by_default && user == 0 {
+        let failure =
+            Failure::usage(format!("become user `{name}`: here that is another name of root"), None);
+        return Err(explained(failure, by_default));
+    }
+    Ok(Some(Identity { name: name.to_owned(), user, group, by_default }))
 }
 
 impl Identity {
+    /// For the line at the start; empty if it was asked for.
+    pub(crate) fn said(&self) -> String {
+        if self.by_default { format!(", as user {} (-u)", self.name) } else { String::new() }
+    }
+
+    /// What this user may not do, said with the way out, if it is not known from the command line who that is.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        explained(failure, self.by_default)
+    }
+
     /// Gives away sockets in the file system that root has bound: their permission bits are meant for this user, and
     /// who owns them can remove them.
     pub(crate) fn own_sockets(&self, listeners: &[Listen]) -> Result<(), Failure> {
         for listener in listeners {
             let Listen::Unix { path, .. } = listener else { continue };
             std::os::unix::fs::chown(path, Some(self.user), Some(self.group)).map_err(|error| {
-                Failure::system(format!("give {} to user `{}` (-u)", path.display(), self.name), error)
+                let what = format!("give {} to user `{}` (-u)", path.display(), self.name);
+                self.refused(what, error)
             })?;
         }
         Ok(())
@@ -44,13 +68,79 @@ impl Identity {
 
     /// Becomes this user; there is no way back.
     pub(crate) fn assume(&self) -> Result<(), Failure> {
-        let failed = |error| Failure::system(format!("become user `{}` (-u)", self.name), error);
+        let failed = |error| self.refused(format!("become user `{}` (-u)", self.name), error);
         match sys::leave_groups() {
-            // In a user namespace without a map of groups nobody may change them; there is nothing to lose either.
-            Err(error) if error.kind() != std::io::ErrorKind::PermissionDenied => return Err(failed(error)),
-            _ => {}
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => self.stay_in_groups(error)?,
+            left => left.map_err(failed)?,
         }
         sys::set_group(self.group).map_err(failed)?;
         sys::set_user(self.user).map_err(failed)
+    }
+
+    /// Nothing to leave is no reason to fail. Nor is a user namespace that forbids it to all: whoever made it has these
+    /// groups with or without us. But root without the right to leave groups (CAP_SETGID) must not take them along.
+    fn stay_in_groups(&self, error: io::Error) -> Result<(), Failure> {
+        if getgroups().is_ok_and(|groups| groups.is_empty()) {
+            return Ok(());
+        }
+        if self.user != 0 && !std::fs::read_to_string(SETGROUPS).is_ok_and(|word| word.trim() == "deny") {
+            return Err(self.refused("leave root's supplementary groups (-u)".to_owned(), error));
+        }
+        if self.user != 0 {
+            say(format_args!(
+                "evenkeel: serve: supplementary groups are kept: this user namespace denies setgroups"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The kernel does not let root become this user.
+    fn refused(&self, what: String, error: io::Error) -> Failure {
+        let hint = match error.kind() {
+            ErrorKind::InvalidInput if !is_mapped(&std::fs::read_to_string(USER_MAP).unwrap_or_default(), self.user) => {
+                format!("this user namespace has no user {}; `-u root` stays its root, an ordinary user outside", self.user)
+            }
+            ErrorKind::PermissionDenied => {
+                "root has no CAP_SETUID, CAP_SETGID and CAP_CHOWN here, as in a container that drops them: grant them, \
+                 start as another user, or stay root with `-u root`"
+                    .to_owned()
+            }
+            _ => return self.explain(Failure::system(what, error)),
+        };
+        Failure::system(what, error).hint(hint)
+    }
+}
+
+/// With how one gets another user than the default one.
+fn explained(failure: Failure, by_default: bool) -> Failure {
+    if !by_default {
+        return failure;
+    }
+    failure.hint(format!("root becomes `{USER_DEFAULT}` unless -u names another user; `-u root` stays root"))
+}
+
+/// Whether a user namespace with this map has such a user.
+fn is_mapped(map: &str, user: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map(|word| word.parse::<u64>().unwrap_or(0));
+        let (first, _, count) = (numbers.next(), numbers.next(), numbers.next());
+        let (first, count) = (first.unwrap_or(0), count.unwrap_or(0));
+        (first..first + count).contains(&user.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_of_users_has_those_of_its_ranges() {
+        let whole = "         0          0 4294967295\n";
+        assert!(is_mapped(whole, 0) && is_mapped(whole, 65_534));
+        let root_alone = "         0       1000          1\n";
+        assert!(is_mapped(root_alone, 0) && !is_mapped(root_alone, 1) && !is_mapped(root_alone, 65_534));
+        let two = "0 1000 1\n1 100000 65536\n";
+        assert!(is_mapped(two, 65_534) && !is_mapped(two, 65_537));
+        assert!(!is_mapped("", 0));
     }
 }

@@ -11,10 +11,12 @@ use server::{Bound, Running, Server, flags};
 
 use crate::background::Background;
 use crate::failure::{Failure, say};
+use crate::output::print;
 use crate::pidfile::PidFile;
+use crate::privileges::{self, Identity};
 use crate::reload::Reload;
 use crate::sys::{self, Signal, Signals};
-use crate::{privileges, resources, uring};
+use crate::{resources, uring};
 
 const LICENSE: &str = "\
 evenkeel is free software under the Apache License, Version 2.0:
@@ -24,8 +26,7 @@ https://www.apache.org/licenses/LICENSE-2.0
 /// Serves until it is told to stop.
 pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if low.license {
-        print!("{LICENSE}");
-        return Ok(());
+        return print(LICENSE.as_bytes());
     }
     // A log that has become as long as a file may be is no reason to end.
     sys::survive_file_size_limit();
@@ -37,7 +38,7 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     resources::raise(&options)?;
     let background = options.process.daemonize.then(Background::enter).transpose()?;
     let bound = bind(&options)?;
-    if let Some(identity) = identity {
+    if let Some(identity) = &identity {
         identity.own_sockets(&options.listeners)?;
         identity.assume()?;
     }
@@ -47,7 +48,11 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if options.process.lock_memory {
         resources::lock_memory();
     }
-    let pidfile = options.process.pidfile.as_deref().map(PidFile::write).transpose()?;
+    let pidfile = options.process.pidfile.as_deref().map(PidFile::write).transpose();
+    let pidfile = pidfile.map_err(|failure| match &identity {
+        Some(identity) => identity.explain(failure),
+        None => failure,
+    })?;
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
     let running = bound.start(random()?).map_err(Failure::other)?;
@@ -55,7 +60,7 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
     };
-    say(format_args!("{}", start_line(&options, &addresses, &driver)));
+    say(format_args!("{}", start_line(&options, &addresses, &driver, identity.as_ref())));
     if let Some(background) = background {
         background.detach(&options)?;
     }
@@ -88,15 +93,16 @@ fn random() -> Result<u128, Failure> {
 }
 
 /// What an operator wants to see first.
-fn start_line(options: &Options, addresses: &[String], driver: &str) -> String {
+fn start_line(options: &Options, addresses: &[String], driver: &str, identity: Option<&Identity>) -> String {
     let megabytes = options.memory_limit_bytes / stdx::units::MIB;
     let threads =
         if options.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", options.threads) };
     format!(
-        "evenkeel {} serves on {}: {megabytes} MB for items, {threads} driven by {driver}, at most {} connections",
+        "evenkeel {} serves on {}: {megabytes} MB for items, {threads} driven by {driver}, at most {} connections{}",
         env!("CARGO_PKG_VERSION"),
         addresses.join(", "),
         options.connection_limit,
+        identity.map(Identity::said).unwrap_or_default(),
     )
 }
 

@@ -40,11 +40,12 @@ pub(crate) fn user(name: &str) -> io::Result<Option<(u32, u32)>> {
     let error = unsafe {
         libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), text.as_mut_ptr(), text.len(), &mut found)
     };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(error));
-    }
-    if found.is_null() {
-        return Ok(None);
+    match error {
+        // Without a user database there is no user, and some libraries call that an error (getpwnam(3)).
+        0 if found.is_null() => return Ok(None),
+        libc::ENOENT | libc::ESRCH => return Ok(None),
+        0 => {}
+        error => return Err(io::Error::from_raw_os_error(error)),
     }
     // SAFETY: `found` is not null, so it points to `entry`, which the call has filled in; only its numbers are
     // read, not the pointers into `text`.
@@ -60,14 +61,15 @@ pub(crate) fn leave_groups() -> io::Result<()> {
 
 /// Becomes this group, in every thread and for good.
 pub(crate) fn set_group(group: u32) -> io::Result<()> {
-    // SAFETY: takes a number, touches no memory of ours.
-    done(unsafe { libc::setgid(group) })
+    // Real, effective and saved: setgid would leave some of them alone where this is root by half.
+    // SAFETY: takes numbers, touches no memory of ours.
+    done(unsafe { libc::setresgid(group, group, group) })
 }
 
 /// Becomes this user, in every thread and for good.
 pub(crate) fn set_user(user: u32) -> io::Result<()> {
-    // SAFETY: takes a number, touches no memory of ours.
-    done(unsafe { libc::setuid(user) })
+    // SAFETY: takes numbers, touches no memory of ours.
+    done(unsafe { libc::setresuid(user, user, user) })
 }
 
 /// Lets this thread run only when no other wants to.

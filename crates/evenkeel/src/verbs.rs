@@ -9,11 +9,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
 
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
 use crate::{lab, man, serve, tune};
-
-/// What clap takes when there is no terminal.
-const COLUMNS_DEFAULT: usize = 100;
 
 /// The whole command line, with help for a terminal of so many columns.
 pub(crate) fn command(columns: usize) -> Command {
@@ -107,8 +105,7 @@ fn refused(error: clap::Error, verb: Option<&str>) -> Result<ExitCode, Failure> 
 }
 
 fn shown(text: &clap::Error) -> Result<ExitCode, Failure> {
-    let printed = text.print().map_err(|error| Failure::system("write to standard output", error));
-    printed.map(|()| ExitCode::SUCCESS)
+    passed_on(text.print()).map(|()| ExitCode::SUCCESS)
 }
 
 fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<(), Failure> {
@@ -193,32 +190,6 @@ fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command(COLUMNS_DEFAULT), "evenkeel", &mut script);
     script
-}
-
-/// Writes to standard output; a reader that went away has seen enough.
-pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::system("write to standard output", error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes what was done to standard output. Whether anybody can read it changes nothing about that, so that it cannot be
-/// written is said and does not decide how the verb ends.
-pub(crate) fn tell(text: &[u8]) {
-    if let Err(failure) = print(text) {
-        say(format_args!("evenkeel: {failure}; what is told there has been done all the same"));
-    }
-}
-
-/// The width of the terminal that help goes to.
-pub(crate) fn columns() -> usize {
-    let terminal = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
-    let typed = || std::env::var("COLUMNS").ok()?.parse().ok();
-    let seen = terminal.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0);
-    seen.or_else(typed).unwrap_or(COLUMNS_DEFAULT)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The commands of the pages in docs/howto, run as they stand there, in network namespaces of their own.
+//! The commands of the pages in docs/tune/howto, run as they stand there, in network namespaces of their own.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
 fn pages() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/howto")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tune/howto")
 }
 
 /// The blocks of a page that are marked `sh`.

@@ -8,11 +8,10 @@ mod support {
 }
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use support::host::{EVENKEEL, Host, STEPS, fails, made, succeeds};
-use support::namespaces::can_be_made;
+use support::namespaces::{apart, can_be_made};
 use support::until::until;
 
 #[test]
@@ -545,12 +544,7 @@ fn neither_a_full_disk_nor_one_that_can_only_be_read_stops_the_way_back() {
         return eprintln!("no mount namespace can be made here");
     }
     let host = Host::new("no-room");
-    let mut command = Command::new("unshare");
-    command
-        .args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", NO_ROOM])
-        .env("EVENKEEL", EVENKEEL)
-        .env("DIR", &host.0);
-    succeeds(&mut command);
+    succeeds(&mut apart(&host.0, NO_ROOM));
 }
 
 /// For scripts: the processes that watch over a deadline. A shell has its script, and with it these words, on its command
@@ -592,18 +586,7 @@ fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
         return eprintln!("no network namespace can be made here");
     }
     let host = Host::new("systemd");
-    let mut command = Command::new("unshare");
-    command.args([
-        "--net",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "sh",
-        "-c",
-        &SYSTEMD.replace("WATCHERS", WATCHERS),
-    ]);
-    succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
+    succeeds(&mut apart(&host.0, &SYSTEMD.replace("WATCHERS", WATCHERS)));
 }
 
 /// A plan in a network namespace whose deadline has passed, looked at from another one.
@@ -681,9 +664,7 @@ fn a_plan_of_a_network_namespace_that_is_gone_is_not_that_of_the_next_one_with_i
     }
     let host = Host::new("number");
     let script = SAME_NUMBER.replace("WATCHERS", WATCHERS);
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", &script]);
-    succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0).env("SCRIPT", &script));
+    succeeds(apart(&host.0, &script).env("SCRIPT", &script));
 }
 
 #[test]
@@ -692,18 +673,7 @@ fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
         return eprintln!("no network namespace can be made here");
     }
     let host = Host::new("elsewhere");
-    let mut command = Command::new("unshare");
-    command.args([
-        "--net",
-        "--mount",
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "sh",
-        "-c",
-        &ELSEWHERE.replace("WATCHERS", WATCHERS),
-    ]);
-    succeeds(command.env("EVENKEEL", EVENKEEL).env("DIR", &host.0));
+    succeeds(&mut apart(&host.0, &ELSEWHERE.replace("WATCHERS", WATCHERS)));
 }
 
 /// What is done inside of the namespace; everything in it ends with it.
@@ -778,7 +748,6 @@ fi
 look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
-/// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.
 #[test]
 fn a_veth_with_four_queues_is_tuned_and_restored_to_the_bytes() {
     if !can_be_made() {
@@ -786,15 +755,7 @@ fn a_veth_with_four_queues_is_tuned_and_restored_to_the_bytes() {
     }
     let directory = std::env::temp_dir().join(format!("evenkeel-tune-live-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    let run = |directory: &Path| {
-        let mut command = Command::new("unshare");
-        command
-            .args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", LIVE])
-            .env("EVENKEEL", EVENKEEL)
-            .env("DIR", directory);
-        succeeds(&mut command)
-    };
-    let said = run(&directory);
+    let said = succeeds(&mut apart(&directory, LIVE));
     assert!(said.contains("/sys/class/net/v0/gro_flush_timeout = 50000: holds"), "{said}");
     fs::remove_dir_all(&directory).unwrap();
 }

@@ -2,6 +2,9 @@
 //! while it runs, and shorter again. In network and process namespaces of the test's own, where nobody else connects.
 
 mod support {
+    pub(crate) mod client;
+    pub(crate) mod inner;
+    pub(crate) mod namespaces;
     pub(crate) mod until;
 }
 
@@ -11,14 +14,15 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, connect, sendto, socket_with};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, sendto, socket_with};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use support::client::client;
+use support::inner::{INNER, in_namespaces};
 use support::until::until;
-use tuner::facts::Listener;
+use tuner::apply::saved::{Origin, Saved};
+use tuner::observe::facts::Listener;
 use tuner::plan::{Asked, Plan, plan};
-use tuner::saved::{Origin, Saved};
 use tuner::{Change, Facts, Finding, Root, Setting, Severity, Verdict};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -27,33 +31,6 @@ const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
 const BACKLOG: u32 = 128;
 /// Clients that come at once: more than fit.
 const CLIENTS: u32 = 200;
-
-/// Set for the inner run, to the process id of the outer one: those inside are the same in every run.
-const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
-
-/// Runs this same test again as root of its own network and processes. `true`: this is that inner run.
-fn in_namespaces(test: &str) -> bool {
-    if std::env::var_os(INNER).is_some() {
-        return true;
-    }
-    let unshare = |script: &str| {
-        let mut command = Command::new("unshare");
-        command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--", "sh", "-c", script]);
-        command.env(INNER, std::process::id().to_string()).arg(std::env::current_exe().expect("own path"));
-        command.output().expect("unshare")
-    };
-    if !unshare("ip link set lo up && memcached -V").status.success() {
-        eprintln!("no namespaces can be made here, or there is no memcached");
-        return false;
-    }
-    let output = unshare(&format!("ip link set lo up; \"$0\" --exact {test} --nocapture"));
-    let said = String::from_utf8_lossy(&output.stdout);
-    let complained = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}{complained}");
-    assert!(said.contains("1 passed"), "the inner test did not run: {said}");
-    print!("{said}");
-    false
-}
 
 struct Memcached(Child);
 
@@ -96,7 +73,7 @@ impl Memcached {
         let before = count("TcpExt", "ListenOverflows");
         let (waiting, length) = queue();
         assert_eq!(waiting, 0);
-        let clients: Vec<OwnedFd> = (0..CLIENTS).map(|_| client()).collect();
+        let clients: Vec<OwnedFd> = (0..CLIENTS).map(|_| client(&ADDRESS)).collect();
         let fit = CLIENTS.min(length + 1);
         let refused = || count("TcpExt", "ListenOverflows") - before;
         until("all handshakes", || queue().0 == fit && refused() >= u64::from(CLIENTS - fit));
@@ -111,16 +88,6 @@ impl Drop for Memcached {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A client on its way, which does not wait for the end of its handshake.
-fn client() -> OwnedFd {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("socket");
-    match connect(&socket, &ADDRESS) {
-        Ok(()) | Err(Errno::INPROGRESS) => socket,
-        Err(errno) => panic!("connect: {errno}"),
     }
 }
 

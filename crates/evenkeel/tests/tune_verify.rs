@@ -2,6 +2,7 @@
 //! depends on a setting, and in a network namespace with real packets.
 
 mod support {
+    pub(crate) mod namespaces;
     pub(crate) mod until;
 }
 
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use support::namespaces::{apart, can_be_made, is_possible};
 use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -364,16 +366,12 @@ test $status = 13
 
 #[test]
 fn real_packets_that_are_steered_show_in_the_signal() {
-    let script = "mount -t sysfs sysfs /sys && ip link add v0 type veth peer name v1 && taskset -c 0,1 true";
-    let tried = Command::new("unshare").args(["--net", "--mount", "sh", "-c", script]).output();
-    if !tried.is_ok_and(|tried| tried.status.success()) {
+    if !can_be_made() || !is_possible("taskset -c 0,1 true") {
         return eprintln!("no network namespace with two CPUs can be made here");
     }
     let directory = std::env::temp_dir().join(format!("evenkeel-verify-live-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    let mut live = Command::new("unshare");
-    live.args(["--net", "--mount", "sh", "-c", LIVE]).env("EVENKEEL", EVENKEEL).env("DIR", &directory);
-    text(&mut live, 0);
+    text(&mut apart(&directory, LIVE), 0);
     let read = |name: &str| -> Value {
         serde_json::from_str(&fs::read_to_string(directory.join(name)).unwrap()).unwrap()
     };

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::namespaces::can_be_made;
+use support::namespaces::{apart, can_be_made};
 use support::until::{LOOKS_MAX, until};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
@@ -352,7 +352,6 @@ kill -TERM $watch; wait $watch
 look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
-/// Whether a network namespace can be had, with its own /sys and interfaces: not for everyone, nor in most containers.
 #[test]
 fn an_adversary_a_new_interface_and_sigkill_in_a_namespace() {
     if !can_be_made() {
@@ -360,10 +359,7 @@ fn an_adversary_a_new_interface_and_sigkill_in_a_namespace() {
     }
     let directory = std::env::temp_dir().join(format!("evenkeel-watch-live-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
-    // Whatever it has started ends with it.
-    let mut command = Command::new("unshare");
-    command.args(["--net", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-c", LIVE]);
-    let output = command.env("EVENKEEL", EVENKEEL).env("DIR", &directory).output().unwrap();
+    let output = apart(&directory, LIVE).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     fs::remove_dir_all(&directory).unwrap();

@@ -1,14 +1,14 @@
 //! Errors that keep an experiment from being carried out.
 
 use crate::experiment;
-use crate::words::Unknown;
+use crate::experiment::placeholders::Unknown;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why an experiment was not carried out, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody sent a signal; everything was put back.
+    /// Interrupted by a signal; everything was restored.
     #[error("go on: ended by a signal")]
     Halted,
     /// The file is wrong.
@@ -61,10 +61,10 @@ pub enum Error {
     },
     /// The host cannot be looked at.
     #[error(transparent)]
-    Host(#[from] tuner::root::Error),
+    Host(#[from] tuner::observe::root::Error),
     /// What is changed could not be written down before.
     #[error(transparent)]
-    Journal(#[from] tuner::journal::Error),
+    Journal(#[from] tuner::apply::journal::Error),
     /// Something was changed and is not as before again.
     #[error("put the host back: {0}; `evenkeel lab restore` tries again")]
     NotRestored(String),

@@ -4,280 +4,19 @@
 //! an experiment about something else. What is here can be carried out as it stands; names in braces (`{port}`) are
 //! filled in by each trial.
 
-use crate::rounds::Plan;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+pub(crate) mod contrast;
+pub mod design;
+pub(crate) mod difference;
+pub mod matrix;
+pub mod placeholders;
+pub mod rounds;
+mod types;
 
-/// One question and how it is answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Experiment {
-    /// What is asked, for people.
-    pub question: String,
-    /// What is compared or varied: at least one. The first is the baseline.
-    #[serde(rename = "subject")]
-    pub subjects: Vec<Subject>,
-    /// What is varied besides; every combination is a cell. The first level of each is the baseline.
-    #[serde(default, rename = "factor", skip_serializing_if = "Vec::is_empty")]
-    pub factors: Vec<Factor>,
-    /// What puts load on the subject.
-    pub workload: Workload,
-    /// What decides.
-    pub measure: Measure,
-    /// How often, and in which order.
-    #[serde(default)]
-    pub repeat: Repeat,
-}
-
-/// A server to be measured: any command line.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Subject {
-    /// In pictures and tables.
-    pub name: String,
-    /// The command that starts it, in the foreground, for the shell. `{port}` is a free port, `{dir}` an empty
-    /// directory of this trial.
-    pub start: String,
-    /// The port that `{port}` means; left out: one that is free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub port: Option<u16>,
-    /// Commands before it starts, such as making a database; their time does not count.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<String>,
-    /// A command that prints its version, of which the first line is kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// How it is known to be ready.
-    #[serde(default)]
-    pub ready: Ready,
-    /// Longest wait for that, in seconds.
-    #[serde(default = "ready_within_s")]
-    pub ready_within_s: u32,
-    /// Whether its program is to stay the same for good, so that a history measures the others by it, in the same run: what
-    /// makes the host slower makes it slower, too.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub pinned: bool,
-}
-
-/// How a subject is known to be ready.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Ready {
-    /// It accepts connections at `{port}` of 127.0.0.1.
-    #[default]
-    Port,
-    /// A command ends with status 0; it is tried again and again.
-    Command(String),
-    /// It writes a line that contains this, to its output or its errors.
-    Line(String),
-}
-
-/// Something that is varied.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Factor {
-    /// In pictures and tables.
-    pub name: String,
-    /// What it can be: at least two.
-    #[serde(rename = "level")]
-    pub levels: Vec<Level>,
-}
-
-/// One way a factor can be. What it leaves out stays as it is.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Level {
-    /// In pictures and tables.
-    pub name: String,
-    /// Words for the command lines: `set.connections = "500"` makes `{connections}` 500.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub set: BTreeMap<String, String>,
-    /// Environment of the subject, such as LD_PRELOAD.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// Sysctls, as in sysctl.conf.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sysctl: BTreeMap<String, String>,
-    /// Other files below /proc/sys and /sys, and what to write there.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub file: BTreeMap<String, String>,
-    /// A strategy of `evenkeel tune`, such as `rps-rfs`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<String>,
-    /// The interface that the strategy is about; left out: all physical ones that are up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nic: Option<String>,
-    /// The scheduler's policy for the subject's threads: `fifo:1`, `other:0`, `batch`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<String>,
-    /// CPUs that the subject may run on: `0,2-3`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpus: Option<String>,
-    /// A file system of its own at `{dir}`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file_system: Option<FileSystem>,
-    /// A kernel of its own: the subject runs in a virtual machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<Kernel>,
-}
-
-/// A file system on a loop device.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FileSystem {
-    /// `ext4`, `xfs`…: `mkfs.KIND` makes it.
-    pub kind: String,
-    /// Mount options.
-    #[serde(default)]
-    pub options: String,
-    /// Megabytes (2^20 bytes).
-    pub size_mb: u32,
-}
-
-/// A kernel, and the virtual machine that it runs in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Kernel {
-    /// Its file: `/boot/vmlinuz-…`.
-    pub image: String,
-    /// The directory with its modules; left out: `/lib/modules/` and its release.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub modules: Option<String>,
-    /// Words to add to its command line: `mitigations=off`.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub append: String,
-    /// CPUs of the machine.
-    #[serde(default = "kernel_cpus")]
-    pub cpus: u32,
-    /// Its memory in megabytes (2^20 bytes), which also holds all of its files.
-    #[serde(default = "kernel_memory_mb")]
-    pub memory_mb: u32,
-    /// Queues of its network interface, each with interrupts of its own. The interface ends in a network namespace
-    /// then; left out: one queue, and a port of this host that leads there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queues: Option<u32>,
-    /// A strategy of `evenkeel tune` for that interface, carried out in there as soon as the subject listens; the
-    /// machine then also says what its CPUs do, second by second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub strategy: Option<String>,
-    /// Sysctls of the machine.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub sysctl: BTreeMap<String, String>,
-    /// Files and directories that the subject needs there, besides those that its command line names.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub files: Vec<String>,
-}
-
-/// What puts load on a subject.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Workload {
-    /// Commands before the load, with the subject running, such as filling it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub prepare: Vec<String>,
-    /// The command, for the shell. `{seconds}` is how long it is to run, of which it may drop `{warm_up}` itself and
-    /// measure `{measured}`; `{output}` is a file for its results, `{pid}` the subject.
-    pub run: String,
-    /// What understands its results.
-    pub parser: Parser,
-    /// Seconds of load in each trial, of which the first `warm_up_s` are dropped.
-    pub seconds: u32,
-    /// Seconds that are dropped.
-    #[serde(default)]
-    pub warm_up_s: u32,
-}
-
-/// What understands the results of a load.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Parser {
-    /// The JSON of `evenkeel load --json {output}`.
-    EvenkeelLoad,
-    /// The output of `sysbench … --report-interval=1`.
-    Sysbench,
-    /// The JSON of `fio --output-format=json+`.
-    Fio,
-    /// The JSON of memtier_benchmark's `--json-out-file={output}`.
-    Memtier,
-    /// Lines of its output by pattern: a metric's name and a text with `{}` where the number stands.
-    Lines(BTreeMap<String, String>),
-}
-
-/// What decides.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Measure {
-    /// The metric that the verdict is about.
-    pub primary: String,
-    /// Which values of it are good.
-    pub better: Better,
-    /// Others to show and to test.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub also: Vec<String>,
-    /// Relative differences below this do not matter: `0.02` is 2 %.
-    #[serde(default = "equivalent")]
-    pub equivalent: f64,
-    /// A process to charge CPU time to, instead of the subject: a command that prints its id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pid: Option<String>,
-    /// Whether each cell has one more trial in which perf samples its functions, so that a regression says where it is.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub profile: bool,
-}
-
-/// Which values are good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// Latencies, times.
-    Lower,
-    /// Rates.
-    Higher,
-}
-
-/// How often, and in which order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Repeat {
-    /// Rounds; in each, every cell has one trial. Left out: as many as its comparisons need, 10 at least.
-    pub rounds: u32,
-    /// The share of trials that is expected not to count, repeats included.
-    pub lost: f64,
-    /// Whether a verdict is wanted: rounds that can give none are refused.
-    pub verdict: bool,
-    /// The order of each round is drawn from this.
-    pub seed: u64,
-    /// Seconds of rest between two trials.
-    pub rest_s: u32,
-    /// How often a trial that does not count is made again.
-    pub doubtful: u32,
-}
-
-impl Default for Repeat {
-    fn default() -> Repeat {
-        Repeat { rounds: ROUNDS_MIN, lost: 0.05, verdict: true, seed: 1, rest_s: 0, doubtful: 3 }
-    }
-}
-
-fn ready_within_s() -> u32 {
-    60
-}
-
-fn kernel_cpus() -> u32 {
-    1
-}
-
-fn kernel_memory_mb() -> u32 {
-    1024
-}
-
-fn equivalent() -> f64 {
-    0.02
-}
-
-/// Rounds of an experiment that does not say how many, if its comparisons need fewer: an interval of six pairs is as wide
-/// as they are.
-const ROUNDS_MIN: u32 = 10;
+use self::rounds::Plan;
+use self::types::ROUNDS_MIN;
+pub use self::types::{
+    Error, Experiment, Factor, FileSystem, Kernel, Level, Measure, Parser, Ready, Repeat, Subject, Workload,
+};
 
 /// Cells times rounds of one experiment: a week of trials of a minute.
 const TRIALS_MAX: usize = 10_000;
@@ -290,22 +29,6 @@ const LOST_MAX: f64 = 0.5;
 
 /// Of a tap (`MAX_TAP_QUEUES` of drivers/net/tun.c).
 const QUEUES_MAX: u32 = 256;
-
-/// What is wrong with an experiment's file.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Error {
-    /// It is not TOML, or has a key that is not known, or lacks one.
-    #[error("understand the experiment: {0}")]
-    Notation(String),
-    /// It cannot be carried out as it stands.
-    #[error("use the experiment: {place}: {what}")]
-    Sense {
-        /// The key, with the name of what it belongs to: `factor "allocator"`.
-        place: String,
-        /// What was found and what is accepted.
-        what: String,
-    },
-}
 
 impl Experiment {
     /// Reads a file's text.
@@ -330,29 +53,7 @@ impl Experiment {
         }
         distinct("subject", self.subjects.iter().map(|subject| &subject.name))?;
         distinct("factor", self.factors.iter().map(|factor| &factor.name))?;
-        for factor in &self.factors {
-            let place = format!("factor {:?}", factor.name);
-            if factor.levels.len() < 2 {
-                return wrong(&place, "it has fewer than two levels, so nothing is varied");
-            }
-            distinct(&place, factor.levels.iter().map(|level| &level.name))?;
-            for level in &factor.levels {
-                let cpus = level.kernel.as_ref().map(|kernel| ("kernel.cpus", kernel.cpus));
-                let queues = level.kernel.as_ref().and_then(|it| Some(("kernel.queues", it.queues?)));
-                let size_mb = level.file_system.as_ref().map(|it| ("file_system.size_mb", it.size_mb));
-                let counts = [cpus, queues, size_mb].into_iter().flatten();
-                if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
-                    return wrong(
-                        &format!("{place}: level {:?}: {key}", level.name),
-                        "it must be at least 1",
-                    );
-                }
-                if queues.is_some_and(|(_, queues)| queues > QUEUES_MAX) {
-                    let what = format!("it must be at most {QUEUES_MAX}, which is what a tap has");
-                    return wrong(&format!("{place}: level {:?}: kernel.queues", level.name), &what);
-                }
-            }
-        }
+        self.factors.iter().try_for_each(Factor::check)?;
         distinct("measure.also", self.measure.also.iter())?;
         match self.subjects.iter().filter(|subject| subject.pinned).count() {
             0 => {}
@@ -384,6 +85,38 @@ impl Experiment {
             return wrong(
                 "repeat.rounds",
                 &format!("{cells} cells times rounds are more than {TRIALS_MAX} trials"),
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Factor {
+    fn check(&self) -> Result<(), Error> {
+        let place = format!("factor {:?}", self.name);
+        if self.levels.len() < 2 {
+            let what = "it has fewer than two levels, so nothing is varied".to_owned();
+            return Err(Error::Sense { place, what });
+        }
+        distinct(&place, self.levels.iter().map(|level| &level.name))?;
+        self.levels.iter().try_for_each(|level| level.check(&format!("{place}: level {:?}", level.name)))
+    }
+}
+
+impl Level {
+    fn check(&self, place: &str) -> Result<(), Error> {
+        let wrong = |key: &str, what: String| Err(Error::Sense { place: format!("{place}: {key}"), what });
+        let cpus = self.kernel.as_ref().map(|kernel| ("kernel.cpus", kernel.cpus));
+        let queues = self.kernel.as_ref().and_then(|it| Some(("kernel.queues", it.queues?)));
+        let size_mb = self.file_system.as_ref().map(|it| ("file_system.size_mb", it.size_mb));
+        let counts = [cpus, queues, size_mb].into_iter().flatten();
+        if let Some((key, _)) = counts.into_iter().find(|(_, count)| *count == 0) {
+            return wrong(key, "it must be at least 1".to_owned());
+        }
+        if queues.is_some_and(|(_, queues)| queues > QUEUES_MAX) {
+            return wrong(
+                "kernel.queues",
+                format!("it must be at most {QUEUES_MAX}, which is what a tap has"),
             );
         }
         Ok(())

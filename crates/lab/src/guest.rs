@@ -1,18 +1,19 @@
-//! A subject in a virtual machine, with a kernel of its own. QEMU boots it, and nothing else runs there.
+//! Virtual machines for subjects, each with a kernel of its own. QEMU boots it, and nothing else runs there.
 //!
-//! The machine has no disk. Its file system is an archive in its memory ([`files`]): busybox, the kernel's modules for
+//! The machine has no disk. Its file system is an archive in its memory (`files`): busybox, the kernel's modules for
 //! the network, and what the subject's command line names. Its ways out are the console, which is the subject's log, and
 //! one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there. A card with several queues ends in a network namespace
-//! instead, which is QEMU's own and goes with it. What is to be done and seen in there, [`inside`](crate::inside) does.
+//! instead, which is QEMU's own and goes with it. What is to be done and seen in there, [`inside`] does.
 
 mod files;
+pub mod inside;
 mod modules;
 
 use crate::error::Error;
 use crate::experiment::{Kernel, Level};
-use crate::knobs;
 use crate::record::Guest as Recorded;
-use crate::trace::quoted;
+use crate::trial::settings;
+use crate::trial::trace::quoted;
 use files::Files;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -37,17 +38,17 @@ pub(crate) struct Task<'a> {
     /// The trial's own directory, which the machine has with what is in there now.
     pub(crate) dir: &'a Path,
     pub(crate) port: u16,
-    /// Whether somebody waits for the port.
+    /// Whether the subject is ready as soon as the port accepts connections.
     pub(crate) is_awaited: bool,
 }
 
-/// What the machine says as soon as somebody listens at the port.
+/// Printed by the machine as soon as a process listens at the port.
 pub(crate) const LISTENS: &str = "guest: listens";
 
 /// What the machine says before something that a strategy could not do there.
 pub(crate) const LEFT: &str = "guest: left: ";
 
-/// What the machine says before a setting that somebody has changed.
+/// Prefix of a line about a setting that was changed from outside.
 pub(crate) const MOVED: &str = "guest: moved: ";
 
 /// What the machine says when the kernel is up, before its release.
@@ -76,7 +77,7 @@ impl<'e> Guest<'e> {
     /// The machine that these levels ask for, if one of them does.
     pub(crate) fn of(levels: &[(&'e str, &'e Level)]) -> Result<Option<Guest<'e>>, Error> {
         let mut asked = levels.iter().filter_map(|(factor, level)| {
-            let place = format!("{}: kernel", knobs::place(factor, level));
+            let place = format!("{}: kernel", settings::place(factor, level));
             Some(Guest { place, kernel: level.kernel.as_ref()? })
         });
         let first = asked.next();

@@ -1,6 +1,9 @@
 //! Records of trials: each is written once, when the trial ends, and never changed.
 
-use crate::quantity::is_latency;
+pub mod profile;
+pub mod quantity;
+
+use crate::record::quantity::is_latency;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,7 +29,7 @@ pub struct Record {
     pub round: u32,
     /// Its place in the order of all trials, from 0.
     pub place: u32,
-    /// How many trials of this cell in this round were in vain before; 0: it is the first.
+    /// Earlier trials of this cell in this round, none of which counts; 0: it is the first.
     pub repeat: u32,
     /// The subject's name.
     pub subject: String,

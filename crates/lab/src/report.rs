@@ -2,16 +2,18 @@
 
 mod history;
 pub mod page;
+pub mod picture;
 mod table;
 pub mod trend;
 mod verdict;
 
-use crate::against::could_show;
-use crate::compare::{Comparison, Interval, Metric, Noted, Standing};
-use crate::effects::Effect;
-use crate::efficiency::Efficiency;
-use crate::experiment::Better;
-use crate::quantity::{chance, change, number, title};
+use crate::analyze::against::could_show;
+use crate::analyze::comparison::{Comparison, Metric, Noted, Standing};
+use crate::analyze::effects::Effect;
+use crate::analyze::efficiency::Efficiency;
+use crate::analyze::verdict::Interval;
+use crate::record::quantity::Better;
+use crate::record::quantity::{chance, change, number, title};
 
 pub use history::{commits, grown_functions, history, nothing_worse, suspicion};
 pub use table::Table;

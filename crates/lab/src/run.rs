@@ -1,4 +1,4 @@
-//! A run: all trials of an experiment, one after the other, each saved when it ends.
+//! Runs: all trials of an experiment, one after the other, each saved when it ends.
 //!
 //! ```text
 //! RUN/experiment.toml     a copy of the file
@@ -8,24 +8,29 @@
 //! RUN/work/               of the trial that runs
 //! ```
 
+pub mod results;
+
 use crate::error::Error;
+use crate::experiment::difference;
+use crate::experiment::matrix::{Turn, cells, lost, to_come};
+use crate::experiment::rounds::Plan;
 use crate::experiment::{Experiment, Measure};
 use crate::guest::Guest;
-use crate::matrix::{Turn, cells, lost, to_come};
-use crate::process::{Clock, Hands};
-use crate::profile::{self, Profile};
 use crate::record::Record;
-use crate::results::PROFILES;
-use crate::rounds::Plan;
-use crate::trace::{self, Trace};
-use crate::trial::{self, DIGITS_SHOWN, Site};
-use crate::{difference, knobs, program};
+use crate::record::profile::{self, Profile};
+use crate::run::results::PROFILES;
+use crate::trial::clock::Clock;
+use crate::trial::context::Site;
+use crate::trial::process::ProcessControl;
+use crate::trial::program::DIGITS_SHOWN;
+use crate::trial::trace::{self, Trace};
+use crate::trial::{check, clock, program, settings};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tuner::Root;
 
 /// What is to be run, and where.
@@ -39,7 +44,7 @@ pub struct Asked {
     pub state: PathBuf,
 }
 
-/// What somebody who waits may want to know.
+/// Progress of a run, for the caller to show.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// Before the first trial: what its comparisons need, and the rounds that there will be.
@@ -54,7 +59,7 @@ pub enum Progress<'a> {
         number: usize,
         /// How many there are, as far as it is known now.
         of: usize,
-        /// How many trials of this cell in this round were in vain before.
+        /// Earlier trials of this cell in this round, none of which counts.
         repeat: u32,
         /// Seconds until all are over, once it can be said.
         left_s: Option<f64>,
@@ -86,16 +91,14 @@ pub struct Outcome {
 }
 
 /// Runs all trials that have no record yet.
-pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
+pub fn run(
+    asked: &Asked,
+    control: &ProcessControl,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Outcome, Error> {
     let experiment = Experiment::parse(&asked.text)?;
-    Plan::check(&experiment)?;
-    knobs::check(&experiment).map_err(Error::of_the_file)?;
-    let cells = cells(&experiment);
-    cells.iter().try_for_each(|cell| trial::check(&experiment, cell)).map_err(Error::of_the_file)?;
-    for guest in cells.iter().map(|cell| Guest::of(&cell.levels(&experiment))) {
-        guest?.as_ref().map_or(Ok(()), Guest::check)?;
-    }
-    let (restored, is_all) = restore(&asked.state, knobs::are_turned_by(&experiment));
+    check(&experiment)?;
+    let (restored, is_all) = restore(&asked.state, settings::are_changed_by(&experiment));
     if !restored.is_empty() {
         tell(Progress::Restored(&restored));
     }
@@ -112,17 +115,17 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     same_place(&directory, &records, lab.as_deref())?;
     let mut site = Site {
         experiment: &experiment,
-        hands,
+        control,
         directory: &directory,
-        knobs: match knobs::are_turned_by(&experiment) {
+        settings: match settings::are_changed_by(&experiment) {
             true => {
-                let knobs = knobs::Knobs::enter(&asked.state.join(TUNE))?;
-                knobs.check(&experiment)?;
-                Some(knobs)
+                let settings = settings::HostSettings::enter(&asked.state.join(TUNE))?;
+                settings.check(&experiment)?;
+                Some(settings)
             }
             false => None,
         },
-        trace: Trace::begin(&asked.state, seconds_since_1970())?,
+        trace: Trace::begin(&asked.state, clock::seconds_since_1970())?,
         versions: BTreeMap::new(),
         programs: programs(&records),
         lab,
@@ -137,13 +140,25 @@ pub fn run(asked: &Asked, hands: &Hands, tell: &mut dyn FnMut(Progress)) -> Resu
     // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
     let ended = site.trace.end();
     match conducted {
-        // Nothing has failed but that somebody had enough.
+        // Nothing has failed: the run was interrupted by a signal.
         Err(Error::Halted) => ended.and(Err(Error::Halted)),
         conducted => Error::all([conducted, ended]),
     }?;
     let doubtful = records.values().filter(|record| !record.is_valid()).count();
     let (lost, turns) = lost(&experiment, &records);
     Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful, lost, turns })
+}
+
+/// Refuses what can be known to be wrong before anything is done.
+fn check(experiment: &Experiment) -> Result<(), Error> {
+    Plan::check(experiment)?;
+    settings::check(experiment).map_err(Error::of_the_file)?;
+    let cells = cells(experiment);
+    cells.iter().try_for_each(|cell| check::check(experiment, cell)).map_err(Error::of_the_file)?;
+    for guest in cells.iter().map(|cell| Guest::of(&cell.levels(experiment))) {
+        guest?.as_ref().map_or(Ok(()), Guest::check)?;
+    }
+    Ok(())
 }
 
 /// All trials that have no record yet.
@@ -160,7 +175,7 @@ fn conduct(
         let (left, of) = (to_come.len(), records.len() + to_come.len());
         let left_s = (new > 0).then(|| clock.passed().as_secs_f64() / f64::from(new) * left as f64);
         if new > 0 {
-            site.hands.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
+            site.control.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
         }
         let cell = turn.cell.name(experiment);
         tell(Progress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });
@@ -216,13 +231,13 @@ fn sample_all(
 /// Where tuner's journals are, in the directory of the state.
 const TUNE: &str = "tune";
 
-/// Puts back what runs that were killed have left: what that was, and whether it is all. Settings that somebody is
-/// changing just now are only in the way of those who need them.
+/// Puts back what runs that were killed have left: what that was, and whether it is all. Settings that are
+/// locked by another process are an error only if they are needed.
 pub fn restore(state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), Error>) {
     let mut restored = Vec::new();
     let cleared = trace::restore(state, &mut restored);
-    let settings = match knobs::restore(&state.join(TUNE), &mut restored) {
-        Err(Error::Journal(tuner::journal::Error::Locked { .. })) if !needs_settings => Ok(()),
+    let settings = match settings::restore(&state.join(TUNE), &mut restored) {
+        Err(Error::Journal(tuner::apply::journal::Error::Locked { .. })) if !needs_settings => Ok(()),
         settings => settings,
     };
     (restored, Error::all([cleared, settings]))
@@ -244,7 +259,7 @@ fn is_one_word(directory: &Path) -> Result<(), Error> {
     Err(Error::place(format!("a run in {}", directory.display()), what))
 }
 
-/// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, nobody else runs
+/// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, no other process runs
 /// trials there.
 fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, Error> {
     let trials = directory.join("trials");
@@ -337,11 +352,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         file.sync_all()
     });
     written.and_then(|()| std::fs::rename(&draft, path)).map_err(Error::io("write", path))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a record says when its trial began")]
-pub(crate) fn seconds_since_1970() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 #[cfg(test)]

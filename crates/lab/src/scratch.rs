@@ -1,4 +1,4 @@
-//! A directory of a test's own, gone with it.
+//! Temporary directory of a test, removed when dropped.
 
 use std::path::{Path, PathBuf};
 

@@ -1,20 +1,24 @@
-//! The way to the kernel: one exchange per turn, by io_uring or by epoll, encrypted or not, or as
+//! Ways to the kernel: one exchange per turn, by io_uring or by epoll, encrypted or not, or as
 //! datagrams.
 
+pub(crate) mod connecting;
 pub(crate) mod epoll;
-mod frame;
+pub(crate) mod files;
 mod mmsg;
+pub(crate) mod outbox;
 mod precise;
 mod reopening;
+pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tls;
+pub(crate) mod trust;
 pub(crate) mod udp;
 pub(crate) mod uring;
 
-use crate::clock;
-use crate::error::Error;
-use crate::outbox::Outbox;
+use crate::engine::outbox::Outbox;
+use crate::types::clock;
+use crate::types::error::Error;
 use std::io;
 use std::time::Duration;
 

@@ -4,28 +4,36 @@
 //! the load, carried out by the threads of [`workers`], whose reports [`gathered`] puts together. [`probing`] is probes
 //! alone.
 
+pub(crate) mod affinity;
 mod gathered;
+pub(crate) mod knee;
 mod prefill;
 mod probes;
 mod probing;
+pub(crate) mod self_test;
+pub(crate) mod shared;
+mod silence;
 mod window;
+mod worker;
 mod workers;
 
-pub(crate) use probing::{Prober, Probing};
+pub(crate) use probing::Prober;
 
-use crate::agents::Part;
-use crate::arguments::Arguments;
-use crate::description::Description;
-use crate::error::Error;
-use crate::files;
-use crate::follower::{Follower, Line};
-use crate::hdr_log::HdrLog;
-use crate::json::{check_json, write_json};
-use crate::live::Live;
-use crate::plan::{Pace, Plan, Timing};
-use crate::search::{Knee, Objective, Search};
-use crate::summary::{Measured, Summary};
-use crate::tally::Tally;
+use crate::engine::files;
+use crate::measure::tally::Tally;
+use crate::report::follower::{Follower, Line};
+use crate::report::hdr_log::HdrLog;
+use crate::report::json::{check_json, write_json};
+use crate::report::live::Live;
+use crate::report::summary::{Measured, Summary};
+use crate::run::knee::{Knee, Search};
+use crate::types::arguments::Arguments;
+use crate::types::description::Description;
+use crate::types::error::Error;
+use crate::types::objective::Objective;
+use crate::types::pace::{Pace, Timing};
+use crate::types::part::Part;
+use crate::workload::plan::Plan;
 use std::io::Write;
 use std::time::Duration;
 use stdx::prng::Prng;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, send};
 
 use crate::driver::Poll;
-use crate::handler::{Arrival, ConnectionId, Transport};
+use crate::handler::{Arrival, ConnectionId, Origin, Transport};
 use crate::limit::Limit;
 use crate::listener::{Listener, local_address, peer_address};
 use crate::mailbox::{Letter, Mailbox};
@@ -28,7 +28,8 @@ const BELL: u64 = u64::MAX;
 
 /// Accepts from all listeners.
 pub(crate) struct Acceptor {
-    listeners: Vec<Listener>,
+    /// With their indices among the network's addresses.
+    listeners: Vec<(u16, Listener)>,
     mailboxes: Vec<Arc<Mailbox>>,
     limit: Arc<Limit>,
     at_limit: AtLimit,
@@ -51,7 +52,7 @@ enum Accepted {
 
 impl Acceptor {
     pub(crate) fn new(
-        listeners: Vec<Listener>,
+        listeners: Vec<(u16, Listener)>,
         mailboxes: Vec<Arc<Mailbox>>,
         limit: Arc<Limit>,
         at_limit: AtLimit,
@@ -59,8 +60,8 @@ impl Acceptor {
     ) -> Result<Acceptor, Errno> {
         let poll = Poll::new()?;
         poll.add(&limit.bell, BELL, EventFlags::IN | EventFlags::ET)?;
-        for (number, listener) in listeners.iter().enumerate() {
-            poll.add(&listener.fd, number as u64, EventFlags::IN)?;
+        for ((_, listener), number) in listeners.iter().zip(0u64..) {
+            poll.add(&listener.fd, number, EventFlags::IN)?;
         }
         let letters = mailboxes.iter().map(|_| Vec::new()).collect();
         Ok(Acceptor { listeners, mailboxes, limit, at_limit, stopping, poll, letters, next_worker: 0 })
@@ -123,7 +124,7 @@ impl Acceptor {
             if self.at_limit == AtLimit::Wait && self.limit.is_reached() {
                 return Accepted::LimitReached;
             }
-            let listener = &self.listeners[number];
+            let (_, listener) = &self.listeners[number];
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&listener.fd, flags) {
                 Ok((fd, peer)) => match self.at_limit {
@@ -148,10 +149,10 @@ impl Acceptor {
     }
 
     fn deal(&mut self, fd: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
-        let listener = &self.listeners[number];
+        let (number, listener) = &self.listeners[number];
         let arrival = Arrival {
             id: ConnectionId(self.limit.enter()),
-            listener: u16::try_from(number).unwrap_or(u16::MAX),
+            origin: Origin::Accepted { listener: *number },
             transport: if listener.is_unix() { Transport::Unix } else { Transport::Tcp },
             peer: peer_address(peer, listener),
             local: local_address(&fd, listener),
@@ -172,6 +173,8 @@ impl Acceptor {
     /// Listens for `flags` of all listeners. With none, they stay open and their queues fill.
     fn listen(&self, flags: EventFlags) -> Result<(), Errno> {
         let numbered = self.listeners.iter().zip(0u64..);
-        numbered.into_iter().try_for_each(|(listener, number)| self.poll.modify(&listener.fd, number, flags))
+        numbered
+            .into_iter()
+            .try_for_each(|((_, listener), number)| self.poll.modify(&listener.fd, number, flags))
     }
 }

@@ -1,10 +1,9 @@
 //! One connection: the conversation with its handler, which knows no socket, and the socket's side.
 
-use std::os::fd::OwnedFd;
-
 use stdx::gather::Gather;
 
-use crate::handler::{CloseReason, Handler, Next, Opened};
+use crate::handler::{CloseReason, Handler, Next, Opened, Origin};
+use crate::kernel::Kernel;
 use crate::turn::Turn;
 use crate::{INPUT_MAX, handler};
 
@@ -89,11 +88,14 @@ impl<C> Talk<C> {
 }
 
 /// A connection of a worker.
-pub(crate) struct Connection<H: Handler> {
+pub(crate) struct Connection<H: Handler, K: Kernel> {
     pub(crate) talk: Talk<H::Connection>,
-    /// Output that the socket would not take. While there is some, nothing is received.
+    /// Output that the socket would not take. While there is some, nothing is received if the connection was accepted.
     pub(crate) blocked: Option<Box<Gather<H::Held>>>,
-    pub(crate) fd: OwnedFd,
+    pub(crate) socket: K::Socket,
+    /// The handler has dialled it. Such a connection is read also while its output is blocked: its peer may be one that
+    /// stops reading while nobody reads from it, and two such ends would wait for each other for ever.
+    pub(crate) dialled: bool,
     /// Epoll tells when the socket takes output again.
     pub(crate) armed: bool,
     /// There may be something to receive: an event said so, and no short receive has denied it since.
@@ -110,12 +112,13 @@ pub(crate) struct Connection<H: Handler> {
     pub(crate) waiting: bool,
 }
 
-impl<H: Handler> Connection<H> {
-    pub(crate) fn new(fd: OwnedFd, talk: Talk<H::Connection>) -> Connection<H> {
+impl<H: Handler, K: Kernel> Connection<H, K> {
+    pub(crate) fn new(socket: K::Socket, origin: Origin, talk: Talk<H::Connection>) -> Connection<H, K> {
         Connection {
             talk,
             blocked: None,
-            fd,
+            socket,
+            dialled: matches!(origin, Origin::Dialled { .. }),
             armed: false,
             readable: false,
             hangup: false,
@@ -126,6 +129,12 @@ impl<H: Handler> Connection<H> {
         }
     }
 
+    /// Whether its output keeps the handler from being called.
+    #[inline]
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.blocked.is_some() && !self.dialled
+    }
+
     /// Whether a receive is due.
     #[inline]
     pub(crate) fn wants_input(&self) -> bool {
@@ -134,7 +143,7 @@ impl<H: Handler> Connection<H> {
             Wish::Later => self.talk.has_room(),
             Wish::Again | Wish::Wait | Wish::Close(_) => false,
         };
-        self.readable && !self.ended && self.blocked.is_none() && listens
+        self.readable && !self.ended && !self.is_held_up() && listens
     }
 
     /// Why it should be closed now that its output is out, if it should.

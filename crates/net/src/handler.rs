@@ -8,10 +8,12 @@ use std::sync::Arc;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use crate::datagram::Datagram;
+use crate::dial::Unreachable;
 use crate::turn::{Link, Turn};
 
 /// One per worker, never shared. All calls come from the worker's thread. Each is about one connection; by its [`Turn`] it
-/// may speak to any other of this worker.
+/// may speak to any other of this worker, and order new ones.
 ///
 /// For one connection the calls are: `on_open`, then any mix of `on_bytes` and `on_body`, then `on_close`,
 /// which comes exactly once. `prefetch` and `body` may come at any time between.
@@ -21,7 +23,7 @@ pub trait Handler {
     /// Keeps the memory of held output alive until the kernel has taken it.
     type Held: AsRef<[u8]>;
 
-    /// A connection was accepted.
+    /// A connection was accepted, or one that was dialled is there.
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Self::Held>) -> Self::Connection;
 
     /// A hint: `on_bytes` follows in this round, after the hints of all other connections. It is left out where
@@ -30,6 +32,10 @@ pub trait Handler {
 
     /// Input that was not consumed before, and what has arrived since; at most [`crate::INPUT_MAX`] bytes. Empty
     /// at times after [`Next::Again`] and [`Next::Later`].
+    ///
+    /// An accepted connection comes here only when its `output` is out. A dialled one also comes while its peer does not
+    /// take it, because that may be waiting for its own output to be read; what lies in `output` already is still to be
+    /// sent. Who wants no more of a peer says [`Next::Wait`]: then at most [`crate::INPUT_MAX`] bytes of it are kept.
     fn on_bytes(
         &mut self,
         connection: &mut Self::Connection,
@@ -57,6 +63,10 @@ pub trait Handler {
         Next::Read
     }
 
+    /// All output is out that the connection's socket had not taken: [`Turn::blocked`] is 0 again, and who waits for that can
+    /// be woken.
+    fn on_drained(&mut self, _connection: &mut Self::Connection, _turn: &mut Turn<Self::Held>) {}
+
     /// The connection ends. What it held is to be let go of: the peer, and the count of connections, learn of the end
     /// afterwards.
     fn on_close(
@@ -67,6 +77,12 @@ pub trait Handler {
     ) {
     }
 
+    /// There is no connection for what was dialled with this tag.
+    fn on_unreachable(&mut self, _tag: u64, _why: Unreachable, _turn: &mut Turn<Self::Held>) {}
+
+    /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later.
+    fn on_datagram(&mut self, _datagram: &Datagram<'_>, _turn: &mut Turn<Self::Held>) {}
+
     /// What the connection is in the middle of, for those who look on. Asked after each call, so be quick.
     fn activity(&self, _connection: &Self::Connection) -> Activity {
         Activity::Reading
@@ -75,7 +91,7 @@ pub trait Handler {
     /// Comes at least once a second.
     fn on_tick(&mut self, _now: Now) {}
 
-    /// Comes before the calls of each round.
+    /// Comes before the calls of each round, and so soon after [`crate::Nudge::nudge`].
     fn begin_turn(&mut self, _now: Now) {}
 
     /// Comes after the calls of each round and before its sends: what was gathered over the round can be said now.
@@ -163,14 +179,16 @@ pub enum Transport {
 pub enum Address {
     /// Internet address and port.
     Tcp(SocketAddr),
-    /// A path; `None` for the client's end, which has no name.
+    /// The same, for datagrams.
+    Udp(SocketAddr),
+    /// A path; `None` for the end that connected, which has no name.
     Unix(Option<Arc<Path>>),
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Tcp(address) | Address::Udp(address) => write!(f, "{address}"),
             Address::Unix(Some(path)) => write!(f, "{}", path.display()),
             Address::Unix(None) => f.write_str("unnamed"),
         }
@@ -180,7 +198,7 @@ impl fmt::Display for Address {
 /// A connection before a worker has it.
 pub(crate) struct Arrival {
     pub(crate) id: ConnectionId,
-    pub(crate) listener: u16,
+    pub(crate) origin: Origin,
     pub(crate) transport: Transport,
     pub(crate) peer: Address,
     pub(crate) local: Address,
@@ -188,12 +206,27 @@ pub(crate) struct Arrival {
 
 impl Arrival {
     pub(crate) fn opened(self, fd: i32, link: Link) -> Opened {
-        let Arrival { id, listener, transport, peer, local } = self;
-        Opened { id, link, fd, listener, transport, peer, local }
+        let Arrival { id, origin, transport, peer, local } = self;
+        Opened { id, link, fd, origin, transport, peer, local }
     }
 }
 
-/// A connection as it was accepted.
+/// How a connection came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client has connected.
+    Accepted {
+        /// Which of the network's addresses it came through, by index.
+        listener: u16,
+    },
+    /// The handler has dialled.
+    Dialled {
+        /// What it said with the order.
+        tag: u64,
+    },
+}
+
+/// A connection as it was accepted, or dialled.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// Its number.
@@ -202,11 +235,11 @@ pub struct Opened {
     pub link: Link,
     /// Its file descriptor's number: a name that people know from other tools, nothing to be used.
     pub fd: i32,
-    /// Which of the network's addresses it came through, by index.
-    pub listener: u16,
+    /// Accepted or dialled.
+    pub origin: Origin,
     /// TCP or unix.
     pub transport: Transport,
-    /// The client's end.
+    /// The other end.
     pub peer: Address,
     /// Our end.
     pub local: Address,

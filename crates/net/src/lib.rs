@@ -8,11 +8,20 @@
 //! only what a handler leaves of it is copied aside. Output leaves the same way, and only a connection whose
 //! peer does not read keeps some; until it is gone nothing more is read from that peer.
 //!
+//! A handler may dial ([`Turn::dial`]). What it has dialled is served like what was accepted, with these differences: it is
+//! read also while its output is blocked, it is never closed for being idle, it ends as soon as its peer has finished, and
+//! it has a limit of its own ([`Options::dialled_max`]).
+//!
+//! Datagrams go beside all that: what has arrived is handed out, what is said in a round is sent at its end, and none is kept
+//! ([`Handler::on_datagram`], [`Turn::send_datagram`]).
+//!
 //! What bytes mean is not known in here. The clock is read in here (once per round) and nowhere above.
 
 pub mod handler;
 
 pub mod clock;
+pub mod datagram;
+pub mod dial;
 pub mod listener;
 pub mod network;
 pub mod options;
@@ -20,9 +29,13 @@ pub mod sim;
 pub mod view;
 
 mod acceptor;
+#[cfg(test)]
+mod caller;
 mod connection;
 mod cpu_time;
+mod dialling;
 mod driver;
+mod kernel;
 mod lanes;
 mod limit;
 mod mailbox;
@@ -30,14 +43,19 @@ mod mailbox;
 mod parrot;
 mod roster;
 mod slab;
+mod system;
 mod turn;
 mod uring;
 mod worker;
 
 pub use cpu_time::{CpuTime, cpu_time};
-pub use handler::{Activity, Address, CloseReason, ConnectionId, Handler, Next, Opened, Progress, Transport};
+pub use datagram::{Correspondent, Datagram};
+pub use dial::{Dial, Place, Unreachable};
+pub use handler::{
+    Activity, Address, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Transport,
+};
 pub use listener::Listen;
-pub use network::{Error, Network, Running, Stop};
+pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use turn::{Link, Turn};
 pub use view::{Counts, Present, PresentCursor, View};

@@ -15,6 +15,8 @@ pub(crate) struct Limit {
     /// Accepting has been stopped, and whoever closes a connection is to ring.
     paused: AtomicBool,
     pub(crate) bell: OwnedFd,
+    /// The last number that a connection was given.
+    last_id: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
     pub(crate) pauses: AtomicU64,
@@ -29,6 +31,7 @@ impl Limit {
             current: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             bell: bell()?,
+            last_id: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             pauses: AtomicU64::new(0),
@@ -49,10 +52,21 @@ impl Limit {
         self.paused.load(Ordering::SeqCst)
     }
 
-    /// A connection was accepted; returns how many there have been.
+    /// A connection was accepted; returns its number.
     pub(crate) fn enter(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst);
-        self.accepted.fetch_add(1, Ordering::Relaxed) + 1
+        self.accepted.fetch_add(1, Ordering::Relaxed);
+        self.next_id()
+    }
+
+    /// A number for a connection, which is not counted.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The last number that a connection was given.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.last_id.load(Ordering::Relaxed)
     }
 
     /// A connection was closed.
@@ -60,6 +74,11 @@ impl Limit {
         // In one total order with `pause`: either the acceptor, which looks at `current` again after it has set
         // `paused`, sees this, or this sees `paused` and rings.
         self.current.fetch_sub(1, Ordering::SeqCst);
+        self.freed();
+    }
+
+    /// A descriptor can be used again.
+    pub(crate) fn freed(&self) {
         if self.is_paused() {
             ring(&self.bell);
         }

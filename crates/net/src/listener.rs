@@ -27,12 +27,14 @@ pub enum Listen {
         /// Its permissions, such as `0o700`.
         mode: u32,
     },
+    /// An internet address for datagrams, with a socket for each worker, between which the kernel divides the peers.
+    Udp(SocketAddr),
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Listen::Tcp(address) => write!(f, "{address}"),
+            Listen::Tcp(address) | Listen::Udp(address) => write!(f, "{address}"),
             Listen::Unix { path, .. } => write!(f, "{}", path.display()),
         }
     }
@@ -76,6 +78,7 @@ impl Listener {
         match place {
             Listen::Tcp(address) => bind_tcp(*address, backlog),
             Listen::Unix { path, mode } => bind_unix(path, *mode, backlog),
+            Listen::Udp(_) => Err(Errno::OPNOTSUPP.into()),
         }
     }
 
@@ -100,6 +103,26 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     Ok(Listener { fd, address: Address::Tcp(address), file: None })
 }
 
+/// Sockets for datagrams at an address, as many as `count`, and the address that they have.
+pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketAddr, Vec<OwnedFd>)> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let (mut at, mut sockets) = (address, Vec::new());
+    for _ in 0..count {
+        let fd = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        if address.is_ipv6() {
+            sockopt::set_ipv6_v6only(&fd, true)?;
+        }
+        // Whoever is alone at an address should not find later that it has been shared with another process.
+        if count > 1 {
+            sockopt::set_socket_reuseport(&fd, true)?;
+        }
+        bind(&fd, &at)?;
+        at = SocketAddr::try_from(getsockname(&fd)?)?;
+        sockets.push(fd);
+    }
+    Ok((at, sockets))
+}
+
 fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
     let name = SocketAddrUnix::new(path)?;
     remove_stale(path, &name)?;
@@ -115,7 +138,7 @@ fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
     Ok(Listener { fd, address: Address::Unix(Some(Arc::from(path))), file: Some(file) })
 }
 
-fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
+pub(crate) fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 

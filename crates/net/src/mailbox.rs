@@ -1,4 +1,4 @@
-//! What other threads leave for a worker: new connections, and orders.
+//! A mailbox: what other threads leave for a worker, new connections and orders.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -9,27 +9,27 @@ use rustix::io::{Errno, write};
 use crate::handler::Arrival;
 
 /// One piece of mail.
-pub(crate) enum Letter {
+pub(crate) enum Letter<S = OwnedFd> {
     /// Serve this connection.
-    Accepted(OwnedFd, Arrival),
+    Accepted(S, Arrival),
     /// Close everything and end.
     Stop,
 }
 
 /// A queue with a bell.
-pub(crate) struct Mailbox {
-    letters: Mutex<Vec<Letter>>,
+pub(crate) struct Mailbox<S = OwnedFd> {
+    letters: Mutex<Vec<Letter<S>>>,
     /// Waited for edge-triggered: every write is an event, and nobody has to read it back to zero.
     pub(crate) bell: OwnedFd,
 }
 
-impl Mailbox {
-    pub(crate) fn new() -> Result<Mailbox, Errno> {
+impl<S> Mailbox<S> {
+    pub(crate) fn new() -> Result<Mailbox<S>, Errno> {
         Ok(Mailbox { letters: Mutex::default(), bell: bell()? })
     }
 
     /// Posts all of `letters`, leaving it empty.
-    pub(crate) fn post(&self, letters: &mut Vec<Letter>) {
+    pub(crate) fn post(&self, letters: &mut Vec<Letter<S>>) {
         let mut queue = self.letters.lock().unwrap_or_else(PoisonError::into_inner);
         let was_empty = queue.is_empty();
         queue.append(letters);
@@ -41,7 +41,7 @@ impl Mailbox {
     }
 
     /// Takes everything out, in the order it was posted.
-    pub(crate) fn take(&self) -> Vec<Letter> {
+    pub(crate) fn take(&self) -> Vec<Letter<S>> {
         std::mem::take(&mut *self.letters.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

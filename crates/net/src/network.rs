@@ -1,7 +1,8 @@
 //! A network: listeners, an acceptor, workers.
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use crate::acceptor::Acceptor;
 use crate::driver::Driver;
 use crate::handler::{Address, Handler};
 use crate::limit::Limit;
-use crate::listener::{Listen, Listener};
+use crate::listener::{Listen, Listener, bind_udp};
 use crate::mailbox::{Letter, Mailbox, ring};
 use crate::options::{Notice, Options};
 use crate::roster::{Keeper, Roster};
@@ -53,10 +54,17 @@ impl From<Errno> for Error {
 
 /// Bound sockets, not served yet.
 pub struct Network {
-    listeners: Vec<Listener>,
+    listeners: Vec<Bound>,
     options: Options,
     view: View,
     stop: Stop,
+}
+
+/// What one of the places has become.
+enum Bound {
+    Stream(Listener),
+    /// A socket for each worker.
+    Datagrams(SocketAddr, Vec<OwnedFd>),
 }
 
 impl Network {
@@ -64,8 +72,13 @@ impl Network {
     pub fn bind(places: &[Listen], options: Options) -> Result<Network, Error> {
         assert!(options.workers > 0, "a network needs a worker");
         let bind = |place: &Listen| {
-            let listener = Listener::bind(place, options.backlog);
-            listener.map_err(|source| Error::Listen { place: place.clone(), source })
+            let bound = match place {
+                Listen::Udp(address) => {
+                    bind_udp(*address, options.workers).map(|(at, sockets)| Bound::Datagrams(at, sockets))
+                }
+                _ => Listener::bind(place, options.backlog).map(Bound::Stream),
+            };
+            bound.map_err(|source| Error::Listen { place: place.clone(), source })
         };
         let listeners = places.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let limit = Arc::new(Limit::new(options.connections_max)?);
@@ -78,13 +91,21 @@ impl Network {
 
     /// Where it listens, in the order of `places`, with the ports that the kernel chose.
     pub fn addresses(&self) -> Vec<Address> {
-        self.listeners.iter().map(|listener| listener.address.clone()).collect()
+        let address = |bound: &Bound| match bound {
+            Bound::Stream(listener) => listener.address.clone(),
+            Bound::Datagrams(address, _) => Address::Udp(*address),
+        };
+        self.listeners.iter().map(address).collect()
     }
 
     /// The descriptors of what listens, in the same order: names that people know from other tools, nothing to be
-    /// used.
+    /// used. For datagrams, the first worker's.
     pub fn descriptors(&self) -> Vec<i32> {
-        self.listeners.iter().map(|listener| listener.fd.as_raw_fd()).collect()
+        let descriptor = |bound: &Bound| match bound {
+            Bound::Stream(listener) => listener.fd.as_raw_fd(),
+            Bound::Datagrams(_, sockets) => sockets[0].as_raw_fd(),
+        };
+        self.listeners.iter().map(descriptor).collect()
     }
 
     /// How the operator is told.
@@ -102,17 +123,34 @@ impl Network {
         self.stop.clone()
     }
 
+    /// For other threads that have something new for the handlers.
+    pub fn nudge(&self) -> Nudge {
+        Nudge { mailboxes: Arc::clone(&self.stop.mailboxes) }
+    }
+
     /// Starts to serve: one worker for each of `handlers`, of which there must be [`Options::workers`].
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>, Error> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
         let mut running = Running { workers: Vec::new(), acceptor: None, stop: self.stop.clone() };
-        let Options { driver, idle_timeout_s, clock, at_limit, notice, .. } = self.options;
+        let Options { driver, dialled_max, idle_timeout_s, clock, at_limit, notice, .. } = self.options;
         let (preparing, all_prepared) = channel::<()>();
+        let (mut listeners, mut ears) = (Vec::new(), Vec::new());
+        ears.resize_with(self.options.workers, Vec::new);
+        for (bound, number) in self.listeners.into_iter().zip(0_u16..) {
+            match bound {
+                Bound::Stream(listener) => listeners.push((number, listener)),
+                Bound::Datagrams(_, sockets) => {
+                    ears.iter_mut().zip(sockets).for_each(|(ears, socket)| ears.push((number, socket)));
+                }
+            }
+        }
         for (number, handler) in handlers.into_iter().enumerate() {
             let around = Surroundings {
                 mailbox: Arc::clone(&self.stop.mailboxes[number]),
                 limit: Arc::clone(&self.view.limit),
                 keeper: Keeper::new(Arc::clone(&self.view.rosters[number])),
+                ears: std::mem::take(&mut ears[number]),
+                dialled_max,
                 idle_timeout_s,
                 notice,
             };
@@ -120,7 +158,7 @@ impl Network {
             let preparing = preparing.clone();
             let work = move || {
                 let _ends_all = ends_all;
-                let worker = Worker::new(handler, Driver::choose(driver), around)?;
+                let worker = Worker::on_system(handler, Driver::choose(driver), around)?;
                 drop(preparing);
                 worker.run(clock)
             };
@@ -131,7 +169,7 @@ impl Network {
         let ends_all = EndsAll(self.stop.clone());
         let accept = move || {
             let _ends_all = ends_all;
-            Acceptor::new(self.listeners, mailboxes, self.view.limit, at_limit, stopping)?.run()
+            Acceptor::new(listeners, mailboxes, self.view.limit, at_limit, stopping)?.run()
         };
         running.acceptor = Some(spawn("acceptor".to_owned(), accept)?);
         // Ends when the last worker has let go of its end: from now on the view can tell their drivers.
@@ -164,6 +202,20 @@ impl Stop {
         for mailbox in self.mailboxes.iter() {
             mailbox.post(&mut vec![Letter::Stop]);
         }
+    }
+}
+
+/// Has workers begin a turn. Cheap to clone; can be used from any thread, any number of times.
+#[derive(Clone)]
+pub struct Nudge {
+    mailboxes: Arc<[Arc<Mailbox>]>,
+}
+
+impl Nudge {
+    /// [`Handler::begin_turn`] of this worker comes soon, once for all nudges that it has not seen yet. What was written before
+    /// the nudge is seen by then.
+    pub fn nudge(&self, worker: usize) {
+        ring(&self.mailboxes[worker].bell);
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a network can be told.
+//! Options of a network.
 
 use crate::clock::Clock;
 
@@ -12,13 +12,15 @@ pub struct Options {
     pub workers: usize,
     /// How batches of receives and sends reach the kernel.
     pub driver: DriverChoice,
-    /// The most connections at a time.
+    /// The most accepted connections at a time.
     pub connections_max: usize,
+    /// The most dials and dialled connections of each worker, together. They are not accepted connections.
+    pub dialled_max: usize,
     /// What happens to a connection beyond that.
     pub at_limit: AtLimit,
     /// Length of each listener's queue.
     pub backlog: u32,
-    /// Seconds after which a connection on which nothing happens is closed; 0 for never.
+    /// Seconds after which an accepted connection on which nothing happens is closed; 0 for never.
     pub idle_timeout_s: u32,
     /// The clock that all workers show to their handlers.
     pub clock: Clock,
@@ -32,6 +34,7 @@ impl Default for Options {
             workers: 4,
             driver: DriverChoice::Auto,
             connections_max: 1024,
+            dialled_max: 1024,
             at_limit: AtLimit::Wait,
             backlog: 1024,
             idle_timeout_s: 0,

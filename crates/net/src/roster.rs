@@ -1,4 +1,4 @@
-//! Who is connected to a worker, and what it has done: written by the worker, read by anyone.
+//! Rosters: the connections of a worker, and its counters; written by the worker, read by anyone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,6 +54,10 @@ pub(crate) struct Counters {
     pub(crate) bytes_written: Counter,
     pub(crate) yields: Counter,
     pub(crate) idle_kicks: Counter,
+    pub(crate) datagrams: Counter,
+    pub(crate) datagrams_dropped: Counter,
+    pub(crate) dialled: Counter,
+    pub(crate) unreachable: Counter,
     /// 0 until the worker runs, then 1 for epoll, 2 for io_uring.
     pub(crate) driver: Counter,
     /// The error with which the kernel refused io_uring; 0: it was not asked for, or did not.

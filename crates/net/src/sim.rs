@@ -2,7 +2,7 @@
 //!
 //! A [`Host`] keeps the contract that a worker keeps, and is mean within it: it can deliver input and take output
 //! in pieces as small as a byte. What a handler says must not depend on where its input was cut;
-//! [`at_every_cut`] holds it to that.
+//! [`at_every_cut`] holds it to that. In a [`World`], there are several hosts, and a network between them.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -13,12 +13,19 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::connection::{Talk, Wish};
-use crate::handler::{Address, Arrival, CloseReason, ConnectionId, Handler, Transport};
+use crate::datagram::Said;
+use crate::handler::{Address, Arrival, CloseReason, ConnectionId, Handler, Origin, Transport};
 use crate::limit::Limit;
 use crate::roster::{Keeper, Roster};
 use crate::slab::{Slab, Token};
 use crate::turn::{Link, Order, Turn};
 use crate::view::View;
+
+mod wire;
+mod world;
+
+pub use wire::Line;
+pub use world::{HostId, Wire, World};
 
 /// Turns in a row without a byte in or out, after which a handler is taken to go on for ever.
 const IDLE_TURNS_MAX: usize = 100_000;
@@ -44,7 +51,7 @@ impl Default for Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerId(usize);
 
-/// A handler and its peers.
+/// A handler and its peers. There is nobody whom it could dial: that is a [`World`]'s.
 pub struct Host<H: Handler> {
     handler: H,
     peers: Vec<Peer<H>>,
@@ -64,6 +71,8 @@ struct Peer<H: Handler> {
     /// Received by the peer, not taken yet.
     outgoing: Vec<u8>,
     due: bool,
+    /// Its window was full.
+    blocked: bool,
     closed: Option<CloseReason>,
 }
 
@@ -91,7 +100,7 @@ impl<H: Handler> Host<H> {
         let number = self.peers.len();
         let arrival = Arrival {
             id: ConnectionId(number as u64 + 1),
-            listener: 0,
+            origin: Origin::Accepted { listener: 0 },
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(Some(Arc::from(Path::new("/sim")))),
@@ -107,6 +116,7 @@ impl<H: Handler> Host<H> {
             finished: false,
             outgoing: Vec::new(),
             due: false,
+            blocked: false,
             closed: None,
         });
         self.carry_out();
@@ -188,6 +198,8 @@ impl<H: Handler> Host<H> {
         while !self.turn.is_idle() {
             rounds += 1;
             assert!(rounds < IDLE_TURNS_MAX, "connections go on among themselves for ever");
+            // There is nobody whom they could reach.
+            self.turn.said = Said::default();
             let outputs = self.turn.take_outputs();
             let orders = self.turn.take_orders();
             let mut moved: Vec<PeerId> = Vec::new();
@@ -197,16 +209,19 @@ impl<H: Handler> Host<H> {
                 moved.push(peer);
             }
             for order in orders {
-                let (Order::Wake(link) | Order::Close(link)) = order;
+                let (Order::Wake(link) | Order::Close(link) | Order::Abort(link)) = order else {
+                    unreachable!("no dial is taken where none may be");
+                };
                 let peer = PeerId(link.0.index as usize);
                 let Some(talk) = &mut self.peers[peer.0].talk else { continue };
                 match order {
-                    Order::Wake(_) if talk.wish != Wish::Wait => {}
-                    Order::Wake(_) => {
+                    Order::Abort(_) => self.close(peer, CloseReason::Normal),
+                    Order::Close(_) => talk.wish = Wish::Close(CloseReason::Normal),
+                    _ if talk.wish != Wish::Wait => {}
+                    _ => {
                         talk.wish = Wish::Again;
                         self.peers[peer.0].due = true;
                     }
-                    Order::Close(_) => talk.wish = Wish::Close(CloseReason::Normal),
                 }
                 moved.push(peer);
             }
@@ -219,14 +234,19 @@ impl<H: Handler> Host<H> {
         while self.peers[peer.0].talk.is_some() {
             let moved = self.drain(peer);
             let entry = &mut self.peers[peer.0];
-            self.turn.blocked(link(peer), entry.output.len());
+            self.turn.set_blocked(link(peer), entry.output.len());
             if !entry.output.is_empty() {
                 if moved == 0 {
+                    entry.blocked = true;
                     return;
                 }
                 continue;
             }
-            let Some(talk) = &entry.talk else { return };
+            let Some(talk) = &mut entry.talk else { return };
+            let is_closing = matches!(talk.wish, Wish::Close(_));
+            if std::mem::take(&mut entry.blocked) && !is_closing {
+                self.handler.on_drained(&mut talk.state, &mut self.turn);
+            }
             let has_input = !entry.incoming.is_empty();
             let reads = match talk.wish {
                 Wish::Close(reason) => return self.close(peer, reason),
@@ -348,7 +368,7 @@ impl Crowd {
         let (keeper, slab) = &mut self.workers[turn];
         let arrival = Arrival {
             id: ConnectionId(number),
-            listener: 0,
+            origin: Origin::Accepted { listener: 0 },
             transport: Transport::Tcp,
             peer: Address::Tcp(([127, 0, 0, 1], number as u16).into()),
             local: Address::Tcp(([127, 0, 0, 1], 11211).into()),
@@ -418,6 +438,7 @@ pub fn at_every_cut<H: Handler>(mut handler: impl FnMut() -> H, input: &[u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::{ACCEPTED, Caller, Seen};
     use crate::parrot::{LINES_PER_TURN_MAX, Parrot, body_reply};
 
     #[track_caller]
@@ -540,5 +561,21 @@ mod tests {
         assert_eq!(host.take_output(peer), b"");
         host.advance(1);
         assert_eq!(host.take_output(peer), b"alarm\n");
+    }
+
+    #[test]
+    fn who_had_output_left_is_told_when_it_is_out() {
+        let mut host = Host::new(Caller { repeats: true, ..Caller::default() });
+        host.set_pace(Pace { window: 10, ..Pace::default() });
+        let peer = host.connect();
+        let drained = |host: &mut Host<Caller>| {
+            host.handler().news().iter().filter(|seen| **seen == Seen::Drained(ACCEPTED)).count()
+        };
+        host.send(peer, b"0123456789");
+        assert_eq!(drained(&mut host), 0);
+        host.send(peer, b"abcde");
+        assert_eq!((host.pending_len(peer), drained(&mut host)), (5, 0));
+        assert_eq!(host.take_output(peer), b"0123456789");
+        assert_eq!((host.pending_len(peer), drained(&mut host)), (0, 1));
     }
 }

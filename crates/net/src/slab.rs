@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
     pub(crate) index: u32,
-    generation: u32,
+    pub(crate) generation: u32,
 }
 
 impl Token {

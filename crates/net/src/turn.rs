@@ -1,10 +1,12 @@
-//! What a handler is given with a call: the time, the outputs of its worker's other connections, and a place for orders.
+//! A turn: what a handler is given with a call, the time, the outputs of other connections, and a place for orders.
 //!
 //! Plain data. A worker carries out what it says, and so does the simulation, so that what is tried there is what runs.
 
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use crate::datagram::{Correspondent, Said};
+use crate::dial::{Dial, Unreachable};
 use crate::slab::Token;
 
 /// Names a connection of one worker, for as long as it exists: no other has or had this name.
@@ -25,6 +27,11 @@ pub struct Turn<Held> {
     links: Vec<State>,
     outputs: Vec<(Link, Gather<Held>)>,
     orders: Vec<Order>,
+    pub(crate) said: Said,
+    /// Dials without an outcome, and dialled connections.
+    dialled: usize,
+    /// As many as there may be of them, or why there may be none.
+    dialled_max: Result<usize, Unreachable>,
 }
 
 /// What is known of the connection at a place.
@@ -38,15 +45,26 @@ struct State {
 }
 
 /// What a worker is to do once the calls of a round are over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Order {
     Wake(Link),
     Close(Link),
+    Abort(Link),
+    Dial(Dial, u64),
 }
 
 impl<Held> Default for Turn<Held> {
+    /// Knows no connection, and nothing can be dialled.
     fn default() -> Turn<Held> {
-        Turn { now: Now::default(), links: Vec::new(), outputs: Vec::new(), orders: Vec::new() }
+        Turn {
+            now: Now::default(),
+            links: Vec::new(),
+            outputs: Vec::new(),
+            orders: Vec::new(),
+            said: Said::default(),
+            dialled: 0,
+            dialled_max: Ok(0),
+        }
     }
 }
 
@@ -71,8 +89,14 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         Some(&mut self.outputs[state.output - 1].1)
     }
 
+    /// Whether the connection is still there.
+    pub fn is_open(&self, link: Link) -> bool {
+        self.links.get(link.0.index as usize).is_some_and(|state| state.link == Some(link))
+    }
+
     /// Bytes for a connection that its socket has not taken, or that are still to be offered to it. Nothing bounds them
-    /// but who puts them there.
+    /// but who puts them there: an accepted connection is not read from while there are some, but a dialled one is, and
+    /// anyone may speak to either.
     pub fn unsent(&self, of: Link) -> usize {
         let state = self.links.get(of.0.index as usize).filter(|state| state.link == Some(of));
         state.map_or(0, |state| {
@@ -81,20 +105,59 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         })
     }
 
+    /// Of [`Turn::unsent`], what its socket has refused to take in earlier rounds. Where there is some,
+    /// [`crate::Handler::on_drained`] will come: a handler that waits for room asks this. What is gathered in one round is
+    /// bounded by what can be received in one.
+    pub fn blocked(&self, of: Link) -> usize {
+        let state = self.links.get(of.0.index as usize).filter(|state| state.link == Some(of));
+        state.map_or(0, |state| state.blocked)
+    }
+
     /// Ends [`crate::Next::Wait`] of a connection: [`crate::Handler::on_bytes`] comes in the next round, with what was
     /// left of its input. No effect on one that does not wait, or is gone.
     pub fn wake(&mut self, link: Link) {
         self.orders.push(Order::Wake(link));
     }
 
-    /// Closes a connection once its output is out. No effect if it is gone.
+    /// Closes a connection once its output is out, for which a peer that does not read may let it wait for ever. No effect
+    /// if it is gone.
     pub fn close(&mut self, link: Link) {
         self.orders.push(Order::Close(link));
+    }
+
+    /// Closes a connection after this round, whatever its peer has not taken. No effect if it is gone.
+    pub fn abort(&mut self, link: Link) {
+        self.orders.push(Order::Abort(link));
+    }
+
+    /// Sends a datagram with the round's batch, from the worker's own socket at an address of the network's. It may be lost like
+    /// any other: whether there was room for it here is told, and nothing else. Those for the same one keep their order.
+    pub fn send_datagram(&mut self, to: Correspondent, bytes: &[u8]) -> bool {
+        self.said.add(to, bytes)
+    }
+
+    /// Connects to a place. What comes of it is told once, in a later round, with `tag`: by [`crate::Handler::on_open`] with
+    /// [`crate::Origin::Dialled`], or by [`crate::Handler::on_unreachable`].
+    ///
+    /// # Errors
+    /// Nothing will be told where there are too many dials and dialled connections already, or the network is stopping.
+    #[must_use = "an order that is not taken has no outcome"]
+    pub fn dial(&mut self, dial: Dial, tag: u64) -> Result<(), Unreachable> {
+        if self.dialled >= self.dialled_max? {
+            return Err(Unreachable::LimitReached);
+        }
+        self.dialled += 1;
+        self.orders.push(Order::Dial(dial, tag));
+        Ok(())
     }
 }
 
 /// For who carries it out.
 impl<Held: AsRef<[u8]>> Turn<Held> {
+    pub(crate) fn new(dialled_max: usize) -> Turn<Held> {
+        Turn { dialled_max: Ok(dialled_max), ..Turn::default() }
+    }
+
     pub(crate) fn begin(&mut self, now: Now) {
         self.now = now;
     }
@@ -102,7 +165,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     /// Whether there is nothing to be done.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.outputs.is_empty() && self.orders.is_empty()
+        self.outputs.is_empty() && self.orders.is_empty() && self.said.is_empty()
     }
 
     pub(crate) fn opened(&mut self, link: Link) {
@@ -124,7 +187,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
 
     /// Its socket has not taken so many bytes.
     #[inline]
-    pub(crate) fn blocked(&mut self, link: Link, bytes: usize) {
+    pub(crate) fn set_blocked(&mut self, link: Link, bytes: usize) {
         self.links[link.0.index as usize].blocked = bytes;
     }
 
@@ -141,6 +204,16 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         if let Some(place) = self.output(link) {
             *place = output;
         }
+    }
+
+    /// A dial came to nothing, or a dialled connection has ended.
+    pub(crate) fn hung_up(&mut self) {
+        self.dialled -= 1;
+    }
+
+    /// From now on nothing is dialled.
+    pub(crate) fn stop(&mut self) {
+        self.dialled_max = Err(Unreachable::Stopping);
     }
 
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {

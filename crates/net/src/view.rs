@@ -22,7 +22,7 @@ pub struct View {
 /// Sums over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections now.
+    /// Accepted connections now.
     pub connections: u64,
     /// Connections accepted so far.
     pub accepted: u64,
@@ -44,6 +44,14 @@ pub struct Counts {
     pub yields: u64,
     /// Connections closed by the idle timeout.
     pub idle_kicks: u64,
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Datagrams that were to be sent and found no room.
+    pub datagrams_dropped: u64,
+    /// Dialled connections now, which are not in `connections`.
+    pub dialled: u64,
+    /// Dials so far that came to nothing.
+    pub unreachable: u64,
 }
 
 impl Counts {
@@ -59,6 +67,9 @@ impl Counts {
             bytes_written: since(|counts| counts.bytes_written),
             yields: since(|counts| counts.yields),
             idle_kicks: since(|counts| counts.idle_kicks),
+            datagrams: since(|counts| counts.datagrams),
+            datagrams_dropped: since(|counts| counts.datagrams_dropped),
+            unreachable: since(|counts| counts.unreachable),
             ..*self
         }
     }
@@ -82,9 +93,9 @@ pub struct Present {
 pub struct PresentCursor {
     worker: usize,
     place: usize,
-    /// So many had been accepted when it began. Those who came later are left out, so that it ends however many come, and
+    /// The last connection's number when it began. Those who came later are left out, so that it ends however many come, and
     /// a descriptor that is used again is not listed twice.
-    accepted: u64,
+    last_id: u64,
 }
 
 impl View {
@@ -106,12 +117,16 @@ impl View {
             bytes_written: sum(|counters| &counters.bytes_written),
             yields: sum(|counters| &counters.yields),
             idle_kicks: sum(|counters| &counters.idle_kicks),
+            datagrams: sum(|counters| &counters.datagrams),
+            datagrams_dropped: sum(|counters| &counters.datagrams_dropped),
+            dialled: sum(|counters| &counters.dialled),
+            unreachable: sum(|counters| &counters.unreachable),
         }
     }
 
     /// Begins to list everyone who is connected now.
     pub fn cursor(&self) -> PresentCursor {
-        PresentCursor { worker: 0, place: 0, accepted: self.limit.accepted.load(Ordering::Relaxed) }
+        PresentCursor { worker: 0, place: 0, last_id: self.limit.last_id() }
     }
 
     /// Goes on with it, by worker: looks at the next `places`, in use or free, and calls `each` for who is still there.
@@ -137,7 +152,7 @@ impl View {
             }
             left -= looked_at;
             for (opened, second, activity) in present {
-                if opened.id.0 <= cursor.accepted {
+                if opened.id.0 <= cursor.last_id {
                     let idle_s = now.second().saturating_sub(second);
                     each(&Present { opened, worker, idle_s, activity });
                 }

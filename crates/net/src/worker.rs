@@ -8,7 +8,7 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::event::epoll::EventFlags;
@@ -18,16 +18,19 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Talk, Wish};
-use crate::driver::{Driver, Poll, receive_body};
-use crate::handler::{Activity, Arrival, CloseReason, Handler};
+use crate::datagram::{Datagram, Ears};
+use crate::dialling::{Dials, Outcome};
+use crate::driver::{Driver, Poll};
+use crate::handler::{Activity, Arrival, CloseReason, ConnectionId, Handler, Origin};
+use crate::kernel::Kernel;
 use crate::lanes::{Lane, Lanes};
 use crate::limit::Limit;
 use crate::mailbox::{Letter, Mailbox};
 use crate::options::Notice;
 use crate::roster::{Counters, Keeper};
 use crate::slab::{Slab, Token};
+use crate::system::System;
 use crate::turn::{Link, Order, Turn};
-use crate::uring::Broken;
 
 /// Time between two ticks of those who said [`crate::Next::Later`].
 const LATER_MS: u64 = 50;
@@ -40,6 +43,9 @@ const TICK_MS: u64 = 1000;
 const IDLE_CLOSES_MAX: usize = 64;
 const IDLE_PLACES_MAX: u32 = 4096;
 
+/// Dials that time out, or are known at once, before connections have their turn.
+const OUTCOMES_MAX: usize = 64;
+
 /// The most that is received into a handler's memory at a time, so that one client with a huge body does not
 /// hold up the others: about 50 µs of copying.
 const BODY_RECEIVE_MAX: usize = 256 * 1024;
@@ -49,25 +55,26 @@ const BODY_RECEIVE_MAX: usize = 256 * 1024;
 const PREFETCH_ALONE_MIN: usize = 128;
 
 /// What epoll says about the bell of the mailbox.
-const BELL: u64 = u64::MAX;
+pub(crate) const BELL: u64 = u64::MAX;
 
 const LISTENING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const WRITABLE: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// A thread's loop over its connections.
-pub(crate) struct Worker<H: Handler> {
-    handler: H,
-    slab: Slab<Connection<H>>,
+pub(crate) struct Worker<H: Handler, K: Kernel = System> {
+    pub(crate) handler: H,
+    pub(crate) kernel: K,
+    slab: Slab<Connection<H, K>>,
+    dials: Dials<K::Socket>,
+    ears: Ears<K::Socket>,
     lanes: Lanes<H::Held>,
     turn: Turn<H::Held>,
     /// Connections to visit without an event.
     queue: VecDeque<Token>,
     /// Connections to visit at the next tick.
     waiting: Vec<Token>,
-    poll: Poll,
-    driver: Driver,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<K::Socket>>,
     limit: Arc<Limit>,
     keeper: Keeper,
     idle_timeout_s: u32,
@@ -80,35 +87,57 @@ pub(crate) struct Worker<H: Handler> {
 }
 
 /// What a worker shares with the rest of the network.
-pub(crate) struct Surroundings {
-    pub(crate) mailbox: Arc<Mailbox>,
+pub(crate) struct Surroundings<S> {
+    pub(crate) mailbox: Arc<Mailbox<S>>,
     pub(crate) limit: Arc<Limit>,
     pub(crate) keeper: Keeper,
+    /// Sockets for datagrams, with their indices among the network's addresses.
+    pub(crate) ears: Vec<(u16, S)>,
+    pub(crate) dialled_max: usize,
     pub(crate) idle_timeout_s: u32,
     pub(crate) notice: Notice,
 }
 
 impl<H: Handler> Worker<H> {
     /// Prepares a worker for the thread that calls.
-    pub(crate) fn new(
+    pub(crate) fn on_system(
         handler: H,
         (driver, refused): (Driver, Option<Errno>),
-        around: Surroundings,
+        around: Surroundings<OwnedFd>,
     ) -> Result<Worker<H>, Errno> {
         let poll = Poll::new()?;
         poll.add(&around.mailbox.bell, BELL, EventFlags::IN | EventFlags::ET)?;
         let counters = around.keeper.counters();
         counters.driver.set(driver.code());
         counters.refused.set(refused.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs())));
+        Worker::new(handler, System { poll, driver }, around)
+    }
+
+    /// Goes round until it is told to stop, and gives the handler back.
+    pub(crate) fn run(mut self, clock: crate::clock::Clock) -> Result<H, Errno> {
+        let mut now = clock.now();
+        while !self.stopping {
+            let events = self.kernel.poll.wait(self.patience_ms(now))?;
+            now = clock.now();
+            self.round(events, now);
+        }
+        Ok(self.end())
+    }
+}
+
+impl<H: Handler, K: Kernel> Worker<H, K> {
+    pub(crate) fn new(handler: H, kernel: K, around: Surroundings<K::Socket>) -> Result<Worker<H, K>, Errno> {
+        let ears = Ears::new(&kernel, around.ears)?;
         Ok(Worker {
             handler,
+            kernel,
             slab: Slab::new(),
+            dials: Dials::new(),
+            ears,
             lanes: Lanes::new(),
-            turn: Turn::default(),
+            turn: Turn::new(around.dialled_max),
             queue: VecDeque::new(),
             waiting: Vec::new(),
-            poll,
-            driver,
             mailbox: around.mailbox,
             limit: around.limit,
             keeper: around.keeper,
@@ -121,29 +150,34 @@ impl<H: Handler> Worker<H> {
         })
     }
 
-    /// Goes round until it is told to stop, and gives the handler back.
-    pub(crate) fn run(mut self, clock: crate::clock::Clock) -> Result<H, Errno> {
-        let mut now = clock.now();
-        while !self.stopping {
-            let events = self.poll.wait(self.patience_ms(now))?;
-            now = clock.now();
-            self.round(events, now);
+    /// Lets everybody know that it is over, and gives the handler back.
+    pub(crate) fn end(mut self) -> H {
+        self.turn.stop();
+        for order in self.turn.take_orders() {
+            if let Order::Dial(dial, tag) = order {
+                self.dials.ask(dial, tag, self.turn.now());
+            }
+        }
+        while let Some(outcome) = self.dials.give_up() {
+            self.dialled(outcome, self.turn.now());
         }
         for index in self.slab.indices().collect::<Vec<_>>() {
             self.close(index, CloseReason::Shutdown);
         }
-        Ok(self.handler)
+        self.handler
     }
 
     /// How long there is nothing to do unless something happens.
     #[inline]
-    fn patience_ms(&self, now: Now) -> u64 {
-        if !self.queue.is_empty() || !self.turn.is_idle() || self.idle_from.is_some() {
+    pub(crate) fn patience_ms(&self, now: Now) -> u64 {
+        let is_busy = !self.queue.is_empty() || !self.turn.is_idle() || self.ears.any_readable;
+        if is_busy || self.idle_from.is_some() {
             return 0;
         }
         let later_ms = if self.waiting.is_empty() { u64::MAX } else { self.next_later_ms };
         let known_ms = later_ms.min(self.next_tick_ms).saturating_sub(now.ms());
-        let left_us = self.handler.deadline().map_or(u64::MAX, |deadline| deadline.us.saturating_sub(now.us));
+        let deadline = self.handler.deadline().into_iter().chain(self.dials.next()).min();
+        let left_us = deadline.map_or(u64::MAX, |deadline| deadline.us.saturating_sub(now.us));
         // Not before it: there would be nothing to do.
         known_ms.min(left_us.div_ceil(1000))
     }
@@ -154,6 +188,12 @@ impl<H: Handler> Worker<H> {
         self.handler.begin_turn(now);
         self.tick(now);
         self.note(events, now);
+        if !self.dials.is_empty() {
+            self.dial(now);
+        }
+        if self.ears.any_readable {
+            self.hear();
+        }
         self.pick();
         if !self.lanes.list.is_empty() {
             self.receive();
@@ -171,15 +211,37 @@ impl<H: Handler> Worker<H> {
             self.send();
             self.settle(now);
         }
+        if !self.turn.said.is_empty() {
+            self.speak();
+        }
         if !self.turn.is_idle() {
             self.obey();
         }
     }
 
+    /// Gives the handler the datagrams that have arrived.
+    #[cold]
+    fn hear(&mut self) {
+        let Worker { ears, kernel, handler, turn, keeper, .. } = self;
+        ears.hear(kernel, |datagram: &Datagram<'_>| {
+            keeper.counters().datagrams.add(1);
+            keeper.counters().bytes_read.add(datagram.bytes.len() as u64);
+            handler.on_datagram(datagram, turn);
+        });
+    }
+
+    /// Sends the datagrams that were said in this round.
+    #[cold]
+    fn speak(&mut self) {
+        let spoken = self.ears.speak(&mut self.kernel, &mut self.turn.said);
+        self.keeper.counters().bytes_written.add(spoken.bytes);
+        self.keeper.counters().datagrams_dropped.add(spoken.dropped);
+    }
+
     fn send(&mut self) {
         let slab = &self.slab;
-        if let Err(broken) = self.driver.send(&mut self.lanes, |index| slab.at(index).fd.as_fd()) {
-            self.fall_back(&broken);
+        if let Err(error) = self.kernel.send(&mut self.lanes, |index| &slab.at(index).socket) {
+            self.note_fall_back(error);
         }
     }
 
@@ -190,7 +252,7 @@ impl<H: Handler> Worker<H> {
             let Some(connection) = self.slab.get_mut(link.0) else { continue };
             if let Some(blocked) = &mut connection.blocked {
                 blocked.append(output);
-                self.turn.blocked(link, blocked.len());
+                self.turn.set_blocked(link, blocked.len());
                 continue;
             }
             let position = self.lanes.list.iter().position(|lane| lane.index == link.0.index);
@@ -210,14 +272,18 @@ impl<H: Handler> Worker<H> {
     #[cold]
     fn obey(&mut self) {
         for order in self.turn.take_orders() {
-            let (Order::Wake(link) | Order::Close(link)) = order;
+            let (Order::Wake(link) | Order::Close(link) | Order::Abort(link)) = order else {
+                let Order::Dial(dial, tag) = order else { continue };
+                self.dials.ask(dial, tag, self.turn.now());
+                continue;
+            };
             let Some(connection) = self.slab.get_mut(link.0) else { continue };
             match order {
                 Order::Wake(_) if connection.talk.wish != Wish::Wait => {}
                 Order::Wake(_) => {
                     connection.talk.wish = Wish::Again;
                     connection.due = true;
-                    if connection.blocked.is_none() && !connection.queued {
+                    if !connection.is_held_up() && !connection.queued {
                         connection.queued = true;
                         self.queue.push_back(link.0);
                     }
@@ -227,7 +293,7 @@ impl<H: Handler> Worker<H> {
                     connection.talk.wish = Wish::Close(CloseReason::Normal);
                     connection.due = false;
                 }
-                Order::Close(_) => self.close(link.0.index, CloseReason::Normal),
+                _ => self.close(link.0.index, CloseReason::Normal),
             }
         }
     }
@@ -235,20 +301,34 @@ impl<H: Handler> Worker<H> {
     /// Puts every connection that something can be done for into the queue.
     fn note(&mut self, events: usize, now: Now) {
         for position in 0..events {
-            let (data, flags) = self.poll.event(position);
+            let (data, flags) = self.kernel.event(position);
             if data == BELL {
                 self.open_mail(now);
                 continue;
             }
             let token = Token::from_u64(data);
-            let Some(connection) = self.slab.get_mut(token) else { continue };
+            let Some(connection) = self.slab.get_mut(token) else {
+                self.note_other(token, flags, now);
+                continue;
+            };
             connection.readable = true;
             connection.hangup |= flags.intersects(GONE);
-            // To one with blocked output, input is of no use yet; the flags remember it.
-            if !connection.queued && (connection.blocked.is_none() || flags.intersects(WRITABLE)) {
+            // To one with blocked output, input is of no use yet unless it was dialled; the flags remember it.
+            let is_of_use =
+                connection.blocked.is_none() || flags.intersects(WRITABLE) || connection.wants_input();
+            if !connection.queued && is_of_use {
                 connection.queued = true;
                 self.queue.push_back(token);
             }
+        }
+    }
+
+    /// An event of something that is no connection, or not any more.
+    #[cold]
+    fn note_other(&mut self, token: Token, flags: EventFlags, now: Now) {
+        self.ears.event(token);
+        if let Some(outcome) = self.dials.event(&mut self.kernel, token, flags) {
+            self.dialled(outcome, now);
         }
     }
 
@@ -259,7 +339,11 @@ impl<H: Handler> Worker<H> {
             let Some(connection) = self.slab.get_mut(token) else { continue };
             connection.queued = false;
             if let Some(output) = connection.blocked.take() {
-                let lane = self.lanes.push(token.index, false, false);
+                let (receive, handle) = match connection.dialled {
+                    true => (connection.wants_input(), connection.due),
+                    false => (false, false),
+                };
+                let lane = self.lanes.push(token.index, receive, handle);
                 self.lanes.outputs[lane] = *output;
             } else if connection.due || connection.wants_input() {
                 self.lanes.push(token.index, connection.wants_input(), connection.due);
@@ -282,15 +366,15 @@ impl<H: Handler> Worker<H> {
                 // What follows the body may only be taken if the body's end is in reach.
                 let beyond = if body_len == body.len() { &mut buffer[lane.filled..] } else { &mut [][..] };
                 let room = body_len + beyond.len();
-                let received = receive_body(connection.fd.as_fd(), &mut body[..body_len], beyond);
+                let received = self.kernel.receive_body(&connection.socket, &mut body[..body_len], beyond);
                 lane.body = received.map_or(0, |received| received.min(body_len));
                 note_received(lane, connection, received, room, self.keeper.counters());
                 lane.filled -= lane.body;
             }
         }
         let slab = &self.slab;
-        if let Err(broken) = self.driver.receive(&mut self.lanes, |index| slab.at(index).fd.as_fd()) {
-            self.fall_back(&broken);
+        if let Err(error) = self.kernel.receive(&mut self.lanes, |index| &slab.at(index).socket) {
+            self.note_fall_back(error);
         }
         for lane in self.lanes.list.iter_mut().filter(|lane| lane.receive) {
             let connection = self.slab.at_mut(lane.index);
@@ -299,14 +383,13 @@ impl<H: Handler> Worker<H> {
         }
     }
 
-    /// Goes on without io_uring.
+    /// The kernel goes on without io_uring.
     #[cold]
-    fn fall_back(&mut self, broken: &Broken) {
-        self.driver = Driver::Epoll;
-        self.keeper.counters().driver.set(self.driver.code());
+    fn note_fall_back(&mut self, error: Errno) {
+        self.keeper.counters().driver.set(Driver::Epoll.code());
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a worker");
-        (self.notice)(&format!("{name}: io_uring has stopped working ({}); epoll from now on", broken.error));
+        (self.notice)(&format!("{name}: io_uring has stopped working ({error}); epoll from now on"));
     }
 
     fn prefetch(&mut self) {
@@ -361,11 +444,11 @@ impl<H: Handler> Worker<H> {
         self.lanes.list.clear();
     }
 
-    /// The socket does not take all output now: waits until it does.
+    /// The socket does not take all output now: waits until it does. Who was dialled goes on meanwhile.
     fn block(&mut self, index: u32, output: Gather<H::Held>, some_went: bool, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
-        self.turn.blocked(Link(token), output.len());
+        self.turn.set_blocked(Link(token), output.len());
         connection.blocked = Some(Box::new(output));
         connection.armed = true;
         if some_went {
@@ -374,8 +457,16 @@ impl<H: Handler> Worker<H> {
             self.keeper.turn_to(index, Activity::Sending);
         }
         // Even if it is armed already: this reports room that there is by now, whoever stopped the sending.
-        if self.poll.modify(&connection.fd, token.to_u64(), LISTENING | EventFlags::OUT).is_err() {
+        let armed =
+            self.kernel.watch_anew(&connection.socket, token.to_u64(), LISTENING | EventFlags::OUT).is_ok();
+        if !armed {
             self.close(index, CloseReason::Error);
+        } else if connection.dialled {
+            match connection.talk.wish {
+                // A peer that has finished answers nothing more, and may not be reading either.
+                Wish::Read | Wish::Later if connection.ended => self.close(index, CloseReason::Normal),
+                _ => self.line_up(index, now),
+            }
         }
     }
 
@@ -388,13 +479,22 @@ impl<H: Handler> Worker<H> {
         }
         if connection.armed {
             connection.armed = false;
-            self.turn.blocked(Link(token), 0);
+            self.turn.set_blocked(Link(token), 0);
+            self.handler.on_drained(&mut connection.talk.state, &mut self.turn);
             let activity = self.handler.activity(&connection.talk.state);
             self.keeper.turn_to(index, activity);
-            if self.poll.modify(&connection.fd, token.to_u64(), LISTENING).is_err() {
+            if self.kernel.watch_anew(&connection.socket, token.to_u64(), LISTENING).is_err() {
                 return self.close(index, CloseReason::Error);
             }
         }
+        self.line_up(index, now);
+    }
+
+    /// Sees to it that a connection comes to its next turn.
+    #[inline]
+    fn line_up(&mut self, index: u32, now: Now) {
+        let token = self.slab.token(index);
+        let connection = self.slab.at_mut(index);
         if connection.talk.wish == Wish::Later && !connection.waiting {
             connection.waiting = true;
             if self.waiting.is_empty() {
@@ -421,7 +521,7 @@ impl<H: Handler> Worker<H> {
                     continue;
                 }
                 connection.due = true;
-                if connection.blocked.is_none() && !connection.queued {
+                if !connection.is_held_up() && !connection.queued {
                     connection.queued = true;
                     self.queue.push_back(token);
                 }
@@ -444,8 +544,10 @@ impl<H: Handler> Worker<H> {
     fn close_idle(&mut self, first: u32, now: Now) {
         let is_idle = |index: &u32| {
             let idle_s = now.second().saturating_sub(self.keeper.last_second(*index));
+            let connection = self.slab.at(*index);
             idle_s > self.idle_timeout_s
-                && !matches!(self.slab.at(*index).talk.wish, Wish::Later | Wish::Wait)
+                && !connection.dialled
+                && !matches!(connection.talk.wish, Wish::Later | Wish::Wait)
         };
         let places = self.slab.indices_from(first, IDLE_PLACES_MAX);
         let idle: Vec<u32> = places.filter(is_idle).take(IDLE_CLOSES_MAX).collect();
@@ -463,45 +565,93 @@ impl<H: Handler> Worker<H> {
     fn open_mail(&mut self, now: Now) {
         for letter in self.mailbox.take() {
             match letter {
-                Letter::Accepted(fd, arrival) => self.open(fd, arrival, now),
+                Letter::Accepted(socket, arrival) => self.open(socket, arrival, false, now),
                 Letter::Stop => self.stopping = true,
             }
         }
     }
 
     /// Starts to serve a connection, which has been counted.
-    pub(crate) fn open(&mut self, fd: OwnedFd, arrival: Arrival, now: Now) {
+    pub(crate) fn open(&mut self, socket: K::Socket, arrival: Arrival, watched: bool, now: Now) {
         let link = Link(self.slab.next_token());
-        let opened = arrival.opened(fd.as_raw_fd(), link);
+        let origin = arrival.origin;
+        let opened = arrival.opened(K::number(&socket), link);
         self.turn.opened(link);
         let talk = Talk::open(&mut self.handler, &opened, &mut self.turn);
-        let token = self.slab.insert(Connection::new(fd, talk));
+        let token = self.slab.insert(Connection::new(socket, origin, talk));
         self.keeper.enter(token.index, opened, now);
         self.keeper.counters().places.set(self.slab.places() as u64);
-        let connection = self.slab.at(token.index);
-        if self.poll.add(&connection.fd, token.to_u64(), LISTENING).is_err() {
+        let socket = &self.slab.at(token.index).socket;
+        let listening = match watched {
+            true => self.kernel.watch_anew(socket, token.to_u64(), LISTENING),
+            false => self.kernel.watch(socket, token.to_u64(), LISTENING),
+        };
+        if listening.is_err() {
             self.close(token.index, CloseReason::Error);
+        }
+    }
+
+    /// Begins what was dialled, and tells what has taken too long.
+    #[cold]
+    fn dial(&mut self, now: Now) {
+        for _ in 0..OUTCOMES_MAX {
+            let known_at_once = self.dials.begin(&mut self.kernel, now);
+            let Some(outcome) = known_at_once.or_else(|| self.dials.expire(now)) else { break };
+            self.dialled(outcome, now);
+        }
+    }
+
+    /// Tells the handler what came of a dial.
+    #[cold]
+    fn dialled(&mut self, outcome: Outcome<K::Socket>, now: Now) {
+        let Outcome { place, tag, result } = outcome;
+        match result {
+            Ok(connected) => {
+                let arrival = Arrival {
+                    id: ConnectionId(self.limit.next_id()),
+                    origin: Origin::Dialled { tag },
+                    transport: place.transport(),
+                    peer: place.address(),
+                    local: self.kernel.local(&connected.socket),
+                };
+                self.keeper.counters().dialled.add(1);
+                self.open(connected.socket, arrival, connected.watched, now);
+            }
+            Err(why) => {
+                self.keeper.counters().unreachable.add(1);
+                // Now, so that there is room for another one.
+                self.turn.hung_up();
+                self.handler.on_unreachable(tag, why, &mut self.turn);
+            }
         }
     }
 
     fn close(&mut self, index: u32, reason: CloseReason) {
         self.turn.closed(Link(self.slab.token(index)));
-        let Connection { talk, blocked, fd, .. } = self.slab.remove(index);
+        let Connection { talk, blocked, socket, dialled, .. } = self.slab.remove(index);
         self.keeper.leave(index);
         drop(blocked);
+        if dialled {
+            self.turn.hung_up();
+            self.keeper.counters().dialled.sub(1);
+        }
         // In this order: a peer that sees the end knows that the handler has let go of the connection, and whoever is
         // let in next finds its memory and its descriptor free.
         self.handler.on_close(talk.state, reason, &mut self.turn);
-        drop(fd);
-        self.limit.leave();
+        drop(socket);
+        if dialled {
+            self.limit.freed();
+        } else {
+            self.limit.leave();
+        }
     }
 }
 
 /// Draws the conclusions from a receive that had `room`.
 #[inline]
-fn note_received<H: Handler>(
+fn note_received<H: Handler, K: Kernel>(
     lane: &mut Lane,
-    connection: &mut Connection<H>,
+    connection: &mut Connection<H, K>,
     received: Result<usize, Errno>,
     room: usize,
     counters: &Counters,
@@ -528,5 +678,7 @@ fn note_received<H: Handler>(
     }
 }
 
+#[cfg(test)]
+mod dial_tests;
 #[cfg(test)]
 mod tests;

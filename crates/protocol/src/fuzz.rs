@@ -1,4 +1,8 @@
-//! What must hold for any bytes: checked here with a fixed seed, and by `fuzz/` for as long as one likes.
+//! Properties that hold for any bytes: checked here with a fixed seed, and by `fuzz/` for as long as one likes.
+
+mod client;
+
+pub use client::{check_replies, check_requests};
 
 use crate::auth::{self, Login};
 use crate::key::{KeyRun, Step};
@@ -147,7 +151,7 @@ mod tests {
     /// Bytes that mean something, more often than chance would have it.
     const SPECIAL: &[u8] = b"  \r\n\0\t-+09=kvbTOMq\xff\x80noreplyHTTP/";
 
-    fn damaged(prng: &mut Prng, mut line: Vec<u8>) -> Vec<u8> {
+    pub(super) fn damaged(prng: &mut Prng, mut line: Vec<u8>) -> Vec<u8> {
         for _ in 0..prng.below(4) {
             let at = prng.below(line.len() as u64 + 1) as usize;
             let byte = if prng.below(3) == 0 {

@@ -48,3 +48,17 @@ pub const LOGIN_LEN_MAX: usize = 16_384;
 
 /// No login has a shorter line, its line feed not counted.
 pub const LOGIN_LINE_LEN_MIN: usize = 6;
+
+/// The longest line of a reply, its line end included. memcached's longest answer to a request about one item has a
+/// key in base64 and every return flag, some 700 bytes; a statistic has fewer. A longer line is not its protocol, and a
+/// client need not keep more than this of one whose end has not arrived.
+pub const REPLY_LINE_LEN_MAX: usize = 2048;
+
+/// The longest number in a reply, in digits: as many as the largest 64-bit number has.
+pub const REPLY_NUMBER_LEN_MAX: usize = 20;
+
+/// The longest body that a reply may announce: no request could have stored a longer value.
+pub const REPLY_BODY_LEN_MAX: usize = VALUE_LEN_MAX;
+
+/// So much of a reply that is refused is shown to people.
+pub const FOUND_SHOWN_MAX: usize = 64;

@@ -10,6 +10,7 @@ use store::DumpCursor;
 use crate::connection::{Connection, State};
 use crate::dump::{Dump, DumpKind, ITEM_CLASS};
 use crate::execute::Flow;
+use crate::reports::Report;
 use crate::shared::VERSION;
 use crate::tune;
 use crate::worker::{Output, Worker};
@@ -134,7 +135,7 @@ impl Worker {
                     return Ok(Flow::Go);
                 }
                 self.counters.lru_crawler_starts.add(1);
-                return Ok(Flow::Become(State::Crawl(DumpCursor::default())));
+                return Ok(Flow::Become(State::Report(Box::new(Report::Crawl(DumpCursor::default())))));
             }
         };
         // memcached says so since 1.6.43.
@@ -143,7 +144,7 @@ impl Worker {
             output.copy(kind.end());
             return Ok(Flow::Go);
         }
-        Ok(Flow::Become(State::Dump(Box::new(Dump::new(kind)))))
+        Ok(Flow::Become(State::Report(Box::new(Report::Dump(Dump::new(kind))))))
     }
 
     fn watch(

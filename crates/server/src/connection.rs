@@ -3,14 +3,12 @@
 use net::{Activity, Address, CloseReason, ConnectionId, Link, Next, Opened, Progress};
 use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, Request, binary, parse};
-use store::{DumpCursor, Key};
+use store::Key;
 
-use crate::dump::Dump;
 use crate::execute::{Body, Flow};
 use crate::join::{self, Joining};
-use crate::prefixes::PrefixDump;
+use crate::reports::Report;
 use crate::retrieve::RestOfKeys;
-use crate::stats::{Connections, Sizes};
 use crate::upload::{LINE_END_LEN, Upload};
 use crate::worker::{Output, Worker};
 
@@ -49,16 +47,8 @@ pub(crate) enum State {
     Join(Box<Joining>),
     /// So many bytes that belong to a refused request.
     Swallow(usize),
-    /// Nothing until a dump has been sent.
-    Dump(Box<Dump>),
-    /// Nothing until the counts by prefix have been sent.
-    Prefixes(Box<PrefixDump>),
-    /// Nothing until a crawl has taken the dead items out.
-    Crawl(DumpCursor),
-    /// Nothing until items have been counted by size.
-    Sizes(Box<Sizes>),
-    /// Nothing until all connections have been listed.
-    Connections(Box<Connections>),
+    /// Nothing until a report has been made.
+    Report(Box<Report>),
     /// Nothing: log lines are sent.
     Watch,
 }
@@ -81,6 +71,10 @@ impl Connection {
 
     pub(crate) fn id(&self) -> u64 {
         self.id.0
+    }
+
+    pub(crate) fn link(&self) -> Link {
+        self.link
     }
 
     pub(crate) fn fd(&self) -> i32 {
@@ -144,11 +138,14 @@ impl Connection {
                     }
                     waiting => (0, waiting),
                 },
-                State::Dump(dump) => (0, dump.serve(worker, output)),
-                State::Prefixes(dump) => (0, dump.serve(worker, output)),
-                State::Crawl(cursor) => (0, crate::dump::crawl(cursor, worker)),
-                State::Sizes(sizes) => (0, sizes.serve(worker, output)),
-                State::Connections(list) => (0, list.serve(worker, self.id.0, output)),
+                State::Report(report) if worker.steps.take(self.link) => {
+                    (0, report.serve(worker, self.id.0, output))
+                }
+                State::Report(_) if !output.is_empty() => (0, Flow::Yield),
+                State::Report(_) => {
+                    worker.steps.wait(self.link);
+                    return Progress { consumed: at, next: Next::Wait };
+                }
                 State::Watch => {
                     worker.shared.log.take(self.id.0, output.copied());
                     // A watcher has nothing more to say; what it sends is dropped.

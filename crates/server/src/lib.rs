@@ -34,6 +34,7 @@ mod execute;
 mod login;
 mod meta;
 mod prefixes;
+mod reports;
 mod retrieve;
 mod shared;
 mod stats;
@@ -119,6 +120,8 @@ impl Server {
                     Driver::Uring => DriverChoice::Uring,
                 },
                 connections_max: options.connection_limit as usize,
+                // A server calls nobody.
+                dialled_max: 0,
                 at_limit: match options.maxconns_fast {
                     true => AtLimit::Refuse(TOO_MANY_CONNECTIONS),
                     false => AtLimit::Wait,

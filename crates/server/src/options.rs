@@ -19,6 +19,9 @@ pub use echo::Echo;
 pub use listen::Listen;
 pub use meaning::ReadFile;
 
+/// The user that root becomes unless `-u` names one: every Linux has it, and it owns nothing.
+pub const USER_DEFAULT: &str = "nobody";
+
 /// Everything that a server is told before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
@@ -93,7 +96,7 @@ pub struct Process {
     pub daemonize: bool,
     /// `-P`: write the process id here.
     pub pidfile: Option<PathBuf>,
-    /// `-u`: the user to become, when started as root.
+    /// `-u`: the user to become, when started as root; [`USER_DEFAULT`] if none is named.
     pub user: Option<String>,
     /// `-k`: lock all memory.
     pub lock_memory: bool,

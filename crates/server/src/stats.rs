@@ -13,6 +13,8 @@ use crate::connection::State;
 use crate::counters::Totals;
 use crate::dump::{Dump, ITEM_CLASS};
 use crate::execute::Flow;
+use crate::prefixes::PrefixDump;
+use crate::reports::Report;
 use crate::shared::{Figures, Shared, VERSION};
 use crate::worker::{Output, Worker};
 
@@ -24,27 +26,31 @@ pub(crate) use connections::Connections;
 pub(crate) use sizes::Sizes;
 
 impl Worker {
-    /// Answers `stats` about `topic`, at once or in pieces.
+    /// Begins to answer `stats` about `topic`.
     pub(crate) fn stats(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
         let options = &self.shared.options;
-        match topic {
+        let report = match topic {
             StatsTopic::Connections => {
-                Flow::Become(State::Connections(Box::new(Connections::begin(&self.shared, self.now, output))))
+                Report::Connections(Connections::begin(&self.shared, self.now, output))
             }
-            StatsTopic::Sizes if options.track_sizes => Flow::Become(State::Sizes(Box::default())),
+            StatsTopic::Sizes if options.track_sizes => Report::Sizes(Sizes::default()),
             StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
-                Flow::Become(State::Dump(Box::new(Dump::cachedump(limit))))
+                Report::Dump(Dump::cachedump(limit))
             }
             StatsTopic::Detail(Ok(DetailCommand::Dump)) if options.dumping => {
-                Flow::Become(State::Prefixes(Box::default()))
+                Report::Prefixes(PrefixDump::default())
             }
-            topic => {
-                output.copy(&reply(&self.shared, topic, self.now));
-                // The next request may come in this very turn.
-                self.detail = self.shared.prefixes.enabled();
-                Flow::Go
-            }
-        }
+            topic => Report::Statistics(topic),
+        };
+        Flow::Become(State::Report(Box::new(report)))
+    }
+
+    /// Answers in one step.
+    pub(crate) fn statistics(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
+        output.copy(&reply(&self.shared, topic, self.now));
+        // The next request may come in this very turn.
+        self.detail = self.shared.prefixes.enabled();
+        Flow::Become(State::Commands)
     }
 }
 

@@ -11,6 +11,7 @@ use store::{Event, Handle, LargeValue, Prefetched};
 
 use crate::connection::Connection;
 use crate::counters::Counters;
+use crate::reports::Steps;
 use crate::shared::Shared;
 use crate::watch::{KeyName, Streams};
 
@@ -54,6 +55,8 @@ pub struct Worker {
     /// Connections that wait for others' uploads, and when they look again.
     pub(crate) sleepers: Vec<Link>,
     look_at: Now,
+    /// Which connection goes on with its report.
+    pub(crate) steps: Steps,
     /// Whether uses are counted by prefix, as of the beginning of this turn.
     pub(crate) detail: bool,
 }
@@ -73,6 +76,7 @@ impl Worker {
             watched,
             sleepers: Vec::new(),
             look_at: now,
+            steps: Steps::default(),
             detail: false,
             shared,
         }
@@ -155,7 +159,8 @@ impl Handler for Worker {
     fn deadline(&self) -> Option<Now> {
         let tidying = self.store.wants_turn().then(|| Now { us: self.now.us + TIDYING_US });
         let looking = (!self.sleepers.is_empty()).then_some(self.look_at);
-        tidying.into_iter().chain(looking).min()
+        let reporting = self.steps.are_wanted().then_some(self.now);
+        tidying.into_iter().chain(looking).chain(reporting).min()
     }
 
     fn end_turn(&mut self, turn: &mut Turn<Held>) {
@@ -163,6 +168,7 @@ impl Handler for Worker {
             self.sleepers.drain(..).for_each(|link| turn.wake(link));
             self.look_at = Now { us: self.now.us + SLEEP_US };
         }
+        self.steps.end_turn(turn);
     }
 
     fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Held>) -> Connection {
@@ -213,6 +219,7 @@ impl Handler for Worker {
     }
 
     fn on_close(&mut self, connection: Connection, reason: CloseReason, _turn: &mut Turn<Held>) {
+        self.steps.closed(connection.link());
         if connection.watches() {
             self.shared.unwatch(connection.id());
         }
@@ -241,6 +248,9 @@ impl fmt::Display for ClientEnd<'_> {
         match self.0 {
             Address::Tcp(address) => {
                 write!(f, "rip={} rport={} transport=tcp", address.ip(), address.port())
+            }
+            Address::Udp(address) => {
+                write!(f, "rip={} rport={} transport=udp", address.ip(), address.port())
             }
             Address::Unix(_) => f.write_str("rip=unix rport=0 transport=local"),
         }

@@ -62,7 +62,7 @@ const GENERAL_LEN_MAX: usize = 4000;
 /// Counters of 64 bits have up to so many digits.
 const DIGITS_MAX: usize = 20;
 
-/// What is always one digit or word here: there is nothing to count (docs/compatibility.md), or it is a fact.
+/// What is always one digit or word here: there is nothing to count (docs/serve/compatibility.md), or it is a fact.
 const CONSTANT: &str = "response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
     read_buf_bytes_free read_buf_oom reserved_fds hash_is_expanding slab_reassign_rescues \
     slab_reassign_chunk_rescues slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes \

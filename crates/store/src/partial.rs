@@ -17,6 +17,9 @@ use crate::store::Store;
 const STEP: u64 = 128 * 1024;
 /// Values that are being received may announce one part in so many of the memory limit, or one of the largest items.
 const UPLOADS_SHARE: u64 = 4;
+/// No item, however large items may be, has more than one part in so many of the memory limit: `-I` is at most half of it
+/// at the start, and the limit can be lowered.
+const VALUE_SHARE: u64 = 2;
 /// Records that a worker looks at in one turn to make room for values that it receives, however many: about 1 ms.
 pub(crate) const RECORDS_PER_TURN: usize = 4096;
 /// For so many seconds it counts as present that somebody had to wait for the share.
@@ -84,9 +87,9 @@ impl PartialValue {
 }
 
 impl Uploads {
-    /// Takes part of the share, if so much is left of `most`.
-    fn announce(&self, bytes: u64, most: u64) -> bool {
-        let within = |announced: u64| announced.checked_add(bytes).filter(|sum| *sum <= most);
+    /// Takes part of the share for a value, and for what it is joined to, if so much is left of `most`.
+    fn announce(&self, bytes: u64, joined: u64, most: u64) -> bool {
+        let within = |announced: u64| announced.checked_add(bytes + joined).filter(|sum| *sum <= most);
         let announced = self.announced.fetch_update(Relaxed, Relaxed, within).is_ok();
         if announced {
             self.outstanding.fetch_add(bytes, Relaxed);
@@ -122,14 +125,17 @@ impl Handle {
             return Err(Error::TooLarge);
         }
         let (bytes, uploads) = (charge_of(len), &store.large.uploads);
-        if !store.leaves_room(bytes, spared) {
+        let joined = spared.map_or(0, |spared| spared.charge);
+        let joins_max = store.joins_max();
+        if bytes > store.value_max() || bytes + joined > joins_max {
             return Err(Error::OutOfMemory);
         }
-        if !uploads.announce(bytes, store.uploads_max()) {
+        let most = if spared.is_some() { joins_max } else { store.uploads_max() };
+        if !uploads.announce(bytes, joined, most) {
             uploads.wanted.store(now, Relaxed);
             return Ok(None);
         }
-        let share = Share { space: Arc::clone(&store.large), bytes, outstanding: bytes };
+        let share = Share { space: Arc::clone(&store.large), bytes: bytes + joined, outstanding: bytes };
         let outstanding = uploads.outstanding.load(Relaxed);
         if !store.may_be_had(&Wanted::of(outstanding, spared)) {
             uploads.wanted.store(now, Relaxed);
@@ -141,11 +147,17 @@ impl Handle {
         Ok(Some(PartialValue { value, filled: 0, share, pressure: Pressure::default(), spared }))
     }
 
-    /// Makes room for the next bytes. False if there is none yet: call again after others have had their turn.
+    /// Makes room for the next bytes. False if there is none yet: call again after others have had their turn. An error
+    /// says that the limit has been lowered so far that there will never be room.
     pub fn extend_value(&mut self, partial: &mut PartialValue, now: u32) -> Result<bool, Error> {
         self.enter(now);
         let store = &*self.store;
-        let missing = charge_of(partial.value.len()) - partial.value.charge();
+        let charge = charge_of(partial.value.len());
+        // Only after the limit was lowered: whoever goes on first gives way, until the others have their share.
+        if charge > store.value_max() || store.large.uploads.announced.load(Relaxed) > store.joins_max() {
+            return Err(Error::OutOfMemory);
+        }
+        let missing = charge - partial.value.charge();
         let bytes = missing.min(STEP);
         if !store.charge(bytes) {
             let records = std::mem::take(&mut self.records_left);
@@ -174,13 +186,19 @@ impl Handle {
 }
 
 impl Store {
-    fn uploads_max(&self) -> u64 {
-        (self.budget.limit() / UPLOADS_SHARE).max(charge_of(self.item_size_max as usize))
+    /// What one value may have of the limit.
+    fn value_max(&self) -> u64 {
+        self.budget.limit() / VALUE_SHARE
     }
 
-    /// Whether a quarter of the limit is left to others. At the start one item may have half of it and what is joined to
-    /// another half, and the limit can be lowered.
-    fn leaves_room(&self, bytes: u64, spared: Option<Spared>) -> bool {
-        bytes + spared.map_or(0, |spared| spared.charge) <= self.budget.limit() / 4 * 3
+    /// What values that are being received may have together.
+    fn uploads_max(&self) -> u64 {
+        let largest = charge_of(self.item_size_max as usize);
+        (self.budget.limit() / UPLOADS_SHARE).max(largest.min(self.value_max()))
+    }
+
+    /// The same where values are joined, which counts what they are joined to: a quarter of the limit is left to others.
+    fn joins_max(&self) -> u64 {
+        self.budget.limit() / 4 * 3
     }
 }

@@ -1,6 +1,6 @@
 //! Small items beside large values: who makes room for whom.
 
-use store::{Change, Config, Handle, Look, NewValue, Store};
+use store::{Change, Config, Error, Handle, Look, NewValue, PartialValue, Store};
 
 const MIB: u64 = 1 << 20;
 const NOW: u32 = 2;
@@ -70,6 +70,37 @@ fn large_values_take_the_place_of_small_items_that_nobody_uses() {
 }
 
 #[test]
+fn large_values_leave_small_items_half_of_a_limit_that_was_lowered() {
+    let mut handle = handle(64);
+    let (small, others) = (10_000, 90_000);
+    (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+    (0..others).for_each(|number| set(&mut handle, &format!("other{number}"), 30));
+    handle.shared().set_memory_limit(32 * MIB).unwrap();
+    let mut missed = 0;
+    for round in 0..40 {
+        let begun = [15_000_000, 15_000_000, LARGE].map(|len| handle.begin_value(len, NOW).ok().flatten());
+        let mut partials: Vec<PartialValue> = begun.into_iter().flatten().collect();
+        assert!(!partials.is_empty(), "large values have their half, too");
+        while partials.iter().any(|partial| !partial.is_full()) {
+            handle.begin_turn(NOW);
+            for partial in &mut partials {
+                let _ready = handle.extend_value(partial, NOW).unwrap();
+                let count = partial.room().len();
+                partial.fill(count);
+            }
+        }
+        for (number, partial) in partials.into_iter().enumerate() {
+            let (name, value) = (format!("large{number}"), NewValue::Large(partial.into_value()));
+            handle.store(&handle.key(name.as_bytes()), &Change::default(), value, NOW).unwrap();
+        }
+        for number in (0..small).filter(|number| number % 20 == round % 20) {
+            missed += usize::from(!is_there(&mut handle, &format!("small{number}")));
+        }
+    }
+    assert_eq!(missed, 0, "of {}", 40 * small / 20);
+}
+
+#[test]
 fn what_is_being_received_costs_nobody_more_when_the_limit_is_lowered() {
     let mut handle = handle(64);
     let held = handle.large_value(LARGE, NOW).unwrap();
@@ -88,4 +119,50 @@ fn what_is_being_received_costs_nobody_more_when_the_limit_is_lowered() {
     assert!(after.charged_bytes <= 8 * MIB, "{after:?}");
     set(&mut handle, "last", 100);
     assert!(handle.shared().statistics().charged_bytes <= 8 * MIB);
+}
+
+#[test]
+fn one_value_has_at_most_half_of_the_limit_and_values_under_way_no_more_together() {
+    let mut handle = handle(64);
+    assert!(matches!(handle.begin_value(LARGE, NOW), Ok(Some(_))));
+    handle.shared().set_memory_limit(32 * MIB).unwrap();
+    assert!(matches!(handle.begin_value(LARGE, NOW), Err(Error::OutOfMemory)));
+    let first = handle.begin_value(15 * MIB as usize, NOW).unwrap();
+    assert!(first.is_some());
+    assert!(handle.begin_value(2 * MIB as usize, NOW).unwrap().is_none(), "it waits");
+    assert!(handle.begin_value(MIB as usize, NOW).unwrap().is_some());
+    handle.shared().set_memory_limit(64 * MIB).unwrap();
+    assert!(matches!(handle.begin_value(16_000_000, NOW), Ok(Some(_))));
+}
+
+/// Receives some of it; false if it is refused.
+fn receive(handle: &mut Handle, partial: &mut PartialValue, most: usize) -> bool {
+    let end = partial.filled() + most;
+    while partial.filled() < end && !partial.is_full() {
+        handle.begin_turn(NOW);
+        if handle.extend_value(partial, NOW).is_err() {
+            return false;
+        }
+        let count = partial.room().len();
+        partial.fill(count);
+    }
+    true
+}
+
+#[test]
+fn a_lower_limit_holds_for_values_under_way() {
+    let small = 60_000;
+    for lens in [[20_000_000, 13_000_000], [16_000_000, 15_000_000]] {
+        let mut handle = handle(64);
+        (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
+        let mut partials = lens.map(|len| handle.begin_value(len, NOW).unwrap().unwrap());
+        assert!(partials.iter_mut().all(|partial| receive(&mut handle, partial, 4_000_000)));
+        handle.shared().set_memory_limit(32 * MIB).unwrap();
+        let [mut first, mut second] = partials;
+        assert!(!receive(&mut handle, &mut first, 20_000_000), "{lens:?}: more than its share");
+        drop(first);
+        assert!(receive(&mut handle, &mut second, 20_000_000), "{lens:?}: it has room now");
+        let kept = (0..small).filter(|number| is_there(&mut handle, &format!("small{number}"))).count();
+        assert_eq!(kept, small, "{lens:?}");
+    }
 }

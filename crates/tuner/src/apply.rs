@@ -5,15 +5,22 @@
 //! by the kernel (EIO), or its CPUs have no vector left (ENOSPC), or a driver does not know this setting (EOPNOTSUPP).
 //! Such a step is left out and named. So is one about a thread that has ended since the plan was made.
 
+pub mod expected_effect;
+pub mod host;
+pub mod journal;
+pub mod obstacle;
+pub mod rollback;
+pub mod saved;
+
 use std::io;
 
 use rustix::io::Errno;
 
-use crate::change::{Change, Setting};
-use crate::host::Host;
-use crate::journal::{self, Journal, Record};
-use crate::rollback::{self, RolledBack};
-use crate::root;
+use crate::observe::root;
+use crate::plan::change::{Change, Setting};
+use host::Host;
+use journal::{Journal, Record};
+use rollback::RolledBack;
 
 /// How often a setting is tried that is busy; irqbalance, too, takes EBUSY for passing.
 const TRIES_MAX: usize = 3;
@@ -98,7 +105,9 @@ pub struct Failed {
 fn outcome(undone: &RolledBack) -> String {
     let values = match undone.failures() {
         failures if failures.is_empty() => "everything is as it was before".to_owned(),
-        failures => format!("not everything could be undone: {}", failures.join("; ")),
+        failures => {
+            format!("not everything could be undone: {}", crate::text::folded::folded(&failures).join("; "))
+        }
     };
     match &undone.unrecorded {
         None => values,

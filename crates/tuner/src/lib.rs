@@ -1,68 +1,39 @@
 //! Host limits, changes that would help, and the way back.
 //!
 //! ```text
-//! probe(root) ─► Facts ──────┐
-//! read(root)  ─► Reading × n ┴─► rules ─► Findings ─► plan ─► [shown] ─► journal ─► apply ─► read back
-//!                                                                           └─► rollback reads the journal only
+//! observe   probe(root) ─► Facts ──────┐
+//!           read(root)  ─► Reading × n ┤
+//! diagnose                             └─► rules ─► Findings ─┐
+//! plan      strategies, profiles, remedies ─► changes, in their order ─► [shown]
+//! apply                                                          └─► journal ─► host ─► read back
+//!                                                                       └─► rollback reads the journal only
+//! persist   steps in force ─► files that keep them over a restart
+//! verify    steps in force, expected effects, captures before and after ─► verdict; tournaments of strategies
+//! watch     steps in force, what they read now ─► drift and its cause ─► repair
+//! report    findings, verdicts, standings ─► text for people, metrics for programs
 //! ```
 //!
-//! Rules and plans are pure: what they know is in [`Facts`] and in the [`Reading`]s, both plain data, so a captured
-//! host is a test fixture. The root of the file system is an argument everywhere. Nothing on the host is changed that
-//! the journal does not hold yet. Going back, everything is restored first and recorded afterwards.
+//! Folders use only those above them in this picture. Rules and plans are pure: what they know is in [`Facts`] and in the
+//! [`Reading`]s, both plain data, so a captured host is a test fixture. The root of the file system is an argument
+//! everywhere. Nothing on the host is changed that the journal does not hold yet. Going back, everything is restored
+//! first and recorded afterwards.
 
-mod accept;
 pub mod apply;
-pub mod capture;
-pub mod change;
-pub mod cpu_model;
-pub mod cpu_set;
-pub mod ethtool;
-pub mod facts;
-pub mod finding;
-pub mod host;
-mod irq_name;
-mod irqbalance;
-pub mod journal;
-pub mod listening;
-pub mod masks;
-pub mod measure;
-mod mend;
-pub mod metric;
-pub mod my_cnf;
-pub mod network_namespace;
-pub mod obstacle;
-pub mod outline;
+pub mod diagnose;
+pub mod observe;
 pub mod persist;
 pub mod plan;
-pub mod probe;
-pub mod profile;
-pub mod promise;
-pub mod read;
-pub mod reading;
 pub mod report;
-pub mod rollback;
-pub mod root;
-pub mod rules;
-pub mod saved;
-pub mod scheduling;
-pub mod script;
-pub mod signal;
-pub mod strategy;
-pub mod tournament;
-pub mod verification;
+mod text;
 pub mod verify;
 pub mod watch;
 
-#[cfg(test)]
-mod shapes;
-
-pub use capture::Capture;
-pub use change::{Change, Refusal, Setting};
-pub use cpu_set::CpuSet;
-pub use facts::Facts;
-pub use finding::{Evidence, Finding, Severity, Verdict};
-pub use probe::probe;
-pub use read::read;
-pub use reading::{Reading, Series};
-pub use root::Root;
-pub use rules::{explain, judge};
+pub use diagnose::{Evidence, Finding, Severity, Verdict, explain, judge};
+pub use observe::capture::Capture;
+pub use observe::cpu_set::CpuSet;
+pub use observe::facts::Facts;
+pub use observe::probe::probe;
+pub use observe::read::read;
+pub use observe::reading::{Reading, Series};
+pub use observe::root::Root;
+pub use plan::change::{Change, Refusal, Setting};

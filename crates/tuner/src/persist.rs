@@ -7,6 +7,7 @@
 mod boot;
 mod check;
 pub mod conflicts;
+mod file;
 pub mod intent;
 mod link;
 mod means;
@@ -20,43 +21,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, Refusal, Setting};
-use crate::facts::{Facts, Nic};
-use crate::journal::Step;
+use crate::observe::facts::{Facts, Nic};
+use crate::plan::change::{Refusal, Setting};
 use means::Means;
 
 pub use check::reads_back;
+pub use file::{Keep, PersistentFile};
 pub use surroundings::Surroundings;
-
-/// The first line of every file that is written here.
-pub const HEADER: &str =
-    "# Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
-
-/// What has to be so after the next start, too.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// What.
-    pub setting: Setting,
-    /// Its value.
-    pub wanted: String,
-    /// Why.
-    pub why: String,
-    /// Who asks for it: the rule of a finding, a strategy, a profile.
-    pub asked_by: String,
-}
-
-/// A file that keeps settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PersistentFile {
-    /// Absolute, as the host sees it.
-    pub path: String,
-    /// Its text.
-    pub text: String,
-    /// Its permissions.
-    pub mode: u32,
-    /// What it does, in one sentence.
-    pub why: String,
-}
 
 /// What a file brings about at every start, whatever numbers things have then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,19 +47,6 @@ pub struct Persistence {
     pub held: Vec<Held>,
     /// What is not kept, and why.
     pub left: Vec<Refusal>,
-}
-
-impl From<&Change> for Keep {
-    fn from(change: &Change) -> Keep {
-        let Change { setting, wanted, why, asked_by, .. } = change.clone();
-        Keep { setting, wanted, why, asked_by }
-    }
-}
-
-impl From<Step> for Keep {
-    fn from(step: Step) -> Keep {
-        Keep { setting: step.setting, wanted: step.wanted, why: step.why, asked_by: step.asked_by }
-    }
 }
 
 /// Decides what keeps each setting.
@@ -116,11 +74,11 @@ pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persis
     let held = kept.iter().filter(|(_, means)| holds(means));
     let held =
         held.map(|(keep, _)| Held { setting: keep.setting.clone(), wanted: keep.wanted.clone() }).collect();
-    let wishes = intent::merged(kept.iter().filter_map(|(_, means)| match means {
-        Means::Boot(wish) => Some(wish.clone()),
+    let parts = intent::merged(kept.iter().filter_map(|(_, means)| match means {
+        Means::Boot(part) => Some(part.clone()),
         _ => None,
     }));
-    files.extend(boot::files(&wishes, here, &mut left));
+    files.extend(boot::files(&parts, here, &mut left));
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Persistence { files, held, left }
 }

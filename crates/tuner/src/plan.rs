@@ -1,23 +1,35 @@
 //! Plans: changes in their order, and nothing that is so already.
 //!
 //! Pure: from [`Facts`] and what was asked for to a [`Plan`]. Asked for can be a strategy, a profile, and whatever
-//! findings have a strategy that mends them; who asks first for a setting has it.
+//! findings have a strategy that remedies them; who asks first for a setting has it.
+
+pub mod change;
+pub(crate) mod listen_queue;
+pub mod my_cnf;
+pub mod plan_text;
+pub mod profile;
+pub mod proposal;
+mod remedy;
+pub mod script;
+pub mod signal;
+pub mod strategy;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::accept;
-use crate::change::{Change, Refusal, Setting, Stage};
-use crate::cpu_model::{Choice, CpuModel, Left, Measured};
-use crate::cpu_set::CpuSet;
-use crate::facts::{Facts, Nic};
-use crate::finding::{Finding, Severity, Verdict};
-use crate::mend;
-use crate::profile::Profile;
-use crate::strategy::{self, Strategy, Wishes, queues, turns};
-use crate::{irqbalance, rules};
+use crate::diagnose::finding::{Finding, Severity, Verdict};
+use crate::diagnose::rules::{self, Remedy};
+use crate::observe::cpu_load::BUSY_PERCENT;
+use crate::observe::cpu_model::{Choice, CpuModel, Left, Measured};
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::facts::{Facts, Nic};
+use crate::observe::irqbalance;
+use change::{Change, Refusal, Setting, Stage};
+use profile::Profile;
+use proposal::ProposedChanges;
+use strategy::{Strategy, queues, turns};
 
 /// What a plan is to be made from.
 #[derive(Clone, Debug, Default)]
@@ -85,105 +97,16 @@ pub struct Intent {
     pub choice: Choice,
 }
 
-/// What mends what a rule finds.
-const MENDS: [(&str, Mend); 26] = [
-    ("queues-few", Mend::Strategy(Strategy::Queues)),
-    ("ring-overrun", Mend::Strategy(Strategy::Rings)),
-    ("rps-redundant", Mend::NoSteering),
-    ("rps-harmful", Mend::Resteering),
-    ("softirq-one-core", Mend::Strategy(Strategy::RpsRfs)),
-    ("irqs-piled-up", Mend::Strategy(Strategy::Spread)),
-    ("rps-missing", Mend::Strategy(Strategy::RpsRfs)),
-    ("rfs-off", Mend::Flows),
-    ("rfs-half-set", Mend::Flows),
-    ("xps-missing", Mend::Strategy(Strategy::Xps)),
-    ("xps-crossed", Mend::Strategy(Strategy::Xps)),
-    ("interrupt-per-packet", Mend::Either(Strategy::Defer50, Strategy::Coalesce)),
-    (THREADS_WAIT, Mend::Turns),
-    ("accept-overflow", Mend::AcceptQueue),
-    ("backlog-small", Mend::AcceptQueue),
-    ("somaxconn-low", Mend::Profile(Profile::Generic)),
-    ("syn-queue-full", Mend::AcceptQueue),
-    ("fast-open-off", Mend::FastOpen),
-    ("backlog-dropped", Mend::Settings(mend::backlog)),
-    ("huge-pages-always", Mend::Settings(mend::huge_pages)),
-    ("swappiness-high", Mend::Settings(mend::swappiness)),
-    ("dirty-pages-many", Mend::Settings(mend::dirty_pages)),
-    ("io-scheduler", Mend::Settings(mend::io_scheduler)),
-    ("io-merges", Mend::Settings(mend::io_merges)),
-    ("read-ahead-large", Mend::Settings(mend::read_ahead)),
-    ("clock-slow", Mend::Settings(mend::clock)),
-];
-
-/// The rule whose mend shortens turns of one service.
-const THREADS_WAIT: &str = "scheduling-delay";
-
-/// The rules whose mends move interrupts.
-const INTERRUPTS_MOVE: [&str; 2] = ["irqs-piled-up", "queues-few"];
-
-/// Rules whose remedy is not a setting that can be taken back, or one that is a matter of judgement: a plan says it in
-/// words.
-const BY_HAND: [&str; 17] = [
-    "irqbalance-moves",
-    "budget-squeezed",
-    "queues-uneven",
-    "realtime-everywhere",
-    "swapping",
-    "memory-pressure",
-    "allocator-libc",
-    "mount-options",
-    "conntrack-full",
-    "governor-slow",
-    "cpus-full",
-    "udp-receive-full",
-    "udp-send-full",
-    "descriptors-short",
-    "connections-limit",
-    "connections-refused",
-    "retransmits",
-];
-
-#[derive(Clone, Copy)]
-enum Mend {
-    Strategy(Strategy),
-    /// The second where the first cannot be had.
-    Either(Strategy, Strategy),
-    Profile(Profile),
-    NoSteering,
-    Resteering,
-    /// RFS with the masks that there are.
-    Flows,
-    /// Of the service that the finding is about.
-    Turns,
-    Settings(fn(&Facts, &Finding) -> Wishes),
-    /// Of the listener that the finding is about.
-    AcceptQueue,
-    /// Of the listener that the finding is about, else of all for which it may be good.
-    FastOpen,
-}
-
 /// The strategy that was asked for, by itself or by the rule of a finding.
 pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
     let (asked_by, _) = Choice::split(asked_by);
-    let of_rule = MENDS.iter().find_map(|(rule, mend)| match mend {
-        Mend::Strategy(strategy) | Mend::Either(strategy, _) if *rule == asked_by => Some(*strategy),
-        Mend::Turns if *rule == asked_by => Some(Strategy::SchedSlice),
-        Mend::Resteering | Mend::Flows if *rule == asked_by => Some(Strategy::RpsRfs),
-        _ => None,
-    });
+    let of_rule = rules::remedy(asked_by).and_then(remedy::strategy);
     Strategy::named(asked_by).or(of_rule)
 }
 
 /// The profile that a finding's rule asked for.
 pub fn profile_behind(asked_by: &str) -> Option<Profile> {
-    MENDS.iter().find_map(|(rule, mend)| match mend {
-        _ if *rule != asked_by => None,
-        Mend::Profile(profile) => Some(*profile),
-        Mend::AcceptQueue => Some(Profile::Generic),
-        Mend::FastOpen => Some(Profile::Memcached),
-        Mend::Strategy(_) | Mend::Either(..) | Mend::Settings(_) => None,
-        Mend::NoSteering | Mend::Resteering | Mend::Flows | Mend::Turns => None,
-    })
+    rules::remedy(asked_by).and_then(remedy::profile)
 }
 
 /// Makes a plan. One that gives an interface other queues holds nothing else: what depends on them is planned by
@@ -254,10 +177,13 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
             plan.refuse(&finding.subject, &finding.rule, &reason);
             continue;
         }
-        if BY_HAND.contains(&finding.rule.as_str()) {
+        let Some(remedy) = rules::remedy(&finding.rule) else { continue };
+        if remedy == Remedy::ByHand {
             plan.add(by_hand(finding), None, asked, &mut taken);
         }
-        let Some((_, mend)) = MENDS.iter().find(|(rule, _)| *rule == finding.rule) else { continue };
+        if !remedy.is_planned() {
+            continue;
+        }
         let about: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.name == finding.subject).collect();
         if about.is_empty() && facts.nic(&finding.subject).is_some() {
             // It is about an interface that is not meant.
@@ -270,15 +196,16 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         }
         let mut rule = Some(finding.rule.as_str());
         let then = model.after(&moved, moved_irqs.iter().copied());
-        let wishes = match mend {
-            Mend::Strategy(Strategy::RpsRfs) => {
+        let proposed = match remedy {
+            Remedy::Steering => {
                 let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
                     concerned.iter().partition(|nic| spread.contains(nic.name.as_str()));
                 wait.iter().for_each(|nic| plan.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
-                if go.is_empty() { Wishes::default() } else { Strategy::RpsRfs.changes(&then, &go) }
+                if go.is_empty() { ProposedChanges::default() } else { Strategy::RpsRfs.changes(&then, &go) }
             }
-            Mend::Either(first, second) => {
-                let (first, second) = (first.changes(&model, concerned), second.changes(&model, concerned));
+            Remedy::FewerInterrupts => {
+                let first = Strategy::Defer50.changes(&model, concerned);
+                let second = Strategy::Coalesce.changes(&model, concerned);
                 match first.changes.is_empty() && !second.changes.is_empty() {
                     true => {
                         // Who looks for the strategy behind the rule would find the first.
@@ -288,38 +215,49 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
                     false => first,
                 }
             }
-            Mend::Strategy(strategy) => strategy.changes(&then, concerned),
-            Mend::Profile(profile) => profile.changes(facts, asked.live),
-            Mend::AcceptQueue => accept::mend_queue(facts, finding, asked.live),
-            Mend::FastOpen => accept::mend_fast_open(facts, finding, asked.live),
-            Mend::NoSteering => strategy::unsteered(&about),
-            Mend::Resteering => strategy::resteered(&then, &about),
-            Mend::Flows => strategy::flows(facts, &about),
-            Mend::Turns => turns::mend(&model, finding),
-            Mend::Settings(wishes) => wishes(facts, finding),
+            Remedy::Queues => Strategy::Queues.changes(&then, concerned),
+            Remedy::Rings => Strategy::Rings.changes(&then, concerned),
+            Remedy::Spread => Strategy::Spread.changes(&then, concerned),
+            Remedy::Xps => Strategy::Xps.changes(&then, concerned),
+            Remedy::Limits => Profile::Generic.changes(facts, asked.live),
+            Remedy::AcceptQueue => listen_queue::queue_remedy(facts, finding, asked.live),
+            Remedy::FastOpen => listen_queue::fast_open_remedy(facts, finding, asked.live),
+            Remedy::NoSteering => strategy::unsteered(&about),
+            Remedy::Resteering => strategy::resteered(&then, &about),
+            Remedy::Flows => strategy::flows(facts, &about),
+            Remedy::Turns => turns::remedy(&model, finding),
+            Remedy::Backlog => remedy::backlog(facts),
+            Remedy::HugePages => remedy::huge_pages(facts),
+            Remedy::Swappiness => remedy::swappiness(facts),
+            Remedy::DirtyPages => remedy::dirty_pages(facts),
+            Remedy::IoScheduler => remedy::io_scheduler(facts, finding),
+            Remedy::IoMerges => remedy::io_merges(facts, finding),
+            Remedy::ReadAhead => remedy::read_ahead(facts, finding),
+            Remedy::Clock => remedy::clock(facts),
+            Remedy::ReportOnly | Remedy::ByHand => continue,
         };
-        wishes.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
-        moved_irqs.extend(wishes.changes.iter().filter_map(|change| change.setting.irq()));
-        if moves_interrupts(finding) && wishes.changes.iter().any(Change::is_due) {
+        proposed.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
+        moved_irqs.extend(proposed.changes.iter().filter_map(|change| change.setting.irq()));
+        if moves_interrupts(finding) && proposed.changes.iter().any(Change::is_due) {
             spread.extend(about.iter().map(|nic| nic.name.as_str()));
         }
-        let is_bare = wishes.refusals.is_empty() && wishes.advice.is_empty();
-        let is_so = !wishes.changes.is_empty() && !wishes.changes.iter().any(Change::is_due);
+        let is_bare = proposed.refusals.is_empty() && proposed.advice.is_empty();
+        let is_so = !proposed.changes.is_empty() && !proposed.changes.iter().any(Change::is_due);
         if is_so && is_bare && !asked.whole {
             plan.refuse(&finding.subject, &finding.rule, SET_ALREADY);
         }
-        plan.add(wishes, rule, asked, &mut taken);
+        plan.add(proposed, rule, asked, &mut taken);
     }
     if let Some(strategy) = asked.strategy {
-        let mut wishes = match strategy {
+        let mut proposed = match strategy {
             Strategy::SchedFifo if asked.accept_risk => strategy::first_at_risk(&model),
             _ => strategy.changes(&model, nics),
         };
         if asked.whole {
-            queues::as_long_as_now(&mut wishes);
+            queues::as_long_as_now(&mut proposed);
         }
-        gathered = wishes.irq_cpus.clone();
-        plan.add(wishes, None, asked, &mut taken);
+        gathered = proposed.irq_cpus.clone();
+        plan.add(proposed, None, asked, &mut taken);
     }
     if let Some(profile) = asked.profile {
         plan.add(profile.changes(facts, asked.live), None, asked, &mut taken);
@@ -338,11 +276,9 @@ const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, 
 /// Why nothing is planned for what is found all the same.
 const SET_ALREADY: &str = "everything that would mend it is set already";
 
-/// Rules whose own remedy only hides what a cause with a remedy leads to.
-const HIDE: [&str; 2] = ["backlog-dropped", THREADS_WAIT];
-
 fn hides(rule: &str, cause: &str) -> bool {
-    HIDE.contains(&rule) && MENDS.iter().any(|(mended, _)| *mended == cause)
+    rules::remedy(rule).is_some_and(Remedy::hides_its_cause)
+        && rules::remedy(cause).is_some_and(Remedy::is_planned)
 }
 
 /// Why packets are not steered in the same plan.
@@ -350,14 +286,14 @@ const SPREAD_FIRST: &str =
     "its interrupts are spread first: look again under load, for steering may not be needed then";
 
 fn moves_interrupts(finding: &Finding) -> bool {
-    INTERRUPTS_MOVE.contains(&finding.rule.as_str())
+    rules::remedy(&finding.rule).is_some_and(Remedy::moves_interrupts)
 }
 
 /// The remedy in words.
-fn by_hand(finding: &Finding) -> Wishes {
+fn by_hand(finding: &Finding) -> ProposedChanges {
     let remedy = rules::explain(&finding.rule).map_or("", |explanation| explanation.remedy);
     let advice = format!("{} ({}): {}", finding.rule, finding.subject, remedy.trim_end_matches('.'));
-    Wishes { advice: vec![advice], ..Wishes::default() }
+    ProposedChanges { advice: vec![advice], ..ProposedChanges::default() }
 }
 
 /// The host as it will be once the change is made.
@@ -379,7 +315,7 @@ fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<
         "ring-overrun" => {
             let cpus = nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&model.receiving(nic)));
             let percent = cpus.iter().filter_map(|cpu| model.interrupts_percent().get(&cpu)).max()?;
-            (f64::from(*percent) >= rules::BUSY_PERCENT).then(|| {
+            (f64::from(*percent) >= BUSY_PERCENT).then(|| {
                 format!(
                     "the CPU that empties its ring is busy with interrupts ({percent} %): a longer ring would only \
                      delay the drops, so spread its packets first"
@@ -392,18 +328,18 @@ fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<
 
 /// irqbalance would move back the interrupts that are given a place: they are added to those that it leaves alone. Who
 /// asked for a place asks for this.
-fn left_alone(facts: &Facts, taken: &Taken) -> Wishes {
+fn left_alone(facts: &Facts, taken: &Taken) -> ProposedChanges {
     let placed: BTreeMap<u32, &String> =
         taken.iter().filter_map(|(setting, by)| Some((setting.irq()?, by))).collect();
-    let mut wishes = Wishes::default();
+    let mut proposed = ProposedChanges::default();
     if let (Some(irqbalance), Some((_, by))) = (&facts.irqbalance, placed.first_key_value()) {
-        wishes.asked_by = (*by).clone();
+        proposed.asked_by = (*by).clone();
         let wanted = &irqbalance.banned | &placed.keys().copied().collect();
         let (now, wanted) = (irqbalance::list(&irqbalance.banned), irqbalance::list(&wanted));
         let setting = Setting::Irqbalance { pid: irqbalance.pid };
-        wishes.wish(Stage::Irqbalance, setting, now, wanted, strategy::LEFT_ALONE);
+        proposed.propose(Stage::Irqbalance, setting, now, wanted, strategy::LEFT_ALONE);
     }
-    wishes
+    proposed
 }
 
 impl Plan {
@@ -443,12 +379,12 @@ impl Plan {
         // Those that the plan does not move stay where they are; on all CPUs, they leave nothing to choose from.
         let all = irqs.or(&self.taking(model));
         let irqs = if model.for_services(&all).and(&all).is_empty() { all } else { irqs };
-        let mut wishes = Wishes::default();
+        let mut proposed = ProposedChanges::default();
         if model.choice.irq_cpus.is_some() && irqs != model.online {
-            strategy::keep_off(&mut wishes, model, &irqs);
+            strategy::keep_off(&mut proposed, model, &irqs);
         }
-        wishes.advice.retain(|advice| !self.advice.contains(advice));
-        self.advice.extend(wishes.advice);
+        proposed.advice.retain(|advice| !self.advice.contains(advice));
+        self.advice.extend(proposed.advice);
         self.service_cpus = Some(model.for_services(&irqs).into());
     }
 
@@ -460,8 +396,8 @@ impl Plan {
         moved.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&then.irq_cpus(nic)))
     }
 
-    fn add(&mut self, wishes: Wishes, rule: Option<&str>, asked: &Asked, taken: &mut Taken) {
-        for change in wishes.changes {
+    fn add(&mut self, proposed: ProposedChanges, rule: Option<&str>, asked: &Asked, taken: &mut Taken) {
+        for change in proposed.changes {
             let mut asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
             // Whoever plans it again at boot needs to know which CPUs were meant.
             let (of_cpus, chosen) = (OF_CPUS.contains(&change.stage), asked.choice.typed());
@@ -471,19 +407,19 @@ impl Plan {
             let Entry::Vacant(first) = taken.entry(change.setting.clone()) else { continue };
             first.insert(asked_by.clone());
             #[cfg(test)]
-            assert!(crate::saved::is_ours(&change.setting), "{} is missing there", change.setting);
+            assert!(crate::apply::saved::is_ours(&change.setting), "{} is missing there", change.setting);
             if asked.whole || change.is_due() {
                 self.changes.push(Change { asked_by, ..change });
             }
         }
-        for refusal in wishes.refusals {
+        for refusal in proposed.refusals {
             let asked_by = rule.map_or(refusal.asked_by, str::to_owned);
             let known = |other: &Refusal| other.subject == refusal.subject && other.reason == refusal.reason;
             if !self.refusals.iter().any(known) {
                 self.refusals.push(Refusal { asked_by, ..refusal });
             }
         }
-        for advice in wishes.advice {
+        for advice in proposed.advice {
             if !self.advice.contains(&advice) {
                 self.advice.push(advice);
             }

@@ -3,7 +3,6 @@
 //! Values in, text out: nothing is printed here, and whether there are colours is for the caller to say.
 
 mod bars;
-mod folded;
 mod heat;
 mod paint;
 mod prometheus;
@@ -11,32 +10,21 @@ mod table;
 mod tournament;
 mod verification;
 mod waits;
-pub(crate) mod wrap;
 
 use serde::Serialize;
 
+use crate::text::wrap;
 use crate::{Facts, Finding, Series};
 
+pub use crate::text::folded::folded;
 pub use bars::bars;
-pub use folded::folded;
-pub(crate) use folded::without_numbers;
 pub use heat::heat;
-pub use paint::{Paint, Tint};
-pub(crate) use prometheus::escaped;
+pub use paint::{Look, Paint, Tint};
 pub use prometheus::prometheus;
 pub use table::{explanation, findings, list};
 pub use tournament::standings;
 pub use verification::verification;
 pub use waits::waits;
-
-/// How text is to look.
-#[derive(Clone, Copy, Debug)]
-pub struct Look {
-    /// Columns of the terminal.
-    pub columns: usize,
-    /// Whether it shows colours.
-    pub paint: Paint,
-}
 
 /// A whole diagnosis as JSON.
 pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
@@ -62,7 +50,7 @@ pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
 /// Host, CPUs and findings, for people.
 pub fn diagnosis(facts: &Facts, series: &Series, found: &[Finding], look: Look) -> String {
     let mut text = format!("{}\n", host(facts, series));
-    let loads = crate::rules::loads(series);
+    let loads = crate::observe::cpu_load::loads(series);
     if !loads.is_empty() {
         text += &format!("\n{}", bars(&loads, look));
     }
@@ -84,7 +72,7 @@ fn host(facts: &Facts, series: &Series) -> String {
         1 => "1 CPU".to_owned(),
         cpus => format!("{cpus} CPUs"),
     };
-    let memory = crate::rules::bytes(facts.memory_bytes);
+    let memory = crate::diagnose::rules::bytes(facts.memory_bytes);
     format!("Linux {}{platform}, {cpus}, {memory}; over {:.0} s", facts.kernel.release, series.window_s())
 }
 

@@ -4,20 +4,25 @@
 //! and only if all of one lie beyond all of the other, and the middle has moved by a tenth, has it moved. Nothing is
 //! credited to a plan that was not measured, nor what was measured while the host's limits came and went.
 
+pub mod measure;
+pub mod metric;
+pub mod tournament;
+pub mod verification;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use crate::Capture;
 use crate::apply::has_moved;
-use crate::change::{Change, Setting};
-use crate::finding::{Finding, Severity};
-use crate::host::Host;
-use crate::journal::Step;
-use crate::measure::{self, Measured, Nothing, Subject};
-use crate::reading::Series;
-use crate::rules::judge_each;
-use crate::signal::{Expected, Figure, Moves};
+use crate::apply::host::Host;
+use crate::apply::journal::Step;
+use crate::diagnose::finding::{Finding, Severity};
+use crate::diagnose::rules::judge_each;
+use crate::observe::reading::Series;
+use crate::plan::change::{Change, Setting};
+use crate::plan::signal::{Expected, Figure, Moves};
+use measure::{Measured, Nothing, Subject};
 use stdx::statistics::median;
 
 /// What has moved less than this may have moved by itself.

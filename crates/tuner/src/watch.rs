@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! netlink, uevents ─► Event ──────────────┐
-//! journals ─► holds ─► look(root) ─► Look ┴─► Watch ─► News { Because, Act } ─► [journal] ─► repair
+//! journals ─► desired states ─► look(root) ─► Look ┴─► Watch ─► News { Because, Act } ─► [journal] ─► repair
 //!                                              ▲                                               │
 //!                                              └──────────────── repaired ◄────────────────────┘
 //! ```
@@ -11,8 +11,8 @@
 //! undone when it ends, whichever way; a setting that somebody else insists on is left to them.
 
 mod cause;
+mod desired_state;
 mod event;
-mod hold;
 mod line;
 mod look;
 mod metrics;
@@ -21,8 +21,8 @@ mod repair;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use cause::{Because, Cause, Sure};
+pub use desired_state::{DesiredState, desired_states, persisting};
 pub use event::Event;
-pub use hold::{Hold, holds, persisting};
 pub use line::{Line, watching};
 pub use look::{Found, Look, NicState, Seen, look};
 pub use metrics::prometheus;
@@ -31,8 +31,8 @@ pub use repair::repair;
 use cause::{EVENT_LAG_MS, Held, because};
 use look::is_affinity;
 
-use crate::change::Setting;
-use crate::cpu_set::CpuSet;
+use crate::observe::cpu_set::CpuSet;
+use crate::plan::change::Setting;
 
 /// A setting is repaired so often within [`REVERSIONS_MS`]; whoever changes it once more wants it so, and two programs
 /// that take turns do more harm than either value.
@@ -63,7 +63,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq)]
 pub struct News {
     /// What should be.
-    pub hold: Hold,
+    pub desired: DesiredState,
     /// What is.
     pub found: Found,
     /// Why, unless all is well.
@@ -116,7 +116,7 @@ struct Counts {
 /// One setting that is watched.
 #[derive(Debug)]
 struct Kept {
-    hold: Hold,
+    desired: DesiredState,
     stance: Stance,
     held: Option<Held>,
     /// How things will be if the repair that was decided upon works.
@@ -181,7 +181,7 @@ impl Watch {
     /// Judges a look. Every [`Act::Repair`] is followed by [`Watch::repaired`].
     pub fn look(&mut self, at_ms: u64, look: &Look) -> Vec<News> {
         self.kept.retain(|setting, kept| {
-            look.seen.iter().any(|seen| seen.hold.setting == *setting && seen.hold == kept.hold)
+            look.seen.iter().any(|seen| seen.desired.setting == *setting && seen.desired == kept.desired)
         });
         let events: Vec<(u64, Event)> = self.events.iter().cloned().collect();
         let news: Vec<News> =
@@ -212,9 +212,9 @@ impl Watch {
     }
 
     fn judge(&mut self, at_ms: u64, seen: &Seen, events: &[(u64, Event)], look: &Look) -> Option<News> {
-        let (policy, hold) = (self.policy, &seen.hold);
-        let kept = self.kept.entry(hold.setting.clone()).or_insert_with(|| Kept::new(hold));
-        let news = |because, act| News { hold: hold.clone(), found: seen.found.clone(), because, act };
+        let (policy, desired) = (self.policy, &seen.desired);
+        let kept = self.kept.entry(desired.setting.clone()).or_insert_with(|| Kept::new(desired));
+        let news = |because, act| News { desired: desired.clone(), found: seen.found.clone(), because, act };
         if seen.holds() {
             let had_drifted = kept.said.take().is_some();
             kept.holds(at_ms, Held::now(at_ms, seen, look));
@@ -224,7 +224,7 @@ impl Watch {
         let act = kept.decide(at_ms, policy, seen, because.cause, &look.online);
         let is_new = kept.said.is_none();
         if is_new {
-            *self.counts.drifts.entry((hold.setting.clone(), because.cause)).or_default() += 1;
+            *self.counts.drifts.entry((desired.setting.clone(), because.cause)).or_default() += 1;
         }
         if act == Act::Repair {
             kept.repairing = Some(Held::now(at_ms, seen, look));
@@ -242,9 +242,9 @@ impl Watch {
 }
 
 impl Kept {
-    fn new(hold: &Hold) -> Kept {
+    fn new(desired: &DesiredState) -> Kept {
         Kept {
-            hold: hold.clone(),
+            desired: desired.clone(),
             stance: Stance::Kept,
             held: None,
             repairing: None,
@@ -272,7 +272,7 @@ impl Kept {
             return Act::Gone;
         }
         // What only persists has no value from before that a repair could be undone to.
-        if !policy.repair || seen.hold.journal.is_none() || matches!(seen.found, Found::Unreadable(_)) {
+        if !policy.repair || seen.desired.journal.is_none() || matches!(seen.found, Found::Unreadable(_)) {
             return Act::Report;
         }
         while self.repairs_ms.front().is_some_and(|first_ms| first_ms + REVERSIONS_MS <= at_ms) {
@@ -289,7 +289,7 @@ impl Kept {
                 return Act::BackOff;
             }
         }
-        if let Some(missing) = offline(&self.hold, online) {
+        if let Some(missing) = offline(&self.desired, online) {
             return Act::Wait(format!("it takes CPU {missing}, which is not in use"));
         }
         self.repairs_ms.push_back(at_ms);
@@ -298,8 +298,8 @@ impl Kept {
 }
 
 /// CPUs that an interrupt should go to, if none of them is in use: the kernel would refuse.
-fn offline(hold: &Hold, online: &CpuSet) -> Option<CpuSet> {
-    let wanted = CpuSet::parse_mask(&hold.wanted).ok().filter(|_| is_affinity(&hold.setting))?;
+fn offline(desired: &DesiredState, online: &CpuSet) -> Option<CpuSet> {
+    let wanted = CpuSet::parse_mask(&desired.wanted).ok().filter(|_| is_affinity(&desired.setting))?;
     (!online.is_empty() && wanted.and(online).is_empty()).then_some(wanted)
 }
 

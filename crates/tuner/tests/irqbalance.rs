@@ -14,11 +14,11 @@ use std::time::Duration;
 use namespace::in_namespace;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 use tuner::apply::apply;
-use tuner::change::{Change, Risk, Stage};
-use tuner::host::{FileHost, Host};
-use tuner::journal::{Journals, Place, State};
-use tuner::rollback::undo;
-use tuner::signal::Signal;
+use tuner::apply::host::{FileHost, Host};
+use tuner::apply::journal::{Journals, Place, State};
+use tuner::apply::rollback::undo;
+use tuner::plan::change::{Change, Risk, Stage};
+use tuner::plan::signal::Signal;
 use tuner::{Root, Setting, probe};
 
 const ALONE: &str = "

@@ -12,11 +12,11 @@ use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, ipproto, listen, sendto, socket, sockopt};
 use serde_json::Value;
 use tuner::apply::apply;
-use tuner::host::FileHost;
-use tuner::journal::{Journals, Place};
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::{Journals, Place};
+use tuner::apply::rollback::undo;
+use tuner::plan::profile::Profile;
 use tuner::plan::{Asked, plan};
-use tuner::profile::Profile;
-use tuner::rollback::undo;
 use tuner::{CpuSet, Facts, Finding, Root, Series, judge, probe, read};
 
 #[track_caller]

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use namespace::in_namespace;
 use tuner::apply::apply_then;
-use tuner::change::{Change, Risk, Stage};
-use tuner::ethtool::Knob;
-use tuner::host::{FileHost, Host};
-use tuner::journal::{Journal, Journals, Place, State};
-use tuner::rollback::undo;
-use tuner::signal::Signal;
+use tuner::apply::host::{FileHost, Host};
+use tuner::apply::journal::{Journal, Journals, Place, State};
+use tuner::apply::rollback::undo;
+use tuner::observe::ethtool::Knob;
+use tuner::plan::change::{Change, Risk, Stage};
+use tuner::plan::signal::Signal;
 use tuner::{Root, Setting, probe};
 
 const VETH: &str = "

@@ -26,7 +26,7 @@ pub struct Attack {
 }
 
 /// All of them.
-pub const ATTACKS: [&Attack; 16] = [
+pub const ATTACKS: [&Attack; 17] = [
     &uploads::IDLE_UPLOADS,
     &uploads::DRIPPING_UPLOADS,
     &uploads::LARGE_VALUES,
@@ -42,6 +42,7 @@ pub const ATTACKS: [&Attack; 16] = [
     &operators::STATISTICS,
     &operators::MEMORY_LIMIT,
     &operators::SILENT_LISTS,
+    &operators::SILENT_REPORTS,
     &operators::SILENT_WATCHERS,
 ];
 

@@ -11,7 +11,7 @@ use end_to_end::process::raise_open_files;
 use end_to_end::server::Server;
 use end_to_end::subject::{Driver, Subject};
 
-const FLAGS: [&str; 8] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096"];
+const FLAGS: [&str; 10] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes"];
 const FILES: u64 = 8_192;
 
 /// Long enough for each attack to begin, on a busy machine, too.

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
 }
 
 /// Values of 20 MB may be stored, and a client may have many connections.
-const FLAGS: [&str; 8] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096"];
+const FLAGS: [&str; 10] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes"];
 const FILES: u64 = 8_192;
 /// Between two lines of progress.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -65,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
         Some(path) => Subject::given(path, &[])?,
         None => Subject::evenkeel(if arguments.epoll { Driver::Epoll } else { Driver::Uring }),
     };
+    println!("{}: {}", subject.name, subject.program.display());
     let wanted = |attack: &&&'static Attack| super::is_wanted(attack.name, &arguments.only);
     let attacks: Vec<&'static Attack> = ATTACKS.iter().filter(wanted).copied().collect();
     ensure!(

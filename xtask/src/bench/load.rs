@@ -5,7 +5,6 @@
 
 mod generator;
 
-use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,6 +15,7 @@ use stdx::statistics::median;
 
 use super::process::{Process, build};
 use super::report::interval;
+use super::store::client::Client;
 use generator::Generator;
 
 /// Compare load generators by requests per client CPU-second
@@ -40,33 +40,34 @@ struct Workload {
     requests: u64,
     depth: u64,
     keys_per_get: u64,
+    pace: Pace,
     /// Requests, or keys of multigets, per client CPU-second that we want to reach.
     goal: f64,
 }
 
-const WORKLOADS: [Workload; 5] = [
-    Workload { name: "get, depth 1", requests: 500_000, depth: 1, keys_per_get: 1, goal: 300e3 },
-    Workload { name: "get, depth 1, open loop", requests: 200_000, depth: 1, keys_per_get: 1, goal: 0.0 },
-    Workload { name: "get, open loop in slots", requests: 200_000, depth: 1, keys_per_get: 1, goal: 150e3 },
-    Workload { name: "get, depth 16", requests: 2_000_000, depth: 16, keys_per_get: 1, goal: 1e6 },
-    Workload { name: "keys, multigets of 50", requests: 60_000, depth: 1, keys_per_get: 50, goal: 5e6 },
-];
-
-impl Workload {
-    fn is_open(&self) -> bool {
-        self.name.contains("open loop")
-    }
-
-    /// Others have no slots: they do as in any open loop.
-    fn has_slots(&self) -> bool {
-        self.name.ends_with("slots")
-    }
+/// When it is sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Closed,
+    Open,
+    /// An open loop, in which requests wait so long for each other. Others have no slots: they do as in any open loop.
+    Slots(&'static str),
 }
+
+#[rustfmt::skip]
+const WORKLOADS: [Workload; 6] = [
+    Workload { name: "get, depth 1", requests: 500_000, depth: 1, keys_per_get: 1, pace: Pace::Closed, goal: 300e3 },
+    Workload { name: "get, open loop", requests: 200_000, depth: 1, keys_per_get: 1, pace: Pace::Open, goal: 0.0 },
+    // Ten requests: two slots' worth of connections are fewer than there are.
+    Workload { name: "get, slots of 200 us", requests: 200_000, depth: 1, keys_per_get: 1, pace: Pace::Slots("200us"), goal: 150e3 },
+    // As many as there are connections.
+    Workload { name: "get, slots of 1 ms", requests: 200_000, depth: 1, keys_per_get: 1, pace: Pace::Slots("1ms"), goal: 150e3 },
+    Workload { name: "get, depth 16", requests: 2_000_000, depth: 16, keys_per_get: 1, pace: Pace::Closed, goal: 1e6 },
+    Workload { name: "keys, multigets of 50", requests: 60_000, depth: 1, keys_per_get: 50, pace: Pace::Closed, goal: 5e6 },
+];
 
 /// Requests per second of the open loop: what any server manages, so that the schedule decides.
 const OPEN_RATE: u64 = 50_000;
-/// Ten requests of the open loop: two slots' worth of connections are fewer than there are.
-const SLOT: &str = "200us";
 const CONNECTIONS: u64 = 50;
 const KEYS: u64 = 100_000;
 const PORT: u16 = 21_300;
@@ -78,6 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         bail!("no workload matches; there are: {}", WORKLOADS.map(|workload| workload.name).join("; "));
     }
     let ours = build()?;
+    println!("evenkeel: {}", ours.display());
     let server = start_server(arguments)?;
     let mut generators = vec![Generator::Evenkeel(ours)];
     generators.extend(arguments.peer.iter().map(|path| Generator::at(path)));
@@ -149,16 +151,8 @@ fn measure(mut command: Command) -> Result<f64> {
 
 /// `get_hits` of the server: keys, of multigets too.
 fn hits() -> Result<u64> {
-    let mut server = TcpStream::connect(("127.0.0.1", PORT)).context("ask the server for its stats")?;
-    server.write_all(b"stats\r\n")?;
-    for line in BufReader::new(server).lines() {
-        let line = line?;
-        if let Some(hits) = line.strip_prefix("STAT get_hits ") {
-            return Ok(hits.parse()?);
-        }
-        ensure!(line != "END", "the server's stats have no get_hits");
-    }
-    bail!("the server closed the connection before its stats")
+    let server = TcpStream::connect(("127.0.0.1", PORT)).context("ask the server for its stats")?;
+    Client::new(server)?.statistic("get_hits")
 }
 
 /// User and system time of the children that have been waited for, which the server is not: fields 16 and 17 of

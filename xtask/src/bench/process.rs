@@ -14,27 +14,31 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A server that does not listen after so many looks will not.
 const LOOKS_MAX: u32 = 500;
 
-/// Builds ours, optimised, and says where it is.
+/// What is measured is what packages ship: the `release` of a checkout is made to be built quickly.
+const PROFILE: &str = "dist";
+
+/// Builds ours as packages ship it, and says where it is.
 pub(crate) fn build() -> Result<PathBuf> {
-    build_release(&["--package", "evenkeel"])?;
-    Ok(release("evenkeel"))
+    build_as_shipped(&["--package", "evenkeel"])?;
+    Ok(built("evenkeel"))
 }
 
 /// Builds the server that does nothing but answer, and says where it is.
 pub(super) fn build_null() -> Result<PathBuf> {
-    build_release(&["--package", "net", "--example", "null"])?;
-    Ok(release("examples/null"))
+    build_as_shipped(&["--package", "net", "--example", "null"])?;
+    Ok(built("examples/null"))
 }
 
-fn build_release(what: &[&str]) -> Result<()> {
-    let arguments = [&["build", "--release"], what].concat();
+fn build_as_shipped(what: &[&str]) -> Result<()> {
+    let arguments = [&["build", "--profile", PROFILE], what].concat();
     let status = Command::new(env!("CARGO")).args(&arguments).status().context("run cargo")?;
     ensure!(status.success(), "cargo {} failed", arguments.join(" "));
     Ok(())
 }
 
-pub(super) fn release(name: &str) -> PathBuf {
-    target_directory().join("release").join(name)
+/// Where a program is that was built so.
+pub(super) fn built(name: &str) -> PathBuf {
+    target_directory().join(PROFILE).join(name)
 }
 
 /// A running server, ended when dropped; if the thread that started it ends, or this program is killed, the kernel ends it

@@ -5,7 +5,7 @@
 //! and so exact on a busy machine, too. The client is this module's own: text protocol, pipelined, the same
 //! requests to both servers, and every value that comes back is compared with what was stored.
 
-mod client;
+pub(crate) mod client;
 mod content;
 mod density;
 mod growth;
@@ -78,6 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
     }
     let path = arguments.evenkeel.clone().map_or_else(super::process::build, Ok)?;
+    println!("evenkeel: {}", path.display());
     let ours = Kind { name: "evenkeel".into(), path, verb: &["serve"] };
     let name = arguments.peer.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let verb: &[&str] = if name.contains("evenkeel") { &["serve"] } else { &[] };

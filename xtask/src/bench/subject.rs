@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::process::{Process, release};
+use super::process::{Process, built};
 use super::workload::Workload;
 use super::{Arguments, DRIVERS};
 
@@ -88,8 +88,8 @@ impl Subjects {
             kinds.push((kind, peer.clone()));
         }
         for driver in drivers {
-            kinds.push((Kind::Evenkeel(driver), release("evenkeel")));
-            kinds.push((Kind::Null(driver), release("examples/null")));
+            kinds.push((Kind::Evenkeel(driver), built("evenkeel")));
+            kinds.push((Kind::Null(driver), built("examples/null")));
         }
         let started: Result<Vec<_>> = kinds
             .into_iter()
@@ -257,7 +257,7 @@ impl Subject {
         } else {
             process
         };
-        let mut command = Command::new(release("evenkeel"));
+        let mut command = Command::new(built("evenkeel"));
         command.arg("load").args(["--cpu", &arguments.turns.load_cpu.to_string()]).arg("--json").arg(&json);
         command.args(["--server-pid", &process.expect("a subject has a process").id().to_string()]);
         match way {

@@ -14,13 +14,13 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     ("store", &["stdx"], &[]),
     ("net", &["stdx"], &[]),
     ("server", &["protocol", "store", "net", "stdx"], &["transcript"]),
-    ("load", &["stdx"], &[]),
+    ("load", &["protocol", "stdx"], &[]),
     ("tuner", &["stdx"], &[]),
     ("lab", &["load", "tuner", "stdx"], &[]),
-    ("evenkeel", &["server", "load", "tuner", "lab", "stdx"], &[]),
+    ("evenkeel", &["server", "load", "tuner", "lab", "protocol", "stdx"], &[]),
     ("transcript", &[], &[]),
     ("end_to_end", &["transcript", "stdx"], &[]),
-    ("xtask", &["end_to_end", "transcript", "stdx"], &[]),
+    ("xtask", &["end_to_end", "transcript", "protocol", "stdx"], &[]),
 ];
 
 /// Crates that stand on nothing but the standard library, so that anything may stand on them.

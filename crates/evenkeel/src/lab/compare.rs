@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lab::against::against;
-use lab::commits;
+use lab::analyze::against::against;
+use lab::history::commits;
 use lab::report;
 
 use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, history, read};
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::output::print;
 
 /// What `compare` ends with.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

@@ -6,15 +6,15 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use lab::compare::compare;
-use lab::gate::{Suspicion, suspicions};
+use lab::analyze::compare::compare;
+use lab::history::gate::{Suspicion, suspicions};
 use lab::history::{Entry, entries};
 use lab::report;
 
 use super::history::{Store, add, failed};
 use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::Failure;
-use crate::verbs::tell;
+use crate::output::tell;
 
 /// What `gate` ends with.
 pub(crate) const STATUSES: [(&str, &str); 7] = [

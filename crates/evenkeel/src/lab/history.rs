@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lab::compare::compare;
+use lab::analyze::compare::compare;
 use lab::history::{Added, History};
 use lab::report;
-use lab::results::Results;
+use lab::run::results::Results;
 
 use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::{Failure, say};
-use crate::verbs::{print, tell};
+use crate::output::{print, tell};
 
 /// What `history` ends with.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

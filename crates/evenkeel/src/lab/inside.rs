@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lab::Halt;
-use lab::inside::{Asked, inside};
+use lab::guest::inside::{Asked, inside};
 
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::output::print;
 
 /// What `lab run` says to it.
 #[derive(Clone, Debug, clap::Args)]

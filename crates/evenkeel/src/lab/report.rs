@@ -4,13 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use lab::compare::{Comparison, compare};
+use lab::analyze::compare::compare;
+use lab::analyze::comparison::Comparison;
 use lab::report::{self, page};
-use lab::results::Results;
+use lab::run::results::Results;
 
 use super::{SYSTEM, USAGE, read};
 use crate::failure::{Failure, say};
-use crate::verbs::print;
+use crate::output::print;
 
 /// What `report` ends with.
 pub(crate) const STATUSES: [(&str, &str); 5] = [

@@ -7,15 +7,15 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use lab::experiment::Measure;
-use lab::quantity::number;
 use lab::record::Record;
+use lab::record::quantity::number;
 use lab::run::{Asked, Outcome, Progress};
-use lab::{Halt, Hands};
+use lab::{Halt, ProcessControl};
 
 use super::{SYSTEM, USAGE};
 use crate::failure::{Failure, say};
+use crate::output::tell;
 use crate::sys::{Signal, Signals, unblock_in};
-use crate::verbs::tell;
 
 /// What `run` ends with.
 pub(crate) const STATUSES: [(&str, &str); 6] = [
@@ -83,8 +83,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
     let asked = Asked { text, directory: directory.clone(), state: arguments.state.path() };
-    let hands = Hands { unblock: unblock_in, halt };
-    let outcome = lab::run::run(&asked, &hands, &mut told);
+    let control = ProcessControl { unblock: unblock_in, halt };
+    let outcome = lab::run::run(&asked, &control, &mut told);
     let _ = write!(io::stderr(), "{}", erase());
     let outcome = match outcome {
         Ok(outcome) => outcome,

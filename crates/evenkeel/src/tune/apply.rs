@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use tuner::apply::expected_effect::ExpectedEffect;
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::Journal;
+use tuner::apply::obstacle::Obstacle;
+use tuner::apply::rollback;
+use tuner::apply::saved::{Origin, Saved};
 use tuner::apply::{Applied, Failed, StepError, apply_then};
-use tuner::change::Stage;
-use tuner::host::FileHost;
-use tuner::journal::Journal;
-use tuner::obstacle::Obstacle;
 use tuner::persist::intent::Intent;
+use tuner::plan::change::Stage;
 use tuner::plan::{self, Plan};
-use tuner::promise::Promise;
 use tuner::report::folded;
-use tuner::rollback;
-use tuner::saved::{Origin, Saved};
 use tuner::{Refusal, Root, Setting};
 
 use super::deadline::watch_over;
@@ -25,8 +25,8 @@ use super::persist;
 use super::plan::{Wanted, shown};
 use super::state::{Patience, State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
 use crate::failure::{Failure, say};
+use crate::output::{print, tell};
 use crate::sys::Signals;
-use crate::verbs::{print, tell};
 
 /// Carry out a plan, all of it or none
 #[derive(Clone, Debug, clap::Args)]
@@ -101,8 +101,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     }
     let mut host = FileHost::new(root.clone());
-    let mut promise = Promise { changes: plan.changes.clone(), before };
-    if let Err(error) = promise.keep(journal.path()) {
+    let mut expected = ExpectedEffect { changes: plan.changes.clone(), before };
+    if let Err(error) = expected.keep(journal.path()) {
         rollback::undo(&mut host, &mut journal, "failed to keep what it promised");
         return Err(Failure::system("keep what the plan promises beside its journal", error));
     }
@@ -134,8 +134,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     })?;
     if let Some(rest) = &rest {
-        promise.changes.extend(rest.changes.iter().cloned());
-        promise.keep(journal.path()).map_err(|error| {
+        expected.changes.extend(rest.changes.iter().cloned());
+        expected.keep(journal.path()).map_err(|error| {
             Failure::system("keep what the plan promises beside its journal", error)
                 .hint("the plan is in force all the same; `evenkeel tune rollback` undoes it")
         })?;
@@ -226,7 +226,7 @@ fn report(
         }
         None => "`evenkeel tune rollback` undoes it.".to_owned(),
     });
-    lines.join("\n") + "\n"
+    folded(&lines).join("\n") + "\n"
 }
 
 /// `30s`, `5m` or `1h`.

@@ -10,7 +10,7 @@ use tuner::{Capture, Finding, Severity, judge, report};
 use super::look;
 use super::observe::{self, Host};
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::output::print;
 
 /// What `check` ends with.
 pub(crate) const STATUSES: [(&str, &str); 7] = [

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use tuner::Root;
-use tuner::journal::{Journal, State};
-use tuner::rollback::is_overdue;
+use tuner::apply::journal::{Journal, State};
+use tuner::apply::rollback::is_overdue;
 
 use super::observe::{Clock, pause};
 use super::rollback;

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use tuner::Root;
-use tuner::journal::{Journal, Place};
-use tuner::network_namespace::{at, is_same, name};
-use tuner::rollback::overdue_elsewhere;
+use tuner::apply::journal::{Journal, Place};
+use tuner::apply::rollback::overdue_elsewhere;
+use tuner::observe::network_namespace::{at, is_same, name};
 
 use super::state::milliseconds_since_boot;
 
@@ -28,7 +28,7 @@ pub(super) fn overdue(journals: &[Journal], here: &Place, root: &Root, state: &P
         };
         let path = journal.path().display();
         Some(format!(
-            "{path}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}\n",
+            "{path}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}",
             name(&network)
         ))
     };

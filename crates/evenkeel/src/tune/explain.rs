@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use tuner::{report, rules};
+use tuner::diagnose::rules;
+use tuner::report;
 
 use super::look;
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::output::print;
 
 /// Say what a rule looks for, or list all rules
 #[derive(Clone, Debug, clap::Args)]

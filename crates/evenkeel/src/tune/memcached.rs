@@ -1,17 +1,20 @@
 //! A memcached or Evenkeel, asked for its `stats`.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use tuner::rules::per_second;
-use tuner::verification::Objective;
+use protocol::client::{Broken, Framer, Line, Piece, command};
+use tuner::diagnose::rules::per_second;
+use tuner::verify::verification::Objective;
 
-/// Longest wait for it.
+use super::observe::Clock;
+
+/// Longest wait for the whole answer.
 const TIME_MAX: Duration = Duration::from_secs(5);
-/// Longest answer, in lines; there are about a hundred.
-const LINES_MAX: usize = 10_000;
+/// Longest answer; there are about a hundred lines, of 3 KiB in all.
+const BYTES_MAX: u64 = 256 << 10;
 /// Fewer commands a second are no load.
 const COMMANDS_PER_S_MIN: f64 = 1.0;
 
@@ -20,25 +23,100 @@ pub(super) type Stats = BTreeMap<String, u64>;
 
 /// Asks.
 pub(super) fn stats(server: &str) -> io::Result<Stats> {
-    let address = server.to_socket_addrs()?.next().ok_or(io::ErrorKind::AddrNotAvailable)?;
-    let mut stream = TcpStream::connect_timeout(&address, TIME_MAX)?;
-    stream.set_read_timeout(Some(TIME_MAX))?;
-    stream.set_write_timeout(Some(TIME_MAX))?;
-    stream.write_all(b"stats\r\n")?;
-    let mut stats = Stats::new();
-    for line in BufReader::new(stream).lines().take(LINES_MAX) {
-        let line = line?;
-        let words: Vec<&str> = line.split_whitespace().collect();
-        match words[..] {
-            ["END"] => return Ok(stats),
-            ["STAT", name, value] => {
-                // What is no number is no counter: the version, for one.
-                stats.extend(value.parse().map(|value| (name.to_owned(), value)));
-            }
-            _ => {}
+    stats_within(server, TIME_MAX)
+}
+
+fn stats_within(server: &str, time_max: Duration) -> io::Result<Stats> {
+    let deadline = Deadline { clock: Clock::start(), time_max };
+    let mut stream = connect(server, &deadline)?;
+    stream.set_write_timeout(Some(deadline.left()?))?;
+    let mut request = Vec::new();
+    command::stats(&mut request, "");
+    stream.write_all(&request)?;
+    let mut stream = Timely { stream, deadline }.take(BYTES_MAX);
+    let mut reading = Reading::default();
+    let mut received = [0; 4096];
+    loop {
+        let len = stream.read(&mut received)?;
+        if len == 0 {
+            return Err(wrong("its stats have no end"));
+        }
+        if reading.take(&received[..len])? {
+            return Ok(reading.stats);
         }
     }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "it does not answer as memcached does"))
+}
+
+/// What has been read of its answer.
+#[derive(Default)]
+struct Reading {
+    framer: Framer,
+    stats: Stats,
+}
+
+impl Reading {
+    /// Takes what arrived; `true` once the answer is whole.
+    fn take(&mut self, mut received: &[u8]) -> io::Result<bool> {
+        while let Some(piece) = self.framer.next(&mut received).map_err(broken)? {
+            match piece {
+                Piece::Line { line: Line::End, .. } => return Ok(true),
+                // What is no number is no counter: the version, for one.
+                Piece::Line { line: Line::Stat { name, value }, .. } => {
+                    let value = str::from_utf8(value).ok().and_then(|value| value.trim_ascii().parse().ok());
+                    self.stats.extend(value.map(|value| (String::from_utf8_lossy(name).into_owned(), value)));
+                }
+                Piece::Line { line, .. } => return Err(wrong(format!("it answers stats with {line}"))),
+                Piece::Body { .. } => unreachable!("a line that announces a body ends the reading"),
+            }
+        }
+        Ok(false)
+    }
+}
+
+fn broken(broken: Broken<'_>) -> io::Error {
+    wrong(format!("its answer is no reply: {broken}"))
+}
+
+fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}
+
+/// A connection to the first of its addresses that takes one: a name may have others that nobody listens at.
+fn connect(server: &str, deadline: &Deadline) -> io::Result<TcpStream> {
+    let mut refused = io::ErrorKind::AddrNotAvailable.into();
+    for address in server.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, deadline.left()?) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
+}
+
+/// When waiting ends.
+struct Deadline {
+    clock: Clock,
+    time_max: Duration,
+}
+
+impl Deadline {
+    fn left(&self) -> io::Result<Duration> {
+        let left = self.time_max.checked_sub(self.clock.passed()).filter(|left| !left.is_zero());
+        left.ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+}
+
+/// A stream that is read until the deadline, however often a little arrives.
+struct Timely {
+    stream: TcpStream,
+    deadline: Deadline,
+}
+
+impl Read for Timely {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(Some(self.deadline.left()?))?;
+        self.stream.read(into)
+    }
 }
 
 /// Whether it served meanwhile, and turned nobody away.
@@ -79,6 +157,8 @@ pub(super) fn objective(
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     fn stats(pairs: &[(&str, u64)]) -> io::Result<Stats> {
@@ -89,6 +169,47 @@ mod tests {
     fn check(before: &[(&str, u64)], after: &[(&str, u64)], held: Option<bool>, seen: &str) {
         let objective = objective("a:1", stats(before), stats(after), 10.0);
         assert_eq!((objective.held, objective.seen.as_str()), (held, seen));
+    }
+
+    /// The answer in pieces of `len` bytes.
+    fn read(answer: &str, len: usize) -> Result<Stats, String> {
+        let mut reading = Reading::default();
+        for piece in answer.as_bytes().chunks(len) {
+            if reading.take(piece).map_err(|error| error.to_string())? {
+                return Ok(reading.stats);
+            }
+        }
+        Err("no end".into())
+    }
+
+    #[test]
+    fn statistics_that_are_numbers_are_counters() {
+        let answer =
+            "STAT pid 8\r\nSTAT version 1.6.45\r\nSTAT cmd_get 100\r\nSTAT rusage_user 0.5\r\nEND\r\n";
+        for len in 1..=answer.len() {
+            let stats = read(answer, len).expect("an answer");
+            assert_eq!(stats.into_iter().collect::<Vec<_>>(), [("cmd_get".into(), 100), ("pid".into(), 8)]);
+        }
+    }
+
+    #[test]
+    fn another_answer_is_an_error_at_once() {
+        for (answer, expected) in [
+            ("CLIENT_ERROR unauthenticated\r\n", "it answers stats with \"CLIENT_ERROR unauthenticated\""),
+            (
+                "STAT pid 8\r\nHTTP/1.1 400 Bad Request\r\n",
+                "it answers stats with \"HTTP/1.1 400 Bad Request\"",
+            ),
+            ("VALUE a 0 2000000000\r\n", "it answers stats with \"VALUE a 0 2000000000\""),
+            ("VALUE a\r\n", "its answer is no reply: found \"VALUE a\", expected VALUE with a key of"),
+            ("STAT pid 8\r\nSTAT", "no end"),
+            (&"x".repeat(5000), "its answer is no reply: found \"xxxxxxxx"),
+        ] {
+            for len in [1, 7, 16 * 1024] {
+                let error = read(answer, len).expect_err(answer);
+                assert!(error.starts_with(expected), "{error}");
+            }
+        }
     }
 
     #[test]
@@ -126,5 +247,42 @@ mod tests {
     fn a_server_that_is_gone_holds_nothing() {
         let gone = Err(io::ErrorKind::ConnectionRefused.into());
         assert_eq!(objective("a:1", stats(&[]), gone, 1.0).held, Some(false));
+    }
+
+    /// Asks a server that sends so many lines, and then closes the connection.
+    #[track_caller]
+    fn check_end(times: usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        let answering = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // First the request: a connection that is closed with something unread is reset.
+            stream.read_exact(&mut [0; 7]).unwrap();
+            (0..times).take_while(|_| stream.write_all(b"STAT pid 8\r\n").is_ok()).for_each(drop);
+        });
+        let error = stats_within(&server, Duration::from_secs(60)).unwrap_err();
+        assert_eq!(error.to_string(), "its stats have no end");
+        answering.join().unwrap();
+    }
+
+    #[test]
+    fn an_answer_ends_with_its_end_and_not_with_the_connection_or_ever() {
+        check_end(1);
+        check_end(usize::MAX);
+    }
+
+    #[test]
+    fn a_server_that_answers_drop_by_drop_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"STAT pid 8\r\n").is_ok() {
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+        });
+        let error = stats_within(&server, Duration::from_millis(200)).unwrap_err();
+        // The system's own word for it depends on who waits.
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
     }
 }

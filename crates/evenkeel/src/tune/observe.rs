@@ -38,7 +38,7 @@ impl Host {
         let of_unit = |unit: &String| {
             let pids = match self.root.is_file() {
                 true => saved(&self.root)?.facts.pids_of_unit(unit),
-                false => tuner::probe::pids_of_unit(&Root::new(&self.root), unit),
+                false => tuner::observe::probe::pids_of_unit(&Root::new(&self.root), unit),
             };
             if pids.is_empty() {
                 let error = anyhow::anyhow!("find a process of the unit {unit}");

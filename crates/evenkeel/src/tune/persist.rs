@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tuner::journal::{Journal, State};
+use tuner::apply::journal::{Journal, State};
 use tuner::persist::conflicts::{Conflict, Winner, conflicts};
 use tuner::persist::store::{self, Condition, Done};
 use tuner::persist::{Held, Keep, Persistence, Surroundings, persistence, reads_back};
@@ -15,7 +15,7 @@ use super::plan::Wanted;
 use super::rollback;
 use super::state::StateDirectory;
 use crate::failure::Failure;
-use crate::verbs::{print, tell};
+use crate::output::{print, tell};
 
 /// What `persist` ends with when somebody else has the last word about a setting.
 const OVERRULED: u8 = 14;
@@ -127,7 +127,7 @@ fn wanted(arguments: &Arguments, root: &Root) -> Result<(Facts, Vec<Keep>), Fail
         }
         return Ok((probe()?, plan.changes.iter().map(Keep::from).collect()));
     }
-    if arguments.wanted.is_wish() {
+    if arguments.wanted.asks_for_changes() {
         let (facts, plan) = arguments.wanted.whole_plan()?;
         let said = plan.refusals.iter().map(|refusal| format!("{}: {}", refusal.subject, refusal.reason));
         if plan.changes.is_empty() {

@@ -4,19 +4,21 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tuner::cpu_model::{Choice, Measured};
+use tuner::apply::saved::{Origin, Saved};
+use tuner::observe::cpu_model::{Choice, Measured};
+use tuner::plan::my_cnf;
+use tuner::plan::plan_text;
+use tuner::plan::profile::Profile;
+use tuner::plan::script;
+use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, Plan};
-use tuner::profile::Profile;
-use tuner::saved::{Origin, Saved};
-use tuner::script;
-use tuner::strategy::Strategy;
-use tuner::{Capture, CpuSet, Facts, Root, my_cnf, outline};
+use tuner::{Capture, CpuSet, Facts, Root};
 
 use super::check::replace;
 use super::look;
 use super::observe::{self, Host};
 use crate::failure::Failure;
-use crate::verbs::{columns, print};
+use crate::output::{columns, print};
 
 /// What a plan is made from.
 #[derive(Clone, Debug, clap::Args)]
@@ -87,7 +89,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             let made = Origin::of(&Root::new(&arguments.wanted.host.root)).map_err(Failure::other)?;
             serde_json::to_string_pretty(&Saved { made, plan }).map_err(Failure::other)? + "\n"
         }
-        (_, true) => outline::diff(&plan),
+        (_, true) => plan_text::diff(&plan),
         _ => shown(&plan),
     };
     print(text.as_bytes())?;
@@ -96,16 +98,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// For whoever looks: a terminal, or a program that has its own idea of lines.
 pub(super) fn shown(plan: &Plan) -> String {
-    let outline = outline::outline(plan);
+    let text = plan_text::text(plan);
     match io::stdout().is_terminal() {
-        true => outline::wrapped(&outline, look::at(columns()).columns),
-        false => outline,
+        true => plan_text::wrapped(&text, look::at(columns()).columns),
+        false => text,
     }
 }
 
 impl Wanted {
     /// Whether it says what is wanted; otherwise what is found decides.
-    pub(super) fn is_wish(&self) -> bool {
+    pub(super) fn asks_for_changes(&self) -> bool {
         self.strategy.is_some() || self.profile.is_some()
     }
 
@@ -161,8 +163,8 @@ impl Wanted {
             pids: &pids,
             ..Asked::default()
         };
-        let wish = self.is_wish();
-        if wish && !self.host.root.is_file() {
+        let asks = self.asks_for_changes();
+        if asks && !self.host.root.is_file() {
             let facts = self.host.facts()?;
             let asked = Asked { choice: self.choice(&facts)?, ..asked };
             return Ok((tuner::plan::plan(&facts, &asked), None));
@@ -170,8 +172,8 @@ impl Wanted {
         // A wrong list is told before half a minute has passed.
         self.choice(&self.host.facts()?)?;
         let seen = observe::observe(&self.host, self.seconds)?;
-        // Without a wish, what is found is mended.
-        let findings = if wish { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
+        // Where nothing is asked for, findings are remedied.
+        let findings = if asks { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
         let (measured, choice) = (Measured::of(&seen.series), self.choice(&seen.facts)?);
         let asked = Asked { findings: &findings, measured, choice, ..asked };
         Ok((tuner::plan::plan(&seen.facts, &asked), Some(seen)))

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tuner::host::{FileHost, Host};
-use tuner::journal::{self, Holder, Journal, Place, Record, State};
+use tuner::apply::host::{FileHost, Host};
+use tuner::apply::journal::{self, Holder, Journal, Place, Record, State};
+use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::report::folded;
-use tuner::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::{CpuSet, Root};
 
 use super::state::{Patience, StateDirectory, kept_aside, milliseconds_since_boot};
 use super::{elsewhere, persist};
 use crate::failure::Failure;
+use crate::output::{print, tell};
 use crate::sys::Signals;
-use crate::verbs::{print, tell};
 
 /// What `status` ends with when a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;
@@ -174,7 +174,7 @@ pub(super) fn status(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         text.extend(folded(&lines).iter().map(|line| format!("{line}\n")));
     }
-    text.extend(folded(&overdue));
+    text.extend(folded(&overdue).iter().map(|line| format!("{line}\n")));
     text += &persists;
     print(text.as_bytes())?;
     Ok(if drifted == 0 && is_whole && overdue.is_empty() {

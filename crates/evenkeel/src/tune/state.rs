@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use tuner::Root;
-use tuner::host::FileHost;
-use tuner::journal::{self, Damaged, Journal, Journals, Lock, Place};
-use tuner::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::{self, Damaged, Journal, Journals, Lock, Place};
+use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 
 use super::apply::time;
 use super::load::ignored;

@@ -13,7 +13,7 @@ use tuner::{Capture, Facts, Reading, Root, Series, report};
 use super::look;
 use super::observe::{self, Host};
 use crate::failure::Failure;
-use crate::verbs::{columns, print};
+use crate::output::{columns, print};
 
 /// Show where packets and interrupts are handled, live
 #[derive(Clone, Debug, clap::Args)]

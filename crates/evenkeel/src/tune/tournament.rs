@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use stdx::statistics::rounds_min;
+use tuner::apply::host::FileHost;
+use tuner::apply::rollback::undo;
 use tuner::apply::try_out;
-use tuner::host::FileHost;
-use tuner::metric::Metric;
+use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, Plan};
 use tuner::report;
-use tuner::rollback::undo;
-use tuner::strategy::Strategy;
-use tuner::tournament::{Better, Standing, order, standings};
+use tuner::verify::metric::Metric;
+use tuner::verify::tournament::{Better, Standing, order, standings};
 use tuner::verify::{self, Holding};
 use tuner::{Capture, Root, Series};
 
@@ -22,8 +22,8 @@ use super::observe::{self, Clock, Host};
 use super::state::{State, StateDirectory, seconds_since_1970};
 use super::{look, plan};
 use crate::failure::{Failure, say};
+use crate::output::print;
 use crate::sys::Signal;
-use crate::verbs::print;
 
 /// What `tournament` ends with.
 pub(crate) const STATUSES: [(&str, &str); 6] = [
@@ -89,19 +89,19 @@ struct Run {
     limits: Vec<String>,
 }
 
-/// What a strategy that takes part could not do, and why.
-struct Lacks {
+/// A part of a strategy that the host cannot do, and why.
+struct MissingCapability {
     strategy: Strategy,
     what: String,
 }
 
-/// Everything that there is to say at the end.
+/// Field, refusals and runs of a tournament.
 #[derive(Default)]
-struct Story {
+struct TournamentResult {
     /// Who takes part, the baseline first.
     field: Vec<Strategy>,
     refused: Vec<Refused>,
-    lacks: Vec<Lacks>,
+    missing: Vec<MissingCapability>,
     /// In the order in which they were run, with their round.
     runs: Vec<(u32, Strategy, Run)>,
 }
@@ -112,8 +112,8 @@ struct Refused {
     reason: String,
 }
 
-/// Whatever a trial needs.
-struct Arena<'a> {
+/// Host, state and arguments of a trial.
+struct TrialContext<'a> {
     arguments: &'a Arguments,
     root: Root,
     host: FileHost,
@@ -124,23 +124,23 @@ struct Arena<'a> {
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
     let wanted = contestants(&arguments.strategies)?;
     let runner = Runner::new()?;
-    let mut arena = Arena::enter(arguments, runner)?;
-    let mut story = Story::default();
-    let halt = arena.hold(wanted, &mut story).err();
+    let mut context = TrialContext::enter(arguments, runner)?;
+    let mut result = TournamentResult::default();
+    let halt = context.run(wanted, &mut result).err();
     observe::progress("");
-    if story.runs.is_empty()
+    if result.runs.is_empty()
         && let Some(Halt::Failed(failure)) = halt
     {
         return Err(failure);
     }
     let standings = match halt {
-        None => compared(&story, arguments),
+        None => compared(&result, arguments),
         // Who stops because of what was seen so far, has seen too little.
         Some(_) => Vec::new(),
     };
     let text = match arguments.json {
-        true => json_of(arguments, &story, &standings, halt.as_ref()),
-        false => text_of(arguments, &story, &standings, columns),
+        true => json_of(arguments, &result, &standings, halt.as_ref()),
+        false => text_of(arguments, &result, &standings, columns),
     };
     print(text.as_bytes())?;
     match halt {
@@ -171,8 +171,8 @@ fn contestants(strategies: &[Strategy]) -> Result<Vec<Strategy>, Failure> {
     }
 }
 
-impl<'a> Arena<'a> {
-    fn enter(arguments: &'a Arguments, runner: Runner) -> Result<Arena<'a>, Failure> {
+impl<'a> TrialContext<'a> {
+    fn enter(arguments: &'a Arguments, runner: Runner) -> Result<TrialContext<'a>, Failure> {
         if arguments.host.root.is_file() {
             let hint = "--root takes a directory here".to_owned();
             return Err(Failure::usage("nothing can be applied to a saved host", Some(hint)));
@@ -181,34 +181,36 @@ impl<'a> Arena<'a> {
         let state = arguments.state.enter(&root, Duration::ZERO)?;
         refuse_over_unfinished(&state)?;
         let host = FileHost::new(root.clone());
-        Ok(Arena { arguments, root, host, state, runner })
+        Ok(TrialContext { arguments, root, host, state, runner })
     }
 
     /// The whole tournament: who takes part, then every round.
-    fn hold(&mut self, wanted: Vec<Strategy>, story: &mut Story) -> Result<(), Halt> {
+    fn run(&mut self, wanted: Vec<Strategy>, result: &mut TournamentResult) -> Result<(), Halt> {
         let baseline = wanted[0];
         for strategy in wanted {
             match self.planned(strategy)? {
-                Ok(_) => story.field.push(strategy),
-                Err(reason) => story.refused.push(Refused { strategy, reason }),
+                Ok(_) => result.field.push(strategy),
+                Err(reason) => result.refused.push(Refused { strategy, reason }),
             }
         }
-        enough(baseline, story)?;
+        enough(baseline, result)?;
         // Whether the command works and its figure can be found is known before anything is changed.
         observe::progress("rehearsing the load");
         self.loaded()?;
-        for strategy in std::mem::take(&mut story.field) {
+        for strategy in std::mem::take(&mut result.field) {
             observe::progress(&format!("rehearsing {}", strategy.name()));
             match self.rehearsed(strategy)? {
-                Ok(lacks) => {
-                    story.field.push(strategy);
-                    story.lacks.extend(lacks.into_iter().map(|what| Lacks { strategy, what }));
+                Ok(missing) => {
+                    result.field.push(strategy);
+                    result
+                        .missing
+                        .extend(missing.into_iter().map(|what| MissingCapability { strategy, what }));
                 }
-                Err(reason) => story.refused.push(Refused { strategy, reason }),
+                Err(reason) => result.refused.push(Refused { strategy, reason }),
             }
         }
-        enough(baseline, story)?;
-        let Story { field, runs, .. } = story;
+        enough(baseline, result)?;
+        let TournamentResult { field, runs, .. } = result;
         let least = rounds_min(field.len() - 1);
         if self.arguments.rounds < least {
             say(format_args!(
@@ -326,7 +328,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    fn undone(&mut self, mut journal: tuner::journal::Journal) -> Result<(), Failure> {
+    fn undone(&mut self, mut journal: tuner::apply::journal::Journal) -> Result<(), Failure> {
         let undone = undo(&mut self.host, &mut journal, "the trial is over");
         if !undone.is_whole() {
             let error = anyhow::anyhow!("undo a trial: {}", undone.failures().join("; "));
@@ -380,19 +382,19 @@ impl<'a> Arena<'a> {
 }
 
 /// Whether there is something to compare.
-fn enough(baseline: Strategy, story: &Story) -> Result<(), Failure> {
-    if story.field.len() >= 2 && story.field[0] == baseline {
+fn enough(baseline: Strategy, result: &TournamentResult) -> Result<(), Failure> {
+    if result.field.len() >= 2 && result.field[0] == baseline {
         return Ok(());
     }
     let reason = |refused: &Refused| format!("{}: {}", refused.strategy.name(), refused.reason);
-    let reasons: Vec<String> = story.refused.iter().map(reason).collect();
+    let reasons: Vec<String> = result.refused.iter().map(reason).collect();
     let error = anyhow::anyhow!("compare strategies: too few take part ({})", reasons.join("; "));
     Err(Failure::other(error).hint("`evenkeel tune plan --strategy NAME` says what one would do"))
 }
 
 /// The standings of the field, over all rounds.
-fn compared(story: &Story, arguments: &Arguments) -> Vec<(String, Standing)> {
-    let Story { field, runs, .. } = story;
+fn compared(result: &TournamentResult, arguments: &Arguments) -> Vec<(String, Standing)> {
+    let TournamentResult { field, runs, .. } = result;
     let figures_of = |strategy: &Strategy| -> Vec<f64> {
         // Runs are in the order of their rounds.
         runs.iter().filter(|(_, other, _)| other == strategy).map(|(.., run)| run.figure).collect()
@@ -413,12 +415,17 @@ fn metric(arguments: &Arguments) -> String {
     arguments.metric.as_ref().map_or_else(|| "seconds".to_owned(), Metric::to_string)
 }
 
-fn text_of(arguments: &Arguments, story: &Story, standings: &[(String, Standing)], columns: usize) -> String {
+fn text_of(
+    arguments: &Arguments,
+    result: &TournamentResult,
+    standings: &[(String, Standing)],
+    columns: usize,
+) -> String {
     let better = match better(arguments) {
         Better::Lower => "lower",
         Better::Higher => "higher",
     };
-    let (rounds, Story { refused, lacks, runs, .. }) = (arguments.rounds, story);
+    let (rounds, TournamentResult { refused, missing, runs, .. }) = (arguments.rounds, result);
     let mut text =
         format!("{}, {better} is better; {rounds} rounds, seed {}\n\n", metric(arguments), arguments.seed);
     if standings.is_empty() {
@@ -429,7 +436,7 @@ fn text_of(arguments: &Arguments, story: &Story, standings: &[(String, Standing)
     for Refused { strategy, reason } in refused {
         text += &format!("\nNot run: {}: {reason}.\n", strategy.name());
     }
-    for Lacks { strategy, what } in lacks {
+    for MissingCapability { strategy, what } in missing {
         text += &format!("\nNot done by {}: {what}.\n", strategy.name());
     }
     let limited: Vec<&Run> = runs.iter().map(|(.., run)| run).filter(|run| !run.limits.is_empty()).collect();
@@ -444,7 +451,7 @@ fn text_of(arguments: &Arguments, story: &Story, standings: &[(String, Standing)
 
 fn json_of(
     arguments: &Arguments,
-    story: &Story,
+    result: &TournamentResult,
     standings: &[(String, Standing)],
     halt: Option<&Halt>,
 ) -> String {
@@ -458,7 +465,8 @@ fn json_of(
         })
     };
     let standing = |(name, standing): &(String, Standing)| json!({ "strategy": name, "standing": standing });
-    let lack = |lacks: &Lacks| json!({ "strategy": lacks.strategy.name(), "what": lacks.what });
+    let missing =
+        |missing: &MissingCapability| json!({ "strategy": missing.strategy.name(), "what": missing.what });
     let refusal =
         |refused: &Refused| json!({ "strategy": refused.strategy.name(), "reason": refused.reason });
     let ended_early = halt.map(|halt| match halt {
@@ -473,9 +481,9 @@ fn json_of(
         "seed": arguments.seed,
         "warm_up_s": arguments.warm_up.map_or(0, |time| time.as_secs()),
         "standings": standings.iter().map(standing).collect::<Vec<Value>>(),
-        "lacks": story.lacks.iter().map(lack).collect::<Vec<Value>>(),
-        "refused": story.refused.iter().map(refusal).collect::<Vec<Value>>(),
-        "runs": story.runs.iter().map(run).collect::<Vec<Value>>(),
+        "lacks": result.missing.iter().map(missing).collect::<Vec<Value>>(),
+        "refused": result.refused.iter().map(refusal).collect::<Vec<Value>>(),
+        "runs": result.runs.iter().map(run).collect::<Vec<Value>>(),
         "ended_early": ended_early,
     });
     format!("{all:#}\n")

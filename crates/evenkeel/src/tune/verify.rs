@@ -3,13 +3,13 @@
 
 use std::process::ExitCode;
 
-use tuner::host::FileHost;
-use tuner::journal::Journal;
-use tuner::metric::Metric;
-use tuner::promise::Promise;
+use tuner::apply::expected_effect::ExpectedEffect;
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::Journal;
 use tuner::report;
-use tuner::verification::{Objective, Outcome, Value, Verification};
 use tuner::verify;
+use tuner::verify::metric::Metric;
+use tuner::verify::verification::{Objective, Outcome, Value, Verification};
 use tuner::{Finding, Root};
 
 use super::load::{self, Load};
@@ -18,7 +18,7 @@ use super::rollback::{self, DRIFTED};
 use super::state::StateDirectory;
 use super::{look, memcached};
 use crate::failure::Failure;
-use crate::verbs::print;
+use crate::output::print;
 
 /// What `verify` ends with.
 pub(crate) const STATUSES: [(&str, &str); 9] = [
@@ -82,10 +82,10 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
         print(nothing.as_bytes())?;
         return Ok(ExitCode::from(NOTHING_IN_FORCE));
     };
-    let promise = Promise::of(newest.path()).map_err(|error| {
+    let expected = ExpectedEffect::of(newest.path()).map_err(|error| {
         Failure::system(format_args!("read what {} promised", newest.path().display()), error)
     })?;
-    let verification = verified(arguments, &FileHost::new(root), &found, promise.as_ref())?;
+    let verification = verified(arguments, &FileHost::new(root), &found, expected.as_ref())?;
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&verification).map_err(Failure::other)? + "\n",
         false => report::verification(&verification, look::at(columns)),
@@ -108,10 +108,10 @@ fn verified(
     arguments: &Arguments,
     host: &FileHost,
     newest_first: &[Journal],
-    promise: Option<&Promise>,
+    expected: Option<&ExpectedEffect>,
 ) -> Result<Verification, Failure> {
     let steps = verify::in_force(newest_first.iter().map(Journal::steps));
-    let before = promise.and_then(|promise| promise.before.as_ref());
+    let before = expected.and_then(|expected| expected.before.as_ref());
     let mut looked_at = arguments.host.clone();
     // What was a service before is one now, also if it was named then.
     let services = before.iter().flat_map(|capture| &capture.facts.services);
@@ -138,12 +138,12 @@ fn verified(
         objectives.push(commanded(arguments, line, load)?);
     }
 
-    let value = |step: &tuner::journal::Step| Value {
+    let value = |step: &tuner::apply::journal::Step| Value {
         setting: step.setting.to_string(),
         wanted: step.wanted.clone(),
         holding: verify::holding(host, step, step.setting.irq().and_then(|irq| came.get(&irq).copied())),
     };
-    let changes = promise.map(|promise| promise.changes.as_slice()).unwrap_or_default();
+    let changes = expected.map(|expected| expected.changes.as_slice()).unwrap_or_default();
     let mut limits = verify::limits(&now);
     let then = before.map(verify::limits).unwrap_or_default().into_iter();
     limits

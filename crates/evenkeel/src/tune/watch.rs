@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tuner::Root;
-use tuner::host::FileHost;
-use tuner::journal::{self, Journal, Journals, Place};
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::{self, Journal, Journals, Place};
 use tuner::watch::{
-    Act, Line, Look, News, Policy, Seen, Watch, holds, look, persisting, prometheus, repair, watching,
+    Act, Line, Look, News, Policy, Seen, Watch, desired_states, look, persisting, prometheus, repair,
+    watching,
 };
 
 use super::apply::duration;
@@ -26,8 +27,8 @@ use super::persist;
 use super::rollback::{self, here, in_force};
 use super::state::seconds_since_1970;
 use crate::failure::{Failure, say};
+use crate::output::tell;
 use crate::sys::Signals;
-use crate::verbs::tell;
 use wake::Wake;
 
 /// What `watch` ends with.
@@ -158,8 +159,8 @@ impl Watcher<'_> {
             }
             Vec::new()
         });
-        let holds = persisting(holds(&journals), held);
-        let look = look(&self.root, &self.host, &holds, &self.came);
+        let desired = persisting(desired_states(&journals), held);
+        let look = look(&self.root, &self.host, &desired, &self.came);
         (journals, look)
     }
 
@@ -193,12 +194,12 @@ impl Watcher<'_> {
     /// Why it did not work, if it did not.
     fn repair(&mut self, news: &News, journals: &mut [Journal]) -> Option<String> {
         let journal =
-            journals.iter_mut().find(|journal| Some(journal.path()) == news.hold.journal.as_deref());
+            journals.iter_mut().find(|journal| Some(journal.path()) == news.desired.journal.as_deref());
         let journal = journal.expect("what should be is read from the journals of the same look");
-        let repaired = repair(&mut self.host, journal, &news.hold, &news.found);
+        let repaired = repair(&mut self.host, journal, &news.desired, &news.found);
         // It moves when it comes the next time.
-        news.hold.setting.irq().map(|irq| self.came.remove(&irq));
-        self.watch.repaired(self.clock.ms(), &news.hold.setting, repaired.is_ok());
+        news.desired.setting.irq().map(|irq| self.came.remove(&irq));
+        self.watch.repaired(self.clock.ms(), &news.desired.setting, repaired.is_ok());
         repaired.err().map(|error| error.to_string())
     }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "shared-history")]
 mod postgres;
+mod sampled;
 #[cfg(feature = "shared-history")]
 #[path = "../support/until.rs"]
 mod until;
@@ -79,6 +80,15 @@ fn a_report_is_printed_and_its_page_written() {
     assert!(page.contains("theirs is worse") && page.contains("<svg"), "{page}");
     assert!(run.join("pictures/bars-requests_per_cpu_second.svg").exists());
     let json = check(&lab(&directory, &["report", "night-1", "--json"]), 0);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut unread = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    let unread = unread.args(["lab", "report", "night-1"]).current_dir(&directory).stdout(writer).output();
+    let unread = unread.expect("it starts");
+    assert!(
+        unread.status.success() && !String::from_utf8_lossy(&unread.stderr).contains("pipe"),
+        "{unread:?}"
+    );
     assert!(json.contains("\"verdict\": \"worse\""), "{json}");
     let refused = lab(&directory, &["report", "nowhere"]);
     check(&refused, 71);

@@ -1,10 +1,28 @@
-//! Network namespaces of a test's own.
+//! Network, mount and process namespaces of a test's own.
 
+use std::path::Path;
 use std::process::Command;
 
-/// Whether they can be made here, with an interface and a /sys that shows it.
+/// Longest life of a script: most take seconds, and what waits in vain fails, too.
+const SECONDS_MAX: &str = "600";
+
+/// A script in namespaces that end with it, as does what it has started: `$EVENKEEL` is the program, `$DIR` the directory
+/// of the test's host.
+pub(crate) fn apart(host: &Path, script: &str) -> Command {
+    // The first process of a namespace takes no other signal from its parent's.
+    let mut command = Command::new("timeout");
+    command.args(["--signal=KILL", SECONDS_MAX, "unshare", "--net", "--mount", "--pid", "--fork"]);
+    command.args(["--kill-child", "--mount-proc", "sh", "-c", script]);
+    command.env("EVENKEEL", env!("CARGO_BIN_EXE_evenkeel")).env("DIR", host);
+    command
+}
+
+/// Whether they can be had, with their own /sys and interfaces: not by everyone, nor in most containers.
 pub(crate) fn can_be_made() -> bool {
-    let script = "mount -t sysfs sysfs /sys && ip link add v0 type veth peer name v1";
-    let tried = Command::new("unshare").args(["--net", "--mount", "sh", "-c", script]).output();
-    tried.is_ok_and(|tried| tried.status.success())
+    is_possible("mount -t sysfs sysfs /sys && ip link add v0 type veth peer name v1")
+}
+
+/// Whether a script succeeds in there.
+pub(crate) fn is_possible(script: &str) -> bool {
+    apart(Path::new("/"), script).output().is_ok_and(|tried| tried.status.success())
 }

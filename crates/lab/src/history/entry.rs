@@ -1,10 +1,11 @@
 //! Entries of a history, as a run adds them: each metric of each cell, absolute and relative to the pinned subject.
 
-use crate::compare::{Comparison, Interval, Metric};
-use crate::definition::of_cells;
-use crate::design::Design;
-use crate::experiment::Better;
-use crate::results::Results;
+use crate::analyze::comparison::{Comparison, Metric};
+use crate::analyze::verdict::Interval;
+use crate::experiment::design::Design;
+use crate::history::definition::of_cells;
+use crate::record::quantity::Better;
+use crate::run::results::Results;
 use stdx::statistics::median;
 
 /// One metric of one cell, as a run has found it.

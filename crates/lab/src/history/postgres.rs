@@ -1,4 +1,4 @@
-//! A history that several machines share: PostgreSQL.
+//! PostgreSQL store of a history that several machines share.
 //!
 //! The tables have a schema of their own. Whatever is done is one transaction, and says itself where its tables are,
 //! so that it does not matter if another connection carries out the next one (pgbouncer).
@@ -6,7 +6,7 @@
 mod encryption;
 
 use self::encryption::{AUTHORITY, Encryption};
-use super::{
+use super::store::{
     ADD_POINT, ADD_PROFILE, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, PROFILES, SERIES, Store,
     TABLES, VERSION, Value, defining, line, steps,
 };
@@ -66,7 +66,7 @@ impl Postgres {
         let mut transaction = begin(&mut self.client)?;
         if !transaction.query_one(ARE_THERE, &[])?.get::<_, bool>(1) {
             transaction.batch_execute(LOCK)?;
-            // Somebody else may have made them meanwhile.
+            // Another process may have made them meanwhile.
             let there = transaction.query_one(ARE_THERE, &[])?;
             if !there.get::<_, bool>(0) {
                 transaction.batch_execute("create schema evenkeel_lab")?;
@@ -97,14 +97,14 @@ impl Postgres {
     ) -> Result<Added, postgres::Error> {
         let mut transaction = begin(&mut self.client)?;
         transaction.batch_execute(OURS)?;
-        // Who adds the same run at the same time is waited for here.
+        // Waits here for a process that adds the same run at the same time.
         let run: Vec<_> = run.iter().map(Value::of_postgres).collect();
         let new = transaction.query_opt(ADD_RUN, &run)?;
         let id: i64 = match &new {
             Some(row) => row.get(0),
             None => transaction.query_one(FIND_RUN, &run)?.get(0),
         };
-        // Who may only add is not asked for more than that.
+        // A role that may only add needs no other privilege.
         let is_new = new.is_some();
         if !is_new && !has_bare(&mut transaction, id)? {
             return Ok(Added::Known);

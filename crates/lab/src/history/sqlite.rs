@@ -1,6 +1,6 @@
-//! A history in one file: SQLite.
+//! SQLite store of a history, in one file.
 
-use super::{
+use super::store::{
     ADD_POINT, ADD_PROFILE, ADD_RUN, Added, DEFINE_POINT, Error, FIND_RUN, Line, PROFILES, SERIES, Store,
     TABLES, VERSION, Value, defining, line, steps,
 };
@@ -32,7 +32,7 @@ impl Sqlite {
 
     fn prepared(mut connection: Connection, name: String) -> Result<Sqlite, Error> {
         let failed = failed(&name);
-        // Who only looks need not be able to write, and waits for nobody who does.
+        // A reader needs no permission to write, and does not wait for a writer.
         if version(&connection).map_err(&failed)? == VERSION {
             return Ok(Sqlite { connection, name });
         }
@@ -120,7 +120,7 @@ impl Store for Sqlite {
     }
 }
 
-/// The format of its tables; 0: nobody has made any with one.
+/// The format of its tables; 0: there are none yet.
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.query_row("pragma user_version", [], |row| row.get(0))
 }

@@ -1,11 +1,11 @@
 //! Text reports of a history: its series, suspicions of the gate, and two commits compared.
 
 use super::{Table, metric, of_few, too_few_values};
-use crate::commits::{Between, Side, Unit};
-use crate::gate::{self, Suspicion, runs_min};
 use crate::history::Series;
-use crate::profile::{Grown, Profile, grown};
-use crate::quantity::{chance, change, number, title};
+use crate::history::commits::{Between, Side, Unit};
+use crate::history::gate::{self, Suspicion, runs_min};
+use crate::record::profile::{Grown, Profile, grown};
+use crate::record::quantity::{chance, change, number, title};
 use std::collections::BTreeMap;
 
 /// All series, a table for each experiment and machine.
@@ -136,7 +136,7 @@ pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, Profile
     };
     for (place, profile) in [before, after] {
         if let Some(why) = &profile.why_not {
-            return format!("  Where: {} has no profile: {why}\n", commit(place));
+            return format!("  Where: {} has no profile: {}\n", commit(place), printable(why));
         }
     }
     let (found, is_time) = grown(before.1, after.1);
@@ -158,11 +158,17 @@ pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, Profile
             figure(it.after - it.before),
             figure(it.before),
             figure(it.after),
-            it.name
+            printable(&it.name)
         )
     };
     let lines: String = found.iter().take(GROWN_MAX).map(line).collect();
     format!("  Where ({unit}; {sampled}):\n{lines}")
+}
+
+/// Without what a terminal obeys: a profile is what other programs have called their functions, and a history what other
+/// machines have kept.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
 }
 
 /// Two commits, for a terminal.

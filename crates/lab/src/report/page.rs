@@ -1,5 +1,5 @@
-//! The report as one page that needs nothing else: verdict and the table that decides, pictures, other tables, how it was
-//! run.
+//! HTML report of a run, one self-contained page: verdict and the table that decides, pictures, other tables, how it
+//! was run.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,14 @@ use stdx::statistics::median;
 use super::table::escape;
 use super::verdict::sentences;
 use super::{basis, noted, tables};
-use crate::compare::{Comparison, Metric, compare_metric};
-use crate::design::{Cell, Design};
-use crate::picture::percentiles::{Line, PERCENTILES};
-use crate::picture::{bars, curves, heat, percentiles, seconds};
-use crate::quantity::Unit;
+use crate::analyze::compare::compare_metric;
+use crate::analyze::comparison::{Comparison, Metric};
+use crate::experiment::design::{Cell, Design};
 use crate::record::Record;
-use crate::results::Results;
+use crate::record::quantity::Unit;
+use crate::report::picture::percentiles::{Line, PERCENTILES};
+use crate::report::picture::{bars, curves, heat, percentiles, seconds};
+use crate::run::results::Results;
 
 /// A picture of a run.
 #[derive(Clone, Debug, PartialEq)]

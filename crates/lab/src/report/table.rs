@@ -1,4 +1,4 @@
-//! A table as a value: aligned on a terminal, marked up in a page.
+//! Tables as values: aligned on a terminal, marked up in a page.
 
 use std::fmt;
 

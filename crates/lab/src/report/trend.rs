@@ -1,13 +1,13 @@
-//! A history as one page that needs nothing else: what changed lately, tables, and a picture of each series.
+//! HTML report of a history, one self-contained page: recent changes, tables, and a picture of each series.
 
 use super::history::{by_experiment, table};
 use super::page::STYLE;
 use super::table::escape;
 use super::verdict::class;
-use crate::change_point::{ChangePoint, Detector};
+use crate::history::change_point::{ChangePoint, Detector};
 use crate::history::{Point, Series};
-use crate::picture::trend::trend;
-use crate::quantity::{chance, change, title};
+use crate::record::quantity::{chance, change, title};
+use crate::report::picture::trend::trend;
 
 /// So many series have a picture, those of metrics that decide first; of the others the table says what there is.
 const PICTURES_MAX: usize = 100;

@@ -1,10 +1,11 @@
-//! The answer to the question, in sentences about the metric that decides.
+//! Verdict sentences: the answer to the question, from the metric that decides.
 
 use stdx::statistics::rounds_min;
 
 use super::span;
-use crate::compare::{Comparison, Metric, Standing, Verdict};
-use crate::quantity::{chance, change, title};
+use crate::analyze::comparison::{Comparison, Metric, Standing};
+use crate::analyze::verdict::Verdict;
+use crate::record::quantity::{chance, change, title};
 
 /// Cells of one verdict that have a sentence of their own.
 const SENTENCES_MAX: usize = 3;

@@ -1,10 +1,12 @@
+//! Tests of run directories and of what is restored.
+
 use super::*;
 use crate::scratch::Scratch;
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::{Journal, Journals, Place};
 use tuner::apply::try_out;
-use tuner::change::{Change, Risk, Stage};
-use tuner::host::FileHost;
-use tuner::journal::{Journal, Journals, Place};
-use tuner::signal::Signal;
+use tuner::plan::change::{Change, Risk, Stage};
+use tuner::plan::signal::Signal;
 use tuner::{Root, Setting};
 
 #[test]

@@ -1,11 +1,12 @@
-//! Planted effects are found, equals are left alone.
+//! Tests of comparisons: planted effects are found, and none between equals.
 
 use std::path::{Path, PathBuf};
 
-use lab::against::against;
-use lab::compare::{Verdict, compare};
+use lab::analyze::against::against;
+use lab::analyze::compare::compare;
+use lab::analyze::verdict::Verdict;
 use lab::report;
-use lab::results::Results;
+use lab::run::results::Results;
 
 use crate::synthetic::{self, Host};
 
@@ -36,11 +37,11 @@ also = ["p99_us", "steal_share"]
 rounds = 12
 "#;
 
-fn host(effect: fn(&lab::design::Cell) -> f64) -> Host {
+fn host(effect: fn(&lab::experiment::design::Cell) -> f64) -> Host {
     Host { noise: 0.02, drift: 0.05, effect, rate: |_| 200_000.0, seconds: 2 }
 }
 
-fn better_by_20_percent(cell: &lab::design::Cell) -> f64 {
+fn better_by_20_percent(cell: &lab::experiment::design::Cell) -> f64 {
     if cell.subject == "io_uring" { 1.2 } else { 1.0 }
 }
 
@@ -80,7 +81,8 @@ fn what_is_smaller_than_the_difference_of_equals_is_not_shown() {
         let mut own = comparison.metrics[0].standings.iter().filter(|it| it.treatment == "io_uring");
         own.next().expect("a standing").verdict
     };
-    let by_5_percent = |cell: &lab::design::Cell| if cell.subject == "io_uring" { 1.05 } else { 1.0 };
+    let by_5_percent =
+        |cell: &lab::experiment::design::Cell| if cell.subject == "io_uring" { 1.05 } else { 1.0 };
     assert_eq!(verdict(by_5_percent, 1.0), Verdict::Better);
     assert_eq!(verdict(by_5_percent, 1.1), Verdict::NoDifferenceShown, "never equivalent");
     // What is known to be small stays so, however noisy equals are.

@@ -1,10 +1,11 @@
 //! Planted effects of factors, and of factors together.
 
-use lab::compare::{Verdict, compare};
-use lab::design::Cell;
-use lab::efficiency::efficiencies;
+use lab::analyze::compare::compare;
+use lab::analyze::efficiency::efficiencies;
+use lab::analyze::verdict::Verdict;
+use lab::experiment::design::Cell;
 use lab::report;
-use lab::results::Results;
+use lab::run::results::Results;
 
 use crate::synthetic::{self, Host};
 
@@ -129,7 +130,7 @@ fn offered(per_point: fn(&Cell) -> f64, noise: f64, seed: u64) -> Results {
     let rate = |cell: &Cell| 1_500.0 * cell.levels["threads"].parse::<f64>().expect("a number");
     let host = Host { noise: 0.0, drift: 0.0, effect: |_| 1.0, rate, seconds: 1 };
     let mut results = synthetic::run(&rates(), &host, seed);
-    let cells = lab::design::Design::of(&results.experiment).cells;
+    let cells = lab::experiment::design::Design::of(&results.experiment).cells;
     let mut prng = stdx::prng::Prng::new(seed);
     for record in &mut results.records {
         let cell = cells.iter().find(|cell| cell.holds(record)).expect("a cell");
@@ -157,7 +158,7 @@ fn requests_per_point_of_cpu_are_the_slope() {
 fn noise_in_what_is_busy_does_not_flatten_the_slope() {
     // By the least squares of the rate on busy, as it was before.
     let other_way_round = |results: &Results, treatment: &str| {
-        let cells = lab::design::Design::of(&results.experiment).cells;
+        let cells = lab::experiment::design::Design::of(&results.experiment).cells;
         let own = |record: &&lab::record::Record| {
             cells.iter().any(|cell| cell.treatment == treatment && cell.holds(record))
         };

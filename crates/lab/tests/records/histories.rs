@@ -1,12 +1,13 @@
 //! Histories with a planted regression, and histories without one.
 
-use lab::against::against;
-use lab::commits::{Error, Unit, between};
-use lab::compare::{Verdict, compare};
-use lab::gate::{NoRerun, Suspicion, suspicions};
+use lab::analyze::against::against;
+use lab::analyze::compare::compare;
+use lab::analyze::verdict::Verdict;
+use lab::history::commits::{Error, Unit, between};
+use lab::history::gate::{NoRerun, Suspicion, suspicions};
 use lab::history::{Added, Entry, History, Series, entries};
-use lab::profile::Profile;
-use lab::results::Results;
+use lab::record::profile::Profile;
+use lab::run::results::Results;
 use std::collections::BTreeMap;
 use stdx::prng::Prng;
 
@@ -412,7 +413,9 @@ fn commits_with_a_run_each_are_compared_as_these_runs_are() {
     assert_eq!((found.len(), found[0].unit), (1, Unit::Trial));
     let runs = against(&night(1, 1.0), &night(2, 0.9));
     for (commits, runs) in found[0].metrics[0].standings.iter().zip(&runs.metrics[0].standings) {
-        let told = |it: &lab::compare::Standing| (it.values.clone(), it.median, it.ratio, it.p, it.verdict);
+        let told = |it: &lab::analyze::comparison::Standing| {
+            (it.values.clone(), it.median, it.ratio, it.p, it.verdict)
+        };
         assert_eq!(told(commits), told(runs));
     }
     assert_eq!(found[0].metrics[0].standings.len(), 4);
@@ -534,7 +537,7 @@ fn quiet(template: &Series, runs: usize, rho: f64, noise: f64, prng: &mut Prng) 
 const RHOS: [f64; 3] = [0.0, 0.3, 0.7];
 
 /// More of them say it more exactly: EVENKEEL_TEST_HISTORIES=600 gave the rates of errors in
-/// docs/lab-report.md.
+/// docs/lab/report.md.
 fn histories() -> usize {
     std::env::var("EVENKEEL_TEST_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(120)
 }

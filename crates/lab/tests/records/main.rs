@@ -1,4 +1,4 @@
-//! What is said about runs whose truth is known.
+//! Tests of reports on runs whose effects are known.
 
 mod comparisons;
 mod factorials;

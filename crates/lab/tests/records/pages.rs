@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use lab::compare::{Verdict, compare};
-use lab::design::Cell;
+use lab::analyze::compare::compare;
+use lab::analyze::verdict::Verdict;
+use lab::experiment::design::Cell;
 use lab::record::Guest;
 use lab::report::page::{Picture, page, pictures};
-use lab::results::Results;
+use lab::run::results::Results;
 
 use crate::synthetic::{self, Host};
 

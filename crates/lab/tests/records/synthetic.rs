@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use lab::design::{Cell, Design};
 use lab::experiment::Experiment;
+use lab::experiment::design::{Cell, Design};
 use lab::record::{CpuShares, Record, Sample};
-use lab::results::Results;
+use lab::run::results::Results;
 use stdx::prng::Prng;
 
 /// A host that drifts, and what each cell makes of it.

@@ -1,15 +1,16 @@
 //! The agent: carries out a part of a load for a coordinator.
 
-use super::Part;
 use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, say, shown};
-use crate::clock::now_ns;
-use crate::error::Error;
-use crate::follower::{Follower, GLANCE, Whole};
-use crate::packed::Packed;
-use crate::plan::Plan;
+use crate::measure::packed::Packed;
+use crate::measure::seconds::Interval;
+use crate::measure::seconds::Whole;
+use crate::report::follower::{Follower, GLANCE};
+use crate::report::summary::Second;
 use crate::run::carry_out;
-use crate::seconds::Interval;
-use crate::summary::Second;
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
+use crate::types::part::Part;
+use crate::workload::plan::Plan;
 use std::error::Error as _;
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};

@@ -1,4 +1,4 @@
-//! The coordinator: starts agents (crew.rs), lets them begin at one moment, follows them until they have ended (course.rs),
+//! Coordinator: starts agents (crew.rs), lets them begin at one moment, follows them until they have ended (course.rs),
 //! and ends all when one fails.
 
 mod course;
@@ -6,19 +6,20 @@ mod crew;
 mod meter;
 mod rounds;
 
-use super::Part;
 use super::talk::{DESCRIPTION_MAX, FromAgent, ToAgent};
-use crate::arguments::Arguments;
-use crate::cpu_time;
-use crate::description::Description;
-use crate::error::Error;
-use crate::follower::{Follower, Line};
-use crate::json::{check_json, write_json};
-use crate::plan::Plan;
+use crate::measure::cpu_time;
+use crate::report::follower::{Follower, Line};
+use crate::report::json::{check_json, write_json};
+use crate::report::summary::Summary;
+use crate::run::knee::Knee;
+use crate::run::shared::Start;
 use crate::run::{Prober, first, followed, search_by};
-use crate::search::{Knee, Objective};
-use crate::shared::Start;
-use crate::summary::Summary;
+use crate::types::arguments::Arguments;
+use crate::types::description::Description;
+use crate::types::error::Error;
+use crate::types::objective::Objective;
+use crate::types::part::Part;
+use crate::workload::plan::Plan;
 use course::{Beside, Course};
 use crew::Crew;
 use meter::Meter;

@@ -4,8 +4,8 @@
 //! reachable in the cluster but its API server, and who may start agents is who may use that.
 
 use super::coordinate::Coordinator;
-use crate::arguments::Arguments;
-use crate::error::Error;
+use crate::types::arguments::Arguments;
+use crate::types::error::Error;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use std::fmt;

@@ -1,13 +1,13 @@
 //! The messages of coordinator and agents: an object of JSON in a line each.
 //!
 //! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps leave,
-//! end. Described for others in docs/load-many.md; a change of it makes another `PROTOCOL`.
+//! end. Described for others in docs/load/agents.md; a change of it makes another `PROTOCOL`.
 
-use crate::description::Description;
-use crate::error::Error;
-use crate::packed::{self, Packed};
-use crate::summary::{Second, Summary};
-use crate::tally::Tally;
+use crate::measure::packed::{self, Packed};
+use crate::measure::tally::Tally;
+use crate::report::summary::{Second, Summary};
+use crate::types::description::Description;
+use crate::types::error::Error;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};

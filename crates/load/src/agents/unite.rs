@@ -1,13 +1,14 @@
-//! One result out of what several agents measured.
+//! Results of several agents, united into one.
 //!
 //! Counts and rates are added, histograms too; percentiles are taken from the sums. One INVALID agent makes the whole
 //! INVALID.
 
 use super::talk::End;
-use crate::follower::Whole;
-use crate::seconds::Interval;
-use crate::summary::{AgentSummary, CpuCost, Latency, Second, Summary};
-use crate::verdict::{Reason, Verdict};
+use crate::measure::latency::Latency;
+use crate::measure::seconds::Interval;
+use crate::measure::seconds::Whole;
+use crate::measure::verdict::{Reason, Verdict};
+use crate::report::summary::{AgentSummary, CpuCost, Second, Summary};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -2,9 +2,9 @@
 
 use super::reopening::Reopening;
 use super::{Engine, Event as Happening, RECEIVE_LEN, Wait, failed, precise};
-use crate::clock;
-use crate::error::Error;
-use crate::outbox::Outbox;
+use crate::engine::outbox::Outbox;
+use crate::types::clock;
+use crate::types::error::Error;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};

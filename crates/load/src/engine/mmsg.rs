@@ -3,6 +3,7 @@
 //! With `unsafe`: the kernel is told where datagrams lie by addresses.
 #![expect(unsafe_code, reason = "system calls that take tables of addresses")]
 
+use protocol::udp::HEAD_LEN;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
@@ -21,9 +22,6 @@ pub(crate) struct Sends {
     parts: Vec<[libc::iovec; 2]>,
     heads: Vec<[u8; HEAD_LEN]>,
 }
-
-/// Length of a head.
-pub(crate) const HEAD_LEN: usize = 8;
 
 /// How far sending came.
 pub(crate) struct Sent {

@@ -4,7 +4,7 @@
 //! 5.11 lack it, and seccomp rules that do not know it end the process or refuse it. `ppoll` is everywhere, and an
 //! epoll instance can be read from once it has events: a call more, of waits that are no whole milliseconds.
 
-use crate::error::Error;
+use crate::types::error::Error;
 use rustix::event::epoll::{self, Event};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

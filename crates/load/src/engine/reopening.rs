@@ -1,7 +1,7 @@
 //! Connections of an engine that are opened anew while the others go on.
 
 use super::Event;
-use crate::connecting;
+use crate::engine::connecting;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

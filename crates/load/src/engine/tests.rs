@@ -1,4 +1,4 @@
-//! What both engines promise, on socket pairs.
+//! Promises of both engines, on socket pairs.
 
 use super::epoll::Epoll;
 use super::uring::Uring;

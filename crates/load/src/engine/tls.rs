@@ -1,9 +1,9 @@
 //! Encryption around another engine, which moves what is encrypted.
 
 use super::{Engine, Event, GATHER_TIME, WAIT_MAX, Wait};
-use crate::error::Error;
-use crate::outbox::Outbox;
-use crate::tls::Party;
+use crate::engine::outbox::Outbox;
+use crate::engine::trust::Party;
+use crate::types::error::Error;
 use rustls::{ClientConnection, HandshakeKind};
 use std::io::{self, Read, Write};
 

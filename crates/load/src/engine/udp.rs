@@ -4,12 +4,12 @@
 //! the worker is a lane here, `depth` of them share a socket, and a lane has one request at a time. The lower bits of a
 //! request's id say which lane, the others count its requests, so that a reply which comes too late is known as such.
 
-use super::frame::{Frame, Parts};
-use super::mmsg::{BATCH, HEAD_LEN, Receives, Sends};
+use super::mmsg::{BATCH, Receives, Sends};
 use super::{Engine, Event, Wait, failed, precise};
-use crate::clock;
-use crate::error::Error;
-use crate::outbox::Outbox;
+use crate::engine::outbox::Outbox;
+use crate::types::clock;
+use crate::types::error::Error;
+use protocol::udp::{Frame, HEAD_LEN, Parts, Taken};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -113,7 +113,7 @@ impl Udp {
             while !rest.is_empty() {
                 let datagrams = rest.iter().map(|&number| {
                     let (lane, bytes) = outbox.parcel(number);
-                    (Frame::request(lanes.all[lane].id), bytes)
+                    (Frame::request(lanes.all[lane].id).to_bytes(), bytes)
                 });
                 let sent = sends.send(sockets[socket].as_fd(), datagrams);
                 rest = &rest[sent.count..];
@@ -201,7 +201,7 @@ impl Engine for Udp {
             lane.repeated += 1;
             lane.sent_ns = Some(now_ns);
             let socket = number / self.lanes.depth;
-            let datagram = (Frame::request(lane.id), &lane.request[..]);
+            let datagram = (Frame::request(lane.id).to_bytes(), &lane.request[..]);
             // What cannot be sent now is repeated once more, or lost in the end.
             self.sends.send(self.sockets[socket].as_fd(), std::iter::once(datagram));
         }
@@ -252,9 +252,9 @@ impl Lanes {
         if lane.sent_ns.is_none() || lane.id != frame.id {
             return Ok(false);
         }
-        let is_new = lane.parts.take(frame.sequence, payload, |bytes| each(number, bytes))?;
-        lane.is_answered |= lane.parts.is_whole(frame.total);
-        Ok(is_new)
+        let taken = lane.parts.take(frame, payload, |bytes| each(number, bytes))?;
+        lane.is_answered |= lane.parts.is_whole();
+        Ok(taken != Taken::Stray)
     }
 }
 

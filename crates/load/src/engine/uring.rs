@@ -12,8 +12,8 @@ mod buffers;
 mod stamps;
 
 use super::{Engine, Wait, failed};
-use crate::error::Error;
-use crate::outbox::Outbox;
+use crate::engine::outbox::Outbox;
+use crate::types::error::Error;
 use buffers::Buffers;
 use io_uring::types::{Fixed, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};

@@ -1,11 +1,11 @@
-//! What the threads of a run have reported, put together.
+//! Reports of the threads of a run, put together.
 
 use super::workers::Report;
-use crate::clock::now_ns;
-use crate::error::Error;
-use crate::plan::Who;
-use crate::seconds::Seconds;
-use crate::tally::Tally;
+use crate::measure::seconds::Seconds;
+use crate::measure::tally::Tally;
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
+use crate::types::probes::Who;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 

@@ -3,12 +3,12 @@
 use super::gathered::All;
 use super::workers::Task;
 use super::{PROGRESS_EVERY, Runner};
-use crate::clock::now_ns;
-use crate::compose::Composer;
-use crate::error::Error;
-use crate::follower::Follower;
-use crate::plan::Who;
-use crate::shared::{Phase, Shared, Start};
+use crate::report::follower::Follower;
+use crate::run::shared::{Phase, Shared, Start};
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
+use crate::types::probes::Who;
+use crate::workload::compose::Composer;
 
 impl Runner<'_> {
     /// Stores every key.

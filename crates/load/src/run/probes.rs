@@ -6,10 +6,12 @@
 
 use super::Runner;
 use super::workers::Task;
-use crate::compose::Composer;
-use crate::plan::{Pace, Probes, Timing, Who};
-use crate::schedule::{Arrivals, Share};
-use crate::shared::Shared;
+use crate::run::shared::Shared;
+use crate::types::arrivals::Arrivals;
+use crate::types::pace::{Pace, Timing};
+use crate::types::part::Share;
+use crate::types::probes::{Probes, Who};
+use crate::workload::compose::Composer;
 
 impl Runner<'_> {
     /// What the thread of the probes is to do: the commands of the load, one at a time on each connection.

@@ -6,15 +6,15 @@ use super::Runner;
 use super::gathered::All;
 use super::window::DRAIN_MAX;
 use super::workers::Task;
-use crate::clock::now_ns;
-use crate::cpu_time;
-use crate::error::Error;
-use crate::files;
-use crate::follower::GLANCE;
-use crate::plan::{Plan, Probes};
-use crate::seconds::Seconds;
-use crate::shared::{Phase, Shared, Start};
-use crate::summary::{self, Probed};
+use crate::engine::files;
+use crate::measure::cpu_time;
+use crate::report::follower::GLANCE;
+use crate::report::summary::{Probed, Probing};
+use crate::run::shared::{Phase, Shared, Start};
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
+use crate::types::probes::Probes;
+use crate::workload::plan::Plan;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
@@ -24,12 +24,6 @@ pub(crate) struct Prober<'scope> {
     shared: Arc<Shared>,
     thread: Option<ScopedJoinHandle<'scope, Result<Probing, Error>>>,
     probing: Option<Probing>,
-}
-
-/// What they found.
-pub(crate) struct Probing {
-    pub(crate) figures: Option<summary::Probes>,
-    pub(crate) seconds: Seconds,
 }
 
 impl<'scope> Prober<'scope> {

@@ -3,17 +3,17 @@
 use super::Runner;
 use super::gathered::All;
 use super::workers::{Report, Task};
-use crate::clock::now_ns;
-use crate::compose::Composer;
-use crate::cpu_time;
-use crate::error::Error;
-use crate::follower::Follower;
-use crate::plan::Who;
-use crate::recording::Recording;
-use crate::replay::Replay;
-use crate::shared::{Phase, Shared, Slot, Start};
-use crate::summary::{Edge, Measured, Probed, Second};
-use crate::trace::{ROUNDS_AHEAD, Reader};
+use crate::measure::cpu_time;
+use crate::report::follower::Follower;
+use crate::report::summary::{Edge, Measured, Probed, Second};
+use crate::run::shared::{Phase, Shared, Slot, Start};
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
+use crate::types::probes::Who;
+use crate::workload::compose::Composer;
+use crate::workload::recording::Recording;
+use crate::workload::replay::Replay;
+use crate::workload::trace::{ROUNDS_AHEAD, Reader};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 

@@ -228,11 +228,22 @@ fn a_server_that_speaks_something_else_ends_the_run() {
     );
     check(
         usize::MAX,
+        |_, _| b"ERROR Too many open connections\r\n".to_vec(),
+        "--requests 5",
+        |line, outcome| {
+            let error = outcome.expect_err(line);
+            let expected =
+                r#"understand the reply "ERROR Too many open connections": expected VALUE or END, to a get"#;
+            assert_eq!(error, expected);
+        },
+    );
+    check(
+        usize::MAX,
         |_, _| b"END\r\nEND\r\n".to_vec(),
         "--connections 1 --requests 5",
         |line, outcome| {
             let error = outcome.expect_err(line);
-            assert!(error.starts_with("understand the reply"), "{error}");
+            assert_eq!(error, r#"understand the reply "END": expected nothing: no request is on its way"#);
         },
     );
 }

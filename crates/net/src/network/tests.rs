@@ -14,10 +14,10 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::handler::{CloseReason, Transport};
+use crate::handler::{CloseReason, Origin, Transport};
 use crate::options::{AtLimit, DriverChoice};
 use crate::parrot::{Parrot, Told};
-use crate::view::Counts;
+use crate::view::{Counts, Present};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -54,6 +54,7 @@ fn options() -> Options {
 impl Aviary {
     fn connect(&self, number: usize) -> Box<dyn Client> {
         match &self.addresses[number] {
+            Address::Udp(_) => panic!("nothing to connect to"),
             Address::Tcp(address) => {
                 let client = TcpStream::connect(address).unwrap();
                 client.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -143,11 +144,15 @@ fn tcp_and_unix_are_served_at_once_and_say_where_they_are() {
     let more = aviary.view.present_from(&mut aviary.view.cursor(), 10, now, |one| present.push(one.clone()));
     assert!(!more);
     present.sort_by_key(|present| present.opened.id.0);
-    let seen: Vec<_> = present.iter().map(|present| present.opened.listener).collect();
+    let listener = |present: &Present| match present.opened.origin {
+        Origin::Accepted { listener } => listener,
+        Origin::Dialled { .. } => panic!("nobody dials"),
+    };
+    let seen: Vec<_> = present.iter().map(listener).collect();
     assert_eq!(seen.iter().map(|listener| u32::from(*listener)).sum::<u32>(), 6);
     for present in &present {
-        assert_eq!(present.opened.local, aviary.addresses[usize::from(present.opened.listener)]);
-        assert_eq!(present.opened.transport == Transport::Unix, present.opened.listener == 1);
+        assert_eq!(present.opened.local, aviary.addresses[usize::from(listener(present))]);
+        assert_eq!(present.opened.transport == Transport::Unix, listener(present) == 1);
     }
     assert_eq!(present.iter().filter(|present| present.worker == 0).count(), 3);
     let counts = aviary.view.counts();
@@ -304,4 +309,87 @@ fn a_socket_file_has_its_mode_and_replaces_a_dead_one_only() {
     assert!(Network::bind(&[unix("file")], options()).is_err());
     assert_eq!(fs::read_to_string(path("file")).unwrap(), "precious");
     fs::remove_file(path("file")).unwrap();
+}
+
+/// Tells of each turn what it has been left.
+struct Turns {
+    left: Arc<std::sync::atomic::AtomicU64>,
+    tell: std::sync::mpsc::Sender<u64>,
+}
+
+impl Handler for Turns {
+    type Connection = ();
+    type Held = Vec<u8>;
+
+    fn on_open(&mut self, _opened: &crate::Opened, _turn: &mut crate::Turn<Vec<u8>>) {}
+
+    fn on_bytes(
+        &mut self,
+        _: &mut (),
+        input: &[u8],
+        _output: &mut stdx::gather::Gather<Vec<u8>>,
+        _turn: &mut crate::Turn<Vec<u8>>,
+    ) -> crate::Progress {
+        crate::Progress { consumed: input.len(), next: crate::Next::Read }
+    }
+
+    fn begin_turn(&mut self, _now: stdx::clock::Now) {
+        let _nobody_listens = self.tell.send(self.left.load(Ordering::Relaxed));
+    }
+}
+
+#[test]
+fn a_worker_that_is_nudged_soon_sees_what_was_written_before() {
+    const NUDGES: u64 = 10_000;
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let network = Network::bind(&[], Options { driver, ..options() }).unwrap();
+        let (nudge, stop) = (network.nudge(), network.stop());
+        let left = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let (tell, told) = channel();
+        let (quiet, _nobody_listens) = channel();
+        let handlers = [quiet, tell].map(|tell| Turns { left: Arc::clone(&left), tell });
+        let running = network.start(handlers.into()).unwrap();
+        // By ticks alone, of which there is one in a second, this would take hours.
+        for number in 1..=NUDGES {
+            left.store(number, Ordering::Relaxed);
+            nudge.nudge(1);
+            while told.recv_timeout(PATIENCE).unwrap() < number {}
+        }
+        // Many at a time are one.
+        (0..NUDGES).for_each(|_| nudge.nudge(1));
+        stop.stop();
+        running.join().unwrap();
+        assert!(told.iter().count() as u64 <= NUDGES + 10);
+    }
+}
+
+#[test]
+fn datagrams_are_divided_between_the_workers_beside_connections() {
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let places = [Listen::Tcp(LOOPBACK), Listen::Udp(LOOPBACK)];
+        let network = Network::bind(&places, Options { driver, ..options() }).unwrap();
+        let [Address::Tcp(_), Address::Udp(address)] = network.addresses()[..] else { panic!("both") };
+        let (view, stop) = (network.view(), network.stop());
+        let running = network.start(vec![crate::caller::Caller::default(), Default::default()]).unwrap();
+        let peers: Vec<_> = (0..100).map(|_| std::net::UdpSocket::bind(LOOPBACK).unwrap()).collect();
+        for peer in &peers {
+            peer.set_read_timeout(Some(PATIENCE)).unwrap();
+            peer.send_to(b"1", address).unwrap();
+            let mut reply = [0; 10];
+            let (len, from) = peer.recv_from(&mut reply).unwrap();
+            assert_eq!((&reply[..len], from), (&b"reply 0"[..], address));
+        }
+        assert_eq!(view.counts().datagrams, 100);
+        stop.stop();
+        let heard: Vec<usize> = running.join().unwrap().iter().map(|caller| caller.datagrams.len()).collect();
+        assert!(heard.iter().sum::<usize>() == 100 && heard.iter().all(|count| *count > 10), "{heard:?}");
+    }
+}
+
+#[test]
+fn an_address_for_datagrams_is_not_shared_with_another_network() {
+    let network = Network::bind(&[Listen::Udp(LOOPBACK)], Options { workers: 1, ..options() }).unwrap();
+    let Address::Udp(address) = network.addresses()[0] else { panic!("udp") };
+    let error = Network::bind(&[Listen::Udp(address)], options()).err().expect("it is taken");
+    assert_eq!(error.to_string(), format!("listen on {address}"));
 }

@@ -39,7 +39,7 @@ fn a_worker_whose_ring_breaks_goes_on_with_epoll() {
     let mut rig = Rig::new(DriverChoice::Uring);
     let mut clients: Vec<UnixStream> = (0..5).map(|_| rig.connect()).collect();
     // Where io_uring is forbidden there is nothing to break.
-    let Driver::Uring(uring) = &rig.worker.driver else { return };
+    let Driver::Uring(uring) = &rig.worker.kernel.driver else { return };
     uring.break_ring();
     for round in 0..3 {
         clients.iter_mut().for_each(|client| client.write_all(format!("line {round}\n").as_bytes()).unwrap());
@@ -50,7 +50,7 @@ fn a_worker_whose_ring_breaks_goes_on_with_epoll() {
             assert_eq!(reply, format!("line {round}\n").as_bytes());
         }
     }
-    assert_eq!(rig.worker.driver.code(), 1);
+    assert_eq!(rig.worker.kernel.driver.code(), 1);
     assert_eq!(rig.worker.keeper.counters().driver.value(), 1);
     let told = NOTICES.lock().unwrap().iter().filter(|line| line.contains("io_uring has stopped")).count();
     assert_eq!(told, 1, "once, not for each round");
@@ -90,10 +90,12 @@ impl Rig {
             mailbox: Arc::new(Mailbox::new().unwrap()),
             limit: Arc::new(Limit::new(100_000).unwrap()),
             keeper: Keeper::new(Arc::clone(&roster)),
+            ears: Vec::new(),
+            dialled_max: 100,
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
-        let worker = Worker::new(Parrot::new(tell), Driver::choose(choice), around).unwrap();
+        let worker = Worker::on_system(Parrot::new(tell), Driver::choose(choice), around).unwrap();
         Rig { worker, roster, told, now: Now::default(), connections: 0 }
     }
 
@@ -105,12 +107,12 @@ impl Rig {
         self.connections += 1;
         let arrival = Arrival {
             id: ConnectionId(self.connections),
-            listener: 0,
+            origin: Origin::Accepted { listener: 0 },
             transport: Transport::Unix,
             peer: Address::Unix(None),
             local: Address::Unix(None),
         };
-        self.worker.open(server.into(), arrival, self.now);
+        self.worker.open(server.into(), arrival, false, self.now);
         let told = Told::Opened(self.connections);
         assert_eq!(self.told.recv(), Ok(told));
         client
@@ -119,7 +121,7 @@ impl Rig {
     /// One round; `false` if there was nothing to do.
     fn round(&mut self) -> bool {
         let had_queue = !self.worker.queue.is_empty();
-        let events = self.worker.poll.wait(0).unwrap();
+        let events = self.worker.kernel.poll.wait(0).unwrap();
         self.worker.round(events, self.now);
         had_queue || events > 0
     }
@@ -452,7 +454,8 @@ fn an_idle_connection_owns_little_and_no_buffer() {
         assert!(rig.worker.slab.at(index).blocked.is_none());
     });
     let handler_state = size_of::<<Parrot as Handler>::Connection>();
-    let own = size_of::<Connection<Parrot>>() - handler_state + size_of::<Opened>() + size_of::<u32>();
+    let own =
+        size_of::<Connection<Parrot, System>>() - handler_state + size_of::<Opened>() + size_of::<u32>();
     assert!(own <= 200, "{own} bytes for each connection");
 }
 

@@ -4,7 +4,7 @@ use stdx::units::KIB;
 
 use super::{Effect, Flag, Kind, extended};
 
-const PROXY: &str = "the router is a command of its own, not a mode of the server";
+const PROXY: &str = "memcached's proxy is not built";
 
 pub(super) const FLAGS: &[Flag] = &[
     Flag {

@@ -12,9 +12,9 @@ pub(super) const FLAGS: &[Flag] = &[
         value: "user",
         kind: Kind::Text,
         default: None,
-        doc: "User to become when started as root",
-        details: "The sockets are bound and limits raised before. As root this flag is necessary: -u root, if it \
-            has to be.",
+        doc: "User to become when started as root, instead of nobody",
+        details: "The sockets are bound and limits raised before; -P is written, and -Y read again, as this user. \
+            `-u root` stays root.",
         effect: Effect::Works,
         set: |low, given| low.options.process.user = Some(given.text().to_owned()),
     },

@@ -82,6 +82,8 @@ fn name(address: &Address) -> String {
     match address {
         Address::Tcp(address) if address.is_ipv6() => format!("tcp6:{address}"),
         Address::Tcp(address) => format!("tcp:{address}"),
+        Address::Udp(address) if address.is_ipv6() => format!("udp6:{address}"),
+        Address::Udp(address) => format!("udp:{address}"),
         Address::Unix(_) => format!("unix:{address}"),
     }
 }
@@ -123,7 +125,7 @@ mod tests {
             id: ConnectionId(1),
             link: net::Link::default(),
             fd: 9,
-            listener: 0,
+            origin: net::Origin::Accepted { listener: 0 },
             transport: Transport::Tcp,
             peer,
             local,

@@ -1,6 +1,6 @@
 //! What is never written to two servers that are compared, or not to every memcached, and why: the one table of it, to
 //! which the writers of requests refer. What output may differ in is declared where outputs are compared
-//! (`tests/end_to_end/tests/differential/differences.rs`); docs/compatibility.md is the list for users.
+//! (`tests/end_to_end/tests/differential/differences.rs`); docs/serve/compatibility.md is the list for users.
 
 /// As a memcached says it with `-V`.
 pub(crate) type Version = (u32, u32, u32);

@@ -2,13 +2,13 @@
 //! was set of a queue is as the driver has it.
 
 use super::*;
-use crate::change::{Holds, Risk, Stage};
-use crate::cpu_set::CpuSet;
-use crate::ethtool::Knob;
-use crate::journal::{Journals, Place, State};
-use crate::rollback::{Outcome, undo};
-use crate::shapes::Scratch;
-use crate::signal::Signal;
+use crate::apply::journal::{Journals, Place, State};
+use crate::apply::rollback::{Outcome, undo};
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::ethtool::Knob;
+use crate::observe::shapes::Scratch;
+use crate::plan::change::{Holds, Risk, Stage};
+use crate::plan::signal::Signal;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Device {

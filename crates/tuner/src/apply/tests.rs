@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::change::{Risk, Stage};
-use crate::cpu_set::CpuSet;
-use crate::journal::{Journals, Place, State};
-use crate::rollback::{Outcome, undo};
-use crate::shapes::Scratch;
+use crate::apply::journal::{Journals, Place, State};
+use crate::apply::rollback::{Outcome, undo};
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::shapes::Scratch;
+use crate::plan::change::{Risk, Stage};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -41,10 +41,10 @@ impl Host for Kernel {
         self.writes += 1;
         let value = self.values.get_mut(setting).ok_or(io::Error::from(Errno::NOENT))?;
         let taken = match setting {
-            Setting::File { holds: crate::change::Holds::Mask, .. } => {
+            Setting::File { holds: crate::plan::change::Holds::Mask, .. } => {
                 format!("{:0>8}\n", CpuSet::parse_mask(text).unwrap().mask())
             }
-            Setting::File { holds: crate::change::Holds::Choice, .. } => {
+            Setting::File { holds: crate::plan::change::Holds::Choice, .. } => {
                 value.replace(['[', ']'], "").replace(text.trim(), &format!("[{}]", text.trim()))
             }
             _ => format!("{}\n", text.trim()),
@@ -301,4 +301,13 @@ fn threads_that_have_ended_are_left_and_those_that_have_inherited_are_undone() {
         assert_eq!(kernel.values[&thread(tid)], text, "who has not inherited it keeps it");
     }
     assert_eq!(journal.state(), State::RolledBack);
+}
+
+#[test]
+fn many_settings_that_could_not_be_undone_are_one() {
+    let step =
+        |irq| (Setting::mask(format!("/proc/irq/{irq}/smp_affinity")), Outcome::Failed("refused".into()));
+    let undone = RolledBack { steps: (0..64).map(step).collect(), unrecorded: None };
+    let said = "not everything could be undone: /proc/irq/0/smp_affinity: refused (and 63 more like it)";
+    assert_eq!(outcome(&undone), said);
 }

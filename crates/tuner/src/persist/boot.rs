@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::intent::{Device, Intent, Wish};
+use super::file::PersistentFile;
+use super::intent::{Device, Intent, IntentPart};
 use super::means::is_plain;
+use super::surroundings::Surroundings;
 use super::texts::MODE;
-use super::{HEADER, PersistentFile, Surroundings};
-use crate::change::{Refusal, Stage};
+use crate::plan::change::{Refusal, Stage};
+use crate::text::HEADER;
 
 /// Where our own files are.
 pub(super) const DIRECTORY: &str = "/etc/evenkeel";
@@ -15,9 +17,13 @@ pub(crate) const INTENT: &str = "/etc/evenkeel/tune.json";
 pub(super) const POLICY: &str = "/etc/evenkeel/irqbalance-policy";
 pub(super) const UNIT: &str = "/etc/systemd/system/evenkeel-tune.service";
 
-/// The files that the intent needs; none without wishes.
-pub(super) fn files(wishes: &[Wish], here: &Surroundings, left: &mut Vec<Refusal>) -> Vec<PersistentFile> {
-    if wishes.is_empty() {
+/// The files that the intent needs; none without parts.
+pub(super) fn files(
+    parts: &[IntentPart],
+    here: &Surroundings,
+    left: &mut Vec<Refusal>,
+) -> Vec<PersistentFile> {
+    if parts.is_empty() {
         return Vec::new();
     }
     let file = |path: &str, why: &str, text: String, mode| PersistentFile {
@@ -28,7 +34,7 @@ pub(super) fn files(wishes: &[Wish], here: &Surroundings, left: &mut Vec<Refusal
     };
     let intent = |irqbalance_knows| {
         let why = "strategies that are planned anew at boot, since numbers of interrupts and threads change";
-        file(INTENT, why, Intent::new(wishes.to_vec(), irqbalance_knows).text(), MODE)
+        file(INTENT, why, Intent::new(parts.to_vec(), irqbalance_knows).text(), MODE)
     };
     let mut leave = |subject: &str, reason: String| {
         left.push(Refusal { subject: subject.to_owned(), asked_by: "persist".to_owned(), reason });
@@ -43,7 +49,7 @@ pub(super) fn files(wishes: &[Wish], here: &Surroundings, left: &mut Vec<Refusal
         leave(UNIT, format!("a unit cannot start `{}`: install evenkeel under a plain path", here.program));
         return vec![intent(false)];
     }
-    let units: BTreeSet<&str> = wishes.iter().filter_map(|wish| wish.unit.as_deref()).collect();
+    let units: BTreeSet<&str> = parts.iter().filter_map(|part| part.unit.as_deref()).collect();
     let wants = |what: &str| format!("{HEADER}\n\n# {what}\n[Unit]\nWants=evenkeel-tune.service\n");
     let mut files = vec![
         file(UNIT, "carries the intent out at boot", unit(here, &units), MODE),
@@ -63,8 +69,8 @@ pub(super) fn files(wishes: &[Wish], here: &Surroundings, left: &mut Vec<Refusal
             MODE,
         ));
     }
-    let placed = wishes.iter().filter(|wish| wish.stages.contains(&Stage::Affinity));
-    let nics: Vec<&Device> = placed.filter_map(|wish| wish.nic.as_ref()).collect();
+    let placed = parts.iter().filter(|part| part.stages.contains(&Stage::Affinity));
+    let nics: Vec<&Device> = placed.filter_map(|part| part.nic.as_ref()).collect();
     let start = here.irqbalance.as_deref().filter(|_| !nics.is_empty());
     let told = start.map(|start| irqbalance(start, here.policy.as_deref(), &nics));
     files.push(intent(matches!(told, Some(Ok(_)))));

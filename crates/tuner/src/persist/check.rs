@@ -1,6 +1,6 @@
 //! Check of our own texts, read as their readers do: what systemd or udev would refuse is not written.
 
-use super::PersistentFile;
+use super::file::PersistentFile;
 use super::intent::Intent;
 use super::parse::sysctls;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Refusal, Stage};
-use crate::cpu_model::Choice;
-use crate::facts::{Facts, Nic};
+use crate::observe::cpu_model::Choice;
+use crate::observe::facts::{Facts, Nic};
+use crate::plan::change::{Refusal, Stage};
+use crate::plan::profile::Profile;
+use crate::plan::strategy::Strategy;
 use crate::plan::{self, Asked, Plan};
-use crate::profile::Profile;
-use crate::strategy::Strategy;
 
 /// The version of the notation; another one is not understood.
 const VERSION: u32 = 1;
@@ -25,13 +25,14 @@ pub struct Intent {
     /// Whether irqbalance leaves these interfaces alone, because it asks the policy script.
     irqbalance_knows: bool,
     /// In this order.
-    wishes: Vec<Wish>,
+    #[serde(rename = "wishes")]
+    parts: Vec<IntentPart>,
 }
 
 /// A part of a strategy or profile, for one device or service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wish {
+pub struct IntentPart {
     /// A layout…
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
@@ -117,10 +118,10 @@ impl Device {
 }
 
 impl Intent {
-    pub(super) fn new(wishes: Vec<Wish>, irqbalance_knows: bool) -> Intent {
+    pub(super) fn new(parts: Vec<IntentPart>, irqbalance_knows: bool) -> Intent {
         let about = "What `evenkeel tune apply --intent` plans anew at boot, because numbers of interrupts and threads \
                      change. Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
-        Intent { version: VERSION, about: about.to_owned(), irqbalance_knows, wishes }
+        Intent { version: VERSION, about: about.to_owned(), irqbalance_knows, parts }
     }
 
     /// Reads one.
@@ -137,25 +138,25 @@ impl Intent {
     /// What it takes on this host as it is now. Where queues have to be made anew, that alone: [`Intent::rest`] is
     /// planned when they are there. What is not there is among the refusals.
     pub fn plan(&self, facts: &Facts) -> Plan {
-        let queues = self.each(facts, Wish::queues);
+        let queues = self.each(facts, IntentPart::queues);
         if queues.changes.is_empty() { self.rest(facts) } else { queues }
     }
 
     /// Everything but queues.
     pub fn rest(&self, facts: &Facts) -> Plan {
-        self.each(facts, Wish::rest)
+        self.each(facts, IntentPart::rest)
     }
 
-    /// The plans of all wishes; who asks first for a setting has it.
-    fn each(&self, facts: &Facts, plan: fn(&Wish, &Facts) -> Plan) -> Plan {
+    /// The plans of all parts; who asks first for a setting has it.
+    fn each(&self, facts: &Facts, plan: fn(&IntentPart, &Facts) -> Plan) -> Plan {
         let mut facts = facts.clone();
         if self.irqbalance_knows {
             facts.agents.retain(|agent| agent.name != "irqbalance");
             facts.irqbalance = None;
         }
         let mut whole = Plan::default();
-        for wish in &self.wishes {
-            let plan = plan(wish, &facts);
+        for part in &self.parts {
+            let plan = plan(part, &facts);
             let known: BTreeSet<_> = whole.changes.iter().map(|change| change.setting.clone()).collect();
             whole.changes.extend(plan.changes.into_iter().filter(|change| !known.contains(&change.setting)));
             whole.refusals.extend(plan.refusals);
@@ -165,7 +166,7 @@ impl Intent {
     }
 }
 
-impl Wish {
+impl IntentPart {
     fn queues(&self, facts: &Facts) -> Plan {
         let (_, mut plan) = self.plan(facts);
         plan.changes.retain(|change| change.stage == Stage::Queues && self.stages.contains(&change.stage));
@@ -181,7 +182,7 @@ impl Wish {
         plan
     }
 
-    /// All of it, and the host as it concerns this wish.
+    /// All of it, and the host as it concerns this part.
     fn plan(&self, facts: &Facts) -> (Facts, Plan) {
         let nic = match self.nic.as_ref().map(|device| device.find(facts)).transpose() {
             Ok(nic) => nic.map(|nic| nic.name.as_str()),
@@ -225,13 +226,14 @@ impl Wish {
 }
 
 /// Each once, with all its stages.
-pub(super) fn merged(wishes: impl Iterator<Item = Wish>) -> Vec<Wish> {
-    let mut merged: Vec<Wish> = Vec::new();
-    for wish in wishes {
-        let like = |other: &&mut Wish| Wish { stages: wish.stages.clone(), ..(**other).clone() } == wish;
+pub(super) fn merged(parts: impl Iterator<Item = IntentPart>) -> Vec<IntentPart> {
+    let mut merged: Vec<IntentPart> = Vec::new();
+    for part in parts {
+        let like =
+            |other: &&mut IntentPart| IntentPart { stages: part.stages.clone(), ..(**other).clone() } == part;
         match merged.iter_mut().find(like) {
-            Some(other) => other.stages.extend(&wish.stages),
-            None => merged.push(wish),
+            Some(other) => other.stages.extend(&part.stages),
+            None => merged.push(part),
         }
     }
     merged

@@ -4,12 +4,13 @@
 //! Of all `.link` files the first that matches is taken, and it alone. Ours therefore carries on what the file says that
 //! it hides, above all how the interface is named.
 
+use super::file::{Keep, PersistentFile};
 use super::means::is_plain;
 use super::ordered::{Ordered, acting};
 use super::texts::{MODE, comment};
-use super::{HEADER, Keep, PersistentFile};
-use crate::ethtool::Knob;
-use crate::facts::Nic;
+use crate::observe::ethtool::Knob;
+use crate::observe::facts::Nic;
+use crate::text::HEADER;
 
 /// What is asked of one interface.
 pub(super) type Asked<'k> = (&'k Keep, Knob);

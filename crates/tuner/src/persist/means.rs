@@ -2,16 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::intent::{Device, Wish};
-use super::{Keep, Surroundings};
-use crate::change::{Setting, Stage, Value};
-use crate::cpu_model::Choice;
-use crate::ethtool::Knob;
-use crate::facts::{Disk, Facts, Nic, Service};
-use crate::listening::Limit;
+use super::file::Keep;
+use super::intent::{Device, IntentPart};
+use super::surroundings::Surroundings;
+use crate::observe::cpu_model::Choice;
+use crate::observe::ethtool::Knob;
+use crate::observe::facts::{Disk, Facts, Nic, Service};
+use crate::observe::listening::Limit;
+use crate::observe::scheduling;
 use crate::plan;
-use crate::profile::Profile;
-use crate::scheduling;
+use crate::plan::change::{Setting, Stage, Value};
+use crate::plan::profile::Profile;
 
 /// What keeps a setting.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +56,7 @@ pub(super) enum Means<'f> {
         priority: u64,
     },
     /// Planned anew at boot.
-    Boot(Wish),
+    Boot(IntentPart),
     /// Kept by what keeps another one.
     Implied,
 }
@@ -194,7 +195,7 @@ fn boot<'f>(keep: &Keep, nic: Option<&Nic>, service: Option<&Service>) -> Result
         );
     }
     let (_, choice) = Choice::split(&keep.asked_by);
-    Ok(Means::Boot(Wish {
+    Ok(Means::Boot(IntentPart {
         strategy,
         choice,
         profile: if strategy.is_some() { None } else { profile },

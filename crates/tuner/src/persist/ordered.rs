@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::HEADER;
-use crate::root::{Error, Root};
+use crate::observe::root::{Error, Root};
+use crate::text::HEADER;
 
 /// A file that takes part in an order of names: those in directories that come first hide others of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]

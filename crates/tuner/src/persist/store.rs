@@ -12,7 +12,7 @@ use std::io;
 
 use super::boot::DIRECTORY;
 use super::{Held, Persistence, PersistentFile};
-use crate::root::Root;
+use crate::observe::root::Root;
 pub use disk::{Disk, Found, RootDisk};
 use manifest::{Manifest, State};
 

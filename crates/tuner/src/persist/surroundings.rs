@@ -1,7 +1,7 @@
 //! Means of a host that can keep settings over a restart.
 
 use super::ordered::{Ordered, ordered};
-use crate::root::{Error, Root};
+use crate::observe::root::{Error, Root};
 
 /// What there is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 use super::parse::sysctls;
 use super::*;
-use crate::change::{Holds, Stage};
-use crate::cpu_model::Choice;
-use crate::facts::{Agent, Disk, Service, Thread};
+use crate::observe::cpu_model::Choice;
+use crate::observe::facts::{Agent, Disk, Service, Thread};
+use crate::observe::shapes::{ENA, Shape};
+use crate::plan::change::{Holds, Stage};
+use crate::plan::profile::Profile;
+use crate::plan::strategy::Strategy;
 use crate::plan::{self, Asked, plan};
-use crate::profile::Profile;
-use crate::shapes::{ENA, Shape};
-use crate::strategy::Strategy;
+use crate::text::HEADER;
 
 /// A made-up server: 8 CPUs, two queues, a memcached in its unit.
 fn host() -> Facts {
@@ -286,7 +287,7 @@ fn irqbalance_that_asks_the_script_keeps_nobody_from_placing_interrupts_at_boot(
 #[test]
 fn queues_are_set_by_a_link_file() {
     let facts = host();
-    let setting = Setting::Device { nic: "eth0".into(), knob: crate::ethtool::Knob::Channels };
+    let setting = Setting::Device { nic: "eth0".into(), knob: crate::observe::ethtool::Knob::Channels };
     let keep = Keep { setting, wanted: "combined=2".into(), why: String::new(), asked_by: "somebody".into() };
     let files = check(
         std::slice::from_ref(&keep),
@@ -332,7 +333,7 @@ fn at_boot_queues_come_first_and_the_rest_is_planned_with_them() {
 #[test]
 fn longer_rings_are_not_left_to_a_strategy_that_doubles_them() {
     let facts = host();
-    let setting = Setting::Device { nic: "eth0".into(), knob: crate::ethtool::Knob::Rings };
+    let setting = Setting::Device { nic: "eth0".into(), knob: crate::observe::ethtool::Knob::Rings };
     let keep = Keep { setting, wanted: "rx=4096".into(), why: String::new(), asked_by: "rings".into() };
     let left = persistence(&[keep], &facts, &Surroundings::default()).left;
     assert!(left[0].reason.contains("call `ethtool -G eth0 rx 4096` at the start"), "{left:?}");
@@ -430,8 +431,9 @@ fn a_reason_cannot_break_out_of_its_comment() {
 
 #[test]
 fn what_a_program_asks_for_itself_is_left_to_its_flags() {
-    let socket = crate::listening::Socket { pid: 8, started: 1, inode: 2, address: "0.0.0.0:11211".into() };
-    let setting = Setting::Listener { socket, limit: crate::listening::Limit::Backlog };
+    let socket =
+        crate::observe::listening::Socket { pid: 8, started: 1, inode: 2, address: "0.0.0.0:11211".into() };
+    let setting = Setting::Listener { socket, limit: crate::observe::listening::Limit::Backlog };
     let keep =
         Keep { setting, wanted: "4096".into(), why: String::new(), asked_by: "profile generic".into() };
     let left = persistence(&[keep], &host(), &all()).left;

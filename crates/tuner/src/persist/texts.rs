@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::file::{Keep, PersistentFile};
 use super::means::{Means, is_plain};
-use super::{HEADER, Keep, PersistentFile};
-use crate::cpu_set::CpuSet;
-use crate::facts::{Disk, Facts, Nic, Service};
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::facts::{Disk, Facts, Nic, Service};
+use crate::text::HEADER;
 
 /// Read after what distributions bring, and before `99-sysctl.conf`, which is the administrator's own.
 pub(crate) const SYSCTL: &str = "/etc/sysctl.d/90-evenkeel.conf";

@@ -9,16 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::prng::Prng;
 
 use super::{Asked, Plan, plan};
-use crate::change::{Refusal, Setting, Value};
-use crate::cpu_model::{Choice, CpuModel, Measured};
-use crate::facts::{Facts, Service, Thread};
-use crate::finding::{Finding, Severity, Verdict};
-use crate::irq_name::of_queues;
-use crate::reading::{CpuTimes, Reading};
-use crate::rules::judge_each;
-use crate::scheduling::Scheduling;
-use crate::shapes::{ENA, Shape, VIRTIO, XEN};
-use crate::strategy::Strategy;
+use crate::diagnose::finding::{Finding, Severity, Verdict};
+use crate::diagnose::rules::judge_each;
+use crate::observe::cpu_model::{Choice, CpuModel, Measured};
+use crate::observe::facts::{Facts, Service, Thread};
+use crate::observe::irq_name::of_queues;
+use crate::observe::reading::{CpuTimes, Reading};
+use crate::observe::scheduling::Scheduling;
+use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
+use crate::plan::change::{Refusal, Setting, Value};
+use crate::plan::strategy::Strategy;
 use crate::{CpuSet, Series};
 
 const HOSTS: u64 = 600;
@@ -332,7 +332,7 @@ fn a_strategy_that_is_in_force_asks_for_nothing_and_no_rule_for_its_opposite() {
         // Where a CPU is busy with interrupts all the same, the strategy was the wrong one, and rules may say so.
         let busiest = packets(&case, &facts).values().copied().fold(0.0, f64::max);
         let is_chosen = choice.irq_cpus.is_some();
-        if busiest < crate::rules::BUSY_PERCENT && !is_chosen {
+        if busiest < crate::observe::cpu_load::BUSY_PERCENT && !is_chosen {
             calm += 1;
             let both: Vec<_> = settings(&opposite).intersection(&settings(&first)).cloned().collect();
             let what = said(&facts, &findings, &opposite);

@@ -1,9 +1,9 @@
 //! Plans from facts and findings, and their order.
 
 use super::*;
-use crate::facts::{Listener, Service, Thread};
-use crate::finding::Severity;
-use crate::shapes::{ENA, Shape};
+use crate::diagnose::finding::Severity;
+use crate::observe::facts::{Listener, Service, Thread};
+use crate::observe::shapes::{ENA, Shape};
 
 const HOST: Shape = Shape { cpus: 32, threads: 1, nodes: 2, queues: 4, irqs: ENA };
 
@@ -95,7 +95,7 @@ fn queues_without_load_and_rings_of_a_busy_cpu_are_left() {
 #[test]
 fn who_asks_for_a_place_asks_irqbalance_to_respect_it() {
     let mut facts = HOST.facts();
-    facts.irqbalance = Some(crate::facts::Irqbalance { pid: 7, banned: [9].into() });
+    facts.irqbalance = Some(crate::observe::facts::Irqbalance { pid: 7, banned: [9].into() });
     let made = |findings: &[Finding]| plan(&facts, &Asked { findings, ..Asked::default() }).changes;
     let changes =
         made(&[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)]);
@@ -112,7 +112,7 @@ fn who_asks_for_a_place_asks_irqbalance_to_respect_it() {
 #[test]
 fn where_interrupts_cannot_be_put_off_the_device_gathers_packets() {
     let mut facts = with_queues_to_spare();
-    facts.nics[0].coalescing = Some(crate::facts::Coalescing::default());
+    facts.nics[0].coalescing = Some(crate::observe::facts::Coalescing::default());
     let findings = [finding("interrupt-per-packet", Verdict::Fixable)];
     let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
     assert_eq!(settings(&made), ["coalescing of eth0 rx-usecs=50"]);
@@ -196,43 +196,6 @@ fn who_is_named_is_meant_alone() {
     let delayed =
         Finding { subject: "memcached (PID 8)".into(), ..finding("scheduling-delay", Verdict::Fixable) };
     assert!(threads(&Asked { findings: &[delayed], ..Asked::default() }).eq(wanted));
-}
-
-#[test]
-fn only_rules_that_there_are_ask_for_anything() {
-    for rule in MENDS.iter().map(|(rule, _)| *rule).chain(BY_HAND).chain(REPORTS) {
-        assert!(rules::explain(rule).is_some(), "{rule}");
-    }
-}
-
-/// Rules with nothing to mend: limits from outside, and what is good to know.
-const REPORTS: [&str; 15] = [
-    "accept-stalled",
-    "agents",
-    "allowance-exceeded",
-    "cpu-stolen",
-    "cpu-throttled",
-    "disk-saturated",
-    "elephant-flow",
-    "kernel-old",
-    "packet-taxes",
-    "packets-per-core",
-    "raid-degraded",
-    "raid0-chunk-small",
-    "scheduler-replaced",
-    "sysctl-dead",
-    "device-dropped",
-];
-
-#[test]
-fn every_rule_has_a_mend_or_is_advice_to_do_by_hand_or_only_reports() {
-    for rule in rules::explanations().map(|explanation| explanation.rule) {
-        let is_mended = MENDS.iter().any(|(mended, _)| *mended == rule);
-        let ways = usize::from(is_mended)
-            + usize::from(BY_HAND.contains(&rule))
-            + usize::from(REPORTS.contains(&rule));
-        assert_eq!(ways, 1, "{rule}: put it into MENDS, BY_HAND or REPORTS");
-    }
 }
 
 #[test]
@@ -395,7 +358,7 @@ fn cpus_where_interrupts_stay_are_not_left_to_services() {
 fn a_plan_steers_to_where_packets_were_not_measured_to_arrive() {
     let mut facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 1, irqs: ENA }.facts();
     facts.sysctls.insert("net.core.rps_sock_flow_entries".into(), "32768".into());
-    let arrivals = BTreeMap::from([(crate::shapes::IRQ_FIRST, CpuSet::from_iter([6]))]);
+    let arrivals = BTreeMap::from([(crate::observe::shapes::IRQ_FIRST, CpuSet::from_iter([6]))]);
     let measured = Measured { arrivals, ..Measured::default() };
     let asked = Asked { strategy: Some(Strategy::RpsRfs), ..Asked::default() };
     assert_eq!(settings(&plan(&facts, &asked))[0], "/sys/class/net/eth0/queues/rx-0/rps_cpus fe");

@@ -1,10 +1,9 @@
-//! A bar for each CPU: how it spent the window.
+//! CPU bars: how each CPU spent the window.
 
 use std::collections::BTreeMap;
 
-use super::Look;
-use super::paint::Tint;
-use crate::rules::Load;
+use super::paint::{Look, Tint};
+use crate::observe::cpu_load::Load;
 
 /// A kind of time.
 struct Part {
@@ -75,8 +74,8 @@ fn bar(load: Load, width: usize, look: Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Paint;
     use super::*;
+    use crate::report::paint::Paint;
 
     #[test]
     fn a_bar_has_a_letter_for_each_share() {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Look;
-use super::paint::Tint;
-use crate::rules::{self, Load};
+use super::paint::{Look, Tint};
+use crate::diagnose::rules;
+use crate::observe::cpu_load::{self, Load};
 use crate::{Facts, Series};
 
 /// What one CPU did in a window.
@@ -72,10 +72,10 @@ pub fn heat(facts: &Facts, series: &Series, look: Look, rows_max: usize) -> Stri
 
 fn rows(facts: &Facts, series: &Series) -> Vec<Row> {
     let window_s = series.window_s();
-    let net_rx = rules::softirqs(series, "NET_RX");
+    let net_rx = cpu_load::softirqs(series, "NET_RX");
     let mut interrupts: BTreeMap<u32, u64> = BTreeMap::new();
     for interrupt in &facts.interrupts {
-        for (cpu, count) in rules::arrivals(series, interrupt.irq) {
+        for (cpu, count) in cpu_load::arrivals(series, interrupt.irq) {
             *interrupts.entry(cpu).or_default() += count;
         }
     }
@@ -86,14 +86,14 @@ fn rows(facts: &Facts, series: &Series) -> Vec<Row> {
         net_rx_per_s: per_s(&net_rx, cpu),
         interrupts_per_s: per_s(&interrupts, cpu),
     };
-    rules::loads(series).into_iter().map(row).collect()
+    cpu_load::loads(series).into_iter().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Paint;
     use super::*;
-    use crate::reading::{CpuTimes, Reading};
+    use crate::observe::reading::{CpuTimes, Reading};
+    use crate::report::paint::Paint;
 
     fn reading(at_ms: u64, softirq: u64, net_rx: u64) -> Reading {
         let times = |softirq, idle| CpuTimes { softirq, idle, ..CpuTimes::default() };

@@ -2,6 +2,15 @@
 
 use crate::Severity;
 
+/// How text is to look.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Columns of the terminal.
+    pub columns: usize,
+    /// Whether it shows colours.
+    pub paint: Paint,
+}
+
 /// Whether to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {

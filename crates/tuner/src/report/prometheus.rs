@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::text::escaped;
 use crate::{Finding, Series, Severity, Verdict};
 
 /// The text of a `.prom` file. The time is what the clock said when the last reading was taken.
@@ -13,7 +14,7 @@ pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String 
     // A sample may stand there only once.
     let mut samples: BTreeMap<String, usize> = BTreeMap::new();
     // Each by itself, as before they were folded: an alarm for a rule does not fall silent because its cause is known.
-    for (finding, cause) in crate::rules::unfold(findings) {
+    for (finding, cause) in crate::diagnose::rules::unfold(findings) {
         let fixable = finding.verdict == Verdict::Fixable;
         let cause = cause.map_or(String::new(), |cause| format!(",cause=\"{}\"", escaped(cause)));
         let labels = format!(
@@ -43,11 +44,6 @@ pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String 
         series.window_s()
     );
     text
-}
-
-/// A label's value: backslash, quote and line feed are written with a backslash (Prometheus' text format).
-pub(crate) fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Findings and explanations as text.
 
-use super::paint::Tint;
-use super::{Look, wrap};
-use crate::rules::Explanation;
+use super::paint::{Look, Tint};
+use crate::diagnose::rules::Explanation;
+use crate::text::wrap;
 use crate::{Evidence, Finding, Severity, Verdict};
 
 /// Findings, in their order, and how many there are of each severity.
@@ -107,8 +107,8 @@ pub fn list<'e>(explanations: impl Iterator<Item = &'e Explanation> + Clone, loo
 
 #[cfg(test)]
 mod tests {
-    use super::super::Paint;
     use super::*;
+    use crate::report::paint::Paint;
 
     #[test]
     fn a_finding_says_what_was_seen_why_and_what_mending_brings() {

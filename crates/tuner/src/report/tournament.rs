@@ -1,9 +1,8 @@
-//! A tournament's standings, for people: a table, and each ratio with its interval as a picture.
+//! Tournament standings, for people: a table, and each ratio with its interval as a picture.
 
-use super::Look;
-use super::paint::Tint;
-use crate::rules::number;
-use crate::tournament::{Standing, Verdict};
+use super::paint::{Look, Tint};
+use crate::diagnose::rules::number;
+use crate::verify::tournament::{Standing, Verdict};
 
 /// What stands beside the picture: the median, the ratio and its interval.
 const BESIDE: usize = 46;
@@ -94,8 +93,8 @@ fn picture(standing: &Standing, scale: Scale, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Paint;
     use super::*;
+    use crate::report::paint::Paint;
 
     #[test]
     fn each_ratio_stands_in_its_interval() {

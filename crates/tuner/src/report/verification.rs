@@ -1,9 +1,10 @@
 //! Verification report, for people.
 
-use super::paint::Tint;
-use super::{Look, folded, wrap};
-use crate::rules::number;
-use crate::verification::{Objective, Outcome, Value, Verification};
+use super::paint::{Look, Tint};
+use crate::diagnose::rules::number;
+use crate::text::folded::folded;
+use crate::text::wrap;
+use crate::verify::verification::{Objective, Outcome, Value, Verification};
 use crate::verify::{Holding, Judged, Verdict};
 
 /// Values, signals, objectives, limits, and what follows.
@@ -102,8 +103,8 @@ fn objective(objective: &Objective, look: Look) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Paint;
     use super::*;
+    use crate::report::paint::Paint;
 
     #[test]
     fn values_that_differ_in_numbers_alone_are_said_once() {

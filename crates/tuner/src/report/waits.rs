@@ -1,9 +1,8 @@
 //! Waits of the services' threads for a CPU: a line for each, the longest waits first.
 
-use super::Look;
-use super::paint::Tint;
-use crate::facts::Thread;
-use crate::rules;
+use super::paint::{Look, Tint};
+use crate::diagnose::rules;
+use crate::observe::facts::Thread;
 use crate::{Facts, Series};
 
 /// What one thread did in a window.
@@ -54,8 +53,8 @@ pub fn waits(facts: &Facts, series: &Series, look: Look, rows_max: usize) -> Str
 fn rows<'a>(facts: &'a Facts, series: &Series) -> Vec<Row<'a>> {
     let percent = |ns: u64| ns as f64 / 1e7 / series.window_s();
     let threads = facts.services.iter().flat_map(|of| of.threads.iter().map(move |thread| (of, thread)));
-    let row = |(of, thread): (&crate::facts::Service, &'a Thread)| {
-        let times = |part: fn(&crate::reading::ThreadTimes) -> u64| {
+    let row = |(of, thread): (&crate::observe::facts::Service, &'a Thread)| {
+        let times = |part: fn(&crate::observe::reading::ThreadTimes) -> u64| {
             series.rate(|reading| reading.threads.get(&thread.tid).map(part)).map(|rate| rate.count)
         };
         let (run, wait, turns) = (times(|t| t.run_ns)?, times(|t| t.wait_ns)?, times(|t| t.slices)?);
@@ -82,10 +81,10 @@ fn policy(thread: &Thread) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::Paint;
     use super::*;
-    use crate::facts::Service;
-    use crate::reading::{Reading, ThreadTimes};
+    use crate::observe::facts::Service;
+    use crate::observe::reading::{Reading, ThreadTimes};
+    use crate::report::paint::Paint;
 
     #[test]
     fn who_waits_longest_comes_first() {

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::event::Event;
 use super::look::{Found, Look, NicState, Seen, is_affinity, nic_of};
-use crate::change::Setting;
-use crate::cpu_set::CpuSet;
-use crate::facts::Agent;
-use crate::host::is_same;
+use crate::apply::host::is_same;
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::facts::Agent;
+use crate::plan::change::Setting;
 
 /// A driver goes on for a while after it has told of a change.
 pub(super) const EVENT_LAG_MS: u64 = 5_000;
@@ -101,13 +101,13 @@ impl Cause {
 impl Held {
     /// How things are in this look, in which the setting is as it should be.
     pub(super) fn now(at_ms: u64, seen: &Seen, look: &Look) -> Held {
-        let nic = nic_of(&seen.hold.setting, &look.interrupts);
+        let nic = nic_of(&seen.desired.setting, &look.interrupts);
         let state = nic.and_then(|nic| Some((nic.to_owned(), look.nics.get(nic)?.clone())));
         Held { at_ms, identity: seen.identity.clone(), nic: state, online: look.online.clone() }
     }
 }
 
-/// Why this setting, which does not hold, does not. `events` are all that are remembered, with their times.
+/// Cause of a setting's drift. `events` are all that are remembered, with their times.
 pub(super) fn because(
     seen: &Seen,
     held: Option<&Held>,
@@ -116,19 +116,20 @@ pub(super) fn because(
     look: &Look,
 ) -> Because {
     let since = held.map_or(0, |held| held.at_ms.saturating_sub(EVENT_LAG_MS));
-    let story = Story { seen, held, events: events.iter().filter(|(at, _)| *at >= since), now_ms, look };
-    let told = story
+    let context =
+        DriftContext { seen, held, events: events.iter().filter(|(at, _)| *at >= since), now_ms, look };
+    let told = context
         .clone()
         .other_interrupt()
-        .or_else(|| story.clone().other_interface())
-        .or_else(|| story.clone().gone())
-        .or_else(|| story.clone().driver_reset())
-        .or_else(|| story.clone().queues_changed())
-        .or_else(|| story.clone().hotplug())
-        .or_else(|| story.clone().link())
-        .or_else(|| story.clone().agent());
-    let (cause, sure, evidence) = told.unwrap_or_else(|| story.unexplained());
-    let suspects = look.agents.iter().filter(|agent| sets(agent, &seen.hold.setting)).map(named);
+        .or_else(|| context.clone().other_interface())
+        .or_else(|| context.clone().gone())
+        .or_else(|| context.clone().driver_reset())
+        .or_else(|| context.clone().queues_changed())
+        .or_else(|| context.clone().hotplug())
+        .or_else(|| context.clone().link())
+        .or_else(|| context.clone().agent());
+    let (cause, sure, evidence) = told.unwrap_or_else(|| context.unexplained());
+    let suspects = look.agents.iter().filter(|agent| sets(agent, &seen.desired.setting)).map(named);
     Because { cause, sure, evidence, suspects: suspects.collect() }
 }
 
@@ -136,7 +137,7 @@ type Told = (Cause, Sure, Vec<String>);
 
 /// What is known about one setting that does not hold.
 #[derive(Clone)]
-struct Story<'a, E> {
+struct DriftContext<'a, E> {
     seen: &'a Seen,
     held: Option<&'a Held>,
     events: E,
@@ -144,10 +145,10 @@ struct Story<'a, E> {
     look: &'a Look,
 }
 
-impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
+impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
     fn other_interrupt(self) -> Option<Told> {
-        let setting = &self.seen.hold.setting;
-        let was = self.seen.hold.identity.as_ref().or(self.held?.identity.as_ref())?;
+        let setting = &self.seen.desired.setting;
+        let was = self.seen.desired.identity.as_ref().or(self.held?.identity.as_ref())?;
         let is = &self.seen.identity;
         if is.as_ref().is_some_and(|is| is_same(was, is)) {
             return None;
@@ -204,7 +205,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
     }
 
     fn hotplug(self) -> Option<Told> {
-        if !names_cpus(&self.seen.hold.setting) {
+        if !names_cpus(&self.seen.desired.setting) {
             return None;
         }
         let told = self.clone().events.filter_map(|(at, event)| match event {
@@ -223,7 +224,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
 
     fn link(self) -> Option<Told> {
         let held = self.held.and_then(|held| held.nic.as_ref()).map(|(nic, _)| nic.as_str());
-        let of_nic = held.or_else(|| nic_of(&self.seen.hold.setting, &self.look.interrupts))?;
+        let of_nic = held.or_else(|| nic_of(&self.seen.desired.setting, &self.look.interrupts))?;
         let mut sure = Sure::Guess;
         let told = self.clone().events.filter_map(|(at, event)| match event {
             Event::Link { nic, up: false, .. } if nic == of_nic => {
@@ -249,7 +250,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> Story<'a, E> {
             return None;
         }
         let agents = self.look.agents.iter().filter(|agent| agent.pid.is_some());
-        let agent = agents.into_iter().find(|agent| sets(agent, &self.seen.hold.setting))?;
+        let agent = agents.into_iter().find(|agent| sets(agent, &self.seen.desired.setting))?;
         let runs = format!("{} runs, which sets {}", named(agent), agent.sets);
         Some((Cause::Agent, Sure::Likely, vec![runs]))
     }

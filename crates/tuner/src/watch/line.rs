@@ -1,4 +1,4 @@
-//! One line for each piece of news: for people, or as JSON for programs.
+//! Output line for each piece of news: for people, or as JSON for programs.
 
 use serde::Serialize;
 
@@ -62,9 +62,9 @@ impl Line<'_> {
 
     /// For people.
     pub fn text(&self) -> String {
-        let News { hold, found, because, .. } = self.news;
+        let News { desired, found, because, .. } = self.news;
         let (time, done, setting, wanted) =
-            (time(self.unix_s), self.done(), &hold.setting, hold.wanted.trim());
+            (time(self.unix_s), self.done(), &desired.setting, desired.wanted.trim());
         let mut line = match found {
             Found::Text(text) if done == "holds-again" => {
                 format!("{time} {done}: {setting} = {}", text.trim())
@@ -102,15 +102,15 @@ impl Line<'_> {
 
     /// For programs.
     pub fn json(&self) -> String {
-        let News { hold, found, because, .. } = self.news;
+        let News { desired, found, because, .. } = self.news;
         let json = Json {
             unix_s: self.unix_s,
             time: time(self.unix_s),
-            setting: hold.setting.to_string(),
-            wanted: hold.wanted.trim(),
+            setting: desired.setting.to_string(),
+            wanted: desired.wanted.trim(),
             found: match found {
                 Found::Text(text) => Some(text.trim()),
-                Found::Elsewhere(_) => Some(hold.wanted.trim()),
+                Found::Elsewhere(_) => Some(desired.wanted.trim()),
                 Found::Gone | Found::Unreadable(_) => None,
             },
             comes_to: match found {
@@ -136,7 +136,7 @@ impl Line<'_> {
             (Act::Repair, None) if matches!(cause, Some(Cause::Agent | Cause::Reset)) => {
                 Some(format!("if that was on purpose, {HAND_OVER}"))
             }
-            (Act::Report, _) if self.news.hold.journal.is_none() => Some(
+            (Act::Report, _) if self.news.desired.journal.is_none() => Some(
                 "`evenkeel tune persist` keeps it, and `evenkeel tune apply` would set it again".to_owned(),
             ),
             (Act::Wait(why), _) => Some(why.clone()),
@@ -205,8 +205,8 @@ fn time(unix_s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Setting;
-    use crate::watch::{Because, Hold};
+    use crate::plan::change::Setting;
+    use crate::watch::{Because, DesiredState};
 
     #[test]
     fn times_are_those_of_the_calendar() {
@@ -225,7 +225,7 @@ mod tests {
 
     fn news(act: Act) -> News {
         News {
-            hold: Hold {
+            desired: DesiredState {
                 setting: Setting::mask("/sys/class/net/eth0/queues/rx-0/rps_cpus"),
                 wanted: "3".into(),
                 before: vec!["0\n".into()],

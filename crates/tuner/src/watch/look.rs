@@ -1,4 +1,4 @@
-//! One look at everything that is watched: what each setting reads, and what its reading may depend on.
+//! Look at everything that is watched: what each setting reads, and what its reading may depend on.
 //!
 //! Reads and does not judge. What it reads is plain data, so that a test can write down any look.
 
@@ -7,15 +7,15 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::hold::Hold;
+use super::desired_state::DesiredState;
+use crate::apply::host::{Host, is_same};
 use crate::apply::{has_moved, meaning};
-use crate::change::Setting;
-use crate::cpu_set::CpuSet;
-use crate::ethtool::{self, Driver};
-use crate::facts::{Agent, Interrupt};
-use crate::host::{Host, is_same};
-use crate::probe;
-use crate::root::Root;
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::ethtool::{self, Driver};
+use crate::observe::facts::{Agent, Interrupt};
+use crate::observe::probe;
+use crate::observe::root::Root;
+use crate::plan::change::Setting;
 
 /// Counters of drivers that count resets and what leads to them: ENA, gVNIC, and others' watchdogs.
 const RESETS: [&str; 4] = ["total_resets", "reset_cnt", "wd_expired", "tx_timeout"];
@@ -45,7 +45,7 @@ pub struct Look {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// What should be.
-    pub hold: Hold,
+    pub desired: DesiredState,
     /// What is.
     pub found: Found,
     /// Whose interrupt, or which thread it is now.
@@ -81,12 +81,12 @@ pub struct NicState {
 impl Seen {
     /// Whether it is as it should be.
     pub fn holds(&self) -> bool {
-        let is_the_same = match (&self.hold.identity, &self.identity) {
+        let is_the_same = match (&self.desired.identity, &self.identity) {
             (Some(expected), Some(identity)) => is_same(expected, identity),
             _ => true,
         };
         // What comes elsewhere has no text that could be as it should be.
-        is_the_same && self.text().is_some_and(|text| self.hold.setting.same(text, &self.hold.wanted))
+        is_the_same && self.text().is_some_and(|text| self.desired.setting.same(text, &self.desired.wanted))
     }
 
     /// What it reads, if it can be read.
@@ -99,21 +99,24 @@ impl Seen {
 
     /// Whether it reads as it did before it was set, or as the kernel begins.
     pub fn reads_like_after_a_reset(&self) -> bool {
-        let like = |value: &String| self.text().is_some_and(|text| self.hold.setting.same(text, value));
-        self.hold.before.iter().any(like) || self.default.as_ref().is_some_and(like)
+        let like = |value: &String| self.text().is_some_and(|text| self.desired.setting.same(text, value));
+        self.desired.before.iter().any(like) || self.default.as_ref().is_some_and(like)
     }
 }
 
 /// Looks. `came` is that of the look before: an interrupt moves when it comes the next time, so it takes two looks to see
 /// that it does not.
-pub fn look(root: &Root, host: &dyn Host, holds: &[Hold], came: &BTreeMap<u32, u64>) -> Look {
-    let mut seen: Vec<Seen> = holds.iter().map(|hold| seen(root, host, hold)).collect();
+pub fn look(root: &Root, host: &dyn Host, desired: &[DesiredState], came: &BTreeMap<u32, u64>) -> Look {
+    let mut seen: Vec<Seen> = desired.iter().map(|desired| seen(root, host, desired)).collect();
     let came =
         seen.iter_mut().filter(|seen| seen.holds()).filter_map(|seen| followed(host, seen, came)).collect();
-    let watches_interrupts = holds.iter().any(|hold| is_affinity(&hold.setting));
+    let watches_interrupts = desired.iter().any(|desired| is_affinity(&desired.setting));
     let interrupts = if watches_interrupts { probe::interrupts(root) } else { Vec::new() };
-    let nics: BTreeSet<String> =
-        holds.iter().filter_map(|hold| nic_of(&hold.setting, &interrupts)).map(str::to_owned).collect();
+    let nics: BTreeSet<String> = desired
+        .iter()
+        .filter_map(|desired| nic_of(&desired.setting, &interrupts))
+        .map(str::to_owned)
+        .collect();
     let agents = if seen.iter().all(Seen::holds) { Vec::new() } else { probe::agents(root) };
     let online = root.read("/sys/devices/system/cpu/online").ok().flatten();
     Look {
@@ -128,10 +131,10 @@ pub fn look(root: &Root, host: &dyn Host, holds: &[Hold], came: &BTreeMap<u32, u
 
 /// Judges where an interrupt comes, and says from which count on it is to be judged the next time.
 fn followed(host: &dyn Host, seen: &mut Seen, came: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
-    let irq = seen.hold.setting.irq()?;
+    let irq = seen.desired.setting.irq()?;
     let (now, effective) = host.interrupt(irq).ok()?;
     let Some(then) = came.get(&irq).copied() else { return Some((irq, now)) };
-    match has_moved(host, irq, then, &seen.hold.wanted) {
+    match has_moved(host, irq, then, &seen.desired.wanted) {
         Ok(true) => Some((irq, now)),
         Ok(false) => Some((irq, then)),
         Err(_) => {
@@ -141,14 +144,19 @@ fn followed(host: &dyn Host, seen: &mut Seen, came: &BTreeMap<u32, u64>) -> Opti
     }
 }
 
-fn seen(root: &Root, host: &dyn Host, hold: &Hold) -> Seen {
-    let setting = &hold.setting;
+fn seen(root: &Root, host: &dyn Host, desired: &DesiredState) -> Seen {
+    let setting = &desired.setting;
     let found = match host.read(setting) {
         Ok(text) => Found::Text(text),
         Err(error) if is_gone(&error) => Found::Gone,
         Err(error) => Found::Unreadable(meaning(setting, &error)),
     };
-    Seen { hold: hold.clone(), found, identity: host.identity(setting), default: default(root, setting) }
+    Seen {
+        desired: desired.clone(),
+        found,
+        identity: host.identity(setting),
+        default: default(root, setting),
+    }
 }
 
 fn is_gone(error: &io::Error) -> bool {
@@ -197,8 +205,8 @@ fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::FileHost;
-    use crate::shapes::Scratch;
+    use crate::apply::host::FileHost;
+    use crate::observe::shapes::Scratch;
 
     #[test]
     fn an_interrupt_that_goes_on_coming_elsewhere_is_seen_when_it_has_come_again() {
@@ -214,7 +222,7 @@ mod tests {
         };
         write("proc/irq/38/smp_affinity", "8\n");
         let root = Root::new(scratch.path());
-        let hold = Hold {
+        let desired = DesiredState {
             setting: Setting::mask("/proc/irq/38/smp_affinity"),
             wanted: "8".into(),
             before: vec!["f\n".into()],
@@ -224,7 +232,7 @@ mod tests {
         };
         let mut came = BTreeMap::new();
         let mut found = || {
-            let look = look(&root, &FileHost::new(root.clone()), std::slice::from_ref(&hold), &came);
+            let look = look(&root, &FileHost::new(root.clone()), std::slice::from_ref(&desired), &came);
             came = look.came;
             look.seen[0].found.clone()
         };

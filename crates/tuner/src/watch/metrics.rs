@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Stance, Watch};
-use crate::report::escaped;
+use crate::text::escaped;
 
 /// The text of a `.prom` file. Counters begin with the watch; `unix_s` is the time of the last look.
 pub fn prometheus(watch: &Watch, unix_s: u64) -> String {

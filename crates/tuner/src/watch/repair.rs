@@ -3,11 +3,11 @@
 //! The plan's journal gets a line before the write. The value from before the plan stays the one that rollback
 //! restores, whatever has been found since; what has been found is in that line, for whoever misses it.
 
-use super::hold::Hold;
+use super::desired_state::DesiredState;
 use super::look::Found;
+use crate::apply::host::Host;
+use crate::apply::journal::{Journal, Record};
 use crate::apply::{StepError, refused, write};
-use crate::host::Host;
-use crate::journal::{Journal, Record};
 
 /// Repairs are recorded in a journal of at most this length. A journal that is too long to be one (64 MiB) would be set
 /// aside, and the values from before the plan with it: ten settings that are reset every five minutes make 80 MB a year.
@@ -15,14 +15,14 @@ use crate::journal::{Journal, Record};
 const RECORDED_LEN_MAX: u64 = 8 << 20;
 
 /// Sets it again and reads it back; also what reads right and has no effect. The caller has the lock, and has read the
-/// journal and the hold since it got it.
+/// journal and the desired state since it got it.
 pub fn repair(
     host: &mut dyn Host,
     journal: &mut Journal,
-    hold: &Hold,
+    desired: &DesiredState,
     seen: &Found,
 ) -> Result<(), StepError> {
-    let (setting, wanted, step) = (&hold.setting, &hold.wanted, hold.step);
+    let (setting, wanted, step) = (&desired.setting, &desired.wanted, desired.step);
     let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
     if setting.same(&found, wanted) && !matches!(seen, Found::Elsewhere(_)) {
         return Ok(());
@@ -45,13 +45,13 @@ pub fn repair(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Setting;
-    use crate::host::FileHost;
-    use crate::journal::{Journals, Place, State};
-    use crate::rollback::{Outcome, undo};
-    use crate::root::Root;
-    use crate::shapes::Scratch;
-    use crate::watch::holds;
+    use crate::apply::host::FileHost;
+    use crate::apply::journal::{Journals, Place, State};
+    use crate::apply::rollback::{Outcome, undo};
+    use crate::observe::root::Root;
+    use crate::observe::shapes::Scratch;
+    use crate::plan::change::Setting;
+    use crate::watch::desired_states;
 
     const BEFORE: &str = "00000000,00000000\n";
 
@@ -84,8 +84,8 @@ mod tests {
         let len = journal.len();
         let file = scratch.path().join("mask");
         std::fs::write(&file, BEFORE).unwrap();
-        let hold = holds(&journals.all().unwrap()).remove(0);
-        repair(&mut host, &mut journal, &hold, &Found::Text("0".into())).unwrap();
+        let desired = desired_states(&journals.all().unwrap()).remove(0);
+        repair(&mut host, &mut journal, &desired, &Found::Text("0".into())).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
         assert_eq!((journal.len(), std::fs::metadata(journal.path()).unwrap().len()), (len, len));
     }
@@ -99,8 +99,8 @@ mod tests {
         let mut journal = journals.all().unwrap().remove(0);
         // An administrator's value, found by the watch.
         std::fs::write(&file, "00000000,00000002\n").unwrap();
-        let hold = holds(&journals.all().unwrap()).remove(0);
-        repair(&mut host, &mut journal, &hold, &Found::Text("2".into())).unwrap();
+        let desired = desired_states(&journals.all().unwrap()).remove(0);
+        repair(&mut host, &mut journal, &desired, &Found::Text("2".into())).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
         let mut journal = journals.all().unwrap().remove(0);
         assert_eq!(journal.state(), State::Confirmed);
@@ -109,11 +109,11 @@ mod tests {
             let text = std::fs::read_to_string(journals.all().unwrap()[0].path()).unwrap();
             text.matches("\"repair\"").count()
         };
-        repair(&mut host, &mut journal, &hold, &Found::Text("2".into())).unwrap();
+        repair(&mut host, &mut journal, &desired, &Found::Text("2".into())).unwrap();
         assert_eq!(repairs(&journals), 1);
-        repair(&mut host, &mut journal, &hold, &Found::Elsewhere("0".into())).unwrap();
+        repair(&mut host, &mut journal, &desired, &Found::Elsewhere("0".into())).unwrap();
         assert_eq!(repairs(&journals), 2);
-        assert_eq!(holds(&[journal]), [hold], "what should be has not changed");
+        assert_eq!(desired_states(&[journal]), [desired], "what should be has not changed");
         journal = journals.all().unwrap().remove(0);
         let undone = undo(&mut host, &mut journal, "asked");
         assert_eq!(undone.steps, [(setting, Outcome::Restored)]);

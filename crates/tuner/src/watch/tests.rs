@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::facts::{Agent, Interrupt};
+use crate::observe::facts::{Agent, Interrupt};
 
 const IRQ: &str = "/proc/irq/38/smp_affinity";
 const RPS: &str = "/sys/class/net/eth0/queues/rx-0/rps_cpus";
@@ -24,17 +24,24 @@ struct Scene {
     refuses: bool,
 }
 
-fn hold(setting: Setting, before: &str, wanted: &str, step: usize) -> Hold {
+fn desired(setting: Setting, before: &str, wanted: &str, step: usize) -> DesiredState {
     let identity = setting.irq().map(|_| "eth0-Tx-Rx-0".to_owned());
     let before = vec![before.to_owned()];
-    Hold { setting, wanted: wanted.into(), before, identity, journal: Some("000001.jsonl".into()), step }
+    DesiredState {
+        setting,
+        wanted: wanted.into(),
+        before,
+        identity,
+        journal: Some("000001.jsonl".into()),
+        step,
+    }
 }
 
-fn seen(hold: Hold, default: Option<&str>) -> Seen {
-    let identity = hold.identity.clone();
+fn seen(desired: DesiredState, default: Option<&str>) -> Seen {
+    let identity = desired.identity.clone();
     // As the kernel writes it.
-    let found = Found::Text(format!("{}\n", hold.wanted));
-    Seen { hold, found, identity, default: default.map(str::to_owned) }
+    let found = Found::Text(format!("{}\n", desired.wanted));
+    Seen { desired, found, identity, default: default.map(str::to_owned) }
 }
 
 fn interrupt(irq: u32, name: &str) -> Interrupt {
@@ -45,9 +52,9 @@ impl Scene {
     fn new(repair: bool) -> Scene {
         let look = Look {
             seen: vec![
-                seen(hold(Setting::mask(IRQ), "00000000,000000ff\n", "8", 0), Some("ff")),
-                seen(hold(Setting::mask(RPS), "00\n", "f0", 1), Some("0")),
-                seen(hold(Setting::number(BACKLOG), "128\n", "4096", 2), None),
+                seen(desired(Setting::mask(IRQ), "00000000,000000ff\n", "8", 0), Some("ff")),
+                seen(desired(Setting::mask(RPS), "00\n", "f0", 1), Some("0")),
+                seen(desired(Setting::number(BACKLOG), "128\n", "4096", 2), None),
             ],
             nics: BTreeMap::from([("eth0".to_owned(), NicState { index: 4, queues: (2, 2), resets: 0 })]),
             interrupts: vec![interrupt(38, "eth0-Tx-Rx-0"), interrupt(39, "eth0-Tx-Rx-1")],
@@ -113,16 +120,16 @@ impl Scene {
     /// As the command line does it.
     fn carry_out(&mut self, at_ms: u64, news: &News) -> String {
         if news.act == Act::Repair {
-            self.watch.repaired(at_ms, &news.hold.setting, !self.refuses);
-            let seen = self.look.seen.iter_mut().find(|seen| seen.hold == news.hold).unwrap();
+            self.watch.repaired(at_ms, &news.desired.setting, !self.refuses);
+            let seen = self.look.seen.iter_mut().find(|seen| seen.desired == news.desired).unwrap();
             if !self.refuses {
-                seen.found = Found::Text(format!("{}\n", news.hold.wanted));
+                seen.found = Found::Text(format!("{}\n", news.desired.wanted));
             }
         }
         assert!(self.repair || news.act != Act::Repair);
         let failure = self.refuses.then_some("write it");
         let line = Line { unix_s: at_ms / 1000, news, failure };
-        let name = match news.hold.setting.to_string() {
+        let name = match news.desired.setting.to_string() {
             path if path == IRQ => "irq",
             path if path == RPS => "rps",
             _ => "backlog",
@@ -433,7 +440,7 @@ fn what_was_so_when_watching_began_is_judged_by_its_value() {
 #[test]
 fn what_only_persists_is_left_to_whoever_reads_it() {
     let mut scene = Scene::new(true);
-    scene.look.seen[2].hold.journal = None;
+    scene.look.seen[2].desired.journal = None;
     for (line, said) in [
         ("0 look", ""),
         ("10 backlog 128", ""),
@@ -533,7 +540,7 @@ fn a_plan_that_sets_it_anew_begins_anew() {
         scene.play(line);
     }
     // Applied once more: the same setting, of another journal.
-    scene.look.seen[2].hold.journal = Some("000002.jsonl".into());
-    scene.look.seen[2].hold.before.push("1000\n".into());
+    scene.look.seen[2].desired.journal = Some("000002.jsonl".into());
+    scene.look.seen[2].desired.before.push("1000\n".into());
     assert_eq!(scene.play("60 look"), ["backlog repaired reset"]);
 }

@@ -21,7 +21,7 @@
 //!  9 `a_driver_reset_is_known_by_the_drivers_counter`
 //! 10 `an_interface_that_was_opened_anew_has_lost_its_affinities` (these in `watch/tests.rs`)
 //! 19 `a_write_that_hangs_undoes_the_plan_and_leaves_what_rollback_can_finish` (`host.rs`)
-//! 20 `rings_are_as_long_as_bursts_and_memory_allow` (`strategy/tests.rs`), `queues_say_what_they_cost` (`mend.rs`)
+//! 20 `rings_are_as_long_as_bursts_and_memory_allow` (`strategy/tests.rs`), `queues_say_what_they_cost` (`plan/remedy.rs`)
 //! 23 `what_is_written_can_be_tried_at_once` (`evenkeel/tests/tune_persist.rs`)
 //! ```
 //!
@@ -31,14 +31,14 @@ use std::io;
 
 use rustix::io::Errno;
 use tuner::apply::apply;
-use tuner::change::{Change, Setting};
-use tuner::cpu_model::CpuModel;
-use tuner::facts::Irqbalance;
-use tuner::host::{FileHost, Host};
-use tuner::journal::{Journal, Journals, Place};
+use tuner::apply::host::{FileHost, Host};
+use tuner::apply::journal::{Journal, Journals, Place};
+use tuner::apply::rollback::undo;
+use tuner::observe::cpu_model::CpuModel;
+use tuner::observe::facts::Irqbalance;
+use tuner::plan::change::{Change, Setting};
+use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, Plan, plan, rest};
-use tuner::rollback::undo;
-use tuner::strategy::Strategy;
 use tuner::{CpuSet, Facts, Root, probe};
 
 use crate::shapes;
@@ -113,8 +113,8 @@ fn row_04_an_interface_has_the_interrupts_of_its_own_device() {
     let tree = Tree::new().kernel("6.1.0-18-amd64").cpus(SMALL);
     let facts = facts(&virtio(virtio(tree, "eth0", 1, 40), "eth1", 10, 50));
     let moved = |nic: &str| -> Vec<u32> {
-        let wishes = Strategy::Spread.changes(&CpuModel::of(&facts), &[facts.nic(nic).unwrap()]);
-        wishes.changes.iter().filter_map(|change| change.setting.irq()).collect()
+        let proposed = Strategy::Spread.changes(&CpuModel::of(&facts), &[facts.nic(nic).unwrap()]);
+        proposed.changes.iter().filter_map(|change| change.setting.irq()).collect()
     };
     assert_eq!((moved("eth0"), moved("eth1")), (vec![40, 41], vec![50, 51]));
 }

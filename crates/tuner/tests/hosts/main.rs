@@ -8,8 +8,8 @@ mod tree;
 mod units;
 
 use tree::Tree;
-use tuner::facts::{Facts, Interrupt, ServiceKind};
-use tuner::probe::pids_of_unit;
+use tuner::observe::facts::{Facts, Interrupt, ServiceKind};
+use tuner::observe::probe::pids_of_unit;
 use tuner::{CpuSet, Reading, probe, read};
 
 fn look(tree: &Tree) -> (Facts, Reading) {
@@ -108,7 +108,7 @@ fn a_large_instance_has_two_nodes_an_array_and_a_service_under_a_quota() {
     assert_eq!(agents, [("irqbalance", Some(800)), ("/etc/rc.local", None)]);
     assert_eq!(facts.agents[1].sets, "smp_affinity", "comments set nothing");
     assert_eq!(
-        (facts.taxes.taps, &facts.taxes.filters[..]),
+        (facts.per_packet_costs.taps, &facts.per_packet_costs.filters[..]),
         (1, &["filter".to_owned(), "nat".to_owned()][..])
     );
 }

@@ -16,12 +16,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use tuner::change::Change;
-use tuner::cpu_model::{Choice, CpuModel, Measured};
-use tuner::facts::{Facts, Nic};
+use tuner::observe::cpu_model::{Choice, CpuModel, Measured};
+use tuner::observe::facts::{Facts, Nic};
+use tuner::observe::reading::CpuTimes;
+use tuner::plan::change::Change;
+use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, plan};
-use tuner::reading::CpuTimes;
-use tuner::strategy::Strategy;
 use tuner::{CpuSet, Finding, Reading, Series, Severity, Verdict, judge, probe, read};
 
 use crate::tree::Tree;
@@ -102,10 +102,10 @@ fn talk(tree: &Tree, load: &str) -> String {
     }
     let nics: Vec<&Nic> = facts.nics.iter().filter(|nic| nic.is_wire()).collect();
     for strategy in [Strategy::Spread, Strategy::Irq0Rps, Strategy::RpsRfs, Strategy::Xps] {
-        let wishes = strategy.changes(&model, &nics);
-        let mut parts = layout(&wishes.changes);
+        let proposed = strategy.changes(&model, &nics);
+        let mut parts = layout(&proposed.changes);
         parts.extend(
-            wishes.refusals.iter().map(|refusal| format!("{}: no, {}", refusal.subject, refusal.reason)),
+            proposed.refusals.iter().map(|refusal| format!("{}: no, {}", refusal.subject, refusal.reason)),
         );
         let _ = writeln!(text, "{:<8} {}", strategy.name(), parts.join("; "));
     }

@@ -4,11 +4,11 @@ use std::io;
 
 use rustix::io::Errno;
 use tuner::apply::apply;
-use tuner::change::{Change, Holds, Risk, Setting, Stage};
-use tuner::host::{FileHost, Host};
-use tuner::journal::{Journals, Place};
-use tuner::rollback::undo;
-use tuner::signal::Signal;
+use tuner::apply::host::{FileHost, Host};
+use tuner::apply::journal::{Journals, Place};
+use tuner::apply::rollback::undo;
+use tuner::plan::change::{Change, Holds, Risk, Setting, Stage};
+use tuner::plan::signal::Signal;
 use tuner::{CpuSet, Root};
 
 use crate::tree::Tree;

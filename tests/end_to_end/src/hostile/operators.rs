@@ -79,6 +79,32 @@ pub(super) const SILENT_LISTS: Attack = Attack {
     },
 };
 
+/// Those that take the server longest, in time or in bytes.
+const REPORTS: [&str; 9] = [
+    "stats",
+    "stats items",
+    "stats slabs",
+    "stats settings",
+    "stats sizes",
+    "stats cachedump 1 0",
+    "stats detail dump",
+    "lru_crawler metadump all",
+    "lru_crawler crawl all",
+];
+
+pub(super) const SILENT_REPORTS: Attack = Attack {
+    name: "silent reports",
+    about: "18 connections ask again and again for reports, two for each kind, and read nothing",
+    round: |target| {
+        let ask = |report: &&str| target.send(format!("{report}\r\n").repeat(500).as_bytes());
+        let reports = REPORTS.iter().chain(&REPORTS);
+        let connections = reports.map(ask).collect::<io::Result<Vec<_>>>()?;
+        target.idle(Duration::from_secs(3));
+        drop(connections);
+        Ok(())
+    },
+};
+
 pub(super) const SILENT_WATCHERS: Attack = Attack {
     name: "silent watchers",
     about: "watchers of all streams that never read",

@@ -89,12 +89,57 @@ fn a_list_of_all_connections_is_held_for_nobody(driver: Driver) {
         |stream: &TcpStream| clients.binary_search(&stream.local_addr().expect("a port").port()).is_ok();
     assert!(streams.iter().chain(&silent).all(listed), "{} are listed", clients.len());
     drop((streams, silent));
+    arena.all_have_left_but(1);
     arena.close("a hundred who ask for all connections and do not read");
 }
 
 #[test]
 fn a_list_of_all_connections_is_held_for_nobody_with_either_driver() {
     Driver::ALL.into_iter().for_each(a_list_of_all_connections_is_held_for_nobody);
+}
+
+#[track_caller]
+fn many_reports_at_once_are_all_made(driver: Driver) {
+    const ASKING: usize = 60;
+    const REPORTS: [&str; 9] = [
+        "stats",
+        "stats items",
+        "stats slabs",
+        "stats settings",
+        "stats sizes",
+        "stats conns",
+        "stats cachedump 1 0",
+        "stats detail dump",
+        "lru_crawler crawl all",
+    ];
+    let arena = Arena::open(driver, 64, &["-o", "track_sizes", "-D:"]);
+    let mut monitor = arena.client();
+    assert_eq!(monitor.ask(b"set prefix:key 0 0 1\r\nx\r\n").expect("service"), "STORED");
+    // A third of them close while they wait for their turn.
+    let streams: Vec<TcpStream> = (0..ASKING).map(|_| arena.connect()).collect();
+    for (number, stream) in streams.iter().enumerate() {
+        (0..REPORTS.len()).for_each(|at| {
+            let report = REPORTS[(number + at) % REPORTS.len()];
+            send(stream, format!("{report}\r\nget prefix:key\r\n").repeat(5).as_bytes());
+        });
+        if number % 3 == 0 {
+            reset(stream.try_clone().expect("the same stream"));
+        }
+    }
+    for (number, stream) in streams.into_iter().enumerate().filter(|(number, _)| number % 3 != 0) {
+        let heard = String::from_utf8(drain(stream)).expect("text");
+        // The crawl says OK, the others END, and so does each get.
+        let ends = heard.lines().filter(|line| *line == "END").count();
+        assert_eq!(ends, 5 * (2 * REPORTS.len() - 1), "{driver:?}, client {number}");
+        assert_eq!(heard.matches("VALUE prefix:key 0 1\r\nx\r\nEND\r\n").count(), 5 * REPORTS.len());
+    }
+    arena.all_have_left_but(1);
+    arena.close("reports for sixty at once");
+}
+
+#[test]
+fn many_reports_at_once_are_all_made_with_either_driver() {
+    Driver::ALL.into_iter().for_each(many_reports_at_once_are_all_made);
 }
 
 #[test]

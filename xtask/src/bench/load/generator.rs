@@ -1,13 +1,15 @@
 //! The load generators that can be compared, and how each is told what to do.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use protocol::client::{Line, command};
 
-use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, SLOT, Workload};
+use super::super::store::client::Client;
+use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, Pace, Workload};
 
 /// A program that makes load.
 pub(super) enum Generator {
@@ -45,7 +47,7 @@ impl Generator {
         match self {
             Generator::Evenkeel(_) | Generator::Peer(_) => true,
             Generator::Memtier(_) => workload.keys_per_get == 1,
-            Generator::Crusher(_) => !workload.is_open(),
+            Generator::Crusher(_) => workload.pace == Pace::Closed,
         }
     }
 
@@ -73,11 +75,11 @@ impl Generator {
                 let requests = workload.requests.to_string();
                 let words = ["--requests", &requests, "--depth", &depth, "--multiget", &keys];
                 let mut command = ours(arguments, path, &words);
-                if workload.is_open() {
+                if workload.pace != Pace::Closed {
                     command.args(["--rate", &OPEN_RATE.to_string()]);
                 }
-                if workload.has_slots() {
-                    command.args(["--slot", SLOT]);
+                if let Pace::Slots(slot) = workload.pace {
+                    command.args(["--slot", slot]);
                 }
                 command
             }
@@ -85,7 +87,7 @@ impl Generator {
                 let each = (workload.requests / CONNECTIONS).to_string();
                 let words = ["--ratio", "0:1", "--key-pattern", "R:R", "-n", &each, "--pipeline", &depth];
                 let mut command = memtier(arguments, path, &words);
-                if workload.is_open() {
+                if workload.pace != Pace::Closed {
                     command.args(["--rate-limiting", &(OPEN_RATE / CONNECTIONS).to_string()]);
                 }
                 command
@@ -166,14 +168,15 @@ const CRUSHER_PREFIX: &str = "crush:";
 
 /// mc-crusher's keys have no leading zeros.
 fn store_crusher_keys() -> Result<()> {
-    let value = "x".repeat(100);
-    let sets: String =
-        (0..=KEYS).map(|key| format!("set {CRUSHER_PREFIX}{key} 0 0 100 noreply\r\n{value}\r\n")).collect();
-    let mut server = TcpStream::connect(("127.0.0.1", PORT)).context("store mc-crusher's keys")?;
-    server.write_all(sets.as_bytes())?;
-    server.write_all(b"version\r\n")?;
-    let mut line = String::new();
-    BufReader::new(server).read_line(&mut line)?;
-    ensure!(line.starts_with("VERSION"), "the server did not take mc-crusher's keys: {line}");
+    let server = TcpStream::connect(("127.0.0.1", PORT)).context("store mc-crusher's keys")?;
+    let mut client = Client::new(server)?;
+    for number in 0..=KEYS {
+        let key = format!("{CRUSHER_PREFIX}{number}");
+        client.push_set(|out: &mut Vec<u8>| out.extend_from_slice(key.as_bytes()), 0, &[b'x'; 100]);
+    }
+    command::version(&mut client.out);
+    client.send()?;
+    let line = client.line()?;
+    ensure!(matches!(line, Line::Version(_)), "the server did not take mc-crusher's keys: {line}");
     Ok(())
 }

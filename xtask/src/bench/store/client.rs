@@ -7,6 +7,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use anyhow::{Context, Result, bail, ensure};
+use protocol::client::command::{self, AppendKey, Reply, Stored};
+use protocol::client::{Line, Parsed, Value, parse};
+use protocol::request::Verb;
 
 /// One connection.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Client {
 const OUT_LEN: usize = 64 * 1024;
 /// Room for replies at first.
 const INPUT_LEN: usize = 256 * 1024;
+/// Room for replies at most: no benchmark stores values of as much.
+const INPUT_LEN_MAX: usize = 64 * INPUT_LEN;
 
 impl Client {
     pub(crate) fn new(stream: TcpStream) -> Result<Client> {
@@ -43,77 +48,74 @@ impl Client {
         if self.out.len() >= OUT_LEN { self.send() } else { Ok(()) }
     }
 
-    /// A set without a reply; `key` appends the key.
-    pub(crate) fn push_set(&mut self, key: impl FnOnce(&mut Vec<u8>), ttl: u32, value: &[u8]) {
-        self.out.extend_from_slice(b"set ");
-        key(&mut self.out);
-        let _ = write!(self.out, " 0 {ttl} {} noreply\r\n", value.len());
+    /// A set without a reply.
+    pub(crate) fn push_set(&mut self, key: impl AppendKey, ttl: u32, value: &[u8]) {
+        let exptime = i32::try_from(ttl).expect("seconds of a benchmark");
+        let stored = Stored { flags: 0, exptime, len: value.len() };
+        command::store(&mut self.out, Verb::Set, key, stored, Reply::Unwanted);
         self.out.extend_from_slice(value);
         self.out.extend_from_slice(b"\r\n");
     }
 
     /// Waits until the server has dealt with everything sent so far.
     pub(crate) fn barrier(&mut self) -> Result<()> {
-        self.out.extend_from_slice(b"mn\r\n");
+        command::meta_noop(&mut self.out);
         self.send()?;
         let line = self.line()?;
-        ensure!(line == b"MN", "expected MN, got {:?}", String::from_utf8_lossy(line));
+        ensure!(line == Line::Noop, "expected MN, got {line}");
         Ok(())
     }
 
     /// One of the server's general statistics.
-    pub(crate) fn statistic(&mut self, name: &str) -> Result<u64> {
-        self.out.extend_from_slice(b"stats\r\n");
+    pub(crate) fn statistic(&mut self, wanted: &str) -> Result<u64> {
+        command::stats(&mut self.out, "");
         self.send()?;
         let mut found = None;
         loop {
-            let line = String::from_utf8_lossy(self.line()?).into_owned();
-            let words: Vec<&str> = line.split(' ').collect();
-            match words[..] {
-                ["END"] => return found.with_context(|| format!("find {name} in stats")),
-                ["STAT", known, value] if known == name => found = value.parse().ok(),
-                ["STAT", ..] => {}
-                _ => bail!("expected STAT or END, got {line:?}"),
+            match self.line()? {
+                Line::End => return found.with_context(|| format!("find {wanted} in stats")),
+                Line::Stat { name, value } if name == wanted.as_bytes() => {
+                    found = str::from_utf8(value).ok().and_then(|value| value.parse().ok());
+                }
+                Line::Stat { .. } => {}
+                line => bail!("expected STAT or END, got {line}"),
             }
         }
     }
 
-    /// The next line, without its end.
-    pub(crate) fn line(&mut self) -> Result<&[u8]> {
-        let mut looked_at = 0;
-        loop {
-            let found = self.input[self.start + looked_at..self.end].iter().position(|byte| *byte == b'\n');
-            if let Some(found) = found {
-                let (first, end) = (self.start, self.start + looked_at + found);
-                self.start = end + 1;
-                return Ok(self.input[first..end].trim_ascii_end());
-            }
-            looked_at = self.end - self.start;
+    /// The next line, which has no body.
+    pub(crate) fn line(&mut self) -> Result<Line<'_>> {
+        while read(&self.input[self.start..self.end])?.is_none() {
             self.receive()?;
         }
+        let (line, consumed) = read(&self.input[self.start..self.end])?.context("read a line once more")?;
+        ensure!(line.body().is_none(), "expected no value, got {line}");
+        self.start += consumed;
+        Ok(line)
     }
 
     /// The items that one `get` finds, up to its END: `each` gets key and value.
     pub(crate) fn items(&mut self, mut each: impl FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         loop {
-            let line = self.line()?;
-            if line == b"END" {
-                return Ok(());
-            }
-            let words = line.strip_prefix(b"VALUE ").and_then(key_and_len);
-            let Some((key_len, len)) = words else {
-                bail!("expected VALUE or END, got {:?}", String::from_utf8_lossy(line));
-            };
+            let unread = &self.input[self.start..self.end];
             // The line stays where it is until its value is there, too: `receive` moves both.
-            let line_len = line.len() + 2;
-            self.start -= line_len;
-            while self.end - self.start < line_len + len + 2 {
-                self.receive()?;
+            match read(unread)? {
+                Some((Line::Value(Value { key, len, .. }), consumed)) => {
+                    let end = consumed + len + b"\r\n".len();
+                    if let Some(value) = unread.get(consumed..end) {
+                        each(key, &value[..len])?;
+                        self.start += end;
+                        continue;
+                    }
+                }
+                Some((Line::End, consumed)) => {
+                    self.start += consumed;
+                    return Ok(());
+                }
+                Some((line, _)) => bail!("expected VALUE or END, got {line}"),
+                None => {}
             }
-            let key_at = self.start + b"VALUE ".len();
-            let value_at = self.start + line_len;
-            each(&self.input[key_at..key_at + key_len], &self.input[value_at..value_at + len])?;
-            self.start += line_len + len + 2;
+            self.receive()?;
         }
     }
 
@@ -127,6 +129,7 @@ impl Client {
                 self.input.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
             } else {
+                ensure!(self.input.len() < INPUT_LEN_MAX, "the server sent a value that nobody stored");
                 self.input.resize(2 * self.input.len(), 0);
             }
         }
@@ -137,10 +140,72 @@ impl Client {
     }
 }
 
-/// `<key> <flags> <len>`: the lengths of the key and of the value.
-fn key_and_len(words: &[u8]) -> Option<(usize, usize)> {
-    let key_len = words.iter().position(|byte| *byte == b' ')?;
-    let len_at = words.iter().rposition(|byte| *byte == b' ')? + 1;
-    let len = std::str::from_utf8(&words[len_at..]).ok()?.parse().ok()?;
-    Some((key_len, len))
+/// The head at the front of what was received, and its length; `None` if it is not whole.
+fn read(unread: &[u8]) -> Result<Option<(Line<'_>, usize)>> {
+    match parse(unread) {
+        Ok(Parsed::Head { line, consumed, .. }) => Ok(Some((line, consumed))),
+        Ok(Parsed::Incomplete) => Ok(None),
+        Err(broken) => bail!("understand a reply: {broken}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// A client of a server that says only this, in pieces of `len` bytes.
+    fn client(says: &[u8], len: usize) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
+        let (mut far, _) = listener.accept().expect("a connection");
+        let says = says.to_vec();
+        thread::spawn(move || {
+            far.set_nodelay(true).expect("a socket");
+            says.chunks(len).try_for_each(|piece| far.write_all(piece)).expect("a client that reads");
+            // What is asked is read, too, until the client has gone.
+            let _ = far.read_to_end(&mut Vec::new());
+        });
+        Client::new(near).expect("a socket")
+    }
+
+    #[test]
+    fn replies_are_read_however_they_arrive() {
+        let large = "x".repeat(INPUT_LEN + 7);
+        let says = format!(
+            "MN\r\nVALUE a 0 5\r\nEND\r\n\r\nVALUE b 7 {} 9\r\n{large}\r\nEND\r\nSTAT pid 8\r\nSTAT curr_items 17\r\nEND\r\nEN\r\n",
+            large.len()
+        );
+        for len in [1000, 70_000, says.len()] {
+            let mut client = client(says.as_bytes(), len);
+            client.barrier().expect("MN");
+            let mut items = Vec::new();
+            let each = |key: &[u8], value: &[u8]| {
+                items.push((key.to_vec(), value.to_vec()));
+                Ok(())
+            };
+            client.items(each).expect("items");
+            let expected =
+                [(b"a".to_vec(), b"END\r\n".to_vec()), (b"b".to_vec(), large.clone().into_bytes())];
+            assert!(items == expected, "{} items in pieces of {len}", items.len());
+            assert_eq!(client.statistic("curr_items").expect("stats"), 17);
+            assert!(matches!(client.line(), Ok(Line::Miss(_))));
+        }
+    }
+
+    #[test]
+    fn other_replies_are_errors() {
+        let error = |says: &str, ask: fn(&mut Client) -> Result<()>| {
+            ask(&mut client(says.as_bytes(), 3)).expect_err(says).to_string()
+        };
+        let items = |client: &mut Client| client.items(|_, _| Ok(()));
+        assert_eq!(error("ERROR\r\n", items), "expected VALUE or END, got \"ERROR\"");
+        assert_eq!(error("VALUE a 0 1\r\n", Client::barrier), "expected no value, got \"VALUE a 0 1\"");
+        assert_eq!(error("STORED\r\n", Client::barrier), "expected MN, got \"STORED\"");
+        assert_eq!(
+            error("VA x\r\n", items),
+            "understand a reply: found \"VA x\", expected VA with a length of at most 2 GiB, perhaps flags"
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! How many items fit, and what each takes of the resident memory.
 
 use anyhow::{Context, Result, ensure};
+use protocol::client::command::{self, AppendKey};
 
 use super::client::Client;
 use super::content::{Values, number_in, push_key};
@@ -24,6 +25,11 @@ struct Size {
 
 const MEGABYTES: u64 = 256;
 pub(crate) const KEY_LEN: usize = 21;
+
+/// The key of item `number`, for a line.
+pub(crate) fn key(number: u64) -> impl AppendKey {
+    move |out: &mut Vec<u8>| push_key(out, number, KEY_LEN)
+}
 const SIZES: [Size; 3] = [
     Size { value_len: 20, fits: 1_500_000, stored: 6_000_000, held: (1.45, 1.65), bytes: (90.0, 79.0) },
     Size { value_len: 100, fits: 1_000_000, stored: 4_000_000, held: (1.2, 1.3), bytes: (168.0, 159.0) },
@@ -119,7 +125,7 @@ pub(crate) fn store(
     value_len: usize,
 ) -> Result<()> {
     for number in numbers {
-        client.push_set(|out| push_key(out, number, KEY_LEN), 0, values.get(number, value_len));
+        client.push_set(key(number), 0, values.get(number, value_len));
         client.send_much()?;
     }
     client.barrier()
@@ -132,12 +138,8 @@ fn count(client: &mut Client, values: &Values, size: &Size) -> Result<u64> {
     for first in (0..size.stored).step_by(ASKED as usize) {
         let mut gets = 0;
         for first in (first..(first + ASKED).min(size.stored)).step_by(MULTIGET as usize) {
-            client.out.extend_from_slice(b"get");
-            for number in first..(first + MULTIGET).min(size.stored) {
-                client.out.push(b' ');
-                push_key(&mut client.out, number, KEY_LEN);
-            }
-            client.out.extend_from_slice(b"\r\n");
+            let keys = (first..(first + MULTIGET).min(size.stored)).map(key);
+            command::get(&mut client.out, keys);
             gets += 1;
         }
         client.send()?;

@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use end_to_end::clock;
+use protocol::client::command;
 use stdx::prng::Prng;
 
 use super::client::Client;
-use super::content::{Values, push_key};
-use super::density::{KEY_LEN, store};
+use super::content::Values;
+use super::density::{key, store};
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
 use super::{Subjects, progress};
@@ -109,9 +110,7 @@ fn gets(client: &mut Client, prng: &mut Prng, is_over: impl Fn() -> bool) -> Res
     let mut windows: Vec<Vec<u64>> = vec![Vec::new()];
     let mut window_start = clock::now();
     while !is_over() {
-        client.out.extend_from_slice(b"get ");
-        push_key(&mut client.out, prng.below(BEFORE), KEY_LEN);
-        client.out.extend_from_slice(b"\r\n");
+        command::get(&mut client.out, [key(prng.below(BEFORE))]);
         let mut found = 0;
         let sent = clock::now();
         client.send()?;
@@ -160,7 +159,7 @@ fn store_at_rate(client: &mut Client, values: &Values, numbers: Range<u64>) -> R
     for first in numbers.step_by(BURST as usize) {
         clock::pass_until(start + Duration::from_secs(1).mul_f64((first - from) as f64 / RATE as f64));
         for number in first..(first + BURST).min(end) {
-            client.push_set(|out| push_key(out, number, KEY_LEN), 0, values.get(number, VALUE_LEN));
+            client.push_set(key(number), 0, values.get(number, VALUE_LEN));
         }
         client.send()?;
     }

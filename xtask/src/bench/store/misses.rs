@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use end_to_end::clock;
+use protocol::client::command::{self, AppendKey, Reply};
+use protocol::request::ArithmeticMode;
 
 use super::client::Client;
 use super::content::{Values, number_in, push_key};
@@ -160,6 +162,12 @@ struct Player<'t> {
     missed: Vec<u32>,
 }
 
+/// The key of an item of the trace, for a line.
+fn key(trace: &Trace, item: u32) -> impl AppendKey + use<> {
+    let len = usize::from(trace.items[item as usize].key_len);
+    move |out: &mut Vec<u8>| push_key(out, u64::from(item), len)
+}
+
 impl<'t> Player<'t> {
     /// Stores every item once, in this order.
     fn filled(server: Server, megabytes: u64, trace: &'t Trace, history: &[u32]) -> Result<Player<'t>> {
@@ -211,24 +219,22 @@ impl<'t> Player<'t> {
             match request.verb {
                 Verb::Get => {}
                 Verb::Set => self.set(request.item, self.trace.items[request.item as usize].lifetime),
-                Verb::Delete => self.order("delete ", request.item, " noreply\r\n"),
-                Verb::Count => self.order("incr ", request.item, " 1 noreply\r\n"),
+                Verb::Delete => {
+                    let key = key(self.trace, request.item);
+                    command::delete(&mut self.client.out, key, Reply::Unwanted);
+                }
+                Verb::Count => {
+                    let (mode, key) = (ArithmeticMode::Increment, key(self.trace, request.item));
+                    command::arithmetic(&mut self.client.out, mode, key, 1, Reply::Unwanted);
+                }
             }
         }
         self.trace.asked(group, &mut self.asked);
         if self.asked.is_empty() {
             return self.client.send_much();
         }
-        self.client.out.extend_from_slice(b"get");
-        for &item in &self.asked {
-            self.client.out.push(b' ');
-            push_key(
-                &mut self.client.out,
-                u64::from(item),
-                usize::from(self.trace.items[item as usize].key_len),
-            );
-        }
-        self.client.out.extend_from_slice(b"\r\n");
+        let keys = self.asked.iter().map(|item| key(self.trace, *item));
+        command::get(&mut self.client.out, keys);
         self.client.send()?;
         self.receive()
     }
@@ -240,15 +246,7 @@ impl<'t> Player<'t> {
         } else {
             self.values.get(u64::from(number), item.value_len as usize)
         };
-        let key = |out: &mut Vec<u8>| push_key(out, u64::from(number), usize::from(item.key_len));
-        self.client.push_set(key, u32::from(lifetime), value);
-    }
-
-    fn order(&mut self, before: &str, number: u32, after: &str) {
-        let out = &mut self.client.out;
-        out.extend_from_slice(before.as_bytes());
-        push_key(out, u64::from(number), usize::from(self.trace.items[number as usize].key_len));
-        out.extend_from_slice(after.as_bytes());
+        self.client.push_set(key(self.trace, number), u32::from(lifetime), value);
     }
 
     /// Items come in the order in which they were asked for; those left out are missing.

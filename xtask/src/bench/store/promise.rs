@@ -6,8 +6,8 @@ use anyhow::Result;
 use end_to_end::clock;
 use stdx::prng::Prng;
 
-use super::content::{Values, push_key};
-use super::density::KEY_LEN;
+use super::content::Values;
+use super::density::{KEY_LEN, key};
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
 use super::{MIB, Subjects, progress};
@@ -86,7 +86,7 @@ fn churn(kind: &Kind, seed: u64) -> Result<f64> {
     while start.elapsed() < CHURNED {
         let Phase { len, .. } = PHASES[1 + usize::from(prng.below(SMALL_PER_LARGE) == 0)];
         let len = draw(len, &mut prng);
-        client.push_set(|out| push_key(out, number, KEY_LEN), 0, values.get(number, len));
+        client.push_set(key(number), 0, values.get(number, len));
         bytes += (KEY_LEN + len) as f64;
         number += 1;
         if client.out.len() > len + BURST {
@@ -117,7 +117,7 @@ fn fill(kind: &Kind, megabytes: u64, seed: u64) -> Result<Filled> {
         let mut bytes = times * (megabytes << 20) as f64;
         while bytes > 0.0 {
             let len = draw(len, &mut prng);
-            client.push_set(|out| push_key(out, number, KEY_LEN), 0, values.get(number, len));
+            client.push_set(key(number), 0, values.get(number, len));
             client.send_much()?;
             bytes -= (KEY_LEN + len) as f64;
             number += 1;

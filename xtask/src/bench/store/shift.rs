@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use end_to_end::clock;
+use protocol::client::{Line, command};
 
 use super::client::Client;
-use super::content::{Values, push_key};
-use super::density::{KEY_LEN, store};
+use super::content::Values;
+use super::density::{key, store};
 use super::report::{Goal, Row};
 use super::server::{Kind, Server};
 use super::{Subjects, progress};
@@ -156,12 +157,8 @@ fn shift(kind: &Kind, room: u64, way: Way) -> Result<Shifted> {
 fn read(client: &mut Client, numbers: std::ops::Range<u64>) -> Result<()> {
     let end = numbers.end;
     for first in numbers.step_by(100) {
-        client.out.extend_from_slice(b"get");
-        for number in first..(first + 100).min(end) {
-            client.out.push(b' ');
-            push_key(&mut client.out, number, KEY_LEN);
-        }
-        client.out.extend_from_slice(b"\r\n");
+        let keys = (first..(first + 100).min(end)).map(key);
+        command::get(&mut client.out, keys);
         client.send()?;
         client.items(|_, _| Ok(()))?;
     }
@@ -172,17 +169,16 @@ fn read(client: &mut Client, numbers: std::ops::Range<u64>) -> Result<()> {
 fn share_of_youngest(client: &mut Client, written: u64, room: u64) -> Result<f64> {
     let youngest = written.min(room);
     for place in 0..SAMPLE {
-        client.out.extend_from_slice(b"me ");
-        push_key(&mut client.out, LONG_FIRST + written - 1 - place * youngest / SAMPLE, KEY_LEN);
-        client.out.extend_from_slice(b"\r\n");
+        let number = LONG_FIRST + written - 1 - place * youngest / SAMPLE;
+        command::meta_debug(&mut client.out, key(number));
     }
     client.send()?;
     let mut found = 0;
     for _ in 0..SAMPLE {
         match client.line()? {
-            b"EN" => {}
-            line if line.starts_with(b"ME ") => found += 1,
-            line => bail!("expected ME or EN, got {:?}", String::from_utf8_lossy(line)),
+            Line::Miss(_) => {}
+            Line::Debug { .. } => found += 1,
+            line => bail!("expected ME or EN, got {line}"),
         }
     }
     Ok(found as f64 / SAMPLE as f64 * youngest as f64 / room as f64)

@@ -1,7 +1,7 @@
 //! Orders that no coordinator of an agent's version gives, and the answers to them.
 
 use super::*;
-use crate::description::Description;
+use crate::types::description::Description;
 use serde_json::{Value, json};
 use std::io::Cursor;
 

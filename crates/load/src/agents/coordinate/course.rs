@@ -5,11 +5,11 @@ use super::super::unite::{Seconds, Told, unite};
 use super::crew::Crew;
 use super::meter::Meter;
 use super::rounds::Rounds;
-use crate::clock::now_ns;
-use crate::error::Error;
-use crate::follower::{AgentNow, AgentState, Follower, GLANCE};
+use crate::report::follower::{AgentNow, AgentState, Follower, GLANCE};
+use crate::report::summary::{Second, Summary};
 use crate::run::Prober;
-use crate::summary::{Second, Summary};
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
 use std::time::Duration;
 
 /// What agents have said so far, and who is told.

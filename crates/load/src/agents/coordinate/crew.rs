@@ -2,8 +2,8 @@
 
 use super::super::talk::{self, FromAgent, PROTOCOL, ToAgent, WORD_MAX, say, shown};
 use super::{Clock, END_WITHIN, READINGS};
-use crate::clock::now_ns;
-use crate::error::Error;
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;

@@ -1,9 +1,9 @@
-//! What the agents say of each second, as one second of all of them.
+//! Seconds as the agents tell them, put together as seconds of all of them.
 
 use super::super::unite::both;
-use crate::clock::now_ns;
-use crate::cpu_time;
-use crate::summary::{CpuCost, Second};
+use crate::measure::cpu_time;
+use crate::report::summary::{CpuCost, Second};
+use crate::types::clock::now_ns;
 
 /// A round ends when all have spoken, or when somebody speaks for the second time: the others are late, and nobody waits
 /// for them.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::plan::{Pace, Timing};
+use crate::types::pace::{Pace, Timing};
 use clap::Parser;
 
 #[derive(Parser)]

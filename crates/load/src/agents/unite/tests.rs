@@ -1,10 +1,10 @@
 use super::*;
-use crate::agents::Part;
-use crate::clock::now_ns;
-use crate::description::Description;
-use crate::plan::Plan;
-use crate::summary::{Edge, Measured};
-use crate::tally::Tally;
+use crate::measure::tally::Tally;
+use crate::report::summary::{Edge, Measured};
+use crate::types::clock::now_ns;
+use crate::types::description::Description;
+use crate::types::part::Part;
+use crate::workload::plan::Plan;
 
 /// The end of an agent whose requests took these times in milliseconds, in one second.
 fn end(latencies_ms: &[u64], valid: bool) -> End {
@@ -22,7 +22,7 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         at_ns,
         requests,
         keys: requests,
-        client: vec![crate::cpu_time::ThreadTime::default()],
+        client: vec![crate::measure::cpu_time::ThreadTime::default()],
         server_cpu_ns: None,
         host: Default::default(),
     };

@@ -1,4 +1,4 @@
-//! When the kernel received what a receive brings: SO_TIMESTAMPNS of socket(7), in the words of a multishot `recvmsg`.
+//! Timestamps of the kernel, of what a receive brings: SO_TIMESTAMPNS of socket(7), in the words of a multishot `recvmsg`.
 //!
 //! Where one receive brings several segments, the time is that of the last one (`tcp_update_recv_tstamps` of
 //! net/ipv4/tcp.c): a reply is never said to have come before it was whole.
@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "setsockopt, and a description that io_uring points to")]
 
 use super::GROUP;
-use crate::clock;
+use crate::types::clock;
 use io_uring::types::{Fixed, RecvMsgOut};
 use io_uring::{opcode, squeue};
 use rustix::time::{ClockId, clock_gettime};

@@ -1,9 +1,10 @@
 //! Programs and scripts that act on devices beside us, and other files that set the same values.
 
-use super::{Conflict, Kept, Winner, acting, ordered};
-use crate::facts::Agent;
+use super::conflict::{Conflict, Kept, Winner};
+use crate::observe::facts::Agent;
+use crate::observe::root::{Error, Root};
+use crate::persist::ordered::{acting, ordered};
 use crate::persist::surroundings::LINKS;
-use crate::root::{Error, Root};
 
 const RULES: [&str; 5] = [
     "/etc/udev/rules.d",

@@ -1,9 +1,10 @@
 //! irqbalance's environment files: whether anybody reads them, and numbers of interrupts that mean nothing any more.
 
-use super::{Conflict, Kept, Winner, acting};
+use super::conflict::{Conflict, Kept, Winner};
+use crate::observe::root::{Error, Root};
 use crate::persist::boot::POLICY;
+use crate::persist::ordered::acting;
 use crate::persist::surroundings::{environment_files, irqbalance_unit};
-use crate::root::{Error, Root};
 
 /// What irqbalance reads itself, whatever the unit says.
 const ITS_OWN: [&str; 4] =

@@ -1,8 +1,9 @@
 //! Other sources of the same sysctl: files of sysctl.d in systemd's order, /etc/sysctl.conf, tuned.
 
-use super::{Conflict, Kept, Winner, acting, ordered, resolved};
+use super::conflict::{Conflict, Kept, Winner};
+use crate::observe::root::{Error, Root};
+use crate::persist::ordered::{acting, ordered, resolved};
 use crate::persist::parse::{Assignment, sysctls};
-use crate::root::{Error, Root};
 
 /// Directories of sysctl.d(5), those that hide files of the same name first.
 const DIRECTORIES: [&str; 5] =

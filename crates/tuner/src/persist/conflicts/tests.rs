@@ -1,8 +1,8 @@
 use super::*;
-use crate::change::Holds;
-use crate::facts::Agent;
+use crate::observe::facts::Agent;
+use crate::observe::shapes::{ENA, Scratch, Shape};
 use crate::persist::{Surroundings, persistence};
-use crate::shapes::{ENA, Scratch, Shape};
+use crate::plan::change::{Holds, Setting};
 
 /// A host in a directory, and what is kept there.
 struct Host {

@@ -1,9 +1,10 @@
 //! Other drop-ins of the services that get one of ours.
 
-use super::{Conflict, Kept, Winner, acting};
-use crate::persist::HEADER;
+use super::conflict::{Conflict, Kept, Winner};
+use crate::observe::root::{Error, Root};
+use crate::persist::ordered::acting;
 use crate::persist::surroundings::UNITS;
-use crate::root::{Error, Root};
+use crate::text::HEADER;
 
 /// Our drop-in's place in the order.
 const OURS: &str = "50-evenkeel.conf";

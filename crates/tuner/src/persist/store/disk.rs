@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::{DIRECTORY, Error};
-use crate::root::Root;
+use crate::observe::root::Root;
 
 /// A file of configuration that is larger is not one.
 const FILE_LEN_MAX: u64 = 16 << 20;

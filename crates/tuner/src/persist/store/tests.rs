@@ -1,5 +1,5 @@
 use super::*;
-use crate::shapes::Scratch;
+use crate::observe::shapes::Scratch;
 
 /// A disk that stops working after so many changes: from then on everything fails, as after a crash, or one step does.
 struct Failing {

@@ -1,0 +1,121 @@
+//! Output into a pipe that nobody reads (`| head`): every verb ends as it does otherwise, without a word about it.
+
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+mod support {
+    pub(crate) mod until;
+}
+
+use support::until::until;
+
+/// Runs it with that standard output.
+fn run(words: &[&str], output: impl Into<Stdio>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(words).stdin(Stdio::null()).stdout(output).output().unwrap()
+}
+
+/// Whether it ends with this status into a closed pipe, too, and says nothing else.
+#[track_caller]
+fn check(words: &[&str], status: i32) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    for output in [run(words, Stdio::null()), run(words, writer)] {
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*said), (Some(status), ""), "{words:?}: {}", output.status);
+    }
+}
+
+/// A file or directory that goes with this value.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("cargo's directory is text").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn help_versions_licences_man_pages_and_completions_end_quietly() {
+    for words in [
+        ["--help"].as_slice(),
+        &["--version"],
+        &["serve", "--help"],
+        &["serve", "-h"],
+        &["serve", "-V"],
+        &["serve", "-i"],
+        &["load", "--help"],
+        &["tune", "check", "--help"],
+        &["lab", "run", "--help"],
+        &["man", "serve"],
+        &["man"],
+        &["completions", "bash"],
+        &["tune", "explain"],
+    ] {
+        check(words, 0);
+    }
+}
+
+#[test]
+fn the_findings_decide_how_a_check_ends_even_if_nobody_reads_them() {
+    let scratch = Scratch::new("closed-check");
+    let host = scratch.path("host");
+    check(&["tune", "check", "--seconds", "1", "--save", &host], 0);
+    let read = run(&["tune", "check", "--root", &host, "--fail-on", "note"], Stdio::null());
+    check(
+        &["tune", "check", "--root", &host, "--fail-on", "note"],
+        read.status.code().expect("it has ended"),
+    );
+    check(&["tune", "check", "--root", &host, "--json"], 0);
+}
+
+#[test]
+fn a_load_whose_summary_nobody_reads_ends_as_it_went() {
+    let scratch = Scratch::new("closed-load");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(["serve", "-s", "socket", "-m", "16"]).current_dir(&scratch.0).stderr(Stdio::null());
+    let _server = Running(command.spawn().unwrap());
+    // By its short name: the address of a socket has room for 107 bytes.
+    let socket = format!("/proc/{}/cwd/socket", _server.0.id());
+    until("a server", || UnixStream::connect(&socket).is_ok());
+    let words = ["load", "--socket", &socket, "--duration", "100ms", "--warm-up", "0", "--keys", "100"];
+    check(&words, 0);
+}
+
+#[test]
+fn a_full_disk_is_still_told_of() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for words in [["--help"].as_slice(), &["man"], &["completions", "bash"], &["serve", "-i"]] {
+        let output = run(words, full());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.code() == Some(71) && said.contains("write to standard output: No space"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,17 @@
+//! Clients that wait for nothing.
+
+use std::net::SocketAddrV4;
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+
+/// A client on its way, which does not wait for the end of its handshake.
+pub(crate) fn client(address: &SocketAddrV4) -> OwnedFd {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).expect("socket");
+    match connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => socket,
+        Err(errno) => panic!("connect: {errno}"),
+    }
+}

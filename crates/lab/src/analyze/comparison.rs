@@ -1,0 +1,103 @@
+//! Results of a comparison: metrics, the cells of each with their verdicts, and what was left out.
+
+use super::effects::Effect;
+use super::efficiency::Efficiency;
+use super::verdict::{Interval, Verdict};
+use crate::record::Record;
+use crate::record::quantity::Better;
+use serde::Serialize;
+
+/// Everything that is said about a run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// What was asked.
+    pub question: String,
+    /// Trials that count.
+    pub trials: usize,
+    /// Rounds that have a trial that counts.
+    pub rounds: usize,
+    /// Trials that do not count, and why.
+    pub left_out: Vec<Noted>,
+    /// Trials that count, with something to know besides.
+    pub remarked: Vec<Noted>,
+    /// The metric that decides first, then the others.
+    pub metrics: Vec<Metric>,
+    /// Requests per percentage point of CPU, where there are several rates.
+    pub efficiencies: Vec<Efficiency>,
+}
+
+/// A trial about which there is something to say.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Noted {
+    /// Its place in the order of all trials.
+    pub place: u32,
+    /// Its cell's name.
+    pub cell: String,
+    /// Why it does not count, or what to know besides.
+    pub notes: Vec<String>,
+}
+
+impl Noted {
+    pub(crate) fn doubts(record: &Record) -> Option<Noted> {
+        Noted::some(record, &record.doubts)
+    }
+
+    pub(crate) fn remarks(record: &Record) -> Option<Noted> {
+        Noted::some(record, &record.remarks).filter(|_| record.is_valid())
+    }
+
+    fn some(record: &Record, notes: &[String]) -> Option<Noted> {
+        let noted = || Noted { place: record.place, cell: record.cell(), notes: notes.to_vec() };
+        (!notes.is_empty()).then(noted)
+    }
+}
+
+/// A metric in all cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Metric {
+    /// Its name.
+    pub name: String,
+    /// Which values are good, if that is known.
+    pub better: Option<Better>,
+    /// Relative differences below this do not matter.
+    pub band: f64,
+    /// How far equal subjects, compared with each other, are apart: no difference is shown within. 0: there are none.
+    pub noise: f64,
+    /// In the order of the design.
+    pub standings: Vec<Standing>,
+    /// What each factor does, where several vary.
+    pub effects: Vec<Effect>,
+}
+
+/// A cell, compared with its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// What is compared.
+    pub treatment: String,
+    /// Under which conditions.
+    pub condition: String,
+    /// The value of each trial that counts, with its round.
+    pub values: Vec<(u32, f64)>,
+    /// Their median and the interval that holds it with 95 % confidence; `None` without values.
+    pub median: Option<Interval>,
+    /// The ratio to the baseline, over pairs, with an interval that holds it together with those of all other cells of
+    /// the metric with 95 % confidence; `None` for the baseline itself and without pairs.
+    pub ratio: Option<Interval>,
+    /// Rounds in which both count.
+    pub pairs: usize,
+    /// Whether it differs from the baseline by nothing but its name, so that any difference shown is a false alarm.
+    pub is_of_equals: bool,
+    /// How often chance alone gives as much in any comparison of the metric. At most 0.05 exactly when the interval of
+    /// the ratio does not hold 1.
+    pub p: f64,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+impl Standing {
+    /// Treatment and condition, for people.
+    pub fn cell(&self) -> String {
+        let parts = [&*self.treatment, &*self.condition].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,113 @@
+//! Verdicts on a difference, and the intervals that they follow from.
+
+use crate::record::quantity::Better;
+use serde::Serialize;
+use stdx::statistics::{ALPHA, Shift, median, median_interval};
+
+/// The same records give the same intervals.
+pub(crate) const SEED: u64 = 1;
+
+/// A value and where it lies with 95 % confidence. So few values may give no interval: then it has no bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The best guess.
+    pub middle: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// The median of values, if there are any.
+    pub fn of(values: &[f64]) -> Option<Interval> {
+        if values.is_empty() {
+            return None;
+        }
+        let (low, high) = median_interval(values, SEED);
+        Some(Interval { low, middle: median(values), high })
+    }
+
+    /// An interval of logarithms, converted back to ratios.
+    pub fn exp(self) -> Interval {
+        Interval { low: self.low.exp(), middle: self.middle.exp(), high: self.high.exp() }
+    }
+
+    /// The interval in another unit.
+    pub fn times(self, factor: f64) -> Interval {
+        Interval { low: self.low * factor, middle: self.middle * factor, high: self.high * factor }
+    }
+
+    /// Whether values were enough to give one.
+    pub fn is_bounded(self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
+
+    /// Whether the whole interval lies within ±`log`.
+    pub fn is_within(self, log: f64) -> bool {
+        self.low >= -log && self.high <= log
+    }
+}
+
+impl From<Shift> for Interval {
+    fn from(shift: Shift) -> Interval {
+        Interval { low: shift.low, middle: shift.middle, high: shift.high }
+    }
+}
+
+/// What records say about a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// What the others are compared with.
+    Baseline,
+    /// A difference was shown, for the better.
+    Better,
+    /// A difference was shown, for the worse.
+    Worse,
+    /// A difference was shown, of a metric whose good values are not known.
+    Different,
+    /// Any difference is smaller than what matters.
+    Equivalent,
+    /// Chance may have made all that was seen.
+    NoDifferenceShown,
+    /// No difference was shown, and with so few pairs none could be, however large.
+    TooFewPairs,
+    /// There are no pairs with values above zero.
+    NotCompared,
+}
+
+impl Verdict {
+    /// Of a shift of logarithms: differences within `band` do not matter, and `noise` is what equals differ by.
+    pub(crate) fn of(shift: &Shift, band: f64, noise: f64, better: Option<Better>) -> Verdict {
+        let interval = Interval::from(*shift);
+        if interval.is_within(band.ln_1p()) {
+            return Verdict::Equivalent;
+        }
+        if shift.p_min > ALPHA {
+            return Verdict::TooFewPairs;
+        }
+        if shift.p > ALPHA || interval.is_within(noise.ln_1p()) {
+            return Verdict::NoDifferenceShown;
+        }
+        match better {
+            None => Verdict::Different,
+            Some(better) if (shift.high < 0.0) == (better == Better::Lower) => Verdict::Better,
+            Some(_) => Verdict::Worse,
+        }
+    }
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Baseline => "baseline",
+            Verdict::Better => "better",
+            Verdict::Worse => "worse",
+            Verdict::Different => "different",
+            Verdict::Equivalent => "equivalent",
+            Verdict::NoDifferenceShown => "no difference shown",
+            Verdict::TooFewPairs => "too few pairs",
+            Verdict::NotCompared => "not compared",
+        }
+    }
+}

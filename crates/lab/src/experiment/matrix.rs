@@ -1,0 +1,268 @@
+//! Trial order: all trials of an experiment, in the order in which they run. Pure.
+//!
+//! A cell is a subject with one level of each factor. In a round every cell has one trial, so that each round gives a
+//! pair for each comparison. The order of a round is drawn, and the next round is its mirror image (A B B A): what
+//! drifts slowly adds to one pair what it takes from the next.
+//!
+//! A trial that does not count is made again when the others of its round are over, so that it is about as near to the
+//! trials that it is compared with as these are to each other. After the whole run it would be hours away, and what the
+//! host has become by then would be in the pair; at once, what has disturbed it would have the least time to pass.
+
+use super::types::{Experiment, Level, Subject};
+use crate::record::{Record, cell_name};
+use std::collections::BTreeMap;
+use tuner::verify::tournament::order;
+
+/// What a trial is about: a subject, and one level of each factor, as places in the experiment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cell {
+    subject: usize,
+    levels: Vec<usize>,
+}
+
+/// One turn of one cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Its place in the order of all trials, from 0.
+    pub place: u32,
+    /// From 0.
+    pub round: u32,
+    /// Earlier trials of this cell in this round, none of which counts.
+    pub repeat: u32,
+    /// What runs.
+    pub cell: Cell,
+}
+
+impl Cell {
+    /// Its subject.
+    pub fn subject<'e>(&self, experiment: &'e Experiment) -> &'e Subject {
+        &experiment.subjects[self.subject]
+    }
+
+    /// Each factor's name with the level that it has here.
+    pub fn levels<'e>(&self, experiment: &'e Experiment) -> Vec<(&'e str, &'e Level)> {
+        let factors = experiment.factors.iter().zip(&self.levels);
+        factors.map(|(factor, level)| (factor.name.as_str(), &factor.levels[*level])).collect()
+    }
+
+    /// Subject and levels, as a row of a table has them.
+    pub fn name(&self, experiment: &Experiment) -> String {
+        cell_name(&self.subject(experiment).name, &self.level_names(experiment))
+    }
+
+    /// By name, as a record has them.
+    pub fn level_names(&self, experiment: &Experiment) -> BTreeMap<String, String> {
+        let levels = self.levels(experiment).into_iter();
+        levels.map(|(factor, level)| (factor.to_owned(), level.name.clone())).collect()
+    }
+
+    /// Whether a record is of this cell.
+    pub fn is_of(&self, record: &Record, experiment: &Experiment) -> bool {
+        record.subject == self.subject(experiment).name && record.levels == self.level_names(experiment)
+    }
+}
+
+/// Every combination, the first subject and the first levels first, the last factor changing fastest.
+pub fn cells(experiment: &Experiment) -> Vec<Cell> {
+    let subjects = (0..experiment.subjects.len()).map(|subject| Cell { subject, levels: Vec::new() });
+    experiment.factors.iter().fold(subjects.collect(), |cells: Vec<Cell>, factor| {
+        let with = |cell: Cell| {
+            (0..factor.levels.len()).map(move |level| {
+                let levels = cell.levels.iter().copied().chain([level]).collect();
+                Cell { levels, ..cell }
+            })
+        };
+        cells.into_iter().flat_map(with).collect()
+    })
+}
+
+/// The cells of each round, in the order in which they run.
+pub fn rounds(experiment: &Experiment) -> Vec<Vec<Cell>> {
+    let cells = cells(experiment);
+    let repeat = &experiment.repeat;
+    let rounds = order(cells.len(), repeat.rounds, repeat.seed).into_iter();
+    rounds.map(|places| places.into_iter().map(|place| cells[place].clone()).collect()).collect()
+}
+
+/// The trials that are still to come, as far as it is known now: what has no record yet, and what has none that counts.
+pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> Vec<Turn> {
+    let tallies = tallies(experiment, records);
+    let (mut to_come, mut counted) = (Vec::new(), BTreeMap::new());
+    let rounds = rounds(experiment);
+    for (cells, round) in rounds.iter().zip(0..) {
+        let tally = |cell: &Cell| tallies.get(&(round, cell.clone()));
+        // What has never counted in all rounds before will not now either: such doubts are the experiment's own.
+        let in_vain = |cell: &Cell| {
+            let tally = tally(cell).filter(|tally| !tally.counts && counted.get(cell) != Some(&false));
+            tally.map_or(0, |tally| tally.in_vain)
+        };
+        let new = cells.iter().filter(|cell| tally(cell).is_none()).map(|cell| (0, cell));
+        let turns = new.chain(repeats(cells, in_vain, experiment.repeat.doubtful));
+        to_come.extend(turns.map(|(repeat, cell)| (round, repeat, cell.clone())));
+        for (cell, tally) in cells.iter().filter_map(|cell| Some((cell, tally(cell)?))) {
+            *counted.entry(cell).or_default() |= tally.counts;
+        }
+    }
+    let first = records.last_key_value().map_or(0, |(last, _)| last + 1);
+    let turns = to_come.into_iter().zip(first..);
+    turns.map(|((round, repeat, cell), place)| Turn { place, round, repeat, cell }).collect()
+}
+
+/// One more trial of each cell whose trials in the round were all `in_vain`, with how many those were: the fewest first,
+/// and each time through the round the other way, as rounds themselves do it.
+fn repeats(cells: &[Cell], in_vain: impl Fn(&Cell) -> u32, times_max: u32) -> Vec<(u32, &Cell)> {
+    let tried = cells.iter().zip(0..).map(|(cell, place)| (in_vain(cell), place, cell));
+    let mut repeats: Vec<(u32, i64, &Cell)> =
+        tried.filter(|(times, ..)| (1..=times_max).contains(times)).collect();
+    repeats.sort_by_key(|(times, place, _)| (*times, if times % 2 == 1 { -place } else { *place }));
+    repeats.into_iter().map(|(times, _, cell)| (times, cell)).collect()
+}
+
+/// How many turns have no trial that counts, repeats included, and how many there are.
+pub fn lost(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> (usize, usize) {
+    let turns = cells(experiment).len() * experiment.repeat.rounds as usize;
+    let kept = tallies(experiment, records).values().filter(|tally| tally.counts).count();
+    (turns.saturating_sub(kept), turns)
+}
+
+/// What has become of a cell's trials in a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    in_vain: u32,
+    counts: bool,
+}
+
+/// By round and cell, of those that have been tried.
+fn tallies(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> BTreeMap<(u32, Cell), Tally> {
+    let cells = cells(experiment);
+    let named = |cell| (Cell::subject(cell, experiment).name.as_str(), Cell::level_names(cell, experiment));
+    let by_name: BTreeMap<_, &Cell> = cells.iter().map(|cell| (named(cell), cell)).collect();
+    let mut tallies: BTreeMap<(u32, Cell), Tally> = BTreeMap::new();
+    for record in records.values() {
+        let Some(cell) = by_name.get(&(record.subject.as_str(), record.levels.clone())) else { continue };
+        let tally = tallies.entry((record.round, (*cell).clone())).or_default();
+        tally.counts |= record.is_valid();
+        tally.in_vain += u32::from(!record.is_valid());
+    }
+    tallies
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::tests::MINIMAL;
+
+    fn experiment() -> Experiment {
+        let factor = |name: &str| {
+            format!(
+                "[[factor]]\nname = \"{name}\"\n[[factor.level]]\nname = \"off\"\n[[factor.level]]\nname = \"on\"\n"
+            )
+        };
+        let text = format!("{MINIMAL}[repeat]\nrounds = 3\n{}{}", factor("a"), factor("b"));
+        Experiment::parse(&text).expect("an experiment")
+    }
+
+    #[test]
+    fn every_combination_is_a_cell() {
+        let experiment = experiment();
+        let names: Vec<_> = cells(&experiment).iter().map(|cell| cell.name(&experiment)).collect();
+        assert_eq!(names.len(), 8);
+        assert_eq!(names[..3], ["epoll a=off b=off", "epoll a=off b=on", "epoll a=on b=off"]);
+        assert_eq!(names[7], "io_uring a=on b=on");
+    }
+
+    #[test]
+    fn a_cell_is_called_alike_by_its_experiment_and_its_records() {
+        // As its file has them, factors are in no alphabetical order.
+        let text = "[[factor.level]]\nname = \"off\"\n[[factor.level]]\nname = \"on\"\n";
+        let factors = format!("[[factor]]\nname = \"z\"\n{text}[[factor]]\nname = \"a\"\n{text}");
+        let experiment = Experiment::parse(&format!("{MINIMAL}{factors}")).expect("an experiment");
+        for cell in cells(&experiment) {
+            let subject = cell.subject(&experiment).name.clone();
+            let record = Record { subject, levels: cell.level_names(&experiment), ..Record::default() };
+            assert_eq!(record.cell(), cell.name(&experiment));
+        }
+    }
+
+    #[test]
+    fn every_round_has_every_cell_and_the_next_is_its_mirror_image() {
+        let experiment = experiment();
+        let rounds = rounds(&experiment);
+        let mirrored: Vec<_> = rounds[0].iter().rev().cloned().collect();
+        assert_eq!(rounds[1], mirrored);
+        assert_eq!(rounds.len(), 3);
+        for mut of_round in rounds {
+            of_round.sort();
+            assert_eq!(of_round, cells(&experiment));
+        }
+    }
+
+    /// Carries all out, as `doubts` says of each: round, repeat and cell (0 is the first one of round 0).
+    fn carried_out(
+        doubtful: u32,
+        doubts: impl Fn(u32, u32, usize) -> bool,
+    ) -> (Vec<(u32, u32, usize)>, usize) {
+        let mut experiment = experiment();
+        experiment.repeat.doubtful = doubtful;
+        let first = rounds(&experiment).remove(0);
+        let (mut records, mut made) = (BTreeMap::new(), Vec::new());
+        // Every step forgets all but the records, as a run does that is gone on with.
+        while let Some(turn) = to_come(&experiment, &records).into_iter().next() {
+            assert_eq!(turn.place as usize, made.len());
+            let cell = first.iter().position(|cell| *cell == turn.cell).expect("one of them");
+            made.push((turn.round, turn.repeat, cell));
+            let record = Record {
+                round: turn.round,
+                place: turn.place,
+                subject: turn.cell.subject(&experiment).name.clone(),
+                levels: turn.cell.level_names(&experiment),
+                doubts: doubts(turn.round, turn.repeat, cell)
+                    .then(|| "steal".to_owned())
+                    .into_iter()
+                    .collect(),
+                ..Record::default()
+            };
+            records.insert(turn.place, record);
+        }
+        let (lost, of) = lost(&experiment, &records);
+        assert_eq!(of, 24);
+        (made, lost)
+    }
+
+    #[test]
+    fn without_a_doubt_nothing_is_repeated() {
+        let (made, lost) = carried_out(3, |_, _, _| false);
+        assert_eq!((made.len(), lost), (24, 0));
+        assert!(made.iter().all(|(_, repeat, _)| *repeat == 0));
+    }
+
+    #[test]
+    fn what_does_not_count_is_repeated_at_the_end_of_its_round_to_and_fro() {
+        // In round 1 three cells meet steal, one of them three times, and another one as often as it is tried.
+        let doubts = |round, repeat, cell| {
+            round == 1 && [(6, 1), (4, 3), (1, 9)].iter().any(|it| it.0 == cell && repeat < it.1)
+        };
+        let (made, lost) = carried_out(3, doubts);
+        let round: Vec<_> = made.iter().filter(|(round, ..)| *round == 1).map(|it| (it.1, it.2)).collect();
+        let mirrored = (0..8).rev().map(|cell| (0, cell));
+        let repeats = [(1, 1), (1, 4), (1, 6), (2, 4), (2, 1), (3, 1), (3, 4)];
+        assert_eq!(round, mirrored.chain(repeats).collect::<Vec<_>>());
+        assert!(made.is_sorted_by_key(|(round, ..)| *round), "{made:?}");
+        assert_eq!(lost, 1);
+    }
+
+    #[test]
+    fn no_repeats_are_made_where_none_are_wanted() {
+        let (made, lost) = carried_out(0, |_, _, cell| cell == 2);
+        assert_eq!((made.len(), lost), (24, 3));
+    }
+
+    #[test]
+    fn what_never_counts_is_repeated_in_its_first_round_alone() {
+        let (made, lost) = carried_out(2, |_, _, cell| cell == 2);
+        assert_eq!((made.len(), lost), (24 + 2, 3));
+        // Once it has counted, it may again.
+        let (made, lost) = carried_out(2, |round, _, cell| cell == 2 && round != 1);
+        assert_eq!((made.len(), lost), (24 + 2 + 2, 2));
+    }
+}

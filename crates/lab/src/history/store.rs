@@ -1,0 +1,255 @@
+//! Store of a history: tables and statements that SQLite and PostgreSQL have in common.
+
+use super::series::{Point, Series};
+use crate::analyze::verdict::Interval;
+use crate::record::quantity::Better;
+use crate::run::results::Unfit;
+
+/// Why the history cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is none of ours, or not for us, or in use for too long.
+    #[error("use the history {name}")]
+    Store {
+        /// The file, or the database.
+        name: String,
+        /// What may help.
+        hint: Option<&'static str>,
+        /// What SQLite or PostgreSQL says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A later version has made it.
+    #[error("use the history {name}: its format is {found}, and only {VERSION} is known")]
+    Version {
+        /// The file, or the database.
+        name: String,
+        /// Its format.
+        found: i64,
+    },
+    /// It is a database, and this program has been built without the client for one.
+    #[error("use the history {scheme}…: this program is built without shared histories")]
+    NotBuilt {
+        /// How its URL begins.
+        scheme: &'static str,
+    },
+    /// The run says too little.
+    #[error("keep the run: {0}")]
+    Unfit(Unfit),
+    /// What was measured has no name that can be shown.
+    #[error("keep the run: the commit {0:?} is empty or has control characters")]
+    Commit(String),
+    /// One run is one point.
+    #[error("keep the run: it is in the history already, as {0}")]
+    Kept(String),
+    /// What its URL says about encryption makes no sense.
+    #[error("use the history {name}: {what}")]
+    Encryption {
+        /// The database.
+        name: String,
+        /// What is wrong.
+        what: String,
+        /// What may help.
+        hint: Option<&'static str>,
+    },
+}
+
+impl Error {
+    /// What may help.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Error::Store { hint, .. } | Error::Encryption { hint, .. } => *hint,
+            Error::Version { .. } => Some("a later version of this program has made it, and understands it"),
+            Error::NotBuilt { .. } => Some(
+                "`cargo build --release --features shared-history` builds one that has them; a history in a file needs \
+                 nothing",
+            ),
+            Error::Unfit(unfit) => Some(unfit.hint()),
+            Error::Commit(_) | Error::Kept(_) => None,
+        }
+    }
+}
+
+/// Where the tables are.
+pub(super) trait Store {
+    /// Adds a run with its points and profiles, or nothing at all. If the run is there already, its points that have no
+    /// definition yet get theirs.
+    fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error>;
+
+    /// The profiles of what is defined so on a machine: commit, beginning, and what was sampled.
+    fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error>;
+
+    /// All points, the oldest first.
+    fn lines(&mut self) -> Result<Vec<Line>, Error>;
+}
+
+/// What became of a run that was to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is kept.
+    New,
+    /// An earlier version has kept it, and its definitions are kept now, too.
+    Defined,
+    /// It is there already.
+    Known,
+}
+
+impl Added {
+    /// Of so many points that were added or changed.
+    pub(super) fn of(is_new: bool, changed: usize) -> Added {
+        match (is_new, changed) {
+            (true, _) => Added::New,
+            (false, 0) => Added::Known,
+            (false, _) => Added::Defined,
+        }
+    }
+}
+
+/// What a statement is given.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    Whole(i64),
+    Number(f64),
+}
+
+/// A series that has no points yet, and one of them.
+pub(super) type Line = (Series, Point);
+
+/// The format of the tables.
+pub(super) const VERSION: i64 = 4;
+
+/// From each format to the next: 1 did not keep the values of trials, 2 knew a series by the question alone, 3 had no
+/// profiles.
+pub(super) const STEPS: [&str; VERSION as usize - 1] = [
+    "alter table point add column by_round text not null default '';",
+    "alter table point add column definition text not null default '';
+    alter table point add column pinned text not null default '';
+    alter table point add column ratio {number} not null default 0;",
+    "create table profile (
+        run {whole} not null references run (id), definition text not null, profile text not null,
+        primary key (run, definition)
+    );",
+];
+
+/// From that format to today's, if there is a way.
+pub(super) fn steps(found: i64) -> Option<String> {
+    let before = usize::try_from(found).ok()?.checked_sub(1)?;
+    STEPS.get(before..).filter(|steps| !steps.is_empty()).map(<[&str]>::concat)
+}
+
+/// The stores differ in how they call the types.
+pub(super) const TABLES: &str = "
+create table run (
+    id {id},
+    experiment text not null, machine text not null, kernel text not null, commit_id text not null,
+    began_unix_s {whole} not null,
+    unique (experiment, machine, kernel, commit_id, began_unix_s)
+);
+create table point (
+    run {whole} not null references run (id), cell text not null, metric text not null,
+    is_primary {whole} not null, better text not null, matters {number} not null,
+    trials {whole} not null, low {number} not null, median {number} not null, high {number} not null,
+    by_round text not null default '',
+    definition text not null default '', pinned text not null default '', ratio {number} not null default 0,
+    primary key (run, cell, metric)
+);
+create table profile (
+    run {whole} not null references run (id), definition text not null, profile text not null,
+    primary key (run, definition)
+);
+";
+
+/// Gives the number of the run, or nothing if it is there already.
+pub(super) const ADD_RUN: &str =
+    "insert into run (experiment, machine, kernel, commit_id, began_unix_s) values ($1, $2, $3, $4, $5)
+    on conflict do nothing returning id";
+
+pub(super) const ADD_PROFILE: &str = "insert into profile (run, definition, profile) values ($1, $2, $3)";
+
+/// Those of a series, the oldest first.
+pub(super) const PROFILES: &str = "select commit_id, began_unix_s, profile
+    from profile join run on run.id = profile.run
+    where machine = $1 and definition = $2
+    order by began_unix_s, run.id";
+
+/// The number of a run that is there.
+pub(super) const FIND_RUN: &str =
+    "select id from run where experiment = $1 and machine = $2 and kernel = $3 and commit_id = $4
+    and began_unix_s = $5";
+
+pub(super) const ADD_POINT: &str = "insert into point (run, definition, pinned, ratio, cell, metric,
+        is_primary, better, matters, trials, low, median, high, by_round)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)";
+
+/// SQLite numbers such parameters in the order in which they appear.
+pub(super) const DEFINE_POINT: &str = "update point set definition = $1, pinned = $2, ratio = $3
+    where run = $4 and cell = $5 and metric = $6 and definition = ''";
+
+/// What [`DEFINE_POINT`] is given, of a point that [`ADD_POINT`] would be given.
+pub(super) fn defining<'v>(run: &'v Value, point: &'v [Value]) -> impl Iterator<Item = &'v Value> {
+    point[..3].iter().chain([run]).chain(&point[3..5])
+}
+
+pub(super) const SERIES: &str = "select experiment, machine, cell, metric, is_primary, better, matters,
+        commit_id, kernel, began_unix_s, trials, low, median, high, by_round, definition, pinned, ratio
+    from point join run on run.id = point.run
+    order by began_unix_s, run.id";
+
+/// A row of [`SERIES`], by number of the column.
+pub(super) fn line<E>(
+    text: impl Fn(usize) -> Result<String, E>,
+    whole: impl Fn(usize) -> Result<i64, E>,
+    number: impl Fn(usize) -> Result<f64, E>,
+) -> Result<Line, E> {
+    let series = Series {
+        experiment: text(0)?,
+        machine: text(1)?,
+        cell: text(2)?,
+        metric: text(3)?,
+        is_primary: whole(4)? != 0,
+        better: better_of(&text(5)?),
+        matters: number(6)?,
+        definition: text(15)?,
+        pinned: text(16)?,
+        points: Vec::new(),
+    };
+    let point = Point {
+        commit: text(7)?,
+        kernel: text(8)?,
+        began_unix_s: whole(9)? as u64,
+        trials: whole(10)? as usize,
+        median: Interval { low: number(11)?, middle: number(12)?, high: number(13)? },
+        values: values_of(&text(14)?),
+        ratio: Some(number(17)?).filter(|ratio| *ratio > 0.0),
+    };
+    Ok((series, point))
+}
+
+/// `0:101.5 1:99.25`, from which the same numbers come back.
+pub(super) fn values_text(values: &[(u32, f64)]) -> String {
+    values.iter().map(|(round, value)| format!("{round}:{value}")).collect::<Vec<_>>().join(" ")
+}
+
+pub(super) fn values_of(text: &str) -> Vec<(u32, f64)> {
+    let value = |word: &str| {
+        let (round, value) = word.split_once(':')?;
+        Some((round.parse().ok()?, value.parse().ok()?))
+    };
+    text.split_whitespace().filter_map(value).collect()
+}
+
+pub(super) fn better_word(better: Option<Better>) -> &'static str {
+    match better {
+        Some(Better::Lower) => "lower",
+        Some(Better::Higher) => "higher",
+        None => "",
+    }
+}
+
+pub(super) fn better_of(word: &str) -> Option<Better> {
+    match word {
+        "lower" => Some(Better::Lower),
+        "higher" => Some(Better::Higher),
+        _ => None,
+    }
+}

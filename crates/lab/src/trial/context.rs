@@ -1,0 +1,359 @@
+//! Trial contexts: what all trials of a run share, and what the commands of one have in common.
+
+use super::{parse, settings, subject, tree};
+use crate::error::Error;
+use crate::experiment::matrix::Turn;
+use crate::experiment::placeholders::Placeholders;
+use crate::experiment::{Experiment, Level, Ready, Subject};
+use crate::guest::inside::{self, GuestSample};
+use crate::guest::{self, Guest, Task};
+use crate::record::profile::{self, SAMPLES_PER_S};
+use crate::trial::clock::Clock;
+use crate::trial::judge::Loaded;
+use crate::trial::leftovers::Mark;
+use crate::trial::placement::Placement;
+use crate::trial::process::{Group, Line, NO_ENV, ProcessControl, last_lines};
+use crate::trial::sampler::{Sampler, Watched};
+use crate::trial::settings::HostSettings;
+use crate::trial::trace::Trace;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tuner::Facts;
+
+/// How long a command that prepares something may take.
+const PREPARE_TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// How long a load may take in addition to twice its time: it starts, connects and writes its results.
+const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
+
+/// How ld.so says it, of glibc.
+const NOT_PRELOADED: &str = "from LD_PRELOAD cannot be preloaded";
+
+const SUBJECT_LOG: &str = "subject.log";
+
+/// What perf samples, and what it complains about.
+const PERF_DATA: &str = "perf.data";
+const PERF_LOG: &str = "perf.log";
+
+/// How long perf may take to end after the load: it sleeps for as long as the load was to run, and writes what it has.
+const PERF_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long it may take to find the names of functions.
+const PERF_REPORT_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// What a virtual machine says of its seconds.
+const SAMPLES: &str = "guest.samples";
+
+/// Whatever trials need.
+#[derive(Debug)]
+pub(crate) struct Site<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) control: &'a ProcessControl,
+    /// Of the run.
+    pub(crate) directory: &'a Path,
+    pub(crate) trace: Trace,
+    /// None: the experiment changes nothing of the host.
+    pub(crate) settings: Option<HostSettings>,
+    /// By subject, once it has been asked.
+    pub(crate) versions: BTreeMap<String, String>,
+    /// Executables by cell, with the trial that first had it.
+    pub(crate) programs: BTreeMap<String, (u32, String)>,
+    /// Our own executable.
+    pub(crate) lab: Option<String>,
+    /// Whether the trial is one for perf, with what it has printed, or why it has not.
+    pub(crate) sampled: Option<Result<String, String>>,
+}
+
+/// What the commands of one trial have in common.
+pub(super) struct Context<'a> {
+    experiment: &'a Experiment,
+    control: &'a ProcessControl,
+    mark: Mark,
+    port: u16,
+    placeholders: Placeholders,
+    logs: PathBuf,
+    /// Of the subject.
+    env: BTreeMap<String, String>,
+    placement: Placement,
+    pub(super) guest: Option<Guest<'a>>,
+    dir: PathBuf,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(site: &Site<'a>, turn: &Turn, dir: &Path) -> Result<Context<'a>, Error> {
+        let experiment = site.experiment;
+        let logs = site.directory.join("logs").join(format!("{:04}", turn.place));
+        // A trial that was interrupted has left some.
+        let _ = std::fs::remove_dir_all(&logs);
+        std::fs::create_dir_all(&logs).map_err(Error::io("create", &logs))?;
+        let levels = turn.cell.levels(experiment);
+        let port = subject::port(turn.cell.subject(experiment))?;
+        let mut placeholders = Placeholders::default();
+        placeholders.set("port", port);
+        placeholders.set("dir", dir.display());
+        times(experiment, &mut placeholders);
+        levels
+            .iter()
+            .flat_map(|(_, level)| &level.set)
+            .for_each(|(name, meaning)| placeholders.set(name, meaning));
+        Ok(Context {
+            experiment,
+            control: site.control,
+            mark: site.trace.mark().clone(),
+            port,
+            placeholders,
+            logs,
+            env: levels.iter().flat_map(|(_, level)| level.env.clone()).collect(),
+            placement: Placement::of(placed(&levels))?,
+            guest: Guest::of(&levels)?,
+            dir: dir.to_owned(),
+        })
+    }
+
+    /// Surroundings of a command.
+    pub(super) fn line<'l>(&'l self, text: &'l str, place: &'l str, log: &str) -> Line<'l> {
+        let log = self.logs.join(log);
+        Line { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
+    }
+
+    /// Runs a command with its names filled in.
+    pub(super) fn run(&self, text: &str, place: &str, log: &str) -> Result<(), Error> {
+        let text = self.placeholders.fill(text, place)?;
+        self.line(&text, place, log).run(self.control, PREPARE_TIME_MAX)
+    }
+
+    /// What a command prints.
+    pub(super) fn asked(&self, text: &str, place: &str, name: &str) -> Result<String, Error> {
+        let (text, output) = (self.placeholders.fill(text, place)?, self.logs.join(name));
+        let line = self.line(&text, place, &format!("{name}.log"));
+        Line { output: Some(output.clone()), ..line }.run(self.control, PREPARE_TIME_MAX)?;
+        let said = std::fs::read(&output).map_err(Error::io("read", &output))?;
+        Ok(String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// The subject, ready.
+    pub(super) fn start(&mut self, subject: &Subject) -> Result<Group, Error> {
+        for text in &subject.prepare {
+            self.run(text, &subject::place(subject, "prepare"), "prepare.log")?;
+        }
+        let place = subject::place(subject, "start");
+        let text = self.placeholders.fill(&subject.start, &place)?;
+        let server = match &self.guest {
+            None => self.start_line(subject, &text, &self.env, &place)?,
+            Some(guest) => {
+                let task = Task {
+                    start: &text,
+                    env: &self.env,
+                    dir: &self.dir,
+                    port: self.port,
+                    is_awaited: subject.ready == Ready::Port,
+                };
+                let archive = self.dir.with_extension("guest");
+                guest.pack(&task, &archive)?;
+                // QEMU itself accepts connections at the port from the beginning.
+                let ready = match &subject.ready {
+                    Ready::Port => Ready::Line(guest::LISTENS.to_owned()),
+                    other => other.clone(),
+                };
+                let subject = Subject { ready, ..subject.clone() };
+                let command = guest.command(&archive, self.port, &self.logs.join(SAMPLES));
+                let started = self.start_line(&subject, &command, &NO_ENV, &place);
+                started.map_err(|error| guest.complaint(error, &self.log()))?
+            }
+        };
+        self.placeholders.set("pid", server.pid());
+        self.placeholders.set("output", self.logs.join("output").display());
+        Ok(server)
+    }
+
+    fn start_line(
+        &self,
+        subject: &Subject,
+        text: &str,
+        env: &BTreeMap<String, String>,
+        place: &str,
+    ) -> Result<Group, Error> {
+        let line = Line { env, placement: Some(&self.placement), ..self.line(text, place, SUBJECT_LOG) };
+        subject::start(subject, &line, &self.placeholders, self.port, self.control)
+    }
+
+    /// A library that cannot be preloaded is left out with a line in a log: then the level would be about nothing.
+    pub(super) fn preloaded(&self, levels: &[(&str, &Level)]) -> Result<(), Error> {
+        let log = String::from_utf8_lossy(&std::fs::read(self.log()).unwrap_or_default()).into_owned();
+        let refused = |text: &str| text.lines().find(|line| line.contains(NOT_PRELOADED)).map(str::to_owned);
+        let asks = levels.iter().find(|(_, level)| level.env.contains_key("LD_PRELOAD"));
+        match (asks, refused(&log)) {
+            (Some((factor, level)), Some(line)) => {
+                Err(Error::place(format!("{}: env.LD_PRELOAD", settings::place(factor, level)), line))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the subject says.
+    pub(super) fn log(&self) -> PathBuf {
+        self.logs.join(SUBJECT_LOG)
+    }
+
+    /// The commands before the load. Where the subject has ended meanwhile, that is why they fail.
+    pub(super) fn prepare(&self, server: &mut Group) -> Result<(), Error> {
+        for text in &self.experiment.workload.prepare {
+            let prepared = self.run(text, "workload.prepare", "prepare.log");
+            if let Err(error @ Error::Place { .. }) = prepared {
+                return Err(match server.ended()? {
+                    Some(status) => {
+                        server.complaint(&format!("it ended with {status} while workload.prepare ran"))
+                    }
+                    None => error,
+                });
+            }
+            prepared?;
+        }
+        Ok(())
+    }
+
+    /// The process that CPU time is charged to.
+    pub(super) fn charged(&self, subject: u32) -> Result<u32, Error> {
+        let Some(text) = &self.experiment.measure.pid else { return Ok(subject) };
+        let said = self.asked(text, "measure.pid", "pid")?;
+        let wrong =
+            || Error::place("measure.pid", format!("expected one process id, found {:?}", said.trim()));
+        said.trim().parse().map_err(|_| wrong())
+    }
+
+    /// Runs the load, and looks on; perf does, too, where `sampled` is there for what it prints.
+    pub(super) fn load(
+        &self,
+        server: &mut Group,
+        facts: Facts,
+        charged: u32,
+        sampled: Option<&mut Result<String, String>>,
+    ) -> Result<Loaded, Error> {
+        let (workload, place) = (&self.experiment.workload, "workload.run");
+        let text = self.placeholders.fill(&workload.run, place)?;
+        let printed = self.logs.join("load.out");
+        let line = Line { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
+        let before = self.inside()?.len();
+        let clock = Clock::start();
+        let mut load = line.start(self.control)?;
+        let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
+        let perf = sampled.as_ref().map(|_| self.perf(charged));
+        let limit = Duration::from_secs(2 * u64::from(workload.seconds)) + LOAD_TIME_MORE;
+        let ended = load.wait(self.control, limit);
+        let end_s = clock.passed().as_secs_f64();
+        let seen = sampler.stop()?;
+        if let Some((sampled, perf)) = sampled.zip(perf) {
+            *sampled = self.perf_report(perf)?;
+        }
+        let failed = match ended? {
+            Some(status) if status.success() => None,
+            Some(status) => {
+                let lines = last_lines(&self.logs.join("load.log"));
+                Some(Error::place(place, format!("it ended with {status}{lines}")))
+            }
+            None => Some(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
+        };
+        // A load whose server dies may have said what it had measured until then.
+        let (results, failed) = match (self.results(&printed), failed) {
+            (Err(_), Some(failed)) => (Err(failed), None),
+            (results, failed) => (results, failed),
+        };
+        let how = |status| format!("{status}{}", last_lines(&self.log()));
+        let subject_ended = server.ended()?.map(how);
+        Ok(Loaded {
+            results,
+            failed,
+            seen,
+            inside: inside::after(self.inside()?, before),
+            end_s,
+            subject_ended,
+        })
+    }
+
+    /// Has perf sample a process with all that it has started, in the seconds that count.
+    fn perf(&self, charged: u32) -> Result<Group, Error> {
+        if self.guest.is_some() {
+            return Err(Error::place(
+                "measure.profile",
+                "the functions of a virtual machine are not seen from here",
+            ));
+        }
+        let pids: Vec<String> = tree::processes(charged).iter().map(u32::to_string).collect();
+        let workload = &self.experiment.workload;
+        // A clock is sampled rather than a counter of the processor, which many virtual machines do not have.
+        let text = format!(
+            "sleep {}; exec perf record -q -e cpu-clock -F {SAMPLES_PER_S} -p {} -o {} -- sleep {}",
+            workload.warm_up_s,
+            pids.join(","),
+            self.logs.join(PERF_DATA).display(),
+            workload.seconds - workload.warm_up_s,
+        );
+        self.line(&text, "measure.profile", PERF_LOG).start(self.control)
+    }
+
+    /// What it has seen, or why it has not.
+    fn perf_report(&self, perf: Result<Group, Error>) -> Result<Result<String, String>, Error> {
+        let mut perf = match perf {
+            Ok(perf) => perf,
+            Err(error @ Error::Place { .. }) => return Ok(Err(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        let log = self.logs.join(PERF_LOG);
+        // The load is over, and so is what is to be seen. It writes what it has when it is told to end.
+        match perf.wait(self.control, PERF_TIME_MAX)? {
+            Some(status) if !status.success() => return Ok(Err(profile::complaint(&log, Some(status)))),
+            _ => drop(perf),
+        }
+        let (data, printed) = (self.logs.join(PERF_DATA), self.logs.join("perf.report"));
+        let text = format!(
+            "perf report -i {} --stdio -q --no-children -F sample,dso,symbol -t '\t' --percent-limit 0",
+            data.display()
+        );
+        let line = self.line(&text, "measure.profile", PERF_LOG);
+        let reported = Line { output: Some(printed.clone()), ..line }.run(self.control, PERF_REPORT_TIME_MAX);
+        // Megabytes of samples: what they say is printed.
+        let _ = std::fs::remove_file(&data);
+        Ok(match reported {
+            Ok(()) => Ok(String::from_utf8_lossy(&std::fs::read(&printed).unwrap_or_default()).into_owned()),
+            Err(Error::Place { .. }) => Err(profile::complaint(&log, None)),
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// What the virtual machine has said on its console after this, if there is one.
+    pub(super) fn guest_said(&self, beginning: &str) -> Vec<String> {
+        self.guest.as_ref().map_or_else(Vec::new, |_| guest::all_said(&self.log(), beginning))
+    }
+
+    /// What the virtual machine has said of its seconds, if there is one that does.
+    fn inside(&self) -> Result<Vec<GuestSample>, Error> {
+        match &self.guest {
+            Some(guest) if guest.is_seen() => inside::said(&self.logs.join(SAMPLES)),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// What the load says: in the file that it was given, or else in what it printed.
+    fn results(&self, printed: &Path) -> Result<parse::output::LoadResults, Error> {
+        let output = self.logs.join("output");
+        let path = if output.exists() { &output } else { printed };
+        let text = std::fs::read(path).map_err(Error::io("read", path))?;
+        parse::parse(&String::from_utf8_lossy(&text), &self.experiment.workload)
+    }
+}
+
+pub(super) fn times(experiment: &Experiment, placeholders: &mut Placeholders) {
+    let workload = &experiment.workload;
+    placeholders.set("seconds", workload.seconds);
+    placeholders.set("warm_up", workload.warm_up_s);
+    placeholders.set("measured", workload.seconds - workload.warm_up_s);
+}
+
+pub(super) fn placed<'e>(levels: &[(&'e str, &'e Level)]) -> impl Iterator<Item = (String, &'e Level)> {
+    levels
+        .iter()
+        .map(|(factor, level)| (settings::place(factor, level), *level))
+        .collect::<Vec<_>>()
+        .into_iter()
+}

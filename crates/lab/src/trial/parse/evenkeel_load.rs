@@ -1,0 +1,161 @@
+//! The JSON of `evenkeel load --json`.
+
+use super::output::{About, Doubt, Figures, LoadResults, figures};
+use crate::experiment::Workload;
+use load::{CpuCost, Latency, Reason, Second, Verdict, WaitsSummary};
+use serde::{Deserialize, Serialize};
+
+/// What is used of a `load::Summary`: a load of another day may say more, or less, of the rest.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Summary {
+    verdict: Verdict,
+    seconds: f64,
+    keys_asked: u64,
+    hits: u64,
+    errors: u64,
+    wrong_values: u64,
+    not_stored: u64,
+    requests_per_second: f64,
+    keys_per_second: f64,
+    latency: Latency,
+    waits: Option<WaitsSummary>,
+    client: CpuCost,
+    busiest_thread: f64,
+    #[serde(default)]
+    cpu_wait: f64,
+    server: Option<CpuCost>,
+    series: Vec<Second>,
+}
+
+/// Seconds by which its window may be longer than asked for: less than the shortest warm-up.
+const WINDOW_SLACK_S: f64 = 0.5;
+
+/// Which figures a verdict's reason concerns.
+fn about(reason: &str) -> About {
+    match reason {
+        "late" => About::Latencies,
+        // The rate or the latencies are the client's, the work is not.
+        "client-saturated" | "client-waited" | "overloaded" | "rate-missed" | "arrivals" => About::WallClock,
+        _ => About::All,
+    }
+}
+
+pub(super) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, String> {
+    let summary: Summary = serde_json::from_str(text)
+        .map_err(|error| format!("understand what `evenkeel load --json {{output}}` wrote: {error}"))?;
+    let measured = f64::from(workload.seconds - workload.warm_up_s);
+    if workload.warm_up_s > 0 && summary.seconds > measured + WINDOW_SLACK_S {
+        return Err(format!(
+            "its window of {:.1} s has the warm-up in it; use --warm-up {{warm_up}}s --duration {{measured}}s",
+            summary.seconds
+        ));
+    }
+    let mut metrics = figures([
+        ("requests_per_second", Some(summary.requests_per_second)),
+        ("keys_per_second", Some(summary.keys_per_second)),
+        ("requests_per_cpu_second", summary.server.map(|server| server.requests_per_cpu_second)),
+        ("client_requests_per_cpu_second", Some(summary.client.requests_per_cpu_second)),
+        ("client_busy_share", Some(summary.busiest_thread)),
+        ("client_wait_share", Some(summary.cpu_wait)),
+        ("hit_share", (summary.keys_asked > 0).then(|| summary.hits as f64 / summary.keys_asked as f64)),
+        ("errors", Some(summary.errors as f64)),
+        ("slip_p99_us", summary.waits.map(|waits| waits.slip.p99_us)),
+        ("service_p99_us", summary.waits.map(|waits| waits.service.p99_us)),
+    ]);
+    metrics.extend(latencies(&summary.latency));
+    let mut at_s = 0.0;
+    let seconds = summary.series.iter().map(|second| {
+        at_s += second.seconds;
+        let mut figures = figures([
+            ("requests_per_second", Some(second.requests_per_second)),
+            ("client_busy_share", Some(second.busiest_thread)),
+        ]);
+        figures.extend(second.latency.iter().flat_map(latencies));
+        (at_s, figures)
+    });
+    let doubts = summary
+        .verdict
+        .reasons
+        .iter()
+        .map(|Reason { what, why }| Doubt { why: format!("{what}: {why}"), about: about(what) });
+    let is_clean = summary.errors == 0 && summary.wrong_values == 0 && summary.not_stored == 0;
+    let unclean = (!is_clean).then(|| Doubt {
+        why: format!(
+            "errors: the server sent {} error lines, {} wrong values and declined {} sets",
+            summary.errors, summary.wrong_values, summary.not_stored
+        ),
+        about: About::All,
+    });
+    let seconds: Vec<_> = seconds.collect();
+    Ok(LoadResults { metrics, seconds, end_s: at_s, doubts: doubts.chain(unclean).collect() })
+}
+
+fn latencies(latency: &Latency) -> Figures {
+    figures([
+        ("p50_us", Some(latency.p50_us)),
+        ("p90_us", Some(latency.p90_us)),
+        ("p99_us", Some(latency.p99_us)),
+        ("p999_us", Some(latency.p999_us)),
+        ("max_us", Some(latency.max_us)),
+        ("mean_us", Some(latency.mean_us)),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Parser;
+
+    const CLOSED: &str = include_str!("fixtures/evenkeel-load-closed.json");
+
+    fn workload(seconds: u32, warm_up_s: u32) -> Workload {
+        Workload { prepare: Vec::new(), run: String::new(), parser: Parser::EvenkeelLoad, seconds, warm_up_s }
+    }
+
+    #[test]
+    fn its_window_and_its_seconds_are_taken_as_they_are() {
+        let results = parse(CLOSED, &workload(3, 1)).expect("figures");
+        let summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
+        assert_eq!(results.metrics["requests_per_second"], summary.requests_per_second);
+        assert_eq!(results.metrics["p99_us"], summary.latency.p99_us);
+        assert_eq!(
+            results.metrics["requests_per_cpu_second"],
+            summary.server.expect("its CPU time").requests_per_cpu_second
+        );
+        assert_eq!(results.metrics["hit_share"], 1.0);
+        assert_eq!((results.seconds.len(), results.doubts.len()), (2, 0));
+        assert!((results.end_s - 2.0).abs() < 0.1, "{}", results.end_s);
+    }
+
+    #[test]
+    fn what_todays_load_writes_is_read() {
+        let today = load::Summary { seconds: 2.0, requests_per_second: 7.0, ..load::Summary::default() };
+        let text = serde_json::to_string(&today).expect("text");
+        let results = parse(&text, &workload(3, 1)).expect("figures");
+        assert_eq!((results.metrics["requests_per_second"], results.doubts.len()), (7.0, 0));
+    }
+
+    #[test]
+    fn a_window_with_the_warm_up_in_it_is_an_error() {
+        let error = parse(CLOSED, &workload(2, 1)).expect_err("2 s instead of 1");
+        assert!(error.contains("use --warm-up {warm_up}s --duration {measured}s"), "{error}");
+    }
+
+    #[test]
+    fn its_own_verdict_is_a_doubt() {
+        let mut summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
+        let reason = |what: &str| Reason { what: what.to_owned(), why: "because".to_owned() };
+        summary.verdict.reasons = ["steal", "client-saturated", "late", "overloaded"].map(reason).into();
+        summary.errors = 2;
+        let text = serde_json::to_string(&summary).expect("text");
+        let doubts = parse(&text, &workload(3, 1)).expect("figures").doubts;
+        let kinds: Vec<_> = doubts.iter().map(|doubt| doubt.about).collect();
+        assert_eq!(
+            (doubts[0].why.as_str(), kinds),
+            (
+                "steal: because",
+                vec![About::All, About::WallClock, About::Latencies, About::WallClock, About::All]
+            )
+        );
+    }
+}

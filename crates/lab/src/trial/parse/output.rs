@@ -1,0 +1,76 @@
+//! Output of a load generator, understood: its figures, and doubts about them.
+
+use crate::record::quantity::is_latency;
+use std::collections::BTreeMap;
+
+/// Figures by name; latencies are `p50_us`, `p99_us`, `mean_us`…, rates `requests_per_second` and the like.
+pub(crate) type Figures = BTreeMap<String, f64>;
+
+/// What a load has said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct LoadResults {
+    /// Over the seconds that count.
+    pub(crate) metrics: Figures,
+    /// Second by second, warm-up included: when it ended, by the load's own clock, and its figures.
+    pub(crate) seconds: Vec<(f64, Figures)>,
+    /// When the load ended, by its own clock; 0 if it does not say.
+    pub(crate) end_s: f64,
+    /// Why not to believe it, by the load itself.
+    pub(crate) doubts: Vec<Doubt>,
+}
+
+/// A reason not to believe figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    /// In a sentence.
+    pub(crate) why: String,
+    /// Which figures it concerns.
+    pub(crate) about: About,
+}
+
+/// The figures that a doubt concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// All of them.
+    All,
+    /// Rates and latencies; figures per CPU-second hold all the same.
+    WallClock,
+    /// Latencies.
+    Latencies,
+}
+
+impl About {
+    /// Whether this metric is not to be believed.
+    pub(crate) fn concerns(self, metric: &str) -> bool {
+        match self {
+            About::All => true,
+            About::WallClock => !metric.ends_with("per_cpu_second"),
+            About::Latencies => is_latency(metric),
+        }
+    }
+}
+
+/// Puts figures together, without those that are missing or no numbers.
+pub(super) fn figures<const N: usize>(figures: [(&str, Option<f64>); N]) -> Figures {
+    let there = figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?)));
+    there.filter(|(_, figure)| figure.is_finite()).collect()
+}
+
+/// The mean of every rate, and the median of every latency, over the seconds after the warm-up. Percentiles of seconds
+/// cannot be added up, so theirs is that of a typical second.
+pub(super) fn typical(seconds: &[(f64, Figures)], warm_up_s: u32) -> Figures {
+    // A second is known by its end: one that ends with the warm-up belongs to it.
+    let counts = || seconds.iter().filter(|(at_s, _)| *at_s > f64::from(warm_up_s) + 0.5).map(|(_, it)| it);
+    let Some(first) = counts().next() else { return Figures::new() };
+    let one = |name: &String| {
+        let mut values: Vec<f64> = counts().filter_map(|figures| figures.get(name).copied()).collect();
+        values.sort_by(f64::total_cmp);
+        let len = values.len();
+        let typical = match is_latency(name) {
+            true => (values[(len - 1) / 2] + values[len / 2]) / 2.0,
+            false => values.iter().sum::<f64>() / len as f64,
+        };
+        (name.clone(), typical)
+    };
+    first.keys().map(one).collect()
+}

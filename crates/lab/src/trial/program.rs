@@ -1,0 +1,158 @@
+//! Executables by their SHA-256, as `sha256sum` prints it: whether what runs is what ran before.
+
+use crate::trial::tree;
+use ring::digest::{Context, SHA256};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, Read};
+
+/// Of a SHA-256: enough to find it in what `sha256sum` prints.
+pub(crate) const DIGITS_SHOWN: usize = 12;
+
+/// An executable that runs, opened: it can be read although its process has ended, or its file was replaced.
+#[derive(Debug)]
+pub(crate) struct Program(File);
+
+/// Why the executable of a process is not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unknown {
+    /// There is no program behind it.
+    #[error("only a shell runs")]
+    Shell,
+    /// It is too late.
+    #[error("all of its processes have ended")]
+    Ended,
+    /// It is another user's, or one that the kernel protects.
+    #[error("read {path}: {source}")]
+    Unread {
+        /// In /proc.
+        path: String,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// The executable of a process, or of the first that it has started if it is a shell: a command line has one around it
+/// unless it says `exec`.
+pub(crate) fn of_process(pid: u32) -> Result<Program, Unknown> {
+    let shell = fs::canonicalize("/bin/sh").ok();
+    let mut unknown = Unknown::Ended;
+    for pid in tree::processes(pid) {
+        // The link itself is opened: a file that was replaced meanwhile is not the one that runs.
+        let path = format!("/proc/{pid}/exe");
+        let is_shell = fs::read_link(&path).map(|executable| Some(executable) == shell);
+        match is_shell.and_then(|is_shell| if is_shell { Ok(None) } else { File::open(&path).map(Some) }) {
+            Ok(Some(file)) => return Ok(Program(file)),
+            Err(source) if !is_gone(&source) => unknown = Unknown::Unread { path, source },
+            Ok(None) if matches!(unknown, Unknown::Ended) => unknown = Unknown::Shell,
+            Ok(None) | Err(_) => {}
+        }
+    }
+    Err(unknown)
+}
+
+/// How the kernel says that a process has ended.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
+}
+
+/// The one that runs this.
+pub(crate) fn own() -> Option<String> {
+    digest(File::open("/proc/self/exe").ok()?).ok()
+}
+
+impl Program {
+    /// What later looks have found, or else this one: a shell that was seen first may have been about to start it.
+    pub(crate) fn latest(
+        first: Result<Program, Unknown>,
+        last: Result<Program, Unknown>,
+    ) -> Result<Program, Unknown> {
+        match (first, last) {
+            (_, Ok(program)) | (Ok(program), Err(_)) => Ok(program),
+            (Err(why), Err(Unknown::Ended)) | (Err(_), Err(why)) => Err(why),
+        }
+    }
+
+    /// Reads all of it.
+    pub(crate) fn digest(self) -> Result<String, Unknown> {
+        digest(self.0).map_err(|source| Unknown::Unread { path: "the executable".to_owned(), source })
+    }
+}
+
+fn digest(mut file: File) -> io::Result<String> {
+    let mut context = Context::new(&SHA256);
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => context.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(hex(context.finish().as_ref()))
+}
+
+/// Read at once: large enough to be quick, small enough for any machine.
+const PIECE_BYTES: usize = 256 * 1024;
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::process::{Child, Command, Stdio};
+
+    fn started(program: &str, words: &[&str]) -> Child {
+        Command::new(program).args(words).stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect(program)
+    }
+
+    fn seen(mut child: Child, what: impl Fn(u32) -> bool) {
+        while !what(child.id()) {
+            std::thread::yield_now();
+        }
+        child.kill().expect("it lives");
+        child.wait().expect("it is ours");
+    }
+
+    #[test]
+    fn a_program_is_known_behind_a_shell_and_without_one() {
+        let path =
+            ["/usr/bin/sleep", "/bin/sleep"].iter().find(|path| Path::new(path).exists()).expect("sleep");
+        let sleep = digest(File::open(path).expect("it is there")).expect("it can be read");
+        let printed = Command::new("sha256sum").arg(path).output().expect("sha256sum").stdout;
+        assert!(String::from_utf8_lossy(&printed).starts_with(&sleep), "{sleep}");
+        let is_sleep = |pid| of_process(pid).and_then(Program::digest).is_ok_and(|digest| digest == sleep);
+        seen(started(path, &["1000"]), is_sleep);
+        seen(started("sh", &["-c", "exec sleep 1000"]), is_sleep);
+        assert_eq!(own().map(|it| it.len()), Some(64));
+        assert_ne!(own().as_ref(), Some(&sleep));
+    }
+
+    #[test]
+    fn a_shell_alone_is_no_program() {
+        let child = Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().expect("sh");
+        let shell = || fs::read_link(format!("/proc/{}/exe", child.id())).ok();
+        while shell() != fs::canonicalize("/bin/sh").ok() {
+            std::thread::yield_now();
+        }
+        let pid = child.id();
+        assert!(matches!(of_process(pid), Err(Unknown::Shell)));
+        seen(child, |_| true);
+        assert!(matches!(of_process(pid), Err(Unknown::Ended)));
+    }
+
+    #[test]
+    fn the_last_look_goes_first_and_an_earlier_one_knows_who_has_died() {
+        let program = || Ok(Program(File::open("/proc/self/exe").expect("it runs")));
+        let known = |first, last| Program::latest(first, last).is_ok();
+        assert!(known(Err(Unknown::Shell), program()), "the shell was about to start it");
+        assert!(known(program(), Err(Unknown::Ended)) && known(program(), program()));
+        let why = |first, last| Program::latest(first, last).expect_err("nobody knows it").to_string();
+        assert_eq!(why(Err(Unknown::Shell), Err(Unknown::Ended)), "only a shell runs");
+        assert_eq!(why(Err(Unknown::Ended), Err(Unknown::Shell)), "only a shell runs");
+    }
+}

@@ -1,0 +1,182 @@
+//! Subjects: started for one trial, ready before its time counts, ended after it.
+
+use crate::error::Error;
+use crate::experiment::placeholders::Placeholders;
+use crate::experiment::{Ready, Subject};
+use crate::trial::clock::Clock;
+use crate::trial::process::{Group, Line, ProcessControl};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// How often it is asked whether it is ready.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long one attempt to connect, or one command that asks, may take.
+const ASK_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How the error messages call it.
+pub(crate) fn place(subject: &Subject, key: &str) -> String {
+    format!("subject {:?}: {key}", subject.name)
+}
+
+/// The port that a subject is to use: its own, which must be free, or any that is.
+pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
+    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, subject.port.unwrap_or(0)));
+    let taken = |error: std::io::Error| match (subject.port, error.kind()) {
+        (Some(port), std::io::ErrorKind::AddrInUse) => {
+            let what = format!("port {port} of 127.0.0.1 is in use by another program");
+            Error::place(place(subject, "port"), what)
+        }
+        _ => Error::place(place(subject, "port"), format!("find a free port: {error}")),
+    };
+    // Whoever only listens on all addresses is not in the way of a bind, so ask in both ways.
+    if subject.port.is_some() && TcpStream::connect_timeout(&wanted, ASK_TIME_MAX).is_ok() {
+        return Err(taken(std::io::ErrorKind::AddrInUse.into()));
+    }
+    let bound = TcpListener::bind(wanted).and_then(|listener| listener.local_addr());
+    bound.map(|address| address.port()).map_err(taken)
+}
+
+/// Starts it and waits until it is ready. `line` is its surroundings, `text` its start with all names filled in.
+pub(crate) fn start(
+    subject: &Subject,
+    line: &Line,
+    placeholders: &Placeholders,
+    port: u16,
+    control: &ProcessControl,
+) -> Result<Group, Error> {
+    let log_before = std::fs::metadata(&line.log).map_or(0, |log| log.len());
+    let mut group = line.start(control)?;
+    let limit = Duration::from_secs(subject.ready_within_s.into());
+    let clock = Clock::start();
+    loop {
+        if let Some(status) = group.ended()? {
+            return Err(group.complaint(&format!("it ended with {status} before it was ready")));
+        }
+        if is_ready(subject, line, placeholders, port, log_before, control)? {
+            return Ok(group);
+        }
+        if clock.passed() >= limit {
+            let what =
+                format!("it is not ready after {} s ({})", subject.ready_within_s, waited_for(subject, port));
+            return Err(group.complaint(&what));
+        }
+        control.halt.pause(ASK_EVERY)?;
+    }
+}
+
+fn is_ready(
+    subject: &Subject,
+    line: &Line,
+    placeholders: &Placeholders,
+    port: u16,
+    log_before: u64,
+    control: &ProcessControl,
+) -> Result<bool, Error> {
+    match &subject.ready {
+        Ready::Port => {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            Ok(TcpStream::connect_timeout(&address, ASK_TIME_MAX).is_ok())
+        }
+        Ready::Command(text) => {
+            let place = place(subject, "ready.command");
+            let text = placeholders.fill(text, &place)?;
+            // What it complains about while the subject is not ready is not worth keeping.
+            let asking =
+                Line { text: &text, place: &place, log: "/dev/null".into(), placement: None, ..line.clone() };
+            let status = asking.start(control)?.wait(control, ASK_TIME_MAX)?;
+            Ok(status.is_some_and(|status| status.success()))
+        }
+        Ready::Line(wanted) => {
+            let log = std::fs::read(&line.log).map_err(Error::io("read", &line.log))?;
+            let new = log.get(log_before as usize..).unwrap_or_default();
+            Ok(String::from_utf8_lossy(new).lines().any(|line| line.contains(wanted.as_str())))
+        }
+    }
+}
+
+fn waited_for(subject: &Subject, port: u16) -> String {
+    match &subject.ready {
+        Ready::Port => format!("nobody accepts connections at 127.0.0.1:{port}"),
+        Ready::Command(_) => "the command ready.command does not succeed".to_owned(),
+        Ready::Line(wanted) => format!("its log has no line with {wanted:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+    use crate::trial::clock::Halt;
+    use crate::trial::leftovers::Mark;
+    use std::collections::BTreeMap;
+
+    fn subject(start: &str, ready: Ready) -> Subject {
+        Subject { name: "a".into(), start: start.into(), ready, ready_within_s: 60, ..Subject::default() }
+    }
+
+    fn started(subject: &Subject, name: &str) -> Result<Group, Error> {
+        let scratch = Scratch::new(name);
+        let (log, env) = (scratch.path().join("log"), BTreeMap::new());
+        let (place, control) =
+            (place(subject, "start"), ProcessControl { unblock: |_| {}, halt: Halt::default() });
+        let line = Line {
+            text: &subject.start,
+            place: &place,
+            env: &env,
+            mark: &Mark::new("subject-test", scratch.path().join("groups")),
+            log,
+            output: None,
+            placement: None,
+        };
+        start(subject, &line, &Placeholders::default(), port(subject)?, &control)
+    }
+
+    #[test]
+    fn a_line_of_its_log_or_a_command_says_that_it_is_ready() {
+        started(
+            &subject("echo ready for connections; exec sleep 1000", Ready::Line("ready for".into())),
+            "line",
+        )
+        .expect("it says so");
+        started(&subject("exec sleep 1000", Ready::Command("true".into())), "command")
+            .expect("it is said so");
+    }
+
+    #[track_caller]
+    fn fails(subject: &Subject, name: &str, expected: &str) {
+        let error = started(subject, name).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn one_that_does_not_start_is_said_with_its_last_words() {
+        let ends = subject("echo no such table >&2; exit 7", Ready::Port);
+        fails(
+            &ends,
+            "ends",
+            "subject \"a\": start: it ended with exit status: 7 before it was ready: no such table",
+        );
+        let silent =
+            Subject { ready_within_s: 0, ..subject("exec sleep 1000", Ready::Command("false".into())) };
+        fails(
+            &silent,
+            "silent",
+            "not ready after 0 s (the command ready.command does not succeed) (its log is empty",
+        );
+        let mute = Subject { ready_within_s: 0, ..subject("exec sleep 1000", Ready::Line("up".into())) };
+        fails(&mute, "mute", "its log has no line with \"up\"");
+    }
+
+    #[test]
+    fn a_port_in_use_is_said() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let subject = Subject { port: Some(port), ..subject("exec sleep 1000", Ready::Port) };
+        fails(
+            &subject,
+            "port",
+            &format!("subject \"a\": port: port {port} of 127.0.0.1 is in use by another program"),
+        );
+    }
+}

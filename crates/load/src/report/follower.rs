@@ -1,0 +1,122 @@
+//! Followers of a run, be it of this machine or of several: a line on a terminal, a whole one (live.rs), a log; and of a
+//! machine's part, the coordinator.
+
+use crate::measure::seconds::Interval;
+use crate::measure::seconds::Whole;
+use crate::report::summary::Second;
+use crate::types::clock::now_ns;
+use crate::types::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+/// Is told what happens in a run, and says when it begins.
+pub(crate) trait Follower {
+    /// So many of the items are stored.
+    fn stored(&mut self, items: u64, of: u64) -> Result<(), Error>;
+
+    /// All are.
+    fn filled(&mut self, items: u64) -> Result<(), Error>;
+
+    /// All connections are open, and the load can begin in so many nanoseconds: when it is to begin, by the clock.
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error>;
+
+    /// A second of the window has passed; and the seconds whose latencies have become known meanwhile.
+    fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error>;
+
+    /// Of a load by several machines: what each of them does. Told before each second, and while one is silent.
+    fn agents(&mut self, _: &[AgentNow]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The window has closed.
+    fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error>;
+
+    /// How often it wants to be asked whether the run is to end.
+    fn asks_every(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether the run is to end now.
+    fn leaves(&mut self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}
+
+/// One of several machines, in the middle of a load.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentNow {
+    pub(crate) name: String,
+    pub(crate) state: AgentState,
+}
+
+/// What it does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum AgentState {
+    Loads {
+        requests_per_second: f64,
+    },
+    /// It has said nothing for so many seconds, which is not normal.
+    Silent {
+        seconds: u64,
+    },
+    Ended,
+}
+
+impl AgentNow {
+    /// Those that are silent, and for how long; empty without.
+    pub(crate) fn silent(agents: &[AgentNow]) -> String {
+        let silent = agents.iter().filter_map(|AgentNow { name, state }| match state {
+            AgentState::Silent { seconds } => Some(format!("{name} for {seconds} s")),
+            _ => None,
+        });
+        silent.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Who may end a run is asked so often whether it is to end: a key has its effect that quickly.
+pub(crate) const GLANCE: Duration = Duration::from_millis(100);
+
+/// Lines that overwrite each other.
+pub(crate) struct Line<'a> {
+    out: &'a mut dyn Write,
+    latest: Option<Interval>,
+    /// Agents that are silent.
+    silent: String,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> Line<'a> {
+        Line { out, latest: None, silent: String::new() }
+    }
+}
+
+impl Follower for Line<'_> {
+    fn stored(&mut self, items: u64, of: u64) -> Result<(), Error> {
+        write!(self.out, "\rprefill: {items} of {of} keys")?;
+        Ok(self.out.flush()?)
+    }
+
+    fn filled(&mut self, items: u64) -> Result<(), Error> {
+        Ok(writeln!(self.out, "\rprefill: {items} keys stored{:20}", "")?)
+    }
+
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error> {
+        Ok(now_ns() + wait_ns)
+    }
+
+    fn second(&mut self, second: &Second, mut whole: Vec<Whole>) -> Result<(), Error> {
+        self.latest = whole.pop().map(|whole| whole.interval).or(self.latest);
+        let silent = if self.silent.is_empty() { "" } else { ", silent: " };
+        write!(self.out, "\r{}{silent}{}{:20}", second.line(self.latest.as_ref()), self.silent, "")?;
+        Ok(self.out.flush()?)
+    }
+
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error> {
+        self.silent = AgentNow::silent(agents);
+        Ok(())
+    }
+
+    fn closed(&mut self, _: Vec<Whole>) -> Result<(), Error> {
+        Ok(writeln!(self.out)?)
+    }
+}

@@ -1,0 +1,90 @@
+//! The live view: what the run is doing, on a terminal's other screen, second by second.
+//!
+//! `view.rs` says how it looks, with a picture of latencies (`heat.rs`), and knows no terminal; `screen.rs` is the terminal, and puts it back.
+
+mod heat;
+mod screen;
+mod view;
+
+use crate::measure::seconds::Whole;
+use crate::report::follower::{AgentNow, Follower, GLANCE};
+use crate::report::summary::Second;
+use crate::types::clock::now_ns;
+use crate::types::description::Description;
+use crate::types::error::Error;
+use screen::{Asked, Screen};
+use std::io::{self, IsTerminal};
+use std::time::Duration;
+use view::{Stage, View};
+
+/// Shows a run to somebody who may end it.
+pub(crate) struct Live {
+    view: View,
+    /// From the moment on when there is something to show: what goes wrong before is said on the first screen.
+    screen: Option<Screen>,
+    has_left: bool,
+}
+
+impl Live {
+    pub(crate) fn new(run: &Description) -> Result<Live, Error> {
+        if !io::stderr().is_terminal() {
+            return Err(Error::Arguments(String::from("--live needs a terminal on standard error")));
+        }
+        Ok(Live { view: View::new(run), screen: None, has_left: false })
+    }
+
+    fn show(&mut self) -> Result<(), Error> {
+        let screen = match &mut self.screen {
+            Some(screen) => screen,
+            none => none.insert(Screen::enter().map_err(Error::Terminal)?),
+        };
+        screen.draw(&self.view).map_err(Error::Terminal)
+    }
+}
+
+impl Follower for Live {
+    fn stored(&mut self, items: u64, of: u64) -> Result<(), Error> {
+        self.view.stage = Stage::Prefill { items, of };
+        self.show()?;
+        if self.leaves()? { Err(Error::Left) } else { Ok(()) }
+    }
+
+    fn filled(&mut self, items: u64) -> Result<(), Error> {
+        self.stored(items, items)
+    }
+
+    fn ready(&mut self, wait_ns: u64) -> Result<u64, Error> {
+        self.view.stage = Stage::WarmUp;
+        self.show()?;
+        Ok(now_ns() + wait_ns)
+    }
+
+    fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error> {
+        self.view.pass(second, &whole);
+        self.show()
+    }
+
+    fn agents(&mut self, agents: &[AgentNow]) -> Result<(), Error> {
+        self.view.agents = agents.to_vec();
+        self.show()
+    }
+
+    fn closed(&mut self, _: Vec<Whole>) -> Result<(), Error> {
+        // The summary belongs to the first screen.
+        self.screen = None;
+        Ok(())
+    }
+
+    fn asks_every(&self) -> Option<Duration> {
+        Some(GLANCE)
+    }
+
+    fn leaves(&mut self) -> Result<bool, Error> {
+        match self.screen.as_ref().map(Screen::asked).transpose().map_err(Error::Terminal)?.flatten() {
+            Some(Asked::Leave) => self.has_left = true,
+            Some(Asked::Redraw) => self.show()?,
+            None => {}
+        }
+        Ok(self.has_left)
+    }
+}

@@ -1,0 +1,230 @@
+//! The result of a run: a value, rendered for people and as JSON.
+
+mod measured;
+mod parts;
+mod probes;
+mod render;
+
+pub(crate) use measured::{Edge, Measured, Probed};
+pub use parts::{
+    AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Recorded, Second, WaitsSummary,
+};
+pub use probes::Probes;
+pub(crate) use probes::Probing;
+#[cfg(test)]
+pub(crate) use render::TOLD;
+
+use crate::measure::latency::Latency;
+use crate::measure::tally::Tally;
+use crate::measure::verdict::Verdict;
+use crate::types::description::Description;
+use crate::types::mix::Command;
+use crate::workload::plan::Plan;
+use measured::{busiest, client_cost, ratio, server_cost};
+use parts::{command_counts, error_lines, unread};
+use serde::{Deserialize, Serialize};
+
+/// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Summary {
+    /// What was asked for, of all machines together: every flag of the run. What they left open is filled in, but for
+    /// what does not matter to this run.
+    pub run: Description,
+    /// `open`: latencies count from the time at which the schedule wanted a request to be sent. `closed`: from the time
+    /// at which it was; they are those of a server kept busy.
+    pub r#loop: String,
+    /// Whether to believe the rate and the latencies.
+    pub verdict: Verdict,
+    /// `io_uring`, `epoll` or `mmsg`.
+    pub engine: String,
+    /// The server's address.
+    pub target: String,
+    /// `tcp`, `tls`, `unix` or `udp`.
+    pub transport: String,
+    /// Length of the window in seconds.
+    pub seconds: f64,
+    /// Requests completed in the window; of an open loop, those intended in it and answered, even a little later.
+    pub requests: u64,
+    /// By command, those that were sent.
+    #[serde(default)]
+    pub commands: Vec<CommandCount>,
+    /// Of these, gets.
+    pub gets: u64,
+    /// Of these, sets.
+    pub sets: u64,
+    /// Keys asked for by gets.
+    pub keys_asked: u64,
+    /// Values received.
+    pub hits: u64,
+    /// Keys asked for and not found.
+    pub misses: u64,
+    /// Sets of missed items, which no other count includes; always 0 without `--backfill`.
+    #[serde(default)]
+    pub refills: u64,
+    /// Sets that the server declined without an error.
+    pub not_stored: u64,
+    /// Values that were not their key's own; always 0 without verification.
+    pub wrong_values: u64,
+    /// Error lines received.
+    pub errors: u64,
+    /// Which ones, the most frequent first.
+    pub error_lines: Vec<ErrorLine>,
+    /// Requests that nobody waits for any longer: a datagram of theirs or of their reply has got lost.
+    pub lost: u64,
+    /// Datagrams that answered nothing: they came too late, or twice.
+    pub stray_datagrams: u64,
+
+    /// Requests completed in the window per second of wall clock, whenever they were intended.
+    pub requests_per_second: f64,
+    /// Keys, asked for or changed, per second of wall clock.
+    pub keys_per_second: f64,
+    /// Latencies of requests: from intended to done in an open loop, from sent to done in a closed one.
+    pub latency: Latency,
+    /// Of an open loop: where the latency went.
+    pub waits: Option<WaitsSummary>,
+    /// With `--kernel-timestamps`: for how long the kernel had replies before this program read them, which no other
+    /// latency includes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<Latency>,
+    /// Of encrypted connections: how they agreed on it, over the whole run.
+    pub handshakes: Option<Handshakes>,
+    /// If connections came and went in the window.
+    pub connects: Option<Connects>,
+    /// Share of the host's CPU time in the window that other guests of the machine took.
+    pub steal: f64,
+    /// What the threads of the generator used.
+    pub client: CpuCost,
+    /// How much of the window the busiest of these threads ran, from 0 to 1.
+    pub busiest_thread: f64,
+    /// How much of it that thread waited for a CPU, while others ran there, which waited most.
+    #[serde(default)]
+    pub cpu_wait: f64,
+    /// What the process given by `--server-pid` used.
+    pub server: Option<CpuCost>,
+    /// What `--probes` found; no other figure includes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Probes>,
+    /// What `--record` has kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<Recorded>,
+    /// The window in steps of a second.
+    pub series: Vec<Second>,
+    /// The machines that it came from, if there were several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentSummary>,
+}
+
+impl Summary {
+    pub(crate) fn new(plan: &Plan, measured: Measured) -> Summary {
+        let span = measured.span(plan);
+        let steal = measured.close.host.stolen_since(measured.open.host);
+        let verdict = measured.verdict(plan, &span, steal);
+        let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
+        let Measured { engine, tally, open, close, series, recorded, .. } = measured;
+        let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
+        let summary = Summary {
+            run: plan.run.clone(),
+            r#loop: String::from(if plan.pace.is_some() { "open" } else { "closed" }),
+            verdict,
+            engine: engine.to_owned(),
+            target: plan.target.to_string(),
+            transport: plan.transport().to_owned(),
+            seconds: span.seconds,
+            requests_per_second: ratio(span.requests as f64, span.seconds),
+            keys_per_second: ratio(span.keys as f64, span.seconds),
+            steal,
+            client: client_cost(&span, &open, &close),
+            busiest_thread,
+            cpu_wait,
+            server: server_cost(&span, &open, &close),
+            probes,
+            recorded: plan.run.record.as_ref().zip(recorded).map(|(file, recorded)| Recorded {
+                file: file.display().to_string(),
+                requests: recorded.requests,
+                left_out: recorded.left_out,
+                ends_after_seconds: (recorded.left_out > 0).then_some(recorded.until_ns as f64 / 1e9),
+            }),
+            series,
+            ..Summary::default()
+        };
+        summary.counting(&tally)
+    }
+
+    /// With these counts and latencies.
+    pub(crate) fn counting(self, tally: &Tally) -> Summary {
+        Summary {
+            requests: tally.requests(),
+            commands: command_counts(tally),
+            gets: tally.gets(),
+            sets: tally.done[Command::Set as usize],
+            keys_asked: tally.keys_asked,
+            hits: tally.hits,
+            misses: tally.misses,
+            refills: tally.refills,
+            not_stored: tally.not_stored(),
+            wrong_values: tally.wrong,
+            errors: tally.errors,
+            lost: tally.lost,
+            stray_datagrams: tally.strays,
+            error_lines: error_lines(tally),
+            latency: Latency::or_zero(&tally.latency_ns),
+            waits: WaitsSummary::of(tally),
+            unread: unread(tally),
+            connects: tally.churn.as_ref().map(|churn| Connects {
+                opened: churn.took_ns.len(),
+                refused: churn.refused,
+                timed_out: churn.timed_out,
+                closed_by_server: churn.closed,
+                latency: Latency::or_zero(&churn.took_ns),
+            }),
+            handshakes: tally.handshakes.as_ref().map(|handshakes| Handshakes {
+                count: handshakes.took_ns.len(),
+                resumed: handshakes.resumed,
+                latency: Latency::or_zero(&handshakes.took_ns),
+            }),
+            ..self
+        }
+    }
+
+    /// With what probes found that asked from another machine than the load's.
+    pub(crate) fn with_probing(mut self, probing: Probing) -> Summary {
+        for (at, second) in self.series.iter_mut().enumerate() {
+            second.probes = probing.seconds.of(at as u64);
+        }
+        Summary { probes: probing.figures, ..self }
+    }
+
+    /// With what the server used in the window.
+    pub(crate) fn with_server(self, cpu_ns: u64) -> Summary {
+        let of = |per_second: f64| ratio(per_second * self.seconds, cpu_ns as f64 / 1e9);
+        let server = CpuCost {
+            cpu_seconds: cpu_ns as f64 / 1e9,
+            requests_per_cpu_second: of(self.requests_per_second),
+            keys_per_cpu_second: of(self.keys_per_second),
+        };
+        Summary { server: Some(server), ..self }
+    }
+
+    /// Threads that generated load, on all machines.
+    pub(crate) fn threads(&self) -> usize {
+        self.run.threads * self.agents.len().max(1)
+    }
+
+    /// Whether every reply was what a healthy server sends: no error line, no wrong value.
+    pub fn is_clean(&self) -> bool {
+        self.errors == 0
+            && self.wrong_values == 0
+            && self.not_stored == 0
+            && self.probes.as_ref().is_none_or(Probes::is_clean)
+    }
+
+    /// Whether to believe it, and what its probes say.
+    pub fn is_valid(&self) -> bool {
+        self.verdict.valid && self.probes.as_ref().is_none_or(|probes| probes.verdict.valid)
+    }
+
+    /// Whether a recording, if there is one, has every request.
+    pub fn is_recorded_whole(&self) -> bool {
+        self.recorded.as_ref().is_none_or(|recorded| recorded.left_out == 0)
+    }
+}

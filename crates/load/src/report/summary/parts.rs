@@ -1,0 +1,194 @@
+//! The parts of a summary.
+
+use super::measured::{Edge, Span, busiest, client_cost, ratio, server_cost};
+use crate::measure::latency::Latency;
+use crate::measure::seconds::Interval;
+use crate::measure::tally::Tally;
+use crate::types::mix::Command;
+use serde::{Deserialize, Serialize};
+
+/// What one of several machines did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentSummary {
+    /// As given in `--agents`.
+    pub name: String,
+    /// Its own verdict.
+    pub valid: bool,
+    /// Its part of the rate.
+    pub requests_per_second: f64,
+    /// Of its own requests.
+    pub p99_us: f64,
+    /// How much of the window its busiest thread ran, from 0 to 1.
+    pub busiest_thread: f64,
+    /// By how much its clock, and so its beginning, may have been off.
+    pub clock_error_us: f64,
+}
+
+/// How often a command was carried out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CommandCount {
+    /// Its name in the text protocol.
+    pub command: String,
+    /// Requests.
+    pub requests: u64,
+    /// Of these, those that the server declined because the item was there (add) or was not (delete, incr, …).
+    pub declined: u64,
+}
+
+/// An error line and how often it came.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrorLine {
+    /// The line, made printable.
+    pub line: String,
+    /// How often.
+    pub times: u64,
+}
+
+/// Where the time of an open loop's requests went, and which requests are missing.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct WaitsSummary {
+    /// From intended to sent: waiting for a connection with room, and for this program.
+    pub slip: Latency,
+    /// Of that, from the moment when it could have been sent: this program's own lateness.
+    pub late: Latency,
+    /// From sent to done.
+    pub service: Latency,
+    /// Requests of the window that were sent and not answered 2 s after it.
+    pub unanswered: u64,
+    /// Requests of the window that the schedule had and that were never sent.
+    pub unsent: u64,
+}
+
+/// Connections that came and went.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Connects {
+    /// How many were opened.
+    pub opened: u64,
+    /// How many were refused, and tried again.
+    pub refused: u64,
+    /// How many were not answered within 5 s, and tried again.
+    pub timed_out: u64,
+    /// How many the server closed.
+    pub closed_by_server: u64,
+    /// How long it took to open those that were opened, without their encryption.
+    pub latency: Latency,
+}
+
+/// How connections agreed on their encryption.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Handshakes {
+    /// How many there were.
+    pub count: u64,
+    /// How many of them went on with an earlier session.
+    pub resumed: u64,
+    /// From the first bytes to send until both sides had their keys.
+    pub latency: Latency,
+}
+
+/// A recording of the run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The file.
+    pub file: String,
+    /// Lines in it: keys asked for or changed in the window, and missed ones that were stored.
+    pub requests: u64,
+    /// Those that are not in it, because the disk was slower than the load.
+    pub left_out: u64,
+    /// Where in the window the file ends, if any are left out: it holds all that came before.
+    pub ends_after_seconds: Option<f64>,
+}
+
+/// CPU time, and what it bought.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct CpuCost {
+    /// CPU-seconds within the window, user and kernel.
+    pub cpu_seconds: f64,
+    /// Requests per CPU-second.
+    pub requests_per_cpu_second: f64,
+    /// Keys per CPU-second.
+    pub keys_per_cpu_second: f64,
+}
+
+/// One step of the window.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Second {
+    /// Its length.
+    pub seconds: f64,
+    /// Requests per second.
+    pub requests_per_second: f64,
+    /// What the generator's threads used.
+    pub client: CpuCost,
+    /// What the server used.
+    pub server: Option<CpuCost>,
+    /// How much of it the busiest thread of the generator ran, from 0 to 1.
+    pub busiest_thread: f64,
+    /// How much of it that thread of the generator waited for a CPU which waited most.
+    #[serde(default)]
+    pub cpu_wait: f64,
+    /// Latencies of the requests that were done in it; `None`: none was.
+    pub latency: Option<Latency>,
+    /// The same of probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Latency>,
+}
+
+impl Second {
+    pub(crate) fn between(open: &Edge, close: &Edge) -> Second {
+        let span = Span::between(open, close);
+        let (busiest_thread, cpu_wait) = busiest(&span, open, close);
+        Second {
+            seconds: span.seconds,
+            requests_per_second: ratio(span.requests as f64, span.seconds),
+            client: client_cost(&span, open, close),
+            server: server_cost(&span, open, close),
+            busiest_thread,
+            cpu_wait,
+            latency: None,
+            probes: None,
+        }
+    }
+
+    /// For somebody who watches; `latest` is of the last second that is complete.
+    pub(crate) fn line(&self, latest: Option<&Interval>) -> String {
+        let rate = format!("{:.0} requests/s", self.requests_per_second);
+        match latest.and_then(|interval| interval.latency) {
+            Some(Latency { p50_us, p99_us, .. }) => format!("{rate}, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs"),
+            None => rate,
+        }
+    }
+}
+
+pub(super) fn command_counts(tally: &Tally) -> Vec<CommandCount> {
+    let count = |command: Command| CommandCount {
+        command: command.name().to_owned(),
+        requests: tally.done[command as usize],
+        declined: tally.declined[command as usize],
+    };
+    Command::ALL.into_iter().map(count).filter(|count| count.requests > 0).collect()
+}
+
+/// The most frequent first.
+pub(super) fn error_lines(tally: &Tally) -> Vec<ErrorLine> {
+    let mut lines: Vec<_> =
+        tally.error_lines.iter().map(|(line, &times)| ErrorLine { line: line.clone(), times }).collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.times));
+    lines
+}
+
+impl WaitsSummary {
+    pub(super) fn of(tally: &Tally) -> Option<WaitsSummary> {
+        let waits = tally.waits.as_ref()?;
+        Some(WaitsSummary {
+            slip: Latency::or_zero(&waits.slip_ns),
+            late: Latency::or_zero(&waits.late_ns),
+            service: Latency::or_zero(&waits.service_ns),
+            unanswered: tally.unanswered,
+            unsent: tally.unsent,
+        })
+    }
+}
+
+/// For how long the kernel had replies before they were read, if it says so.
+pub(super) fn unread(tally: &Tally) -> Option<Latency> {
+    Some(Latency::or_zero(&tally.unread.as_ref()?.waited_ns))
+}

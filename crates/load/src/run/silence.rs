@@ -1,0 +1,75 @@
+//! Silence of a server that answers no more, noticed where nothing else would end the run.
+
+/// How long a server has not answered.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    looked_ns: u64,
+    heard: bool,
+    seconds: u64,
+}
+
+/// A server that says nothing for so many seconds, while requests are on their way, will not answer them. A failover
+/// takes less, and so does a server that swaps.
+pub(crate) const SECONDS_MAX: u64 = 30;
+const LOOK_EVERY_NS: u64 = 1_000_000_000;
+
+impl Silence {
+    pub(crate) fn new(now_ns: u64) -> Silence {
+        Silence { looked_ns: now_ns, heard: true, seconds: 0 }
+    }
+
+    /// Something has come from the server.
+    #[inline]
+    pub(crate) fn hear(&mut self) {
+        self.heard = true;
+    }
+
+    /// Whether it has lasted too long, now; `waits` says whether something is on its way. A turn counts as a second at
+    /// most: a generator that was suspended has not waited.
+    #[inline]
+    pub(crate) fn is_too_long(&mut self, now_ns: u64, waits: impl FnOnce() -> bool) -> bool {
+        if now_ns.saturating_sub(self.looked_ns) < LOOK_EVERY_NS {
+            return false;
+        }
+        self.looked_ns = now_ns;
+        self.seconds = if self.heard || !waits() { 0 } else { self.seconds + 1 };
+        self.heard = false;
+        self.seconds >= SECONDS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The second in which it lasts too long, of those in which something is on its way and something is heard.
+    #[track_caller]
+    fn check(waits: impl Fn(u64) -> bool, hears: impl Fn(u64) -> bool, expected: Option<u64>) {
+        let mut silence = Silence::new(0);
+        let found = (1..200).find(|second| {
+            if hears(*second) {
+                silence.hear();
+            }
+            // Turns between two looks change nothing.
+            assert!(!silence.is_too_long((second - 1) * LOOK_EVERY_NS + 5, || true));
+            silence.is_too_long(second * LOOK_EVERY_NS, || waits(*second))
+        });
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_server_is_given_up_after_its_time() {
+        check(|_| true, |_| false, Some(SECONDS_MAX + 1));
+        check(|_| true, |second| second == 100, Some(SECONDS_MAX + 1));
+        check(|_| true, |second| second <= 10, Some(SECONDS_MAX + 10));
+        check(|_| true, |second| second % SECONDS_MAX == 0, None);
+        check(|_| false, |_| false, None);
+        check(|second| second > 50, |_| false, Some(SECONDS_MAX + 50));
+    }
+
+    #[test]
+    fn a_generator_that_was_suspended_has_not_waited() {
+        let mut silence = Silence::new(0);
+        assert!(!(1..10).any(|n| silence.is_too_long(n * 3600 * LOOK_EVERY_NS, || true)));
+    }
+}

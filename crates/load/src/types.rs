@@ -1,0 +1,23 @@
+//! Types that all folders share: what flags say, each with how it is read and shown, errors, times.
+//!
+//! Nothing here uses another folder, opens a socket or starts a thread. `clock` reads the clock for all.
+
+pub(crate) mod arguments;
+pub(crate) mod arrivals;
+pub(crate) mod churn;
+pub(crate) mod clock;
+pub(crate) mod cpu_list;
+pub(crate) mod description;
+pub(crate) mod error;
+pub(crate) mod law;
+pub(crate) mod mix;
+pub(crate) mod objective;
+pub(crate) mod pace;
+pub(crate) mod part;
+pub(crate) mod popularity;
+pub(crate) mod probes;
+pub(crate) mod profiles;
+pub(crate) mod sizes;
+pub(crate) mod span;
+pub(crate) mod spans;
+pub(crate) mod ttl;

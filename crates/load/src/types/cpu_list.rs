@@ -1,0 +1,65 @@
+//! CPUs in lists, as `taskset` takes them.
+
+use rustix::thread::CpuSet;
+use std::fmt;
+use std::str::FromStr;
+
+/// CPUs as `taskset -c` takes them: `1`, `2,4`, `4-7`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuList(Vec<usize>);
+
+impl CpuList {
+    /// The CPU of worker number `index`: workers go round the list.
+    pub(crate) fn of(&self, index: usize) -> usize {
+        self.0[index % self.0.len()]
+    }
+}
+
+impl FromStr for CpuList {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CpuList, String> {
+        let cpu = |text: &str| match text.parse() {
+            Ok(cpu) if cpu < CpuSet::MAX_CPU => Ok(cpu),
+            _ => Err(format!("{text:?} is no CPU")),
+        };
+        let mut cpus = Vec::new();
+        for part in text.split(',') {
+            match part.split_once('-') {
+                Some((first, last)) => cpus.extend(cpu(first)?..=cpu(last)?),
+                None => cpus.push(cpu(part)?),
+            }
+        }
+        if cpus.is_empty() { Err(format!("{text} names no CPU")) } else { Ok(CpuList(cpus)) }
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_read_like_tasksets() {
+        let check =
+            |text: &str, cpus: &[usize]| assert_eq!(text.parse(), Ok(CpuList(cpus.to_vec())), "{text}");
+        check("1", &[1]);
+        check("2,4", &[2, 4]);
+        check("4-6,0", &[4, 5, 6, 0]);
+        for bad in ["", "x", "1-", "5-2", "99999"] {
+            assert!(bad.parse::<CpuList>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn workers_go_round_the_list() {
+        let list: CpuList = "3,5".parse().expect("a list");
+        assert_eq!((list.of(0), list.of(1), list.of(2)), (3, 5, 3));
+    }
+}

@@ -1,0 +1,317 @@
+//! Description of a run, one for all who have to do with it: the command line says it, agents are told it, a `Plan` is
+//! derived from it, and the result has it.
+//!
+//! A flag is a field here, with its help; what follows from it is found in workload/plan.rs. In JSON a field has the flag's name,
+//! and what has laws and units is text in the words of the flag.
+
+use crate::types::arrivals::Arrivals;
+use crate::types::churn::Storm;
+use crate::types::cpu_list::CpuList;
+use crate::types::error::Error;
+use crate::types::mix::Mix;
+use crate::types::popularity::Popularity;
+use crate::types::profiles::Workload;
+use crate::types::sizes::Sizes;
+use crate::types::span::Span;
+use crate::types::ttl::Ttls;
+use clap::{Args, FromArgMatches};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A run as it is asked for; by several machines, of all of them together.
+#[derive(Clone, Debug, PartialEq, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// Server to load, by name or address
+    #[arg(long, default_value = "127.0.0.1", help_heading = "Target")]
+    pub host: String,
+    /// TCP port of the server
+    #[arg(long, default_value_t = 11211, help_heading = "Target")]
+    pub port: u16,
+    /// Server to load, as HOST:PORT in one word
+    #[arg(long, value_name = "ADDR", conflicts_with_all = ["host", "port"], help_heading = "Target")]
+    pub server: Option<String>,
+    /// Unix socket of the server, instead of TCP
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["host", "port", "server"], help_heading = "Target")]
+    pub socket: Option<PathBuf>,
+    /// Send each request as a datagram, with memcached's UDP frame
+    #[arg(long, conflicts_with = "socket", help_heading = "Target")]
+    pub udp: bool,
+    /// Of --udp: a request without a reply for this long counts as lost
+    #[arg(long, requires = "udp", default_value = "500ms", value_name = "TIME", help_heading = "Target")]
+    pub udp_timeout: Span,
+    /// Encrypt connections
+    #[arg(long, conflicts_with_all = ["socket", "udp"], help_heading = "Target")]
+    pub tls: bool,
+    /// Of --tls: trust the authorities whose certificates are in this file (PEM)
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls",
+        default_value = "/etc/ssl/certs/ca-certificates.crt",
+        help_heading = "Target"
+    )]
+    pub tls_ca: PathBuf,
+    /// Of --tls: trust any certificate
+    #[arg(long, requires = "tls", help_heading = "Target")]
+    pub tls_insecure: bool,
+    /// Report requests per CPU-second of this process, the server (must run on this machine)
+    #[arg(long, value_name = "PID", help_heading = "Target")]
+    pub server_pid: Option<u32>,
+
+    /// Send this many requests per second, whatever the server does (an open loop)
+    #[arg(long, value_name = "N", help_heading = "Shape of the load")]
+    pub rate: Option<f64>,
+    /// Times between the requests of --rate: poisson, constant, pareto or pareto:SHAPE [default: poisson]
+    #[arg(long, value_name = "LAW", help_heading = "Shape of the load")]
+    pub arrivals: Option<Arrivals>,
+    /// Replay this trace, in an open loop by its times: lines of timestamp,key,key size,value size,client id,operation,TTL
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "rate", "arrivals", "gets", "mix", "multiget", "keys", "key_size", "value_size", "ttl", "popularity", "workload",
+            "prefill", "backfill", "verify", "requests", "udp",
+        ],
+        help_heading = "Shape of the load"
+    )]
+    pub trace: Option<PathBuf>,
+    /// Replay so many times as fast
+    #[arg(
+        long,
+        value_name = "TIMES",
+        default_value_t = 1.0,
+        requires = "trace",
+        help_heading = "Shape of the load"
+    )]
+    pub speed: f64,
+    /// Keep the threads of --rate and --probes awake for this long before and after each request, or always: they are
+    /// less late and burn their CPUs [default: before each request, as long as waking up takes, unless that is most of the
+    /// time]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "1h")]
+    #[arg(value_name = "TIME", help_heading = "Shape of the load")]
+    pub spin: Option<Span>,
+    /// Let a request of --rate wait this long for others, so that the thread wakes up once for all of them and for what has
+    /// come meanwhile, at less CPU time. Latency still counts from when a request was due, and ends when the kernel had its
+    /// reply (over TCP or TLS, with io_uring)
+    #[arg(long, value_name = "TIME", conflicts_with = "spin", help_heading = "Shape of the load")]
+    pub slot: Option<Span>,
+    /// Connections, over all threads
+    #[arg(long, default_value_t = 64, value_name = "N", help_heading = "Shape of the load")]
+    pub connections: usize,
+    /// Close a connection after this many requests and open it anew
+    #[arg(long, value_name = "N", help_heading = "Shape of the load")]
+    pub reconnect_after: Option<u64>,
+    /// Close and open anew so many connections per second, at random times (poisson)
+    #[arg(long, value_name = "RATE", help_heading = "Shape of the load")]
+    pub churn: Option<f64>,
+    /// Close and open anew N connections at once, so long after the window was opened: 500@3s
+    #[arg(long, value_name = "N@TIME", help_heading = "Shape of the load")]
+    pub storm: Option<Storm>,
+    /// Besides the load, let so many connections of their own ask how slow the server is, in an open loop; nothing of the
+    /// load's figures includes them. With --agents they are this machine's, which has nothing else to do
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "probe_rate",
+        conflicts_with = "trace",
+        help_heading = "Shape of the load"
+    )]
+    pub probes: Option<usize>,
+    /// Requests per second of all --probes together, at random times (poisson)
+    #[arg(long, value_name = "RATE", requires = "probes", help_heading = "Shape of the load")]
+    pub probe_rate: Option<f64>,
+    /// Requests on their way per connection; of --rate, at most
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
+    pub depth: usize,
+    /// Threads that generate load
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
+    pub threads: usize,
+    /// Share of the requests that are gets, the others are sets: 0.9 is memtier's --ratio=1:9
+    /// [default: 1]
+    #[arg(long, value_name = "SHARE", conflicts_with = "mix", help_heading = "Shape of the load")]
+    pub gets: Option<f64>,
+    /// Commands and their shares: get=0.9,set=0.08,delete=0.02; also gets, add, replace, append, prepend, incr, decr and
+    /// touch
+    #[arg(long, value_name = "SHARES", help_heading = "Shape of the load")]
+    pub mix: Option<Mix>,
+    /// Keys per get
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
+    pub multiget: usize,
+    /// Commands to use: get, set and so on, or mg, ms, md and ma
+    #[arg(long, value_enum, default_value_t = Protocol::Text, help_heading = "Shape of the load")]
+    pub protocol: Protocol,
+
+    /// Number of distinct keys
+    #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Items")]
+    pub keys: u64,
+    /// Ask as a published workload does: etc, twitter:c52, …; list shows them. Other flags override it
+    #[arg(long, value_name = "NAME", help_heading = "Items")]
+    pub workload: Option<Workload>,
+    /// Bytes per key: 14, 10-40 (each equally likely), 14:9,30-40:1 (a list with weights), exp:MEAN,
+    /// gpareto:LOC,SCALE,SHAPE, gev:LOC,SCALE,SHAPE or fb_key [default: 14]
+    #[arg(long, value_name = "SIZES", help_heading = "Items")]
+    pub key_size: Option<Sizes>,
+    /// Bytes per value, likewise: 100, 64-4k, 100:9,16k:1, exp:MEAN, gpareto:…, gev:… or fb_value [default: 100]
+    #[arg(long, value_name = "SIZES", help_heading = "Items")]
+    pub value_size: Option<Sizes>,
+    /// Times to live of items: 0 (for ever), 3600, 10m-2h, 1d:9,30d:1 (a list with weights); s, m, h, d [default: 0]
+    #[arg(long, value_name = "TIMES", help_heading = "Items")]
+    pub ttl: Option<Ttls>,
+    /// Which keys are asked for: uniform, zipf, zipf:EXPONENT or hot:SHARE,KEYS [default: uniform]
+    #[arg(long, value_name = "LAW", help_heading = "Items")]
+    pub popularity: Option<Popularity>,
+    /// Start of the random numbers; items and their values do not depend on it
+    #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Items")]
+    pub seed: u64,
+    /// Store every item that a get misses, at once and besides the requests that are counted
+    #[arg(long, help_heading = "Items")]
+    pub backfill: bool,
+    /// Store every key before the run
+    #[arg(long, help_heading = "Items")]
+    pub prefill: bool,
+    /// Check that every value is the one that belongs to its key
+    #[arg(long, help_heading = "Items")]
+    pub verify: bool,
+
+    /// Length of the measured window: 10, 10s, 500ms, 2m [default: 10s unless --requests is given]
+    #[arg(long, value_name = "TIME", help_heading = "Run")]
+    pub duration: Option<Span>,
+    /// End the window after this many requests
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    pub requests: Option<u64>,
+    /// Load the server this long before the window opens
+    #[arg(long, default_value = "1s", value_name = "TIME", help_heading = "Run")]
+    pub warm_up: Span,
+    /// Show the run on the terminal, second by second; q ends it
+    #[arg(long, help_heading = "Run")]
+    pub live: bool,
+    /// Write the requests of the window to this file, as a trace that --trace replays (of one machine, without --agents)
+    #[arg(long, value_name = "FILE", conflicts_with = "trace", help_heading = "Run")]
+    pub record: Option<PathBuf>,
+    /// Bind the threads to these CPUs, in turn: 1, 2,3 or 4-7
+    #[arg(long, value_name = "CPUS", help_heading = "Run")]
+    pub cpu: Option<CpuList>,
+    /// How to talk to the kernel; auto takes io_uring where it is allowed
+    #[arg(long, value_enum, default_value_t = EngineChoice::Auto, help_heading = "Run")]
+    pub engine: EngineChoice,
+    /// A reply ends when the kernel has received it (SO_TIMESTAMPNS), not when this program reads it, which is then told
+    /// apart as `unread`; over TCP or TLS, with io_uring
+    #[arg(long, help_heading = "Run")]
+    pub kernel_timestamps: bool,
+    /// Connections whose replies may gather before a turn, for at most 0.5 ms and never more than a quarter of the
+    /// thread's; in an open loop only with --kernel-timestamps (io_uring only)
+    #[arg(long, default_value_t = GATHER, value_name = "N", help_heading = "Run")]
+    pub gather: usize,
+}
+
+impl Description {
+    /// How long the window is to be, if that is what ends it.
+    pub(crate) fn window(&self) -> Option<Duration> {
+        match (self.duration, self.requests) {
+            (Some(span), _) => Some(span.0),
+            (None, None) if self.trace.is_none() => Some(WINDOW),
+            _ => None,
+        }
+    }
+
+    /// As agents are told it and results have it.
+    pub(crate) fn json(&self) -> Result<String, Error> {
+        // What can be wrong is the name of a file that is no UTF-8.
+        serde_json::to_string(self)
+            .map_err(|error| Error::Arguments(format!("JSON cannot have them: {error}")))
+    }
+
+    /// Flags that do not say what they say by default, as words of a command line; without some.
+    pub(crate) fn flags(&self, without: &[&str]) -> Vec<String> {
+        let fields = |run: &Description| match serde_json::to_value(run) {
+            Ok(Value::Object(fields)) => fields,
+            // The name of a file is no text.
+            _ => Map::new(),
+        };
+        let defaults = fields(&Description::default());
+        let differs = |(name, value): &(String, Value)| {
+            !value.is_null() && defaults.get(name) != Some(value) && !without.contains(&name.as_str())
+        };
+        let word = |(name, value): (String, Value)| match (name.replace('_', "-"), value) {
+            (name, Value::Bool(_)) => format!("--{name}"),
+            (name, Value::String(text)) => format!("--{name}={text}"),
+            (name, value) => format!("--{name}={value}"),
+        };
+        fields(self).into_iter().filter(differs).map(word).collect()
+    }
+
+    /// What these flags say.
+    pub fn of<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Description, clap::Error> {
+        let command = Description::augment_args(clap::Command::new("run").no_binary_name(true));
+        command.try_get_matches_from(flags).and_then(|matches| Description::from_arg_matches(&matches))
+    }
+}
+
+/// Measured: 64 saves the client nothing over 16, and 1 costs it 5 to 40 % more CPU per request.
+const GATHER: usize = 16;
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// What no flags say.
+impl Default for Description {
+    fn default() -> Description {
+        Description::of([]).expect("no flag is required")
+    }
+}
+
+/// In JSON these are text, as on the command line.
+macro_rules! as_text {
+    ($($kind:ty),+) => {$(
+        impl Serialize for $kind {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $kind {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$kind, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+    )+};
+}
+
+as_text!(Arrivals, CpuList, Mix, Popularity, Sizes, Span, Storm, Ttls, Workload);
+
+/// The commands in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// `get`, `set`, `delete`, …
+    Text,
+    /// `mg`, `ms`, `md` and `ma`.
+    Meta,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Protocol::Text => "text",
+            Protocol::Meta => "meta",
+        })
+    }
+}
+
+/// The way to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineChoice {
+    /// io_uring, or epoll where io_uring is refused.
+    Auto,
+    /// io_uring or nothing.
+    Uring,
+    /// epoll.
+    Epoll,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Composer of requests: decides what is asked next, which command and about which item.
+
+use crate::types::description::Protocol;
+use crate::types::mix::{Command, Mix};
+use crate::workload::chooser::Chooser;
+use crate::workload::conversation::{Conversation, Kind};
+use crate::workload::plan::Plan;
+use crate::workload::recording::Recorder;
+use crate::workload::replay::Replay;
+use crate::workload::request::{Answer, Writer};
+use std::collections::VecDeque;
+use std::ops::Range;
+use stdx::prng::Prng;
+
+/// Composes one request after the other.
+#[derive(Debug)]
+pub(crate) struct Composer<'a> {
+    writer: Writer<'a>,
+    /// Conversations are to know which items were asked for.
+    track: bool,
+    /// Items that a get did not find, to be stored.
+    pub(crate) missed: VecDeque<u64>,
+    /// Notes what is asked for, if the run is recorded.
+    pub(crate) recorder: Option<Recorder>,
+    source: Source<'a>,
+}
+
+/// What the requests are about.
+#[derive(Debug)]
+enum Source<'a> {
+    /// Commands about random items, without end.
+    Mix { prng: Prng, chooser: &'a Chooser, mix: &'a Mix, multiget: usize },
+    /// What a trace says, as far as it is due.
+    Trace(Replay),
+    /// One set for each item; numbers beyond the items are those of counters.
+    Fill(Range<u64>),
+}
+
+impl<'a> Composer<'a> {
+    /// The load of worker `index`: its own random numbers.
+    pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize, recorder: Option<Recorder>) -> Composer<'a> {
+        let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
+        let source =
+            Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.run.multiget };
+        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
+        Composer { writer, track: plan.tracks(), missed: VecDeque::new(), recorder, source }
+    }
+
+    /// What probes ask: the same commands about other random items, and nothing is stored that they miss.
+    pub(crate) fn probe(plan: &'a Plan, seed: u64) -> Composer<'a> {
+        Composer { track: plan.run.verify, ..Composer::mix(plan, seed, 0, None) }
+    }
+
+    /// What a trace says.
+    pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
+        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
+        let source = Source::Trace(replay);
+        Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
+    }
+
+    /// The trace, if this is what the requests follow.
+    pub(crate) fn trace(&mut self) -> Option<&mut Replay> {
+        match &mut self.source {
+            Source::Trace(replay) => Some(replay),
+            _ => None,
+        }
+    }
+
+    /// Stores the items of `range` once.
+    pub(crate) fn fill(plan: &'a Plan, range: Range<u64>) -> Composer<'a> {
+        let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
+        let source = Source::Fill(range);
+        Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
+    }
+
+    /// When the latest request was to be sent, for those who keep it.
+    #[inline]
+    pub(crate) fn asked(&mut self, at_ns: u64) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.asked(at_ns);
+        }
+    }
+
+    /// Appends a set of an item that was missed; `false` when there is none.
+    #[inline]
+    pub(crate) fn refill(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
+        let Some(item) = self.missed.pop_front() else { return false };
+        self.writer.change(Command::Set, item, out);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note(Command::Set, item);
+        }
+        conversation.expect(Kind::Refill(self.writer.protocol));
+        true
+    }
+
+    /// Appends the next request to `out` and tells `conversation` what to expect; `false` when there is none.
+    #[inline]
+    pub(crate) fn compose(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
+        let Composer { writer, track, recorder, source, .. } = self;
+        let protocol = writer.protocol;
+        match source {
+            Source::Fill(range) => {
+                match range.next() {
+                    Some(item) if item < writer.items.count => writer.change(Command::Set, item, out),
+                    Some(beyond) => writer.set_counter(beyond - writer.items.count, out),
+                    None => return false,
+                }
+                conversation.expect(Kind::Change(Command::Set, protocol));
+            }
+            Source::Trace(replay) => {
+                let Some(record) = replay.take() else { return false };
+                writer.traced(&record, out);
+                let command = record.command;
+                conversation.expect(match protocol {
+                    Protocol::Text if command.is_get() => Kind::Get { command, keys: 1 },
+                    Protocol::Meta if command.is_get() => Kind::MetaGet(command),
+                    _ => Kind::Change(command, protocol),
+                });
+            }
+            Source::Mix { prng, chooser, mix, multiget } => {
+                let command = mix.choose(prng);
+                if !command.is_get() {
+                    let item = chooser.choose(prng);
+                    writer.change(command, item, out);
+                    if let Some(recorder) = recorder {
+                        recorder.note(command, item);
+                    }
+                    conversation.expect(Kind::Change(command, protocol));
+                    return true;
+                }
+                let chosen = (0..*multiget).map(|_| chooser.choose(prng));
+                let chosen = chosen.inspect(|&item| {
+                    if *track {
+                        conversation.expect_item(item);
+                    }
+                    if let Some(recorder) = recorder {
+                        recorder.note(command, item);
+                    }
+                });
+                writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *track }, out);
+                let keys = *multiget as u32;
+                conversation.expect(match protocol {
+                    Protocol::Text => Kind::Get { command, keys },
+                    Protocol::Meta if keys == 1 => Kind::MetaGet(command),
+                    Protocol::Meta => Kind::MetaGets { command, keys },
+                });
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::description::Description;
+    use crate::types::part::Part;
+
+    fn plan(line: &str) -> Plan {
+        let run = Description::of(line.split_ascii_whitespace()).expect(line);
+        Plan::new(&run, Part::WHOLE).expect(line)
+    }
+
+    /// The first two requests of a run.
+    fn check(line: &str, expected: &str) {
+        let plan = plan(line);
+        let (mut out, mut conversation) = (Vec::new(), Conversation::default());
+        let mut composer = Composer::mix(&plan, 1, 0, None);
+        assert!((0..2).all(|_| composer.compose(&mut out, &mut conversation)));
+        assert_eq!(out.escape_ascii().to_string(), expected, "{line}");
+        assert_eq!(conversation.outstanding(), 2);
+    }
+
+    #[test]
+    fn requests_are_those_of_the_protocol() {
+        check("--keys 1", r"get key:0000000000\r\nget key:0000000000\r\n");
+        check("--keys 1 --key-size 5 --multiget 2", r"get key:0 key:0\r\nget key:0 key:0\r\n");
+        let value = "lXwCQ0hFRM6J";
+        check(
+            "--keys 1 --key-size 1 --value-size 12 --gets 0",
+            &format!(r"set 0 0 0 12\r\n{value}\r\nset 0 0 0 12\r\n{value}\r\n"),
+        );
+        check(
+            "--keys 1 --key-size 1 --value-size 12 --gets 0 --protocol meta",
+            &format!(r"ms 0 12\r\n{value}\r\nms 0 12\r\n{value}\r\n"),
+        );
+        for (command, text, meta) in [
+            ("gets", "gets key:0", "mg key:0 v c"),
+            ("add", "add key:0 0 60 3\r\nlXw", "ms key:0 3 ME T60\r\nlXw"),
+            ("replace", "replace key:0 0 60 3\r\nlXw", "ms key:0 3 MR T60\r\nlXw"),
+            ("append", "append key:0 0 60 3\r\nlXw", "ms key:0 3 MA T60\r\nlXw"),
+            ("prepend", "prepend key:0 0 60 3\r\nlXw", "ms key:0 3 MP T60\r\nlXw"),
+            ("set", "set key:0 0 60 3\r\nlXw", "ms key:0 3 T60\r\nlXw"),
+            ("delete", "delete key:0", "md key:0"),
+            ("incr", "incr num:0 1", "ma num:0"),
+            ("decr", "decr num:0 1", "ma num:0 MD"),
+            ("touch", "touch key:0 60", "mg key:0 T60"),
+        ] {
+            for (protocol, request) in [("text", text), ("meta", meta)] {
+                let line = format!(
+                    "--keys 1 --key-size 5 --value-size 3 --ttl 60 --mix {command}=1 --protocol {protocol}"
+                );
+                check(&line, &format!("{request}\r\n{request}\r\n").escape_default().to_string());
+            }
+        }
+        check("--keys 1 --key-size 1 --protocol meta", r"mg 0 v\r\nmg 0 v\r\n");
+        check("--keys 1 --key-size 1 --protocol meta --verify", r"mg 0 v k\r\nmg 0 v k\r\n");
+        let two = r"mg 0 v q\r\nmg 0 v q\r\nmn\r\n";
+        check("--keys 1 --key-size 1 --protocol meta --multiget 2", &format!("{two}{two}"));
+    }
+
+    #[test]
+    fn a_fill_stores_every_item_of_its_range_once() {
+        let plan = plan("--keys 9 --key-size 1 --value-size 0");
+        let (mut out, mut conversation) = (Vec::new(), Conversation::default());
+        let mut composer = Composer::fill(&plan, 4..7);
+        while composer.compose(&mut out, &mut conversation) {}
+        let expected = r"set 4 0 0 0\r\n\r\nset 5 0 0 0\r\n\r\nset 6 0 0 0\r\n\r\n";
+        assert_eq!(out.escape_ascii().to_string(), expected);
+    }
+
+    #[test]
+    fn a_fill_goes_on_with_counters() {
+        for (protocol, expected) in [
+            ("text", r"set key:1 0 9 0\r\n\r\nset num:0 0 9 1\r\n0\r\n"),
+            ("meta", r"ms key:1 0 T9\r\n\r\nms num:0 1 T9\r\n0\r\n"),
+        ] {
+            let plan = plan(&format!(
+                "--keys 2 --key-size 5 --value-size 0 --ttl 9 --mix get=1,incr=1 --protocol {protocol}"
+            ));
+            assert_eq!(plan.fills(), 4);
+            let (mut out, mut conversation) = (Vec::new(), Conversation::default());
+            let mut composer = Composer::fill(&plan, 1..3);
+            while composer.compose(&mut out, &mut conversation) {}
+            assert_eq!(out.escape_ascii().to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_seed_says_all_and_workers_differ() {
+        let plan = plan("--gets 0.5 --popularity zipf:0.9 --multiget 3");
+        let bytes = |seed, index| {
+            let (mut out, mut conversation) = (Vec::new(), Conversation::default());
+            let mut composer = Composer::mix(&plan, seed, index, None);
+            (0..50).for_each(|_| assert!(composer.compose(&mut out, &mut conversation)));
+            out
+        };
+        assert_eq!(bytes(1, 0), bytes(1, 0));
+        assert!(bytes(1, 0) != bytes(2, 0) && bytes(1, 0) != bytes(1, 1));
+    }
+}

@@ -1,0 +1,331 @@
+//! Conversation on one connection: requests on their way, and the replies to them.
+
+mod kind;
+
+pub(crate) use kind::Kind;
+
+use crate::measure::tally::{Tally, printable};
+use crate::types::error::Error;
+use crate::types::mix::Command;
+use crate::workload::items::Items;
+use kind::{Outcome, outcome};
+use protocol::client::{Broken, ErrorKind, Framer, Line, Piece, Value};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Matches the replies of a connection to what was asked on it.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation {
+    framer: Framer,
+    ledger: Ledger,
+}
+
+/// What was asked and not yet answered.
+#[derive(Debug, Default)]
+struct Ledger {
+    pending: VecDeque<Pending>,
+    /// Requests that were sent together, oldest first.
+    batches: VecDeque<Batch>,
+    /// Where items are tracked: those of all pending gets, in the order of asking.
+    asked: VecDeque<u64>,
+    /// In an open loop: when each pending request should have been sent.
+    intended: VecDeque<Intended>,
+    body: Body,
+    /// A key to compare with.
+    scratch: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    kind: Kind,
+    /// Values that have arrived.
+    found: u32,
+    /// Keys of a get without a value so far, and how many of these are before the place where the latest value was; only
+    /// where items are tracked.
+    unanswered: u32,
+    passed: u32,
+}
+
+/// How the reply to a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Keys without a value are misses.
+    Answered,
+    /// A change that the item did not allow: it is there, or it is not.
+    Declined,
+    /// Nothing is known about keys without a value.
+    Error,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Intended {
+    /// By the schedule.
+    at_ns: u64,
+    /// The earliest time at which it was due and a connection had room.
+    possible_ns: u64,
+}
+
+#[derive(Debug)]
+struct Batch {
+    sent_ns: u64,
+    left: u32,
+}
+
+/// The value that is arriving.
+#[derive(Debug, Default)]
+struct Body {
+    /// Which item it should belong to; without verification, or for a wrong key, none.
+    item: Option<u64>,
+    offset: usize,
+    wrong: bool,
+}
+
+/// What reading replies needs from the worker.
+pub(crate) struct Reading<'a> {
+    pub(crate) items: &'a Items,
+    pub(crate) verify: bool,
+    /// Which items were asked for is known.
+    pub(crate) track: bool,
+    /// Takes the items that were not found.
+    pub(crate) missed: Option<&'a mut VecDeque<u64>>,
+    pub(crate) done_ns: u64,
+    /// If the kernel says when they came: for how long it had them.
+    pub(crate) unread_ns: Option<u64>,
+    /// Of an open loop: only requests intended in here count.
+    pub(crate) window_ns: Range<u64>,
+    pub(crate) tally: &'a mut Tally,
+}
+
+impl Conversation {
+    /// Requests on their way.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> usize {
+        self.ledger.pending.len()
+    }
+
+    /// When the request was sent whose reply comes next.
+    pub(crate) fn waits_since(&self) -> Option<u64> {
+        self.ledger.batches.front().map(|batch| batch.sent_ns)
+    }
+
+    /// A request was composed; the items of a get only matter where they are tracked.
+    #[inline]
+    pub(crate) fn expect(&mut self, kind: Kind) {
+        let unanswered = kind.keys();
+        self.ledger.pending.push_back(Pending { kind, found: 0, unanswered, passed: 0 });
+    }
+
+    /// Where items are tracked: the latest request will ask for `item` too.
+    #[inline]
+    pub(crate) fn expect_item(&mut self, item: u64) {
+        self.ledger.asked.push_back(item);
+    }
+
+    /// The latest request should have been sent at `at_ns` and could have been at `possible_ns`.
+    #[inline]
+    pub(crate) fn intend(&mut self, at_ns: u64, possible_ns: u64) {
+        self.ledger.intended.push_back(Intended { at_ns, possible_ns });
+    }
+
+    /// The latest `requests` are sent together.
+    #[inline]
+    pub(crate) fn close_batch(&mut self, requests: usize) {
+        self.ledger.batches.push_back(Batch { sent_ns: 0, left: requests as u32 });
+    }
+
+    /// The latest batch is about to be sent.
+    #[inline]
+    pub(crate) fn stamp(&mut self, sent_ns: u64) {
+        if let Some(batch) = self.ledger.batches.back_mut() {
+            batch.sent_ns = sent_ns;
+        }
+    }
+
+    /// What is on its way will not be answered.
+    #[cold]
+    pub(crate) fn abandon(&mut self, reading: &mut Reading<'_>) {
+        reading.tally.lost += self.unanswered(&reading.window_ns);
+        *self = Conversation::default();
+    }
+
+    /// Requests on their way that would count: no sets of missed items, and of an open loop those intended in the window.
+    pub(crate) fn unanswered(&self, window_ns: &Range<u64>) -> u64 {
+        let Ledger { pending, intended, .. } = &self.ledger;
+        let counts = |at: usize| {
+            intended.get(at).is_none_or(|intended: &Intended| window_ns.contains(&intended.at_ns))
+        };
+        let asked = |pending: &Pending| !matches!(pending.kind, Kind::Refill(_));
+        pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at)).count() as u64
+    }
+
+    /// Takes what arrived and counts what it completes.
+    #[inline]
+    pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {
+        while let Some(piece) = self.framer.next(&mut input).map_err(broken)? {
+            match piece {
+                Piece::Line { line, raw } => self.ledger.line(&line, raw, reading)?,
+                Piece::Body { bytes, end } => self.ledger.body(bytes, end, reading),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Ledger {
+    #[inline]
+    fn line(&mut self, line: &Line<'_>, raw: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {
+        let Some(kind) = self.pending.front().map(|pending| pending.kind) else {
+            return Err(unexpected(raw, "nothing: no request is on its way"));
+        };
+        match (kind, line) {
+            (Kind::Get { .. }, Line::Value(Value { key, .. })) => {
+                if reading.track {
+                    self.find_item(Some(key), reading);
+                }
+            }
+            (Kind::MetaGet(_) | Kind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
+                if reading.track {
+                    self.find_item(flags.key(), reading);
+                }
+            }
+            (Kind::Get { .. }, Line::End)
+            | (Kind::MetaGet(_), Line::Miss(_))
+            | (Kind::MetaGets { .. }, Line::Noop) => {
+                self.complete(Ending::Answered, reading);
+            }
+            // The connection is one too many: the server closes it, whatever was asked.
+            (kind, Line::Error { kind: ErrorKind::Error, line }) if *line != b"ERROR" => {
+                return Err(unexpected(raw, kind.expected()));
+            }
+            (kind, Line::Error { line, .. }) => {
+                reading.tally.error(line);
+                // Within quiet gets an error answers one key; `MN` still ends the request.
+                if !matches!(kind, Kind::MetaGets { .. }) {
+                    self.complete(Ending::Error, reading);
+                }
+            }
+            (kind, line) => {
+                let (command, protocol) = match kind {
+                    Kind::Change(command, protocol) => (command, protocol),
+                    Kind::Refill(protocol) => (Command::Set, protocol),
+                    _ => return Err(unexpected(raw, kind.expected())),
+                };
+                match outcome(command, protocol, line) {
+                    Some(Outcome::Done) => self.complete(Ending::Answered, reading),
+                    Some(Outcome::Declined) => self.complete(Ending::Declined, reading),
+                    None => return Err(unexpected(raw, kind.expected())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn body(&mut self, bytes: &[u8], end: bool, reading: &mut Reading<'_>) {
+        if reading.verify {
+            self.verify(bytes, end, reading);
+        }
+        if let Some(pending) = self.pending.front_mut()
+            && end
+        {
+            pending.found += 1;
+            if matches!(pending.kind, Kind::MetaGet(_)) {
+                self.complete(Ending::Answered, reading);
+            }
+        }
+    }
+
+    fn verify(&mut self, bytes: &[u8], end: bool, reading: &mut Reading<'_>) {
+        let body = &mut self.body;
+        let values = &reading.items.values;
+        if let Some(item) = body.item {
+            body.wrong |= !values.matches(item, body.offset, bytes);
+            body.offset += bytes.len();
+            body.wrong |= end && body.offset != values.size(item);
+        }
+        if end && body.wrong {
+            reading.tally.wrong += 1;
+        }
+    }
+
+    /// The request at the front has its whole reply.
+    #[inline]
+    fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
+        let Some(Pending { kind, found, unanswered, .. }) = self.pending.pop_front() else { return };
+        if reading.track {
+            let unanswered = self.asked.drain(..unanswered as usize);
+            if let Some(missed) = reading.missed.as_mut().filter(|_| ending == Ending::Answered) {
+                missed.extend(unanswered);
+            }
+        }
+        let sent_ns = self.sent();
+        let intended = self.intended.pop_front();
+        let tally = &mut *reading.tally;
+        if matches!(kind, Kind::Refill(_)) {
+            tally.refills += u64::from(reading.window_ns.contains(&reading.done_ns));
+            return;
+        }
+        if intended.is_some_and(|intended| !reading.window_ns.contains(&intended.at_ns)) {
+            return tally.outside(kind.keys());
+        }
+        tally.done[kind.command() as usize] += 1;
+        match kind.keys() {
+            0 => tally.declined[kind.command() as usize] += u64::from(ending == Ending::Declined),
+            keys => {
+                tally.keys_asked += u64::from(keys);
+                tally.hits += u64::from(found);
+                if ending == Ending::Answered {
+                    tally.misses += u64::from(keys.saturating_sub(found));
+                }
+            }
+        }
+        if let Some(unread_ns) = reading.unread_ns {
+            tally.unread(unread_ns);
+        }
+        // A clock that was set meanwhile may say that the reply came before it was asked for.
+        let done_ns = reading.done_ns.max(sent_ns);
+        match intended {
+            None => tally.took(done_ns - sent_ns),
+            Some(Intended { at_ns, possible_ns }) => {
+                tally.took(done_ns - at_ns);
+                tally.waited(sent_ns - at_ns, sent_ns.saturating_sub(possible_ns), done_ns - sent_ns);
+            }
+        }
+    }
+
+    /// When the request at the front was sent.
+    #[inline]
+    fn sent(&mut self) -> u64 {
+        let Some(batch) = self.batches.front_mut() else { return 0 };
+        let sent_ns = batch.sent_ns;
+        batch.left -= 1;
+        if batch.left == 0 {
+            self.batches.pop_front();
+        }
+        sent_ns
+    }
+
+    /// A server sends values in the order of the keys and leaves out missing ones, so it is looked for from where the
+    /// latest one was. A proxy that asks several servers sends them as they come.
+    fn find_item(&mut self, key: Option<&[u8]>, reading: &mut Reading<'_>) {
+        self.body = Body { item: None, offset: 0, wrong: true };
+        let (Some(key), Some(pending)) = (key, self.pending.front_mut()) else { return };
+        let (passed, unanswered) = (pending.passed as usize, pending.unanswered as usize);
+        let Ledger { asked, scratch, .. } = self;
+        let fits = |at: &usize| reading.items.keys.is(key, asked[*at], scratch);
+        let Some(at) = (passed..unanswered).chain(0..passed).find(fits) else { return };
+        (pending.passed, pending.unanswered) = (at as u32, pending.unanswered - 1);
+        self.body = Body { item: asked.remove(at), offset: 0, wrong: false };
+    }
+}
+
+#[cold]
+fn broken(broken: Broken<'_>) -> Error {
+    Error::Reply { line: printable(broken.found), expected: broken.accepted }
+}
+
+#[cold]
+fn unexpected(raw: &[u8], expected: &'static str) -> Error {
+    let line = raw.strip_suffix(b"\n").unwrap_or(raw);
+    Error::Reply { line: printable(line.strip_suffix(b"\r").unwrap_or(line)), expected }
+}

@@ -1,0 +1,120 @@
+//! A worker's part of a trace: what is due next, and what it asks.
+
+use crate::types::clock::now_ns;
+use crate::workload::trace::Record;
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+/// Requests in the order of their time. The loop first learns when one is due, and takes it when a connection has room.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    rounds: Receiver<Vec<Record>>,
+    queue: VecDeque<Record>,
+    /// The first of the queue, whose time has been passed over.
+    due: usize,
+}
+
+/// The time of the next request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Since the start, in nanoseconds.
+    At(u64),
+    /// The reader has not come so far.
+    Unread,
+    /// There is none.
+    End,
+}
+
+impl Replay {
+    pub(crate) fn new(rounds: Receiver<Vec<Record>>) -> Replay {
+        Replay { rounds, queue: VecDeque::new(), due: 0 }
+    }
+
+    /// Waits until there is something to begin with.
+    pub(crate) fn prepare(&mut self) {
+        // An error is the end of the trace, which `next` will meet too.
+        if let Ok(round) = self.rounds.recv() {
+            self.queue.extend(round);
+        }
+    }
+
+    /// When the next request is due.
+    pub(crate) fn next(&mut self) -> Next {
+        while self.due == self.queue.len() {
+            match self.rounds.try_recv() {
+                Ok(round) => self.queue.extend(round),
+                Err(TryRecvError::Empty) => return Next::Unread,
+                Err(TryRecvError::Disconnected) => return Next::End,
+            }
+        }
+        Next::At(self.queue[self.due].at_ns)
+    }
+
+    /// Passes over the time of the next request.
+    pub(crate) fn advance(&mut self) {
+        self.due += 1;
+    }
+
+    /// The first request that is due.
+    pub(crate) fn take(&mut self) -> Option<Record> {
+        self.due = self.due.checked_sub(1)?;
+        self.queue.pop_front()
+    }
+
+    /// Requests before a time that were never due. The reader still has most of them, if the load is far behind: they are
+    /// counted as long as `patience` lasts.
+    pub(crate) fn left(&mut self, before_ns: u64, patience: Duration) -> u64 {
+        let end_ns = now_ns().saturating_add(patience.as_nanos() as u64);
+        let is_before = |record: &&Record| record.at_ns < before_ns;
+        let mut round_len = self.queue.len() - self.due;
+        let mut in_round = self.queue.iter().skip(self.due).take_while(is_before).count();
+        let mut left = in_round;
+        while in_round == round_len {
+            let rest = Duration::from_nanos(end_ns.saturating_sub(now_ns()));
+            // Whether the trace ends here or the reader is too slow: there is no more to count.
+            let Ok(round) = self.rounds.recv_timeout(rest) else { break };
+            round_len = round.len();
+            in_round = round.iter().take_while(is_before).count();
+            left += in_round;
+        }
+        left as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::mix::Command;
+    use std::sync::mpsc::sync_channel;
+
+    #[test]
+    fn what_the_reader_still_has_is_left() {
+        let (sender, rounds) = sync_channel(1);
+        let mut replay = Replay::new(rounds);
+        let round = |range: std::ops::Range<u64>| -> Vec<Record> {
+            let record =
+                |at_ns| Record { at_ns, command: Command::Get, key: [b'a'].into(), value_len: 0, ttl: 0 };
+            range.map(record).collect()
+        };
+        let reader = std::thread::spawn(move || {
+            // A worker whose keys nobody asks for at the moment gets empty rounds.
+            for range in [0..10, 10..10, 10..20, 20..30, 30..40, 40..50] {
+                if sender.send(round(range)).is_err() {
+                    return;
+                }
+            }
+        });
+        replay.prepare();
+        for at_ns in 0..3 {
+            assert_eq!(replay.next(), Next::At(at_ns));
+            replay.advance();
+        }
+        assert_eq!(replay.left(5, Duration::MAX), 2);
+        assert_eq!(replay.left(25, Duration::MAX), 22);
+        // Of the round 20..30, five are beyond; after it come two.
+        assert_eq!(replay.rounds.iter().map(|round| round.len()).sum::<usize>(), 20);
+        reader.join().expect("no panic");
+        assert_eq!(replay.left(u64::MAX, Duration::MAX), 7);
+    }
+}

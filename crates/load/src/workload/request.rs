@@ -1,0 +1,181 @@
+//! The bytes of requests, in either protocol.
+
+use crate::types::description::Protocol;
+use crate::types::mix::Command;
+use crate::types::ttl::on_the_wire;
+use crate::workload::items::Items;
+use crate::workload::trace::Record;
+use protocol::client::Flag;
+use protocol::client::command::{self, Reply, Stored};
+use protocol::request::{ArithmeticMode, SetMode, Verb};
+
+/// Appends requests about items to a buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer<'a> {
+    pub(crate) items: &'a Items,
+    pub(crate) protocol: Protocol,
+}
+
+/// How a get is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    /// More than one key is asked for.
+    pub(crate) several: bool,
+    /// With the key, which the text protocol always does.
+    pub(crate) keyed: bool,
+}
+
+impl Writer<'_> {
+    /// `get` or `gets` of the chosen items.
+    #[inline]
+    pub(crate) fn get(
+        self,
+        command: Command,
+        chosen: impl Iterator<Item = u64>,
+        answer: Answer,
+        out: &mut Vec<u8>,
+    ) {
+        let keys = &self.items.keys;
+        let chosen = chosen.map(|item| move |out: &mut Vec<u8>| keys.write(item, out));
+        match (self.protocol, command) {
+            (Protocol::Text, Command::Gets) => command::gets(out, chosen),
+            (Protocol::Text, _) => command::get(out, chosen),
+            (Protocol::Meta, _) => {
+                command::meta_get_each(out, chosen, retrieval_flags(command, answer));
+                // Several keys are asked for quietly: misses are left out and `mn` marks the end.
+                if answer.several {
+                    command::meta_noop(out);
+                }
+            }
+        }
+    }
+
+    /// Any command but a get, about the item, or about the counter of this number.
+    #[inline]
+    pub(crate) fn change(self, command: Command, item: u64, out: &mut Vec<u8>) {
+        if command.is_store() { self.store(command, item, out) } else { self.small(command, item, out) }
+    }
+
+    #[inline]
+    fn store(self, command: Command, item: u64, out: &mut Vec<u8>) {
+        let Items { keys, values, .. } = self.items;
+        self.store_head(command, |out| keys.write(item, out), self.items.ttl(item), values.size(item), out);
+        values.write(item, out);
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// The line before a value.
+    #[inline]
+    fn store_head(
+        self,
+        command: Command,
+        key: impl FnOnce(&mut Vec<u8>),
+        ttl: u64,
+        len: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let (verb, mode) = match command {
+            Command::Add => (Verb::Add, Some(SetMode::Add)),
+            Command::Replace => (Verb::Replace, Some(SetMode::Replace)),
+            Command::Append => (Verb::Append, Some(SetMode::Append)),
+            Command::Prepend => (Verb::Prepend, Some(SetMode::Prepend)),
+            _ => (Verb::Set, None),
+        };
+        let exptime = exptime(ttl);
+        match self.protocol {
+            Protocol::Text => {
+                command::store(out, verb, key, Stored { flags: 0, exptime, len }, Reply::Wanted);
+            }
+            Protocol::Meta => {
+                match (mode.map(Flag::SetMode), (exptime > 0).then_some(Flag::Exptime(exptime))) {
+                    (None, None) => command::meta_set(out, key, len, &[]),
+                    (Some(flag), None) | (None, Some(flag)) => command::meta_set(out, key, len, &[flag]),
+                    (Some(mode), Some(exptime)) => command::meta_set(out, key, len, &[mode, exptime]),
+                }
+            }
+        }
+    }
+
+    fn small(self, command: Command, item: u64, out: &mut Vec<u8>) {
+        let keys = &self.items.keys;
+        match command.counts() {
+            true => self.line(command, |out| keys.write_counter(item, out), self.items.ttl(item), out),
+            false => self.line(command, |out| keys.write(item, out), self.items.ttl(item), out),
+        }
+    }
+
+    /// What a trace asks. Values of less than 20 bytes are numbers, so that counters can count.
+    pub(crate) fn traced(self, record: &Record, out: &mut Vec<u8>) {
+        let Record { command, key, value_len, .. } = record;
+        let ttl = on_the_wire(record.ttl, self.items.start);
+        let key = |out: &mut Vec<u8>| out.extend_from_slice(key);
+        if !command.is_store() {
+            return self.line(*command, key, ttl, out);
+        }
+        self.store_head(*command, key, ttl, *value_len, out);
+        match *value_len < NUMBER_LEN_MAX {
+            true => out.resize(out.len() + value_len, b'1'),
+            false => self.items.values.write_sized(record.hash(), *value_len, out),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    /// A request of one key without a value.
+    fn line(self, command: Command, key: impl FnOnce(&mut Vec<u8>), ttl: u64, out: &mut Vec<u8>) {
+        let mode = match command {
+            Command::Decr => ArithmeticMode::Decrement,
+            _ => ArithmeticMode::Increment,
+        };
+        match (self.protocol, command) {
+            (Protocol::Text, Command::Incr | Command::Decr) => {
+                command::arithmetic(out, mode, key, 1, Reply::Wanted);
+            }
+            (Protocol::Text, Command::Touch) => command::touch(out, key, exptime(ttl), Reply::Wanted),
+            (Protocol::Text, Command::Get) => command::get(out, [key]),
+            (Protocol::Text, Command::Gets) => command::gets(out, [key]),
+            (Protocol::Text, _) => command::delete(out, key, Reply::Wanted),
+            (Protocol::Meta, Command::Incr) => command::meta_arithmetic(out, key, &[]),
+            (Protocol::Meta, Command::Decr) => {
+                command::meta_arithmetic(out, key, &[Flag::ArithmeticMode(mode)]);
+            }
+            (Protocol::Meta, Command::Touch) => command::meta_get(out, key, &[Flag::Exptime(exptime(ttl))]),
+            (Protocol::Meta, Command::Get | Command::Gets) => {
+                let answer = Answer { several: false, keyed: false };
+                command::meta_get(out, key, retrieval_flags(command, answer));
+            }
+            (Protocol::Meta, _) => command::meta_delete(out, key, &[]),
+        }
+    }
+
+    /// Stores a counter at 0.
+    pub(crate) fn set_counter(self, number: u64, out: &mut Vec<u8>) {
+        let key = |out: &mut Vec<u8>| self.items.keys.write_counter(number, out);
+        self.store_head(Command::Set, key, self.items.ttl(number), 1, out);
+        out.extend_from_slice(b"0\r\n");
+    }
+}
+
+/// The largest 64-bit number has this many digits, and not all numbers of as many digits fit.
+const NUMBER_LEN_MAX: usize = 20;
+
+/// What an `mg` asks for that does what the command does in the text protocol.
+#[inline]
+fn retrieval_flags(command: Command, answer: Answer) -> &'static [Flag<'static>] {
+    use Flag::{Cas, Key, Quiet, Value};
+    match (command, answer.several, answer.keyed) {
+        (Command::Gets, false, false) => &[Value, Cas],
+        (Command::Gets, false, true) => &[Value, Cas, Key],
+        (Command::Gets, true, false) => &[Value, Cas, Quiet],
+        (Command::Gets, true, true) => &[Value, Cas, Key, Quiet],
+        (_, false, false) => &[Value],
+        (_, false, true) => &[Value, Key],
+        (_, true, false) => &[Value, Quiet],
+        (_, true, true) => &[Value, Key, Quiet],
+    }
+}
+
+/// Servers keep times in 32 bits: what ends later ends in 2038.
+#[inline]
+fn exptime(ttl: u64) -> i32 {
+    i32::try_from(ttl).unwrap_or(i32::MAX)
+}

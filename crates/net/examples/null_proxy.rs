@@ -1,0 +1,274 @@
+//! A proxy that decides nothing: the floor under every figure of a real one on the same sockets.
+//!
+//! Each client is bound to a connection of its own to a back end, in turn. It parses no more of the text protocol than it must
+//! to know where a request or a reply ends, copies whole ones, and so sends once to each peer in a turn.
+//!
+//! ```text
+//! null_proxy --port PORT --to ADDRESS:PORT [--to …] [--workers N] [--driver auto|epoll|uring]
+//! ```
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use net::{
+    CloseReason, Dial, DriverChoice, Handler, Link, Listen, Network, Next, Opened, Options, Origin, Place,
+    Progress, Turn, Unreachable,
+};
+use stdx::gather::Gather;
+
+/// How long a back end may take to be connected to.
+const DIAL_TIMEOUT_MS: u32 = 1000;
+
+/// Bytes that a peer has not taken, beyond which nothing more is received for it until it has taken all of them.
+const BLOCKED_MAX: usize = 1 << 20;
+
+/// The longest line: of a get with many keys. A longer one is no line of this protocol's.
+const LINE_MAX: usize = 8 * 1024;
+
+/// Clients and their back ends.
+pub(crate) struct NullProxy {
+    places: Vec<Place>,
+    next_place: usize,
+    pairs: Vec<Pair>,
+    free: VecDeque<usize>,
+}
+
+/// A client and its connection to a back end.
+#[derive(Default)]
+struct Pair {
+    client: Option<Link>,
+    back_end: Option<Link>,
+    dialling: bool,
+    /// There is no back end, and the client is told so when it asks for something: a reply that overtakes the request would be
+    /// lost with the connection.
+    refused: Option<Unreachable>,
+}
+
+/// One of the two ends of a pair.
+pub(crate) struct End {
+    pair: usize,
+    is_client: bool,
+    /// Bytes of a body, with its line end, that are still to be passed on.
+    body_left: usize,
+}
+
+impl NullProxy {
+    /// A proxy for these back ends.
+    pub(crate) fn new(places: Vec<Place>) -> NullProxy {
+        NullProxy { places, next_place: 0, pairs: Vec::new(), free: VecDeque::new() }
+    }
+
+    /// The other end of a pair.
+    fn other(&self, end: &End) -> Option<Link> {
+        let pair = &self.pairs[end.pair];
+        if end.is_client { pair.back_end } else { pair.client }
+    }
+
+    fn new_client(&mut self, client: Link, turn: &mut Turn<Vec<u8>>) -> usize {
+        let number = self.free.pop_front().unwrap_or_else(|| {
+            self.pairs.push(Pair::default());
+            self.pairs.len() - 1
+        });
+        let place = self.places[self.next_place % self.places.len()].clone();
+        self.next_place += 1;
+        let dialled = turn.dial(Dial { place, timeout_ms: DIAL_TIMEOUT_MS }, number as u64);
+        let (dialling, refused) = (dialled.is_ok(), dialled.err());
+        self.pairs[number] = Pair { client: Some(client), back_end: None, dialling, refused };
+        number
+    }
+
+    /// What becomes of input for an end that is not there, yet or any more.
+    fn without_other(&self, end: &End, input: &[u8], output: &mut Gather<Vec<u8>>) -> Progress {
+        match self.pairs[end.pair].refused {
+            _ if !end.is_client => Progress { consumed: input.len(), next: Next::Read },
+            Some(why) if !input.is_empty() => {
+                output.copy(format!("SERVER_ERROR back end: {why}\r\n").as_bytes());
+                Progress { consumed: input.len(), next: Next::Close(CloseReason::Normal) }
+            }
+            Some(_) => Progress { consumed: 0, next: Next::Read },
+            None => Progress { consumed: 0, next: Next::Wait },
+        }
+    }
+
+    /// A pair of which nothing is left can be used again.
+    fn let_go(&mut self, number: usize) {
+        let pair = &self.pairs[number];
+        if pair.client.is_none() && pair.back_end.is_none() && !pair.dialling {
+            self.free.push_back(number);
+        }
+    }
+}
+
+impl Handler for NullProxy {
+    type Connection = End;
+    type Held = Vec<u8>;
+
+    fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Vec<u8>>) -> End {
+        match opened.origin {
+            Origin::Accepted { .. } => {
+                End { pair: self.new_client(opened.link, turn), is_client: true, body_left: 0 }
+            }
+            Origin::Dialled { tag } => {
+                let number = tag as usize;
+                let pair = &mut self.pairs[number];
+                (pair.back_end, pair.dialling) = (Some(opened.link), false);
+                match pair.client {
+                    Some(client) => turn.wake(client),
+                    None => turn.abort(opened.link),
+                }
+                End { pair: number, is_client: false, body_left: 0 }
+            }
+        }
+    }
+
+    fn on_unreachable(&mut self, tag: u64, why: Unreachable, turn: &mut Turn<Vec<u8>>) {
+        let pair = &mut self.pairs[tag as usize];
+        (pair.dialling, pair.refused) = (false, Some(why));
+        match pair.client {
+            Some(client) => turn.wake(client),
+            None => self.let_go(tag as usize),
+        }
+    }
+
+    #[inline]
+    fn on_bytes(
+        &mut self,
+        end: &mut End,
+        input: &[u8],
+        output: &mut Gather<Vec<u8>>,
+        turn: &mut Turn<Vec<u8>>,
+    ) -> Progress {
+        let Some(other) = self.other(end) else { return self.without_other(end, input, output) };
+        if turn.blocked(other) > BLOCKED_MAX {
+            return Progress { consumed: 0, next: Next::Wait };
+        }
+        let Some(consumed) = whole(end, input) else {
+            return Progress { consumed: 0, next: Next::Close(CloseReason::Error) };
+        };
+        if let Some(output) = turn.output(other) {
+            output.copy(&input[..consumed]);
+        }
+        Progress { consumed, next: Next::Read }
+    }
+
+    fn on_drained(&mut self, end: &mut End, turn: &mut Turn<Vec<u8>>) {
+        if let Some(other) = self.other(end) {
+            turn.wake(other);
+        }
+    }
+
+    fn on_close(&mut self, end: End, _reason: CloseReason, turn: &mut Turn<Vec<u8>>) {
+        let pair = &mut self.pairs[end.pair];
+        if end.is_client {
+            pair.client = None;
+            pair.back_end.into_iter().for_each(|back_end| turn.abort(back_end));
+        } else {
+            pair.back_end = None;
+            // What it has said last goes out first.
+            pair.client.into_iter().for_each(|client| turn.close(client));
+        }
+        self.let_go(end.pair);
+    }
+}
+
+/// How much of `input` can be passed on: whole lines, and bodies as they come. `None` for what is no line.
+fn whole(end: &mut End, input: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let body = end.body_left.min(input.len() - at);
+        at += body;
+        end.body_left -= body;
+        let left = &input[at..];
+        let Some(len) = left.iter().position(|&byte| byte == b'\n') else {
+            return (left.len() <= LINE_MAX).then_some(at);
+        };
+        end.body_left = body_len(&left[..len], end.is_client)?;
+        at += len + 1;
+    }
+}
+
+/// The length of the body that follows a line, with its line end: of `set key flags exptime BYTES`, `VALUE key flags BYTES`
+/// and their like. `None` for a length that is none.
+fn body_len(line: &[u8], is_request: bool) -> Option<usize> {
+    let verb_ends = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    let place = match (&line[..verb_ends], is_request) {
+        (b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas", true) => 4,
+        (b"VALUE", false) => 3,
+        _ => return Some(0),
+    };
+    let number = line.trim_ascii_end().split(|&byte| byte == b' ').nth(place)?;
+    let len: u32 = std::str::from_utf8(number).ok()?.parse().ok()?;
+    Some(len as usize + 2)
+}
+
+struct Arguments {
+    listen: Vec<Listen>,
+    places: Vec<Place>,
+    options: Options,
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let most = 100_000;
+    let options = Options { workers: 1, connections_max: most, dialled_max: most, ..Options::default() };
+    let mut arguments = Arguments { listen: Vec::new(), places: Vec::new(), options };
+    while let Some(flag) = words.next() {
+        let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;
+        match flag.as_str() {
+            "--port" => {
+                let port: u16 = value.parse().map_err(|_| format!("{value} is no port"))?;
+                arguments.listen.push(Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port))));
+            }
+            "--to" => {
+                let address =
+                    value.parse().map_err(|_| format!("{flag} needs ADDRESS:PORT, not {value:?}"))?;
+                arguments.places.push(Place::Tcp(address));
+            }
+            "--workers" => {
+                let workers: usize =
+                    value.parse().map_err(|_| format!("{flag} needs a number, not {value:?}"))?;
+                arguments.options.workers = workers.max(1);
+            }
+            "--driver" => {
+                arguments.options.driver = match value.as_str() {
+                    "auto" => DriverChoice::Auto,
+                    "epoll" => DriverChoice::Epoll,
+                    "uring" => DriverChoice::Uring,
+                    _ => return Err(format!("{flag} is auto, epoll or uring, not {value:?}")),
+                }
+            }
+            _ => return Err(format!("no such flag: {flag}")),
+        }
+    }
+    if arguments.listen.is_empty() || arguments.places.is_empty() {
+        return Err("give --port to listen on and --to for a back end".to_owned());
+    }
+    Ok(arguments)
+}
+
+fn main() -> ExitCode {
+    let outcome = parse(std::env::args().skip(1)).and_then(|arguments| {
+        let Arguments { listen, places, options } = arguments;
+        let workers = options.workers;
+        let network = Network::bind(&listen, options).map_err(describe)?;
+        for address in network.addresses() {
+            println!("{address}");
+        }
+        let handlers = (0..workers).map(|_| NullProxy::new(places.clone())).collect();
+        network.start(handlers).and_then(net::Running::join).map_err(describe)
+    });
+    match outcome {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("null_proxy: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An error and its causes.
+fn describe(error: net::Error) -> String {
+    use std::error::Error;
+    let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{source}")
+}

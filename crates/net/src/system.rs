@@ -1,0 +1,146 @@
+//! The machine's kernel: sockets, epoll, and the driver that does batches.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, connect, getsockname, recvfrom, sendto, sockopt,
+};
+
+use crate::dial::{Place, Unreachable};
+use crate::driver::{Driver, Poll, SEND_FLAGS, receive_body};
+use crate::handler::Address;
+use crate::kernel::{Connect, Kernel};
+use crate::lanes::Lanes;
+use crate::listener::stream_socket;
+use crate::uring::Broken;
+
+/// What a worker's thread has of it.
+pub(crate) struct System {
+    pub(crate) poll: Poll,
+    pub(crate) driver: Driver,
+}
+
+impl System {
+    /// Goes on without io_uring.
+    #[cold]
+    fn fall_back(&mut self, broken: &Broken) -> Errno {
+        self.driver = Driver::Epoll;
+        broken.error
+    }
+}
+
+impl Kernel for System {
+    type Socket = OwnedFd;
+
+    fn number(socket: &OwnedFd) -> i32 {
+        socket.as_raw_fd()
+    }
+
+    fn local(&self, socket: &OwnedFd) -> Address {
+        let local = getsockname(socket).ok().and_then(|address| SocketAddr::try_from(address).ok());
+        local.map_or(Address::Unix(None), Address::Tcp)
+    }
+
+    fn watch(&self, socket: &OwnedFd, data: u64, flags: EventFlags) -> Result<(), Errno> {
+        self.poll.add(socket, data, flags)
+    }
+
+    fn watch_anew(&self, socket: &OwnedFd, data: u64, flags: EventFlags) -> Result<(), Errno> {
+        self.poll.modify(socket, data, flags)
+    }
+
+    #[inline]
+    fn event(&self, position: usize) -> (u64, EventFlags) {
+        self.poll.event(position)
+    }
+
+    #[inline]
+    fn receive<'s, Held: AsRef<[u8]>>(
+        &mut self,
+        lanes: &mut Lanes<Held>,
+        socket: impl Fn(u32) -> &'s OwnedFd,
+    ) -> Result<(), Errno> {
+        let received = self.driver.receive(lanes, |index| socket(index).as_fd());
+        received.map_err(|broken| self.fall_back(&broken))
+    }
+
+    #[inline]
+    fn send<'s, Held: AsRef<[u8]>>(
+        &mut self,
+        lanes: &mut Lanes<Held>,
+        socket: impl Fn(u32) -> &'s OwnedFd,
+    ) -> Result<(), Errno> {
+        let sent = self.driver.send(lanes, |index| socket(index).as_fd());
+        sent.map_err(|broken| self.fall_back(&broken))
+    }
+
+    fn receive_body(&mut self, socket: &OwnedFd, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {
+        receive_body(socket.as_fd(), body, beyond)
+    }
+
+    fn receive_datagram(
+        &mut self,
+        socket: &OwnedFd,
+        buffer: &mut [u8],
+    ) -> Result<(usize, SocketAddr), Errno> {
+        let (_, len, address) = recvfrom(socket, buffer, RecvFlags::DONTWAIT)?;
+        let address = address.ok_or(Errno::INVAL)?;
+        Ok((len, SocketAddr::try_from(address)?))
+    }
+
+    fn send_datagram(&mut self, socket: &OwnedFd, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
+        match sendto(socket, bytes, SEND_FLAGS, &to) {
+            // An error of an earlier datagram (ICMP), which the kernel tells now.
+            Err(Errno::CONNREFUSED) => sendto(socket, bytes, SEND_FLAGS, &to).map(drop),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    fn connect(&mut self, place: &Place) -> Connect<OwnedFd> {
+        match begin(place) {
+            Ok((socket, Ok(()))) => match self.connected(&socket, place) {
+                Ok(()) => Connect::Done(socket),
+                Err(why) => Connect::Failed(why),
+            },
+            Ok((socket, Err(Errno::INPROGRESS | Errno::INTR))) => Connect::UnderWay(socket),
+            Ok((_, Err(Errno::AGAIN))) if matches!(place, Place::Unix(_)) => Connect::Busy,
+            // For TCP this is a want of ports (ip(7)).
+            Ok((_, Err(Errno::AGAIN))) => Connect::Failed(Unreachable::Exhausted),
+            Ok((_, Err(error))) | Err(error) => Connect::Failed(Unreachable::from_errno(error)),
+        }
+    }
+
+    fn connected(&mut self, socket: &OwnedFd, place: &Place) -> Result<(), Unreachable> {
+        match sockopt::socket_error(socket) {
+            // A port of this machine on which nobody listens can be chosen as the local one: then TCP connects the socket to
+            // itself.
+            Ok(Ok(())) if self.local(socket) == place.address() => Err(Unreachable::Refused),
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) | Err(error) => Err(Unreachable::from_errno(error)),
+        }
+    }
+}
+
+/// A socket for a connection to `place`, and what came of beginning it.
+fn begin(place: &Place) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
+    match place {
+        Place::Tcp(address) => {
+            let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+            let socket = stream_socket(family)?;
+            sockopt::set_socket_keepalive(&socket, true)?;
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            let begun = connect(&socket, address);
+            Ok((socket, begun))
+        }
+        Place::Unix(path) => {
+            let name = SocketAddrUnix::new(Arc::as_ref(path))?;
+            let socket = stream_socket(AddressFamily::UNIX)?;
+            let begun = connect(&socket, &name);
+            Ok((socket, begun))
+        }
+    }
+}

@@ -1,0 +1,558 @@
+//! A worker that dials, and one that hears datagrams, over real sockets on loopback; the time is what the test says, and
+//! only what the kernel does by itself is waited for.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, getsockname, listen, socket};
+
+use super::*;
+use crate::caller::{Caller, Errand, Seen};
+use crate::datagram::RECEIVED_MAX;
+use crate::dial::{Dial, Place, Unreachable};
+use crate::dialling::BEGUN_PER_MS_MAX;
+use crate::options::DriverChoice;
+use crate::roster::Roster;
+
+const DIALLED_MAX: usize = 12_000;
+
+/// Longer than a busy machine keeps anyone waiting: only a failure runs into it.
+const PATIENCE_MS: u64 = 60_000;
+
+struct Rig {
+    worker: Worker<Caller>,
+    roster: Arc<Roster>,
+    /// Where it listens for datagrams, with the index 9.
+    ear: SocketAddr,
+    now: Now,
+}
+
+/// Runs `test` over both drivers.
+fn with_each_driver(test: impl Fn(Rig)) {
+    for choice in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let roster = Arc::new(Roster::new());
+        let (ear, mut ears) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
+        let around = Surroundings {
+            mailbox: Arc::new(Mailbox::new().unwrap()),
+            limit: Arc::new(Limit::new(1).unwrap()),
+            keeper: Keeper::new(Arc::clone(&roster)),
+            ears: ears.drain(..).map(|socket| (9, socket)).collect(),
+            dialled_max: DIALLED_MAX,
+            idle_timeout_s: 10,
+            notice: |_| {},
+        };
+        let worker = Worker::on_system(Caller::default(), Driver::choose(choice), around).unwrap();
+        test(Rig { worker, roster, ear, now: Now::at_ms(1000) });
+    }
+}
+
+impl Rig {
+    fn caller(&mut self) -> &mut Caller {
+        &mut self.worker.handler
+    }
+
+    fn round(&mut self, wait_ms: u64) {
+        let events = self.worker.kernel.poll.wait(wait_ms).unwrap();
+        self.worker.round(events, self.now);
+    }
+
+    /// Rounds until `ready`, for which the kernel may need some time.
+    #[track_caller]
+    fn until(&mut self, ready: impl Fn(&Caller) -> bool) {
+        self.round(0);
+        while !ready(&self.worker.handler) {
+            let wait_ms = if self.worker.patience_ms(self.now) == 0 { 0 } else { PATIENCE_MS };
+            let events = self.worker.kernel.poll.wait(wait_ms).unwrap();
+            assert!(events > 0 || wait_ms == 0, "nothing happens any more");
+            self.worker.round(events, self.now);
+        }
+    }
+
+    /// Dials, and returns what has been seen of it.
+    #[track_caller]
+    fn outcome(&mut self, place: &Place) -> Seen {
+        self.caller().dial(place, 5000, 7);
+        self.until(|caller| !caller.seen.is_empty());
+        let [seen] = self.caller().news().try_into().expect("one outcome");
+        seen
+    }
+
+    /// A connection that the caller has dialled, with this tag, and its other end.
+    #[track_caller]
+    fn pair(&mut self, listener: &UnixListener, tag: u64) -> UnixStream {
+        let place = place_of(listener);
+        self.caller().dial(&place, 5000, tag);
+        self.until(|caller| !caller.seen.is_empty());
+        assert_eq!(self.caller().news(), [Seen::Opened(tag)]);
+        let (other, _) = listener.accept().unwrap();
+        other.set_nonblocking(true).unwrap();
+        other
+    }
+}
+
+/// A path of this test's own, where nothing is.
+fn path(test: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("net-{}-dial-{test}", std::process::id()));
+    // A run that was killed may have left something, and this process may have its number.
+    let _nothing_there = std::fs::remove_file(&path);
+    path
+}
+
+/// Listens at a path, which goes with it.
+struct Listening(UnixListener);
+
+impl std::ops::Deref for Listening {
+    type Target = UnixListener;
+
+    fn deref(&self) -> &UnixListener {
+        &self.0
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let Place::Unix(path) = place_of(self) else { return };
+        let _gone_already = std::fs::remove_file(path);
+    }
+}
+
+fn unix_listener(test: &str) -> Listening {
+    Listening(UnixListener::bind(path(test)).unwrap())
+}
+
+fn place_of(listener: &UnixListener) -> Place {
+    Place::Unix(Arc::from(listener.local_addr().unwrap().as_pathname().unwrap()))
+}
+
+fn tcp(address: SocketAddr) -> Place {
+    Place::Tcp(address)
+}
+
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// An address at which nobody listens, for as long as the socket is there.
+fn deaf() -> (OwnedFd, Place) {
+    let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&fd, &LOOPBACK).unwrap();
+    let address = SocketAddr::try_from(getsockname(&fd).unwrap()).unwrap();
+    (fd, tcp(address))
+}
+
+/// An address whose listener has a full queue: whoever dials it hears nothing. With it the sockets that fill it.
+fn full() -> (Vec<OwnedFd>, Place) {
+    let (listener, place) = deaf();
+    listen(&listener, 0).unwrap();
+    let Place::Tcp(address) = place else { panic!("tcp") };
+    let mut sockets = vec![listener];
+    // One or two get in; the others' packets are dropped.
+    for _ in 0..4 {
+        let client = crate::listener::stream_socket(AddressFamily::INET).unwrap();
+        assert_eq!(connect(&client, &address), Err(Errno::INPROGRESS));
+        sockets.push(client);
+    }
+    (sockets, place)
+}
+
+#[test]
+fn a_dial_opens_a_connection_or_says_why_not() {
+    with_each_driver(|mut rig| {
+        let listener = TcpListener::bind(LOOPBACK).unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(rig.outcome(&tcp(address)), Seen::Opened(7));
+        let (mut other, peer) = listener.accept().unwrap();
+        let (present, _) = rig.roster.present_from(0, 10);
+        let opened = &present[0].0;
+        assert_eq!((opened.id.0, opened.origin), (1, Origin::Dialled { tag: 7 }));
+        assert_eq!(opened.peer.to_string(), address.to_string());
+        assert_eq!(opened.local.to_string(), peer.to_string());
+
+        let (_socket, place) = deaf();
+        assert_eq!(rig.outcome(&place), Seen::Unreachable(7, Unreachable::Refused));
+        let nothing = Place::Unix(Arc::from(path("nothing")));
+        assert_eq!(rig.outcome(&nothing), Seen::Unreachable(7, Unreachable::Refused));
+        let too_long = Place::Unix(Arc::from(Path::new(&"x".repeat(200))));
+        let why = Unreachable::Failed(Errno::NAMETOOLONG.raw_os_error());
+        assert_eq!(rig.outcome(&too_long), Seen::Unreachable(7, why));
+        let unix = unix_listener("outcome");
+        assert_eq!(rig.outcome(&place_of(&unix)), Seen::Opened(7));
+
+        // The first one is still there, and is counted for itself.
+        other.write_all(b"hello").unwrap();
+        rig.until(|caller| !caller.heard.is_empty());
+        assert_eq!(rig.caller().heard(7), "hello");
+        let counters = rig.worker.keeper.counters();
+        assert_eq!((counters.dialled.value(), counters.unreachable.value()), (2, 3));
+        let accepted = rig.worker.limit.accepted.load(std::sync::atomic::Ordering::Relaxed);
+        assert_eq!((rig.worker.limit.current(), accepted), (0, 0));
+    });
+}
+
+#[test]
+fn a_dial_times_out_to_the_millisecond() {
+    with_each_driver(|mut rig| {
+        let (_sockets, place) = full();
+        for (timeout_ms, tag) in [(30, 30), (7, 7), (0, 0), (7, 8)] {
+            rig.caller().dial(&place, timeout_ms, tag);
+        }
+        rig.round(0);
+        assert_eq!(rig.worker.patience_ms(rig.now), 0, "they are to be begun");
+        rig.round(0);
+        assert_eq!(rig.caller().news(), [Seen::Unreachable(0, Unreachable::TimedOut)]);
+        assert_eq!(rig.worker.patience_ms(rig.now), 7);
+        rig.now.us += 6_999;
+        rig.round(0);
+        assert_eq!(rig.caller().news(), []);
+        assert_eq!(rig.worker.patience_ms(rig.now), 1);
+        rig.now.us += 1;
+        rig.round(0);
+        let timed_out = |tag| Seen::Unreachable(tag, Unreachable::TimedOut);
+        assert_eq!(rig.caller().news(), [timed_out(7), timed_out(8)]);
+        assert_eq!(rig.worker.patience_ms(rig.now), 23);
+        rig.now.us += 23_000;
+        rig.round(0);
+        assert_eq!(rig.caller().news(), [timed_out(30)]);
+        assert!(rig.worker.dials.is_empty() && rig.worker.dials.next().is_none());
+    });
+}
+
+#[test]
+fn a_unix_socket_whose_queue_is_full_is_tried_again_until_the_timeout() {
+    with_each_driver(|mut rig| {
+        let path = path("queue");
+        let listener = crate::listener::stream_socket(AddressFamily::UNIX).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let (listener, place) = (Listening(UnixListener::from(listener)), Place::Unix(Arc::from(&*path)));
+        let _first = UnixStream::connect(&path).unwrap();
+        rig.caller().dial(&place, 100, 1);
+        rig.caller().dial(&place, 40, 2);
+        (0..10).for_each(|_| rig.round(0));
+        assert_eq!(rig.caller().news(), []);
+        assert!(rig.worker.patience_ms(rig.now) >= 1, "no busy loop");
+        rig.now.us += 40_000;
+        rig.round(0);
+        assert_eq!(rig.caller().news(), [Seen::Unreachable(2, Unreachable::TimedOut)]);
+        let _accepted = listener.accept().unwrap();
+        rig.now.us += 5_000;
+        rig.round(0);
+        assert_eq!(rig.caller().news(), [Seen::Opened(1)]);
+    });
+}
+
+#[test]
+fn a_dialled_connection_is_read_while_its_peer_does_not_read() {
+    with_each_driver(|mut rig| {
+        let listener = unix_listener("read");
+        let mut other = rig.pair(&listener, 1);
+        let said = "s".repeat(4_000_000);
+        rig.caller().say(1, said.clone());
+        (0..5).for_each(|_| rig.round(0));
+        let blocked = |rig: &Rig| {
+            let index = rig.worker.slab.indices().next().unwrap();
+            rig.worker.slab.at(index).blocked.as_ref().map_or(0, |output| output.len())
+        };
+        assert!(blocked(&rig) > 1_000_000);
+        // More than fits into the socket at a time.
+        let (mut told, text) = (0, "t".repeat(3_000_000));
+        while told < text.len() {
+            match other.write(&text.as_bytes()[told..]) {
+                Ok(written) => told += written,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            rig.round(0);
+        }
+        rig.until(|caller| caller.heard[&1].len() == 3_000_000);
+        assert!(blocked(&rig) > 1_000_000);
+        // With nothing to read and no room to write it rests.
+        (0..5).for_each(|_| rig.round(0));
+        assert!(rig.worker.patience_ms(rig.now) > 0);
+        assert_eq!(rig.worker.kernel.poll.wait(0), Ok(0));
+        let mut heard = vec![0; said.len()];
+        let mut len = 0;
+        while len < said.len() {
+            match other.read(&mut heard[len..]) {
+                Ok(0) => panic!("closed"),
+                Ok(read) => len += read,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            rig.round(0);
+        }
+        assert!(heard == said.as_bytes());
+        assert_eq!(blocked(&rig), 0);
+        rig.until(|caller| !caller.seen.is_empty());
+        assert_eq!(rig.caller().news(), [Seen::Drained(1)]);
+    });
+}
+
+#[test]
+fn a_peer_that_sends_without_end_is_not_read_beyond_what_the_handler_takes() {
+    with_each_driver(|mut rig| {
+        let listener = unix_listener("garbage");
+        let mut other = rig.pair(&listener, 1);
+        // Blocked as well: neither event may make it go round and round.
+        rig.caller().say(1, vec![b's'; 4_000_000]);
+        rig.caller().hears_max = Some(1000);
+        let mut sent = 0;
+        for _ in 0..1000 {
+            match other.write(&[b'g'; 100_000]) {
+                Ok(written) => sent += written,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            rig.round(0);
+        }
+        assert!(sent < 2_000_000, "{sent} bytes found room");
+        assert_eq!(rig.caller().heard[&1].len(), 1000);
+        let index = rig.worker.slab.indices().next().unwrap();
+        let kept = rig.worker.slab.at(index).talk.unpack(&mut [0; INPUT_MAX]);
+        assert!(kept <= INPUT_MAX, "{kept}");
+        (0..5).for_each(|_| rig.round(0));
+        assert!(rig.worker.patience_ms(rig.now) > 0);
+        assert_eq!(rig.worker.kernel.poll.wait(0), Ok(0), "it rests");
+        // And goes on when it is woken up.
+        rig.caller().hears_max = None;
+        rig.caller().orders.push(Errand::Wake(1));
+        rig.until(|caller| caller.heard[&1].len() == sent);
+    });
+}
+
+#[test]
+fn a_dialled_connection_ends_with_its_peers_output_whatever_waits_for_that() {
+    with_each_driver(|mut rig| {
+        let listener = unix_listener("ended");
+        let mut other = rig.pair(&listener, 1);
+        rig.caller().say(1, vec![b's'; 4_000_000]);
+        (0..5).for_each(|_| rig.round(0));
+        other.write_all(b"bye").unwrap();
+        other.shutdown(Shutdown::Write).unwrap();
+        rig.until(|caller| !caller.seen.is_empty());
+        assert_eq!(rig.caller().news(), [Seen::Closed(1, CloseReason::Normal)]);
+        assert_eq!(rig.caller().heard(1), "bye");
+        assert_eq!(rig.worker.keeper.counters().dialled.value(), 0);
+    });
+}
+
+#[test]
+fn a_peer_that_never_reads_is_got_rid_of_by_abort_but_not_by_time() {
+    with_each_driver(|mut rig| {
+        let listener = unix_listener("abort");
+        let _others = [rig.pair(&listener, 1), rig.pair(&listener, 2)];
+        rig.caller().say(1, vec![b's'; 4_000_000]);
+        rig.caller().orders.push(Errand::Close(1));
+        for _ in 0..20 {
+            rig.now.us += 5_000_000;
+            rig.round(0);
+        }
+        assert_eq!(rig.caller().news(), [], "dialled connections have no idle timeout");
+        rig.caller().orders.push(Errand::Abort(1));
+        rig.round(0);
+        assert_eq!(rig.caller().news(), [Seen::Closed(1, CloseReason::Normal)]);
+        // Nothing can be done to it any more.
+        for errand in [Errand::Abort(1), Errand::Close(1), Errand::Wake(1), Errand::Say(1, b"x".to_vec())] {
+            rig.caller().orders.push(errand);
+        }
+        (0..5).for_each(|_| rig.round(0));
+        assert_eq!(rig.caller().news(), []);
+        let link = rig.caller().links[&1];
+        assert!(rig.worker.turn.output(link).is_none() && rig.worker.turn.unsent(link) == 0);
+    });
+}
+
+#[test]
+fn beyond_the_limit_no_order_is_taken_and_what_ends_makes_room() {
+    with_each_driver(|mut rig| {
+        let (_sockets, place) = full();
+        for tag in 0..DIALLED_MAX as u64 + 2 {
+            rig.caller().dial(&place, 1000, tag);
+        }
+        rig.round(0);
+        let not_taken =
+            [0, 1].map(|more| Seen::NotTaken((DIALLED_MAX + more) as u64, Unreachable::LimitReached));
+        assert_eq!(rig.caller().news(), not_taken);
+        let listener = unix_listener("limit");
+        rig.now.us += 1_000_000;
+        // The first one that times out makes room for one. Behind it are 12,000 that nobody waits for any more.
+        rig.round(0);
+        assert_eq!(rig.caller().news().len(), OUTCOMES_MAX);
+        rig.caller().dial(&place_of(&listener), 1000, 1 << 20);
+        rig.until(|caller| caller.seen.len() == DIALLED_MAX - OUTCOMES_MAX + 1);
+        assert!(rig.caller().links.contains_key(&(1 << 20)));
+        assert_eq!(rig.worker.keeper.counters().unreachable.value(), DIALLED_MAX as u64);
+    });
+}
+
+#[test]
+fn ten_thousand_dials_at_once_have_an_outcome_each_while_others_are_served() {
+    const DIALS: u64 = 10_000;
+    with_each_driver(|mut rig| {
+        let (_deaf, refused) = deaf();
+        let listener = unix_listener("many");
+        let mut client = rig.pair(&listener, 1 << 20);
+        rig.caller().repeats = true;
+        for tag in 0..DIALS {
+            rig.caller().dial(&refused, 60_000, tag);
+        }
+        let (mut rounds, mut outcomes) = (0, Vec::new());
+        while outcomes.len() < DIALS as usize {
+            client.write_all(b"x").unwrap();
+            rig.round(0);
+            let news = rig.caller().news();
+            assert!(news.len() <= BEGUN_PER_MS_MAX + crate::lanes::LANES_MAX, "{} in a round", news.len());
+            outcomes.extend(news);
+            assert_eq!(client.read(&mut [0; 10]).unwrap(), 1, "served in each round");
+            rig.now.us += 1000;
+            rounds += 1;
+        }
+        assert!(rounds <= 2 * DIALS as usize / BEGUN_PER_MS_MAX, "{rounds} rounds");
+        for (tag, outcome) in (0..DIALS).zip(outcomes) {
+            assert_eq!(outcome, Seen::Unreachable(tag, Unreachable::Refused));
+        }
+    });
+}
+
+#[test]
+fn a_handler_that_dials_for_ever_has_a_bounded_share_of_its_worker() {
+    with_each_driver(|mut rig| {
+        let (_deaf, refused) = deaf();
+        rig.caller().again = Some(Dial { place: refused.clone(), timeout_ms: 1000 });
+        (0..100).for_each(|tag| rig.caller().dial(&refused, 1000, tag));
+        let mut rounds = 0;
+        for _ in 0..100 {
+            // All that can be done within this millisecond.
+            loop {
+                rig.round(0);
+                rounds += 1;
+                if rig.worker.patience_ms(rig.now) > 0 {
+                    break;
+                }
+            }
+            rig.now.us += 1000;
+        }
+        let dials = rig.worker.keeper.counters().unreachable.value();
+        assert!(dials <= 100 * BEGUN_PER_MS_MAX as u64, "{dials} dials in 100 ms");
+        assert!(dials >= 90 * BEGUN_PER_MS_MAX as u64, "{dials} dials in 100 ms");
+        assert!(rounds < 100 * 2 * BEGUN_PER_MS_MAX, "{rounds} rounds in 100 ms");
+    });
+}
+
+#[test]
+fn a_worker_that_ends_gives_up_what_is_being_dialled() {
+    with_each_driver(|mut rig| {
+        let (_sockets, place) = full();
+        let listener = unix_listener("stop");
+        let other = rig.pair(&listener, 1);
+        (10..12).for_each(|tag| rig.caller().dial(&place, 1000, tag));
+        (0..2).for_each(|_| rig.round(0));
+        // One that has not been begun, and one that nobody has looked at.
+        rig.caller().dial(&place, 1000, 12);
+        rig.round(0);
+        rig.worker.turn.dial(Dial { place: place.clone(), timeout_ms: 1000 }, 13).unwrap();
+        rig.caller().again = Some(Dial { place, timeout_ms: 1000 });
+        let mut caller = rig.worker.end();
+        let mut expected: Vec<Seen> = (10..14)
+            .flat_map(|tag| {
+                [Seen::Unreachable(tag, Unreachable::Stopping), Seen::NotTaken(tag, Unreachable::Stopping)]
+            })
+            .collect();
+        expected.push(Seen::Closed(1, CloseReason::Shutdown));
+        assert_eq!(caller.news(), expected);
+        assert_eq!((&other).read(&mut [0]).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_socket_that_tcp_has_connected_to_itself_is_no_connection() {
+    with_each_driver(|mut rig| {
+        let (fd, place) = deaf();
+        let Place::Tcp(address) = place else { panic!("tcp") };
+        connect(&fd, &address).unwrap();
+        assert_eq!(rig.worker.kernel.connected(&fd, &place), Err(Unreachable::Refused));
+    });
+}
+
+/// A peer that sends datagrams to the worker.
+fn correspondent(rig: &Rig) -> UdpSocket {
+    let socket = UdpSocket::bind(LOOPBACK).unwrap();
+    socket.connect(rig.ear).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+/// All datagrams that lie there.
+fn letters(socket: &UdpSocket) -> Vec<String> {
+    let mut buffer = [0; 100];
+    let letter =
+        || socket.recv(&mut buffer).ok().map(|len| String::from_utf8_lossy(&buffer[..len]).into_owned());
+    std::iter::from_fn(letter).collect()
+}
+
+#[test]
+fn datagrams_are_answered_in_their_round_and_each_peers_in_order() {
+    with_each_driver(|mut rig| {
+        let peers: Vec<UdpSocket> = (0..20).map(|_| correspondent(&rig)).collect();
+        for text in ["2", "0", "3"] {
+            peers.iter().for_each(|peer| assert_eq!(peer.send(text.as_bytes()).unwrap(), 1));
+        }
+        // One that is gone before it has its answer.
+        correspondent(&rig).send(b"5").unwrap();
+        rig.round(PATIENCE_MS);
+        for peer in &peers {
+            assert_eq!(letters(peer), ["reply 0", "reply 1", "reply 0", "reply 1", "reply 2"]);
+        }
+        let from = rig.caller().datagrams[0].0;
+        assert_eq!((from.listener, from.address), (9, peers[0].local_addr().unwrap()));
+        // And in another round.
+        rig.caller().orders.push(Errand::Send(from, b"by the way".to_vec()));
+        rig.round(0);
+        assert_eq!(letters(&peers[0]), ["by the way"]);
+        assert_eq!(rig.worker.keeper.counters().datagrams.value(), 61);
+    });
+}
+
+#[test]
+fn a_flood_of_datagrams_leaves_each_round_to_the_connections_too() {
+    with_each_driver(|mut rig| {
+        let listener = unix_listener("flood");
+        let mut client = rig.pair(&listener, 1);
+        rig.caller().repeats = true;
+        let peers: Vec<UdpSocket> = (0..10).map(|_| correspondent(&rig)).collect();
+        (0..20).for_each(|_| peers.iter().for_each(|peer| assert_eq!(peer.send(b"0").unwrap(), 1)));
+        let mut rounds = 0;
+        while rig.caller().datagrams.len() < 200 {
+            client.write_all(b"x").unwrap();
+            rig.round(0);
+            rounds += 1;
+            assert!(rig.caller().datagrams.len() <= rounds * RECEIVED_MAX);
+            assert_eq!(client.read(&mut [0; 10]).unwrap(), 1, "served in each round");
+        }
+        assert_eq!(rounds, 4);
+    });
+}
+
+#[test]
+fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
+    with_each_driver(|mut rig| {
+        let peer = correspondent(&rig);
+        peer.send(b"200000").unwrap();
+        rig.round(PATIENCE_MS);
+        let dropped = |rig: &Rig| rig.worker.keeper.counters().datagrams_dropped.value();
+        // Of 200,000 replies of some 12 bytes not all fit into what a round may say.
+        let before = dropped(&rig);
+        assert!(before > 100_000, "{before}");
+        assert!(rig.worker.turn.is_idle() && !letters(&peer).is_empty());
+        let from = rig.caller().datagrams[0].0;
+        for (to, len, is_dropped) in [
+            (from, 65_508, true),
+            (crate::Correspondent { listener: 3, ..from }, 1, true),
+            (from, 1, false),
+            (from, 0, false),
+        ] {
+            let before = dropped(&rig);
+            rig.caller().orders.push(Errand::Send(to, vec![b'x'; len]));
+            rig.round(0);
+            assert_eq!(dropped(&rig) - before, u64::from(is_dropped), "{len} bytes");
+        }
+        assert_eq!(letters(&peer), ["x", ""]);
+    });
+}

@@ -1,0 +1,301 @@
+//! Rollback: the old bytes of every step, the newest first, from the journal and nothing else.
+//!
+//! Everything is restored first and recorded afterwards: a journal that cannot be written keeps nothing from being
+//! restored. It can be interrupted and begun again, because what is as before is left alone. What has vanished has no value
+//! to restore; what cannot be restored keeps the others from nothing, and the journal stays open for another try.
+//!
+//! Threads inherit their scheduling from the one that starts them, so a server that has grown since has threads that no
+//! journal names. They are found and made as the others were.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::apply::expected_effect::ExpectedEffect;
+use crate::apply::host::{Host, is_same};
+use crate::apply::journal::{self, Journal, Place, State};
+use crate::apply::meaning;
+use crate::observe::network_namespace;
+use crate::observe::scheduling::Scheduling;
+use crate::plan::change::Setting;
+
+/// What became of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It had its old value: the step was never done, or undone by somebody else.
+    AsBefore,
+    /// It has its old value again.
+    Restored,
+    /// It has its old value again; in between somebody else had given it this one.
+    RestoredOver(String),
+    /// It is not there any more.
+    Vanished,
+    /// It could not be restored.
+    Failed(String),
+}
+
+/// What became of all steps, the newest first.
+#[derive(Debug, Default)]
+pub struct RolledBack {
+    /// Each that was done, and those that have inherited from it.
+    pub steps: Vec<(Setting, Outcome)>,
+    /// Why neither the journal nor its spare records say so: who reads it takes the plan for one in force, or interrupted.
+    pub unrecorded: Option<journal::Error>,
+}
+
+impl RolledBack {
+    /// Whether everything is as before.
+    pub fn is_whole(&self) -> bool {
+        self.failures().is_empty()
+    }
+
+    /// What could not be restored, in words.
+    pub fn failures(&self) -> Vec<String> {
+        let failed = |(setting, outcome): &(Setting, Outcome)| match outcome {
+            Outcome::Failed(why) => Some(format!("{setting}: {why}")),
+            _ => None,
+        };
+        self.steps.iter().filter_map(failed).collect()
+    }
+}
+
+/// Why a journal cannot be undone here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Elsewhere {
+    /// The host was started again since.
+    #[error("the host was restarted since, which has reset these settings: there is nothing to undo")]
+    Rebooted,
+    /// The paths mean other devices here.
+    #[error("it was done in the network namespace {}, and this is another one", network_namespace::name(.0))]
+    Network(String),
+}
+
+/// Whether a journal's settings are those of this place.
+pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
+    let there = journal.place();
+    if there.boot_id != here.boot_id {
+        return Err(Elsewhere::Rebooted);
+    }
+    match (&there.network, &here.network) {
+        (Some(there), Some(here)) if network_namespace::is_same(there, here) => Ok(()),
+        (Some(there), _) => Err(Elsewhere::Network(there.clone())),
+        (None, _) => Ok(()),
+    }
+}
+
+/// The reason for undoing what is [overdue](is_overdue).
+pub const NOT_CONFIRMED: &str = "not confirmed in time";
+
+/// Whether a plan of this place should have been undone by now, because nobody has confirmed it, in milliseconds since
+/// boot: a clock that nobody sets, and that begins anew with the boot that ends all settings.
+pub fn is_overdue(journal: &Journal, here: &Place, now_ms: u64) -> bool {
+    has_run_out(journal, now_ms) && check_place(journal, here).is_ok()
+}
+
+/// The network namespace in which a plan should have been undone by now, if it is another one: from here it cannot be.
+pub fn overdue_elsewhere(journal: &Journal, here: &Place, now_ms: u64) -> Option<String> {
+    match check_place(journal, here) {
+        Err(Elsewhere::Network(network)) if has_run_out(journal, now_ms) => Some(network),
+        _ => None,
+    }
+}
+
+fn has_run_out(journal: &Journal, now_ms: u64) -> bool {
+    let is_open = matches!(journal.state(), State::Unfinished | State::Applied);
+    is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms)
+}
+
+/// Undoes a journal. The caller has the lock, and has checked the place.
+pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> RolledBack {
+    undo_below(host, journal, why, &BTreeSet::new())
+}
+
+/// Undoes journals, the newest first, and tells of each. What a later plan has set, and could not be undone there, is left
+/// with the earlier ones, too: its value is the later plan's to restore first.
+pub fn undo_all(
+    host: &mut dyn Host,
+    newest_first: &mut [Journal],
+    why: &str,
+    mut tell: impl FnMut(&Journal, &RolledBack),
+) {
+    let mut stuck = BTreeSet::new();
+    for journal in newest_first {
+        let undone = undo_below(host, journal, why, &stuck);
+        tell(journal, &undone);
+        let failed = undone.steps.into_iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+        stuck.extend(failed.map(|(setting, _)| setting));
+    }
+}
+
+/// Undoes a journal but for what is stuck with a later one.
+fn undo_below(
+    host: &mut dyn Host,
+    journal: &mut Journal,
+    why: &str,
+    stuck: &BTreeSet<Setting>,
+) -> RolledBack {
+    let mut undoing = Undoing::default();
+    if journal.state() == State::RolledBack {
+        return undoing.outcomes;
+    }
+    // Who finds the journal of an undoing that was killed must not take the plan for one in force.
+    let begun = journal.rolling_back(why);
+    let mut refused: Option<journal::Step> = None;
+    let steps = under_their_names(host, journal.steps());
+    for step in steps.into_iter().rev().filter(|step| !step.undone) {
+        let outcome = match stuck.contains(&step.setting) {
+            true => Outcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
+            false => restore(host, &step),
+        };
+        // What it resets is restored next, and may bring it back.
+        let may_come_back = matches!(outcome, Outcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
+        let before = if may_come_back {
+            refused.replace(step)
+        } else {
+            undoing.note(step, outcome);
+            refused.take()
+        };
+        undoing.again(host, before);
+    }
+    undoing.again(host, refused);
+    let mut looked_at = BTreeSet::new();
+    for step in journal.steps() {
+        disinherit(host, &step, &mut looked_at, &mut undoing.outcomes);
+    }
+    let Undoing { done, mut outcomes } = undoing;
+    let whole = outcomes.is_whole().then_some(why);
+    // That it begins is said by what it came to.
+    outcomes.unrecorded = journal.undone(&done, whole).err().or(begun.err().filter(|_| whole.is_none()));
+    if whole.is_some() && outcomes.unrecorded.is_none() {
+        // A file that is left over does no harm, and the host is as it was before.
+        let _ = ExpectedEffect::forget(journal.path());
+    }
+    outcomes
+}
+
+/// Steps with the names that their interfaces have now. One that is gone, or was made anew, is looked for by its name, as
+/// are those from before their numbers were in journals.
+fn under_their_names(host: &dyn Host, mut steps: Vec<journal::Step>) -> Vec<journal::Step> {
+    let numbers = steps.iter().filter_map(|step| Some((step.setting.nic()?.to_owned(), step.interface?)));
+    let renamed: BTreeMap<String, String> = numbers
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .filter_map(|(nic, number)| Some((nic, host.interface_name(number)?)))
+        .collect();
+    for step in &mut steps {
+        if let Some(name) = step.setting.nic().and_then(|nic| renamed.get(nic)) {
+            step.setting = step.setting.clone().of_nic(name);
+        }
+    }
+    steps
+}
+
+#[derive(Default)]
+struct Undoing {
+    outcomes: RolledBack,
+    /// The numbers of the steps that are as before.
+    done: Vec<usize>,
+}
+
+impl Undoing {
+    fn note(&mut self, step: journal::Step, outcome: Outcome) {
+        if !matches!(outcome, Outcome::Failed(_)) {
+            self.done.push(step.number);
+        }
+        // What was left and needs nothing is no news.
+        if !(step.left && outcome == Outcome::AsBefore) {
+            self.outcomes.steps.push((step.setting, outcome));
+        }
+    }
+
+    /// Restores a step that was refused before. A limit of 0 bytes cannot be written, but is there as soon as the same
+    /// limit is restored as a ratio.
+    fn again(&mut self, host: &mut dyn Host, refused: Option<journal::Step>) {
+        let Some(step) = refused else { return };
+        let outcome = match restore(host, &step) {
+            Outcome::AsBefore => Outcome::Restored,
+            outcome => outcome,
+        };
+        self.note(step, outcome);
+    }
+}
+
+/// Looks for heirs, at most: each look finds what threads have started that the look before has not seen.
+const LOOKS_MAX: usize = 8;
+
+/// Makes threads that have inherited what a step set as that step's thread was before. Each process is looked at once, by
+/// the first of its steps: what one plan wants of its threads is the same for all.
+fn disinherit(
+    host: &mut dyn Host,
+    step: &journal::Step,
+    looked_at: &mut BTreeSet<u32>,
+    outcomes: &mut RolledBack,
+) {
+    let Setting::Thread { tid } = &step.setting else { return };
+    if looked_at.contains(tid) {
+        return;
+    }
+    let (Ok(before), Ok(wanted)) = (step.before.parse::<Scheduling>(), step.wanted.parse()) else { return };
+    for _ in 0..LOOKS_MAX {
+        // Who has ended, alone or with the whole process, has left nothing behind.
+        let others = host.others(*tid).unwrap_or_default();
+        looked_at.extend(&others);
+        let heir = |tid: u32| {
+            let setting = Setting::Thread { tid };
+            let found: Scheduling = host.read(&setting).ok()?.parse().ok()?;
+            Some((setting, found.inherited(&before, &wanted)?))
+        };
+        let heirs: Vec<_> = others.into_iter().filter_map(heir).collect();
+        if heirs.is_empty() {
+            return;
+        }
+        for (setting, old) in heirs {
+            let outcome = match host.write(&setting, &old.to_string()) {
+                Ok(()) => Outcome::Restored,
+                Err(error) => failed(&setting, &error),
+            };
+            outcomes.steps.push((setting, outcome));
+        }
+        if !outcomes.is_whole() {
+            return;
+        }
+    }
+}
+
+fn failed(setting: &Setting, error: &io::Error) -> Outcome {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => Outcome::Vanished,
+        _ => Outcome::Failed(meaning(setting, error)),
+    }
+}
+
+fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
+    let setting = &step.setting;
+    let failed = |error: io::Error| failed(setting, &error);
+    // Its number is another one's now, which is none of ours.
+    let expected = step.identity.as_deref();
+    if expected.is_some_and(|was| host.identity(setting).is_some_and(|is| !is_same(was, &is))) {
+        return Outcome::Vanished;
+    }
+    let found = match host.read(setting) {
+        Ok(found) if setting.same(&found, &step.before) => return Outcome::AsBefore,
+        Ok(found) => found,
+        Err(error) => return failed(error),
+    };
+    if let Err(error) = host.write(setting, setting.written(&step.before)) {
+        return failed(error);
+    }
+    match host.read(setting) {
+        Ok(now) if !setting.same(&now, &step.before) => {
+            Outcome::Failed(format!("its old value was accepted, but it reads {now:?}"))
+        }
+        // What was left was set anew by another step.
+        Ok(_) if step.left || setting.same(&found, &step.wanted) => Outcome::Restored,
+        Ok(_) => Outcome::RestoredOver(found.trim().to_owned()),
+        Err(error) => failed(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

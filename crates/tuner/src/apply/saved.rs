@@ -1,0 +1,235 @@
+//! Saved plan: where it was made, and which settings it may name.
+//!
+//! Interrupts, threads and interfaces are named by numbers and words that mean others on another host, after a restart, or
+//! in another network namespace. And a file may have been written by anybody: what root carries out is what a strategy,
+//! a profile or a remedy of ours could have asked for, and nothing else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::apply::journal::Place;
+use crate::observe::network_namespace;
+use crate::observe::root::{self, Root};
+use crate::plan::Plan;
+use crate::plan::change::{Holds, Setting};
+
+/// Where a plan was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The host's name, for people.
+    pub host: String,
+    /// Its boot and the network namespace.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// A plan as it is in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Saved {
+    /// Where it was made.
+    pub made: Origin,
+    /// What to change.
+    #[serde(flatten)]
+    pub plan: Plan,
+}
+
+/// Why a plan is not carried out here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Numbers of interrupts and threads are another host's.
+    #[error("it was made on {made:?}, and this is {here:?}")]
+    Host {
+        /// Where it was made.
+        made: String,
+        /// Where it should be carried out.
+        here: String,
+    },
+    /// Numbers are given anew at each start.
+    #[error("it was made before this host was started the last time")]
+    Boot,
+    /// Interfaces are others.
+    #[error("it was made in the network namespace {}, and this is another one", network_namespace::name(.0))]
+    Network(String),
+    /// No strategy, profile or remedy sets it.
+    #[error("it would set {0}, which no strategy or profile sets")]
+    Foreign(Setting),
+}
+
+impl Origin {
+    /// Where a root is.
+    pub fn of(root: &Root) -> Result<Origin, root::Error> {
+        let host = root.read("/proc/sys/kernel/hostname")?.unwrap_or_default();
+        Ok(Origin { host, place: Place::of(root)? })
+    }
+}
+
+impl Saved {
+    /// Whether it may be carried out here.
+    pub fn check(&self, here: &Origin) -> Result<(), Refused> {
+        let made = &self.made;
+        if made.host != here.host {
+            return Err(Refused::Host { made: made.host.clone(), here: here.host.clone() });
+        }
+        if made.place.boot_id != here.place.boot_id {
+            return Err(Refused::Boot);
+        }
+        let is_here = match (&made.place.network, &here.place.network) {
+            (Some(made), Some(here)) => network_namespace::is_same(made, here),
+            (made, here) => made == here,
+        };
+        if !is_here {
+            return Err(Refused::Network(made.place.network.clone().unwrap_or_default()));
+        }
+        self.check_settings()
+    }
+
+    /// Whether it names only what is ours to set.
+    pub fn check_settings(&self) -> Result<(), Refused> {
+        match self.plan.changes.iter().find(|change| !is_ours(&change.setting)) {
+            None => Ok(()),
+            Some(change) => Err(Refused::Foreign(change.setting.clone())),
+        }
+    }
+}
+
+/// Files that strategies, profiles and remedies set. `#` stands for a number, `*` for any name, `**` for directories. All
+/// plans that tests make are held to it.
+const OURS: [(&str, Holds); 27] = [
+    ("/proc/irq/#/smp_affinity", Holds::Mask),
+    ("/sys/class/net/*/queues/rx-#/rps_cpus", Holds::Mask),
+    ("/sys/class/net/*/queues/rx-#/rps_flow_cnt", Holds::Number),
+    ("/sys/class/net/*/queues/tx-#/xps_cpus", Holds::Mask),
+    ("/sys/class/net/*/gro_flush_timeout", Holds::Number),
+    ("/sys/class/net/*/napi_defer_hard_irqs", Holds::Number),
+    ("/proc/sys/net/core/rps_sock_flow_entries", Holds::Number),
+    ("/proc/sys/net/core/netdev_max_backlog", Holds::Number),
+    ("/proc/sys/net/core/somaxconn", Holds::Number),
+    ("/proc/sys/net/core/busy_read", Holds::Number),
+    ("/proc/sys/net/core/busy_poll", Holds::Number),
+    ("/proc/sys/net/ipv4/tcp_max_syn_backlog", Holds::Number),
+    ("/proc/sys/net/ipv4/tcp_fastopen", Holds::Number),
+    ("/proc/sys/vm/swappiness", Holds::Number),
+    ("/proc/sys/vm/overcommit_memory", Holds::Number),
+    ("/proc/sys/vm/dirty_ratio", Holds::Number),
+    ("/proc/sys/vm/dirty_bytes", Holds::Number),
+    ("/proc/sys/vm/dirty_background_ratio", Holds::Number),
+    ("/proc/sys/vm/dirty_background_bytes", Holds::Number),
+    ("/sys/kernel/mm/transparent_hugepage/enabled", Holds::Choice),
+    ("/sys/kernel/mm/transparent_hugepage/defrag", Holds::Choice),
+    ("/sys/block/*/queue/scheduler", Holds::Choice),
+    ("/sys/block/*/queue/nomerges", Holds::Number),
+    ("/sys/block/*/queue/read_ahead_kb", Holds::Number),
+    ("/sys/devices/system/clocksource/clocksource0/current_clocksource", Holds::Choice),
+    ("/sys/fs/cgroup/**/cpu.weight", Holds::Number),
+    ("/sys/fs/cgroup/**/cpu.shares", Holds::Number),
+];
+
+/// Whether a plan of ours could set it. What is no file has a type of its own, with its own limits.
+pub(crate) fn is_ours(setting: &Setting) -> bool {
+    let Setting::File { path, holds } = setting else { return true };
+    OURS.iter().any(|(pattern, held)| held == holds && matches(pattern, path))
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    let (mut wanted, mut found) = (pattern.split('/').peekable(), path.split('/').peekable());
+    while let Some(pattern) = wanted.next() {
+        if pattern == "**" {
+            while found.peek().is_some_and(|name| Some(name) != wanted.peek()) {
+                if !found.next().is_some_and(is_name) {
+                    return false;
+                }
+            }
+            continue;
+        }
+        let Some(name) = found.next() else { return false };
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_it = match pattern.strip_suffix('#') {
+            Some(before) => name.strip_prefix(before).is_some_and(is_number),
+            None => name == pattern || (pattern == "*" && is_name(name)),
+        };
+        if !is_it {
+            return false;
+        }
+    }
+    found.next().is_none()
+}
+
+/// The name of a file or directory, which leads nowhere else.
+fn is_name(name: &str) -> bool {
+    !["", ".", ".."].contains(&name) && !name.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::change::{Change, Risk, Stage};
+
+    #[track_caller]
+    fn check(path: &str, holds: Holds, ours: bool) {
+        assert_eq!(is_ours(&Setting::File { path: path.into(), holds }), ours, "{path}");
+    }
+
+    #[test]
+    fn only_files_that_a_plan_of_ours_sets_are_ours() {
+        check("/proc/irq/40/smp_affinity", Holds::Mask, true);
+        check("/sys/class/net/eth0.7/queues/tx-12/xps_cpus", Holds::Mask, true);
+        check("/sys/fs/cgroup/system.slice/memcached.service/cpu.weight", Holds::Number, true);
+        check("/proc/irq/40/smp_affinity", Holds::Words, false);
+        check("/proc/irq/x/smp_affinity", Holds::Mask, false);
+        check("/proc/irq//smp_affinity", Holds::Mask, false);
+        check("/proc/irq/default_smp_affinity", Holds::Mask, false);
+        check("/proc/sys/kernel/core_pattern", Holds::Words, false);
+        check("/proc/sys/net/core/somaxconn/", Holds::Number, false);
+        check("/sys/class/net/../queues/rx-0/rps_cpus", Holds::Mask, false);
+        check("/sys/class/net/eth0/../../../etc/rx-0/rps_cpus", Holds::Mask, false);
+        check("/sys/fs/cgroup/../../../etc/cpu.weight", Holds::Number, false);
+        check("/sys/fs/cgroup//cpu.weight/x", Holds::Number, false);
+        check("/etc/passwd", Holds::Words, false);
+        check("proc/irq/40/smp_affinity", Holds::Mask, false);
+    }
+
+    fn saved() -> Saved {
+        let change = Change {
+            stage: Stage::Sysctl,
+            setting: Setting::number("/proc/sys/net/core/somaxconn"),
+            now: "128".into(),
+            wanted: "4096".into(),
+            why: String::new(),
+            asked_by: String::new(),
+            risk: Risk::Low,
+            signal: Default::default(),
+        };
+        let place = Place { boot_id: "b".into(), network: Some("net:[1]".into()) };
+        let plan = Plan { changes: vec![change], ..Plan::default() };
+        Saved { made: Origin { host: "cache1".into(), place }, plan }
+    }
+
+    #[test]
+    fn a_plan_is_for_the_host_the_boot_and_the_network_that_it_was_made_on() {
+        let saved = saved();
+        let refused = |change: fn(&mut Origin)| {
+            let mut here = saved.made.clone();
+            change(&mut here);
+            saved.check(&here).err().map(|refused| refused.to_string())
+        };
+        assert_eq!(refused(|_| ()), None);
+        let other = "it was made on \"cache1\", and this is \"cache2\"";
+        assert_eq!(refused(|here| here.host = "cache2".into()).as_deref(), Some(other));
+        let before = "it was made before this host was started the last time";
+        assert_eq!(refused(|here| here.place.boot_id = "c".into()).as_deref(), Some(before));
+        let there = "it was made in the network namespace net:[1], and this is another one";
+        assert_eq!(refused(|here| here.place.network = None).as_deref(), Some(there));
+        let mut saved = saved.clone();
+        saved.plan.changes[0].setting = Setting::number("/proc/sys/kernel/panic");
+        let foreign = "it would set /proc/sys/kernel/panic, which no strategy or profile sets";
+        assert_eq!(saved.check(&saved.made).unwrap_err().to_string(), foreign);
+    }
+
+    #[test]
+    fn it_is_written_and_read_as_one_object() {
+        let text = serde_json::to_string(&saved()).unwrap();
+        assert!(text.starts_with("{\"made\":{\"host\":\"cache1\",\"boot_id\":\"b\","), "{text}");
+        assert_eq!(serde_json::from_str::<Saved>(&text).unwrap(), saved());
+        let error = serde_json::from_str::<Saved>("{\"changes\":[]}").unwrap_err().to_string();
+        assert!(error.starts_with("missing field `made`"), "{error}");
+    }
+}

@@ -1,0 +1,11 @@
+//! Diagnosis: rules judge facts and counters, and each finding carries its evidence.
+//!
+//! Pure: from [`Facts`](crate::Facts) and a [`Series`](crate::Series) to [`Finding`]s. Which setting remedies a finding is
+//! known to `plan`, not here.
+
+pub mod finding;
+pub mod masks;
+pub mod rules;
+
+pub use finding::{Evidence, Finding, Severity, Verdict};
+pub use rules::{explain, judge};

@@ -1,0 +1,29 @@
+//! Host observation: facts, counters and how the two are read, from any root of a file system.
+//!
+//! ```text
+//! probe(root) ─► Facts          what does not change by itself from second to second
+//! read(root)  ─► Reading × n    counters; a Series of them is what rules judge
+//! ```
+//!
+//! Nothing here writes to the host on its own. `ethtool`, `scheduling`, `listening` and `irqbalance` hold both
+//! directions of their system calls, because each has one format; only `apply` calls those that set something.
+
+pub mod capture;
+pub mod cpu_load;
+pub mod cpu_model;
+pub mod cpu_set;
+pub mod ethtool;
+pub mod facts;
+pub(crate) mod irq_name;
+pub(crate) mod irqbalance;
+pub mod listening;
+pub mod network_namespace;
+pub mod probe;
+pub mod read;
+pub mod reading;
+pub(crate) mod realtime;
+pub mod root;
+pub mod scheduling;
+
+#[cfg(test)]
+pub(crate) mod shapes;

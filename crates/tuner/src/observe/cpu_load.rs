@@ -1,0 +1,70 @@
+//! CPU load over a window: shares of time, soft interrupts and interrupts by CPU.
+
+use std::collections::BTreeMap;
+
+use crate::observe::reading::{Reading, Series};
+
+/// From this share on interrupts are worth spreading.
+pub(crate) const BUSY_PERCENT: f64 = 30.0;
+
+/// How a CPU spent the window, in percent of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// In programs.
+    pub user: f64,
+    /// In the kernel for programs.
+    pub system: f64,
+    /// In interrupt handlers.
+    pub irq: f64,
+    /// In soft interrupts.
+    pub softirq: f64,
+    /// Given to another guest.
+    pub steal: f64,
+    /// Doing nothing, also while a disk was busy.
+    pub idle: f64,
+}
+
+impl Load {
+    /// In interrupts of both kinds.
+    pub(crate) fn interrupts(self) -> f64 {
+        self.irq + self.softirq
+    }
+}
+
+/// How each CPU that counted time spent the window.
+pub fn loads(series: &Series) -> BTreeMap<u32, Load> {
+    let load = |cpu: &u32| {
+        let times = series.cpu(*cpu)?;
+        let total = times.total();
+        let percent = |ticks: u64| 100.0 * ticks as f64 / total as f64;
+        (total > 0).then(|| Load {
+            user: percent(times.user),
+            system: percent(times.system),
+            irq: percent(times.irq),
+            softirq: percent(times.softirq),
+            steal: percent(times.steal),
+            idle: percent(times.idle + times.iowait),
+        })
+    };
+    series.last().cpus.keys().filter_map(|cpu| Some((*cpu, load(cpu)?))).collect()
+}
+
+/// What a counter by CPU has grown by, on each.
+pub(crate) fn by_cpu(
+    series: &Series,
+    counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>,
+) -> BTreeMap<u32, u64> {
+    let Some(last) = counts(series.last()) else { return BTreeMap::new() };
+    let grown = |cpu: u32| series.rate(|reading| counts(reading)?.get(&cpu).copied());
+    last.keys().filter_map(|cpu| Some((*cpu, grown(*cpu)?.count))).collect()
+}
+
+/// How often a soft interrupt of this kind ran, by CPU.
+pub fn softirqs(series: &Series, kind: &str) -> BTreeMap<u32, u64> {
+    by_cpu(series, |reading| reading.softirqs.get(kind).cloned())
+}
+
+/// How often an interrupt arrived, by CPU.
+pub fn arrivals(series: &Series, irq: u32) -> BTreeMap<u32, u64> {
+    by_cpu(series, |reading| reading.interrupts.get(&irq).cloned())
+}

@@ -1,0 +1,228 @@
+//! Listeners of running programs, read and changed where they are: through a duplicate of the program's descriptor
+//! (pidfd_getfd(2), since Linux 5.6). The program need not know, and notices nothing.
+//!
+//! On a socket that listens already, listen(2) changes the longest accept queue and nothing else; who waits there stays.
+//! Both limits are cut by the `somaxconn` of the socket's network namespace at the time of the call. The duplicate works
+//! in whichever namespace the socket is.
+//!
+//! Process ids and descriptors are used again, so a program is known by its start, too, and a socket by its inode.
+
+#![expect(unsafe_code, reason = "two options of sockets that have no safe wrapper")]
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use serde::{Deserialize, Serialize};
+
+use crate::observe::scheduling;
+
+/// A socket that a program listens on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Socket {
+    /// Who holds it.
+    pub pid: u32,
+    /// When that process was started, in clock ticks since boot.
+    pub started: u64,
+    /// Of the socket.
+    pub inode: u64,
+    /// For people: `0.0.0.0:11211`.
+    pub address: String,
+}
+
+/// What of a listener can be changed while it is in use. Each is a number of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// That may wait to be accepted; `ss` shows it as Send-Q.
+    Backlog,
+    /// That brought a request with the SYN and whose handshake is not over; 0: no Fast Open.
+    FastOpen,
+}
+
+/// Bytes of `struct tcp_info` up to the last one that is read here.
+const INFO_LEN: usize = 32;
+/// `tcpi_state`, and what it says of a listener.
+const INFO_STATE: usize = 0;
+const STATE_LISTEN: u8 = 10;
+/// `tcpi_sacked`: of a listener its longest accept queue (`tcp_get_info` in net/ipv4/tcp.c).
+const INFO_BACKLOG: usize = 28;
+
+impl Socket {
+    /// A limit as it is now.
+    pub(crate) fn read(&self, limit: Limit) -> io::Result<u32> {
+        let socket = self.duplicate()?;
+        match limit {
+            Limit::Backlog => backlog(&socket),
+            Limit::FastOpen => Ok(u32::from_ne_bytes(option(&socket, libc::TCP_FASTOPEN)?)),
+        }
+    }
+
+    /// Sets a limit; `somaxconn` may cut it.
+    pub(crate) fn write(&self, limit: Limit, connections: u32) -> io::Result<()> {
+        let socket = self.duplicate()?;
+        let connections = i32::try_from(connections).map_err(|_| Errno::INVAL)?;
+        match limit {
+            Limit::Backlog => Ok(rustix::net::listen(socket, connections)?),
+            Limit::FastOpen => set_option(&socket, libc::TCP_FASTOPEN, connections),
+        }
+    }
+
+    /// The socket under a descriptor of ours. ESRCH: the program has ended, or has closed it.
+    fn duplicate(&self) -> io::Result<OwnedFd> {
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
+        // First the handle, then the start: if the process that has the id now is the one that is meant, which was
+        // there before the handle, the handle can be of no other.
+        let process = pidfd_open(pid, PidfdFlags::empty())?;
+        if scheduling::started(self.pid)? != self.started {
+            return Err(Errno::SRCH.into());
+        }
+        let wanted = format!("socket:[{}]", self.inode);
+        let mut missing = Errno::SRCH;
+        for entry in std::fs::read_dir(format!("/proc/{}/fd", self.pid))? {
+            let entry = entry?;
+            match std::fs::read_link(entry.path()) {
+                Ok(link) if link.as_os_str() == wanted.as_str() => {}
+                // Root without CAP_SYS_PTRACE sees the numbers, but not what they stand for.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                    missing = Errno::ACCESS;
+                    continue;
+                }
+                _ => continue,
+            }
+            let Some(number) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let socket = match pidfd_getfd(&process, number, PidfdGetfdFlags::empty()) {
+                // Closed since it was listed.
+                Err(Errno::BADF) => continue,
+                socket => socket?,
+            };
+            // The number may have been given to something else since it was listed.
+            if rustix::fs::fstat(&socket)?.st_ino == self.inode && is_listening(&socket)? {
+                return Ok(socket);
+            }
+        }
+        Err(missing.into())
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Workers that share a port have a socket each: only the inode tells them apart.
+        write!(f, "{} (PID {}, socket {})", self.address, self.pid, self.inode)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::Backlog => "backlog",
+            Limit::FastOpen => "Fast Open queue",
+        })
+    }
+}
+
+fn is_listening(socket: &OwnedFd) -> io::Result<bool> {
+    Ok(option::<INFO_LEN>(socket, libc::TCP_INFO)?[INFO_STATE] == STATE_LISTEN)
+}
+
+fn backlog(socket: &OwnedFd) -> io::Result<u32> {
+    let info = option::<INFO_LEN>(socket, libc::TCP_INFO)?;
+    let four = info[INFO_BACKLOG..].try_into().expect("the last four bytes");
+    Ok(u32::from_ne_bytes(four))
+}
+
+/// The first bytes of an option of TCP.
+fn option<const LEN: usize>(socket: &OwnedFd, name: i32) -> io::Result<[u8; LEN]> {
+    let mut value = [0_u8; LEN];
+    let mut len = LEN as libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` has `len` bytes and, like `len`, outlives the call, which writes no more than `len` says.
+    let result = unsafe {
+        libc::getsockopt(descriptor, libc::IPPROTO_TCP, name, value.as_mut_ptr().cast(), &raw mut len)
+    };
+    match result {
+        0 if len as usize == LEN => Ok(value),
+        0 => Err(io::Error::new(io::ErrorKind::InvalidData, "an option that is shorter than it should be")),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn set_option(socket: &OwnedFd, name: i32, value: i32) -> io::Result<()> {
+    let len = size_of::<i32>() as libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` outlives the call, which reads as many bytes of it as there are.
+    let result =
+        unsafe { libc::setsockopt(descriptor, libc::IPPROTO_TCP, name, (&raw const value).cast(), len) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    /// A listener of this process, found as that of any other.
+    fn own(listener: &TcpListener) -> Socket {
+        let pid = std::process::id();
+        Socket {
+            pid,
+            started: scheduling::started(pid).unwrap(),
+            inode: rustix::fs::fstat(listener).unwrap().st_ino,
+            address: listener.local_addr().unwrap().to_string(),
+        }
+    }
+
+    #[track_caller]
+    fn is_gone(socket: &Socket) {
+        for result in [socket.read(Limit::Backlog).map(drop), socket.write(Limit::Backlog, 9)] {
+            assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ESRCH), "{socket}");
+        }
+    }
+
+    #[test]
+    fn limits_are_set_read_back_and_restored_and_who_waits_stays() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 7).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = own(&listener);
+        assert_eq!(socket.read(Limit::Backlog).unwrap(), 7);
+        for limit in [Limit::Backlog, Limit::FastOpen] {
+            let before = socket.read(limit).unwrap();
+            for connections in [30, before] {
+                socket.write(limit, connections).unwrap();
+                assert_eq!(socket.read(limit).unwrap(), connections, "{limit}");
+            }
+        }
+        let (mut accepted, _) = listener.accept().unwrap();
+        io::Write::write_all(&mut client, b"x").unwrap();
+        let mut byte = [0];
+        io::Read::read_exact(&mut accepted, &mut byte).unwrap();
+        assert_eq!(byte, *b"x");
+    }
+
+    #[test]
+    fn neither_another_process_nor_another_socket_is_touched() {
+        let listener = TcpListener::bind("[::1]:0").or_else(|_| TcpListener::bind("127.0.0.1:0")).unwrap();
+        rustix::net::listen(&listener, 7).unwrap();
+        let socket = own(&listener);
+        is_gone(&Socket { started: socket.started - 1, ..socket.clone() });
+        is_gone(&Socket { inode: u64::MAX, ..socket.clone() });
+        is_gone(&Socket { pid: u32::MAX, ..socket.clone() });
+        is_gone(&Socket { pid: 0, ..socket.clone() });
+        assert_eq!(socket.read(Limit::Backlog).unwrap(), 7);
+        drop(listener);
+        is_gone(&socket);
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_not_made_to() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let inode = rustix::fs::fstat(&client).unwrap().st_ino;
+        is_gone(&Socket { inode, ..own(&listener) });
+    }
+}

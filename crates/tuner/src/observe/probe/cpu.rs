@@ -1,0 +1,85 @@
+//! CPUs: which there are, what they share, and which node is near.
+
+use std::collections::BTreeMap;
+
+use super::host::cgroup_mounts;
+use super::view::View;
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::facts::Cpu;
+
+const CPUS: &str = "/sys/devices/system/cpu";
+
+pub(super) fn cpus(view: &View) -> Vec<Cpu> {
+    let online = online(view);
+    let present = view.list(&format!("{CPUS}/present")).unwrap_or_default().or(&online);
+    let nodes = nodes(view);
+    let one = |id| cpu(view, id, online.contains(id), nodes.get(&id).copied());
+    present.iter().map(one).collect()
+}
+
+/// As /sys says; in a container without it, those that /proc/stat counts.
+pub(crate) fn online(view: &View) -> CpuSet {
+    if let Some(online) = view.list(&format!("{CPUS}/online")).filter(|online| !online.is_empty()) {
+        return online;
+    }
+    view.note(format!("{CPUS}/online is missing: CPUs are those of /proc/stat, their topology is unknown"));
+    let stat = view.lines("/proc/stat");
+    stat.iter().filter_map(|line| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok()).collect()
+}
+
+/// CPUs that ordinary tasks are kept off: by `isolcpus`, or by a partition of cgroup v2 that is isolated (since 6.7).
+pub(crate) fn isolated(view: &View) -> CpuSet {
+    let by_boot = view.list(&format!("{CPUS}/isolated")).unwrap_or_default();
+    let unified = cgroup_mounts(view).unified;
+    let partitions = unified.and_then(|mount| view.list(&format!("{mount}/cpuset.cpus.isolated")));
+    by_boot.or(&partitions.unwrap_or_default())
+}
+
+/// CPUs without a tick, whose kernel work is done by others (`nohz_full`). Without any the kernel says `(null)`.
+pub(crate) fn nohz_full(view: &View) -> CpuSet {
+    let text = view.text(&format!("{CPUS}/nohz_full")).unwrap_or_default();
+    CpuSet::parse_list(&text).unwrap_or_default()
+}
+
+/// The NUMA node of each CPU.
+fn nodes(view: &View) -> BTreeMap<u32, u32> {
+    let directory = "/sys/devices/system/node";
+    let mut nodes = BTreeMap::new();
+    for node in view.names(directory).iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()) {
+        let cpus: CpuSet = view.list(&format!("{directory}/node{node}/cpulist")).unwrap_or_default();
+        nodes.extend(cpus.iter().map(|cpu| (cpu, node)));
+    }
+    nodes
+}
+
+fn cpu(view: &View, id: u32, online: bool, node: Option<u32>) -> Cpu {
+    let directory = format!("{CPUS}/cpu{id}");
+    // A node's list holds CPUs in use only, but the others keep their link to it.
+    let linked =
+        || view.names(&directory).iter().find_map(|name| name.strip_prefix("node")?.parse::<u32>().ok());
+    let topology = |name: &str| view.list(&format!("{directory}/topology/{name}"));
+    let itself = CpuSet::from_iter([id]);
+    let package = topology("package_cpus_list").or_else(|| topology("core_siblings_list"));
+    let siblings = topology("core_cpus_list").or_else(|| topology("thread_siblings_list"));
+    Cpu {
+        id,
+        online,
+        node: node.or_else(linked).unwrap_or(0),
+        package: view.number(&format!("{directory}/topology/physical_package_id")).unwrap_or(0),
+        siblings: siblings.unwrap_or_default().or(&itself),
+        // Where nothing is said of caches, a package is the nearest guess.
+        cache: last_cache(view, &directory).or(package).unwrap_or_default().or(&itself),
+        governor: view.text(&format!("{directory}/cpufreq/scaling_governor")),
+    }
+}
+
+/// Who shares the cache of the highest level.
+fn last_cache(view: &View, directory: &str) -> Option<CpuSet> {
+    let level = |index: &str| view.number::<u32>(&format!("{directory}/cache/{index}/level"));
+    let indexes = view.names(&format!("{directory}/cache"));
+    let last = indexes
+        .iter()
+        .filter(|name| name.starts_with("index"))
+        .max_by_key(|index| level(index).unwrap_or(0))?;
+    view.list(&format!("{directory}/cache/{last}/shared_cpu_list"))
+}

@@ -1,0 +1,110 @@
+//! Disks, arrays of disks, and the file systems on them.
+
+use super::view::{View, choices, chosen};
+use crate::observe::facts::{Disk, Mount, Raid};
+
+/// Block devices that are no disks.
+const NO_DISKS: [&str; 6] = ["loop", "ram", "zram", "sr", "fd", "nbd"];
+
+pub(super) fn disks(view: &View) -> Vec<Disk> {
+    let names = view.names("/sys/block");
+    names.iter().filter(|name| is_disk(name)).map(|name| disk(view, name)).collect()
+}
+
+fn is_disk(name: &str) -> bool {
+    !NO_DISKS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
+}
+
+fn disk(view: &View, name: &str) -> Disk {
+    let here = format!("/sys/block/{name}");
+    let scheduler = view.text(&format!("{here}/queue/scheduler")).unwrap_or_default();
+    Disk {
+        name: name.to_owned(),
+        identity: identity(view, &here),
+        rotational: view.flag(&format!("{here}/queue/rotational")).unwrap_or(false),
+        scheduler: chosen(&scheduler),
+        schedulers: choices(&scheduler),
+        nomerges: view.number(&format!("{here}/queue/nomerges")),
+        read_ahead_kb: view.number(&format!("{here}/queue/read_ahead_kb")),
+        requests: view.number(&format!("{here}/queue/nr_requests")),
+        raid: raid(view, &format!("{here}/md")),
+    }
+}
+
+/// What the disk says of itself: NVMe, SCSI, virtio, in the order of how sure it is that no other disk says the same.
+fn identity(view: &View, here: &str) -> Option<(String, String)> {
+    let files = ["wwid", "device/wwid", "serial", "device/serial"];
+    let said = |file: &str| {
+        let text = view.text(&format!("{here}/{file}"))?;
+        Some((file.to_owned(), text.trim().to_owned())).filter(|(_, text)| !text.is_empty())
+    };
+    files.into_iter().find_map(said)
+}
+
+fn raid(view: &View, here: &str) -> Option<Raid> {
+    Some(Raid {
+        level: view.text(&format!("{here}/level")).filter(|level| !level.is_empty())?,
+        disks: view.number(&format!("{here}/raid_disks")).unwrap_or(0),
+        chunk_bytes: view.number(&format!("{here}/chunk_size")).unwrap_or(0),
+        degraded: view.number(&format!("{here}/degraded")).unwrap_or(0),
+    })
+}
+
+pub(super) fn mounts(view: &View) -> Vec<Mount> {
+    view.lines("/proc/mounts").iter().filter_map(|line| mount(line)).collect()
+}
+
+/// Where the kernel's settings are, and cannot be changed.
+pub(super) fn read_only(view: &View) -> Vec<String> {
+    let place = |line: &String| {
+        let mut words = line.split_whitespace().skip(1);
+        let (place, _, options) = (words.next()?, words.next()?, words.next()?);
+        let holds_settings = ["/sys", "/proc"].iter().any(|root| {
+            place.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        });
+        (holds_settings && options.split(',').any(|option| option == "ro")).then(|| place.to_owned())
+    };
+    view.lines("/proc/mounts").iter().filter_map(place).collect()
+}
+
+/// `/dev/nvme0n1p1 / xfs rw,noatime 0 0`; only what lies on a device.
+fn mount(line: &str) -> Option<Mount> {
+    let mut words = line.split_whitespace();
+    let device = words.next().filter(|device| device.starts_with("/dev/"))?;
+    Some(Mount {
+        device: unescape(device),
+        path: unescape(words.next()?),
+        kind: words.next()?.to_owned(),
+        options: words.next()?.split(',').map(str::to_owned).collect(),
+    })
+}
+
+/// Spaces, tabs, line ends and backslashes are written as `\040` and so on (fs/proc_namespace.c, `mangle`).
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (written, meant)| text.replace(written, meant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_file_systems_on_devices_count() {
+        let found = mount("/dev/nvme0n1p1 /srv/my\\040data xfs rw,noatime 0 0").unwrap();
+        assert_eq!((found.path.as_str(), found.kind.as_str()), ("/srv/my data", "xfs"));
+        assert_eq!(found.options, ["rw", "noatime"]);
+        assert_eq!(mount("tmpfs /run tmpfs rw 0 0"), None);
+        assert_eq!(mount("/dev/sda1"), None);
+    }
+
+    #[test]
+    fn loops_and_memory_are_no_disks() {
+        for (name, expected) in
+            [("sda", true), ("nvme0n1", true), ("md0", true), ("loop7", false), ("zram0", false)]
+        {
+            assert_eq!(is_disk(name), expected, "{name}");
+        }
+    }
+}

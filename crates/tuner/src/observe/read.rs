@@ -1,0 +1,104 @@
+//! Counters of a host: one [`Reading`] per call.
+//!
+//! Cheap enough for once a second: only the interrupts, interfaces, disks and threads that the facts name are read, and
+//! one line of each process.
+//! A counter that is not there, or cannot be read, is missing in the reading; why was said by the probe.
+
+mod cpu;
+mod network;
+mod service;
+
+use std::collections::BTreeMap;
+
+use crate::observe::facts::Facts;
+use crate::observe::probe::view::View;
+use crate::observe::probe::{datagram, host_is_there, listener, process};
+use crate::observe::reading::{Accepting, DiskTimes, Reading};
+use crate::observe::root::{Error, Root};
+
+/// Reads all counters. `at_ms` is the moment, in milliseconds since whatever the caller likes.
+///
+/// Fails only if `root` holds no host at all.
+pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
+    let view = View::new(root);
+    let accepting = accepting(&view);
+    Ok(Reading {
+        queued: listener::queued(&view, facts, &accepting),
+        datagrams: datagram::counts(&view, facts),
+        nics: network::nics(&view, facts),
+        protocols: network::protocols(&view),
+        vmstat: pairs(&view, "/proc/vmstat"),
+        threads: service::threads(&view, facts),
+        processes: process::times(&view),
+        stalled_us: stalled(&view),
+        cgroups: service::cgroups(&view, facts),
+        disks: disks(&view, facts),
+        accepting,
+        ..cpus(root, facts, at_ms)?
+    })
+}
+
+/// Reads what CPUs do, and with which packets and interrupts; the rest is missing. It costs a few small files: for a
+/// host on which looking is dear.
+///
+/// Fails only if `root` holds no host at all.
+pub fn cpus(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
+    host_is_there(root)?;
+    let view = View::new(root);
+    Ok(Reading {
+        at_ms,
+        cpus: cpu::times(&view),
+        softnet: cpu::softnet(&view),
+        softirqs: cpu::softirqs(&view),
+        interrupts: cpu::interrupts(&view, facts),
+        ..Reading::default()
+    })
+}
+
+/// A file of lines with a name and a number.
+fn pairs(view: &View, path: &str) -> BTreeMap<String, u64> {
+    let pair = |line: &String| {
+        let (name, value) = line.split_once(' ')?;
+        Some((name.to_owned(), value.trim().parse().ok()?))
+    };
+    view.lines(path).iter().filter_map(pair).collect()
+}
+
+/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`: 1234.
+fn stalled(view: &View) -> BTreeMap<String, u64> {
+    let total = |kind: &str| {
+        let lines = view.lines(&format!("/proc/pressure/{kind}"));
+        let some = lines.iter().find(|line| line.starts_with("some "))?;
+        some.rsplit_once("total=")?.1.parse().ok()
+    };
+    let kinds = ["cpu", "io", "memory"].into_iter();
+    kinds.filter_map(|kind| Some((kind.to_owned(), total(kind)?))).collect()
+}
+
+/// A captured host does not move.
+fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
+    if view.root.is_live() { listener::accepting(view) } else { BTreeMap::new() }
+}
+
+/// Numbers of /proc/diskstats after the name, as Documentation/admin-guide/iostats.rst counts them, from 0.
+const READS: usize = 0;
+const READ_MS: usize = 3;
+const WRITES: usize = 4;
+const WRITE_MS: usize = 7;
+const BUSY_MS: usize = 9;
+
+fn disks(view: &View, facts: &Facts) -> BTreeMap<String, DiskTimes> {
+    let disk = |line: &String| {
+        let mut words = line.split_whitespace().skip(2);
+        let name = words.next().filter(|name| facts.disks.iter().any(|disk| disk.name == *name))?;
+        let numbers: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
+        let number = |place: usize| numbers.get(place).copied();
+        let times = DiskTimes {
+            requests: number(READS)? + number(WRITES)?,
+            waited_ms: number(READ_MS)? + number(WRITE_MS)?,
+            busy_ms: number(BUSY_MS)?,
+        };
+        Some((name.to_owned(), times))
+    };
+    view.lines("/proc/diskstats").iter().filter_map(disk).collect()
+}

@@ -1,0 +1,77 @@
+//! Counters of interfaces and protocols.
+
+use std::collections::BTreeMap;
+
+use crate::observe::ethtool;
+use crate::observe::facts::Facts;
+use crate::observe::probe::view::View;
+
+pub(super) fn nics(view: &View, facts: &Facts) -> BTreeMap<String, BTreeMap<String, u64>> {
+    let names: Vec<&str> = facts.nics.iter().map(|nic| nic.name.as_str()).collect();
+    let mut drivers = ethtool::statistics(view.root, &names).unwrap_or_default();
+    let counters = |name: &str| {
+        let mut counters = drivers.remove(name).unwrap_or_default();
+        // Drivers use some of the kernel's names for something else; the kernel's meaning goes first.
+        counters.extend(statistics(view, name));
+        (name.to_owned(), counters)
+    };
+    names.into_iter().map(counters).collect()
+}
+
+fn statistics(view: &View, nic: &str) -> BTreeMap<String, u64> {
+    let directory = format!("/sys/class/net/{nic}/statistics");
+    let counter =
+        |name: String| Some((name.clone(), view.value(&format!("{directory}/{name}"), "a counter")?));
+    view.names(&directory).into_iter().filter_map(counter).collect()
+}
+
+/// `TcpExt.ListenOverflows` and so on.
+pub(super) fn protocols(view: &View) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    for path in ["/proc/net/netstat", "/proc/net/snmp"] {
+        counters.extend(counters_of(&view.lines(path)));
+    }
+    counters.extend(view.lines("/proc/net/snmp6").iter().filter_map(|line| counter_of_udp6(line)));
+    counters
+}
+
+/// `Udp6RcvbufErrors    7`; the other protocols' rules look at IPv4's counters, which TCP shares.
+fn counter_of_udp6(line: &str) -> Option<(String, u64)> {
+    let (name, value) = line.strip_prefix("Udp6")?.split_once(char::is_whitespace)?;
+    Some((format!("Udp6.{name}"), value.trim().parse().ok()?))
+}
+
+/// Lines come in pairs: `Tcp: A B`, `Tcp: 1 2`. What is negative is no counter (`Tcp.MaxConn`).
+fn counters_of(lines: &[String]) -> BTreeMap<String, u64> {
+    let mut counters = BTreeMap::new();
+    for pair in lines.chunks_exact(2) {
+        let (Some((protocol, names)), Some((same, values))) =
+            (pair[0].split_once(':'), pair[1].split_once(':'))
+        else {
+            continue;
+        };
+        if protocol != same {
+            continue;
+        }
+        for (name, value) in names.split_whitespace().zip(values.split_whitespace()) {
+            if let Ok(value) = value.parse() {
+                counters.insert(format!("{protocol}.{name}"), value);
+            }
+        }
+    }
+    counters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_come_in_pairs_of_lines() {
+        let lines = ["Tcp: MaxConn OutRsts", "Tcp: -1 7", "TcpExt: A B", "IpExt: 1 2"].map(str::to_owned);
+        assert_eq!(counters_of(&lines), BTreeMap::from([("Tcp.OutRsts".to_owned(), 7)]));
+        let udp6 = counter_of_udp6("Udp6RcvbufErrors                \t17");
+        assert_eq!(udp6, Some(("Udp6.RcvbufErrors".to_owned(), 17)));
+        assert_eq!(counter_of_udp6("UdpLite6RcvbufErrors \t17"), None);
+    }
+}

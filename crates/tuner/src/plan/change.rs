@@ -1,0 +1,429 @@
+//! Change of one setting: old and new value, reason, and way back.
+//!
+//! Nothing is read or written here. Values are compared by what they mean, never as texts: the kernel writes `f` back
+//! as `00000000,0000000f`, and a choice with brackets around the chosen word.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::ethtool::{Knob, Parameters};
+use crate::observe::listening::{Limit, Socket};
+use crate::observe::scheduling::Scheduling;
+use crate::plan::signal::Signal;
+
+/// A setting of the host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Setting {
+    /// A file under /proc or /sys.
+    File {
+        /// Absolute, as the host sees it.
+        path: String,
+        /// What its text means.
+        holds: Holds,
+    },
+    /// How a thread is scheduled; its value is a [`Scheduling`].
+    Thread {
+        /// Thread id.
+        tid: u32,
+    },
+    /// What a driver sets when ethtool asks for it; its value is [`Parameters`].
+    Device {
+        /// The interface.
+        nic: String,
+        /// What of it.
+        knob: Knob,
+    },
+    /// Which CPUs take an interrupt, by the name of its handler: it keeps its name when a change of queues gives it
+    /// another number.
+    Interrupt {
+        /// The interface.
+        nic: String,
+        /// `virtio0-input.3`
+        handler: String,
+    },
+    /// The interrupts that irqbalance leaves alone: `38 39`.
+    Irqbalance {
+        /// Its process id: another irqbalance has another list.
+        pid: u32,
+    },
+    /// How many connections a listener of a running program lets wait; its value is a number.
+    Listener {
+        /// Which listener.
+        socket: Socket,
+        /// Where they wait.
+        limit: Limit,
+    },
+}
+
+/// What the text of a file means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Holds {
+    /// CPUs as a mask: `00000000,0000000f`.
+    Mask,
+    /// One number.
+    Number,
+    /// One word of several, the chosen one in brackets: `[none] mq-deadline`.
+    Choice,
+    /// Words, however they are spaced: `4096 87380 6291456`.
+    Words,
+}
+
+/// What a setting's text means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of a mask.
+    Cpus(CpuSet),
+    /// Of a number.
+    Number(i64),
+    /// Of choices and words, with one space between them.
+    Words(String),
+    /// Of a thread.
+    Scheduling(Scheduling),
+    /// Of a driver.
+    Parameters(Parameters),
+    /// Of irqbalance.
+    Interrupts(BTreeSet<u32>),
+}
+
+/// A text that does not mean what the setting holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("understand {setting}: expected {expected}, found {found:?}")]
+pub struct Misunderstood {
+    /// Whose value it is.
+    pub setting: String,
+    /// What it should be, in words.
+    pub expected: &'static str,
+    /// What it is.
+    pub found: String,
+}
+
+/// Where interfaces are.
+const NICS: &str = "/sys/class/net/";
+
+impl Setting {
+    /// The interface that its name names.
+    pub fn nic(&self) -> Option<&str> {
+        match self {
+            Setting::File { path, .. } => path.strip_prefix(NICS)?.split('/').next(),
+            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => Some(nic),
+            _ => None,
+        }
+    }
+
+    /// The same of an interface with this name; others as they are.
+    pub(crate) fn of_nic(mut self, name: &str) -> Setting {
+        match &mut self {
+            Setting::File { path, .. } => {
+                let rest = path.strip_prefix(NICS).and_then(|path| path.split_once('/'));
+                if let Some((_, rest)) = rest {
+                    *path = format!("{NICS}{name}/{rest}");
+                }
+            }
+            Setting::Interrupt { nic, .. } | Setting::Device { nic, .. } => name.clone_into(nic),
+            _ => {}
+        }
+        self
+    }
+
+    /// A CPU mask in a file.
+    pub fn mask(path: impl Into<String>) -> Setting {
+        Setting::File { path: path.into(), holds: Holds::Mask }
+    }
+
+    /// A number in a file.
+    pub fn number(path: impl Into<String>) -> Setting {
+        Setting::File { path: path.into(), holds: Holds::Number }
+    }
+
+    /// A choice in a file.
+    pub fn choice(path: impl Into<String>) -> Setting {
+        Setting::File { path: path.into(), holds: Holds::Choice }
+    }
+
+    /// The file of a sysctl: `net.core.somaxconn`.
+    pub fn sysctl(name: &str, holds: Holds) -> Setting {
+        Setting::File { path: format!("/proc/sys/{}", name.replace('.', "/")), holds }
+    }
+
+    /// The number of the interrupt whose affinity this is.
+    pub fn irq(&self) -> Option<u32> {
+        let Setting::File { path, .. } = self else { return None };
+        path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity")?.parse().ok()
+    }
+
+    /// Whether it says which CPUs the packets of a receive queue are steered to.
+    pub(crate) fn is_receive_steering(&self) -> bool {
+        matches!(self, Setting::File { path, .. } if path.ends_with("/rps_cpus"))
+    }
+
+    /// What a text of this setting means.
+    pub fn value(&self, text: &str) -> Result<Value, Misunderstood> {
+        let wrong =
+            |expected| Misunderstood { setting: self.to_string(), expected, found: text.trim().to_owned() };
+        let words = || text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let number = || text.trim().parse().map(Value::Number).map_err(|_| wrong("a number"));
+        let mask = || CpuSet::parse_mask(text).map(Value::Cpus).map_err(|_| wrong("a CPU mask"));
+        let holds = match self {
+            Setting::File { holds, .. } => holds,
+            Setting::Thread { .. } => return text.parse().map(Value::Scheduling).map_err(wrong),
+            Setting::Device { knob, .. } => return knob.parse(text).map(Value::Parameters).map_err(wrong),
+            Setting::Interrupt { .. } => return mask(),
+            Setting::Listener { .. } => return number(),
+            Setting::Irqbalance { .. } => {
+                let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
+                return irqs.map(Value::Interrupts).map_err(|_| wrong("numbers of interrupts"));
+            }
+        };
+        match holds {
+            Holds::Mask => mask(),
+            Holds::Number => number(),
+            Holds::Choice => chosen(text)
+                .map(|word| Value::Words(word.to_owned()))
+                .ok_or_else(|| wrong("one word, or one in brackets")),
+            Holds::Words => Ok(Value::Words(words())),
+        }
+    }
+
+    /// Whether a text of this setting means what `wanted` means; of a thread or a driver, as far as `wanted` says
+    /// anything. A text without meaning is like itself alone.
+    pub fn same(&self, found: &str, wanted: &str) -> bool {
+        match (self.value(found), self.value(wanted)) {
+            (Ok(Value::Scheduling(found)), Ok(Value::Scheduling(wanted))) => found.fulfils(&wanted),
+            (Ok(Value::Parameters(found)), Ok(Value::Parameters(wanted))) => found.fulfils(&wanted),
+            (Ok(found), Ok(wanted)) => found == wanted,
+            _ => found == wanted,
+        }
+    }
+
+    /// What has to be written so that the setting is again as it was when it read `text`.
+    pub fn written<'t>(&self, text: &'t str) -> &'t str {
+        match self {
+            Setting::File { holds: Holds::Choice, .. } => chosen(text).unwrap_or(text),
+            _ => text,
+        }
+    }
+}
+
+/// The word in brackets, or the only word.
+fn chosen(text: &str) -> Option<&str> {
+    let text = text.trim();
+    if let Some((_, rest)) = text.split_once('[') {
+        return rest.split_once(']').map(|(word, _)| word);
+    }
+    (!text.is_empty() && !text.contains(char::is_whitespace)).then_some(text)
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::File { path, .. } => f.write_str(path),
+            Setting::Thread { tid } => write!(f, "scheduling of thread {tid}"),
+            Setting::Device { nic, knob } => write!(f, "{} of {nic}", knob.name()),
+            Setting::Interrupt { nic, handler } => write!(f, "affinity of {handler} of {nic}"),
+            Setting::Irqbalance { pid } => write!(f, "interrupts that irqbalance ({pid}) leaves alone"),
+            Setting::Listener { socket, limit } => write!(f, "{limit} of {socket}"),
+        }
+    }
+}
+
+/// When a change has its turn: interrupts before what depends on where they are, programs last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// How many queues an interface has, and how long they are: all that follows from them is made anew.
+    Queues,
+    /// Who else moves interrupts.
+    Irqbalance,
+    /// How long interrupts are put off.
+    Coalescing,
+    /// Which CPU takes an interrupt.
+    Affinity,
+    /// Which CPU handles or sends a packet: RPS, RFS, XPS.
+    Steering,
+    /// Sysctls.
+    Sysctl,
+    /// Listeners of programs, which a sysctl may cut.
+    Listener,
+    /// Memory: huge pages.
+    Memory,
+    /// Disks.
+    Disk,
+    /// Threads of programs.
+    Scheduling,
+}
+
+/// What could go wrong. Every change here takes effect at once and is undone by writing the old value back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Risk {
+    /// Only a limit is raised, or one queue is concerned.
+    Low,
+    /// It moves work or waiting to another place; under load the gain has to be shown.
+    Moderate,
+    /// The driver makes its queues anew: the link may blink.
+    Blink,
+    /// It can starve others on the host.
+    High,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// When it has its turn.
+    pub stage: Stage,
+    /// What is set.
+    pub setting: Setting,
+    /// Its value when the plan was made.
+    pub now: String,
+    /// Its value to be.
+    pub wanted: String,
+    /// Why, in one sentence.
+    pub why: String,
+    /// Who asks for it: the rule of a finding, a strategy, a profile.
+    pub asked_by: String,
+    /// What could go wrong.
+    pub risk: Risk,
+    /// Which figure should move, and in which direction.
+    #[serde(default)]
+    pub signal: Signal,
+}
+
+impl Change {
+    /// Whether there is something to do.
+    pub fn is_due(&self) -> bool {
+        !self.setting.same(&self.now, &self.wanted)
+    }
+
+    /// How it is undone, in words.
+    pub fn undo(&self) -> String {
+        let now = self.shown(&self.now);
+        match &self.setting {
+            Setting::File { path, .. } => format!("write {now:?} to {path}"),
+            Setting::Thread { tid } => format!("schedule thread {tid} as {now} again"),
+            Setting::Device { nic, knob } => {
+                let arguments = now.parse().map_or(now.clone(), |now: Parameters| now.arguments());
+                format!("ethtool {} {nic} {arguments}", knob.option())
+            }
+            Setting::Interrupt { .. } => format!("write {:?} to its smp_affinity", now.trim()),
+            Setting::Irqbalance { .. } => {
+                let irqs = if now.trim().is_empty() { "none" } else { now.trim() };
+                format!("tell irqbalance to leave alone: {irqs}")
+            }
+            Setting::Listener { limit: Limit::Backlog, .. } => format!("listen(2) with {now} again"),
+            Setting::Listener { limit: Limit::FastOpen, .. } => format!("set TCP_FASTOPEN to {now} again"),
+        }
+    }
+
+    /// One of its two values for people: of a thread only what changes, and not when it was started.
+    pub fn shown(&self, text: &str) -> String {
+        let name = |word: &'_ str| word.split_once('=').map(|(name, _)| name.to_owned());
+        let changes = |word: &&str| {
+            let is_named = self.wanted.split_whitespace().any(|wanted| name(wanted) == name(word));
+            is_named && !word.starts_with("started=")
+        };
+        match &self.setting {
+            Setting::Thread { .. } => text.split_whitespace().filter(changes).collect::<Vec<_>>().join(" "),
+            _ => self.setting.written(text).trim().to_owned(),
+        }
+    }
+}
+
+/// Why something that was asked for is not planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// What it is about: `eth0`, `memcached (PID 812)`.
+    pub subject: String,
+    /// Who asked for it.
+    pub asked_by: String,
+    /// Why not, and what to do instead, in one sentence.
+    pub reason: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(holds: Holds, found: &str, wanted: &str, same: bool) {
+        let setting = Setting::File { path: "/sys/x".into(), holds };
+        assert_eq!(setting.same(found, wanted), same, "{holds:?}: {found:?} and {wanted:?}");
+    }
+
+    #[test]
+    fn values_are_compared_by_what_they_mean() {
+        check(Holds::Mask, "f", "00000000,0000000f\n", true);
+        check(Holds::Mask, "f", "7", false);
+        check(Holds::Number, "50000", "50000\n", true);
+        check(Holds::Number, "50000", "5000", false);
+        check(Holds::Choice, "none", "[none] mq-deadline kyber\n", true);
+        check(Holds::Choice, "none", "none [mq-deadline]", false);
+        check(Holds::Choice, "madvise", "madvise\n", true);
+        check(Holds::Words, "4096 87380 6291456", "4096\t87380\t6291456\n", true);
+        check(Holds::Words, "4096 87380", "4096 87381", false);
+    }
+
+    #[test]
+    fn a_text_without_meaning_is_like_itself_alone() {
+        check(Holds::Mask, "none", "none", true);
+        check(Holds::Number, "max", "1", false);
+        let error = Setting::number("/sys/x").value("max\n").unwrap_err();
+        assert_eq!(error.to_string(), "understand /sys/x: expected a number, found \"max\"");
+    }
+
+    #[test]
+    fn a_choice_is_restored_by_its_word_and_everything_else_by_its_bytes() {
+        let choice = Setting::choice("/sys/kernel/mm/transparent_hugepage/enabled");
+        assert_eq!(choice.written("always [madvise] never\n"), "madvise");
+        assert_eq!(Setting::mask("/sys/x").written("00,0f\n"), "00,0f\n");
+    }
+
+    #[test]
+    fn drivers_are_compared_as_far_as_something_is_wanted_of_them() {
+        let channels = Setting::Device { nic: "eth0".into(), knob: Knob::Channels };
+        assert!(channels.same("combined=4 rx=0 tx=0", "combined=4"));
+        assert!(!channels.same("combined=4", "combined=2"));
+        assert!(channels.value("rx-usecs=5").is_err());
+        let banned = Setting::Irqbalance { pid: 7 };
+        assert!(banned.same("39 38", "38 39") && banned.same("", " ") && !banned.same("38", ""));
+        assert!(banned.value("38,39").is_err());
+    }
+
+    #[test]
+    fn of_a_thread_people_see_what_changes() {
+        let change = Change {
+            stage: Stage::Scheduling,
+            setting: Setting::Thread { tid: 8 },
+            now: "policy=0 priority=0 nice=0 slice_ns=2800000 started=9".into(),
+            wanted: "policy=1 priority=1 started=9".into(),
+            why: String::new(),
+            asked_by: String::new(),
+            risk: Risk::High,
+            signal: Default::default(),
+        };
+        assert_eq!(change.shown(&change.wanted), "policy=1 priority=1");
+        assert_eq!(change.undo(), "schedule thread 8 as policy=0 priority=0 again");
+    }
+
+    #[test]
+    fn an_interrupts_affinity_is_known_by_its_path() {
+        assert_eq!(Setting::mask("/proc/irq/38/smp_affinity").irq(), Some(38));
+        assert_eq!(Setting::mask("/proc/irq/default_smp_affinity").irq(), None);
+        assert_eq!(Setting::Thread { tid: 38 }.irq(), None);
+    }
+
+    #[test]
+    fn listeners_come_after_the_sysctl_that_cuts_them_and_are_written_and_read_as_json() {
+        assert!(Stage::Sysctl < Stage::Listener && Stage::Listener < Stage::Scheduling);
+        let socket = Socket { pid: 812, started: 7, inode: 33, address: "[::]:11211".into() };
+        let setting = Setting::Listener { socket, limit: Limit::FastOpen };
+        assert_eq!(setting.to_string(), "Fast Open queue of [::]:11211 (PID 812, socket 33)");
+        assert!(setting.same("128", "128\n") && !setting.same("128", "4096"));
+        let json = serde_json::to_string(&setting).unwrap();
+        assert_eq!(serde_json::from_str::<Setting>(&json).unwrap(), setting, "{json}");
+    }
+}

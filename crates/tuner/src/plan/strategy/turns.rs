@@ -1,0 +1,229 @@
+//! Scheduling strategies for a service's threads: shorter turns, a greater weight, before all others.
+//!
+//! Only threads that are scheduled in the ordinary way are concerned. A thread that has made itself less important
+//! (SCHED_IDLE, SCHED_BATCH) did so for the sake of the others, and one that has deadlines knows better.
+
+use crate::diagnose::finding::Finding;
+use crate::observe::cpu_model::CpuModel;
+use crate::observe::cpu_set::CpuSet;
+use crate::observe::facts::{Facts, Service, Thread};
+use crate::observe::realtime::{EEVDF_SLICES, safety_net};
+use crate::observe::scheduling;
+use crate::plan::change::{Risk, Setting, Stage};
+use crate::plan::proposal::{ProposedChanges, Reason};
+use crate::plan::signal::{Expected, Figure, Moves};
+
+/// Length of a turn for threads that should wait less for theirs: of the 0.1 to 100 ms that the kernel takes, short
+/// enough to be sooner than the default of about 3 ms, long enough for some hundred requests.
+const SLICE_NS: u64 = 500_000;
+
+/// Beside neighbours of the ordinary weight, ten of eleven turns: enough to be served when there is work, and nobody
+/// starves.
+const WEIGHT_FACTOR: u64 = 10;
+
+/// The lowest: threads of the kernel that are real-time themselves come first.
+const FIFO_PRIORITY: u32 = 1;
+
+const SHORT_TURNS: Reason = Reason {
+    why: "who asks for short turns gets them sooner (EEVDF)",
+    risk: Risk::Moderate,
+    signal: &[Expected::figure(Figure::ThreadWait, Moves::Falls)],
+};
+const MORE_WEIGHT: Reason = Reason {
+    why: "beside neighbours of the ordinary weight it gets ten of eleven turns; shorter turns take Linux 6.12",
+    risk: Risk::Moderate,
+    signal: &[Expected::words("its threads wait less (/proc/PID/task/TID/schedstat)")],
+};
+const FIRST: Reason = Reason {
+    why: "these threads run before everything that is scheduled fairly",
+    risk: Risk::High,
+    signal: &[
+        Expected::figure(Figure::ThreadWait, Moves::Falls),
+        Expected::words("ksoftirqd's wait does not rise"),
+    ],
+};
+
+/// Turns that come sooner: short ones, or before Linux 6.12 more of them.
+pub(super) fn slice(proposed: &mut ProposedChanges, facts: &Facts) {
+    for_each_service(proposed, facts, |proposed, service| slice_of(proposed, facts, service));
+}
+
+fn slice_of(proposed: &mut ProposedChanges, facts: &Facts, service: &Service) {
+    if facts.kernel.version < EEVDF_SLICES {
+        return weight_of(proposed, service);
+    }
+    name_others(proposed, service);
+    for thread in service.threads.iter().filter(|thread| is_ordinary(thread)) {
+        let wanted = format!("policy={} slice_ns={SLICE_NS}", scheduling::OTHER);
+        schedule(proposed, thread, wanted, SHORT_TURNS.why.to_owned(), SHORT_TURNS);
+    }
+}
+
+fn weight_of(proposed: &mut ProposedChanges, service: &Service) {
+    match &service.cpu_weight {
+        Some(weight) => {
+            let wanted = weight.value.max(weight.ordinary * WEIGHT_FACTOR).to_string();
+            let setting = Setting::number(&weight.path);
+            proposed.propose(Stage::Scheduling, setting, weight.value.to_string(), wanted, MORE_WEIGHT);
+        }
+        None => proposed.refuse(
+            service.to_string(),
+            "turns of a thread's own length take Linux 6.12, and a weight takes a cgroup of its own: run it as a unit \
+             with CPUWeight=1000",
+        ),
+    }
+}
+
+/// Which CPUs real-time threads may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// Not those that receive packets, and not all.
+    Apart,
+    /// Any, if something stops threads that never wait: somebody has accepted the risk.
+    Everywhere,
+}
+
+/// Before everything that is scheduled fairly.
+pub(super) fn fifo(proposed: &mut ProposedChanges, model: &CpuModel, reach: Reach) {
+    for_each_service(proposed, model.facts, |proposed, service| {
+        let danger = danger(model, service);
+        let net = safety_net(model.facts);
+        let why = match (refused_by_kernel(model.facts, service), danger, net) {
+            (Some(reason), ..) => return proposed.refuse(service.to_string(), reason),
+            (None, None, _) => FIRST.why.to_owned(),
+            (None, Some(reason), _) if reach == Reach::Apart => {
+                let way = "where it has the host to itself, --accept-risk does without";
+                return proposed.refuse(service.to_string(), format!("{reason}; {way}"));
+            }
+            (None, Some(_), Err(reason)) => return proposed.refuse(service.to_string(), reason),
+            (None, Some(_), Ok(net)) => format!("{}, on CPUs that receive packets, too; {net}", FIRST.why),
+        };
+        name_others(proposed, service);
+        let wanted = format!("policy={} priority={FIFO_PRIORITY}", scheduling::FIFO);
+        for thread in service.threads.iter().filter(|thread| may_be_first(thread)) {
+            let why = why.clone();
+            schedule(proposed, thread, wanted.clone(), why, FIRST);
+        }
+    });
+}
+
+/// Why the kernel would not take real-time threads, or nothing would ever stop them.
+fn refused_by_kernel(facts: &Facts, service: &Service) -> Option<String> {
+    let is_rationed = facts.kernel.rt_group_sched == Some(true) && !["", "/"].contains(&&*service.cgroup);
+    if is_rationed && matches!(service.realtime_budget_us, None | Some(0)) {
+        return Some(format!(
+            "the kernel has CONFIG_RT_GROUP_SCHED, and the cgroup {} no real-time budget (cpu.rt_runtime_us): it would \
+             be refused",
+            service.cgroup
+        ));
+    }
+    let budget = facts.sysctls.get("kernel.sched_rt_runtime_us").map(|budget| budget.trim());
+    if budget == Some("-1") && facts.kernel.version < EEVDF_SLICES {
+        return Some(
+            "kernel.sched_rt_runtime_us is -1, and before Linux 6.12 nothing else stops a thread that never waits: set \
+             it to 950000 first"
+                .to_owned(),
+        );
+    }
+    None
+}
+
+/// Why real-time threads would harm the host.
+fn danger(model: &CpuModel, service: &Service) -> Option<String> {
+    // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
+    // (amzn-drivers #336). So some CPU, and every one that receives packets, has to be out of its reach.
+    let (online, irqs) = (&model.online, model.receiving_any());
+    let reach = service.threads.iter().filter(|thread| may_be_first(thread));
+    let reach = reach.fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(online);
+    let (left, kept) = (online.without(&reach), irqs.and(&reach));
+    if !left.is_empty() && kept.is_empty() {
+        return None;
+    }
+    let away = if kept.is_empty() { CpuSet::from_iter(online.lowest()) } else { irqs };
+    let own = online.without(&away);
+    Some(match own.is_empty() {
+        true => format!(
+            "every CPU receives packets, and it would starve them: move the interrupts off some CPU of {online} first"
+        ),
+        false => format!(
+            "it may run on CPUs {reach}, and would starve the packets that are received on {away}: keep it to {own} first \
+             (AllowedCPUs={own})"
+        ),
+    })
+}
+
+/// Remedies of waiting, in the order of what they cost others: a sentence for whoever does it by hand.
+fn order(model: &CpuModel, service: &Service) -> String {
+    let unit = service.unit.as_deref().unwrap_or("UNIT");
+    let own = model.for_service(service, &model.receiving_any());
+    let place = match own.is_empty() || own == model.online {
+        true => "CPUs of its own (AllowedCPUs=, and its neighbours elsewhere)".to_owned(),
+        false => format!("CPUs without interrupts (`systemctl set-property {unit} AllowedCPUs={own}`)"),
+    };
+    format!(
+        "{service} waits for CPUs: what costs others least comes first. 1. {place}; 2. a greater weight (`systemctl \
+         set-property {unit} CPUWeight=1000`); 3. shorter turns (`--strategy sched-slice`, Linux 6.12); 4. only if it \
+         still waits, before all others (`--strategy sched-fifo`)"
+    )
+}
+
+/// Says which threads keep the policy that they have chosen. Those that are real-time already wait for nobody.
+fn name_others(proposed: &mut ProposedChanges, service: &Service) {
+    let is_other = |thread: &&Thread| {
+        !is_ordinary(thread) && ![scheduling::FIFO, scheduling::RR].contains(&thread.policy)
+    };
+    let named = |thread: &Thread| format!("{} ({})", thread.name, thread.tid);
+    let others: Vec<String> = service.threads.iter().filter(is_other).map(named).collect();
+    if !others.is_empty() {
+        let reason = format!(
+            "{} chose a policy of their own, and are left with it: {}",
+            others.len(),
+            others.join(", ")
+        );
+        proposed.refuse(format!("threads of {service}"), reason);
+    }
+}
+
+/// Whether it is ordinary, or as the strategy would have it already.
+fn may_be_first(thread: &Thread) -> bool {
+    is_ordinary(thread) || (thread.policy == scheduling::FIFO && thread.priority == FIFO_PRIORITY)
+}
+
+fn is_ordinary(thread: &Thread) -> bool {
+    thread.policy == scheduling::OTHER
+}
+
+fn schedule(proposed: &mut ProposedChanges, thread: &Thread, wanted: String, why: String, reason: Reason) {
+    // An id is used again, a moment of starting is not: a thread that came since is not the one that is meant.
+    let which = if thread.started == 0 { String::new() } else { format!(" started={}", thread.started) };
+    let slice = thread.slice_ns.map(|slice| format!(" slice_ns={slice}")).unwrap_or_default();
+    let now =
+        format!("policy={} priority={} nice={}{slice}{which}", thread.policy, thread.priority, thread.nice);
+    let setting = Setting::Thread { tid: thread.tid };
+    proposed.propose_with(Stage::Scheduling, setting, now, wanted, why, reason.risk, reason.signal);
+}
+
+fn for_each_service(
+    proposed: &mut ProposedChanges,
+    facts: &Facts,
+    each: impl Fn(&mut ProposedChanges, &Service),
+) {
+    if facts.services.is_empty() {
+        proposed.refuse("services", "no memcached, evenkeel, mysqld or redis was found; name one with --pid");
+    }
+    facts.services.iter().for_each(|service| each(proposed, service));
+}
+
+/// Of the service that a finding is about, sooner turns, and in words what comes before and after them.
+pub(crate) fn remedy(model: &CpuModel, finding: &Finding) -> ProposedChanges {
+    let (facts, mut proposed) = (model.facts, ProposedChanges::default());
+    let is_meant = |service: &&Service| service.to_string() == finding.subject;
+    // Nobody is meant if others are named.
+    let Some(service) = facts.services.iter().find(is_meant) else { return proposed };
+    slice_of(&mut proposed, facts, service);
+    proposed.advice.push(order(model, service));
+    proposed
+}
+
+#[cfg(test)]
+mod tests;

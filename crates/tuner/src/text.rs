@@ -1,0 +1,13 @@
+//! Text for people and programs that more than one step writes: line breaks, folded lines, escaped labels.
+
+pub(crate) mod folded;
+pub(crate) mod wrap;
+
+/// The first line of every file that `persist` writes. `observe` leaves such files out when it looks for other agents.
+pub(crate) const HEADER: &str =
+    "# Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
+
+/// A label's value: backslash, quote and line feed are written with a backslash (Prometheus' text format).
+pub(crate) fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,163 @@
+//! Verification result: everything that `verify` has found out, and what follows from it.
+
+use serde::Serialize;
+
+use crate::diagnose::finding::Finding;
+use crate::verify::{Holding, Judged, Verdict};
+
+/// A value that a plan has set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Value {
+    /// What was set.
+    pub setting: String,
+    /// To what.
+    pub wanted: String,
+    /// Whether it is so.
+    #[serde(flatten)]
+    pub holding: Holding,
+}
+
+/// What the service should do meanwhile.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Objective {
+    /// The command, or the server.
+    pub what: String,
+    /// What was seen.
+    pub seen: String,
+    /// Whether it was as it should be; `None`: nothing can be said.
+    pub held: Option<bool>,
+}
+
+/// Values, signals and objectives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verification {
+    /// What follows.
+    pub outcome: Outcome,
+    /// Of all plans in force.
+    pub values: Vec<Value>,
+    /// Of the newest plan.
+    pub signals: Vec<Judged>,
+    /// Under load.
+    pub objectives: Vec<Objective>,
+    /// What no setting can change, and what spoils every comparison.
+    pub limits: Vec<Finding>,
+    /// Whether the host was measured before the newest plan.
+    pub measured_before: bool,
+    /// Over how long, in seconds.
+    pub window_s: f64,
+}
+
+/// What follows, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// A value is no longer what it was set to.
+    NotHeld,
+    /// An objective was missed.
+    ObjectiveMissed,
+    /// A figure did not move as expected.
+    NotMoved,
+    /// No load, or the host's limits came and went: nothing can be credited.
+    NothingShown,
+    /// Values hold, nothing contradicts, and something was measured to be as it should be.
+    Verified,
+}
+
+impl Verification {
+    /// Draws the conclusion.
+    pub fn conclude(
+        values: Vec<Value>,
+        mut signals: Vec<Judged>,
+        objectives: Vec<Objective>,
+        limits: Vec<Finding>,
+        measured_before: bool,
+        window_s: f64,
+    ) -> Verification {
+        if !limits.is_empty() {
+            for judged in &mut signals {
+                let why = "the host's limits, named below, change every figure".to_owned();
+                judged.verdict = Verdict::Unknown { why };
+            }
+        }
+        let broken = values.iter().any(|value| matches!(value.holding, Holding::No { .. }));
+        let missed = objectives.iter().any(|objective| objective.held == Some(false));
+        let not_moved = signals.iter().any(|judged| judged.verdict == Verdict::NotMoved);
+        let is_shown = |judged: &Judged| matches!(judged.verdict, Verdict::Moved | Verdict::AsBefore);
+        let shown =
+            signals.iter().any(is_shown) || objectives.iter().any(|objective| objective.held == Some(true));
+        let outcome = match () {
+            () if broken => Outcome::NotHeld,
+            () if missed => Outcome::ObjectiveMissed,
+            () if not_moved => Outcome::NotMoved,
+            () if !shown || !limits.is_empty() => Outcome::NothingShown,
+            () => Outcome::Verified,
+        };
+        Verification { outcome, values, signals, objectives, limits, measured_before, window_s }
+    }
+}
+
+impl Outcome {
+    /// In one sentence.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Outcome::NotHeld => "Not verified: a value is no longer what it was set to.",
+            Outcome::ObjectiveMissed => "Not verified: an objective was missed.",
+            Outcome::NotMoved => "Not verified: a figure did not move as expected.",
+            Outcome::NothingShown => "Nothing shown: no figure can be credited to the plan.",
+            Outcome::Verified => "Verified: the values hold, and what was measured is as expected.",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::finding::Severity;
+
+    fn value(holding: Holding) -> Value {
+        Value { setting: "/sys/x".into(), wanted: "1".into(), holding }
+    }
+
+    fn signal(verdict: Verdict) -> Judged {
+        let (expected, settings) = ("it falls".into(), Vec::new());
+        Judged { expected, settings, before: None, after: None, unit: "", verdict }
+    }
+
+    fn objective(held: Option<bool>) -> Objective {
+        Objective { what: "true".into(), seen: String::new(), held }
+    }
+
+    #[track_caller]
+    fn check(signals: &[Verdict], held: &[Option<bool>], limits: usize, wanted: Outcome) {
+        for (holding, wanted) in
+            [(Holding::Yes, wanted), (Holding::No { found: "2".into() }, Outcome::NotHeld)]
+        {
+            let verification = Verification::conclude(
+                vec![value(holding)],
+                signals.iter().cloned().map(signal).collect(),
+                held.iter().copied().map(objective).collect(),
+                vec![Finding::about(Severity::Critical, "eth0"); limits],
+                true,
+                60.0,
+            );
+            assert_eq!(verification.outcome, wanted);
+        }
+    }
+
+    #[test]
+    fn the_worst_decides_and_nothing_is_credited_unmeasured() {
+        use Verdict::{AsBefore, Moved, NotMoved};
+        let unknown = || Verdict::Unknown { why: "no load".into() };
+        check(&[Moved, unknown()], &[], 0, Outcome::Verified);
+        check(&[AsBefore], &[], 0, Outcome::Verified);
+        check(&[unknown()], &[], 0, Outcome::NothingShown);
+        check(&[], &[], 0, Outcome::NothingShown);
+        check(&[], &[None], 0, Outcome::NothingShown);
+        check(&[unknown()], &[Some(true)], 0, Outcome::Verified);
+        check(&[Moved, NotMoved], &[Some(true)], 0, Outcome::NotMoved);
+        check(&[NotMoved], &[Some(false)], 0, Outcome::ObjectiveMissed);
+        check(&[Moved], &[Some(true)], 1, Outcome::NothingShown);
+        check(&[NotMoved], &[Some(true)], 1, Outcome::NothingShown);
+        check(&[Moved], &[Some(false)], 1, Outcome::ObjectiveMissed);
+    }
+}

@@ -1,0 +1,122 @@
+//! Desired state: the steps of the plans that are in force.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::apply::journal::{Journal, State};
+use crate::persist::Held;
+use crate::plan::change::Setting;
+
+/// One setting that somebody decided upon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesiredState {
+    /// What.
+    pub setting: Setting,
+    /// Its value, as it was written.
+    pub wanted: String,
+    /// Its values from before, of every plan that set it: what a reset brings back.
+    pub before: Vec<String>,
+    /// Which handler's interrupt, or which thread it was; none where the setting's name says it all.
+    pub identity: Option<String>,
+    /// The journal that says so; none: what persists says so, and no plan of this start does.
+    pub journal: Option<PathBuf>,
+    /// Its step there.
+    pub step: usize,
+}
+
+/// What the journals say, the oldest journal first: of two plans the later one decides. A plan that is being carried
+/// out or undone says nothing yet.
+pub fn desired_states(journals: &[Journal]) -> Vec<DesiredState> {
+    let mut befores: BTreeMap<Setting, Vec<String>> = BTreeMap::new();
+    let mut states: Vec<DesiredState> = Vec::new();
+    for journal in journals.iter().filter(|journal| is_in_force(journal)) {
+        for step in journal.steps().into_iter().filter(|step| !step.left && !step.undone) {
+            let before = befores.entry(step.setting.clone()).or_default();
+            before.push(step.before);
+            states.retain(|desired| desired.setting != step.setting);
+            states.push(DesiredState {
+                setting: step.setting,
+                wanted: step.wanted,
+                before: before.clone(),
+                identity: step.identity,
+                journal: Some(journal.path().to_owned()),
+                step: step.number,
+            });
+        }
+    }
+    states
+}
+
+/// Adds what should be so because it persists; a plan of this start has the last word.
+pub fn persisting(mut states: Vec<DesiredState>, held: Vec<Held>) -> Vec<DesiredState> {
+    for Held { setting, wanted } in held {
+        if !states.iter().any(|desired| desired.setting == setting) {
+            states.push(DesiredState {
+                setting,
+                wanted,
+                before: Vec::new(),
+                identity: None,
+                journal: None,
+                step: 0,
+            });
+        }
+    }
+    states
+}
+
+fn is_in_force(journal: &Journal) -> bool {
+    matches!(journal.state(), State::Applied | State::Confirmed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::apply::journal::{Journals, Place, Record};
+    use crate::observe::shapes::Scratch;
+
+    #[test]
+    fn the_later_plan_decides_and_an_unfinished_one_says_nothing() {
+        let scratch = Scratch::new("watch-holds");
+        let journals = Journals::new(scratch.path());
+        let place = Place { boot_id: "b".into(), network: None };
+        let step = |step, path: &str, before: &str, wanted: &str| {
+            let (before, wanted, why, asked_by) =
+                (before.to_owned(), wanted.to_owned(), String::new(), String::new());
+            Record::Step {
+                step,
+                setting: Setting::number(path),
+                before,
+                wanted,
+                why,
+                asked_by,
+                interface: None,
+            }
+        };
+        let plans: [&[Record]; 3] = [
+            &[step(0, "/a", "0\n", "1"), step(1, "/b", "0\n", "1"), Record::Applied],
+            &[
+                step(0, "/a", "1\n", "2"),
+                step(1, "/c", "0\n", "1"),
+                Record::Left { step: 1, why: "".into() },
+                Record::Applied,
+                Record::Confirmed,
+            ],
+            &[step(0, "/b", "1\n", "3")],
+        ];
+        for records in plans {
+            let mut journal = journals.begin(&place, 0, None).unwrap();
+            records.iter().for_each(|record| journal.append(record.clone()).unwrap());
+        }
+        let states = desired_states(&journals.all().unwrap());
+        let said = states
+            .iter()
+            .map(|desired| format!("{}={} {:?}", desired.setting, desired.wanted, desired.before));
+        assert_eq!(said.collect::<Vec<_>>(), [r#"/b=1 ["0\n"]"#, r#"/a=2 ["0\n", "1\n"]"#]);
+        let held = |path: &str| Held { setting: Setting::number(path), wanted: "9".into() };
+        let all = persisting(states, vec![held("/a"), held("/d")]);
+        let said = all
+            .iter()
+            .map(|desired| format!("{}={} {}", desired.setting, desired.wanted, desired.journal.is_some()));
+        assert_eq!(said.collect::<Vec<_>>(), ["/b=1 true", "/a=2 true", "/d=9 false"]);
+    }
+}

@@ -1,0 +1,5 @@
+//! Requests that any bytes describe, written and read again: the properties are those of `protocol::fuzz`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| protocol::fuzz::check_requests(input));

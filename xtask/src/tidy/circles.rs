@@ -1,0 +1,153 @@
+//! Circles of files: those of one crate that depend on each other, directly or through others.
+//!
+//! Who wants to understand one file of a circle has to read all of it. Two or three may belong together; a larger circle is
+//! a heap.
+
+use super::modules::{ModulePath, Modules};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many files may be in one circle.
+const CIRCLE_MAX: usize = 3;
+
+/// Packages that have larger circles still, and how many of their files are in these. The numbers only go down: a change
+/// that makes one smaller lowers it here, and a package without larger circles leaves the table.
+const ABOVE: [(&str, usize); 7] = [
+    ("crates/evenkeel", 12),
+    ("crates/net", 5),
+    ("crates/protocol", 7),
+    ("crates/server", 27),
+    ("crates/store", 16),
+    ("tests/end_to_end", 4),
+    ("xtask", 6),
+];
+
+/// What is wrong with the files of the workspace, given by path and text.
+pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
+    let mut packages: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
+    for (path, text) in files {
+        if let Some((package, file)) = path.split_once("/src/") {
+            packages.entry(package).or_default().push((file, text));
+        }
+    }
+    let check = |(package, files): (&str, Vec<(&str, &str)>)| check_package(package, files, &ABOVE);
+    packages.into_iter().flat_map(check).collect()
+}
+
+fn check_package(package: &str, files: Vec<(&str, &str)>, above: &[(&str, usize)]) -> Vec<String> {
+    let circles: Vec<_> =
+        circles(&Modules::new(files)).into_iter().filter(|c| c.len() > CIRCLE_MAX).collect();
+    let count = circles.iter().map(BTreeSet::len).sum::<usize>();
+    let allowed = above.iter().find(|(name, _)| *name == package).map_or(0, |(_, count)| *count);
+    if count < allowed {
+        return vec![format!(
+            "{package} has {count} files in circles of more than {CIRCLE_MAX}, and may have {allowed}: lower the \
+             number in xtask/src/tidy/circles.rs"
+        )];
+    }
+    let said = |circle: &BTreeSet<ModulePath>| {
+        let names: Vec<String> = circle.iter().map(name).collect();
+        format!(
+            "{package} has {} files that depend on each other in a circle, more than {CIRCLE_MAX} ({allowed} in all \
+             such circles are allowed): {}",
+            names.len(),
+            names.join(", ")
+        )
+    };
+    if count > allowed { circles.iter().map(said).collect() } else { Vec::new() }
+}
+
+fn name(path: &ModulePath) -> String {
+    if path.is_empty() { "the root".to_owned() } else { path.join("::") }
+}
+
+/// The circles, the largest first.
+fn circles(modules: &Modules) -> Vec<BTreeSet<ModulePath>> {
+    let dependencies = modules.dependencies();
+    let reached: BTreeMap<&ModulePath, BTreeSet<&ModulePath>> =
+        dependencies.keys().map(|from| (*from, reached_from(from, &dependencies))).collect();
+    let mut circles: Vec<BTreeSet<ModulePath>> = Vec::new();
+    for (path, reaches) in &reached {
+        if !circles.iter().any(|circle| circle.contains(*path)) {
+            let with = reaches.iter().filter(|other| reached[*other].contains(path));
+            circles.push(with.map(|path| (*path).clone()).collect());
+        }
+    }
+    circles.retain(|circle| circle.len() > 1);
+    circles.sort_by_key(|circle| std::cmp::Reverse(circle.len()));
+    circles
+}
+
+/// What a file depends on, directly or through others; itself only in a circle.
+fn reached_from<'m>(
+    from: &ModulePath,
+    dependencies: &'m BTreeMap<&ModulePath, BTreeSet<ModulePath>>,
+) -> BTreeSet<&'m ModulePath> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<&ModulePath> = dependencies[from].iter().collect();
+    while let Some(path) = open.pop() {
+        if reached.insert(path) {
+            open.extend(&dependencies[path]);
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Modules a to e, of which each depends on those behind its name.
+    #[track_caller]
+    fn check_edges(edges: &str, allowed: usize, expected: &[&str]) {
+        let mut files = vec![("lib.rs".to_owned(), "mod a; mod b; mod c; mod d; mod e;".to_owned())];
+        for words in edges.split(", ") {
+            let (from, to) = words.split_once(' ').unwrap_or((words, ""));
+            let uses = to.split_whitespace().map(|to| format!("use crate::{to}::{};", to.to_uppercase()));
+            let text = uses.chain([format!("pub struct {};", from.to_uppercase())]).collect();
+            files.push((format!("{from}.rs"), text));
+        }
+        let files = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let above: &[(&str, usize)] = if allowed == 0 { &[] } else { &[("crates/x", allowed)] };
+        let said = check_package("crates/x", files, above);
+        let short: Vec<_> =
+            said.iter().map(|said| said.rsplit_once(": ").map_or("", |(_, end)| end)).collect();
+        assert_eq!(short, expected, "{said:?}");
+    }
+
+    const FOUR: &str = "a b, b c, c d, d a e, e";
+    const FIVE: &str = "a b, b c, c d, d e, e a";
+
+    #[test]
+    fn four_files_in_a_circle_are_too_many() {
+        check_edges("a b, b c, c a d, d e, e", 0, &[]);
+        check_edges("a b c d e, b c d e, c d e, d e, e", 0, &[]);
+        check_edges(FOUR, 0, &["a, b, c, d"]);
+    }
+
+    #[test]
+    fn what_the_table_allows_may_go_down_only() {
+        check_edges(FOUR, 4, &[]);
+        check_edges(FIVE, 4, &["a, b, c, d, e"]);
+        check_edges(FOUR, 5, &["lower the number in xtask/src/tidy/circles.rs"]);
+        check_edges("a b, b, c, d, e", 5, &["lower the number in xtask/src/tidy/circles.rs"]);
+    }
+
+    #[test]
+    fn files_are_told_apart_by_their_package() {
+        let declared = "mod a; mod b; mod c; mod d;";
+        let files = [
+            ("crates/x/src/lib.rs", declared),
+            ("crates/x/src/a.rs", "use crate::b::B;"),
+            ("crates/x/src/b.rs", ""),
+            ("crates/x/src/c.rs", "use crate::d::D;"),
+            ("crates/x/src/d.rs", ""),
+            ("crates/y/src/lib.rs", declared),
+            ("crates/y/src/a.rs", ""),
+            ("crates/y/src/b.rs", "use crate::c::C;"),
+            ("crates/y/src/c.rs", ""),
+            ("crates/y/src/d.rs", "use crate::a::A;"),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        assert_eq!(check(&files), Vec::<String>::new());
+    }
+}
