@@ -61,7 +61,7 @@ impl Handle {
             return Ok(Counted::NotNumeric);
         }
         let wanted = request.compare_cas.filter(|wanted| *wanted != 0);
-        if wanted.is_some_and(|wanted| wanted != record.cas(&lock)) {
+        if wanted.is_some_and(|wanted| wanted != store.cas_of(record, &lock)) {
             return Ok(Counted::Exists);
         }
         if is_large {

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
-use crate::record::{BINARY_KEY, Header, LARGE, STALE, TOKEN_SENT};
+use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, STALE, TOKEN_SENT};
 use crate::request::{Delete, Deleted};
 use crate::shard::Locked;
 use crate::store::{Store, large_number};
@@ -35,7 +35,7 @@ impl Handle {
             }
         };
         let record = store.segments.record(slot.at());
-        let old_cas = record.cas(&lock);
+        let old_cas = store.cas_of(record, &lock);
         if request.compare_cas.is_some_and(|wanted| wanted != old_cas) {
             return Ok(Deleted::Exists);
         }
@@ -75,7 +75,7 @@ impl Handle {
             put(&mut lock, spare, &Body::Bytes(&[]))?;
             self.counters.total_items.add(1);
         } else if !store.mark_in_place(&mut lock, slot.at(), &item) {
-            // Only a CAS unique of more than 48 bits needs a new record.
+            // Only a CAS unique of another width needs a new record.
             if bits & LARGE != 0 {
                 let large = lock.large(large_number(record, &lock)).clone();
                 put(&mut lock, spare, &Body::Large(large))?;
@@ -95,6 +95,7 @@ impl Store {
         let record = self.segments.record(at);
         let large = record.bits() & LARGE;
         let NewItem { flags, expiry, bits, cas } = *item;
+        let cas = CasOffset::new(cas, self.first_cas);
         let header = Header { expiry, last_access: record.last_access(), cas, flags, bits: bits | large };
         if !record.fits(&header, record.value_len()) {
             return false;

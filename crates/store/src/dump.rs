@@ -62,7 +62,7 @@ impl Handle {
                     key_is_binary: record.bits() & BINARY_KEY != 0,
                     expiry: record.expiry(),
                     last_access: record.last_access(),
-                    cas: record.cas(&lock),
+                    cas: store.cas_of(record, &lock),
                     fetched: record.bits() & FETCHED != 0,
                     value_len: large.unwrap_or(record.value_len()),
                     flags: record.flags(&lock),

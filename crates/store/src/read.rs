@@ -18,6 +18,7 @@ use crate::write::{Body, NewItem, put};
 pub struct Item<'h> {
     lock: Locked<'h>,
     record: Record<'h>,
+    first_cas: u64,
     last_access: u32,
     hit_before: bool,
 }
@@ -89,7 +90,7 @@ impl Item<'_> {
     /// CAS unique.
     #[inline]
     pub fn cas(&self) -> u64 {
-        self.record.cas(&self.lock)
+        self.record.cas(&self.lock).unique(self.first_cas)
     }
 
     /// The second at which it is gone; 0: never.
@@ -234,7 +235,7 @@ impl Store {
                 record.set_last_access(&mut lock, now);
             }
         }
-        Item { lock, record, last_access, hit_before }
+        Item { lock, record, first_cas: self.first_cas, last_access, hit_before }
     }
 
     pub(crate) fn set_expiry(&self, lock: &mut Locked<'_>, slot: Slot, expiry: u32) {

@@ -31,15 +31,32 @@ pub(crate) struct Record<'a> {
 pub(crate) struct Header {
     pub(crate) expiry: u32,
     pub(crate) last_access: u32,
-    pub(crate) cas: u64,
+    pub(crate) cas: CasOffset,
     pub(crate) flags: u32,
     /// Any of the bits below; those of the layout are added as needed.
     pub(crate) bits: u8,
 }
 
+/// A CAS unique as records keep it: its distance from the first one of the store, which 48 bits hold for as long as no
+/// client gives a unique of its own (decision 17).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CasOffset(u64);
+
+impl CasOffset {
+    #[inline]
+    pub(crate) fn new(unique: u64, first: u64) -> CasOffset {
+        CasOffset(unique.wrapping_sub(first))
+    }
+
+    #[inline]
+    pub(crate) fn unique(self, first: u64) -> u64 {
+        self.0.wrapping_add(first)
+    }
+}
+
 /// Client flags are present.
 const HAS_FLAGS: u8 = 1;
-/// The CAS unique has 64 bits.
+/// The offset of the CAS unique has 64 bits.
 const WIDE_CAS: u8 = 2;
 /// The value is the number of a large value of the shard.
 pub(crate) const LARGE: u8 = 4;
@@ -63,7 +80,7 @@ impl Header {
     /// The layout bits that a record with this header has.
     pub(crate) fn layout(&self) -> u8 {
         let flags = if self.flags != 0 { HAS_FLAGS } else { 0 };
-        let wide = if self.cas > CAS_NARROW_MAX { WIDE_CAS } else { 0 };
+        let wide = if self.cas.0 > CAS_NARROW_MAX { WIDE_CAS } else { 0 };
         flags | wide | (self.bits & LARGE)
     }
 
@@ -150,14 +167,14 @@ impl<'a> Record<'a> {
         u32::from_le_bytes(bytes.try_into().expect("four bytes"))
     }
 
-    pub(crate) fn cas(self, _lock: &Locked<'_>) -> u64 {
+    pub(crate) fn cas(self, _lock: &Locked<'_>) -> CasOffset {
         if self.bits() & WIDE_CAS == 0 {
             let high = u64::from(self.cas_high().load(Relaxed));
-            return u64::from(self.word(12).load(Relaxed)) | high << 32;
+            return CasOffset(u64::from(self.word(12).load(Relaxed)) | high << 32);
         }
         // SAFETY: as for the value.
         let bytes = unsafe { self.arena.bytes(self.wide_cas_at(), 8) };
-        u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
+        CasOffset(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
     }
 
     /// Everything in the header, to write it again elsewhere.
@@ -222,8 +239,8 @@ impl Record<'_> {
         self.word(0).store(header.expiry, Relaxed);
         self.word(4).store(header.last_access, Relaxed);
         self.word(8).store(key_len as u32 | (value.len() as u32) << 8, Relaxed);
-        self.word(12).store(header.cas as u32, Relaxed);
-        self.cas_high().store((header.cas >> 32) as u16, Relaxed);
+        self.word(12).store(header.cas.0 as u32, Relaxed);
+        self.cas_high().store((header.cas.0 >> 32) as u16, Relaxed);
         self.bits_cell().store(header.bits & !LAYOUT | layout, Relaxed);
         let mut at = self.at + HEADER_LEN;
         let mut put = |bytes: &[u8]| {
@@ -235,7 +252,7 @@ impl Record<'_> {
             put(&header.flags.to_le_bytes());
         }
         if layout & WIDE_CAS != 0 {
-            put(&header.cas.to_le_bytes());
+            put(&header.cas.0.to_le_bytes());
         }
         if let Some(key) = key {
             put(key);

@@ -36,7 +36,7 @@ pub struct Store {
     pub(crate) item_size_max: u64,
     pub(crate) evict: bool,
     pub(crate) cas: bool,
-    first_cas: u64,
+    pub(crate) first_cas: u64,
     /// The number of shards.
     cas_step: u64,
     /// Whether new items are sorted by how soon they expire.
@@ -97,7 +97,7 @@ impl Store {
             item_size_max: config.item_size_max_bytes,
             evict: config.evict,
             cas: config.cas,
-            first_cas: config.first_cas(),
+            first_cas: if config.cas { config.first_cas() } else { 0 },
             cas_step: shards as u64,
             lifetimes: segments_in_limit / 32 >= sets,
             segments: Segments::new(segment_size, reserve, huge, Arc::clone(&budget), Arc::clone(&runner))?,
@@ -323,6 +323,12 @@ impl Store {
                 self.first_cas.wrapping_add(steps).wrapping_add(lock.number as u64)
             }
         }
+    }
+
+    /// The CAS unique of a record.
+    #[inline]
+    pub(crate) fn cas_of(&self, record: Record<'_>, lock: &Locked<'_>) -> u64 {
+        record.cas(lock).unique(self.first_cas)
     }
 }
 

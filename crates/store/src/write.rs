@@ -14,7 +14,7 @@ use crate::join::Prepared;
 use crate::large::{LARGE_VALUE_MIN, LargeValue};
 use crate::open::{Class, OpenSet};
 use crate::reclaim::Spared;
-use crate::record::{BINARY_KEY, Header, LARGE, Place, STALE, TOKEN_SENT};
+use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, Place, STALE, TOKEN_SENT};
 use crate::request::{Change, Condition, NewValue, Stored};
 use crate::segment::Queue;
 use crate::shard::Locked;
@@ -194,7 +194,7 @@ fn decide_new(change: &Change) -> Decision {
 /// Where something is.
 fn decide_over(store: &Store, lock: &mut Locked<'_>, slot: Slot, change: &Change) -> Decision {
     let record = store.segments.record(slot.at());
-    let cas = record.cas(lock);
+    let cas = store.cas_of(record, lock);
     // Without CAS uniques nothing can match one, and 0 is none.
     let wanted = change.compare_cas.filter(|wanted| store.cas && *wanted != 0);
     let item = new_item(change, change.expiry);
@@ -240,6 +240,7 @@ pub(crate) fn put(
 ) -> Result<(), Need> {
     let large = if matches!(body, Body::Large(_)) { LARGE } else { 0 };
     let NewItem { flags, expiry, bits, cas } = *item;
+    let cas = CasOffset::new(cas, store.first_cas);
     let header = Header { expiry, last_access: now, cas, flags, bits: bits | large };
     if let (Some(slot), Body::Bytes(bytes)) = (old, body) {
         let record = store.segments.record(slot.at());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use store::{Change, Condition, Config, Handle, NewValue, Store, Stored};
+use store::{Change, Condition, Config, Handle, Look, NewValue, Store, Stored};
 
 /// Some day in 2027.
 const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
@@ -13,10 +13,16 @@ fn handle(started_unix_ms: u64) -> Handle {
 
 /// Stores a value, and gives its CAS unique.
 fn set(handle: &mut Handle, key: &str) -> u64 {
+    try_set(handle, key).expect("room")
+}
+
+/// The same, where there may be no room.
+fn try_set(handle: &mut Handle, key: &str) -> Option<u64> {
     let key = handle.key(key.as_bytes());
     match handle.store(&key, &Change::default(), NewValue::Bytes(b"v"), 2) {
-        Ok(Stored::Stored { cas, .. }) => cas,
-        other => panic!("{other:?}"),
+        Ok(Stored::Stored { cas, .. }) => Some(cas),
+        Ok(other) => panic!("{other:?}"),
+        Err(_) => None,
     }
 }
 
@@ -47,6 +53,43 @@ fn a_cas_of_before_a_restart_matches_nothing() {
     let key = after.key(b"key");
     let stored = after.store(&key, &change, NewValue::Bytes(b"w"), 2).expect("room");
     assert_eq!(stored, Stored::Exists);
+}
+
+#[test]
+fn the_time_of_day_takes_no_memory_in_items() {
+    let stored_until_full = |started_unix_ms| {
+        let config = Config {
+            started_unix_ms,
+            evict: false,
+            memory_limit_bytes: 4 << 20,
+            workers: 1,
+            ..Config::default()
+        };
+        let mut handle = Store::new(config).expect("address space").handle();
+        (0..u32::MAX).take_while(|number| try_set(&mut handle, &format!("key-{number}")).is_some()).count()
+    };
+    let without = stored_until_full(0);
+    assert!(without > 10_000, "{without}");
+    assert_eq!(stored_until_full(STARTED_UNIX_MS), without);
+}
+
+#[test]
+fn a_cas_that_the_client_gives_is_kept_whatever_its_width() {
+    let mut handle = handle(STARTED_UNIX_MS);
+    let first = set(&mut handle, "other");
+    let key = handle.key(b"key");
+    for given in [0, 1, first - 1, first, first + (1 << 48), u64::MAX] {
+        let change = Change { new_cas: Some(given), ..Change::default() };
+        handle.store(&key, &change, NewValue::Bytes(b"v"), 2).expect("room");
+        assert_eq!(handle.get(&key, Look::Use, 2).expect("it is there").cas(), given);
+        if given == 0 {
+            // As a number to compare with it is none.
+            continue;
+        }
+        let compared = Change { compare_cas: Some(given), ..Change::default() };
+        let stored = handle.store(&key, &compared, NewValue::Bytes(b"w"), 2).expect("room");
+        assert!(matches!(stored, Stored::Stored { .. }), "{given}: {stored:?}");
+    }
 }
 
 #[test]
