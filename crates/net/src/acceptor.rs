@@ -8,8 +8,9 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, send};
 
+use crate::address::Transport;
 use crate::driver::Poll;
-use crate::handler::{Arrival, ConnectionId, Origin, Transport};
+use crate::handler::{Arrival, ConnectionId, Origin};
 use crate::limit::Limit;
 use crate::listener::{Listener, local_address, peer_address};
 use crate::mailbox::{Letter, Mailbox};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::datagram::{Correspondent, Datagram};
+use crate::datagram::{Datagram, Peer, SocketId};
 use crate::dial::{Dial, Place, Unreachable};
 use crate::handler::{CloseReason, Handler, Next, Opened, Origin, Progress};
 use crate::turn::{Link, Turn};
@@ -19,6 +19,8 @@ pub(crate) enum Seen {
     NotTaken(u64, Unreachable),
     Drained(u64),
     Closed(u64, CloseReason),
+    /// A place for datagrams has a socket.
+    Socket(u64),
 }
 
 /// Knows connections by the tags of their dials. What was accepted has tags from [`ACCEPTED`] on.
@@ -28,6 +30,7 @@ pub(crate) struct Caller {
     pub(crate) orders: Vec<Errand>,
     pub(crate) seen: Vec<(Now, Seen)>,
     pub(crate) links: BTreeMap<u64, Link>,
+    pub(crate) sockets: BTreeMap<u64, SocketId>,
     pub(crate) heard: BTreeMap<u64, Vec<u8>>,
     /// Says what it hears back.
     pub(crate) repeats: bool,
@@ -36,7 +39,7 @@ pub(crate) struct Caller {
     /// Wants to hear no more than so much of each.
     pub(crate) hears_max: Option<usize>,
     /// Datagrams, with what they say.
-    pub(crate) datagrams: Vec<(Correspondent, Vec<u8>)>,
+    pub(crate) datagrams: Vec<(Peer, Vec<u8>)>,
     pub(crate) accepted: u64,
 }
 
@@ -49,7 +52,10 @@ pub(crate) enum Errand {
     Close(u64),
     Abort(u64),
     Wake(u64),
-    Send(Correspondent, Vec<u8>),
+    Send(Peer, Vec<u8>),
+    /// To the place for datagrams that was dialled with this tag.
+    SendDialled(u64, Vec<u8>),
+    CloseSocket(u64),
 }
 
 impl Caller {
@@ -123,6 +129,11 @@ impl Handler for Caller {
         }
     }
 
+    fn on_socket(&mut self, tag: u64, socket: SocketId, turn: &mut Turn<Vec<u8>>) {
+        self.sockets.insert(tag, socket);
+        self.see(turn, Seen::Socket(tag));
+    }
+
     fn on_drained(&mut self, tag: &mut u64, turn: &mut Turn<Vec<u8>>) {
         assert_eq!(turn.unsent(self.links[tag]), 0);
         self.see(turn, Seen::Drained(*tag));
@@ -154,6 +165,10 @@ impl Handler for Caller {
                 Errand::Send(to, bytes) => {
                     turn.send_datagram(to, &bytes);
                 }
+                Errand::SendDialled(tag, bytes) => {
+                    turn.send_datagram(Peer::Dialled(self.sockets[&tag]), &bytes);
+                }
+                Errand::CloseSocket(tag) => turn.close_socket(self.sockets[&tag]),
                 Errand::Close(tag) => turn.close(self.links[&tag]),
                 Errand::Abort(tag) => turn.abort(self.links[&tag]),
                 Errand::Wake(tag) => turn.wake(self.links[&tag]),

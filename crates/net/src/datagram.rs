@@ -1,66 +1,58 @@
-//! Datagrams: what arrives at a worker's own sockets, and what is said in a round.
-//!
-//! Nothing is kept over a round: what a socket does not take at once is dropped and counted, as the network itself might have
-//! done.
+//! Datagrams: where they come from and go to, and those that wait for the end of a round.
 
 use std::net::SocketAddr;
 
-use rustix::event::epoll::EventFlags;
-use rustix::io::Errno;
-
-use crate::kernel::Kernel;
 use crate::slab::Token;
 
-/// The longest datagram that UDP has.
-const DATAGRAM_MAX: usize = 64 * 1024;
+/// Bytes of all datagrams that are sent in a round: more than a socket's buffer takes by default. The rest is dropped.
+pub(crate) const OUTGOING_MAX: usize = 1 << 20;
 
-/// Datagrams that are received in a round: beside those, the connections have their turn.
-pub(crate) const RECEIVED_MAX: usize = 64;
-
-/// Bytes of all datagrams that are said in a round: more than a socket's buffer takes by default. The rest is dropped.
-pub(crate) const SAID_MAX: usize = 1 << 20;
-
-/// In the places of tokens: neither a connection nor a dial.
-const EAR: u32 = 1 << 30;
-
-const HEARING: EventFlags = EventFlags::IN.union(EventFlags::ET);
-
-/// Whom a datagram came from and where it arrived; or whom one goes to, and from where.
+/// The other end of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Correspondent {
-    /// Which of the network's addresses, by index.
-    pub listener: u16,
-    /// The other end.
-    pub address: SocketAddr,
+pub enum Peer {
+    /// A client, at one of the network's addresses.
+    Client {
+        /// Which of the network's addresses, by index.
+        listener: u16,
+        /// The client's own.
+        address: SocketAddr,
+    },
+    /// The place that a socket was dialled to.
+    Dialled(SocketId),
 }
+
+/// Names a dialled socket for datagrams of one worker, for as long as it exists: no other has or had this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SocketId(pub(crate) Token);
 
 /// A datagram that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
-    /// Whom it came from, and whom replies go to.
-    pub from: Correspondent,
+    /// Where it came from, and where replies go to.
+    pub from: Peer,
     /// All of it.
     pub bytes: &'b [u8],
 }
 
-/// Datagrams that are to be sent.
+/// Datagrams that are to be sent at the end of a round.
 #[derive(Default)]
-pub(crate) struct Said {
-    /// To whom, and where in `bytes` it ends.
-    list: Vec<(Correspondent, usize)>,
+pub(crate) struct Outgoing {
+    /// Where each goes to, and where in `bytes` it ends.
+    list: Vec<(Peer, usize)>,
     bytes: Vec<u8>,
     /// Those for which there was no room.
     dropped: u64,
 }
 
-impl Said {
+impl Outgoing {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.list.is_empty() && self.dropped == 0
     }
 
-    pub(crate) fn add(&mut self, to: Correspondent, bytes: &[u8]) -> bool {
-        let fits = self.bytes.len() + bytes.len() <= SAID_MAX;
+    /// Adds a datagram if there is room; whether there was.
+    pub(crate) fn add(&mut self, to: Peer, bytes: &[u8]) -> bool {
+        let fits = self.bytes.len() + bytes.len() <= OUTGOING_MAX;
         if fits {
             self.bytes.extend_from_slice(bytes);
             self.list.push((to, self.bytes.len()));
@@ -69,93 +61,17 @@ impl Said {
         }
         fits
     }
-}
 
-/// A worker's sockets for datagrams.
-pub(crate) struct Ears<S> {
-    list: Vec<Ear<S>>,
-    /// Empty where there are none.
-    buffer: Box<[u8]>,
-    /// Some may have something.
-    pub(crate) any_readable: bool,
-}
-
-struct Ear<S> {
-    listener: u16,
-    socket: S,
-    readable: bool,
-}
-
-/// What came of sending.
-#[derive(Default)]
-pub(crate) struct Spoken {
-    pub(crate) bytes: u64,
-    pub(crate) dropped: u64,
-}
-
-impl<S> Ears<S> {
-    /// Those with these indices among the network's addresses; watched from now on.
-    pub(crate) fn new<K: Kernel<Socket = S>>(kernel: &K, sockets: Vec<(u16, S)>) -> Result<Ears<S>, Errno> {
-        for ((_, socket), number) in sockets.iter().zip(0..) {
-            let name = Token { index: EAR | number, generation: 0 };
-            kernel.watch(socket, name.to_u64(), HEARING)?;
-        }
-        let buffer = vec![0; if sockets.is_empty() { 0 } else { DATAGRAM_MAX }].into_boxed_slice();
-        let ear = |(listener, socket)| Ear { listener, socket, readable: true };
-        let list: Vec<_> = sockets.into_iter().map(ear).collect();
-        Ok(Ears { any_readable: !list.is_empty(), list, buffer })
-    }
-
-    /// An event of the socket that `token` names, if it names one.
-    pub(crate) fn event(&mut self, token: Token) {
-        let ear = self.list.get_mut((token.index ^ EAR) as usize);
-        if let Some(ear) = ear.filter(|_| token.generation == 0) {
-            (ear.readable, self.any_readable) = (true, true);
-        }
-    }
-
-    /// Hands out what has arrived, at most [`RECEIVED_MAX`] datagrams of all sockets in turn.
-    pub(crate) fn hear<K: Kernel<Socket = S>>(
-        &mut self,
-        kernel: &mut K,
-        mut each: impl FnMut(&Datagram<'_>),
-    ) {
-        let mut left = RECEIVED_MAX;
-        while left > 0 && self.list.iter().any(|ear| ear.readable) {
-            for ear in self.list.iter_mut().filter(|ear| ear.readable) {
-                match kernel.receive_datagram(&ear.socket, &mut self.buffer) {
-                    Ok((len, address)) => {
-                        let from = Correspondent { listener: ear.listener, address };
-                        each(&Datagram { from, bytes: &self.buffer[..len] });
-                        left = left.saturating_sub(1);
-                    }
-                    Err(Errno::INTR) => {}
-                    // Nothing more, or nothing that can be helped.
-                    Err(_) => ear.readable = false,
-                }
-            }
-        }
-        self.any_readable = self.list.iter().any(|ear| ear.readable);
-    }
-
-    /// Sends what was said, to one after the other.
-    pub(crate) fn speak<K: Kernel<Socket = S>>(&mut self, kernel: &mut K, said: &mut Said) -> Spoken {
-        let mut spoken = Spoken { bytes: 0, dropped: std::mem::take(&mut said.dropped) };
-        let starts = std::iter::once(0).chain(said.list.iter().map(|(_, end)| *end));
-        let mut letters: Vec<_> =
-            said.list.iter().zip(starts).map(|((to, end), start)| (*to, start..*end)).collect();
-        // Those for one are together, in their order: the kernel's way to a peer is in the cache for all but the first.
-        letters.sort_by_key(|(to, _)| *to);
-        for (to, range) in letters {
-            let ear = self.list.iter().find(|ear| ear.listener == to.listener);
-            let bytes = &said.bytes[range];
-            match ear.map(|ear| kernel.send_datagram(&ear.socket, to.address, bytes)) {
-                Some(Ok(())) => spoken.bytes += bytes.len() as u64,
-                _ => spoken.dropped += 1,
-            }
-        }
-        said.list.clear();
-        said.bytes.clear();
-        spoken
+    /// Hands all of them to `send`, those for one peer together and in their order: the kernel's way to a peer is in the cache
+    /// for all but the first. Empty afterwards; returns the number of those for which there was no room.
+    pub(crate) fn drain(&mut self, mut send: impl FnMut(Peer, &[u8])) -> u64 {
+        let starts = std::iter::once(0).chain(self.list.iter().map(|(_, end)| *end));
+        let mut list: Vec<_> =
+            self.list.iter().zip(starts).map(|((to, end), start)| (*to, start..*end)).collect();
+        list.sort_by_key(|(to, _)| *to);
+        list.into_iter().for_each(|(to, range)| send(to, &self.bytes[range]));
+        self.list.clear();
+        self.bytes.clear();
+        std::mem::take(&mut self.dropped)
     }
 }

@@ -1,4 +1,4 @@
-//! Outgoing connections, as handlers ask for them.
+//! Outgoing connections, as handlers order them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::handler::{Address, Transport};
+use crate::address::{Address, Transport};
 
 /// An order to connect to a place ([`crate::Turn::dial`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +18,13 @@ pub struct Dial {
     pub timeout_ms: u32,
 }
 
-/// Where somebody may listen.
+/// Where a server may listen.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// An internet address. Names are not resolved here.
     Tcp(SocketAddr),
+    /// The same, for datagrams.
+    Udp(SocketAddr),
     /// A socket in the file system.
     Unix(Arc<Path>),
 }
@@ -31,6 +33,7 @@ impl Place {
     pub(crate) fn transport(&self) -> Transport {
         match self {
             Place::Tcp(_) => Transport::Tcp,
+            Place::Udp(_) => Transport::Udp,
             Place::Unix(_) => Transport::Unix,
         }
     }
@@ -38,6 +41,7 @@ impl Place {
     pub(crate) fn address(&self) -> Address {
         match self {
             Place::Tcp(address) => Address::Tcp(*address),
+            Place::Udp(address) => Address::Udp(*address),
             Place::Unix(path) => Address::Unix(Some(Arc::clone(path))),
         }
     }
@@ -46,7 +50,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Tcp(address) => write!(f, "{address}"),
+            Place::Tcp(address) | Place::Udp(address) => write!(f, "{address}"),
             Place::Unix(path) => write!(f, "{}", path.display()),
         }
     }

@@ -1,14 +1,10 @@
 //! The handler of a worker: code that knows what the bytes mean.
 
-use std::fmt;
-use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
-
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::datagram::Datagram;
+use crate::address::{Address, Transport};
+use crate::datagram::{Datagram, SocketId};
 use crate::dial::Unreachable;
 use crate::turn::{Link, Turn};
 
@@ -77,10 +73,15 @@ pub trait Handler {
     ) {
     }
 
+    /// What was dialled with this tag is a place for datagrams, and has a socket: what is sent to
+    /// [`crate::Peer::Dialled`] goes there, and what comes from there is from this peer. Until [`Turn::close_socket`].
+    fn on_socket(&mut self, _tag: u64, _socket: SocketId, _turn: &mut Turn<Self::Held>) {}
+
     /// There is no connection for what was dialled with this tag.
     fn on_unreachable(&mut self, _tag: u64, _why: Unreachable, _turn: &mut Turn<Self::Held>) {}
 
-    /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later.
+    /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later. It may repeat an earlier one, or
+    /// come from anyone who forges the sender's address.
     fn on_datagram(&mut self, _datagram: &Datagram<'_>, _turn: &mut Turn<Self::Held>) {}
 
     /// What the connection is in the middle of, for those who look on. Asked after each call, so be quick.
@@ -164,36 +165,6 @@ pub enum CloseReason {
 /// A number that no other connection of this network has or had. Starts at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
-
-/// The kind of socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// TCP over IPv4 or IPv6.
-    Tcp,
-    /// A stream socket in the file system.
-    Unix,
-}
-
-/// One end of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// Internet address and port.
-    Tcp(SocketAddr),
-    /// The same, for datagrams.
-    Udp(SocketAddr),
-    /// A path; `None` for the end that connected, which has no name.
-    Unix(Option<Arc<Path>>),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Tcp(address) | Address::Udp(address) => write!(f, "{address}"),
-            Address::Unix(Some(path)) => write!(f, "{}", path.display()),
-            Address::Unix(None) => f.write_str("unnamed"),
-        }
-    }
-}
 
 /// A connection before a worker has it.
 pub(crate) struct Arrival {

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
+use crate::address::Address;
 use crate::dial::{Place, Unreachable};
-use crate::handler::Address;
 use crate::lanes::Lanes;
 
 /// Sockets and what can be done with them. Nothing here waits.
@@ -66,8 +66,13 @@ pub(crate) trait Kernel {
         buffer: &mut [u8],
     ) -> Result<(usize, SocketAddr), Errno>;
 
-    /// Sends a datagram.
-    fn send_datagram(&mut self, socket: &Self::Socket, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno>;
+    /// Sends a datagram; `to` is `None` for a socket that was dialled.
+    fn send_datagram(
+        &mut self,
+        socket: &Self::Socket,
+        to: Option<SocketAddr>,
+        bytes: &[u8],
+    ) -> Result<(), Errno>;
 
     /// Begins to connect.
     fn connect(&mut self, place: &Place) -> Connect<Self::Socket>;

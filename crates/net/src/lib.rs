@@ -12,13 +12,14 @@
 //! read also while its output is blocked, it is never closed for being idle, it ends as soon as its peer has finished, and
 //! it has a limit of its own ([`Options::dialled_max`]).
 //!
-//! Datagrams go beside all that: what has arrived is handed out, what is said in a round is sent at its end, and none is kept
-//! ([`Handler::on_datagram`], [`Turn::send_datagram`]).
+//! Datagrams go beside all that: each that arrives is handed out, those to send go out at the end of the round, and none is
+//! kept ([`Handler::on_datagram`], [`Turn::send_datagram`]). A place for datagrams can be dialled, too ([`Place::Udp`]).
 //!
-//! What bytes mean is not known in here. The clock is read in here (once per round) and nowhere above.
+//! The bytes mean nothing in here. The clock is read in here (once per round) and nowhere above.
 
 pub mod handler;
 
+pub mod address;
 pub mod clock;
 pub mod datagram;
 pub mod dial;
@@ -33,6 +34,7 @@ mod acceptor;
 mod caller;
 mod connection;
 mod cpu_time;
+mod datagram_sockets;
 mod dialling;
 mod driver;
 mod kernel;
@@ -48,12 +50,11 @@ mod turn;
 mod uring;
 mod worker;
 
+pub use address::{Address, Transport};
 pub use cpu_time::{CpuTime, cpu_time};
-pub use datagram::{Correspondent, Datagram};
+pub use datagram::{Datagram, Peer, SocketId};
 pub use dial::{Dial, Place, Unreachable};
-pub use handler::{
-    Activity, Address, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress, Transport,
-};
+pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress};
 pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};

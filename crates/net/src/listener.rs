@@ -13,7 +13,7 @@ use rustix::net::{
     listen, socket_with, sockopt,
 };
 
-use crate::handler::Address;
+use crate::address::Address;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,14 +105,13 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
 
 /// Sockets for datagrams at an address, as many as `count`, and the address that they have.
 pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketAddr, Vec<OwnedFd>)> {
-    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let (mut at, mut sockets) = (address, Vec::new());
     for _ in 0..count {
-        let fd = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        let fd = datagram_socket(address)?;
         if address.is_ipv6() {
             sockopt::set_ipv6_v6only(&fd, true)?;
         }
-        // Whoever is alone at an address should not find later that it has been shared with another process.
+        // A single socket does not share its address: another process that binds it gets an error.
         if count > 1 {
             sockopt::set_socket_reuseport(&fd, true)?;
         }
@@ -140,6 +139,12 @@ fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
 
 pub(crate) fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+/// A socket for datagrams to or from addresses of the family of this one.
+pub(crate) fn datagram_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
 /// Removes a socket file that a process left behind; leaves one that somebody listens on, and whatever is no

@@ -12,8 +12,9 @@ use std::thread::{Builder, JoinHandle};
 use rustix::io::Errno;
 
 use crate::acceptor::Acceptor;
+use crate::address::Address;
 use crate::driver::Driver;
-use crate::handler::{Address, Handler};
+use crate::handler::Handler;
 use crate::limit::Limit;
 use crate::listener::{Listen, Listener, bind_udp};
 use crate::mailbox::{Letter, Mailbox, ring};
@@ -134,13 +135,14 @@ impl Network {
         let mut running = Running { workers: Vec::new(), acceptor: None, stop: self.stop.clone() };
         let Options { driver, dialled_max, idle_timeout_s, clock, at_limit, notice, .. } = self.options;
         let (preparing, all_prepared) = channel::<()>();
-        let (mut listeners, mut ears) = (Vec::new(), Vec::new());
-        ears.resize_with(self.options.workers, Vec::new);
+        let (mut listeners, mut datagram_sockets) = (Vec::new(), Vec::new());
+        datagram_sockets.resize_with(self.options.workers, Vec::new);
         for (bound, number) in self.listeners.into_iter().zip(0_u16..) {
             match bound {
                 Bound::Stream(listener) => listeners.push((number, listener)),
                 Bound::Datagrams(_, sockets) => {
-                    ears.iter_mut().zip(sockets).for_each(|(ears, socket)| ears.push((number, socket)));
+                    let own = datagram_sockets.iter_mut().zip(sockets);
+                    own.for_each(|(own, socket): (&mut Vec<_>, _)| own.push((number, socket)));
                 }
             }
         }
@@ -149,7 +151,7 @@ impl Network {
                 mailbox: Arc::clone(&self.stop.mailboxes[number]),
                 limit: Arc::clone(&self.view.limit),
                 keeper: Keeper::new(Arc::clone(&self.view.rosters[number])),
-                ears: std::mem::take(&mut ears[number]),
+                datagram_sockets: std::mem::take(&mut datagram_sockets[number]),
                 dialled_max,
                 idle_timeout_s,
                 notice,

@@ -12,9 +12,10 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
+use crate::address::{Address, Transport};
 use crate::connection::{Talk, Wish};
-use crate::datagram::Said;
-use crate::handler::{Address, Arrival, CloseReason, ConnectionId, Handler, Origin, Transport};
+use crate::datagram::Outgoing;
+use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Origin};
 use crate::limit::Limit;
 use crate::roster::{Keeper, Roster};
 use crate::slab::{Slab, Token};
@@ -199,7 +200,7 @@ impl<H: Handler> Host<H> {
             rounds += 1;
             assert!(rounds < IDLE_TURNS_MAX, "connections go on among themselves for ever");
             // There is nobody whom they could reach.
-            self.turn.said = Said::default();
+            self.turn.outgoing = Outgoing::default();
             let outputs = self.turn.take_outputs();
             let orders = self.turn.take_orders();
             let mut moved: Vec<PeerId> = Vec::new();

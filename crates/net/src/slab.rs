@@ -1,7 +1,7 @@
 //! Connections by small numbers, which are used again with another generation.
 
 /// Names an entry for as long as it exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Token {
     pub(crate) index: u32,
     pub(crate) generation: u32,

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, connect, getsockname, recvfrom, sendto, sockopt,
+    AddressFamily, RecvFlags, SocketAddrUnix, connect, getsockname, recvfrom, send, sendto, sockopt,
 };
 
+use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::driver::{Driver, Poll, SEND_FLAGS, receive_body};
-use crate::handler::Address;
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
-use crate::listener::stream_socket;
+use crate::listener::{datagram_socket, stream_socket};
 use crate::uring::Broken;
 
 /// What a worker's thread has of it.
@@ -92,10 +92,14 @@ impl Kernel for System {
         Ok((len, SocketAddr::try_from(address)?))
     }
 
-    fn send_datagram(&mut self, socket: &OwnedFd, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
-        match sendto(socket, bytes, SEND_FLAGS, &to) {
+    fn send_datagram(&mut self, socket: &OwnedFd, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), Errno> {
+        let send = || match to {
+            Some(to) => sendto(socket, bytes, SEND_FLAGS, &to),
+            None => send(socket, bytes, SEND_FLAGS),
+        };
+        match send() {
             // An error of an earlier datagram (ICMP), which the kernel tells now.
-            Err(Errno::CONNREFUSED) => sendto(socket, bytes, SEND_FLAGS, &to).map(drop),
+            Err(Errno::CONNREFUSED) => send().map(drop),
             outcome => outcome.map(drop),
         }
     }
@@ -116,13 +120,18 @@ impl Kernel for System {
 
     fn connected(&mut self, socket: &OwnedFd, place: &Place) -> Result<(), Unreachable> {
         match sockopt::socket_error(socket) {
-            // A port of this machine on which nobody listens can be chosen as the local one: then TCP connects the socket to
-            // itself.
-            Ok(Ok(())) if self.local(socket) == place.address() => Err(Unreachable::Refused),
+            Ok(Ok(())) if is_connected_to_itself(socket, place) => Err(Unreachable::Refused),
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) | Err(error) => Err(Unreachable::from_errno(error)),
         }
     }
+}
+
+/// A port of this machine at which nothing listens can be chosen as the local one: then the kernel connects the socket to
+/// itself.
+fn is_connected_to_itself(socket: &OwnedFd, place: &Place) -> bool {
+    let (Place::Tcp(address) | Place::Udp(address)) = place else { return false };
+    getsockname(socket).is_ok_and(|local| SocketAddr::try_from(local).is_ok_and(|local| local == *address))
 }
 
 /// A socket for a connection to `place`, and what came of beginning it.
@@ -133,6 +142,11 @@ fn begin(place: &Place) -> Result<(OwnedFd, Result<(), Errno>), Errno> {
             let socket = stream_socket(family)?;
             sockopt::set_socket_keepalive(&socket, true)?;
             sockopt::set_tcp_nodelay(&socket, true)?;
+            let begun = connect(&socket, address);
+            Ok((socket, begun))
+        }
+        Place::Udp(address) => {
+            let socket = datagram_socket(*address)?;
             let begun = connect(&socket, address);
             Ok((socket, begun))
         }

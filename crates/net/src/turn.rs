@@ -5,7 +5,7 @@
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::datagram::{Correspondent, Said};
+use crate::datagram::{Outgoing, Peer, SocketId};
 use crate::dial::{Dial, Unreachable};
 use crate::slab::Token;
 
@@ -27,7 +27,7 @@ pub struct Turn<Held> {
     links: Vec<State>,
     outputs: Vec<(Link, Gather<Held>)>,
     orders: Vec<Order>,
-    pub(crate) said: Said,
+    pub(crate) outgoing: Outgoing,
     /// Dials without an outcome, and dialled connections.
     dialled: usize,
     /// As many as there may be of them, or why there may be none.
@@ -50,6 +50,7 @@ pub(crate) enum Order {
     Wake(Link),
     Close(Link),
     Abort(Link),
+    CloseSocket(SocketId),
     Dial(Dial, u64),
 }
 
@@ -61,7 +62,7 @@ impl<Held> Default for Turn<Held> {
             links: Vec::new(),
             outputs: Vec::new(),
             orders: Vec::new(),
-            said: Said::default(),
+            outgoing: Outgoing::default(),
             dialled: 0,
             dialled_max: Ok(0),
         }
@@ -130,14 +131,20 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.orders.push(Order::Abort(link));
     }
 
-    /// Sends a datagram with the round's batch, from the worker's own socket at an address of the network's. It may be lost like
-    /// any other: whether there was room for it here is told, and nothing else. Those for the same one keep their order.
-    pub fn send_datagram(&mut self, to: Correspondent, bytes: &[u8]) -> bool {
-        self.said.add(to, bytes)
+    /// Sends a datagram with the round's batch, from the worker's own socket at an address of the network's or from one that was
+    /// dialled. It may be lost like any other: the result says whether there was room for it here, and nothing else. Those for
+    /// one peer keep their order.
+    pub fn send_datagram(&mut self, to: Peer, bytes: &[u8]) -> bool {
+        self.outgoing.add(to, bytes)
+    }
+
+    /// Closes a dialled socket for datagrams after this round. No effect if it is gone.
+    pub fn close_socket(&mut self, socket: SocketId) {
+        self.orders.push(Order::CloseSocket(socket));
     }
 
     /// Connects to a place. What comes of it is told once, in a later round, with `tag`: by [`crate::Handler::on_open`] with
-    /// [`crate::Origin::Dialled`], or by [`crate::Handler::on_unreachable`].
+    /// [`crate::Origin::Dialled`] (for datagrams [`crate::Handler::on_socket`]), or by [`crate::Handler::on_unreachable`].
     ///
     /// # Errors
     /// Nothing will be told where there are too many dials and dialled connections already, or the network is stopping.
@@ -165,7 +172,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     /// Whether there is nothing to be done.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.outputs.is_empty() && self.orders.is_empty() && self.said.is_empty()
+        self.outputs.is_empty() && self.orders.is_empty() && self.outgoing.is_empty()
     }
 
     pub(crate) fn opened(&mut self, link: Link) {

@@ -18,7 +18,9 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Talk, Wish};
-use crate::datagram::{Datagram, Ears};
+use crate::datagram::Datagram;
+use crate::datagram_sockets::DatagramSockets;
+use crate::dial::{Place, Unreachable};
 use crate::dialling::{Dials, Outcome};
 use crate::driver::{Driver, Poll};
 use crate::handler::{Activity, Arrival, CloseReason, ConnectionId, Handler, Origin};
@@ -67,7 +69,7 @@ pub(crate) struct Worker<H: Handler, K: Kernel = System> {
     pub(crate) kernel: K,
     slab: Slab<Connection<H, K>>,
     dials: Dials<K::Socket>,
-    ears: Ears<K::Socket>,
+    datagram_sockets: DatagramSockets<K::Socket>,
     lanes: Lanes<H::Held>,
     turn: Turn<H::Held>,
     /// Connections to visit without an event.
@@ -92,7 +94,7 @@ pub(crate) struct Surroundings<S> {
     pub(crate) limit: Arc<Limit>,
     pub(crate) keeper: Keeper,
     /// Sockets for datagrams, with their indices among the network's addresses.
-    pub(crate) ears: Vec<(u16, S)>,
+    pub(crate) datagram_sockets: Vec<(u16, S)>,
     pub(crate) dialled_max: usize,
     pub(crate) idle_timeout_s: u32,
     pub(crate) notice: Notice,
@@ -127,13 +129,13 @@ impl<H: Handler> Worker<H> {
 
 impl<H: Handler, K: Kernel> Worker<H, K> {
     pub(crate) fn new(handler: H, kernel: K, around: Surroundings<K::Socket>) -> Result<Worker<H, K>, Errno> {
-        let ears = Ears::new(&kernel, around.ears)?;
+        let datagram_sockets = DatagramSockets::new(&kernel, around.datagram_sockets)?;
         Ok(Worker {
             handler,
             kernel,
             slab: Slab::new(),
             dials: Dials::new(),
-            ears,
+            datagram_sockets,
             lanes: Lanes::new(),
             turn: Turn::new(around.dialled_max),
             queue: VecDeque::new(),
@@ -170,7 +172,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
     /// How long there is nothing to do unless something happens.
     #[inline]
     pub(crate) fn patience_ms(&self, now: Now) -> u64 {
-        let is_busy = !self.queue.is_empty() || !self.turn.is_idle() || self.ears.any_readable;
+        let is_busy = !self.queue.is_empty() || !self.turn.is_idle() || self.datagram_sockets.any_readable();
         if is_busy || self.idle_from.is_some() {
             return 0;
         }
@@ -191,8 +193,8 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         if !self.dials.is_empty() {
             self.dial(now);
         }
-        if self.ears.any_readable {
-            self.hear();
+        if self.datagram_sockets.any_readable() {
+            self.receive_datagrams();
         }
         self.pick();
         if !self.lanes.list.is_empty() {
@@ -211,8 +213,8 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             self.send();
             self.settle(now);
         }
-        if !self.turn.said.is_empty() {
-            self.speak();
+        if !self.turn.outgoing.is_empty() {
+            self.send_datagrams();
         }
         if !self.turn.is_idle() {
             self.obey();
@@ -221,21 +223,21 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
 
     /// Gives the handler the datagrams that have arrived.
     #[cold]
-    fn hear(&mut self) {
-        let Worker { ears, kernel, handler, turn, keeper, .. } = self;
-        ears.hear(kernel, |datagram: &Datagram<'_>| {
+    fn receive_datagrams(&mut self) {
+        let Worker { datagram_sockets, kernel, handler, turn, keeper, .. } = self;
+        datagram_sockets.receive(kernel, |datagram: &Datagram<'_>| {
             keeper.counters().datagrams.add(1);
             keeper.counters().bytes_read.add(datagram.bytes.len() as u64);
             handler.on_datagram(datagram, turn);
         });
     }
 
-    /// Sends the datagrams that were said in this round.
+    /// Sends the datagrams that this round has gathered.
     #[cold]
-    fn speak(&mut self) {
-        let spoken = self.ears.speak(&mut self.kernel, &mut self.turn.said);
-        self.keeper.counters().bytes_written.add(spoken.bytes);
-        self.keeper.counters().datagrams_dropped.add(spoken.dropped);
+    fn send_datagrams(&mut self) {
+        let sent = self.datagram_sockets.send(&mut self.kernel, &mut self.turn.outgoing);
+        self.keeper.counters().bytes_written.add(sent.bytes);
+        self.keeper.counters().datagrams_dropped.add(sent.dropped);
     }
 
     fn send(&mut self) {
@@ -273,8 +275,13 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
     fn obey(&mut self) {
         for order in self.turn.take_orders() {
             let (Order::Wake(link) | Order::Close(link) | Order::Abort(link)) = order else {
-                let Order::Dial(dial, tag) = order else { continue };
-                self.dials.ask(dial, tag, self.turn.now());
+                match order {
+                    Order::Dial(dial, tag) => self.dials.ask(dial, tag, self.turn.now()),
+                    Order::CloseSocket(socket) if self.datagram_sockets.close(socket) => {
+                        self.one_dialled_less()
+                    }
+                    _ => {}
+                }
                 continue;
             };
             let Some(connection) = self.slab.get_mut(link.0) else { continue };
@@ -326,7 +333,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
     /// An event of something that is no connection, or not any more.
     #[cold]
     fn note_other(&mut self, token: Token, flags: EventFlags, now: Now) {
-        self.ears.event(token);
+        self.datagram_sockets.event(token);
         if let Some(outcome) = self.dials.event(&mut self.kernel, token, flags) {
             self.dialled(outcome, now);
         }
@@ -606,6 +613,15 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
     fn dialled(&mut self, outcome: Outcome<K::Socket>, now: Now) {
         let Outcome { place, tag, result } = outcome;
         match result {
+            Ok(connected) if matches!(place, Place::Udp(_)) => {
+                match self.datagram_sockets.add_dialled(&self.kernel, connected.socket) {
+                    Ok(socket) => {
+                        self.keeper.counters().dialled.add(1);
+                        self.handler.on_socket(tag, socket, &mut self.turn);
+                    }
+                    Err(error) => self.unreachable(tag, Unreachable::from_errno(error)),
+                }
+            }
             Ok(connected) => {
                 let arrival = Arrival {
                     id: ConnectionId(self.limit.next_id()),
@@ -617,13 +633,22 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
                 self.keeper.counters().dialled.add(1);
                 self.open(connected.socket, arrival, connected.watched, now);
             }
-            Err(why) => {
-                self.keeper.counters().unreachable.add(1);
-                // Now, so that there is room for another one.
-                self.turn.hung_up();
-                self.handler.on_unreachable(tag, why, &mut self.turn);
-            }
+            Err(why) => self.unreachable(tag, why),
         }
+    }
+
+    fn unreachable(&mut self, tag: u64, why: Unreachable) {
+        self.keeper.counters().unreachable.add(1);
+        // Before the call, so that there is room for another one.
+        self.turn.hung_up();
+        self.handler.on_unreachable(tag, why, &mut self.turn);
+    }
+
+    /// What was dialled has ended, and its descriptor is free.
+    fn one_dialled_less(&mut self) {
+        self.turn.hung_up();
+        self.keeper.counters().dialled.sub(1);
+        self.limit.freed();
     }
 
     fn close(&mut self, index: u32, reason: CloseReason) {
@@ -678,6 +703,8 @@ fn note_received<H: Handler, K: Kernel>(
     }
 }
 
+#[cfg(test)]
+mod datagram_tests;
 #[cfg(test)]
 mod dial_tests;
 #[cfg(test)]

@@ -14,7 +14,8 @@ use rustix::net::sockopt::set_socket_linger;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
-use crate::handler::{CloseReason, Origin, Transport};
+use crate::address::Transport;
+use crate::handler::{CloseReason, Origin};
 use crate::options::{AtLimit, DriverChoice};
 use crate::parrot::{Parrot, Told};
 use crate::view::{Counts, Present};

@@ -329,12 +329,16 @@ impl Wires {
 
     /// Begins to connect from `host`.
     pub(super) fn dial(&mut self, host: usize, peer: SocketAddr) -> Token {
-        self.next_port = if self.next_port == u16::MAX { FIRST_PORT } else { self.next_port + 1 };
-        let local = address_of(host, self.next_port);
+        let local = self.next_local(host);
         let end = End::new(host, local, peer);
         let token = self.ends.insert(end);
         self.send_dial(token, 0);
         token
+    }
+
+    fn next_local(&mut self, host: usize) -> SocketAddr {
+        self.next_port = if self.next_port == u16::MAX { FIRST_PORT } else { self.next_port + 1 };
+        address_of(host, self.next_port)
     }
 
     fn send_dial(&mut self, from: Token, attempt: u32) {
@@ -423,6 +427,14 @@ impl Wires {
         token
     }
 
+    /// A socket of `host` for datagrams to and from `peer`.
+    pub(super) fn dial_datagrams(&mut self, host: usize, peer: SocketAddr) -> Token {
+        let local = self.next_local(host);
+        let token = self.ends.insert(End::new(host, local, peer));
+        self.hearing.insert(local, token);
+        token
+    }
+
     /// Sends a datagram, which is lost for good if it is lost, and may be overtaken.
     pub(super) fn send_datagram(&mut self, token: Token, to: SocketAddr, bytes: &[u8]) {
         let End { host, local, .. } = *self.end(token);
@@ -438,7 +450,9 @@ impl Wires {
         let Some(&token) = self.hearing.get(&to) else { return };
         self.note(bytes.iter().fold(2, |sum, &byte| mix(sum ^ u64::from(byte))));
         let end = self.end(token);
-        if end.datagrams_len + bytes.len() <= WINDOW {
+        // Its own address is the peer of a socket that takes datagrams from all.
+        let is_taken = end.peer == end.local || end.peer == from;
+        if is_taken && end.datagrams_len + bytes.len() <= WINDOW {
             end.datagrams_len += bytes.len();
             end.datagrams.push_back((from, bytes));
             self.changed(token);

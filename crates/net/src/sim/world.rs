@@ -16,9 +16,10 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use super::wire::{Line, Listening, Wires, address_of};
-use crate::datagram::Correspondent;
+use crate::address::{Address, Transport};
+use crate::datagram::Peer;
 use crate::dial::{Place, Unreachable};
-use crate::handler::{Address, Arrival, ConnectionId, Handler, Origin, Transport};
+use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::{LANES_MAX, Lanes};
 use crate::limit::Limit;
@@ -89,7 +90,7 @@ impl World {
             mailbox: Arc::new(Mailbox::new().expect("an event descriptor")),
             limit: Arc::clone(&limit),
             keeper: Keeper::new(Arc::clone(&roster)),
-            ears: tokens
+            datagram_sockets: tokens
                 .into_iter()
                 .zip(ports.len() as u16..)
                 .map(|(token, number)| (number, Socket { token, wires: Rc::clone(&self.wires) }))
@@ -119,9 +120,14 @@ impl World {
         Place::Tcp(address_of(host.0, port))
     }
 
-    /// The same for datagrams, as a host's listener of this index sends them.
-    pub fn correspondent(&self, listener: u16, to: HostId, port: u16) -> Correspondent {
-        Correspondent { listener, address: address_of(to.0, port) }
+    /// The same for datagrams.
+    pub fn datagram_place(&self, host: HostId, port: u16) -> Place {
+        Place::Udp(address_of(host.0, port))
+    }
+
+    /// The same, as the listener of this index of another host sends to it.
+    pub fn peer(&self, listener: u16, to: HostId, port: u16) -> Peer {
+        Peer::Client { listener, address: address_of(to.0, port) }
     }
 
     /// A host's handler.
@@ -435,16 +441,23 @@ impl Kernel for SimKernel {
         self.wires.borrow_mut().receive_datagram(socket.token, buffer)
     }
 
-    fn send_datagram(&mut self, socket: &Socket, to: SocketAddr, bytes: &[u8]) -> Result<(), Errno> {
-        self.wires.borrow_mut().send_datagram(socket.token, to, bytes);
+    fn send_datagram(&mut self, socket: &Socket, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), Errno> {
+        let mut wires = self.wires.borrow_mut();
+        let to = to.unwrap_or_else(|| wires.peer(socket.token));
+        wires.send_datagram(socket.token, to, bytes);
         Ok(())
     }
 
     fn connect(&mut self, place: &Place) -> Connect<Socket> {
-        // There are no files.
-        let Place::Tcp(peer) = place else { return Connect::Failed(Unreachable::Refused) };
-        let token = self.wires.borrow_mut().dial(self.host, *peer);
-        Connect::UnderWay(Socket { token, wires: Rc::clone(&self.wires) })
+        let socket = |token| Socket { token, wires: Rc::clone(&self.wires) };
+        match place {
+            Place::Tcp(peer) => Connect::UnderWay(socket(self.wires.borrow_mut().dial(self.host, *peer))),
+            Place::Udp(peer) => {
+                Connect::Done(socket(self.wires.borrow_mut().dial_datagrams(self.host, *peer)))
+            }
+            // There are no files.
+            Place::Unix(_) => Connect::Failed(Unreachable::Refused),
+        }
     }
 
     fn connected(&mut self, socket: &Socket, _place: &Place) -> Result<(), Unreachable> {

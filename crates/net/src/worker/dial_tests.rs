@@ -1,8 +1,8 @@
-//! A worker that dials, and one that hears datagrams, over real sockets on loopback; the time is what the test says, and
-//! only what the kernel does by itself is waited for.
+//! A worker that dials, over real sockets on loopback; the test sets the time, and waits only for what the kernel does by
+//! itself.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -10,57 +10,56 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, gets
 
 use super::*;
 use crate::caller::{Caller, Errand, Seen};
-use crate::datagram::RECEIVED_MAX;
 use crate::dial::{Dial, Place, Unreachable};
 use crate::dialling::BEGUN_PER_MS_MAX;
 use crate::options::DriverChoice;
 use crate::roster::Roster;
 
-const DIALLED_MAX: usize = 12_000;
+pub(super) const DIALLED_MAX: usize = 12_000;
 
 /// Longer than a busy machine keeps anyone waiting: only a failure runs into it.
-const PATIENCE_MS: u64 = 60_000;
+pub(super) const PATIENCE_MS: u64 = 60_000;
 
-struct Rig {
-    worker: Worker<Caller>,
+pub(super) struct Rig {
+    pub(super) worker: Worker<Caller>,
     roster: Arc<Roster>,
     /// Where it listens for datagrams, with the index 9.
-    ear: SocketAddr,
-    now: Now,
+    pub(super) datagram_address: SocketAddr,
+    pub(super) now: Now,
 }
 
 /// Runs `test` over both drivers.
-fn with_each_driver(test: impl Fn(Rig)) {
+pub(super) fn with_each_driver(test: impl Fn(Rig)) {
     for choice in [DriverChoice::Epoll, DriverChoice::Uring] {
         let roster = Arc::new(Roster::new());
-        let (ear, mut ears) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
+        let (datagram_address, mut sockets) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
         let around = Surroundings {
             mailbox: Arc::new(Mailbox::new().unwrap()),
             limit: Arc::new(Limit::new(1).unwrap()),
             keeper: Keeper::new(Arc::clone(&roster)),
-            ears: ears.drain(..).map(|socket| (9, socket)).collect(),
+            datagram_sockets: sockets.drain(..).map(|socket| (9, socket)).collect(),
             dialled_max: DIALLED_MAX,
             idle_timeout_s: 10,
             notice: |_| {},
         };
         let worker = Worker::on_system(Caller::default(), Driver::choose(choice), around).unwrap();
-        test(Rig { worker, roster, ear, now: Now::at_ms(1000) });
+        test(Rig { worker, roster, datagram_address, now: Now::at_ms(1000) });
     }
 }
 
 impl Rig {
-    fn caller(&mut self) -> &mut Caller {
+    pub(super) fn caller(&mut self) -> &mut Caller {
         &mut self.worker.handler
     }
 
-    fn round(&mut self, wait_ms: u64) {
+    pub(super) fn round(&mut self, wait_ms: u64) {
         let events = self.worker.kernel.poll.wait(wait_ms).unwrap();
         self.worker.round(events, self.now);
     }
 
     /// Rounds until `ready`, for which the kernel may need some time.
     #[track_caller]
-    fn until(&mut self, ready: impl Fn(&Caller) -> bool) {
+    pub(super) fn until(&mut self, ready: impl Fn(&Caller) -> bool) {
         self.round(0);
         while !ready(&self.worker.handler) {
             let wait_ms = if self.worker.patience_ms(self.now) == 0 { 0 } else { PATIENCE_MS };
@@ -72,7 +71,7 @@ impl Rig {
 
     /// Dials, and returns what has been seen of it.
     #[track_caller]
-    fn outcome(&mut self, place: &Place) -> Seen {
+    pub(super) fn outcome(&mut self, place: &Place) -> Seen {
         self.caller().dial(place, 5000, 7);
         self.until(|caller| !caller.seen.is_empty());
         let [seen] = self.caller().news().try_into().expect("one outcome");
@@ -81,7 +80,7 @@ impl Rig {
 
     /// A connection that the caller has dialled, with this tag, and its other end.
     #[track_caller]
-    fn pair(&mut self, listener: &UnixListener, tag: u64) -> UnixStream {
+    pub(super) fn pair(&mut self, listener: &UnixListener, tag: u64) -> UnixStream {
         let place = place_of(listener);
         self.caller().dial(&place, 5000, tag);
         self.until(|caller| !caller.seen.is_empty());
@@ -101,7 +100,7 @@ fn path(test: &str) -> PathBuf {
 }
 
 /// Listens at a path, which goes with it.
-struct Listening(UnixListener);
+pub(super) struct Listening(UnixListener);
 
 impl std::ops::Deref for Listening {
     type Target = UnixListener;
@@ -118,7 +117,7 @@ impl Drop for Listening {
     }
 }
 
-fn unix_listener(test: &str) -> Listening {
+pub(super) fn unix_listener(test: &str) -> Listening {
     Listening(UnixListener::bind(path(test)).unwrap())
 }
 
@@ -468,91 +467,5 @@ fn a_socket_that_tcp_has_connected_to_itself_is_no_connection() {
         let Place::Tcp(address) = place else { panic!("tcp") };
         connect(&fd, &address).unwrap();
         assert_eq!(rig.worker.kernel.connected(&fd, &place), Err(Unreachable::Refused));
-    });
-}
-
-/// A peer that sends datagrams to the worker.
-fn correspondent(rig: &Rig) -> UdpSocket {
-    let socket = UdpSocket::bind(LOOPBACK).unwrap();
-    socket.connect(rig.ear).unwrap();
-    socket.set_nonblocking(true).unwrap();
-    socket
-}
-
-/// All datagrams that lie there.
-fn letters(socket: &UdpSocket) -> Vec<String> {
-    let mut buffer = [0; 100];
-    let letter =
-        || socket.recv(&mut buffer).ok().map(|len| String::from_utf8_lossy(&buffer[..len]).into_owned());
-    std::iter::from_fn(letter).collect()
-}
-
-#[test]
-fn datagrams_are_answered_in_their_round_and_each_peers_in_order() {
-    with_each_driver(|mut rig| {
-        let peers: Vec<UdpSocket> = (0..20).map(|_| correspondent(&rig)).collect();
-        for text in ["2", "0", "3"] {
-            peers.iter().for_each(|peer| assert_eq!(peer.send(text.as_bytes()).unwrap(), 1));
-        }
-        // One that is gone before it has its answer.
-        correspondent(&rig).send(b"5").unwrap();
-        rig.round(PATIENCE_MS);
-        for peer in &peers {
-            assert_eq!(letters(peer), ["reply 0", "reply 1", "reply 0", "reply 1", "reply 2"]);
-        }
-        let from = rig.caller().datagrams[0].0;
-        assert_eq!((from.listener, from.address), (9, peers[0].local_addr().unwrap()));
-        // And in another round.
-        rig.caller().orders.push(Errand::Send(from, b"by the way".to_vec()));
-        rig.round(0);
-        assert_eq!(letters(&peers[0]), ["by the way"]);
-        assert_eq!(rig.worker.keeper.counters().datagrams.value(), 61);
-    });
-}
-
-#[test]
-fn a_flood_of_datagrams_leaves_each_round_to_the_connections_too() {
-    with_each_driver(|mut rig| {
-        let listener = unix_listener("flood");
-        let mut client = rig.pair(&listener, 1);
-        rig.caller().repeats = true;
-        let peers: Vec<UdpSocket> = (0..10).map(|_| correspondent(&rig)).collect();
-        (0..20).for_each(|_| peers.iter().for_each(|peer| assert_eq!(peer.send(b"0").unwrap(), 1)));
-        let mut rounds = 0;
-        while rig.caller().datagrams.len() < 200 {
-            client.write_all(b"x").unwrap();
-            rig.round(0);
-            rounds += 1;
-            assert!(rig.caller().datagrams.len() <= rounds * RECEIVED_MAX);
-            assert_eq!(client.read(&mut [0; 10]).unwrap(), 1, "served in each round");
-        }
-        assert_eq!(rounds, 4);
-    });
-}
-
-#[test]
-fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
-    with_each_driver(|mut rig| {
-        let peer = correspondent(&rig);
-        peer.send(b"200000").unwrap();
-        rig.round(PATIENCE_MS);
-        let dropped = |rig: &Rig| rig.worker.keeper.counters().datagrams_dropped.value();
-        // Of 200,000 replies of some 12 bytes not all fit into what a round may say.
-        let before = dropped(&rig);
-        assert!(before > 100_000, "{before}");
-        assert!(rig.worker.turn.is_idle() && !letters(&peer).is_empty());
-        let from = rig.caller().datagrams[0].0;
-        for (to, len, is_dropped) in [
-            (from, 65_508, true),
-            (crate::Correspondent { listener: 3, ..from }, 1, true),
-            (from, 1, false),
-            (from, 0, false),
-        ] {
-            let before = dropped(&rig);
-            rig.caller().orders.push(Errand::Send(to, vec![b'x'; len]));
-            rig.round(0);
-            assert_eq!(dropped(&rig) - before, u64::from(is_dropped), "{len} bytes");
-        }
-        assert_eq!(letters(&peer), ["x", ""]);
     });
 }

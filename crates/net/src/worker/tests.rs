@@ -10,7 +10,8 @@ use std::sync::mpsc::{Receiver, channel};
 use stdx::prng::Prng;
 
 use super::*;
-use crate::handler::{Address, ConnectionId, Opened, Transport};
+use crate::address::{Address, Transport};
+use crate::handler::{ConnectionId, Opened};
 use crate::lanes::LANES_MAX;
 use crate::options::DriverChoice;
 use crate::parrot::{LINES_PER_TURN_MAX, Parrot, Told, body_reply};
@@ -90,7 +91,7 @@ impl Rig {
             mailbox: Arc::new(Mailbox::new().unwrap()),
             limit: Arc::new(Limit::new(100_000).unwrap()),
             keeper: Keeper::new(Arc::clone(&roster)),
-            ears: Vec::new(),
+            datagram_sockets: Vec::new(),
             dialled_max: 100,
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),

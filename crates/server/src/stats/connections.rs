@@ -56,7 +56,7 @@ fn connection(present: &Present, asks: bool, out: &mut Vec<u8>) {
     let peer = match present.opened.transport {
         // A client's end of a unix socket has no name, and memcached prints `?:<AF 0>`: the path says more.
         Transport::Unix => name(&present.opened.local),
-        Transport::Tcp => name(&present.opened.peer),
+        Transport::Tcp | Transport::Udp => name(&present.opened.peer),
     };
     // When a connection spoke last is noted at the end of its turn; who asks is in the middle of it.
     let (state, idle_s) =

@@ -216,7 +216,7 @@ fn datagrams_are_lost_and_overtaken_but_never_torn() {
     let mut world = World::new(1);
     let hosts = [0, 1].map(|_| world.add_with_datagrams(Caller::default(), &[PORT], &[PORT], &options()));
     let [one, other] = hosts;
-    let to = world.correspondent(1, other, PORT);
+    let to = world.peer(1, other, PORT);
     let send = |world: &mut World, text: &str| order(world, one, Errand::Send(to, text.into()));
     let heard = |world: &mut World, host| -> Vec<String> {
         let datagrams = std::mem::take(&mut caller(world, host).datagrams);
@@ -242,6 +242,30 @@ fn datagrams_are_lost_and_overtaken_but_never_torn() {
     heard.sort();
     heard.dedup();
     assert!(heard.len() > 700, "none comes twice");
+}
+
+#[test]
+fn a_dialled_place_for_datagrams_answers_and_others_are_not_heard() {
+    let mut world = World::new(1);
+    let hosts = [0, 1, 2].map(|_| world.add_with_datagrams(Caller::default(), &[PORT], &[PORT], &options()));
+    let [one, other, third] = hosts;
+    let place = world.datagram_place(other, PORT);
+    caller(&mut world, one).dial(&place, 1000, 1);
+    world.nudge(one);
+    assert!(world.run_until(10_000, |world| caller(world, one).sockets.contains_key(&1)));
+    order(&mut world, one, Errand::SendDialled(1, b"2".to_vec()));
+    world.run_for(1000);
+    let from = caller(&mut world, other).datagrams[0].0;
+    assert_eq!(caller(&mut world, one).datagrams.len(), 2);
+    // The same address, from another host.
+    let Peer::Client { address, .. } = from else { panic!("{from:?}") };
+    order(&mut world, third, Errand::Send(Peer::Client { listener: 1, address }, b"x".to_vec()));
+    world.run_for(1000);
+    assert_eq!(caller(&mut world, one).datagrams.len(), 2);
+    order(&mut world, other, Errand::Send(from, b"y".to_vec()));
+    world.run_for(1000);
+    assert_eq!(caller(&mut world, one).datagrams.len(), 3);
+    assert_eq!(world.view(one).counts().dialled, 1);
 }
 
 /// What happens to a few hosts in a minute full of trouble: a fingerprint, and what each has seen.

@@ -1,0 +1,171 @@
+//! A worker's sockets for datagrams: those of the network's addresses, and those that were dialled.
+//!
+//! Nothing is kept over a round: what a socket does not take at once is dropped and counted, as the network itself might have
+//! done.
+
+use std::collections::VecDeque;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use crate::datagram::{Datagram, Outgoing, Peer, SocketId};
+use crate::kernel::Kernel;
+use crate::slab::{Slab, Token};
+
+/// The longest datagram that UDP has.
+const DATAGRAM_MAX: usize = 64 * 1024;
+
+/// Datagrams that are received in a round: beside those, the connections have their turn.
+pub(crate) const RECEIVED_MAX: usize = 64;
+
+/// In the places of tokens: neither a connection nor a dial.
+const DATAGRAMS: u32 = 1 << 30;
+
+const READABLE: EventFlags = EventFlags::IN.union(EventFlags::ET);
+
+/// A worker's sockets for datagrams.
+pub(crate) struct DatagramSockets<S> {
+    sockets: Slab<Entry<S>>,
+    /// Those of the network's addresses, with their indices.
+    listeners: Vec<(u16, Token)>,
+    /// Those that may have something.
+    readable: VecDeque<Token>,
+    /// Empty as long as there is no socket.
+    buffer: Box<[u8]>,
+}
+
+struct Entry<S> {
+    /// Of the network's addresses; `None`: dialled.
+    listener: Option<u16>,
+    socket: S,
+    /// It stands among the readable ones.
+    is_readable: bool,
+}
+
+/// What came of sending.
+#[derive(Default)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) dropped: u64,
+}
+
+impl<S> DatagramSockets<S> {
+    /// Those with these indices among the network's addresses; watched from now on.
+    pub(crate) fn new<K: Kernel<Socket = S>>(
+        kernel: &K,
+        listeners: Vec<(u16, S)>,
+    ) -> Result<DatagramSockets<S>, Errno> {
+        let mut sockets = DatagramSockets {
+            sockets: Slab::new(),
+            listeners: Vec::new(),
+            readable: VecDeque::new(),
+            buffer: Box::default(),
+        };
+        for (listener, socket) in listeners {
+            let token = sockets.add(kernel, Some(listener), socket)?;
+            sockets.listeners.push((listener, token));
+        }
+        Ok(sockets)
+    }
+
+    /// A socket that was dialled; watched from now on.
+    pub(crate) fn add_dialled<K: Kernel<Socket = S>>(
+        &mut self,
+        kernel: &K,
+        socket: S,
+    ) -> Result<SocketId, Errno> {
+        self.add(kernel, None, socket).map(SocketId)
+    }
+
+    fn add<K: Kernel<Socket = S>>(
+        &mut self,
+        kernel: &K,
+        listener: Option<u16>,
+        socket: S,
+    ) -> Result<Token, Errno> {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; DATAGRAM_MAX].into_boxed_slice();
+        }
+        let Token { index, generation } = self.sockets.next_token();
+        kernel.watch(&socket, Token { index: index | DATAGRAMS, generation }.to_u64(), READABLE)?;
+        let token = self.sockets.insert(Entry { listener, socket, is_readable: true });
+        // Something may have arrived before it was watched.
+        self.readable.push_back(token);
+        Ok(token)
+    }
+
+    /// Closes a socket that was dialled; whether it was there.
+    pub(crate) fn close(&mut self, SocketId(token): SocketId) -> bool {
+        let is_there = self.sockets.get_mut(token).is_some();
+        if is_there {
+            self.sockets.remove(token.index);
+        }
+        is_there
+    }
+
+    /// Whether some may have something.
+    #[inline]
+    pub(crate) fn any_readable(&self) -> bool {
+        !self.readable.is_empty()
+    }
+
+    /// An event of the socket that `token` names, if it names one.
+    pub(crate) fn event(&mut self, token: Token) {
+        let token = Token { index: token.index ^ DATAGRAMS, ..token };
+        if let Some(entry) = self.sockets.get_mut(token).filter(|entry| !entry.is_readable) {
+            entry.is_readable = true;
+            self.readable.push_back(token);
+        }
+    }
+
+    /// Hands out what has arrived, at most [`RECEIVED_MAX`] datagrams of all sockets in turn.
+    pub(crate) fn receive<K: Kernel<Socket = S>>(
+        &mut self,
+        kernel: &mut K,
+        mut each: impl FnMut(&Datagram<'_>),
+    ) {
+        for _ in 0..RECEIVED_MAX {
+            let Some(token) = self.readable.pop_front() else { break };
+            // It may have been closed.
+            let Some(entry) = self.sockets.get_mut(token) else { continue };
+            match kernel.receive_datagram(&entry.socket, &mut self.buffer) {
+                Ok((len, address)) => {
+                    let from = match entry.listener {
+                        Some(listener) => Peer::Client { listener, address },
+                        None => Peer::Dialled(SocketId(token)),
+                    };
+                    each(&Datagram { from, bytes: &self.buffer[..len] });
+                }
+                // An error of an earlier datagram (ICMP), which the kernel tells once, and before what has arrived.
+                Err(Errno::INTR | Errno::CONNREFUSED) => {}
+                // Nothing more, or nothing that can be helped.
+                Err(_) => {
+                    entry.is_readable = false;
+                    continue;
+                }
+            }
+            self.readable.push_back(token);
+        }
+    }
+
+    /// Sends what a round has gathered, one after the other.
+    pub(crate) fn send<K: Kernel<Socket = S>>(&mut self, kernel: &mut K, outgoing: &mut Outgoing) -> Sent {
+        let mut sent = Sent::default();
+        let unplaced = outgoing.drain(|to, bytes| {
+            let (token, address) = match to {
+                Peer::Client { listener, address } => {
+                    let token = self.listeners.iter().find(|(index, _)| *index == listener);
+                    (token.map(|(_, token)| *token), Some(address))
+                }
+                Peer::Dialled(SocketId(token)) => (Some(token), None),
+            };
+            let entry = token.and_then(|token| self.sockets.get_mut(token));
+            match entry.map(|entry| kernel.send_datagram(&entry.socket, address, bytes)) {
+                Some(Ok(())) => sent.bytes += bytes.len() as u64,
+                _ => sent.dropped += 1,
+            }
+        });
+        sent.dropped += unplaced;
+        sent
+    }
+}

@@ -1,0 +1,193 @@
+//! A worker with sockets for datagrams, its own and dialled ones, on loopback.
+
+use std::io::{Read, Write};
+use std::net::UdpSocket;
+
+use super::dial_tests::{DIALLED_MAX, PATIENCE_MS, Rig, unix_listener, with_each_driver};
+use crate::caller::{Errand, Seen};
+use crate::datagram::Peer;
+use crate::datagram_sockets::RECEIVED_MAX;
+use crate::dial::{Place, Unreachable};
+
+const LOOPBACK: &str = "127.0.0.1:0";
+
+/// A peer that sends datagrams to the worker.
+fn client(rig: &Rig) -> UdpSocket {
+    let socket = UdpSocket::bind(LOOPBACK).unwrap();
+    socket.connect(rig.datagram_address).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+/// All datagrams that lie there.
+fn received(socket: &UdpSocket) -> Vec<String> {
+    let mut buffer = [0; 100];
+    let one =
+        || socket.recv(&mut buffer).ok().map(|len| String::from_utf8_lossy(&buffer[..len]).into_owned());
+    std::iter::from_fn(one).collect()
+}
+
+#[test]
+fn datagrams_are_answered_in_their_round_and_each_peers_in_order() {
+    with_each_driver(|mut rig| {
+        let peers: Vec<UdpSocket> = (0..20).map(|_| client(&rig)).collect();
+        for text in ["2", "0", "3"] {
+            peers.iter().for_each(|peer| assert_eq!(peer.send(text.as_bytes()).unwrap(), 1));
+        }
+        // One that is gone before it has its answer.
+        client(&rig).send(b"5").unwrap();
+        rig.round(PATIENCE_MS);
+        for peer in &peers {
+            assert_eq!(received(peer), ["reply 0", "reply 1", "reply 0", "reply 1", "reply 2"]);
+        }
+        let from = rig.caller().datagrams[0].0;
+        assert_eq!(from, Peer::Client { listener: 9, address: peers[0].local_addr().unwrap() });
+        // And in another round.
+        rig.caller().orders.push(Errand::Send(from, b"by the way".to_vec()));
+        rig.round(0);
+        assert_eq!(received(&peers[0]), ["by the way"]);
+        assert_eq!(rig.worker.keeper.counters().datagrams.value(), 61);
+    });
+}
+
+#[test]
+fn a_flood_of_datagrams_leaves_each_round_to_the_connections_too() {
+    with_each_driver(|mut rig| {
+        let listener = unix_listener("flood");
+        let mut stream = rig.pair(&listener, 1);
+        rig.caller().repeats = true;
+        let peers: Vec<UdpSocket> = (0..10).map(|_| client(&rig)).collect();
+        (0..20).for_each(|_| peers.iter().for_each(|peer| assert_eq!(peer.send(b"0").unwrap(), 1)));
+        let mut rounds = 0;
+        while rig.caller().datagrams.len() < 200 {
+            stream.write_all(b"x").unwrap();
+            rig.round(0);
+            rounds += 1;
+            assert!(rig.caller().datagrams.len() <= rounds * RECEIVED_MAX);
+            assert_eq!(stream.read(&mut [0; 10]).unwrap(), 1, "served in each round");
+        }
+        assert_eq!(rounds, 4);
+    });
+}
+
+#[test]
+fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
+    with_each_driver(|mut rig| {
+        let peer = client(&rig);
+        peer.send(b"200000").unwrap();
+        rig.round(PATIENCE_MS);
+        let dropped = |rig: &Rig| rig.worker.keeper.counters().datagrams_dropped.value();
+        // Of 200,000 replies of some 12 bytes not all fit into what a round may say.
+        let before = dropped(&rig);
+        assert!(before > 100_000, "{before}");
+        assert!(rig.worker.turn.is_idle() && !received(&peer).is_empty());
+        let from = rig.caller().datagrams[0].0;
+        for (to, len, is_dropped) in [
+            (from, 65_508, true),
+            (Peer::Client { listener: 3, address: peer.local_addr().unwrap() }, 1, true),
+            (from, 1, false),
+            (from, 0, false),
+        ] {
+            let before = dropped(&rig);
+            rig.caller().orders.push(Errand::Send(to, vec![b'x'; len]));
+            rig.round(0);
+            assert_eq!(dropped(&rig) - before, u64::from(is_dropped), "{len} bytes");
+        }
+        assert_eq!(received(&peer), ["x", ""]);
+    });
+}
+
+/// A server for datagrams, which the caller has dialled with the tag 1, and what it has heard from there.
+fn dialled(rig: &mut Rig) -> UdpSocket {
+    let server = UdpSocket::bind(LOOPBACK).unwrap();
+    server.set_nonblocking(true).unwrap();
+    assert_eq!(rig.outcome(&Place::Udp(server.local_addr().unwrap())), Seen::Socket(7));
+    server
+}
+
+fn send_dialled(rig: &mut Rig, text: &str) {
+    rig.caller().orders.push(Errand::SendDialled(7, text.into()));
+    rig.round(0);
+}
+
+#[test]
+fn a_dialled_place_has_datagrams_in_both_directions_and_from_nowhere_else() {
+    with_each_driver(|mut rig| {
+        let server = dialled(&mut rig);
+        send_dialled(&mut rig, "ping");
+        let mut buffer = [0; 10];
+        let (len, at) = server.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..len], b"ping");
+        let stranger = UdpSocket::bind(LOOPBACK).unwrap();
+        stranger.send_to(b"from elsewhere", at).unwrap();
+        server.send_to(b"2", at).unwrap();
+        rig.until(|caller| !caller.datagrams.is_empty());
+        let socket = rig.caller().sockets[&7];
+        assert_eq!(rig.caller().datagrams, [(Peer::Dialled(socket), b"2".to_vec())]);
+        assert_eq!(received(&server), ["reply 0", "reply 1"]);
+        assert_eq!(rig.worker.keeper.counters().dialled.value(), 1);
+        // Once closed its name means nothing, and there is room for another one.
+        rig.caller().orders.push(Errand::CloseSocket(7));
+        rig.round(0);
+        assert_eq!(rig.worker.keeper.counters().dialled.value(), 0);
+        send_dialled(&mut rig, "to nobody");
+        rig.caller().orders.push(Errand::CloseSocket(7));
+        rig.round(0);
+        server.send_to(b"2", at).ok();
+        rig.round(0);
+        assert_eq!((received(&server).len(), rig.worker.keeper.counters().datagrams_dropped.value()), (0, 1));
+        assert_eq!(rig.caller().datagrams.len(), 1);
+        dialled(&mut rig);
+        assert_ne!(rig.caller().sockets[&7], socket);
+    });
+}
+
+#[test]
+fn a_dialled_place_where_nothing_listens_costs_no_datagram_once_something_does() {
+    with_each_driver(|mut rig| {
+        let server = dialled(&mut rig);
+        let at = server.local_addr().unwrap();
+        drop(server);
+        // Each is answered by ICMP, which the kernel reports with the next call.
+        (0..3).for_each(|_| send_dialled(&mut rig, "lost"));
+        rig.round(0);
+        let server = UdpSocket::bind(at).unwrap();
+        server.set_nonblocking(true).unwrap();
+        send_dialled(&mut rig, "first");
+        let mut buffer = [0; 10];
+        let (len, client) = server.recv_from(&mut buffer).unwrap();
+        assert_eq!(&buffer[..len], b"first");
+        // Its reply arrives behind an error that has not been read yet.
+        server.send_to(b"0", client).unwrap();
+        drop(server);
+        send_dialled(&mut rig, "lost");
+        rig.until(|caller| !caller.datagrams.is_empty());
+        assert_eq!(rig.caller().datagrams.len(), 1);
+        assert_eq!(rig.caller().news(), []);
+    });
+}
+
+#[test]
+fn sockets_for_datagrams_count_as_dialled_and_end_with_the_worker() {
+    with_each_driver(|mut rig| {
+        let server = UdpSocket::bind(LOOPBACK).unwrap();
+        let place = Place::Udp(server.local_addr().unwrap());
+        let count = 100;
+        (0..count).for_each(|tag| rig.caller().dial(&place, 5000, tag));
+        while rig.caller().seen.len() < count as usize {
+            rig.now.us += 1000;
+            rig.round(0);
+        }
+        assert!(rig.caller().news().iter().all(|seen| matches!(seen, Seen::Socket(_))));
+        // As many as are left may be dialled.
+        (0..DIALLED_MAX as u64).for_each(|tag| rig.caller().dial(&place, 0, count + tag));
+        rig.round(0);
+        let refused = rig.caller().news();
+        let not_taken = |seen: &&Seen| matches!(seen, Seen::NotTaken(_, Unreachable::LimitReached));
+        assert_eq!(refused.iter().filter(not_taken).count() as u64, count);
+        let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = descriptors();
+        drop(rig.worker.end());
+        assert!(descriptors() + count as usize <= before, "{before}");
+    });
+}
