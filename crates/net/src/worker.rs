@@ -7,6 +7,17 @@
 //!           └── EPOLLOUT: send what was blocked ◄── armed after a short send ◄────┘
 //! ```
 
+mod dials;
+mod orders;
+mod ticks;
+
+#[cfg(test)]
+mod datagram_tests;
+#[cfg(test)]
+mod dial_tests;
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -18,12 +29,10 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::connection::{Connection, Talk, Wish};
-use crate::datagram::Datagram;
 use crate::datagram_sockets::DatagramSockets;
-use crate::dial::{Place, Unreachable};
-use crate::dialling::{Dials, Outcome};
+use crate::dialling::Dials;
 use crate::driver::{Driver, Poll};
-use crate::handler::{Activity, Arrival, CloseReason, ConnectionId, Handler, Origin};
+use crate::handler::{Activity, Arrival, CloseReason, Handler};
 use crate::kernel::Kernel;
 use crate::lanes::{Lane, Lanes};
 use crate::limit::Limit;
@@ -36,17 +45,6 @@ use crate::turn::{Link, Order, Turn};
 
 /// Time between two ticks of those who said [`crate::Next::Later`].
 const LATER_MS: u64 = 50;
-
-/// Time between two calls of [`Handler::on_tick`].
-const TICK_MS: u64 = 1000;
-
-/// Connections that are closed for being idle before others have their turn, and places that are looked at for it: when a
-/// crowd falls silent, all of them are due in the same second.
-const IDLE_CLOSES_MAX: usize = 64;
-const IDLE_PLACES_MAX: u32 = 4096;
-
-/// Dials that time out, or are known at once, before connections have their turn.
-const OUTCOMES_MAX: usize = 64;
 
 /// The most that is received into a handler's memory at a time, so that one client with a huge body does not
 /// hold up the others: about 50 µs of copying.
@@ -221,87 +219,10 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    /// Gives the handler the datagrams that have arrived.
-    #[cold]
-    fn receive_datagrams(&mut self) {
-        let Worker { datagram_sockets, kernel, handler, turn, keeper, .. } = self;
-        datagram_sockets.receive(kernel, |datagram: &Datagram<'_>| {
-            keeper.counters().datagrams.add(1);
-            keeper.counters().bytes_read.add(datagram.bytes.len() as u64);
-            handler.on_datagram(datagram, turn);
-        });
-    }
-
-    /// Sends the datagrams that this round has gathered.
-    #[cold]
-    fn send_datagrams(&mut self) {
-        let sent = self.datagram_sockets.send(&mut self.kernel, &mut self.turn.outgoing);
-        self.keeper.counters().bytes_written.add(sent.bytes);
-        self.keeper.counters().datagrams_dropped.add(sent.dropped);
-    }
-
     fn send(&mut self) {
         let slab = &self.slab;
         if let Err(error) = self.kernel.send(&mut self.lanes, |index| &slab.at(index).socket) {
             self.note_fall_back(error);
-        }
-    }
-
-    /// Gives the outputs that were said by the way a lane each, or adds them to what those connections have to send.
-    #[cold]
-    fn deliver(&mut self) {
-        for (link, output) in self.turn.take_outputs() {
-            let Some(connection) = self.slab.get_mut(link.0) else { continue };
-            if let Some(blocked) = &mut connection.blocked {
-                blocked.append(output);
-                self.turn.set_blocked(link, blocked.len());
-                continue;
-            }
-            let position = self.lanes.list.iter().position(|lane| lane.index == link.0.index);
-            match position {
-                Some(position) => self.lanes.outputs[position].append(output),
-                None if self.lanes.room() > 0 => {
-                    let position = self.lanes.push(link.0.index, false, false);
-                    self.lanes.outputs[position].append(output);
-                }
-                // The next round comes at once.
-                None => self.turn.put_back(link, output),
-            }
-        }
-    }
-
-    /// Carries out what was ordered.
-    #[cold]
-    fn obey(&mut self) {
-        for order in self.turn.take_orders() {
-            let (Order::Wake(link) | Order::Close(link) | Order::Abort(link)) = order else {
-                match order {
-                    Order::Dial(dial, tag) => self.dials.ask(dial, tag, self.turn.now()),
-                    Order::CloseSocket(socket) if self.datagram_sockets.close(socket) => {
-                        self.one_dialled_less()
-                    }
-                    _ => {}
-                }
-                continue;
-            };
-            let Some(connection) = self.slab.get_mut(link.0) else { continue };
-            match order {
-                Order::Wake(_) if connection.talk.wish != Wish::Wait => {}
-                Order::Wake(_) => {
-                    connection.talk.wish = Wish::Again;
-                    connection.due = true;
-                    if !connection.is_held_up() && !connection.queued {
-                        connection.queued = true;
-                        self.queue.push_back(link.0);
-                    }
-                }
-                // What is still to be offered to the socket goes out first.
-                Order::Close(_) if self.turn.unsent(link) > 0 => {
-                    connection.talk.wish = Wish::Close(CloseReason::Normal);
-                    connection.due = false;
-                }
-                _ => self.close(link.0.index, CloseReason::Normal),
-            }
         }
     }
 
@@ -518,57 +439,6 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    /// What is due because time has passed.
-    fn tick(&mut self, now: Now) {
-        if !self.waiting.is_empty() && now.ms() >= self.next_later_ms {
-            for token in std::mem::take(&mut self.waiting) {
-                let Some(connection) = self.slab.get_mut(token) else { continue };
-                connection.waiting = false;
-                if connection.talk.wish != Wish::Later {
-                    continue;
-                }
-                connection.due = true;
-                if !connection.is_held_up() && !connection.queued {
-                    connection.queued = true;
-                    self.queue.push_back(token);
-                }
-            }
-        }
-        if now.ms() >= self.next_tick_ms {
-            self.next_tick_ms = now.ms() + TICK_MS;
-            self.handler.on_tick(now);
-            if self.idle_timeout_s > 0 {
-                self.idle_from.get_or_insert(0);
-            }
-        }
-        if let Some(first) = self.idle_from {
-            self.close_idle(first, now);
-        }
-    }
-
-    /// Closes idle connections from the place `first` on; the next round goes on where this one ends.
-    #[cold]
-    fn close_idle(&mut self, first: u32, now: Now) {
-        let is_idle = |index: &u32| {
-            let idle_s = now.second().saturating_sub(self.keeper.last_second(*index));
-            let connection = self.slab.at(*index);
-            idle_s > self.idle_timeout_s
-                && !connection.dialled
-                && !matches!(connection.talk.wish, Wish::Later | Wish::Wait)
-        };
-        let places = self.slab.indices_from(first, IDLE_PLACES_MAX);
-        let idle: Vec<u32> = places.filter(is_idle).take(IDLE_CLOSES_MAX).collect();
-        let next = match idle.last() {
-            Some(last) if idle.len() == IDLE_CLOSES_MAX => last + 1,
-            _ => first.saturating_add(IDLE_PLACES_MAX),
-        };
-        self.idle_from = ((next as usize) < self.slab.places()).then_some(next);
-        for index in idle {
-            self.keeper.counters().idle_kicks.add(1);
-            self.close(index, CloseReason::IdleTimeout);
-        }
-    }
-
     fn open_mail(&mut self, now: Now) {
         for letter in self.mailbox.take() {
             match letter {
@@ -596,59 +466,6 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         if listening.is_err() {
             self.close(token.index, CloseReason::Error);
         }
-    }
-
-    /// Begins what was dialled, and tells what has taken too long.
-    #[cold]
-    fn dial(&mut self, now: Now) {
-        for _ in 0..OUTCOMES_MAX {
-            let known_at_once = self.dials.begin(&mut self.kernel, now);
-            let Some(outcome) = known_at_once.or_else(|| self.dials.expire(now)) else { break };
-            self.dialled(outcome, now);
-        }
-    }
-
-    /// Tells the handler what came of a dial.
-    #[cold]
-    fn dialled(&mut self, outcome: Outcome<K::Socket>, now: Now) {
-        let Outcome { place, tag, result } = outcome;
-        match result {
-            Ok(connected) if matches!(place, Place::Udp(_)) => {
-                match self.datagram_sockets.add_dialled(&self.kernel, connected.socket) {
-                    Ok(socket) => {
-                        self.keeper.counters().dialled.add(1);
-                        self.handler.on_socket(tag, socket, &mut self.turn);
-                    }
-                    Err(error) => self.unreachable(tag, Unreachable::from_errno(error)),
-                }
-            }
-            Ok(connected) => {
-                let arrival = Arrival {
-                    id: ConnectionId(self.limit.next_id()),
-                    origin: Origin::Dialled { tag },
-                    transport: place.transport(),
-                    peer: place.address(),
-                    local: self.kernel.local(&connected.socket),
-                };
-                self.keeper.counters().dialled.add(1);
-                self.open(connected.socket, arrival, connected.watched, now);
-            }
-            Err(why) => self.unreachable(tag, why),
-        }
-    }
-
-    fn unreachable(&mut self, tag: u64, why: Unreachable) {
-        self.keeper.counters().unreachable.add(1);
-        // Before the call, so that there is room for another one.
-        self.turn.hung_up();
-        self.handler.on_unreachable(tag, why, &mut self.turn);
-    }
-
-    /// What was dialled has ended, and its descriptor is free.
-    fn one_dialled_less(&mut self) {
-        self.turn.hung_up();
-        self.keeper.counters().dialled.sub(1);
-        self.limit.freed();
     }
 
     fn close(&mut self, index: u32, reason: CloseReason) {
@@ -702,10 +519,3 @@ fn note_received<H: Handler, K: Kernel>(
         }
     }
 }
-
-#[cfg(test)]
-mod datagram_tests;
-#[cfg(test)]
-mod dial_tests;
-#[cfg(test)]
-mod tests;

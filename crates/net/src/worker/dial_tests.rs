@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, getsockname, listen, socket};
 
+use super::dials::OUTCOMES_MAX;
 use super::*;
 use crate::caller::{Caller, Errand, Seen};
 use crate::dial::{Dial, Place, Unreachable};
 use crate::dialling::BEGUN_PER_MS_MAX;
+use crate::handler::Origin;
 use crate::options::DriverChoice;
 use crate::roster::Roster;
 

@@ -9,9 +9,10 @@ use std::sync::mpsc::{Receiver, channel};
 
 use stdx::prng::Prng;
 
+use super::ticks::IDLE_CLOSES_MAX;
 use super::*;
 use crate::address::{Address, Transport};
-use crate::handler::{ConnectionId, Opened};
+use crate::handler::{ConnectionId, Opened, Origin};
 use crate::lanes::LANES_MAX;
 use crate::options::DriverChoice;
 use crate::parrot::{LINES_PER_TURN_MAX, Parrot, Told, body_reply};
