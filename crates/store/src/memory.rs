@@ -93,6 +93,11 @@ impl Mapping {
     }
 }
 
+/// Whether the system would reserve so many more bytes of address space.
+pub(crate) fn is_available(len: usize) -> bool {
+    cfg!(miri) || Mapping::new(len, Huge::No).is_ok()
+}
+
 /// Has the system take whole pages back, be they locked or not.
 ///
 /// # Safety

@@ -18,7 +18,7 @@ use crate::handle::Handle;
 use crate::hash::{Key, KeyHash};
 use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE, Slot};
 use crate::large::LargeSpace;
-use crate::memory::Huge;
+use crate::memory::{Huge, is_available};
 use crate::open::{CLASSES, OpenSet};
 use crate::reclaim::Reclaim;
 use crate::record::{FETCHED, LARGE, Record};
@@ -70,11 +70,18 @@ impl Store {
         let limit = config.memory_limit_bytes;
         let mut reserve = address_space(limit);
         loop {
-            match Store::reserve(&config, reserve) {
-                // Where address space is rationed, room to grow is the first thing to do without.
-                Err(Error::Reserve { .. }) if reserve / 2 >= 2 * limit => reserve /= 2,
-                made => return made.map(Arc::new),
+            let made = Store::reserve(&config, reserve);
+            // Where address space is rationed (`ulimit -v`, vm.overcommit_memory 2), room to grow is the first thing to do
+            // without: an allocation of the rest of the process that fails ends it.
+            let is_affordable = match &made {
+                Ok(_) => is_available(HEADROOM + HEADROOM_PER_WORKER * config.workers),
+                Err(error) => !matches!(error, Error::Reserve { .. }),
+            };
+            if is_affordable || reserve / 2 < limit {
+                return made.map(Arc::new);
             }
+            drop(made);
+            reserve /= 2;
         }
     }
 
@@ -340,6 +347,10 @@ pub(crate) fn large_number(record: Record<'_>, lock: &Locked<'_>) -> u32 {
 /// A huge page that is used in part is resident as a whole: with less memory than this, the few that are would
 /// break the promise.
 const HUGE_LIMIT_MIN: u64 = 256 << 20;
+
+/// Address space that a store leaves to the rest of the process: buffers of connections, reports, and its threads' stacks.
+const HEADROOM: usize = 64 << 20;
+const HEADROOM_PER_WORKER: usize = 4 << 20;
 
 /// Room to grow: address space is cheap.
 fn address_space(limit: u64) -> u64 {

@@ -13,12 +13,21 @@ fn used() -> u64 {
     pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
 }
 
+/// So few that the store can have what it needs and nothing to grow.
+const FEW_ADDRESSES: u64 = 400 << 20;
+
 #[test]
 fn addresses_serve_values_of_any_size_again() {
     let maximum = getrlimit(Resource::As).maximum;
     let value = vec![b'v'; 17 << 20];
     setrlimit(Resource::As, Rlimit { current: Some(used() + ADDRESSES), maximum }).unwrap();
     let config = Config { item_size_max_bytes: 32 << 20, ..Config::default() };
+    // The rest of the process has its share, too.
+    setrlimit(Resource::As, Rlimit { current: Some(used() + FEW_ADDRESSES), maximum }).unwrap();
+    let store = Store::new(config.clone()).unwrap();
+    assert_eq!(Vec::<u8>::new().try_reserve(60 << 20), Ok(()));
+    drop(store);
+    setrlimit(Resource::As, Rlimit { current: Some(used() + ADDRESSES), maximum }).unwrap();
     let store = Store::new(config).unwrap();
     let mut handle = store.handle();
     let mut prng = Prng::new(1);
