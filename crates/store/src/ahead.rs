@@ -4,12 +4,11 @@
 //! milliseconds in a virtual machine whose host has to find the memory first. A thread that does nothing else
 //! takes these faults, a few huge pages ahead of the writers. Where it falls behind, a writer waits as before.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{OnceLock, Weak};
 use std::thread::Thread;
 
 use crate::memory::HUGE_PAGE;
-use crate::store::Store;
 
 /// How far ahead of the first unused byte of a mapping: what a writer of 400 MB/s fills in 5 ms. It is not
 /// charged, and keeps away from the limit: near it, the share of what is left counts.
@@ -22,6 +21,11 @@ const SHARE_OF_LEFT: u64 = 8;
 pub(crate) struct Runner(OnceLock<Thread>);
 
 impl Runner {
+    /// The calling thread is the one to be woken from now on.
+    pub(crate) fn register(&self) {
+        self.0.get_or_init(std::thread::current);
+    }
+
     /// Something came into use.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.0.get() {
@@ -45,30 +49,6 @@ impl Frontier {
         }
         self.0.store(to, Relaxed);
         Some(from as usize..to as usize)
-    }
-}
-
-impl Store {
-    /// Makes memory resident before it is used, until the store is gone. For a thread of its own, of the lowest
-    /// priority; returns at once where there are no huge pages to be waited for.
-    pub fn run_ahead(store: &Weak<Store>) {
-        while let Some(store) = store.upgrade() {
-            if !store.huge {
-                return;
-            }
-            store.runner.0.get_or_init(std::thread::current);
-            store.segments.make_ahead();
-            store.index.make_ahead(store.budget.left());
-            // The last owner may be gone meanwhile, and then this thread drops the store.
-            drop(store);
-            std::thread::park();
-        }
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        self.runner.wake();
     }
 }
 

@@ -5,7 +5,6 @@ use crate::handle::{Handle, Need};
 use crate::hash::Key;
 use crate::record::{BINARY_KEY, LARGE};
 use crate::request::{Arithmetic, Counted, Direction};
-use crate::store::large_number;
 use crate::write::{Body, NewItem, put};
 
 /// 2^64 - 1 has this many digits.
@@ -55,7 +54,7 @@ impl Handle {
         };
         let record = store.segments.record(old.at());
         let is_large = record.bits() & LARGE != 0;
-        let large_len = if is_large { lock.large(large_number(record, &lock)).len() } else { 0 };
+        let large_len = if is_large { record.len(&lock) } else { 0 };
         let is_chunked = store.item_size(key.bytes.len(), record.flags(&lock), large_len) > CHUNKED_MIN;
         if is_chunked || !is_large && record.value_len() == 0 {
             return Ok(Counted::NotNumeric);

@@ -6,7 +6,7 @@ use crate::hash::Key;
 use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, STALE, TOKEN_SENT};
 use crate::request::{Delete, Deleted};
 use crate::shard::Locked;
-use crate::store::{Store, large_number};
+use crate::store::Store;
 use crate::write::{Body, NewItem, put};
 
 impl Handle {
@@ -40,10 +40,7 @@ impl Handle {
             return Ok(Deleted::Exists);
         }
         if !request.mark_stale && !request.drop_value {
-            let len = match record.bits() & LARGE {
-                0 => record.value_len(),
-                _ => lock.large(large_number(record, &lock)).len(),
-            };
+            let len = record.len(&lock);
             store.unlink(&mut lock, slot, &self.counters);
             return Ok(Deleted::Deleted { len });
         }
@@ -76,8 +73,7 @@ impl Handle {
             self.counters.total_items.add(1);
         } else if !store.mark_in_place(&mut lock, slot.at(), &item) {
             // Only a CAS unique of another width needs a new record.
-            if bits & LARGE != 0 {
-                let large = lock.large(large_number(record, &lock)).clone();
+            if let Some(large) = record.large(&lock).cloned() {
                 put(&mut lock, spare, &Body::Large(large))?;
             } else {
                 self.scratch.clear();

@@ -3,9 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::handle::Handle;
-use crate::record::{BINARY_KEY, FETCHED, LARGE};
+use crate::record::{BINARY_KEY, FETCHED};
 use crate::request::Miss;
-use crate::store::large_number;
 
 /// Where a dump stands. What is there from beginning to end is seen exactly once, however the index
 /// grows meanwhile; what comes or goes may be seen or not.
@@ -55,8 +54,6 @@ impl Handle {
                     return;
                 }
                 let record = store.segments.record(at);
-                let large = record.bits() & LARGE != 0;
-                let large = large.then(|| lock.large(large_number(record, &lock)).len());
                 each(&Dumped {
                     key: record.key(),
                     key_is_binary: record.bits() & BINARY_KEY != 0,
@@ -64,7 +61,7 @@ impl Handle {
                     last_access: record.last_access(),
                     cas: store.cas_of(record, &lock),
                     fetched: record.bits() & FETCHED != 0,
-                    value_len: large.unwrap_or(record.value_len()),
+                    value_len: record.len(&lock),
                     flags: record.flags(&lock),
                 });
             },

@@ -1,14 +1,12 @@
 //! What the store does by itself, for those who watch: it evicts items and empties segments.
 //!
 //! While nobody watches, an eviction costs one relaxed load. While somebody does, events wait here, in as much room as
-//! was given, until somebody [takes](Store::take_events) them; what finds no room is counted.
+//! was given, until somebody [takes](crate::Store::take_events) them; what finds no room is counted.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use crate::index::Slot;
-use crate::record::{FETCHED, LARGE};
+use crate::record::{FETCHED, Record};
 use crate::shard::Locked;
-use crate::store::{Store, large_number};
 use crate::sync::{Mutex, lock};
 
 /// Something that nobody has asked for.
@@ -66,12 +64,12 @@ struct Waiting {
     dropped: PerKind<u64>,
 }
 
-impl Store {
-    /// From now on keeps these kinds of events, in `room` bytes.
-    pub fn watch(&self, wanted: PerKind<bool>, room: usize) {
-        let mut waiting = lock(&self.events.waiting);
-        self.events.evictions_wanted.store(wanted.evictions, Relaxed);
-        self.events.segments_wanted.store(wanted.segments, Relaxed);
+impl Events {
+    /// From now on keeps these kinds, in `room` bytes.
+    pub(crate) fn watch(&self, wanted: PerKind<bool>, room: usize) {
+        let mut waiting = lock(&self.waiting);
+        self.evictions_wanted.store(wanted.evictions, Relaxed);
+        self.segments_wanted.store(wanted.segments, Relaxed);
         let nothing = wanted == PerKind::default();
         if nothing || waiting.room == 0 {
             *waiting = Waiting::default();
@@ -80,9 +78,9 @@ impl Store {
     }
 
     /// Hands over what has happened since the last time, in order, and says how much more has been dropped.
-    pub fn take_events(&self, mut each: impl FnMut(Event<'_>)) -> PerKind<u64> {
+    pub(crate) fn take(&self, mut each: impl FnMut(Event<'_>)) -> PerKind<u64> {
         let Waiting { events, keys, dropped, .. } = {
-            let mut waiting = lock(&self.events.waiting);
+            let mut waiting = lock(&self.waiting);
             let room = waiting.room;
             std::mem::replace(&mut *waiting, Waiting { room, ..Waiting::default() })
         };
@@ -98,36 +96,31 @@ impl Store {
         dropped
     }
 
-    /// The live item of this slot is about to make room.
+    /// This live item is about to make room.
     #[inline]
-    pub(crate) fn note_eviction(&self, locked: &Locked<'_>, slot: Slot) {
-        if self.events.evictions_wanted.load(Relaxed) {
-            self.keep_eviction(locked, slot);
+    pub(crate) fn note_eviction(&self, record: Record<'_>, locked: &Locked<'_>) {
+        if self.evictions_wanted.load(Relaxed) {
+            self.keep_eviction(record, locked);
         }
     }
 
     #[cold]
-    fn keep_eviction(&self, locked: &Locked<'_>, slot: Slot) {
-        let record = self.segments.record(slot.at());
-        let value_len = match record.bits() & LARGE {
-            0 => record.value_len(),
-            _ => locked.large(large_number(record, locked)).len(),
-        };
+    fn keep_eviction(&self, record: Record<'_>, locked: &Locked<'_>) {
         let event = Event::Evicted(Evicted {
             key: &[],
             fetched: record.bits() & FETCHED != 0,
             expiry: record.expiry(),
             last_access: record.last_access(),
-            value_len,
+            value_len: record.len(locked),
         });
-        let mut waiting = lock(&self.events.waiting);
+        let mut waiting = lock(&self.waiting);
         waiting.dropped.evictions += u64::from(!waiting.push(event, record.key()));
     }
 
     /// A segment was to be emptied.
     pub(crate) fn note_segment(&self, freed: bool) {
-        if self.events.segments_wanted.load(Relaxed) {
-            let mut waiting = lock(&self.events.waiting);
+        if self.segments_wanted.load(Relaxed) {
+            let mut waiting = lock(&self.waiting);
             waiting.dropped.segments += u64::from(!waiting.push(Event::Segment { freed }, &[]));
         }
     }
@@ -150,7 +143,7 @@ impl Waiting {
 mod tests {
     use super::*;
     use crate::request::{Change, Look, NewValue};
-    use crate::{Config, Handle};
+    use crate::{Config, Handle, Store};
     use std::sync::Arc;
 
     const EVICTIONS: PerKind<bool> = PerKind { evictions: true, segments: false };

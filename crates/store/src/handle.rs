@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::Error;
 use crate::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
-use crate::join::{COPIED_PER_TURN, Prepared};
+use crate::join::prepared::Prepared;
 use crate::large::{LargeValue, charge_of};
 use crate::open::Class;
-use crate::partial::RECORDS_PER_TURN;
-use crate::reclaim::{Spared, Wanted};
+use crate::reclaim::state::{Spared, Wanted};
 use crate::request::Miss;
 use crate::segment::Taker;
 use crate::statistics::Counters;
 use crate::store::Store;
+use crate::sync::lock;
 use crate::unused::STEP_MAX;
 
 /// One worker's way into the store. Every method is one atomic operation.
@@ -77,8 +77,25 @@ const CHORES_PER_TURN: usize = 64;
 /// Records looked at per turn to get below a lowered limit: some 100 µs.
 const CHORES_IN_EXCESS: usize = 1024;
 
+/// Records that a worker looks at in one turn to make room for values that it receives, however many: about 1 ms.
+const RECORDS_PER_TURN: usize = 4096;
+/// Bytes that a worker copies in one of its turns to join values, however many: with the first touch of their pages
+/// about 1 ms.
+const COPIED_PER_TURN: usize = 512 * 1024;
+
+impl Store {
+    /// A way in for one worker. Two handles on one thread must not be used while an
+    /// [`Item`](crate::Item) of the other is alive.
+    pub fn handle(self: &Arc<Store>) -> Handle {
+        let counters = Arc::new(Counters::default());
+        lock(&self.counters).push(Arc::clone(&counters));
+        let set = self.next_handle.fetch_add(1, Relaxed) % self.open_sets.len();
+        Handle::new(Arc::clone(self), counters, set)
+    }
+}
+
 impl Handle {
-    pub(crate) fn new(store: Arc<Store>, counters: Arc<Counters>, set: usize) -> Handle {
+    fn new(store: Arc<Store>, counters: Arc<Counters>, set: usize) -> Handle {
         Handle {
             store,
             counters,

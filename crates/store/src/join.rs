@@ -6,26 +6,26 @@
 //!
 //! Joins to one key come one after the other: if they raced, each that ends would make all others begin again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use self::claim::Claim;
+use self::prepared::{Old, Prepared};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::hash::Key;
-use crate::large::{LARGE_VALUE_MIN, LargeSpace, LargeValue};
+use crate::large::LARGE_VALUE_MIN;
 use crate::partial::PartialValue;
-use crate::reclaim::Spared;
-use crate::record::{LARGE, Record};
+use crate::reclaim::state::Spared;
+use crate::record::Record;
 use crate::request::Condition;
 use crate::shard::Locked;
-use crate::store::{Store, large_number};
-use crate::sync::{Mutex, lock};
+use crate::store::Store;
+
+pub(crate) mod claim;
+pub(crate) mod prepared;
 
 /// Shorter joined values are copied at once: some 0.4 ms.
 const STEPS_MIN: usize = 256 * 1024;
-/// Bytes that a worker copies in one of its turns to join values, however many: with the first touch of their pages
-/// about 1 ms.
-pub(crate) const COPIED_PER_TURN: usize = 512 * 1024;
 
 /// A value that is being joined.
 #[derive(Debug)]
@@ -46,41 +46,6 @@ struct Begun {
     partial: Option<PartialValue>,
 }
 
-/// The keys that are joined to, by their hashes, and whether that waits for others that are being received.
-#[derive(Debug, Default)]
-pub(crate) struct Joins(Mutex<HashMap<u64, bool>>);
-
-/// The right to join to one of them, given back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    space: Arc<LargeSpace>,
-    hash: u64,
-}
-
-impl Claim {
-    /// If another join has it: whether that one waits.
-    fn take(space: &Arc<LargeSpace>, hash: u64) -> Result<Claim, bool> {
-        let mut joins = lock(&space.joins.0);
-        match joins.get(&hash) {
-            Some(waits) => Err(*waits),
-            None => {
-                joins.insert(hash, false);
-                Ok(Claim { space: Arc::clone(space), hash })
-            }
-        }
-    }
-
-    fn set_waits(&self, waits: bool) {
-        lock(&self.space.joins.0).insert(self.hash, waits);
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        lock(&self.space.joins.0).remove(&self.hash);
-    }
-}
-
 /// How a join gets on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinStep {
@@ -92,61 +57,6 @@ pub enum JoinStep {
     Later,
     /// Another value, or none, has taken the place of the one it began with.
     Changed,
-}
-
-/// What the next [`Handle::store`] of a join is to use.
-#[derive(Debug)]
-pub(crate) enum Prepared {
-    Whole {
-        /// Kept until it is stored.
-        _claim: Claim,
-        old: Old,
-        joined: Arc<LargeValue>,
-    },
-    /// There is no memory for it.
-    Nothing,
-}
-
-/// The value that is joined to.
-#[derive(Debug)]
-pub(crate) enum Old {
-    Inline(Box<[u8]>),
-    Large(Arc<LargeValue>),
-}
-
-impl Old {
-    fn of(record: Record<'_>, lock: &Locked<'_>) -> Old {
-        if record.bits() & LARGE != 0 {
-            Old::Large(Arc::clone(lock.large(large_number(record, lock))))
-        } else {
-            Old::Inline(record.value(lock).into())
-        }
-    }
-
-    /// Whether the item still has this value.
-    pub(crate) fn is_of(&self, record: Record<'_>, lock: &Locked<'_>) -> bool {
-        let is_large = record.bits() & LARGE != 0;
-        match self {
-            Old::Inline(bytes) => !is_large && record.value(lock) == &**bytes,
-            // Large values are never written over.
-            Old::Large(value) => is_large && Arc::ptr_eq(value, lock.large(large_number(record, lock))),
-        }
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        match self {
-            Old::Inline(bytes) => bytes,
-            Old::Large(value) => (**value).as_ref(),
-        }
-    }
-
-    /// What it takes of the memory limit besides its record.
-    fn charge(&self) -> u64 {
-        match self {
-            Old::Inline(_) => 0,
-            Old::Large(value) => value.charge(),
-        }
-    }
 }
 
 /// The rest, in one piece, of the part to which byte `at` of both together belongs.
@@ -168,11 +78,7 @@ impl Handle {
         let store = &*self.store;
         let lock = store.index.lock(key.hash);
         let record = store.joined_to(&lock, key, now)?;
-        let old_len = match record.bits() & LARGE {
-            0 => record.value_len(),
-            _ => lock.large(large_number(record, &lock)).len(),
-        };
-        let joined = old_len + len;
+        let joined = record.len(&lock) + len;
         let in_steps =
             joined >= STEPS_MIN && store.check_size(key.bytes.len(), record.flags(&lock), joined).is_ok();
         let new_first = condition == Condition::Prepend;
@@ -191,7 +97,7 @@ impl Handle {
         let begun = match &mut join.begun {
             Some(begun) if self.still_has(key, &begun.old, now) => begun,
             Some(_) => return Ok(JoinStep::Changed),
-            None => match Claim::take(&self.store.large, join.hash) {
+            None => match Claim::take(&self.store.joins, join.hash) {
                 Err(waits) => return Ok(if waits { JoinStep::Later } else { JoinStep::Soon }),
                 Ok(claim) => {
                     let Some(old) = self.old(key, now) else { return Ok(JoinStep::Changed) };

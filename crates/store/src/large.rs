@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::budget::Budget;
 use crate::error::Error;
-use crate::join::Joins;
 use crate::memory::{Arena, Huge, PAGE};
-use crate::partial::Uploads;
 use crate::places::Places;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::unused::{AT_ONCE_MAX, Run, STEP_MAX, Unused};
@@ -99,9 +97,6 @@ pub(crate) struct LargeSpace {
     charged: AtomicU64,
     /// Runs of values that are gone.
     unused: Unused,
-    /// What may be received at the same time.
-    pub(crate) uploads: Uploads,
-    pub(crate) joins: Joins,
 }
 
 impl LargeSpace {
@@ -113,8 +108,6 @@ impl LargeSpace {
             budget,
             charged: AtomicU64::new(0),
             unused: Unused::default(),
-            uploads: Uploads::default(),
-            joins: Joins::default(),
         })
     }
 

@@ -54,6 +54,7 @@ mod hash;
 mod index;
 mod join;
 mod large;
+mod lookup;
 mod memory;
 mod open;
 mod partial;

@@ -4,14 +4,14 @@
 //! for a step is made in pieces that keep others waiting for less than a millisecond or two. Together, values that are
 //! being received announce no more than their share; who comes then has to wait, which costs nobody anything.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-
+use self::uploads::Share;
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::large::{LargeSpace, LargeValue, charge_of};
-use crate::reclaim::{Pressure, Spared, Wanted};
+use crate::large::{LargeValue, charge_of};
+use crate::reclaim::state::{Pressure, Spared, Wanted};
 use crate::store::Store;
+
+pub(crate) mod uploads;
 
 /// What is charged at a time: some tens of microseconds to receive, and as long to evict for.
 const STEP: u64 = 128 * 1024;
@@ -20,11 +20,6 @@ const UPLOADS_SHARE: u64 = 4;
 /// No item, however large items may be, has more than one part in so many of the memory limit: `-I` is at most half of it
 /// at the start, and the limit can be lowered.
 const VALUE_SHARE: u64 = 2;
-/// Records that a worker looks at in one turn to make room for values that it receives, however many: about 1 ms.
-pub(crate) const RECORDS_PER_TURN: usize = 4096;
-/// For so many seconds it counts as present that somebody had to wait for the share.
-const WANTED_S: u32 = 2;
-
 /// A value that is being received.
 #[derive(Debug)]
 pub struct PartialValue {
@@ -34,24 +29,6 @@ pub struct PartialValue {
     pressure: Pressure,
     /// The item that it is joined to.
     spared: Option<Spared>,
-}
-
-/// What values that are being received have announced together.
-#[derive(Debug, Default)]
-pub(crate) struct Uploads {
-    announced: AtomicU64,
-    /// What of it has not been charged yet.
-    outstanding: AtomicU64,
-    /// The last second in which the share did not suffice.
-    wanted: AtomicU32,
-}
-
-/// A part of it, given back when the value is complete or dropped.
-#[derive(Debug)]
-struct Share {
-    space: Arc<LargeSpace>,
-    bytes: u64,
-    outstanding: u64,
 }
 
 impl PartialValue {
@@ -86,25 +63,6 @@ impl PartialValue {
     }
 }
 
-impl Uploads {
-    /// Takes part of the share for a value, and for what it is joined to, if so much is left of `most`.
-    fn announce(&self, bytes: u64, joined: u64, most: u64) -> bool {
-        let within = |announced: u64| announced.checked_add(bytes + joined).filter(|sum| *sum <= most);
-        let announced = self.announced.fetch_update(Relaxed, Relaxed, within).is_ok();
-        if announced {
-            self.outstanding.fetch_add(bytes, Relaxed);
-        }
-        announced
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.space.uploads.announced.fetch_sub(self.bytes, Relaxed);
-        self.space.uploads.outstanding.fetch_sub(self.outstanding, Relaxed);
-    }
-}
-
 impl Handle {
     /// Begins a value that is going to be received. `None` if others that are being received have the whole share:
     /// try again later. Nothing is charged or evicted yet; an error says that there will never be room.
@@ -124,21 +82,20 @@ impl Handle {
         if len as u64 > store.item_size_max {
             return Err(Error::TooLarge);
         }
-        let (bytes, uploads) = (charge_of(len), &store.large.uploads);
+        let (bytes, uploads) = (charge_of(len), &store.uploads);
         let joined = spared.map_or(0, |spared| spared.charge);
         let joins_max = store.joins_max();
         if bytes > store.value_max() || bytes + joined > joins_max {
             return Err(Error::OutOfMemory);
         }
         let most = if spared.is_some() { joins_max } else { store.uploads_max() };
-        if !uploads.announce(bytes, joined, most) {
-            uploads.wanted.store(now, Relaxed);
+        let Some(share) = uploads.announce(bytes, joined, most) else {
+            uploads.note_wanted(now);
             return Ok(None);
-        }
-        let share = Share { space: Arc::clone(&store.large), bytes: bytes + joined, outstanding: bytes };
-        let outstanding = uploads.outstanding.load(Relaxed);
+        };
+        let outstanding = uploads.outstanding();
         if !store.may_be_had(&Wanted::of(outstanding, spared)) {
-            uploads.wanted.store(now, Relaxed);
+            uploads.note_wanted(now);
             // Others may need less than they have announced, and what they complete can be evicted.
             return if outstanding > bytes { Ok(None) } else { Err(Error::OutOfMemory) };
         }
@@ -154,7 +111,7 @@ impl Handle {
         let store = &*self.store;
         let charge = charge_of(partial.value.len());
         // Only after the limit was lowered: whoever goes on first gives way, until the others have their share.
-        if charge > store.value_max() || store.large.uploads.announced.load(Relaxed) > store.joins_max() {
+        if charge > store.value_max() || store.uploads.announced() > store.joins_max() {
             return Err(Error::OutOfMemory);
         }
         let missing = charge - partial.value.charge();
@@ -173,15 +130,13 @@ impl Handle {
         }
         partial.pressure = Pressure::default();
         partial.value.extend(bytes);
-        partial.share.outstanding -= bytes;
-        store.large.uploads.outstanding.fetch_sub(bytes, Relaxed);
+        partial.share.note_charged(bytes);
         Ok(true)
     }
 
     /// Whether somebody waits, or did a moment ago, for what values that are being received may take together.
     pub fn uploads_are_wanted(&self, now: u32) -> bool {
-        let wanted = self.store.large.uploads.wanted.load(Relaxed);
-        wanted != 0 && now.saturating_sub(wanted) <= WANTED_S
+        self.store.uploads.is_wanted(now)
     }
 }
 

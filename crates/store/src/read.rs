@@ -6,10 +6,10 @@ use crate::handle::{Handle, LINE_LEN};
 use crate::hash::Key;
 use crate::index::Slot;
 use crate::large::LargeValue;
-use crate::record::{BINARY_KEY, FETCHED, LARGE, Record, STALE, TOKEN_SENT};
+use crate::record::{BINARY_KEY, FETCHED, Record, STALE, TOKEN_SENT};
 use crate::request::{Look, MetaGet};
 use crate::shard::Locked;
-use crate::store::{Store, large_number};
+use crate::store::Store;
 use crate::write::{Body, NewItem, put};
 
 /// An item that was found. As long as it lives nobody can change it: it holds its shard's lock, so be
@@ -61,10 +61,10 @@ impl Item<'_> {
     /// The value.
     #[inline]
     pub fn value(&self) -> Value<'_> {
-        if self.record.bits() & LARGE != 0 {
-            return Value::Large(self.lock.large(large_number(self.record, &self.lock)));
+        match self.record.large(&self.lock) {
+            Some(large) => Value::Large(large),
+            None => Value::Inline(self.record.value(&self.lock)),
         }
-        Value::Inline(self.record.value(&self.lock))
     }
 
     /// Length of the value in bytes.

@@ -10,92 +10,16 @@
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering::Relaxed;
 
+use self::state::{Pressure, Reclaim, Victim, Wanted};
 use crate::error::Error;
-use crate::index::Slot;
-use crate::open::{Class, Lifetime, OpenSet};
-use crate::record::{FETCHED, LARGE, Place};
-use crate::request::Miss;
-use crate::segment::{Queue, SegmentId, Taker, Treatment, Wish};
-use crate::shard::Locked;
+use crate::open::OpenSet;
+use crate::segment::Wish;
 use crate::statistics::Counters;
-use crate::store::{Store, large_number};
+use crate::store::Store;
 use crate::sync::{MutexGuard, lock};
 
-/// Where reclamation stands.
-#[derive(Debug, Default)]
-pub(crate) struct Reclaim {
-    victim: Option<Victim>,
-    /// Where live items are copied to.
-    targets: OpenSet,
-    /// Keep nothing: copying forward has not made room.
-    drop_all: bool,
-    /// What room is being made for.
-    wanted: Wanted,
-    /// Steps to be skipped, after a search that found nothing.
-    rest: u32,
-}
-
-#[derive(Debug)]
-struct Victim {
-    id: SegmentId,
-    /// Bytes of records that have been dealt with.
-    done: usize,
-    used: usize,
-    /// Bytes of its large values that are left.
-    large: u64,
-    treatment: Treatment,
-}
-
-/// An item that must not go while room is made for what will replace it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Spared {
-    pub(crate) hash: u64,
-    /// What it takes of the memory limit besides its record.
-    pub(crate) charge: u64,
-}
-
-/// What room is made for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Of the memory limit.
-    bytes: u64,
-    /// Those of them that are for a large value which has none yet.
-    large: u64,
-    spared: Option<Spared>,
-}
-
-impl Wanted {
-    /// Room for a segment, a page of the index, a step of a value that is being received.
-    pub(crate) fn of(bytes: u64, spared: Option<Spared>) -> Wanted {
-        Wanted { bytes, large: 0, spared }
-    }
-
-    /// Room for all of a large value.
-    pub(crate) fn large(bytes: u64, spared: Option<Spared>) -> Wanted {
-        Wanted { bytes, large: bytes, spared }
-    }
-
-    fn spares(&self, hash: u64) -> bool {
-        self.spared.is_some_and(|spared| spared.hash == hash)
-    }
-}
-
-/// How it goes with making room for one purpose, over several steps.
-#[derive(Debug, Default)]
-pub(crate) struct Pressure {
-    /// The most that was available after a victim.
-    best: u64,
-    /// Victims since then.
-    stalls: u32,
-}
-
-impl Pressure {
-    /// A victim has been dealt with.
-    fn note(&mut self, available: u64) {
-        self.stalls = if available > self.best { 0 } else { self.stalls + 1 };
-        self.best = self.best.max(available);
-    }
-}
+mod records;
+pub(crate) mod state;
 
 /// What came of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +36,6 @@ const RECORDS_PER_STORE: usize = 16;
 const RECORDS_PER_TRY: usize = 4096;
 /// To give so many bytes of a large value back takes as long as to look at a record.
 const BYTES_PER_RECORD: usize = 2048;
-/// The index is asked for so many records at once: as many as the processor can wait for.
-const BATCH: usize = 16;
 /// After so many victims without any gain nothing is kept any more.
 const STALLS_MAX: u32 = 4;
 /// After so many, even of nothing but whole segments dropped, others use up what becomes free: it is given up.
@@ -297,7 +219,7 @@ impl Store {
             for (at, hash) in batch.into_iter().flatten() {
                 if !self.deal_with(reclaim, victim.treatment, at, hash, counters, now) {
                     self.segments.put_back(victim.id);
-                    self.note_segment(false);
+                    self.events.note_segment(false);
                     return Step::Nothing;
                 }
                 victim.done += self.segments.record(at).size();
@@ -310,175 +232,10 @@ impl Store {
         if victim.done == victim.used {
             counters.segments_reclaimed.add(1);
             self.segments.release(victim.id);
-            self.note_segment(true);
+            self.events.note_segment(true);
         } else {
             reclaim.victim = Some(victim);
         }
         Step::Worked
     }
-
-    /// Some records of the victim and their hashes, the index having been asked for them.
-    fn next_batch(&self, victim: &Victim, most: usize) -> [Option<(usize, u64)>; BATCH] {
-        let mut batch = [None; BATCH];
-        let mut done = victim.done;
-        for entry in batch.iter_mut().take(most) {
-            if done >= victim.used {
-                break;
-            }
-            let at = self.segments.start(victim.id) + done;
-            let hash = self.hash_at(at);
-            self.index.prefetch(hash);
-            *entry = Some((at, hash));
-            done += self.segments.record(at).size();
-        }
-        batch
-    }
-
-    /// Makes sure that nothing refers to the record at `at`. False if that cannot be.
-    fn deal_with(
-        &self,
-        reclaim: &Reclaim,
-        treatment: Treatment,
-        at: usize,
-        hash: u64,
-        counters: &Counters,
-        now: u32,
-    ) -> bool {
-        let mut lock = self.index.lock(hash);
-        let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
-        let (queue, frequency, keep) = self.verdict(reclaim, treatment, slot);
-        let spared = reclaim.wanted.spares(hash);
-        if keep || spared {
-            // First the target, then the look for a flush: see `OpenSet::append`.
-            let forward = self.copy_forward(reclaim, &mut lock, slot, queue, frequency, counters, now);
-            if forward == Forward::Done {
-                return true;
-            }
-            if forward == Forward::NoRoom && (!self.evict || spared) {
-                return false;
-            }
-        }
-        match self.death_of(at, now) {
-            Some(Miss::Expired) => {
-                counters.reclaimed.add(1);
-                self.bury(&mut lock, slot, counters);
-            }
-            Some(_) => self.unlink(&mut lock, slot, counters),
-            None => self.evict(&mut lock, slot, hash, counters, now),
-        }
-        true
-    }
-
-    /// Where a live item goes, with which frequency, and whether it is kept at all.
-    fn verdict(&self, reclaim: &Reclaim, treatment: Treatment, slot: Slot) -> (Queue, u64, bool) {
-        let queue = self.segments.queue(self.segments.of(slot.at()));
-        let frequency = slot.frequency();
-        match (treatment, queue) {
-            _ if reclaim.drop_all => (queue, 0, false),
-            (Treatment::Compact, _) => (queue, frequency, true),
-            (Treatment::Evict, Queue::Small) => (Queue::Main, 0, frequency > 0),
-            (Treatment::Evict, Queue::Main) => (Queue::Main, frequency.saturating_sub(1), frequency > 0),
-        }
-    }
-
-    /// A live item makes room.
-    fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters, now: u32) {
-        let record = self.segments.record(slot.at());
-        counters.evictions.add(1);
-        self.note_eviction(lock, slot);
-        self.evicted_idle_s.store(now.saturating_sub(record.last_access()), Relaxed);
-        if record.expiry() != 0 {
-            counters.evicted_nonzero.add(1);
-        }
-        if record.bits() & FETCHED == 0 {
-            counters.evicted_unfetched.add(1);
-        }
-        if slot.frequency() > 0 {
-            counters.evicted_active.add(1);
-        }
-        if self.segments.queue(self.segments.of(slot.at())) == Queue::Small {
-            self.ghosts.add(hash);
-        }
-        self.unlink(lock, slot, counters);
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one step of one walk")]
-    fn copy_forward(
-        &self,
-        reclaim: &Reclaim,
-        lock: &mut Locked<'_>,
-        slot: Slot,
-        queue: Queue,
-        frequency: u64,
-        counters: &Counters,
-        now: u32,
-    ) -> Forward {
-        let at = slot.at();
-        let record = self.segments.record(at);
-        let large = record.bits() & LARGE != 0;
-        let class = match (queue, large) {
-            (Queue::Small, false) => Class::Small(Lifetime::Rest),
-            (Queue::Main, false) => Class::Main,
-            (Queue::Small, true) => Class::LargeSmall,
-            (Queue::Main, true) => Class::LargeMain,
-        };
-        let size = record.size();
-        loop {
-            let mark = self.segments.flush_mark();
-            if self.death_of(at, now).is_some() {
-                return Forward::Dead;
-            }
-            let copy = |place: Place<'_>| place.copy(record, lock);
-            if let Some(to) = reclaim.targets.append(&self.segments, class, size, mark, copy) {
-                self.move_to(lock, slot, to, frequency, large, counters);
-                if large && self.segments.large(self.segments.of(to)) >= self.large_enough() {
-                    reclaim.targets.seal(&self.segments, class);
-                }
-                return Forward::Done;
-            }
-            if reclaim.targets.has_room(&self.segments, class, size) {
-                continue;
-            }
-            let Some(id) = self.segments.take(Taker::Reclaimer, queue, now) else { return Forward::NoRoom };
-            reclaim.targets.replace(&self.segments, class, id);
-        }
-    }
-
-    /// The item lies at `to` now.
-    fn move_to(
-        &self,
-        lock: &mut Locked<'_>,
-        slot: Slot,
-        to: usize,
-        frequency: u64,
-        large: bool,
-        counters: &Counters,
-    ) {
-        let (from, to_segment) = (self.segments.of(slot.at()), self.segments.of(to));
-        let record = self.segments.record(to);
-        counters.copied_forward.add(1);
-        self.queue_counter(counters, slot.at()).sub(1);
-        self.queue_counter(counters, to).add(1);
-        self.segments.note_expiry(to_segment, record.expiry());
-        if large {
-            let charge = lock.large(large_number(record, lock)).charge();
-            self.segments.sub_large(from, charge);
-            self.segments.add_large(to_segment, charge);
-        }
-        self.index.relocate(lock, slot, to, frequency);
-        self.segments.note_dead(from, record.size());
-    }
-
-    /// Large values of so many bytes fill a segment, however few records that makes: eviction would be
-    /// coarse otherwise.
-    pub(crate) fn large_enough(&self) -> u64 {
-        (self.segments.size() as u64).max(self.budget.limit() / 256)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Forward {
-    Done,
-    Dead,
-    NoRoom,
 }

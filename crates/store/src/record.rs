@@ -14,8 +14,10 @@
 //! under the lock of its shard; so whoever writes there again comes after everyone who read.
 #![expect(unsafe_code, reason = "the bytes of items")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 
+use crate::large::LargeValue;
 use crate::memory::Arena;
 use crate::shard::Locked;
 
@@ -156,6 +158,25 @@ impl<'a> Record<'a> {
         let start = self.at + key_at(self.bits()) + self.key_len();
         // SAFETY: written only under the shard's lock, which is held (and borrowed) for as long.
         unsafe { self.arena.bytes(start, self.value_len()) }
+    }
+
+    /// The number of its large value in the shard. It must have one.
+    #[inline]
+    pub(crate) fn large_number(self, lock: &Locked<'_>) -> u32 {
+        debug_assert!(self.bits() & LARGE != 0);
+        u32::from_le_bytes(self.value(lock).try_into().expect("four bytes"))
+    }
+
+    /// Its large value, if it has one.
+    #[inline]
+    pub(crate) fn large<'l>(self, lock: &'l Locked<'_>) -> Option<&'l Arc<LargeValue>> {
+        (self.bits() & LARGE != 0).then(|| lock.large(self.large_number(lock)))
+    }
+
+    /// Length of the value, wherever it lies.
+    #[inline]
+    pub(crate) fn len(self, lock: &Locked<'_>) -> usize {
+        self.large(lock).map_or(self.value_len(), |large| large.len())
     }
 
     pub(crate) fn flags(self, _lock: &Locked<'_>) -> u32 {

@@ -1,30 +1,26 @@
-//! The store that all handles share, and what every operation needs of it.
+//! The store that all handles share: its parts, its memory limit, its numbers.
 
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };
+use std::sync::{Arc, Weak};
 
 use crate::ahead::Runner;
-use stdx::counter::Counter;
-
 use crate::budget::Budget;
 use crate::config::{Config, MEMORY_LIMIT_MIN};
 use crate::error::Error;
-use crate::events::Events;
+use crate::events::{Event, Events, PerKind};
 use crate::ghost::Ghosts;
-use crate::handle::Handle;
-use crate::hash::{Key, KeyHash};
-use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE, Slot};
+use crate::hash::KeyHash;
+use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE};
+use crate::join::claim::Joins;
 use crate::large::LargeSpace;
 use crate::memory::{Huge, is_available};
 use crate::open::{CLASSES, OpenSet};
-use crate::reclaim::Reclaim;
-use crate::record::{FETCHED, LARGE, Record};
-use crate::request::Miss;
-use crate::segment::{Queue, Segments};
-use crate::shard::Locked;
+use crate::partial::uploads::Uploads;
+use crate::reclaim::state::Reclaim;
+use crate::segment::Segments;
 use crate::statistics::{Counters, Statistics, sums};
 use crate::sync::{Mutex, lock};
 use crate::unused::STEP_MAX;
@@ -38,7 +34,7 @@ pub struct Store {
     pub(crate) cas: bool,
     pub(crate) first_cas: u64,
     /// The number of shards.
-    cas_step: u64,
+    pub(crate) cas_step: u64,
     /// Whether new items are sorted by how soon they expire.
     pub(crate) lifetimes: bool,
     /// Whether huge pages back items and index.
@@ -48,16 +44,20 @@ pub struct Store {
     pub(crate) index: Index,
     pub(crate) segments: Segments,
     pub(crate) large: Arc<LargeSpace>,
+    /// What may be received at the same time.
+    pub(crate) uploads: Arc<Uploads>,
+    /// What is joined to.
+    pub(crate) joins: Arc<Joins>,
     pub(crate) ghosts: Ghosts,
     pub(crate) open_sets: Box<[OpenSet]>,
     pub(crate) reclaim: Mutex<Reclaim>,
-    /// Whether [`Handle::begin_turn`] should look for something to reclaim.
+    /// Whether [`Handle::begin_turn`](crate::Handle::begin_turn) should look for something to reclaim.
     pub(crate) chores: AtomicBool,
     pub(crate) events: Events,
     /// How long the item that was evicted last had not been used.
     pub(crate) evicted_idle_s: AtomicU32,
-    next_handle: AtomicUsize,
-    counters: Mutex<Vec<Arc<Counters>>>,
+    pub(crate) next_handle: AtomicUsize,
+    pub(crate) counters: Mutex<Vec<Arc<Counters>>>,
     /// The second of a flush to come; 0: none. Changed under the lock below.
     flush_at: AtomicU32,
     flushing: Mutex<()>,
@@ -113,6 +113,8 @@ impl Store {
             runner,
             budget,
             index,
+            uploads: Arc::default(),
+            joins: Arc::default(),
             ghosts,
             open_sets: (0..sets).map(|_| OpenSet::default()).collect(),
             reclaim: Mutex::default(),
@@ -124,15 +126,6 @@ impl Store {
             flush_at: AtomicU32::new(0),
             flushing: Mutex::default(),
         })
-    }
-
-    /// A way in for one worker. Two handles on one thread must not be used while an
-    /// [`Item`](crate::Item) of the other is alive.
-    pub fn handle(self: &Arc<Store>) -> Handle {
-        let counters = Arc::new(Counters::default());
-        lock(&self.counters).push(Arc::clone(&counters));
-        let set = self.next_handle.fetch_add(1, Relaxed) % self.open_sets.len();
-        Handle::new(Arc::clone(self), counters, set)
     }
 
     /// Changes the memory limit. More can be used at once; for less, items are evicted step by step in
@@ -183,6 +176,12 @@ impl Store {
         self.large.bytes().saturating_sub(self.segments.large_total()) + self.budget.limit() / 2
     }
 
+    /// Large values of so many bytes fill a segment, however few records that makes: eviction would be
+    /// coarse otherwise.
+    pub(crate) fn large_enough(&self) -> u64 {
+        (self.segments.size() as u64).max(self.budget.limit() / 256)
+    }
+
     /// Takes memory for something other than a segment, free segments' if there is no other. False: reclaim some.
     pub(crate) fn charge(&self, bytes: u64) -> bool {
         let charge = || self.budget.charge_keeping(bytes, self.segments.keep());
@@ -190,11 +189,6 @@ impl Store {
             self.segments.trim(bytes);
             charge()
         }
-    }
-
-    /// The hash of the record's key.
-    pub(crate) fn hash_at(&self, at: usize) -> u64 {
-        self.hash.of(self.segments.record(at).key())
     }
 
     /// Everything stored so far is gone: now (0), or when a handle first sees that second. A flush
@@ -220,6 +214,45 @@ impl Store {
         }
     }
 
+    /// The size of an item as memcached counts it: key, value and what it keeps around them.
+    pub fn item_size(&self, key_len: usize, flags: u32, value_len: usize) -> u64 {
+        let flags = if flags != 0 { 4 } else { 0 };
+        let cas = if self.cas { CAS_OVERHEAD } else { 0 };
+        ITEM_OVERHEAD + cas + flags + (key_len + value_len) as u64
+    }
+
+    /// Whether an item is within the size limit.
+    pub fn check_size(&self, key_len: usize, flags: u32, value_len: usize) -> Result<(), Error> {
+        let fits = self.item_size(key_len, flags, value_len) <= self.item_size_max;
+        if fits { Ok(()) } else { Err(Error::TooLarge) }
+    }
+
+    /// From now on keeps these kinds of events, in `room` bytes.
+    pub fn watch(&self, wanted: PerKind<bool>, room: usize) {
+        self.events.watch(wanted, room);
+    }
+
+    /// Hands over what has happened since the last time, in order, and says how much more has been dropped.
+    pub fn take_events(&self, each: impl FnMut(Event<'_>)) -> PerKind<u64> {
+        self.events.take(each)
+    }
+
+    /// Makes memory resident before it is used, until the store is gone. For a thread of its own, of the lowest
+    /// priority; returns at once where there are no huge pages to be waited for.
+    pub fn run_ahead(store: &Weak<Store>) {
+        while let Some(store) = store.upgrade() {
+            if !store.huge {
+                return;
+            }
+            store.runner.register();
+            store.segments.make_ahead();
+            store.index.make_ahead(store.budget.left());
+            // The last owner may be gone meanwhile, and then this thread drops the store.
+            drop(store);
+            std::thread::park();
+        }
+    }
+
     /// Sums over all handles and the memory.
     pub fn statistics(&self) -> Statistics {
         Statistics {
@@ -235,114 +268,16 @@ impl Store {
     }
 }
 
-/// Under a shard's lock.
-impl Store {
-    /// The live item of this key. A dead one in its place is taken out.
-    #[inline]
-    pub(crate) fn look_up(
-        &self,
-        lock: &mut Locked<'_>,
-        key: &Key<'_>,
-        now: u32,
-        counters: &Counters,
-    ) -> Result<Slot, Miss> {
-        let is_key = |at: usize| self.segments.record(at).key() == key.bytes;
-        let slot = self.index.find(lock, key.hash, is_key).ok_or(Miss::Absent)?;
-        match self.death_of(slot.at(), now) {
-            None => Ok(slot),
-            Some(Miss::Flushed) => {
-                counters.found_flushed.add(1);
-                self.unlink(lock, slot, counters);
-                Err(Miss::Flushed)
-            }
-            Some(miss) => {
-                counters.found_expired.add(1);
-                self.bury(lock, slot, counters);
-                Err(miss)
-            }
-        }
-    }
-
-    /// Why the item is not to be served, if so.
-    #[inline]
-    pub(crate) fn death_of(&self, at: usize, now: u32) -> Option<Miss> {
-        let expiry = self.segments.record(at).expiry();
-        if expiry != 0 && expiry <= now {
-            return Some(Miss::Expired);
-        }
-        self.segments.is_flushed(self.segments.of(at)).then_some(Miss::Flushed)
-    }
-
-    /// Takes an expired item out.
-    pub(crate) fn bury(&self, lock: &mut Locked<'_>, slot: Slot, counters: &Counters) {
-        if self.segments.record(slot.at()).bits() & FETCHED == 0 {
-            counters.expired_unfetched.add(1);
-        }
-        self.unlink(lock, slot, counters);
-    }
-
-    /// Takes an item out, for whatever reason.
-    pub(crate) fn unlink(&self, lock: &mut Locked<'_>, slot: Slot, counters: &Counters) {
-        self.index.remove(lock, slot, |at| self.hash_at(at));
-        self.give_up(lock, slot.at(), counters);
-    }
-
-    /// Nothing refers to this record any more.
-    pub(crate) fn give_up(&self, lock: &mut Locked<'_>, at: usize, counters: &Counters) {
-        let record = self.segments.record(at);
-        let segment = self.segments.of(at);
-        if record.bits() & LARGE != 0 {
-            let charge = lock.drop_large(large_number(record, lock));
-            self.segments.sub_large(segment, charge);
-            counters.bytes.sub(charge);
-            counters.large_items.sub(1);
-        }
-        counters.bytes.sub(record.size() as u64);
-        counters.curr_items.sub(1);
-        self.queue_counter(counters, at).sub(1);
-        self.segments.note_dead(segment, record.size());
-    }
-
-    /// Something refers to this record now.
-    pub(crate) fn count_in(&self, at: usize, large: Option<u64>, counters: &Counters) {
-        counters.bytes.add(self.segments.record(at).size() as u64 + large.unwrap_or(0));
-        counters.large_items.add(u64::from(large.is_some()));
-        counters.curr_items.add(1);
-        self.queue_counter(counters, at).add(1);
-    }
-
-    pub(crate) fn queue_counter<'c>(&self, counters: &'c Counters, at: usize) -> &'c Counter {
-        match self.segments.queue(self.segments.of(at)) {
-            Queue::Small => &counters.small_items,
-            Queue::Main => &counters.main_items,
-        }
-    }
-
-    /// A new CAS unique, unless one is given or they are switched off.
-    pub(crate) fn cas(&self, lock: &mut Locked<'_>, given: Option<u64>) -> u64 {
-        match given {
-            _ if !self.cas => 0,
-            Some(cas) => cas,
-            // Each shard has its own remainder, so no two shards ever give the same number; a key never changes its shard,
-            // so its numbers grow.
-            None => {
-                let steps = lock.count_cas().wrapping_mul(self.cas_step);
-                self.first_cas.wrapping_add(steps).wrapping_add(lock.number as u64)
-            }
-        }
-    }
-
-    /// The CAS unique of a record.
-    #[inline]
-    pub(crate) fn cas_of(&self, record: Record<'_>, lock: &Locked<'_>) -> u64 {
-        record.cas(lock).unique(self.first_cas)
+impl Drop for Store {
+    fn drop(&mut self) {
+        self.runner.wake();
     }
 }
 
-/// The number of a record's large value.
-pub(crate) fn large_number(record: Record<'_>, lock: &Locked<'_>) -> u32 {
-    u32::from_le_bytes(record.value(lock).try_into().expect("four bytes"))
-}
+/// What memcached counts around a key and a value: 48 bytes of item, one after the key, two of line end.
+const ITEM_OVERHEAD: u64 = 51;
+/// And for a CAS unique.
+const CAS_OVERHEAD: u64 = 8;
 
 /// A huge page that is used in part is resident as a whole: with less memory than this, the few that are would
 /// break the promise.

@@ -10,16 +10,16 @@ use crate::error::Error;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
 use crate::index::{NewPage, Refused, Slot};
-use crate::join::Prepared;
+use crate::join::prepared::Prepared;
 use crate::large::{LARGE_VALUE_MIN, LargeValue};
 use crate::open::{Class, OpenSet};
-use crate::reclaim::Spared;
+use crate::reclaim::state::Spared;
 use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, Place, STALE, TOKEN_SENT};
 use crate::request::{Change, Condition, NewValue, Stored};
 use crate::segment::Queue;
 use crate::shard::Locked;
 use crate::statistics::Counters;
-use crate::store::{Store, large_number};
+use crate::store::Store;
 
 /// An item to be written, without key and value.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +36,6 @@ pub(crate) enum Body<'v> {
     Bytes(&'v [u8]),
     Large(Arc<LargeValue>),
 }
-
-/// What memcached counts around a key and a value: 48 bytes of item, one after the key, two of line end.
-const ITEM_OVERHEAD: u64 = 51;
-/// And for a CAS unique.
-const CAS_OVERHEAD: u64 = 8;
 
 impl Handle {
     /// Stores a value if the condition holds.
@@ -126,11 +121,9 @@ impl Handle {
         let Some(slot) = old.filter(|_| join) else { return put(&mut lock, body) };
 
         let record = store.segments.record(slot.at());
-        let (old_bytes, old_charge) = if record.bits() & LARGE != 0 {
-            let large = lock.large(large_number(record, &lock));
-            (large.as_ref().as_ref(), large.charge())
-        } else {
-            (record.value(&lock), 0)
+        let (old_bytes, old_charge) = match record.large(&lock) {
+            Some(large) => (large.as_ref().as_ref(), large.charge()),
+            None => (record.value(&lock), 0),
         };
         self.spared = Some(Spared { hash: key.hash, charge: old_charge });
         let len = old_bytes.len() + body.len();
@@ -339,7 +332,7 @@ fn make_index_room(
                 // Some 70 keys or more of nearly the same hash: never by chance, and there must be an end.
                 let slot = store.index.in_the_way(lock, key.hash);
                 counters.evictions.add(1);
-                store.note_eviction(lock, slot);
+                store.events.note_eviction(store.segments.record(slot.at()), lock);
                 store.unlink(lock, slot, counters);
             }
         }
@@ -364,21 +357,6 @@ impl Body<'_> {
             Body::Bytes(_) => None,
             Body::Large(large) => Some(large.charge()),
         }
-    }
-}
-
-impl Store {
-    /// The size of an item as memcached counts it: key, value and what it keeps around them.
-    pub fn item_size(&self, key_len: usize, flags: u32, value_len: usize) -> u64 {
-        let flags = if flags != 0 { 4 } else { 0 };
-        let cas = if self.cas { CAS_OVERHEAD } else { 0 };
-        ITEM_OVERHEAD + cas + flags + (key_len + value_len) as u64
-    }
-
-    /// Whether an item is within the size limit.
-    pub fn check_size(&self, key_len: usize, flags: u32, value_len: usize) -> Result<(), Error> {
-        let fits = self.item_size(key_len, flags, value_len) <= self.item_size_max;
-        if fits { Ok(()) } else { Err(Error::TooLarge) }
     }
 }
 

@@ -15,7 +15,6 @@ const ABOVE: [(&str, usize); 6] = [
     ("crates/evenkeel", 12),
     ("crates/protocol", 7),
     ("crates/server", 27),
-    ("crates/store", 16),
     ("tests/end_to_end", 4),
     ("xtask", 6),
 ];

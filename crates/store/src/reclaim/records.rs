@@ -1,0 +1,178 @@
+//! What becomes of a victim's records: each is copied forward, dropped, or dead already.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::state::{Reclaim, Victim};
+use crate::index::Slot;
+use crate::open::{Class, Lifetime};
+use crate::record::{FETCHED, LARGE, Place};
+use crate::request::Miss;
+use crate::segment::{Queue, Taker, Treatment};
+use crate::shard::Locked;
+use crate::statistics::Counters;
+use crate::store::Store;
+
+/// The index is asked for so many records at once: as many as the processor can wait for.
+const BATCH: usize = 16;
+
+/// What came of copying a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Forward {
+    Done,
+    Dead,
+    NoRoom,
+}
+
+impl Store {
+    /// Some records of the victim and their hashes, the index having been asked for them.
+    pub(super) fn next_batch(&self, victim: &Victim, most: usize) -> [Option<(usize, u64)>; BATCH] {
+        let mut batch = [None; BATCH];
+        let mut done = victim.done;
+        for entry in batch.iter_mut().take(most) {
+            if done >= victim.used {
+                break;
+            }
+            let at = self.segments.start(victim.id) + done;
+            let hash = self.hash_at(at);
+            self.index.prefetch(hash);
+            *entry = Some((at, hash));
+            done += self.segments.record(at).size();
+        }
+        batch
+    }
+
+    /// Makes sure that nothing refers to the record at `at`. False if that cannot be.
+    pub(super) fn deal_with(
+        &self,
+        reclaim: &Reclaim,
+        treatment: Treatment,
+        at: usize,
+        hash: u64,
+        counters: &Counters,
+        now: u32,
+    ) -> bool {
+        let mut lock = self.index.lock(hash);
+        let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
+        let (queue, frequency, keep) = self.verdict(reclaim, treatment, slot);
+        let spared = reclaim.wanted.spares(hash);
+        if keep || spared {
+            // First the target, then the look for a flush: see `OpenSet::append`.
+            let forward = self.copy_forward(reclaim, &mut lock, slot, queue, frequency, counters, now);
+            if forward == Forward::Done {
+                return true;
+            }
+            if forward == Forward::NoRoom && (!self.evict || spared) {
+                return false;
+            }
+        }
+        match self.death_of(at, now) {
+            Some(Miss::Expired) => {
+                counters.reclaimed.add(1);
+                self.bury(&mut lock, slot, counters);
+            }
+            Some(_) => self.unlink(&mut lock, slot, counters),
+            None => self.evict(&mut lock, slot, hash, counters, now),
+        }
+        true
+    }
+
+    /// Where a live item goes, with which frequency, and whether it is kept at all.
+    fn verdict(&self, reclaim: &Reclaim, treatment: Treatment, slot: Slot) -> (Queue, u64, bool) {
+        let queue = self.segments.queue(self.segments.of(slot.at()));
+        let frequency = slot.frequency();
+        match (treatment, queue) {
+            _ if reclaim.drop_all => (queue, 0, false),
+            (Treatment::Compact, _) => (queue, frequency, true),
+            (Treatment::Evict, Queue::Small) => (Queue::Main, 0, frequency > 0),
+            (Treatment::Evict, Queue::Main) => (Queue::Main, frequency.saturating_sub(1), frequency > 0),
+        }
+    }
+
+    /// A live item makes room.
+    fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters, now: u32) {
+        let record = self.segments.record(slot.at());
+        counters.evictions.add(1);
+        self.events.note_eviction(record, lock);
+        self.evicted_idle_s.store(now.saturating_sub(record.last_access()), Relaxed);
+        if record.expiry() != 0 {
+            counters.evicted_nonzero.add(1);
+        }
+        if record.bits() & FETCHED == 0 {
+            counters.evicted_unfetched.add(1);
+        }
+        if slot.frequency() > 0 {
+            counters.evicted_active.add(1);
+        }
+        if self.segments.queue(self.segments.of(slot.at())) == Queue::Small {
+            self.ghosts.add(hash);
+        }
+        self.unlink(lock, slot, counters);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one step of one walk")]
+    fn copy_forward(
+        &self,
+        reclaim: &Reclaim,
+        lock: &mut Locked<'_>,
+        slot: Slot,
+        queue: Queue,
+        frequency: u64,
+        counters: &Counters,
+        now: u32,
+    ) -> Forward {
+        let at = slot.at();
+        let record = self.segments.record(at);
+        let large = record.bits() & LARGE != 0;
+        let class = match (queue, large) {
+            (Queue::Small, false) => Class::Small(Lifetime::Rest),
+            (Queue::Main, false) => Class::Main,
+            (Queue::Small, true) => Class::LargeSmall,
+            (Queue::Main, true) => Class::LargeMain,
+        };
+        let size = record.size();
+        loop {
+            let mark = self.segments.flush_mark();
+            if self.death_of(at, now).is_some() {
+                return Forward::Dead;
+            }
+            let copy = |place: Place<'_>| place.copy(record, lock);
+            if let Some(to) = reclaim.targets.append(&self.segments, class, size, mark, copy) {
+                self.move_to(lock, slot, to, frequency, large, counters);
+                if large && self.segments.large(self.segments.of(to)) >= self.large_enough() {
+                    reclaim.targets.seal(&self.segments, class);
+                }
+                return Forward::Done;
+            }
+            if reclaim.targets.has_room(&self.segments, class, size) {
+                continue;
+            }
+            let Some(id) = self.segments.take(Taker::Reclaimer, queue, now) else { return Forward::NoRoom };
+            reclaim.targets.replace(&self.segments, class, id);
+        }
+    }
+
+    /// The item lies at `to` now.
+    fn move_to(
+        &self,
+        lock: &mut Locked<'_>,
+        slot: Slot,
+        to: usize,
+        frequency: u64,
+        large: bool,
+        counters: &Counters,
+    ) {
+        let (from, to_segment) = (self.segments.of(slot.at()), self.segments.of(to));
+        let record = self.segments.record(to);
+        counters.copied_forward.add(1);
+        self.queue_counter(counters, slot.at()).sub(1);
+        self.queue_counter(counters, to).add(1);
+        self.segments.note_expiry(to_segment, record.expiry());
+        if large {
+            let charge = lock.large(record.large_number(lock)).charge();
+            self.segments.sub_large(from, charge);
+            self.segments.add_large(to_segment, charge);
+        }
+        self.index.relocate(lock, slot, to, frequency);
+        self.segments.note_dead(from, record.size());
+    }
+}
