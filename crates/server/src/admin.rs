@@ -1,19 +1,20 @@
 //! What operators ask for, on the same connections as everyone else.
 
-use net::CloseReason;
+use net::{CloseReason, ConnectionId};
 use protocol::Request;
 use protocol::reply::{line, memlimit_too_small, version};
-use protocol::request::{CrawlerClasses, LruCrawlerCommand, Streams};
+use protocol::request::{Cachedump, CrawlerClasses, DetailCommand, LruCrawlerCommand, StatsTopic, Streams};
 
 use store::DumpCursor;
 
-use crate::connection::{Connection, State};
 use crate::dump::{Dump, DumpKind, ITEM_CLASS};
-use crate::execute::Flow;
+use crate::output::Output;
 use crate::reports::Report;
+use crate::served::Served;
 use crate::shared::VERSION;
+use crate::stats::{Connections, PrefixDump, Sizes};
 use crate::tune;
-use crate::worker::{Output, Worker};
+use crate::worker::Worker;
 
 /// One MiB, the unit of `cache_memlimit`.
 const MIB: u64 = 1024 * 1024;
@@ -22,19 +23,19 @@ impl Worker {
     /// Executes what is not about items.
     pub(crate) fn administer(
         &mut self,
-        connection: &Connection,
+        id: ConnectionId,
         request: &Request<'_>,
         output: &mut Output,
-    ) -> Flow {
+    ) -> Served {
         let shared = &self.shared;
         let (reply, noreply) = match *request {
             Request::Version => {
                 version(output.copied(), VERSION);
-                return Flow::Go;
+                return Served::Done;
             }
-            Request::Quit => return Flow::Close(CloseReason::Normal),
-            Request::Stats { topic, .. } => return self.stats(topic, output),
-            Request::Watch { streams } => return self.watch(connection, streams, output),
+            Request::Quit => return Served::Close(CloseReason::Normal),
+            Request::Stats { topic, .. } => return Served::Report(Box::new(self.report(topic, output))),
+            Request::Watch { streams } => return self.watch(id, streams, output),
             Request::FlushAll { delay, noreply } => (self.flush_all(delay), noreply),
             Request::Verbosity { level, noreply } => {
                 shared.set_verbosity(level);
@@ -44,20 +45,20 @@ impl Worker {
             Request::Shutdown { mode: Err(error), noreply } => (error, noreply),
             Request::Shutdown { mode: Ok(_), .. } => {
                 shared.stop.stop();
-                return Flow::Close(CloseReason::Shutdown);
+                return Served::Close(CloseReason::Shutdown);
             }
             Request::CacheMemlimit { megabytes, noreply } => {
                 match shared.store.set_memory_limit(u64::from(megabytes) * MIB) {
                     Ok(()) => (line::OK, noreply),
                     Err(store::Error::LimitTooSmall { least, .. }) if !noreply => {
                         memlimit_too_small(output.copied(), least.div_ceil(MIB));
-                        return Flow::Go;
+                        return Served::Done;
                     }
                     Err(_) => (line::MEMLIMIT_FAILED, noreply),
                 }
             }
             Request::LruCrawler { command, noreply } => match self.lru_crawler(command, noreply, output) {
-                Ok(flow) => return flow,
+                Ok(served) => return served,
                 Err(reply) => (reply, noreply),
             },
             Request::Slabs { command, noreply } => (tune::slabs(&mut shared.echo(), command), noreply),
@@ -70,7 +71,7 @@ impl Worker {
         if !noreply {
             output.copy(reply);
         }
-        Flow::Go
+        Served::Done
     }
 
     fn flush_all(&mut self, delay: Result<i32, &'static [u8]>) -> &'static [u8] {
@@ -86,13 +87,31 @@ impl Worker {
         line::OK
     }
 
+    /// The report that answers `stats` about `topic`.
+    fn report(&self, topic: StatsTopic, output: &mut Output) -> Report {
+        let options = &self.shared.options;
+        match topic {
+            StatsTopic::Connections => {
+                Report::Connections(Connections::begin(&self.shared, self.now, output))
+            }
+            StatsTopic::Sizes if options.track_sizes => Report::Sizes(Sizes::default()),
+            StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
+                Report::Dump(Dump::cachedump(limit))
+            }
+            StatsTopic::Detail(Ok(DetailCommand::Dump)) if options.dumping => {
+                Report::Prefixes(PrefixDump::default())
+            }
+            topic => Report::Statistics(topic),
+        }
+    }
+
     /// A dump, or a fixed reply.
     fn lru_crawler(
         &mut self,
         command: LruCrawlerCommand,
         noreply: bool,
         output: &mut Output,
-    ) -> Result<Flow, &'static [u8]> {
+    ) -> Result<Served, &'static [u8]> {
         let allowed = self.shared.options.dumping;
         let (kind, classes) = match command {
             LruCrawlerCommand::Enable => {
@@ -132,43 +151,43 @@ impl Worker {
                     output.copy(line::OK);
                 }
                 if !has_items(classes) {
-                    return Ok(Flow::Go);
+                    return Ok(Served::Done);
                 }
                 self.counters.lru_crawler_starts.add(1);
-                return Ok(Flow::Become(State::Report(Box::new(Report::Crawl(DumpCursor::default())))));
+                return Ok(Served::Report(Box::new(Report::Crawl(DumpCursor::default()))));
             }
         };
         // memcached says so since 1.6.43.
         output.copy(line::OK);
         if !has_items(classes) {
             output.copy(kind.end());
-            return Ok(Flow::Go);
+            return Ok(Served::Done);
         }
-        Ok(Flow::Become(State::Report(Box::new(Report::Dump(Dump::new(kind))))))
+        Ok(Served::Report(Box::new(Report::Dump(Dump::new(kind)))))
     }
 
     fn watch(
         &mut self,
-        connection: &Connection,
+        id: ConnectionId,
         streams: Result<Streams, &'static [u8]>,
         output: &mut Output,
-    ) -> Flow {
+    ) -> Served {
         let shared = &self.shared;
         let reply = match streams {
             _ if !shared.options.watch => line::WATCH_NOT_ALLOWED,
             _ if !output.is_empty() => line::WATCH_PIPELINED,
             Err(error) => error,
-            Ok(streams) => match shared.watch(connection.id(), streams) {
+            Ok(streams) => match shared.watch(id.0, streams) {
                 Err(_) => line::WATCHER_TOO_MANY,
                 Ok(()) => {
                     self.watched = shared.log.wanted();
                     output.copy(line::OK);
-                    return Flow::Become(State::Watch);
+                    return Served::Watch;
                 }
             },
         };
         output.copy(reply);
-        Flow::Go
+        Served::Done
     }
 }
 

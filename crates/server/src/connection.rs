@@ -5,20 +5,16 @@ use protocol::request::{Unfinished, unfinished};
 use protocol::{Parsed, Request, binary, parse};
 use store::Key;
 
-use crate::execute::{Body, Flow};
+use crate::flow::Flow;
 use crate::join::{self, Joining};
+use crate::output::{OUTPUT_MAX, Output};
+use crate::plan::{Tail, plan};
 use crate::reports::Report;
+use crate::request::{Body, body_len, text_key};
 use crate::retrieve::RestOfKeys;
-use crate::upload::{LINE_END_LEN, Upload};
-use crate::worker::{Output, Worker};
-
-/// A connection whose waiting output has reached this many bytes is served again only after it was sent: so a
-/// client that asks for much and reads little holds this much, and at most one reply more.
-pub(crate) const OUTPUT_MAX: usize = 64 * 1024;
-
-/// So many pipelined requests are looked at before the first is executed, so that the memory they need is on
-/// its way while the earlier ones are served. 16 hide the latency; 32 measured the same.
-pub(crate) const BATCH: usize = 16;
+use crate::served::Served;
+use crate::upload::Upload;
+use crate::worker::{BATCH, Worker};
 
 /// One client.
 pub struct Connection {
@@ -30,7 +26,7 @@ pub struct Connection {
 }
 
 /// What comes next on a connection.
-pub(crate) enum State {
+enum State {
     /// The first byte, which tells the binary protocol from text.
     Start { login: bool },
     /// So many bytes of a request of the binary protocol, which has been refused; then the end.
@@ -51,16 +47,6 @@ pub(crate) enum State {
     Report(Box<Report>),
     /// Nothing: log lines are sent.
     Watch,
-}
-
-/// A request whose head and body lie in the input.
-struct Planned<'a> {
-    request: Request<'a>,
-    /// The key, if there is one and it is text.
-    key: Option<Key<'a>>,
-    body_len: usize,
-    /// Where the next request starts.
-    end: usize,
 }
 
 impl Connection {
@@ -118,19 +104,37 @@ impl Connection {
             let rest = &input[at..];
             let (consumed, flow) = match &mut self.state {
                 State::Commands => self.commands(worker, rest, output, &mut turns_left),
-                State::Start { login } => start(*login, worker, rest, &self.client, output),
+                State::Start { login } => {
+                    let login = *login;
+                    self.start(login, worker, rest, output)
+                }
                 State::Refused(left) => leave(left, rest),
-                State::Login => worker.log_in(rest, output),
-                State::Keys(keys) => keys.serve(worker, rest, self.fd, output),
-                State::Swallow(left) => swallow(left, rest),
+                State::Login => {
+                    let step = worker.log_in(rest, output);
+                    self.then_commands(step)
+                }
+                State::Keys(keys) => {
+                    let step = keys.serve(worker, rest, self.fd, output);
+                    self.then_commands(step)
+                }
+                State::Swallow(left) => {
+                    let step = swallow(left, rest);
+                    self.then_commands(step)
+                }
                 State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
-                    (taken, Flow::Go) => (taken, self.finish(worker, output)),
+                    (taken, Flow::Go) => {
+                        let served = self.finish(worker, output);
+                        (taken, self.settle(served))
+                    }
                     waiting => waiting,
                 },
                 // A client that does not read gets nothing of what all uploads share: first its output has to go.
                 State::Join(_) if !output.is_empty() => (0, Flow::Yield),
                 State::Join(joining) => match worker.join(joining) {
-                    Flow::Go => (0, self.finish_join(worker, output)),
+                    Flow::Go => {
+                        let served = self.finish_join(worker, output);
+                        (0, self.settle(served))
+                    }
                     Flow::Later => {
                         // Not `Next::Later`: nothing more is needed of a client that has finished sending.
                         worker.sleepers.push(self.link);
@@ -139,7 +143,8 @@ impl Connection {
                     waiting => (0, waiting),
                 },
                 State::Report(report) if worker.steps.take(self.link) => {
-                    (0, report.serve(worker, self.id.0, output))
+                    let flow = report.serve(worker, self.id.0, output);
+                    self.then_commands((0, flow))
                 }
                 State::Report(_) if !output.is_empty() => (0, Flow::Yield),
                 State::Report(_) => {
@@ -159,11 +164,10 @@ impl Connection {
                 Flow::Yield => Some(Next::Again),
                 Flow::Later => Some(Next::Later),
                 Flow::Go => None,
-                Flow::Become(state) => {
-                    self.state = state;
+                Flow::Swallow(len) => {
+                    self.state = State::Swallow(len);
                     None
                 }
-                Flow::Suspend { .. } => unreachable!("`settle` has made a state of it"),
             };
             if let Some(next) = next {
                 return Progress { consumed: at, next };
@@ -173,6 +177,49 @@ impl Connection {
                 return Progress { consumed: at, next: if idle { Next::Read } else { Next::Again } };
             }
         }
+    }
+
+    /// The first input of a connection. No text command begins with the binary protocol's first byte.
+    fn start(&mut self, login: bool, worker: &Worker, input: &[u8], output: &mut Output) -> (usize, Flow) {
+        match input.first() {
+            None => (0, Flow::Wait),
+            Some(&binary::REQUEST_MAGIC) => match binary::refuse(input) {
+                None => (0, Flow::Wait),
+                Some(refusal) => {
+                    worker.note_binary(&self.client);
+                    output.copy(&refusal.reply);
+                    self.state = State::Refused(refusal.body_len);
+                    (binary::HEADER_LEN, Flow::Go)
+                }
+            },
+            Some(_) => {
+                self.state = if login { State::Login } else { State::Commands };
+                (0, Flow::Go)
+            }
+        }
+    }
+
+    /// After the last step of a state other than that for commands, these come next.
+    fn then_commands(&mut self, (consumed, flow): (usize, Flow)) -> (usize, Flow) {
+        if matches!(flow, Flow::Go) {
+            self.state = State::Commands;
+        }
+        (consumed, flow)
+    }
+
+    /// What is left to do for a request is what this connection is in the middle of.
+    #[inline]
+    fn settle(&mut self, served: Served) -> Flow {
+        self.state = match served {
+            Served::Done => return Flow::Go,
+            Served::Close(reason) => return Flow::Close(reason),
+            Served::Refused(len) => State::Swallow(len),
+            Served::Keys { rest, .. } => State::Keys(rest),
+            Served::Join(joining) => State::Join(joining),
+            Served::Report(report) => State::Report(report),
+            Served::Watch => State::Watch,
+        };
+        Flow::Go
     }
 
     /// Serves whole requests, and says how to go on behind them.
@@ -190,10 +237,9 @@ impl Connection {
         {
             *turns_left -= 1;
             let key = text_key(&request).map(|key| worker.store.key(key));
-            let flow = self.execute(worker, &request, key, input, consumed, output);
-            return match flow {
-                Flow::Go => (input.len(), Flow::Wait),
-                flow => settle(flow, input, input.len()),
+            return match self.execute(worker, &request, key, input, consumed, output) {
+                Served::Done => (input.len(), Flow::Wait),
+                served => (rest_at(&served, input, input.len()), self.settle(served)),
             };
         }
         let mut batch = [const { None }; BATCH];
@@ -205,9 +251,9 @@ impl Connection {
             let whole = &input[at..request.end];
             at = request.end;
             let head_len = whole.len() - request.body_len;
-            let flow = self.execute(worker, &request.request, request.key, whole, head_len, output);
-            if !matches!(flow, Flow::Go) || output.len() >= OUTPUT_MAX {
-                return settle(flow, input, at);
+            let served = self.execute(worker, &request.request, request.key, whole, head_len, output);
+            if !matches!(served, Served::Done) || output.len() >= OUTPUT_MAX {
+                return (rest_at(&served, input, at), self.settle(served));
             }
         }
         match tail {
@@ -216,12 +262,20 @@ impl Connection {
                 Unfinished::Wait => (at, Flow::Wait),
                 Unfinished::Close => (at, Flow::Close(CloseReason::Error)),
                 Unfinished::Keys { run, consumed } => {
-                    (at + consumed, Flow::Become(State::Keys(Box::new(RestOfKeys::new(run)))))
+                    self.state = State::Keys(Box::new(RestOfKeys::new(run)));
+                    (at + consumed, Flow::Go)
                 }
             },
             Tail::Body { request, head_len } => {
                 let head = &input[at..at + head_len];
-                (at + head_len, worker.start_upload(&request, head, self.fd, output))
+                let flow = match worker.start_upload(&request, head, self.fd, output) {
+                    Err(swallowed) => Flow::Swallow(swallowed),
+                    Ok(upload) => {
+                        self.state = State::Body(Box::new(upload));
+                        Flow::Go
+                    }
+                };
+                (at + head_len, flow)
             }
         }
     }
@@ -242,16 +296,15 @@ impl Connection {
         upload.filled(received);
         match worker.receive(upload, &[], self.fd, output).1 {
             Flow::Go => match self.finish(worker, output) {
-                Flow::Close(reason) => Next::Close(reason),
-                Flow::Become(state) => {
-                    self.state = state;
-                    Next::Again
-                }
-                _ => Next::Read,
+                Served::Done => Next::Read,
+                served => match self.settle(served) {
+                    Flow::Close(reason) => Next::Close(reason),
+                    _ => Next::Again,
+                },
             },
             Flow::Later => Next::Later,
-            Flow::Become(state) => {
-                self.state = state;
+            Flow::Swallow(len) => {
+                self.state = State::Swallow(len);
                 Next::Read
             }
             _ => Next::Read,
@@ -259,7 +312,7 @@ impl Connection {
     }
 
     /// Executes the request whose body has arrived.
-    fn finish(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
+    fn finish(&mut self, worker: &mut Worker, output: &mut Output) -> Served {
         let State::Body(upload) = std::mem::replace(&mut self.state, State::Commands) else {
             unreachable!("only a connection with a body finishes one")
         };
@@ -269,11 +322,11 @@ impl Connection {
         let mut body = received.into_body(&mut small);
         if let Some(condition) = join::condition(&request) {
             match worker.begin_join(&request, condition, &head, body) {
-                Ok(joining) => return Flow::Become(State::Join(Box::new(joining))),
+                Ok(joining) => return Served::Join(Box::new(joining)),
                 Err(at_once) => body = at_once,
             }
         }
-        worker.execute(self, &request, None, body, output)
+        worker.execute(self.id, self.fd, &request, None, body, output)
     }
 
     /// Executes a request that is whole, or begins to: a join may take several turns.
@@ -286,18 +339,18 @@ impl Connection {
         whole: &[u8],
         head_len: usize,
         output: &mut Output,
-    ) -> Flow {
+    ) -> Served {
         let (head, body) = whole.split_at(head_len);
         if let Some(condition) = join::condition(request)
             && let Ok(joining) = worker.begin_join(request, condition, head, Body::Bytes(body))
         {
-            return Flow::Become(State::Join(Box::new(joining)));
+            return Served::Join(Box::new(joining));
         }
-        worker.execute(self, request, key, Body::Bytes(body), output)
+        worker.execute(self.id, self.fd, request, key, Body::Bytes(body), output)
     }
 
     /// Executes the request whose joined value is whole, or cannot be had.
-    fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
+    fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Served {
         let State::Join(joining) = std::mem::replace(&mut self.state, State::Commands) else {
             unreachable!("only a connection that joins ends it")
         };
@@ -305,108 +358,9 @@ impl Connection {
         let Parsed::Head { request, .. } = parse(&head) else { unreachable!("the head was parsed before") };
         let mut bytes = Box::default();
         worker.store.prepare(join);
-        let flow = worker.execute(self, &request, None, new.into_body(&mut bytes), output);
+        let served = worker.execute(self.id, self.fd, &request, None, new.into_body(&mut bytes), output);
         worker.store.prepare(None);
-        flow
-    }
-}
-
-/// Where the input goes on after a request that ends at `end`, and how.
-#[inline]
-fn settle(flow: Flow, input: &[u8], end: usize) -> (usize, Flow) {
-    let Flow::Suspend { rest, unread } = flow else { return (end, flow) };
-    let line_end = if input[..end].ends_with(b"\r\n") { 2 } else { 1 };
-    (end - unread - line_end, Flow::Become(State::Keys(Box::new(rest))))
-}
-
-/// Where the whole requests of the input end.
-enum Tail<'a> {
-    /// With the input, or with the room for the plan.
-    Nothing,
-    /// In a line that has not ended.
-    Line,
-    /// In the body of this request.
-    Body { request: Request<'a>, head_len: usize },
-}
-
-/// Finds the whole requests at the start of the input, of which the `first` has been parsed, and has the memory
-/// fetched that they will need. Returns how many there are.
-fn plan<'a>(
-    worker: &mut Worker,
-    input: &'a [u8],
-    first: Parsed<'a>,
-    batch: &mut [Option<Planned<'a>>],
-) -> (usize, Tail<'a>) {
-    let (mut at, mut planned, mut parsed) = (0, 0, first);
-    let tail = loop {
-        let Parsed::Head { request, consumed } = parsed else { break Tail::Line };
-        let body = at + consumed;
-        let end = body + body_len(&request);
-        if end > input.len() {
-            break Tail::Body { request, head_len: consumed };
-        }
-        let key = text_key(&request).map(|key| worker.store.key(key));
-        batch[planned] = Some(Planned { request, key, body_len: end - body, end });
-        (at, planned) = (end, planned + 1);
-        if at == input.len() || planned == batch.len() {
-            break Tail::Nothing;
-        }
-        parsed = parse(&input[at..]);
-    };
-    fetch(worker, &batch[..planned]);
-    (planned, tail)
-}
-
-/// Has the index buckets of all planned keys fetched, then the items that they point to. A single request has
-/// had its own fetched by [`Connection::prefetch`].
-fn fetch(worker: &mut Worker, batch: &[Option<Planned<'_>>]) {
-    if batch.len() > 1 {
-        worker.fetching.clear();
-        for key in batch.iter().flatten().filter_map(|planned| planned.key.as_ref()) {
-            worker.fetching.push(worker.store.prefetch(key));
-        }
-        worker.fetch_items();
-    }
-}
-
-/// Length of the body behind this head, its line end included.
-fn body_len(request: &Request<'_>) -> usize {
-    match request {
-        Request::Store(store) => store.len + LINE_END_LEN,
-        Request::MetaSet { len, .. } => len + LINE_END_LEN,
-        _ => 0,
-    }
-}
-
-/// The one key of a request, if it stands there as it is.
-fn text_key<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
-    match request {
-        Request::Get(get) => get.keys.only()?.ok().map(|key| key.as_bytes()),
-        Request::Store(store) => Some(store.key.as_bytes()),
-        Request::MetaGet { key, .. }
-        | Request::MetaSet { key, .. }
-        | Request::MetaDelete { key, .. }
-        | Request::MetaArithmetic { key, .. } => (!key.is_binary()).then(|| key.as_written()),
-        Request::Delete { key, .. } | Request::Arithmetic { key, .. } | Request::Touch { key, .. } => {
-            Some(key.as_bytes())
-        }
-        _ => None,
-    }
-}
-
-/// The first input of a connection. No text command begins with the binary protocol's first byte.
-fn start(login: bool, worker: &Worker, input: &[u8], client: &Address, output: &mut Output) -> (usize, Flow) {
-    match input.first() {
-        None => (0, Flow::Wait),
-        Some(&binary::REQUEST_MAGIC) => match binary::refuse(input) {
-            None => (0, Flow::Wait),
-            Some(refusal) => {
-                worker.note_binary(client);
-                output.copy(&refusal.reply);
-                (binary::HEADER_LEN, Flow::Become(State::Refused(refusal.body_len)))
-            }
-        },
-        Some(_) => (0, Flow::Become(if login { State::Login } else { State::Commands })),
+        served
     }
 }
 
@@ -424,5 +378,13 @@ fn leave(left: &mut usize, input: &[u8]) -> (usize, Flow) {
 fn swallow(left: &mut usize, input: &[u8]) -> (usize, Flow) {
     let dropped = input.len().min(*left);
     *left -= dropped;
-    (dropped, if *left == 0 { Flow::Become(State::Commands) } else { Flow::Wait })
+    (dropped, if *left == 0 { Flow::Go } else { Flow::Wait })
+}
+
+/// Where the input goes on after a request that ends at `end`.
+#[inline]
+fn rest_at(served: &Served, input: &[u8], end: usize) -> usize {
+    let Served::Keys { unread, .. } = served else { return end };
+    let line_end = if input[..end].ends_with(b"\r\n") { 2 } else { 1 };
+    end - unread - line_end
 }

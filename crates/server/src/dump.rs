@@ -5,10 +5,10 @@ use protocol::reply::dump::{DumpFacts, cachedump_line, metadump_line, mgdump_lin
 use protocol::reply::line;
 use store::{DumpCursor, Dumped};
 
-use crate::connection::{OUTPUT_MAX, State};
-use crate::execute::Flow;
+use crate::flow::Flow;
+use crate::output::{OUTPUT_MAX, Output};
 use crate::shared::Shared;
-use crate::worker::{Output, Worker};
+use crate::worker::Worker;
 
 /// The slab class of all items: memory is not divided by size.
 pub(crate) const ITEM_CLASS: u32 = 1;
@@ -108,7 +108,7 @@ impl Dump {
             });
             if !more || *items_left == 0 {
                 output.copy(kind.end());
-                return Flow::Become(State::Commands);
+                return Flow::Go;
             }
         }
         Flow::Yield
@@ -118,5 +118,5 @@ impl Dump {
 /// Goes on with a crawl: `lru_crawler crawl`.
 pub(crate) fn crawl(cursor: &mut DumpCursor, worker: &mut Worker) -> Flow {
     let more = (0..PAGES_PER_TURN).all(|_| worker.store.crawl(cursor, worker.second));
-    if more { Flow::Yield } else { Flow::Become(State::Commands) }
+    if more { Flow::Yield } else { Flow::Go }
 }

@@ -5,9 +5,9 @@ use protocol::Request;
 use protocol::request::{SetMode, Verb};
 use store::{Condition, Join, JoinStep, LargeValue};
 
-use crate::execute::{Body, Flow};
-use crate::meta::KEY_BUFFER;
-use crate::upload::{LINE_END_LEN, WAIT_MS};
+use crate::flow::Flow;
+use crate::request::{Body, KEY_BUFFER, LINE_END_LEN};
+use crate::upload::WAIT_MS;
 use crate::worker::Worker;
 
 /// A join that has begun so often, because others stored the same large key meanwhile, is done at once.

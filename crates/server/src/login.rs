@@ -6,9 +6,9 @@ use net::CloseReason;
 use protocol::auth::{Login, parse};
 use protocol::reply::line;
 
-use crate::connection::{OUTPUT_MAX, State};
-use crate::execute::Flow;
-use crate::worker::{Output, Worker};
+use crate::flow::Flow;
+use crate::output::{OUTPUT_MAX, Output};
+use crate::worker::Worker;
 
 impl Worker {
     /// Serves a stranger until he has named a user and that user's password. Returns how much of `input` that took,
@@ -28,7 +28,7 @@ impl Worker {
                     self.counters.auth_cmds.add(1);
                     if self.is_known(user, password) {
                         output.copy(line::STORED);
-                        return (at, Flow::Become(State::Commands));
+                        return (at, Flow::Go);
                     }
                     self.counters.auth_errors.add(1);
                     output.copy(line::AUTH_FAILURE);

@@ -1,7 +1,5 @@
 //! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
 
-use protocol::base64::KeyBuffer;
-use protocol::limits::KEY_LEN_MAX;
 use protocol::meta::{MetaFlags, MetaKey};
 use protocol::number::write_u64;
 use protocol::reply::dump::{DumpFacts, debug_line};
@@ -9,13 +7,10 @@ use protocol::reply::{Code, ItemFacts, MetaCommand, ReplyKey, line, meta_reply};
 use protocol::request::{ArithmeticMode, SetMode};
 use store::{Arithmetic, Change, Condition, Counted, Delete, Deleted, Key, Look, MetaGet, Stored, Vivify};
 
-use crate::execute::{Body, direction};
+use crate::output::{Output, put};
 use crate::prefixes::Use;
-use crate::retrieve::put;
-use crate::worker::{Output, Worker};
-
-/// Room for a key that came in base64.
-pub(crate) const KEY_BUFFER: KeyBuffer = [0; KEY_LEN_MAX];
+use crate::request::{Body, KEY_BUFFER, direction};
+use crate::worker::Worker;
 
 impl Worker {
     pub(crate) fn meta_get(

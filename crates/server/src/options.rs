@@ -14,10 +14,9 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-pub use auth::Auth;
+pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
 pub use listen::Listen;
-pub use meaning::ReadFile;
 
 /// The user that root becomes unless `-u` names one: every Linux has it, and it owns nothing.
 pub const USER_DEFAULT: &str = "nobody";

@@ -8,12 +8,7 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use protocol::reply::line;
 use protocol::uri;
-
-use crate::connection::{OUTPUT_MAX, State};
-use crate::execute::Flow;
-use crate::worker::{Output, Worker};
 
 /// No more prefixes than this are told apart, so that keys without a pattern cannot fill the memory
 /// (memcached's own limit is the same order: 16 Ki).
@@ -83,7 +78,7 @@ impl Prefixes {
 
     /// Appends lines of `stats detail dump` until `out` has `len_max` bytes, beginning behind the prefix `after`.
     /// Returns the prefix that it ended with, or `None` once there are no more.
-    fn dump(&self, after: Option<&[u8]>, len_max: usize, out: &mut Vec<u8>) -> Option<Box<[u8]>> {
+    pub(crate) fn dump(&self, after: Option<&[u8]>, len_max: usize, out: &mut Vec<u8>) -> Option<Box<[u8]>> {
         let counts = self.counts.lock().expect("no panic while counting");
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (prefix, Counts { get, hit, set, del }) in counts.range::<[u8], _>((from, Bound::Unbounded)) {
@@ -96,25 +91,6 @@ impl Prefixes {
             }
         }
         None
-    }
-}
-
-/// A `stats detail dump` on its way: it can have megabytes, and a client that asks for many need not read one.
-#[derive(Default)]
-pub(crate) struct PrefixDump {
-    /// The last prefix that was sent.
-    after: Option<Box<[u8]>>,
-}
-
-impl PrefixDump {
-    /// Sends the next lines.
-    pub(crate) fn serve(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
-        self.after = worker.shared.prefixes.dump(self.after.as_deref(), OUTPUT_MAX, output.copied());
-        if self.after.is_some() {
-            return Flow::Yield;
-        }
-        output.copy(line::END);
-        Flow::Become(State::Commands)
     }
 }
 

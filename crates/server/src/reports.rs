@@ -4,17 +4,16 @@
 //! each turn, the others would wait for as many steps as there are such clients. So connections take turns: who finds that
 //! it is not its turn waits ([`net::Next::Wait`]), and is woken when it is.
 
-use std::collections::VecDeque;
-
-use net::{Link, Turn};
 use protocol::request::StatsTopic;
 use store::DumpCursor;
 
 use crate::dump::{self, Dump};
-use crate::execute::Flow;
-use crate::prefixes::PrefixDump;
-use crate::stats::{Connections, Sizes};
-use crate::worker::{Held, Output, Worker};
+use crate::flow::Flow;
+use crate::output::Output;
+use crate::stats::{Connections, PrefixDump, Sizes};
+use crate::worker::Worker;
+
+pub(crate) mod steps;
 
 /// A report on its way.
 pub(crate) enum Report {
@@ -36,64 +35,15 @@ impl Report {
     /// Makes the next step. `asking` is the number of the connection that asks.
     pub(crate) fn serve(&mut self, worker: &mut Worker, asking: u64, output: &mut Output) -> Flow {
         match self {
-            Report::Statistics(topic) => worker.statistics(*topic, output),
+            Report::Statistics(topic) => {
+                worker.statistics(*topic, output);
+                Flow::Go
+            }
             Report::Connections(list) => list.serve(worker, asking, output),
             Report::Sizes(sizes) => sizes.serve(worker, output),
             Report::Dump(dump) => dump.serve(worker, output),
             Report::Prefixes(dump) => dump.serve(worker, output),
             Report::Crawl(cursor) => dump::crawl(cursor, worker),
         }
-    }
-}
-
-/// Whose step is next.
-#[derive(Debug, Default)]
-pub(crate) struct Steps {
-    /// The step of this turn has been made.
-    made: bool,
-    /// Who has been woken to make the next one.
-    next: Option<Link>,
-    /// Who waits, in the order of coming: each connection once, and some that are closed by now.
-    waiting: VecDeque<Link>,
-}
-
-impl Steps {
-    /// Whether `link` may make a step now, which it does then.
-    pub(crate) fn take(&mut self, link: Link) -> bool {
-        if self.made || self.next.is_some_and(|next| next != link) {
-            return false;
-        }
-        (self.made, self.next) = (true, None);
-        true
-    }
-
-    /// `link` is to be woken when it is its turn. It has no output: a client that does not read would keep its turn.
-    pub(crate) fn wait(&mut self, link: Link) {
-        self.waiting.push_back(link);
-    }
-
-    /// Wakes who makes the next step.
-    #[inline]
-    pub(crate) fn end_turn(&mut self, turn: &mut Turn<Held>) {
-        self.made = false;
-        while self.next.is_none()
-            && let Some(link) = self.waiting.pop_front()
-        {
-            if turn.is_open(link) {
-                turn.wake(link);
-                self.next = Some(link);
-            }
-        }
-    }
-
-    /// Whether somebody waits: the next turn has to come at once.
-    #[inline]
-    pub(crate) fn are_wanted(&self) -> bool {
-        self.next.is_some() || !self.waiting.is_empty()
-    }
-
-    /// `link` is closed.
-    pub(crate) fn closed(&mut self, link: Link) {
-        self.next = self.next.filter(|next| *next != link);
     }
 }

@@ -3,13 +3,11 @@
 use protocol::key::{KeyError, KeyRun, Step};
 use protocol::reply::{line, value_head};
 use protocol::request::Get;
-use store::{Key, Look, Miss, Value};
+use store::{Key, Look};
 
-use crate::connection::{BATCH, OUTPUT_MAX, State};
-use crate::execute::Flow;
-use crate::prefixes::Use;
-use crate::watch::{KeyName, Streams};
-use crate::worker::{Held, Output, Worker};
+use crate::flow::Flow;
+use crate::output::{OUTPUT_MAX, Output, put};
+use crate::worker::{BATCH, Worker};
 
 /// A `get` that has been served in part: its line was longer than the input, or its values than the output.
 pub(crate) struct RestOfKeys {
@@ -42,7 +40,7 @@ impl RestOfKeys {
                 Step::More { consumed } => return (at + consumed, Flow::Wait),
                 Step::End { outcome, consumed } => {
                     output.copy(outcome.err().unwrap_or(line::END));
-                    return (at + consumed, Flow::Become(State::Commands));
+                    return (at + consumed, Flow::Go);
                 }
             }
         }
@@ -51,18 +49,25 @@ impl RestOfKeys {
 }
 
 impl Worker {
-    /// Serves a whole line. `key` is its key, if there is just one.
-    pub(crate) fn get(&mut self, get: &Get<'_>, key: Option<Key<'_>>, fd: i32, output: &mut Output) -> Flow {
+    /// Serves a whole line. `key` is its key, if there is just one. Returns the keys for which there was no room, if
+    /// any: the last bytes before the line end, and how many these are.
+    pub(crate) fn get(
+        &mut self,
+        get: &Get<'_>,
+        key: Option<Key<'_>>,
+        fd: i32,
+        output: &mut Output,
+    ) -> Option<(Box<RestOfKeys>, usize)> {
         let touch = get.exptime.map(|exptime| self.expiry(exptime));
         if let Some(key) = key {
             self.value(&key, get.with_cas, touch, fd, output);
             output.copy(line::END);
-            return Flow::Go;
+            return None;
         }
         // An overlong key anywhere is the answer to the whole line, and must be known before values are sent.
         if get.keys.any_too_long() {
             output.copy(KeyError::TooLong.reply());
-            return Flow::Go;
+            return None;
         }
         let mut keys = get.keys.map_while(Result::ok);
         let mut served = 0;
@@ -81,14 +86,14 @@ impl Worker {
                     // Looked for here, once in many keys, instead of counted along with every key.
                     let mut unserved = get.keys;
                     unserved.by_ref().take(served).for_each(drop);
-                    return Flow::Suspend { rest, unread: unserved.unread() };
+                    return Some((Box::new(rest), unserved.unread()));
                 }
                 self.value(key, get.with_cas, touch, fd, output);
                 served += 1;
             }
             if count < BATCH {
                 output.copy(line::END);
-                return Flow::Go;
+                return None;
             }
         }
     }
@@ -119,55 +124,4 @@ impl Worker {
         }
         self.note_get(key, found, fd);
     }
-
-    /// Tells those who count or watch about a get that found a value of this length, or none.
-    #[inline]
-    pub(crate) fn note_get(&mut self, key: &Key<'_>, found: Option<usize>, fd: i32) {
-        if self.detail {
-            let what = if found.is_some() { Use::Hit } else { Use::Miss };
-            self.shared.prefixes.record(key.as_bytes(), what);
-        }
-        if self.watched.intersects(Streams::FETCHERS) {
-            self.log_fetch(key, found, fd);
-        }
-    }
-
-    /// Tells those who watch lookups about one that another command is about to make.
-    #[inline]
-    pub(crate) fn note_lookup(&mut self, key: &Key<'_>, fd: i32) {
-        if self.watched.intersects(Streams::FETCHERS) {
-            self.log_lookup(key, fd);
-        }
-    }
-
-    #[cold]
-    fn log_lookup(&mut self, key: &Key<'_>, fd: i32) {
-        let found = self.store.get(key, Look::Peek, self.second).map(|item| item.len());
-        self.log_fetch(key, found, fd);
-    }
-
-    #[cold]
-    fn log_fetch(&self, key: &Key<'_>, found: Option<usize>, fd: i32) {
-        let (status, class) = match (found, self.store.last_miss()) {
-            (Some(_), _) => ("found", 1),
-            (None, Miss::Absent) => ("not_found", 0),
-            (None, Miss::Expired) => ("expired", 0),
-            (None, Miss::Flushed) => ("flushed", 0),
-        };
-        let (name, size) = (KeyName(key.as_bytes()), found.unwrap_or(0));
-        self.log(
-            Streams::FETCHERS,
-            format_args!("type=item_get key={name} status={status} clsid={class} cfd={fd} size={size}"),
-        );
-    }
-}
-
-/// Sends a value and its line end: copies a small one, holds a large one where it lies.
-#[inline]
-pub(crate) fn put(value: Value<'_>, output: &mut Output) {
-    match value {
-        Value::Inline(bytes) => output.copy(bytes),
-        Value::Large(large) => output.hold(Held::new(large.clone())),
-    }
-    output.copy(b"\r\n");
 }

@@ -5,52 +5,30 @@
 //! happened", because exporters look them up.
 
 use protocol::reply::{line, stat};
-use protocol::request::{Cachedump, DetailCommand, StatsTopic};
+use protocol::request::{DetailCommand, StatsTopic};
 use stdx::clock::Now;
 use store::Counts;
 
-use crate::connection::State;
 use crate::counters::Totals;
-use crate::dump::{Dump, ITEM_CLASS};
-use crate::execute::Flow;
-use crate::prefixes::PrefixDump;
-use crate::reports::Report;
+use crate::output::Output;
 use crate::shared::{Figures, Shared, VERSION};
-use crate::worker::{Output, Worker};
+use crate::worker::Worker;
 
 mod connections;
 mod items;
+mod prefixes;
 mod sizes;
 
 pub(crate) use connections::Connections;
+pub(crate) use prefixes::PrefixDump;
 pub(crate) use sizes::Sizes;
 
 impl Worker {
-    /// Begins to answer `stats` about `topic`.
-    pub(crate) fn stats(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
-        let options = &self.shared.options;
-        let report = match topic {
-            StatsTopic::Connections => {
-                Report::Connections(Connections::begin(&self.shared, self.now, output))
-            }
-            StatsTopic::Sizes if options.track_sizes => Report::Sizes(Sizes::default()),
-            StatsTopic::Cachedump(Ok(Cachedump { class: ITEM_CLASS, limit })) if options.dumping => {
-                Report::Dump(Dump::cachedump(limit))
-            }
-            StatsTopic::Detail(Ok(DetailCommand::Dump)) if options.dumping => {
-                Report::Prefixes(PrefixDump::default())
-            }
-            topic => Report::Statistics(topic),
-        };
-        Flow::Become(State::Report(Box::new(report)))
-    }
-
     /// Answers in one step.
-    pub(crate) fn statistics(&mut self, topic: StatsTopic, output: &mut Output) -> Flow {
+    pub(crate) fn statistics(&mut self, topic: StatsTopic, output: &mut Output) {
         output.copy(&reply(&self.shared, topic, self.now));
         // The next request may come in this very turn.
         self.detail = self.shared.prefixes.enabled();
-        Flow::Become(State::Commands)
     }
 }
 

@@ -5,15 +5,13 @@
 //! may take together has a limit: beyond it an upload first waits, and is then refused. One that takes memory has to
 //! get on.
 
-use protocol::{Parsed, parse};
-use store::{Error, PartialValue};
+use protocol::{Parsed, Request, parse};
+use store::{Error, LARGE_VALUE_MIN, PartialValue};
 
-use crate::connection::State;
-use crate::execute::{Body, Flow};
-use crate::worker::{Output, Worker};
-
-/// `\r\n` ends every body.
-pub(crate) const LINE_END_LEN: usize = 2;
+use crate::flow::Flow;
+use crate::output::Output;
+use crate::request::{Body, KEY_BUFFER, LINE_END_LEN};
+use crate::worker::Worker;
 
 /// An upload gets on if so much of it arrives within the times below.
 const PROGRESS_MIN: usize = 64 * 1024;
@@ -154,6 +152,32 @@ impl Received {
 }
 
 impl Worker {
+    /// A storage command whose body is still to come: awaits it, or refuses it. An error is what has to be swallowed.
+    pub(crate) fn start_upload(
+        &mut self,
+        request: &Request<'_>,
+        head: &[u8],
+        fd: i32,
+        output: &mut Output,
+    ) -> Result<Upload, usize> {
+        let mut buffer = KEY_BUFFER;
+        let (key_len, len, flags) = match request {
+            Request::Store(store) => (store.key.as_bytes().len(), store.len, store.flags),
+            Request::MetaSet { key, flags, len, .. } => {
+                (key.bytes(&mut buffer).len(), *len, flags.client_flags())
+            }
+            _ => unreachable!("only storage commands have a body"),
+        };
+        match self.shared.store.check_size(key_len, flags, len) {
+            Ok(()) if len < LARGE_VALUE_MIN => Ok(Upload::small(head, len)),
+            Ok(()) => Ok(Upload::large(head, len)),
+            Err(error) => {
+                self.refuse_store(request, &error, fd, output);
+                Err(len + LINE_END_LEN)
+            }
+        }
+    }
+
     /// Where `upload` can be received, if there is memory for it at once.
     pub(crate) fn room_for<'u>(&mut self, upload: &'u mut Upload) -> Option<&'u mut [u8]> {
         if upload.starved {
@@ -248,7 +272,7 @@ impl Worker {
             unreachable!("the head was parsed before")
         };
         self.refuse_store(&request, error, fd, output);
-        Flow::Become(State::Swallow(upload.missing()))
+        Flow::Swallow(upload.missing())
     }
 }
 

@@ -1,14 +1,16 @@
 //! The file of `-Y`: users and their passwords, a line for each. It is read at the start, and again on SIGHUP.
 
+use std::io;
 use std::path::{Path, PathBuf};
-
-use super::ReadFile;
 
 /// A client sends user and password in one value; memcached reads lines of this length too.
 const LINE_LEN_MAX: usize = 255;
 
 /// Each is compared on every attempt, so that the time of an answer tells nothing; memcached keeps 8.
 const USERS_MAX: usize = 64;
+
+/// How files that flags name are read; a test answers from memory.
+pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// Users and their passwords.
 pub type Users = Vec<(String, String)>;

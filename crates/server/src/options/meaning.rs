@@ -1,9 +1,8 @@
 //! From what was typed to what it means: the flags that mean something only together.
 
-use std::io;
 use std::path::Path;
 
-use super::auth::{self, Auth};
+use super::auth::{self, Auth, ReadFile};
 use super::{Listen, Options};
 use crate::flags::{Error, LowArgs, show_size};
 
@@ -15,9 +14,6 @@ const HOT_AND_WARM_PCT_MAX: u32 = 80;
 
 /// Beyond, memcached warns too.
 const THREADS_SENSIBLE: usize = 64;
-
-/// How files that flags name are read; a test answers from memory.
-pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 impl Options {
     /// Puts together what was typed.

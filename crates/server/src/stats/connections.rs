@@ -4,10 +4,10 @@ use net::{Activity, Address, Present, PresentCursor, Transport, View};
 use protocol::reply::{line, stat};
 use stdx::clock::Now;
 
-use crate::connection::State;
-use crate::execute::Flow;
+use crate::flow::Flow;
+use crate::output::Output;
 use crate::shared::Shared;
-use crate::worker::{Output, Worker};
+use crate::worker::Worker;
 
 /// So many places of connections are looked at before others have their turn: a tenth of a millisecond, and at most some
 /// 50 KB of lines, if all came by unix sockets with the longest paths.
@@ -20,7 +20,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// Sends the listeners, and begins with those who are connected now.
-    pub(super) fn begin(shared: &Shared, now: Now, output: &mut Output) -> Connections {
+    pub(crate) fn begin(shared: &Shared, now: Now, output: &mut Output) -> Connections {
         listeners(shared, now, output.copied());
         Connections { cursor: shared.network.cursor() }
     }
@@ -31,7 +31,7 @@ impl Connections {
             return Flow::Yield;
         }
         output.copy(line::END);
-        Flow::Become(State::Commands)
+        Flow::Go
     }
 
     /// Says whether there may be more.
@@ -93,7 +93,7 @@ mod tests {
     use net::{ConnectionId, Opened};
 
     use super::*;
-    use crate::connection::OUTPUT_MAX;
+    use crate::output::OUTPUT_MAX;
 
     #[test]
     fn thousands_are_listed_once_each_with_a_bounded_output_per_turn() {

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use protocol::reply::{line, stat};
 use store::DumpCursor;
 
-use crate::connection::{OUTPUT_MAX, State};
 use crate::dump::PAGES_PER_TURN;
-use crate::execute::Flow;
-use crate::worker::{Output, Worker};
+use crate::flow::Flow;
+use crate::output::{OUTPUT_MAX, Output};
+use crate::worker::Worker;
 
 /// Sizes are told apart in steps of so many bytes, as by memcached.
 const STEP: u64 = 32;
@@ -36,7 +36,7 @@ impl Sizes {
         while output.len() < OUTPUT_MAX {
             let Some((size, count)) = self.counts.pop_first() else {
                 output.copy(line::END);
-                return Flow::Become(State::Commands);
+                return Flow::Go;
             };
             stat(output.copied(), size, count);
         }

@@ -1,0 +1,111 @@
+//! What is counted about requests, and what those who watch are told about them.
+
+use store::{Counted, Direction, Error, Key, Look, Miss, Stored};
+
+use crate::prefixes::Use;
+use crate::watch::{KeyName, Streams};
+use crate::worker::Worker;
+
+impl Worker {
+    /// Counts what became of a compare-and-swap.
+    pub(crate) fn count_cas(&self, stored: &Stored) {
+        match stored {
+            Stored::Stored { .. } => self.counters.cas_hits.add(1),
+            Stored::Exists => self.counters.cas_badval.add(1),
+            Stored::NotFound => self.counters.cas_misses.add(1),
+            Stored::NotStored => {}
+        }
+    }
+
+    /// Counts a storage command by the prefix of its key, whatever becomes of it.
+    #[inline]
+    pub(crate) fn count_store(&self, key: &Key<'_>) {
+        if self.detail {
+            self.shared.prefixes.record(key.as_bytes(), Use::Set);
+        }
+    }
+
+    pub(crate) fn count_arithmetic(&self, direction: Direction, counted: &Result<Counted, Error>) {
+        let (hits, misses) = match direction {
+            Direction::Increment => (&self.counters.incr_hits, &self.counters.incr_misses),
+            Direction::Decrement => (&self.counters.decr_hits, &self.counters.decr_misses),
+        };
+        match counted {
+            Ok(Counted::Counted { created: false, .. }) => hits.add(1),
+            Ok(Counted::NotFound) => misses.add(1),
+            _ => {}
+        }
+    }
+
+    /// Tells those who watch about an item that was stored, or was not.
+    #[inline]
+    pub(crate) fn note_store(
+        &self,
+        key: &Key<'_>,
+        status: &str,
+        command: &str,
+        expiry: u32,
+        fd: i32,
+        size: usize,
+    ) {
+        if self.watched.intersects(Streams::MUTATIONS) {
+            let name = KeyName(key.as_bytes());
+            let ttl = expiry.saturating_sub(if expiry == 0 { 0 } else { self.second });
+            self.log(
+                Streams::MUTATIONS,
+                format_args!(
+                    "type=item_store key={name} status={status} cmd={command} ttl={ttl} clsid=1 cfd={fd} size={size}"
+                ),
+            );
+        }
+    }
+
+    pub(crate) fn note_delete(&self, key: &Key<'_>, command: &str, size: usize) {
+        let name = KeyName(key.as_bytes());
+        self.log(
+            Streams::DELETIONS,
+            format_args!("type=deleted key={name} cmd={command} clsid=1 size={size}"),
+        );
+    }
+
+    /// Tells those who count or watch about a get that found a value of this length, or none.
+    #[inline]
+    pub(crate) fn note_get(&mut self, key: &Key<'_>, found: Option<usize>, fd: i32) {
+        if self.detail {
+            let what = if found.is_some() { Use::Hit } else { Use::Miss };
+            self.shared.prefixes.record(key.as_bytes(), what);
+        }
+        if self.watched.intersects(Streams::FETCHERS) {
+            self.log_fetch(key, found, fd);
+        }
+    }
+
+    /// Tells those who watch lookups about one that another command is about to make.
+    #[inline]
+    pub(crate) fn note_lookup(&mut self, key: &Key<'_>, fd: i32) {
+        if self.watched.intersects(Streams::FETCHERS) {
+            self.log_lookup(key, fd);
+        }
+    }
+
+    #[cold]
+    fn log_lookup(&mut self, key: &Key<'_>, fd: i32) {
+        let found = self.store.get(key, Look::Peek, self.second).map(|item| item.len());
+        self.log_fetch(key, found, fd);
+    }
+
+    #[cold]
+    fn log_fetch(&self, key: &Key<'_>, found: Option<usize>, fd: i32) {
+        let (status, class) = match (found, self.store.last_miss()) {
+            (Some(_), _) => ("found", 1),
+            (None, Miss::Absent) => ("not_found", 0),
+            (None, Miss::Expired) => ("expired", 0),
+            (None, Miss::Flushed) => ("flushed", 0),
+        };
+        let (name, size) = (KeyName(key.as_bytes()), found.unwrap_or(0));
+        self.log(
+            Streams::FETCHERS,
+            format_args!("type=item_get key={name} status={status} clsid={class} cfd={fd} size={size}"),
+        );
+    }
+}

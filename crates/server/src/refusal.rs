@@ -1,0 +1,63 @@
+//! Storage commands that cannot be carried out.
+
+use protocol::Request;
+use protocol::reply::line;
+use protocol::request::Verb;
+use store::{Delete, Error, Key};
+
+use crate::output::{Output, say};
+use crate::request::{KEY_BUFFER, verb_name};
+use crate::worker::Worker;
+
+impl Worker {
+    /// Answers a storage command that cannot be, and sees to it that the old value does not survive a `set`.
+    pub(crate) fn refuse_store(
+        &mut self,
+        request: &Request<'_>,
+        error: &Error,
+        fd: i32,
+        output: &mut Output,
+    ) {
+        match request {
+            Request::Store(store) => {
+                let key = self.store.key(store.key.as_bytes());
+                self.count_store(&key);
+                let reply =
+                    self.store_failed(&key, store.verb == Verb::Set, error, verb_name(store.verb), fd);
+                say(output, store.noreply, reply);
+            }
+            Request::MetaSet { key, .. } => {
+                let mut buffer = KEY_BUFFER;
+                let key = self.store.key(key.bytes(&mut buffer));
+                self.count_store(&key);
+                let reply = self.store_failed(&key, true, error, "set", fd);
+                output.copy(reply);
+            }
+            _ => unreachable!("only storage commands are refused here"),
+        }
+    }
+
+    /// Counts a failed storage command, deletes the old value if it must not be served again, and gives the
+    /// reply.
+    pub(crate) fn store_failed(
+        &mut self,
+        key: &Key<'_>,
+        delete: bool,
+        error: &Error,
+        command: &str,
+        fd: i32,
+    ) -> &'static [u8] {
+        let (counter, status, reply) = match error {
+            Error::TooLarge => (&self.counters.store_too_large, "too_large", line::TOO_LARGE),
+            _ => (&self.counters.store_no_memory, "no_memory", line::OUT_OF_MEMORY_STORING),
+        };
+        counter.add(1);
+        self.note_store(key, status, command, 0, fd, 0);
+        if delete {
+            self.note_lookup(key, fd);
+            // Without a condition there is nothing that could go wrong.
+            let _ = self.store.delete(key, &Delete::default(), self.second);
+        }
+        reply
+    }
+}

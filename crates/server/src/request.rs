@@ -1,0 +1,85 @@
+//! The parts of a request: its key, its body, and the words for what it asks.
+
+use protocol::Request;
+use protocol::base64::KeyBuffer;
+use protocol::limits::KEY_LEN_MAX;
+use protocol::request::{ArithmeticMode, Verb};
+use store::{Direction, LargeValue, NewValue};
+
+/// Room for a key that came in base64.
+pub(crate) const KEY_BUFFER: KeyBuffer = [0; KEY_LEN_MAX];
+
+/// `\r\n` ends every body.
+pub(crate) const LINE_END_LEN: usize = 2;
+
+/// The body of a storage command.
+pub(crate) enum Body<'b> {
+    /// With its line end.
+    Bytes(&'b [u8]),
+    Large {
+        value: LargeValue,
+        /// Whether a line end follows it.
+        well_ended: bool,
+    },
+}
+
+impl<'b> Body<'b> {
+    /// Length of the value; `None` if something else than a line end stands behind it.
+    pub(crate) fn value_len(&self) -> Option<usize> {
+        match self {
+            Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(<[u8]>::len),
+            Body::Large { value, well_ended } => well_ended.then_some(value.len()),
+        }
+    }
+
+    /// The value; `None` if something else than a line end stands behind it.
+    pub(crate) fn into_value(self) -> Option<NewValue<'b>> {
+        match self {
+            Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(NewValue::Bytes),
+            Body::Large { value, well_ended } => well_ended.then_some(NewValue::Large(value)),
+        }
+    }
+}
+
+/// Length of the body behind this head, its line end included.
+pub(crate) fn body_len(request: &Request<'_>) -> usize {
+    match request {
+        Request::Store(store) => store.len + LINE_END_LEN,
+        Request::MetaSet { len, .. } => len + LINE_END_LEN,
+        _ => 0,
+    }
+}
+
+/// The one key of a request, if it stands there as it is.
+pub(crate) fn text_key<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
+    match request {
+        Request::Get(get) => get.keys.only()?.ok().map(|key| key.as_bytes()),
+        Request::Store(store) => Some(store.key.as_bytes()),
+        Request::MetaGet { key, .. }
+        | Request::MetaSet { key, .. }
+        | Request::MetaDelete { key, .. }
+        | Request::MetaArithmetic { key, .. } => (!key.is_binary()).then(|| key.as_written()),
+        Request::Delete { key, .. } | Request::Arithmetic { key, .. } | Request::Touch { key, .. } => {
+            Some(key.as_bytes())
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn direction(mode: ArithmeticMode) -> Direction {
+    match mode {
+        ArithmeticMode::Increment => Direction::Increment,
+        ArithmeticMode::Decrement => Direction::Decrement,
+    }
+}
+
+pub(crate) fn verb_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Set => "set",
+        Verb::Add => "add",
+        Verb::Replace => "replace",
+        Verb::Append => "append",
+        Verb::Prepend => "prepend",
+        Verb::Cas(_) => "cas",
+    }
+}
