@@ -5,25 +5,18 @@
 
 mod floods;
 mod operators;
+mod target;
 mod uploads;
 
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::clock;
-
-/// One kind of hostile client.
-pub struct Attack {
-    /// For tables.
-    pub name: &'static str,
-    /// What it does, and what it would like to happen.
-    pub about: &'static str,
-    round: fn(&Target) -> io::Result<()>,
-}
+pub use target::Attack;
+use target::Target;
 
 /// All of them.
 pub const ATTACKS: [&Attack; 17] = [
@@ -48,58 +41,6 @@ pub const ATTACKS: [&Attack; 17] = [
 
 /// Between two rounds of an attack, so that it does not merely take the CPU.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Between two looks at whether it is over.
-const GLANCE: Duration = Duration::from_millis(50);
-/// A round waits for no answer longer.
-const ANSWER_MAX: Duration = Duration::from_secs(2);
-
-/// The server that is attacked.
-struct Target {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-}
-
-impl Target {
-    fn is_over(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-
-    /// Does nothing for so long, or until it is over.
-    fn idle(&self, time: Duration) {
-        let end = clock::now() + time;
-        while !self.is_over() && clock::now() < end {
-            clock::pass(GLANCE.min(time));
-        }
-    }
-
-    fn connect(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect_timeout(&self.address, ANSWER_MAX)?;
-        stream.set_read_timeout(Some(ANSWER_MAX))?;
-        stream.set_write_timeout(Some(ANSWER_MAX))?;
-        Ok(stream)
-    }
-
-    /// A connection on which this has been sent.
-    fn send(&self, bytes: &[u8]) -> io::Result<TcpStream> {
-        let mut stream = self.connect()?;
-        stream.write_all(bytes)?;
-        Ok(stream)
-    }
-
-    /// What comes back for this until `end`, or the connection ends.
-    fn ask(&self, request: &[u8], end: &[u8]) -> io::Result<Vec<u8>> {
-        let mut stream = self.send(request)?;
-        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-        while !answer.ends_with(end) {
-            match stream.read(&mut piece)? {
-                0 => break,
-                count => answer.extend_from_slice(&piece[..count]),
-            }
-        }
-        Ok(answer)
-    }
-}
-
 /// Attacks under way.
 pub struct Attackers {
     stop: Arc<AtomicBool>,
@@ -155,9 +96,4 @@ fn rounds(target: &Target, attack: &Attack) -> Rounds {
         target.idle(PAUSE);
     }
     rounds
-}
-
-/// An answer that no server should give.
-fn wrong(what: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.into())
 }

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 
 use report::{Report, Row};
-use server::Kind;
+use server::{Kind, Subjects};
 
 /// Compare what servers do with their memory
 #[derive(Debug, clap::Args)]
@@ -48,13 +48,6 @@ pub(crate) struct Arguments {
     json: Option<PathBuf>,
 }
 
-/// The two that are compared.
-#[derive(Debug)]
-struct Subjects {
-    ours: Kind,
-    peer: Kind,
-}
-
 /// A name and what measures it.
 type Part = (&'static str, fn(&Subjects, &Arguments) -> Result<Vec<Row>>);
 
@@ -66,8 +59,6 @@ const PARTS: [Part; 5] = [
     ("shift", |subjects, _| shift::measure(subjects)),
     ("growth", |subjects, arguments| growth::measure(subjects, arguments.seed)),
 ];
-
-const MIB: f64 = (1 << 20) as f64;
 
 /// Runs the parts and prints their table.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -96,9 +87,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         std::fs::write(path, json).with_context(|| format!("write {}", path.display()))?;
     }
     Ok(())
-}
-
-/// Says on the side how far things are.
-fn progress(line: impl std::fmt::Display) {
-    eprintln!("{line}");
 }

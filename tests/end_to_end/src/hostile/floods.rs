@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 
-use super::{Attack, wrong};
+use super::target::{Attack, wrong};
 
 /// As many as once filled 64 MB with pages of the index.
 const COLLIDING: u64 = 87_600;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::{Attack, Target, wrong};
+use super::target::{Attack, Target, wrong};
 
 pub(super) const FORGED_KEYS: Attack = Attack {
     name: "forged keys",

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::Attack;
+use super::target::Attack;
 
 /// As `-I 32m` allows.
 const LARGE: usize = 20_000_000;

@@ -5,9 +5,8 @@ use protocol::client::command::{self, AppendKey};
 
 use super::client::Client;
 use super::content::{Values, number_in, push_key};
-use super::report::{Goal, Row};
-use super::server::{Kind, Server};
-use super::{MIB, Subjects, progress};
+use super::report::{Goal, MIB, Row, progress};
+use super::server::{Kind, Server, Subjects};
 
 /// One size of values.
 struct Size {

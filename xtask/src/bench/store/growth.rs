@@ -16,9 +16,8 @@ use stdx::prng::Prng;
 use super::client::Client;
 use super::content::Values;
 use super::density::{key, store};
-use super::report::{Goal, Row};
-use super::server::{Kind, Server};
-use super::{Subjects, progress};
+use super::report::{Goal, Row, progress};
+use super::server::{Kind, Server, Subjects};
 
 const MEGABYTES: u64 = 1024;
 const BEFORE: u64 = 1_000_000;

@@ -14,10 +14,9 @@ use protocol::request::ArithmeticMode;
 
 use super::client::Client;
 use super::content::{Values, number_in, push_key};
-use super::report::{Goal, Row};
-use super::server::Server;
+use super::report::{Goal, MIB, Row, progress};
+use super::server::{Server, Subjects};
 use super::trace::{PATTERNS, Pattern, Trace, Verb};
-use super::{MIB, Subjects, progress};
 
 const MEGABYTES: u64 = 64;
 

@@ -8,9 +8,8 @@ use stdx::prng::Prng;
 
 use super::content::Values;
 use super::density::{KEY_LEN, key};
-use super::report::{Goal, Row};
-use super::server::{Kind, Server};
-use super::{MIB, Subjects, progress};
+use super::report::{Goal, MIB, Row, progress};
+use super::server::{Kind, Server, Subjects};
 
 /// Values between these lengths, until their bytes are so many times the memory.
 struct Phase {

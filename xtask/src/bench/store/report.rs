@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+pub(crate) const MIB: f64 = (1 << 20) as f64;
+
 /// Everything measured.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
@@ -159,6 +161,11 @@ fn grouped(value: f64, unit: &str) -> String {
     let digits = format!("{value:.0}");
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     format!("{} {unit}", groups.join(",")).trim_end().into()
+}
+
+/// Says on the side how far things are.
+pub(crate) fn progress(line: impl std::fmt::Display) {
+    eprintln!("{line}");
 }
 
 #[cfg(test)]

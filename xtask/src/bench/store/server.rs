@@ -20,6 +20,13 @@ pub(crate) struct Kind {
     pub(crate) verb: &'static [&'static str],
 }
 
+/// The two that are compared.
+#[derive(Debug)]
+pub(crate) struct Subjects {
+    pub(crate) ours: Kind,
+    pub(crate) peer: Kind,
+}
+
 /// A running server.
 #[derive(Debug)]
 pub(crate) struct Server {

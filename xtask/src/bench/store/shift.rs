@@ -12,9 +12,8 @@ use protocol::client::{Line, command};
 use super::client::Client;
 use super::content::Values;
 use super::density::{key, store};
-use super::report::{Goal, Row};
-use super::server::{Kind, Server};
-use super::{Subjects, progress};
+use super::report::{Goal, Row, progress};
+use super::server::{Kind, Server, Subjects};
 
 const MEGABYTES: u64 = 256;
 const SHORT: usize = 100;

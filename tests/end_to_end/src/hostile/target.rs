@@ -1,0 +1,75 @@
+//! What an attack is, and the server that it is made on.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::clock;
+
+/// One kind of hostile client.
+pub struct Attack {
+    /// For tables.
+    pub name: &'static str,
+    /// What it does, and what it would like to happen.
+    pub about: &'static str,
+    pub(super) round: fn(&Target) -> io::Result<()>,
+}
+
+/// Between two looks at whether it is over.
+const GLANCE: Duration = Duration::from_millis(50);
+/// A round waits for no answer longer.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// The server that is attacked.
+pub(super) struct Target {
+    pub(super) address: SocketAddr,
+    pub(super) stop: Arc<AtomicBool>,
+}
+
+impl Target {
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Does nothing for so long, or until it is over.
+    pub(super) fn idle(&self, time: Duration) {
+        let end = clock::now() + time;
+        while !self.is_over() && clock::now() < end {
+            clock::pass(GLANCE.min(time));
+        }
+    }
+
+    pub(super) fn connect(&self) -> io::Result<TcpStream> {
+        let stream = TcpStream::connect_timeout(&self.address, ANSWER_MAX)?;
+        stream.set_read_timeout(Some(ANSWER_MAX))?;
+        stream.set_write_timeout(Some(ANSWER_MAX))?;
+        Ok(stream)
+    }
+
+    /// A connection on which this has been sent.
+    pub(super) fn send(&self, bytes: &[u8]) -> io::Result<TcpStream> {
+        let mut stream = self.connect()?;
+        stream.write_all(bytes)?;
+        Ok(stream)
+    }
+
+    /// What comes back for this until `end`, or the connection ends.
+    pub(super) fn ask(&self, request: &[u8], end: &[u8]) -> io::Result<Vec<u8>> {
+        let mut stream = self.send(request)?;
+        let (mut answer, mut piece) = (Vec::new(), vec![0; 64 << 10]);
+        while !answer.ends_with(end) {
+            match stream.read(&mut piece)? {
+                0 => break,
+                count => answer.extend_from_slice(&piece[..count]),
+            }
+        }
+        Ok(answer)
+    }
+}
+
+/// An answer that no server should give.
+pub(super) fn wrong(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}
