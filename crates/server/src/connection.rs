@@ -101,68 +101,14 @@ impl Connection {
         let mut at = 0;
         let mut turns_left = worker.shared.options.requests_per_turn as usize;
         loop {
-            let rest = &input[at..];
-            let (consumed, flow) = match &mut self.state {
-                State::Commands => self.commands(worker, rest, output, &mut turns_left),
-                State::Start { login } => {
-                    let login = *login;
-                    self.start(login, worker, rest, output)
-                }
-                State::Refused(left) => leave(left, rest),
-                State::Login => {
-                    let step = worker.log_in(rest, output);
-                    self.then_commands(step)
-                }
-                State::Keys(keys) => {
-                    let step = keys.serve(worker, rest, self.fd, output);
-                    self.then_commands(step)
-                }
-                State::Swallow(left) => {
-                    let step = swallow(left, rest);
-                    self.then_commands(step)
-                }
-                State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
-                    (taken, Flow::Go) => {
-                        let served = self.finish(worker, output);
-                        (taken, self.settle(served))
-                    }
-                    waiting => waiting,
-                },
-                // A client that does not read gets nothing of what all uploads share: first its output has to go.
-                State::Join(_) if !output.is_empty() => (0, Flow::Yield),
-                State::Join(joining) => match worker.join(joining) {
-                    Flow::Go => {
-                        let served = self.finish_join(worker, output);
-                        (0, self.settle(served))
-                    }
-                    Flow::Later => {
-                        // Not `Next::Later`: nothing more is needed of a client that has finished sending.
-                        worker.sleepers.push(self.link);
-                        return Progress { consumed: at, next: Next::Wait };
-                    }
-                    waiting => (0, waiting),
-                },
-                State::Report(report) if worker.steps.take(self.link) => {
-                    let flow = report.serve(worker, self.id.0, output);
-                    self.then_commands((0, flow))
-                }
-                State::Report(_) if !output.is_empty() => (0, Flow::Yield),
-                State::Report(_) => {
-                    worker.steps.wait(self.link);
-                    return Progress { consumed: at, next: Next::Wait };
-                }
-                State::Watch => {
-                    worker.shared.log.take(self.id.0, output.copied());
-                    // A watcher has nothing more to say; what it sends is dropped.
-                    return Progress { consumed: input.len(), next: Next::Later };
-                }
-            };
+            let (consumed, flow) = self.step(worker, &input[at..], output, &mut turns_left);
             at += consumed;
             let next = match flow {
                 Flow::Wait => Some(Next::Read),
                 Flow::Close(reason) => Some(Next::Close(reason)),
                 Flow::Yield => Some(Next::Again),
                 Flow::Later => Some(Next::Later),
+                Flow::Sleep => Some(Next::Wait),
                 Flow::Go => None,
                 Flow::Swallow(len) => {
                     self.state = State::Swallow(len);
@@ -175,6 +121,72 @@ impl Connection {
             if output.len() >= OUTPUT_MAX || turns_left == 0 {
                 let idle = at == input.len() && matches!(self.state, State::Commands);
                 return Progress { consumed: at, next: if idle { Next::Read } else { Next::Again } };
+            }
+        }
+    }
+
+    /// Goes on with what this connection is in the middle of. Returns how much of `rest` that took, and how to go on.
+    #[inline]
+    fn step(
+        &mut self,
+        worker: &mut Worker,
+        rest: &[u8],
+        output: &mut Output,
+        turns_left: &mut usize,
+    ) -> (usize, Flow) {
+        match &mut self.state {
+            State::Commands => self.commands(worker, rest, output, turns_left),
+            State::Start { login } => {
+                let login = *login;
+                self.start(login, worker, rest, output)
+            }
+            State::Refused(left) => leave(left, rest),
+            State::Login => {
+                let step = worker.log_in(rest, output);
+                self.then_commands(step)
+            }
+            State::Keys(keys) => {
+                let step = keys.serve(worker, rest, self.fd, output);
+                self.then_commands(step)
+            }
+            State::Swallow(left) => {
+                let step = swallow(left, rest);
+                self.then_commands(step)
+            }
+            State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
+                (taken, Flow::Go) => {
+                    let served = self.finish(worker, output);
+                    (taken, self.settle(served))
+                }
+                waiting => waiting,
+            },
+            // A client that does not read gets nothing of what all uploads share: first its output has to go.
+            State::Join(_) if !output.is_empty() => (0, Flow::Yield),
+            State::Join(joining) => match worker.join(joining) {
+                Flow::Go => {
+                    let served = self.finish_join(worker, output);
+                    (0, self.settle(served))
+                }
+                Flow::Later => {
+                    // Not `Next::Later`: nothing more is needed of a client that has finished sending.
+                    worker.sleepers.push(self.link);
+                    (0, Flow::Sleep)
+                }
+                waiting => (0, waiting),
+            },
+            State::Report(report) if worker.steps.take(self.link) => {
+                let flow = report.serve(worker, self.id.0, output);
+                self.then_commands((0, flow))
+            }
+            State::Report(_) if !output.is_empty() => (0, Flow::Yield),
+            State::Report(_) => {
+                worker.steps.wait(self.link);
+                (0, Flow::Sleep)
+            }
+            State::Watch => {
+                worker.shared.log.take(self.id.0, output.copied());
+                // A watcher has nothing more to say; what it sends is dropped.
+                (rest.len(), Flow::Later)
             }
         }
     }

@@ -12,6 +12,8 @@ pub(crate) enum Flow {
     Yield,
     /// At the next tick, or when more input has arrived.
     Later,
+    /// When it is woken; until then nothing more is read.
+    Sleep,
     /// Not at all: it is closed once its output is sent.
     Close(CloseReason),
     /// With the next request, behind so many bytes that belong to a refused one.

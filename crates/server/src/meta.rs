@@ -68,17 +68,8 @@ impl Worker {
             meta_reply(output.copied(), MetaCommand::Get, Code::Miss, flags, name, &facts);
         }
         self.counters.cmd_meta.add(1);
-        let (hits, misses, commands) = match request.touch {
-            None => (&self.counters.get_hits, &self.counters.get_misses, &self.counters.cmd_get),
-            Some(_) => (&self.counters.touch_hits, &self.counters.touch_misses, &self.counters.cmd_touch),
-        };
-        commands.add(1);
         // An item that was created by this very request counts as found, as in memcached.
-        if found.is_some() {
-            hits.add(1)
-        } else {
-            misses.add(1)
-        }
+        self.count_get(request.touch.is_some(), found.is_some());
         self.note_get(&key, found.flatten(), fd);
     }
 
@@ -107,24 +98,7 @@ impl Worker {
             return output.copy(line::BAD_DATA_CHUNK);
         };
         self.note_lookup(&key, fd);
-        let vivify = flags.vivify().map(|exptime| self.expiry(exptime));
-        let condition = match mode {
-            SetMode::Set => Condition::Set,
-            SetMode::Add => Condition::Add,
-            SetMode::Replace => Condition::Replace,
-            SetMode::Append => Condition::Append,
-            SetMode::Prepend => Condition::Prepend,
-        };
-        let change = Change {
-            condition,
-            compare_cas: flags.compare_cas(),
-            new_cas: flags.new_cas(),
-            flags: flags.client_flags(),
-            expiry: flags.exptime().map_or(0, |exptime| self.expiry(exptime)),
-            invalidate: flags.invalidate(),
-            vivify,
-            key_is_binary: written.is_binary(),
-        };
+        let change = self.meta_change(flags, mode, written.is_binary());
         let stored = match self.store.store(&key, &change, value, self.second) {
             Ok(stored) => stored,
             Err(error) => {
@@ -133,8 +107,8 @@ impl Worker {
             }
         };
         self.counters.cmd_set.add(1);
-        let mut command = command_name(condition);
-        if change.compare_cas.is_some() && matches!(condition, Condition::Set | Condition::Replace) {
+        let mut command = command_name(change.condition);
+        if change.compare_cas.is_some() && matches!(change.condition, Condition::Set | Condition::Replace) {
             self.count_cas(&stored);
             command = "cas";
         }
@@ -148,6 +122,28 @@ impl Worker {
         let facts = ItemFacts { cas, len, ..ItemFacts::default() };
         meta_reply(output.copied(), MetaCommand::Set, code, flags, name, &facts);
         self.note_store(&key, status, command, expiry, fd, len);
+    }
+
+    /// What a meta set asks of the store.
+    #[inline]
+    fn meta_change(&self, flags: &MetaFlags<'_>, mode: SetMode, key_is_binary: bool) -> Change {
+        let condition = match mode {
+            SetMode::Set => Condition::Set,
+            SetMode::Add => Condition::Add,
+            SetMode::Replace => Condition::Replace,
+            SetMode::Append => Condition::Append,
+            SetMode::Prepend => Condition::Prepend,
+        };
+        Change {
+            condition,
+            compare_cas: flags.compare_cas(),
+            new_cas: flags.new_cas(),
+            flags: flags.client_flags(),
+            expiry: flags.exptime().map_or(0, |exptime| self.expiry(exptime)),
+            invalidate: flags.invalidate(),
+            vivify: flags.vivify().map(|exptime| self.expiry(exptime)),
+            key_is_binary,
+        }
     }
 
     pub(crate) fn meta_delete(

@@ -68,6 +68,18 @@ impl Worker {
         );
     }
 
+    /// Counts a lookup that found something, or did not: a get, or a touch if it gives a new expiry.
+    #[inline]
+    pub(crate) fn count_get(&self, touches: bool, found: bool) {
+        let counters = &self.counters;
+        let (commands, hits, misses) = match touches {
+            false => (&counters.cmd_get, &counters.get_hits, &counters.get_misses),
+            true => (&counters.cmd_touch, &counters.touch_hits, &counters.touch_misses),
+        };
+        commands.add(1);
+        if found { hits.add(1) } else { misses.add(1) }
+    }
+
     /// Tells those who count or watch about a get that found a value of this length, or none.
     #[inline]
     pub(crate) fn note_get(&mut self, key: &Key<'_>, found: Option<usize>, fd: i32) {

@@ -22,6 +22,7 @@ impl AsRef<[u8]> for Held {
 }
 
 /// Sends a fixed line, unless the client asked for silence.
+#[inline]
 pub(crate) fn say(output: &mut Output, noreply: bool, reply: &[u8]) {
     if !noreply {
         output.copy(reply);

@@ -25,6 +25,7 @@ pub(crate) enum Body<'b> {
 
 impl<'b> Body<'b> {
     /// Length of the value; `None` if something else than a line end stands behind it.
+    #[inline]
     pub(crate) fn value_len(&self) -> Option<usize> {
         match self {
             Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(<[u8]>::len),
@@ -33,6 +34,7 @@ impl<'b> Body<'b> {
     }
 
     /// The value; `None` if something else than a line end stands behind it.
+    #[inline]
     pub(crate) fn into_value(self) -> Option<NewValue<'b>> {
         match self {
             Body::Bytes(bytes) => bytes.strip_suffix(b"\r\n").map(NewValue::Bytes),
@@ -42,6 +44,7 @@ impl<'b> Body<'b> {
 }
 
 /// Length of the body behind this head, its line end included.
+#[inline]
 pub(crate) fn body_len(request: &Request<'_>) -> usize {
     match request {
         Request::Store(store) => store.len + LINE_END_LEN,
@@ -51,6 +54,7 @@ pub(crate) fn body_len(request: &Request<'_>) -> usize {
 }
 
 /// The one key of a request, if it stands there as it is.
+#[inline]
 pub(crate) fn text_key<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     match request {
         Request::Get(get) => get.keys.only()?.ok().map(|key| key.as_bytes()),
@@ -66,6 +70,7 @@ pub(crate) fn text_key<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     }
 }
 
+#[inline]
 pub(crate) fn direction(mode: ArithmeticMode) -> Direction {
     match mode {
         ArithmeticMode::Increment => Direction::Increment,
@@ -73,6 +78,7 @@ pub(crate) fn direction(mode: ArithmeticMode) -> Direction {
     }
 }
 
+#[inline]
 pub(crate) fn verb_name(verb: Verb) -> &'static str {
     match verb {
         Verb::Set => "set",

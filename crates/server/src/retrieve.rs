@@ -105,23 +105,13 @@ impl Worker {
             None => self.store.get(key, Look::Use, self.second),
             Some(expiry) => self.store.get_and_touch(key, expiry, self.second),
         };
-        let counters = &self.counters;
         let found = item.map(|item| {
             let len = item.len();
             value_head(output.copied(), key.as_bytes(), item.flags(), len, with_cas.then(|| item.cas()));
             put(item.value(), output);
             len
         });
-        match (touch, found) {
-            (None, Some(_)) => counters.get_hits.add(1),
-            (None, None) => counters.get_misses.add(1),
-            (Some(_), Some(_)) => counters.touch_hits.add(1),
-            (Some(_), None) => counters.touch_misses.add(1),
-        }
-        match touch {
-            None => counters.cmd_get.add(1),
-            Some(_) => counters.cmd_touch.add(1),
-        }
+        self.count_get(touch.is_some(), found.is_some());
         self.note_get(key, found, fd);
     }
 }

@@ -89,6 +89,7 @@ impl Worker {
     }
 
     /// The second at which an item expires whose client said `exptime`.
+    #[inline]
     pub(crate) fn expiry(&self, exptime: i32) -> u32 {
         self.shared.expiry(exptime, self.now)
     }

@@ -3,9 +3,10 @@
 use crate::error::Error;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
+use crate::new_item::{Body, NewItem};
+use crate::put::put;
 use crate::record::{BINARY_KEY, LARGE};
 use crate::request::{Arithmetic, Counted, Direction};
-use crate::write::{Body, NewItem, put};
 
 /// 2^64 - 1 has this many digits.
 const DIGITS_MAX: usize = 20;

@@ -3,11 +3,12 @@
 use crate::error::Error;
 use crate::handle::{Handle, Need};
 use crate::hash::Key;
-use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, STALE, TOKEN_SENT};
+use crate::new_item::{Body, NewItem};
+use crate::put::put;
+use crate::record::{BINARY_KEY, CasOffset, Header, LARGE, Record, STALE, TOKEN_SENT};
 use crate::request::{Delete, Deleted};
 use crate::shard::Locked;
 use crate::store::Store;
-use crate::write::{Body, NewItem, put};
 
 impl Handle {
     /// Deletes an item, or what of it is to go. Fails only for want of memory, and only where an item
@@ -35,8 +36,7 @@ impl Handle {
             }
         };
         let record = store.segments.record(slot.at());
-        let old_cas = store.cas_of(record, &lock);
-        if request.compare_cas.is_some_and(|wanted| wanted != old_cas) {
+        if request.compare_cas.is_some_and(|wanted| wanted != store.cas_of(record, &lock)) {
             return Ok(Deleted::Exists);
         }
         if !request.mark_stale && !request.drop_value {
@@ -45,25 +45,7 @@ impl Handle {
             return Ok(Deleted::Deleted { len });
         }
 
-        let bits = record.bits();
-        let mut item = NewItem {
-            flags: record.flags(&lock),
-            expiry: record.expiry(),
-            bits: bits & !(LARGE),
-            cas: old_cas,
-        };
-        if request.drop_value {
-            // A new, empty item under the old CAS unique, unless another is given.
-            item.flags = request.flags;
-            item.expiry = request.expiry.unwrap_or(0);
-            item.bits = bits & BINARY_KEY;
-            item.cas = request.new_cas.filter(|_| store.cas).unwrap_or(old_cas);
-        }
-        if request.mark_stale {
-            item.expiry = request.expiry.unwrap_or(item.expiry);
-            item.bits = item.bits & !TOKEN_SENT | STALE;
-            item.cas = store.cas(&mut lock, request.new_cas);
-        }
+        let item = store.kept(&mut lock, record, request);
         let put = |lock: &mut Locked<'_>, spare: &mut _, body: &Body<'_>| {
             put(store, &self.counters, set, spare, lock, key, Some(slot), &item, body, mark, now)
         };
@@ -86,6 +68,26 @@ impl Handle {
 }
 
 impl Store {
+    /// What stays of an item that is not deleted as a whole.
+    fn kept(&self, lock: &mut Locked<'_>, record: Record<'_>, request: &Delete) -> NewItem {
+        let (bits, old_cas) = (record.bits(), self.cas_of(record, lock));
+        let mut item =
+            NewItem { flags: record.flags(lock), expiry: record.expiry(), bits: bits & !LARGE, cas: old_cas };
+        if request.drop_value {
+            // A new, empty item under the old CAS unique, unless another is given.
+            item.flags = request.flags;
+            item.expiry = request.expiry.unwrap_or(0);
+            item.bits = bits & BINARY_KEY;
+            item.cas = request.new_cas.filter(|_| self.cas).unwrap_or(old_cas);
+        }
+        if request.mark_stale {
+            item.expiry = request.expiry.unwrap_or(item.expiry);
+            item.bits = item.bits & !TOKEN_SENT | STALE;
+            item.cas = self.cas(lock, request.new_cas);
+        }
+        item
+    }
+
     /// Changes the header of an item, if it still fits.
     fn mark_in_place(&self, lock: &mut Locked<'_>, at: usize, item: &NewItem) -> bool {
         let record = self.segments.record(at);

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::error::Error;
 use crate::hash::Key;
 use crate::index::{NewPage, PAGE_CHARGE};
-use crate::join::prepared::Prepared;
+use crate::join::buffers::JoinBuffers;
 use crate::large::{LargeValue, charge_of};
 use crate::open::Class;
-use crate::reclaim::state::{Spared, Wanted};
+use crate::reclaim::state::Wanted;
 use crate::request::Miss;
 use crate::segment::Taker;
 use crate::statistics::Counters;
@@ -30,17 +30,12 @@ pub struct Handle {
     second: u32,
     /// Taken ahead, for when a page must be split under a lock.
     pub(crate) spare_page: Option<NewPage>,
-    /// Taken ahead, for when values are joined under a lock; given back at the end of the operation.
-    pub(crate) spare_large: Option<LargeValue>,
-    /// The item to which a value is being joined, while room is made for both.
-    pub(crate) spared: Option<Spared>,
-    /// A value that was joined in steps, for the store that comes next.
-    pub(crate) prepared: Option<Prepared>,
+    pub(crate) join: JoinBuffers,
     /// Records that may still be looked at in this turn, to make room for values that are being received.
     pub(crate) records_left: usize,
     /// Bytes that may still be copied in this turn, to join values.
     pub(crate) copied_left: usize,
-    /// For values that are joined.
+    /// For values that are changed.
     pub(crate) scratch: Vec<u8>,
     /// Cache lines of the record that was read last: what a prefetch asks for, as neighbours in time are alike.
     pub(crate) lines: usize,
@@ -103,9 +98,7 @@ impl Handle {
             miss: Miss::Absent,
             second: 0,
             spare_page: None,
-            spare_large: None,
-            spared: None,
-            prepared: None,
+            join: JoinBuffers::default(),
             records_left: RECORDS_PER_TURN,
             copied_left: COPIED_PER_TURN,
             scratch: Vec::new(),
@@ -182,7 +175,7 @@ impl Handle {
         }
         let store = &*self.store;
         let charge = charge_of(len);
-        store.reclaim_for(&self.counters, now, &Wanted::large(charge, self.spared), || {
+        store.reclaim_for(&self.counters, now, &Wanted::large(charge, self.join.spared), || {
             store.large.take(len, store.segments.keep()).or_else(|| {
                 store.segments.trim(charge);
                 store.large.take(len, store.segments.keep())
@@ -216,8 +209,8 @@ impl Handle {
             Need::Levels(depth) => self.take_levels(depth, now),
             Need::Refusal => Err(Error::OutOfMemory),
             Need::Large(len) => {
-                self.spare_large = None;
-                self.spare_large = Some(self.large_value(len, now)?);
+                self.join.spare = None;
+                self.join.spare = Some(self.large_value(len, now)?);
                 Ok(())
             }
         }
@@ -233,7 +226,7 @@ impl Handle {
             return Ok(());
         }
         let take = || store.segments.take(Taker::Writer, class.queue(), now);
-        let wanted = Wanted::of(store.segments.size() as u64, self.spared);
+        let wanted = Wanted::of(store.segments.size() as u64, self.join.spared);
         let id = store.reclaim_for(&self.counters, now, &wanted, take)?;
         set.replace(&store.segments, class, id);
         Ok(())
@@ -241,7 +234,7 @@ impl Handle {
 
     fn take_page(&mut self, now: u32) -> Result<NewPage, Error> {
         let store = &*self.store;
-        store.reclaim_for(&self.counters, now, &Wanted::of(PAGE_CHARGE, self.spared), || {
+        store.reclaim_for(&self.counters, now, &Wanted::of(PAGE_CHARGE, self.join.spared), || {
             if !store.charge(PAGE_CHARGE) {
                 return None;
             }
@@ -256,7 +249,7 @@ impl Handle {
     fn take_levels(&mut self, depth: u32, now: u32) -> Result<(), Error> {
         let store = &*self.store;
         let bytes = store.index.missing_bytes(depth);
-        store.reclaim_for(&self.counters, now, &Wanted::of(bytes, self.spared), || {
+        store.reclaim_for(&self.counters, now, &Wanted::of(bytes, self.join.spared), || {
             let bytes = store.index.missing_bytes(depth);
             store.charge(bytes).then(|| store.index.add_levels(depth, bytes))
         })

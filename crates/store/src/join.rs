@@ -21,6 +21,7 @@ use crate::request::Condition;
 use crate::shard::Locked;
 use crate::store::Store;
 
+pub(crate) mod buffers;
 pub(crate) mod claim;
 pub(crate) mod prepared;
 
@@ -161,7 +162,7 @@ impl Handle {
     /// Has the next [`Handle::store`], of what was joined, put this in the old value's place. If another value is there
     /// by then, it joins to that at once; if the join is not whole, it does as if there were no memory for it.
     pub fn prepare(&mut self, join: Option<Join>) {
-        self.prepared = join.map(|join| match join.begun {
+        self.join.prepared = join.map(|join| match join.begun {
             Some(Begun { claim, old, partial: Some(partial) }) if partial.is_full() => {
                 Prepared::Whole { _claim: claim, old, joined: Arc::new(partial.into_value()) }
             }

@@ -6,11 +6,12 @@ use crate::handle::{Handle, LINE_LEN};
 use crate::hash::Key;
 use crate::index::Slot;
 use crate::large::LargeValue;
+use crate::new_item::{Body, NewItem};
+use crate::put::put;
 use crate::record::{BINARY_KEY, FETCHED, Record, STALE, TOKEN_SENT};
 use crate::request::{Look, MetaGet};
 use crate::shard::Locked;
 use crate::store::Store;
-use crate::write::{Body, NewItem, put};
 
 /// An item that was found. As long as it lives nobody can change it: it holds its shard's lock, so be
 /// quick and let go.

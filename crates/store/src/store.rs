@@ -215,6 +215,7 @@ impl Store {
     }
 
     /// The size of an item as memcached counts it: key, value and what it keeps around them.
+    #[inline]
     pub fn item_size(&self, key_len: usize, flags: u32, value_len: usize) -> u64 {
         let flags = if flags != 0 { 4 } else { 0 };
         let cas = if self.cas { CAS_OVERHEAD } else { 0 };
@@ -222,6 +223,7 @@ impl Store {
     }
 
     /// Whether an item is within the size limit.
+    #[inline]
     pub fn check_size(&self, key_len: usize, flags: u32, value_len: usize) -> Result<(), Error> {
         let fits = self.item_size(key_len, flags, value_len) <= self.item_size_max;
         if fits { Ok(()) } else { Err(Error::TooLarge) }

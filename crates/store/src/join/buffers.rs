@@ -1,0 +1,71 @@
+//! What a handle keeps for values that are joined, and how it joins them at once.
+
+use std::sync::Arc;
+
+use super::prepared::Prepared;
+use crate::large::{LARGE_VALUE_MIN, LargeValue};
+use crate::new_item::Body;
+use crate::reclaim::state::Spared;
+use crate::record::Record;
+use crate::request::Condition;
+use crate::shard::Locked;
+
+/// Given back at the end of an operation.
+#[derive(Debug, Default)]
+pub(crate) struct JoinBuffers {
+    /// Taken ahead, for when values are joined under a lock.
+    pub(crate) spare: Option<LargeValue>,
+    /// The item to which a value is being joined, while room is made for both.
+    pub(crate) spared: Option<Spared>,
+    /// A value that was joined in steps, for the store that comes next.
+    pub(crate) prepared: Option<Prepared>,
+}
+
+impl JoinBuffers {
+    /// The value of `record` and the new one, as one, in `scratch` unless it is large; `None` if there is no memory for
+    /// it. An error is the length of a large value that has to be taken ahead.
+    pub(crate) fn at_once<'s>(
+        &mut self,
+        record: Record<'_>,
+        lock: &Locked<'_>,
+        condition: Condition,
+        new: &Body<'_>,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<Option<Body<'s>>, usize> {
+        match &self.prepared {
+            Some(Prepared::Nothing) => return Ok(None),
+            Some(Prepared::Whole { old, joined, .. }) if old.is_of(record, lock) => {
+                return Ok(Some(Body::Large(Arc::clone(joined))));
+            }
+            _ => {}
+        }
+        let old = record.large(lock).map_or(record.value(lock), |large| large.as_ref().as_ref());
+        let pieces = match condition {
+            Condition::Append => [old, new.as_bytes()],
+            _ => [new.as_bytes(), old],
+        };
+        let len = old.len() + new.len();
+        if len < LARGE_VALUE_MIN {
+            scratch.clear();
+            pieces.iter().for_each(|piece| scratch.extend_from_slice(piece));
+            return Ok(Some(Body::Bytes(scratch)));
+        }
+        let mut large = self.spare.take().filter(|spare| spare.len() == len).ok_or(len)?;
+        let (front, back) = large.as_mut().split_at_mut(pieces[0].len());
+        front.copy_from_slice(pieces[0]);
+        back.copy_from_slice(pieces[1]);
+        Ok(Some(Body::Large(Arc::new(large))))
+    }
+
+    /// A joined value was not stored: its memory is for the next try.
+    pub(crate) fn keep(&mut self, joined: Arc<LargeValue>) {
+        if let Ok(spare) = Arc::try_unwrap(joined) {
+            self.spare = Some(spare);
+        }
+    }
+
+    /// The operation is over.
+    pub(crate) fn end(&mut self) {
+        (self.spare, self.spared, self.prepared) = (None, None, None);
+    }
+}
