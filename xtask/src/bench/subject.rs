@@ -121,68 +121,10 @@ impl Subject {
     ) -> Result<Subject> {
         let socket = std::env::temp_dir().join(format!("evenkeel-bench-{port}.sock"));
         let _ = std::fs::remove_file(&socket);
-        let (port_text, socket_text) = (port.to_string(), socket.to_string_lossy().into_owned());
-        let (sets_port, value_len) = ((port + SETS_PORT).to_string(), workload.data.value_len.to_string());
-        // 1 GiB holds every data set but one; 4 M items need more in any server that has a large header.
-        let memory = if workload.data.keys > 2_000_000 { "2048" } else { "1024" };
-        let (name, lines): (String, Vec<Vec<&str>>) = match kind {
-            Kind::Evenkeel(driver) | Kind::Peer(driver) => {
-                let line = vec![
-                    "serve",
-                    "-u",
-                    "root",
-                    "-t",
-                    "1",
-                    "-m",
-                    memory,
-                    "-c",
-                    "4096",
-                    "-l",
-                    "127.0.0.1",
-                    "-p",
-                    &port_text,
-                    "-s",
-                    &socket_text,
-                    "--driver",
-                    driver,
-                ];
-                let whose = if matches!(kind, Kind::Peer(_)) { "peer-" } else { "" };
-                (format!("{whose}evenkeel-{driver}"), vec![line])
-            }
-            Kind::Null(driver) => {
-                let line = ["--unix", &socket_text, "--driver", driver];
-                let gets = [&line[..], &["--port", &port_text, "--body", &value_len]].concat();
-                let sets = ["--driver", driver, "--port", &sets_port, "--set-body", &value_len].to_vec();
-                (format!("null-{driver}"), vec![gets, sets])
-            }
-            // One process cannot listen on both.
-            Kind::Memcached => {
-                let line = ["-u", "root", "-t", "1", "-m", memory, "-c", "4096"];
-                let tcp = [&line[..], &["-l", "127.0.0.1", "-p", &port_text]].concat();
-                let unix = [&line[..], &["-s", &socket_text]].concat();
-                ("memcached".into(), vec![tcp, unix])
-            }
-            Kind::Pogocache => {
-                let memory = if memory == "2048" { "2gb" } else { "1gb" };
-                let line = vec![
-                    "-h",
-                    "127.0.0.1",
-                    "-p",
-                    &port_text,
-                    "-s",
-                    &socket_text,
-                    "--threads",
-                    "1",
-                    "--maxmemory",
-                    memory,
-                    "--maxconns",
-                    "4096",
-                ];
-                ("pogocache".into(), vec![line])
-            }
-        };
+        let (name, lines) = command_lines(kind, workload, port, &socket.to_string_lossy());
         let mut subject = Subject { name, kind, processes: Vec::new(), port, socket: socket.clone() };
         for line in lines {
+            let line: Vec<&str> = line.iter().map(String::as_str).collect();
             subject.processes.push(Process::start(path, &line, Some(arguments.turns.server_cpu))?);
         }
         subject.wait_until_it_answers()?;
@@ -281,4 +223,39 @@ impl Drop for Subject {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.socket);
     }
+}
+
+/// The name of a subject and the command lines of its processes, where `SOCKET` stands for the unix socket.
+fn command_lines(kind: Kind, workload: &Workload, port: u16, socket: &str) -> (String, Vec<Vec<String>>) {
+    // 1 GiB holds every data set but one; 4 M items need more in any server that has a large header.
+    let gigabytes = if workload.data.keys > 2_000_000 { 2 } else { 1 };
+    let (memory, value_len) = (gigabytes * 1024, workload.data.value_len);
+    let (name, lines): (String, Vec<String>) = match kind {
+        Kind::Evenkeel(driver) | Kind::Peer(driver) => {
+            let whose = if matches!(kind, Kind::Peer(_)) { "peer-" } else { "" };
+            let line = format!(
+                "serve -u root -t 1 -m {memory} -c 4096 -l 127.0.0.1 -p {port} -s SOCKET --driver {driver}"
+            );
+            (format!("{whose}evenkeel-{driver}"), vec![line])
+        }
+        Kind::Null(driver) => {
+            let gets = format!("--unix SOCKET --driver {driver} --port {port} --body {value_len}");
+            let sets = format!("--driver {driver} --port {} --set-body {value_len}", port + SETS_PORT);
+            (format!("null-{driver}"), vec![gets, sets])
+        }
+        // One process cannot listen on both.
+        Kind::Memcached => {
+            let common = format!("-u root -t 1 -m {memory} -c 4096");
+            let (tcp, unix) = (format!("{common} -l 127.0.0.1 -p {port}"), format!("{common} -s SOCKET"));
+            ("memcached".into(), vec![tcp, unix])
+        }
+        Kind::Pogocache => {
+            let line = format!(
+                "-h 127.0.0.1 -p {port} -s SOCKET --threads 1 --maxmemory {gigabytes}gb --maxconns 4096"
+            );
+            ("pogocache".into(), vec![line])
+        }
+    };
+    let words = |line: String| line.split(' ').map(|word| word.replace("SOCKET", socket)).collect();
+    (name, lines.into_iter().map(words).collect())
 }
