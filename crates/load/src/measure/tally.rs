@@ -223,9 +223,9 @@ impl Tally {
         self.churn = None;
     }
 
-    /// With what another one knows of handshakes.
-    pub(crate) fn with_handshakes_of(self, other: Tally) -> Tally {
-        Tally { handshakes: other.handshakes, ..self }
+    /// Knows of handshakes what another one knows.
+    pub(crate) fn take_handshakes_of(&mut self, other: Tally) {
+        self.handshakes = other.handshakes;
     }
 
     /// Moves the pending run into the histogram.

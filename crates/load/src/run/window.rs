@@ -118,19 +118,7 @@ impl Runner<'_> {
             self.watch(shared, &mut all, reports, &open, follower)?;
         let probes_after = probes.map(done).unwrap_or_default();
         probes.inspect(|probes| probes.drain());
-        if plan.pace.is_some() {
-            // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
-            // somebody has ended that before.
-            shared.drain();
-            all.wait(reports, close.at_ns + DRAIN_MAX.as_nanos() as u64)?;
-        }
-        shared.stop();
-        while !all.wait(reports, u64::MAX)? {}
-        if let Some(probes) = probes {
-            all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;
-            probes.stop();
-            while !all.wait_all(reports, u64::MAX)? {}
-        }
+        self.drain(shared, probes, &mut all, reports, close.at_ns)?;
         follower.closed(all.load.seconds.take())?;
         for (number, second) in &mut series {
             second.latency = all.load.seconds.of(*number);
@@ -145,6 +133,31 @@ impl Runner<'_> {
         });
         let (engine, tally) = (load.engine, load.tally);
         Ok(Measured { engine, tally, probes, open, close, series, has_left, recorded: None })
+    }
+
+    /// Waits for the last replies of a window that closed at `close_ns`, and for all threads.
+    fn drain(
+        &self,
+        shared: &Shared,
+        probes: Option<&Shared>,
+        all: &mut All,
+        reports: &Receiver<Report>,
+        close_ns: u64,
+    ) -> Result<(), Error> {
+        if self.plan.pace.is_some() {
+            // Requests of the window that are still on their way count, too. A schedule ends with the window, unless
+            // somebody has ended that before.
+            shared.drain();
+            all.wait(reports, close_ns + DRAIN_MAX.as_nanos() as u64)?;
+        }
+        shared.stop();
+        while !all.wait(reports, u64::MAX)? {}
+        if let Some(probes) = probes {
+            all.wait_all(reports, now_ns() + DRAIN_MAX.as_nanos() as u64)?;
+            probes.stop();
+            while !all.wait_all(reports, u64::MAX)? {}
+        }
+        Ok(())
     }
 
     /// Follows the window second by second until it closes or the workers have nothing left to do.

@@ -157,89 +157,37 @@ impl Runner<'_> {
     fn drive<E: Engine>(
         &self,
         engine: E,
-        task: Task<'_>,
+        mut task: Task<'_>,
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Tally), Error> {
-        let Task {
-            who,
-            shared,
-            slot,
-            mut composer,
-            pace,
-            share,
-            seed,
-            index,
-            connections,
-            depth,
-            verify,
-            backfill,
-            mut requests_max,
-            repeats: _,
-            churn,
-            is_endless,
-        } = task;
-        let (plan, slot) = (self.plan, &shared.workers[slot]);
-        if let Some(replay) = composer.trace() {
+        let (plan, shared, who) = (self.plan, task.shared, task.who);
+        let slot = &shared.workers[task.slot];
+        if let Some(replay) = task.composer.trace() {
             replay.prepare();
         }
         // Nobody listens any more when another worker failed first.
         let _ = reports.send(Report::Ready);
-        let Some(Start { at_ns, window_ns }) = shared.start() else {
+        let Some(start) = shared.start() else {
             return Ok((E::NAME, Tally::new()));
         };
-        let is_scheduled = matches!(pace, Some(Pace { timing: Timing::Law(..), .. }))
-            && requests_max.is_none()
-            && plan.duration.is_some();
-        let feed = match pace {
-            None => Feed::closed(connections),
-            Some(Pace { timing: Timing::Trace, sleep }) => {
-                Feed::trace(at_ns, window_ns.end, connections, sleep)
-            }
-            Some(Pace { timing: Timing::Law(rate, arrivals), sleep }) => {
-                let schedule = Schedule::new(arrivals, rate, share, seed);
-                // The schedule ends it, so that the last requests are waited for.
-                let most = requests_max.take().unwrap_or(u64::MAX);
-                Feed::open(schedule.during(at_ns, window_ns.clone(), most), connections, sleep)
-            }
-        };
-        let churn = churn.map(|ChurnPlan { after, rate, storm }| {
-            let mut churn = Churn::new(connections);
-            churn.after = after.unwrap_or(u64::MAX);
-            churn.schedule = rate.map(|rate| {
-                let seed = stdx::prng::mix(seed ^ CHURN_SALT);
-                let schedule = Schedule::new(Arrivals::Poisson, rate, share, seed);
-                schedule.during(at_ns, window_ns.clone(), u64::MAX)
-            });
-            churn.storm = storm.map(|Storm { connections, at }| {
-                let storm_ns = window_ns.start + at.0.as_nanos() as u64;
-                (storm_ns, plan.share(connections as u64, index) as usize)
-            });
-            churn
-        });
-        // A turn that waited for more connections than there are would always wait its full time. In an open loop
-        // replies may only wait where they have their times from the kernel.
-        let may_gather = pace.is_none() || plan.stamped;
-        let slot_time = pace.map(|pace| pace.sleep.slot_ns()).filter(|slot_ns| *slot_ns > 0);
-        let (gather, gather_time) = match slot_time {
-            // As long as there are connections to send on, the end of the slot is soon enough.
-            Some(slot_ns) => (connections, Duration::from_nanos(slot_ns)),
-            None if may_gather => (plan.run.gather.clamp(1, connections.div_ceil(4)), GATHER_TIME),
-            None => (1, GATHER_TIME),
-        };
+        let window_ns = start.window_ns.clone();
+        let is_scheduled = task.has_schedule() && task.requests_max.is_none() && plan.duration.is_some();
+        let (gather, gather_time) = self.gather(&task);
         let worker = Worker {
             engine,
-            composer,
-            feed,
+            feed: task.feed(&start),
+            churn: self.churn(&task, &start),
+            // The schedule of an open loop ends it, so that the last requests are waited for.
+            requests_max: task.requests_max.filter(|_| !task.has_schedule()),
+            composer: task.composer,
             items: &plan.items,
-            connections,
-            depth,
-            verify,
-            backfill,
+            connections: task.connections,
+            depth: task.depth,
+            verify: task.verify,
+            backfill: task.backfill,
             gather,
             gather_time,
-            requests_max,
-            churn,
-            is_endless,
+            is_endless: task.is_endless,
             shared,
             slot,
         };
@@ -269,7 +217,62 @@ impl Runner<'_> {
     }
 }
 
+impl Runner<'_> {
+    /// How the connections of a task come and go, if they do.
+    fn churn(&self, task: &Task<'_>, start: &Start) -> Option<Churn> {
+        let ChurnPlan { after, rate, storm } = task.churn?;
+        let mut churn = Churn::new(task.connections);
+        churn.after = after.unwrap_or(u64::MAX);
+        churn.schedule = rate.map(|rate| {
+            let seed = stdx::prng::mix(task.seed ^ CHURN_SALT);
+            let schedule = Schedule::new(Arrivals::Poisson, rate, task.share, seed);
+            schedule.during(start.at_ns, start.window_ns.clone(), u64::MAX)
+        });
+        churn.storm = storm.map(|Storm { connections, at }| {
+            let storm_ns = start.window_ns.start + at.0.as_nanos() as u64;
+            (storm_ns, self.plan.share(connections as u64, task.index) as usize)
+        });
+        Some(churn)
+    }
+
+    /// For how many connections' replies a turn waits, and how long.
+    ///
+    /// A turn that waited for more connections than there are would always wait its full time. In an open loop replies
+    /// may only wait where they have their times from the kernel.
+    fn gather(&self, task: &Task<'_>) -> (usize, Duration) {
+        let may_gather = task.pace.is_none() || self.plan.stamped;
+        let slot_time = task.pace.map(|pace| pace.sleep.slot_ns()).filter(|slot_ns| *slot_ns > 0);
+        match slot_time {
+            // As long as there are connections to send on, the end of the slot is soon enough.
+            Some(slot_ns) => (task.connections, Duration::from_nanos(slot_ns)),
+            None if may_gather => (self.plan.run.gather.clamp(1, task.connections.div_ceil(4)), GATHER_TIME),
+            None => (1, GATHER_TIME),
+        }
+    }
+}
+
 impl Task<'_> {
+    /// Whether its requests have times by a law.
+    fn has_schedule(&self) -> bool {
+        matches!(self.pace, Some(Pace { timing: Timing::Law(..), .. }))
+    }
+
+    /// When its requests are sent.
+    fn feed(&self, start: &Start) -> Feed {
+        let Start { at_ns, window_ns } = start;
+        match self.pace {
+            None => Feed::closed(self.connections),
+            Some(Pace { timing: Timing::Trace, sleep }) => {
+                Feed::trace(*at_ns, window_ns.end, self.connections, sleep)
+            }
+            Some(Pace { timing: Timing::Law(rate, arrivals), sleep }) => {
+                let schedule = Schedule::new(arrivals, rate, self.share, self.seed);
+                let most = self.requests_max.unwrap_or(u64::MAX);
+                Feed::open(schedule.during(*at_ns, window_ns.clone(), most), self.connections, sleep)
+            }
+        }
+    }
+
     fn name(&self) -> String {
         match self.who {
             Who::Load => format!("load-{}", self.index),

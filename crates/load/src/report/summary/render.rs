@@ -31,33 +31,7 @@ impl fmt::Display for Summary {
             write!(f, ", waited for a CPU {:.0} %", self.cpu_wait * 100.0)?;
         }
         writeln!(f)?;
-        // A percentile of nothing is not 0.
-        if self.requests > 0 {
-            percentiles(f, "latency", &self.latency)?;
-        }
-        if let Some(waits) = self.waits.as_ref().filter(|_| self.requests > 0) {
-            percentiles(f, "  service", &waits.service)?;
-            percentiles(f, "  slip", &waits.slip)?;
-            percentiles(f, "  late", &waits.late)?;
-        }
-        if let Some(unread) = &self.unread {
-            percentiles(f, "unread", unread)?;
-        }
-        if let Some(handshakes) = &self.handshakes {
-            percentiles(f, "handshake", &handshakes.latency)?;
-            let [count, resumed] = [handshakes.count, handshakes.resumed].map(|n| grouped(n as f64));
-            writeln!(f, "  {:<10}{count} handshakes, {resumed} of them resumed", "tls")?;
-        }
-        if let Some(connects) = &self.connects {
-            if connects.opened > 0 {
-                percentiles(f, "connect", &connects.latency)?;
-            }
-            let Connects { opened, refused, timed_out, closed_by_server, .. } = connects;
-            let [opened, refused, timed_out, closed] =
-                [opened, refused, timed_out, closed_by_server].map(|n| grouped(*n as f64));
-            write!(f, "  {:<10}{opened} opened, {refused} refused, ", "connects")?;
-            writeln!(f, "{timed_out} timed out, {closed} closed by the server")?;
-        }
+        self.distributions(f)?;
         self.outcomes(f)?;
         if let Some(probes) = &self.probes {
             write!(f, "{probes}")?;
@@ -127,6 +101,38 @@ impl fmt::Display for Recorded {
 }
 
 impl Summary {
+    /// Percentiles: of replies, and of connections that were made.
+    fn distributions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A percentile of nothing is not 0.
+        if self.requests > 0 {
+            percentiles(f, "latency", &self.latency)?;
+        }
+        if let Some(waits) = self.waits.as_ref().filter(|_| self.requests > 0) {
+            percentiles(f, "  service", &waits.service)?;
+            percentiles(f, "  slip", &waits.slip)?;
+            percentiles(f, "  late", &waits.late)?;
+        }
+        if let Some(unread) = &self.unread {
+            percentiles(f, "unread", unread)?;
+        }
+        if let Some(handshakes) = &self.handshakes {
+            percentiles(f, "handshake", &handshakes.latency)?;
+            let [count, resumed] = [handshakes.count, handshakes.resumed].map(|n| grouped(n as f64));
+            writeln!(f, "  {:<10}{count} handshakes, {resumed} of them resumed", "tls")?;
+        }
+        if let Some(connects) = &self.connects {
+            if connects.opened > 0 {
+                percentiles(f, "connect", &connects.latency)?;
+            }
+            let Connects { opened, refused, timed_out, closed_by_server, .. } = connects;
+            let [opened, refused, timed_out, closed] =
+                [opened, refused, timed_out, closed_by_server].map(|n| grouped(*n as f64));
+            write!(f, "  {:<10}{opened} opened, {refused} refused, ", "connects")?;
+            writeln!(f, "{timed_out} timed out, {closed} closed by the server")?;
+        }
+        Ok(())
+    }
+
     fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let run = &self.run;
         write!(f, "{} loop ({})", self.r#loop, self.engine)?;

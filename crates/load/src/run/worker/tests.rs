@@ -2,9 +2,11 @@
 
 use super::*;
 use crate::engine::GATHER_TIME;
+use crate::engine::outbox::Outbox;
 use crate::measure::backlog::Growth;
 use crate::pacing::schedule::Schedule;
 use crate::run::shared::Start;
+use crate::run::silence::SECONDS_MAX;
 use crate::types::arrivals::Arrivals;
 use crate::types::description::Description;
 use crate::types::pace::Sleep;
