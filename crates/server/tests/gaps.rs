@@ -1,4 +1,5 @@
-//! The README's list of what the server refuses: written from the tables of flags, so that it cannot go stale.
+//! The lists of flags that the server refuses: with reasons in docs/serve/compatibility.md, the names alone in the
+//! README. Both are written from the tables of flags, so that they cannot go stale.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,21 +12,31 @@ const END: &str = "<!-- end of the refused flags -->\n";
 /// So many sub-options with the same beginning are named by it.
 const TOGETHER_MIN: usize = 3;
 
-/// A line for each reason, in the order of the help.
-fn written() -> String {
-    let mut lines = String::new();
-    for (missing, flags) in help::not_yet() {
-        lines += &line(missing, &names(&flags));
-    }
+/// Each reason with the flags that it holds for, in the order of the help.
+fn refused() -> Vec<(&'static str, Vec<String>)> {
+    let mut refused: Vec<_> =
+        help::not_yet().into_iter().map(|(missing, flags)| (missing, names(&flags))).collect();
     let binary = flags::parse(["-B", "binary"]).and_then(|low| Options::new(low, &|_| unreachable!()));
     if let Err(flags::Error::NotYet { flag, missing }) = binary {
-        lines += &line(missing, &[format!("`{flag}`")]);
+        refused.push((missing, vec![format!("`{flag}`")]));
     }
-    lines
+    refused
 }
 
-fn line(missing: &str, names: &[String]) -> String {
-    format!("* {}: {missing}.\n", names.join(", "))
+/// A line for each reason.
+fn with_reasons() -> String {
+    let line = |(missing, names): (&str, Vec<String>)| format!("* {}: {missing}.\n", names.join(", "));
+    refused().into_iter().map(line).collect()
+}
+
+/// One sentence with all names, sub-options behind the flags.
+fn names_alone() -> String {
+    let names: Vec<String> = refused().into_iter().flat_map(|(_, names)| names).collect();
+    let (options, flags): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with("`-o "));
+    let (options, flags) = (options.join(", ").replace("`-o ", "`"), flags.join(", "));
+    format!(
+        "The server refuses ([why](docs/serve/compatibility.md#refused-flags)) {flags}; of `-o` {options}.\n"
+    )
 }
 
 /// As they are typed, sub-options behind the flags.
@@ -48,17 +59,28 @@ fn names(given: &[&'static Flag]) -> Vec<String> {
     names
 }
 
-#[test]
-fn the_readme_lists_what_the_server_refuses_and_nothing_else() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let page = std::fs::read_to_string(&path).expect("the README is there");
-    let (before, rest) = page.split_once(BEGIN).expect("the list begins with its marker");
-    let (list, after) = rest.split_once(END).expect("the list ends with its marker");
-    let wanted = format!("\n{}\n", written());
+/// The part of a page between the markers is this list.
+#[track_caller]
+fn check(page: &str, list: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);
+    let text = std::fs::read_to_string(&path).expect("the page is there");
+    let (before, rest) = text.split_once(BEGIN).expect("the list begins with its marker");
+    let (found, after) = rest.split_once(END).expect("the list ends with its marker");
+    let wanted = format!("\n{list}\n");
     if std::env::var_os("EVENKEEL_TEST_WRITE").is_some() {
         std::fs::write(&path, [before, BEGIN, &wanted, END, after].concat())
-            .expect("the README can be written");
+            .expect("the page can be written");
         return;
     }
-    assert_eq!(list, wanted, "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps");
+    assert_eq!(found, wanted, "write it anew: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps");
+}
+
+#[test]
+fn compatibility_lists_every_refused_flag_with_its_reason() {
+    check("docs/serve/compatibility.md", &with_reasons());
+}
+
+#[test]
+fn the_readme_names_every_refused_flag() {
+    check("README.md", &names_alone());
 }
