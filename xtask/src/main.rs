@@ -67,3 +67,30 @@ fn main() -> ExitCode {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+    use transcript::pages;
+
+    #[test]
+    fn every_command_of_the_pages_is_accepted() {
+        let mut count = 0;
+        for (page, text) in pages::all() {
+            for typed in pages::commands(&page, &text, &[("cargo", &["xtask"])]) {
+                count += 1;
+                let Err(error) = Verb::try_parse_from(&typed.words[1..]) else { continue };
+                let is_lack = matches!(
+                    error.kind(),
+                    ErrorKind::MissingRequiredArgument
+                        | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+                        | ErrorKind::MissingSubcommand
+                );
+                // A sentence may name a command without all that it needs.
+                assert!(typed.is_mentioned && is_lack, "{page}:{}: `{}`: {error}", typed.line, typed.text());
+            }
+        }
+        assert!(count >= 10, "commands are missed: {count}");
+    }
+}

@@ -193,6 +193,9 @@ fn completions(shell: Shell) -> Vec<u8> {
 }
 
 #[cfg(test)]
+mod pages;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

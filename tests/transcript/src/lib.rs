@@ -36,6 +36,7 @@
 //! What is not here: sockets, clocks, processes. [`run`] talks to a [`Peer`], which is a real server in
 //! `end_to_end` and a simulated driver in the tests of `server`.
 
+pub mod pages;
 mod parse;
 mod run;
 mod text;

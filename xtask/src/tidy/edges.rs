@@ -17,7 +17,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 12] = [
     ("load", &["protocol", "stdx"], &[]),
     ("tuner", &["stdx"], &[]),
     ("lab", &["load", "tuner", "stdx"], &[]),
-    ("evenkeel", &["server", "load", "tuner", "lab", "protocol", "stdx"], &[]),
+    ("evenkeel", &["server", "load", "tuner", "lab", "protocol", "stdx"], &["transcript"]),
     ("transcript", &[], &[]),
     ("end_to_end", &["transcript", "stdx"], &[]),
     ("xtask", &["end_to_end", "transcript", "protocol", "stdx"], &[]),

@@ -1,0 +1,142 @@
+//! Commands in the project's pages, held to the command line as it is: a flag that was renamed fails here.
+//!
+//! What `cargo xtask` takes is checked in its own crate. Commands that are also run: `tests/pages.rs`, `tests/howto.rs`.
+
+use std::path::Path;
+
+use clap::error::ErrorKind;
+use server::flags;
+use server::options::Options;
+use transcript::pages::{self, Program, Typed};
+
+use super::command;
+
+const PROGRAMS: [Program; 2] = [
+    ("evenkeel", &["serve", "load", "tune", "lab", "man", "completions"]),
+    ("cargo", &["run", "test", "xtask", "build", "bench"]),
+];
+
+/// What pages have in place of a value, and a value that suits.
+const PLACEHOLDERS: [(&str, &str); 6] = [
+    ("PID", "1"),
+    ("$server", "1"),
+    ("$small", "1"),
+    ("$(pidof evenkeel)", "1"),
+    ("{port}", "11211"),
+    ("$strategy", "none"),
+];
+
+/// Not commands, although they begin like one: the page, the words, the reason.
+const NOT_TYPED: [(&str, &str, &str); 2] = [
+    (
+        "docs/lab/experiments/README.md",
+        "evenkeel serve answer more requests per CPU-second than memcached?",
+        "the question of an experiment",
+    ),
+    ("docs/tune/watch.md", "evenkeel tune has set", "the description of a unit of systemd"),
+];
+
+#[test]
+fn every_command_of_the_pages_is_accepted() {
+    let pages = pages::all();
+    let typed: Vec<Typed> =
+        pages.iter().flat_map(|(page, text)| pages::commands(page, text, &PROGRAMS)).collect();
+    let is_listed = |typed: &Typed| {
+        NOT_TYPED.iter().any(|(page, text, _)| (*page, *text) == (typed.page.as_str(), typed.text().as_str()))
+    };
+    let refused: Vec<String> = typed
+        .iter()
+        .filter(|typed| !is_listed(typed))
+        .filter_map(|typed| {
+            let why = accept(typed).err()?;
+            Some(format!("{}:{}: `{}`: {why}", typed.page, typed.line, typed.text()))
+        })
+        .collect();
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    for (page, text, _) in NOT_TYPED {
+        assert!(
+            typed.iter().any(|typed| typed.page == page && typed.text() == text),
+            "{page} has no `{text}`"
+        );
+    }
+    // A page whose commands are not found at all would pass.
+    let of = |page: &str| typed.iter().filter(|typed| typed.page == page).count();
+    assert!(of("README.md") >= 7 && of("docs/load/guide.md") >= 9, "commands are missed");
+}
+
+/// Whether the command line takes these words.
+fn accept(typed: &Typed) -> Result<(), String> {
+    match typed.words[0].as_str() {
+        "cargo" => of_cargo(&typed.words),
+        _ => ours(&typed.words, typed.is_mentioned),
+    }
+}
+
+/// Words of the binary's. What is only mentioned may lack what its command requires, and words that `…` stands for.
+fn ours(words: &[String], is_mentioned: bool) -> Result<(), String> {
+    let is_left_out = |word: &&String| is_mentioned && *word == "…";
+    let words: Vec<String> =
+        words.iter().filter(|word| !is_left_out(word)).map(|word| filled_in(word)).collect();
+    let matches = match command(80).try_get_matches_from(&words) {
+        Ok(matches) => matches,
+        Err(error) if !error.use_stderr() => return Ok(()), // --help
+        Err(error) if is_mentioned && is_lack(error.kind(), words.last()) => return Ok(()),
+        Err(error) => return Err(error.to_string().lines().next().unwrap_or_default().to_owned()),
+    };
+    // Of all other verbs clap knows every value, too.
+    let Some(("serve", matches)) = matches.subcommand() else { return Ok(()) };
+    let options = flags::LowArgs::read(matches).and_then(|low| Options::new(low, &|_| Ok(String::new())));
+    options.map(drop).map_err(|error| error.to_string())
+}
+
+/// Whether no more is wrong than that something is not said, after this last word.
+fn is_lack(kind: ErrorKind, last: Option<&String>) -> bool {
+    use ErrorKind::{
+        DisplayHelpOnMissingArgumentOrSubcommand, InvalidValue, MissingRequiredArgument, MissingSubcommand,
+    };
+    match kind {
+        DisplayHelpOnMissingArgumentOrSubcommand | MissingRequiredArgument | MissingSubcommand => true,
+        InvalidValue => last.is_some_and(|word| word.starts_with("--")),
+        _ => false,
+    }
+}
+
+fn filled_in(word: &str) -> String {
+    PLACEHOLDERS.iter().fold(word.to_owned(), |word, (placeholder, value)| word.replace(placeholder, value))
+}
+
+/// What cargo is told of ours: packages, tests and examples that are there, and the words of `cargo run`.
+fn of_cargo(words: &[String]) -> Result<(), String> {
+    let (before, behind) = match words.iter().position(|word| word == "--") {
+        Some(at) => (&words[..at], &words[at + 1..]),
+        None => (words, &[][..]),
+    };
+    let value = |names: [&str; 2]| {
+        before.windows(2).find(|pair| names.contains(&pair[0].as_str())).map(|pair| pair[1].as_str())
+    };
+    let package = value(["-p", "--package"]);
+    let folder = package.map(folder_of).unwrap_or_default();
+    for (flag, place) in [("--test", "tests"), ("--example", "examples")] {
+        if let (Some(name), Some(folder)) = (value([flag, flag]), &folder) {
+            let place = folder.join(place).join(name);
+            if !place.with_extension("rs").exists() && !place.join("main.rs").exists() {
+                return Err(format!("there is no {}", place.display()));
+            }
+        }
+    }
+    match (words[1].as_str(), package, &folder) {
+        (_, Some(package), None) => Err(format!("there is no package {package}")),
+        ("run", None, _) if behind.is_empty() => Err("cargo run without a verb".to_owned()),
+        ("run", None, _) => ours(&[&["evenkeel".to_owned()], behind].concat(), false),
+        _ => Ok(()),
+    }
+}
+
+/// Where a package of this workspace lies.
+fn folder_of(package: &str) -> Option<std::path::PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    ["crates", "tests", "."]
+        .map(|place| root.join(place).join(package))
+        .into_iter()
+        .find(|folder| folder.is_dir())
+}

@@ -1,0 +1,214 @@
+//! Commands of the pages that are cheap and safe, run as they stand there, in network namespaces of their own where they
+//! change anything. That all others are accepted by the command line: src/verbs/pages.rs. The how-tos: howto.rs.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use transcript::pages;
+
+const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
+
+/// Longest that a command here may take on a busy machine.
+const SECONDS_MAX: &str = "120";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap()
+}
+
+/// The fenced block of a page that begins so.
+#[track_caller]
+fn block(name: &str, beginning: &str) -> String {
+    let mut blocks = pages::blocks(&page(name)).into_iter();
+    blocks.find(|block| block.starts_with(beginning)).unwrap_or_else(|| panic!("{name}: no `{beginning}`"))
+}
+
+/// A server that ends with this value.
+struct Served {
+    child: Child,
+    address: String,
+}
+
+impl Served {
+    /// Starts it with these words on any free port, and waits for the line that says which.
+    fn start(words: &[&str]) -> Served {
+        let mut command = Command::new(EVENKEEL);
+        command.args(words).args(["-l", "127.0.0.1", "-p", "-1"]);
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        while !said.contains(" serves on ") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended: {said}");
+        }
+        let address = said.split(" serves on ").nth(1).unwrap().split(": ").next().unwrap().to_owned();
+        Served { child, address }
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_first_conversation_of_the_readme_is_what_the_server_says() {
+    let typed = block("README.md", "cargo run ");
+    let words: Vec<&str> = typed.trim().split(' ').skip_while(|word| *word != "--").skip(1).collect();
+    assert_eq!(words, ["serve"]);
+    let served = Served::start(&words);
+    let mut client = TcpStream::connect(&served.address).unwrap();
+    let mut replies = String::new();
+    for line in block("README.md", "$ nc ").lines().skip(1) {
+        match line.strip_prefix("> ") {
+            Some(typed) => client.write_all(format!("{typed}\r\n").as_bytes()).unwrap(),
+            None => replies += &format!("{line}\r\n"),
+        }
+    }
+    let mut said = String::new();
+    client.read_to_string(&mut said).unwrap();
+    assert_eq!(said, replies);
+}
+
+/// What a page's load does, with fewer items and for a shorter time.
+fn shortened(words: &[String]) -> Vec<String> {
+    let mut words: Vec<String> = words[1..].to_vec();
+    for (flag, value) in [("--duration", "200ms"), ("--warm-up", "100ms"), ("--keys", "1000")] {
+        match words.iter().position(|word| word == flag) {
+            Some(at) => words[at + 1] = value.to_owned(),
+            None => words.extend([flag.to_owned(), value.to_owned()]),
+        }
+    }
+    words
+}
+
+#[test]
+fn the_loads_of_the_guide_run() {
+    let served = Served::start(&["serve"]);
+    let pid = served.child.id().to_string();
+    let text = page("docs/load/guide.md");
+    let loads = pages::commands("docs/load/guide.md", &text, &[("evenkeel", &["load"])]);
+    let loads: Vec<_> = loads.into_iter().filter(|typed| !typed.is_mentioned).collect();
+    assert!(loads.len() >= 9, "loads are missed");
+    for typed in loads {
+        let words = shortened(&typed.words).into_iter();
+        let words = words.map(|word| word.replace("$(pidof evenkeel)", &pid).replace("PID", &pid));
+        let output = Command::new(EVENKEEL).args(words).args(["--server", &served.address]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains("rate"), "{}: {said}{complaint}", typed.text());
+    }
+}
+
+/// Whether the lab of the how-tos can be made: not by everyone, nor in most containers.
+fn lab_can_be_made() -> bool {
+    let script =
+        "mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /mnt && ip link add v0 type veth peer name v1";
+    let unshare = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script];
+    let tried = Command::new("unshare").args(unshare).output().is_ok_and(|tried| tried.status.success());
+    if !tried {
+        eprintln!("no network namespaces can be made here");
+    }
+    tried
+}
+
+/// What a script says in the how-tos' lab, whose server is `$server` at 10.77.0.1.
+#[track_caller]
+fn in_the_lab(script: &str) -> String {
+    let name = format!("evenkeel-pages-{}-{}.sh", std::process::id(), script.len());
+    let file = std::env::temp_dir().join(name);
+    fs::write(&file, script).unwrap();
+    let programs = Path::new(EVENKEEL).parent().unwrap().display().to_string();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let mut lab = Command::new("timeout");
+    lab.arg(SECONDS_MAX).arg("sh").arg(root().join("docs/tune/howto/lab.sh")).arg(&file);
+    let output = lab.env("PATH", path).env("QUEUES", "1").output().unwrap();
+    let _ = fs::remove_file(&file);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// A line without the numbers that are other ones each time.
+fn without_numbers(line: &str) -> String {
+    let is_named = |word: &str| ["(PID", "socket"].contains(&word);
+    let words: Vec<&str> = line.split(' ').collect();
+    let kept = words.iter().enumerate().map(|(at, word)| match at > 0 && is_named(words[at - 1]) {
+        true => "N",
+        false => word,
+    });
+    kept.collect::<Vec<_>>().join(" ")
+}
+
+/// Runs the session of a page, the lines that begin with `$`, and looks for its other lines, in their order.
+#[track_caller]
+fn check_session(before: &str, session: &str) {
+    let commands = session.lines().filter_map(|line| line.strip_prefix("$ "));
+    let script: String = commands.map(|command| format!("echo '$ {command}'\n{command}\n")).collect();
+    let said = in_the_lab(&format!("{before}{script}"));
+    let mut lines = said.lines().map(without_numbers);
+    for wanted in session.lines().filter(|line| *line != "…").map(without_numbers) {
+        assert!(lines.any(|line| line == wanted), "{wanted:?} is not, or not there, in\n{said}");
+    }
+}
+
+/// A server in the lab that asked for a longer queue than this host gave it.
+const SHORT_QUEUE: &str = "\
+kill $server; wait $server 2> /dev/null || true
+echo 128 > /proc/sys/net/core/somaxconn
+evenkeel serve -l 10.77.0.1 -u root 2> /dev/null &
+until grep -q ' 01004D0A:2BCB .* 0A ' /proc/net/tcp; do sleep 0.1; done
+";
+
+#[test]
+fn the_readme_tunes_a_host_and_goes_back() {
+    if lab_can_be_made() {
+        check_session(SHORT_QUEUE, &block("README.md", "$ evenkeel tune check"));
+    }
+}
+
+/// Commands of `tune`'s pages that take a moment in the lab: the page, then what is typed, in an order that makes sense.
+/// Those that apply a plan change the lab's network alone: `generic` asks for nothing that a host has only once.
+const OF_TUNE: [(&str, &str); 10] = [
+    ("docs/tune/check.md", "evenkeel tune explain rps-missing"),
+    ("docs/tune/check.md", "evenkeel tune top"),
+    ("docs/tune/apply.md", "evenkeel tune plan --strategy rps-rfs --nic eth0"),
+    ("docs/tune/apply.md", "evenkeel tune plan --profile memcached --diff"),
+    ("docs/tune/apply.md", "evenkeel tune plan --profile mysql --script t.sh"),
+    ("docs/tune/apply.md", "evenkeel tune plan --profile generic --live"),
+    ("README.md", "evenkeel tune apply --profile generic --live"),
+    ("docs/tune/apply.md", "evenkeel tune status"),
+    ("docs/tune/persist.md", "evenkeel tune persist --dry-run"),
+    ("docs/tune/apply.md", "evenkeel tune rollback"),
+];
+
+#[test]
+fn the_commands_of_the_tuners_pages_succeed() {
+    for (name, typed) in OF_TUNE {
+        let found = pages::commands(name, &page(name), &[("evenkeel", &["tune"])]);
+        assert!(found.iter().any(|found| found.text() == typed), "{name} has no `{typed}`");
+    }
+    if !lab_can_be_made() {
+        return;
+    }
+    let script: String = OF_TUNE.iter().map(|(_, typed)| format!("echo '$ {typed}'\n{typed}\n")).collect();
+    // The script ends at the first command that fails.
+    in_the_lab(&format!("{SHORT_QUEUE}{script}"));
+}
+
+#[test]
+fn the_manifest_of_the_agents_page_is_made() {
+    let name = "docs/load/agents.md";
+    let found = pages::commands(name, &page(name), &[("evenkeel", &["load"])]);
+    let typed = found.iter().find(|typed| typed.words[2] == "--kubernetes-job").unwrap();
+    let output = Command::new(EVENKEEL).args(&typed.words[1..]).output().unwrap();
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("completions: 4"));
+}
