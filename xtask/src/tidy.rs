@@ -4,6 +4,7 @@
 
 mod circles;
 mod code;
+mod dependencies;
 mod edges;
 mod links;
 mod modules;
@@ -21,6 +22,9 @@ pub(crate) fn tidy() -> Result<bool> {
     let mut violations = edges::check(&edges::metadata()?);
     let manifest = std::fs::read_to_string(workspace().join("Cargo.toml")).context("read Cargo.toml")?;
     violations.extend(edges::members_without_comment(&manifest));
+    let rules = std::fs::read_to_string(workspace().join("deny.toml")).context("read deny.toml")?;
+    let resolved = dependencies::resolved()?;
+    violations.extend(dependencies::check(&rules, &resolved)?);
     let (mut lengths, mut texts) = (Vec::new(), Vec::new());
     for path in files(&["crates", "tests", "xtask", "fuzz"], "rs")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
@@ -43,6 +47,9 @@ pub(crate) fn tidy() -> Result<bool> {
     );
     for (lines, name) in lengths.iter().take(LONGEST_SHOWN) {
         println!("{lines:>6} {name}");
+    }
+    for duplicate in dependencies::duplicates(&resolved) {
+        println!("in several versions: {duplicate}");
     }
     for violation in &violations {
         println!("untidy: {violation}");
