@@ -103,6 +103,7 @@ fn check_meta(command: MetaCommand, key: MetaKey<'_>, flags: &MetaFlags<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::FLAGS;
     use stdx::prng::Prng;
 
     /// One of every command, to be damaged.
@@ -170,11 +171,21 @@ mod tests {
         line
     }
 
+    /// One with each meta flag, beside another one.
+    fn with_each_flag() -> impl Iterator<Item = String> {
+        FLAGS.iter().map(|row| {
+            let argument = if row.value.is_empty() { "" } else { "2" };
+            format!("mg Zm9v v {}{argument}", char::from(row.letter))
+        })
+    }
+
     #[test]
     fn damaged_requests_break_nothing() {
         let mut prng = Prng::new(11211);
-        for round in 0..40_000 {
-            let request = REQUESTS[round % REQUESTS.len()].as_bytes().to_vec();
+        let requests: Vec<String> =
+            REQUESTS.iter().map(|&request| request.to_owned()).chain(with_each_flag()).collect();
+        for round in 0..60_000 {
+            let request = requests[round % requests.len()].as_bytes().to_vec();
             let ending: &[u8] = if prng.below(4) == 0 { b"\n" } else { b"\r\nvalue\r\n" };
             let line = damaged(&mut prng, [&request, ending].concat());
             check(&line);

@@ -4,14 +4,20 @@
 //! every flag; which of them mean something to it is the server's business. Errors are found in memcached's
 //! order, which is not the order of the words.
 
+mod numbers;
 mod reader;
+mod table;
 
 pub(crate) use reader::{parse, starts_flag};
+pub use table::{Argument, COMMANDS, FLAGS, FlagRow, MetaCommand, Range};
+pub(crate) use table::{bit, bits, returned_by};
 
 use crate::base64::{self, KeyBuffer};
 use crate::limits::OPAQUE_LEN_MAX;
 use crate::reply::line;
 use crate::words::Words;
+use numbers::Numbers;
+use table::{BARE, KNOWN};
 
 /// The key of a meta command, as it was written: text, or base64 of any bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,57 +69,14 @@ pub struct MetaFlags<'a> {
     present: u64,
     /// The byte behind `M`; 0 if there is no mode.
     pub(crate) mode: u8,
-    client_flags: u32,
-    exptime: i32,
-    vivify: i32,
-    recache: i32,
-    compare_cas: u64,
-    new_cas: u64,
-    delta: u64,
-    initial: u64,
+    numbers: Numbers,
 }
-
-/// The letters that memcached knows.
-const KNOWN: u64 = bits(b"CDEFIJLMNOPRTbcfhklqstuvx");
-
-pub(crate) const fn bits(letters: &[u8]) -> u64 {
-    let mut bits = 0;
-    let mut at = 0;
-    while at < letters.len() {
-        bits |= bit(letters[at]);
-        at += 1;
-    }
-    bits
-}
-
-/// The bit of a letter; none for what cannot be a flag.
-pub(crate) const fn bit(letter: u8) -> u64 {
-    match letter {
-        b'A'..=b'z' => 1 << (letter - b'A'),
-        _ => 0,
-    }
-}
-
-/// The letters whose argument, if there is one, is ignored: they say all by themselves.
-const BARE: u64 = bits(b"IPLcfhklqstuvx");
 
 /// What the short cuts put together flag by flag.
 impl<'a> MetaFlags<'a> {
     #[inline]
     pub(crate) fn none() -> MetaFlags<'a> {
-        MetaFlags {
-            words: Words::behind(0, &[]),
-            present: 0,
-            mode: 0,
-            client_flags: 0,
-            exptime: 0,
-            vivify: 0,
-            recache: 0,
-            compare_cas: 0,
-            new_cas: 0,
-            delta: 1,
-            initial: 0,
-        }
+        MetaFlags { words: Words::behind(0, &[]), present: 0, mode: 0, numbers: Numbers::DEFAULT }
     }
 
     /// Notes that `letter` was given; `None` if there is no such flag, or if it was given before.
@@ -134,18 +97,7 @@ impl<'a> MetaFlags<'a> {
     /// Sets the argument of a flag that takes a number; `None` if it takes none, or not this one.
     #[inline]
     pub(crate) fn set_number(&mut self, letter: u8, number: u64) -> Option<()> {
-        match letter {
-            b'T' => self.exptime = i32::try_from(number).ok()?,
-            b'N' => self.vivify = i32::try_from(number).ok()?,
-            b'R' => self.recache = i32::try_from(number).ok()?,
-            b'F' => self.client_flags = u32::try_from(number).ok()?,
-            b'C' => self.compare_cas = number,
-            b'E' => self.new_cas = number,
-            b'D' => self.delta = number,
-            b'J' => self.initial = number,
-            _ => return None,
-        }
-        Some(())
+        self.numbers.set(letter, number)
     }
 
     /// `text` is all flags as they were written, behind `before` other words.
@@ -196,42 +148,42 @@ impl<'a> MetaFlags<'a> {
 
     /// `T`: the new exptime.
     pub fn exptime(&self) -> Option<i32> {
-        self.has(b'T').then_some(self.exptime)
+        self.has(b'T').then_some(self.numbers.get(b'T') as i32)
     }
 
     /// `N`: create the item on a miss, with this exptime.
     pub fn vivify(&self) -> Option<i32> {
-        self.has(b'N').then_some(self.vivify)
+        self.has(b'N').then_some(self.numbers.get(b'N') as i32)
     }
 
     /// `R`: win the right to recache if the item's exptime is before this one.
     pub fn recache(&self) -> Option<i32> {
-        self.has(b'R').then_some(self.recache)
+        self.has(b'R').then_some(self.numbers.get(b'R') as i32)
     }
 
     /// `C`: only if the item's CAS is this one.
     pub fn compare_cas(&self) -> Option<u64> {
-        self.has(b'C').then_some(self.compare_cas)
+        self.has(b'C').then_some(self.numbers.get(b'C'))
     }
 
     /// `E`: the item's CAS from now on.
     pub fn new_cas(&self) -> Option<u64> {
-        self.has(b'E').then_some(self.new_cas)
+        self.has(b'E').then_some(self.numbers.get(b'E'))
     }
 
     /// `D`: how much to add or subtract; 1 if not given.
     pub fn delta(&self) -> u64 {
-        self.delta
+        self.numbers.get(b'D')
     }
 
     /// `J`: what a counter that is created starts with; 0 if not given.
     pub fn initial(&self) -> u64 {
-        self.initial
+        self.numbers.get(b'J')
     }
 
     /// `F`: the client's flags; 0 if not given.
     pub fn client_flags(&self) -> u32 {
-        self.client_flags
+        self.numbers.get(b'F') as u32
     }
 
     /// The flags as they were written. For `ms` the data length is not among them.

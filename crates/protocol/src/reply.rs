@@ -5,7 +5,8 @@ pub mod dump;
 pub mod line;
 mod meta;
 
-pub use meta::{Code, ItemFacts, MetaCommand, ReplyKey, meta_reply};
+pub use crate::meta::MetaCommand;
+pub use meta::{Code, ItemFacts, ReplyKey, meta_reply};
 
 use crate::number::Backward;
 

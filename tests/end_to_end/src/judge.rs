@@ -24,7 +24,7 @@ const HELD_UP_MAX: usize = 5;
 pub struct Verdict {
     /// Transcripts that held.
     pub held: usize,
-    /// Those that this memcached is too old for.
+    /// Those that this memcached is too old for, or that are about Evenkeel only.
     pub let_off: usize,
     /// The first difference of each that did not.
     pub failures: Vec<String>,
@@ -37,7 +37,7 @@ impl fmt::Display for Verdict {
         }
         write!(f, "{} transcripts held, {} differed", self.held, self.failures.len())?;
         if self.let_off > 0 {
-            write!(f, ", {} are about a later memcached", self.let_off)?;
+            write!(f, ", {} are about a later memcached or about Evenkeel only", self.let_off)?;
         }
         Ok(())
     }

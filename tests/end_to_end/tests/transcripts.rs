@@ -28,6 +28,14 @@ fn evenkeel_holds_to_every_transcript_with_io_uring() {
     check(&Subject::evenkeel(Driver::Uring));
 }
 
+#[test]
+fn memcached_is_let_off_what_only_evenkeel_has() {
+    let transcript =
+        Transcript::parse("ours", "# evenkeel only\n> version\n< VERSION 0").expect("a transcript");
+    let verdict = judge(&Subject::memcached().expect("a memcached"), &[transcript]);
+    assert_eq!((verdict.held, verdict.let_off, verdict.failures.len()), (0, 1, 0), "{verdict}");
+}
+
 /// If the harness believed anything, it would believe this.
 #[test]
 fn a_transcript_that_lies_is_caught() {

@@ -6,6 +6,7 @@
 //!                           that lies with the transcripts)
 //! # since 1.6.45             from here on an older memcached is known to answer otherwise
 //! # slow                     real seconds pass in here
+//! # evenkeel only            memcached has nothing like it, and is not held to this file
 //!
 //! > set a 0 0 1              sent, with \r\n after it; neighbouring lines leave in one piece
 //! > x

@@ -15,6 +15,8 @@ pub struct Transcript {
     pub flags: Vec<String>,
     /// Whether real seconds pass in real runners.
     pub slow: bool,
+    /// Whether it is about something that memcached does not have, in any version.
+    pub evenkeel_only: bool,
     /// What happens, in order.
     pub steps: Vec<Step>,
 }
@@ -83,8 +85,13 @@ impl Transcript {
     /// # Errors
     /// On the first line that is neither empty, a comment, nor a step.
     pub fn parse(name: &str, text: &str) -> Result<Transcript, ParseError> {
-        let mut transcript =
-            Transcript { name: name.to_owned(), flags: Vec::new(), slow: false, steps: Vec::new() };
+        let mut transcript = Transcript {
+            name: name.to_owned(),
+            flags: Vec::new(),
+            slow: false,
+            evenkeel_only: false,
+            steps: Vec::new(),
+        };
         let mut among: Option<Group> = None;
         let mut since = None;
         for (index, source) in text.lines().enumerate() {
@@ -112,10 +119,10 @@ impl Transcript {
         }
     }
 
-    /// As much of it as a memcached of this version can know.
+    /// As much of it as a memcached of this version can know; no steps if it is about Evenkeel only.
     #[must_use]
     pub fn until(mut self, version: Version) -> Transcript {
-        self.steps.retain(|step| step.since.is_none_or(|since| version >= since));
+        self.steps.retain(|step| !self.evenkeel_only && step.since.is_none_or(|since| version >= since));
         self
     }
 
@@ -129,6 +136,12 @@ impl Transcript {
             "flags:" => return Err("flags stand before the first step, and begin with -".to_owned()),
             "since" => *since = Some(parse_version(rest).ok_or("since wants a version such as 1.6.45")?),
             "slow" if rest.is_empty() => self.slow = true,
+            "evenkeel" if rest == "only" && self.steps.is_empty() => self.evenkeel_only = true,
+            "evenkeel" if rest == "only" => {
+                return Err(
+                    "`evenkeel only` is about the whole file, and stands before the first step".to_owned()
+                );
+            }
             "advance" => {
                 let seconds = rest.strip_suffix(" s").and_then(|seconds| seconds.parse().ok());
                 let seconds = seconds.ok_or("advance wants seconds, such as `advance 2 s`")?;
@@ -260,6 +273,10 @@ mod tests {
         check("# advance two", "t.txt:1: advance wants seconds, such as `advance 2 s`");
         check("> a\n# flags: -C", "t.txt:2: flags stand before the first step, and begin with -");
         check("# flags: are numbers", "t.txt:1: flags stand before the first step, and begin with -");
+        check(
+            "> a\n# evenkeel only",
+            "t.txt:2: `evenkeel only` is about the whole file, and stands before the first step",
+        );
         check("# since never", "t.txt:1: since wants a version such as 1.6.45");
     }
 
@@ -275,5 +292,13 @@ mod tests {
         let t = Transcript::parse("t", "> a\n# since 1.6.45\n> b\n# advance 1 s").expect("a transcript");
         assert_eq!(t.clone().until((1, 6, 45)).steps.len(), 3);
         assert_eq!(t.until((1, 6, 18)).steps.len(), 1);
+    }
+
+    #[test]
+    fn no_memcached_is_asked_what_only_evenkeel_can_know() {
+        let t = Transcript::parse("t", "# evenkeel only\n> a\n< b").expect("a transcript");
+        assert_eq!((t.steps.len(), t.until((1, 6, 45)).steps.len()), (2, 0));
+        let t = Transcript::parse("t", "# evenkeel only has this\n> a").expect("a transcript");
+        assert_eq!(t.until((1, 6, 45)).steps.len(), 1, "a comment");
     }
 }

@@ -1,6 +1,7 @@
 //! Reads the flags of a meta command word by word, as memcached does.
 
-use super::{KNOWN, MetaFlags, MetaKey, bit};
+use super::table::{self, Argument, KNOWN, Range, bit};
+use super::{MetaFlags, MetaKey, takes_no_argument};
 use crate::base64;
 use crate::limits::{KEY_LEN_MAX, META_WORDS_MAX};
 use crate::number;
@@ -73,65 +74,41 @@ impl<'a> Reader<'a> {
             self.fatal = Some(line::META_INVALID_FLAG);
         } else {
             self.flags.present |= bit;
-            self.argument(letter, &word[1..]);
+            if !takes_no_argument(letter) {
+                self.argument(letter, &word[1..]);
+            }
         }
     }
 
     #[inline]
     fn argument(&mut self, letter: u8, argument: &'a [u8]) {
-        let flags = &mut self.flags;
-        match letter {
-            b'b' => {
+        match *table::argument(letter) {
+            Argument::Nothing | Argument::Opaque => {}
+            Argument::KeyIsBinary => {
                 self.binary = true;
                 let malformed = self.key.len() <= KEY_LEN_MAX
                     && base64::decode(self.key, &mut [0; KEY_LEN_MAX]).is_none();
                 self.error = if malformed { Some(line::META_BAD_KEY) } else { self.error };
             }
-            b'N' => {
-                read(argument, number::i32_word, &mut flags.vivify, line::META_BAD_TOKEN, &mut self.error)
-            }
-            b'T' => {
-                read(argument, number::i32_word, &mut flags.exptime, line::META_BAD_TOKEN, &mut self.error)
-            }
-            b'R' => {
-                read(argument, number::i32_word, &mut flags.recache, line::META_BAD_TOKEN, &mut self.error)
-            }
-            b'C' => read(
-                argument,
-                number::u64_word,
-                &mut flags.compare_cas,
-                line::META_BAD_TOKEN,
-                &mut self.error,
-            ),
-            b'E' => {
-                read(argument, number::u64_word, &mut flags.new_cas, line::META_BAD_TOKEN, &mut self.error)
-            }
-            b'J' => {
-                read(argument, number::u64_word, &mut flags.initial, line::META_BAD_INITIAL, &mut self.error)
-            }
-            b'D' => read(argument, number::u64_word, &mut flags.delta, line::META_BAD_DELTA, &mut self.error),
-            b'F' => {
-                // memcached forgets to name this error, so that an earlier one's name stands.
-                let unnamed = self.error.unwrap_or(line::BAD_FORMAT);
-                read(argument, number::u32_word, &mut flags.client_flags, unnamed, &mut self.error);
-            }
             // Without an argument the mode is the separator behind the letter: no mode at all, but given.
-            b'M' => flags.mode = argument.first().copied().unwrap_or(b' '),
-            _ => {}
+            Argument::Mode => self.flags.mode = argument.first().copied().unwrap_or(b' '),
+            Argument::Number { range, error, .. } => match number(argument, range) {
+                Some(number) => self.flags.numbers.set_wrapped(letter, number),
+                None => self.error = error.or(self.error).or(Some(line::BAD_FORMAT)),
+            },
         }
     }
 }
 
+/// The whole word as a number; negative ones wrap.
 #[inline]
-fn read<T>(
-    argument: &[u8],
-    number: impl Fn(&[u8]) -> Option<T>,
-    into: &mut T,
-    complaint: &'static [u8],
-    error: &mut Option<&'static [u8]>,
-) {
-    match Some(argument).filter(|argument| !argument.is_empty()).and_then(number) {
-        Some(number) => *into = number,
-        None => *error = Some(complaint),
+fn number(word: &[u8], range: Range) -> Option<u64> {
+    if word.is_empty() {
+        return None;
+    }
+    match range {
+        Range::I32 => number::i32_word(word).map(|number| number as u64),
+        Range::U32 => number::u32_word(word).map(u64::from),
+        Range::U64 => number::u64_word(word),
     }
 }

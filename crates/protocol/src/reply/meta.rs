@@ -1,21 +1,8 @@
 //! Replies to `mg`, `ms`, `md` and `ma`: a code, then the asked-for facts in the order of the request.
 
 use crate::base64;
-use crate::meta::{MetaFlags, bit, bits};
+use crate::meta::{MetaCommand, MetaFlags, bit, bits, returned_by};
 use crate::number::{Backward, write_u64};
-
-/// The command that is answered: it decides which flags are returned, and what `q` silences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetaCommand {
-    /// `mg`
-    Get,
-    /// `ms`
-    Set,
-    /// `md`
-    Delete,
-    /// `ma`
-    Arithmetic,
-}
 
 /// The first word of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +57,8 @@ pub struct ItemFacts {
 
 /// Appends the reply's line, or nothing if the request is quiet about it.
 ///
-/// The returned flags are those of memcached: everything on a hit of `mg`; `O`, `c`, `k` and `s` for `ms`; `O`,
-/// `c`, `k` and `t` for `ma` with an item; only `O` and `k` otherwise.
+/// The returned flags are those of [`FLAGS`](crate::meta::FLAGS) for this command; only `O` and `k` where `mg`, `md` or
+/// `ma` has no item to speak of.
 #[inline]
 pub fn meta_reply(
     out: &mut Vec<u8>,
@@ -124,14 +111,17 @@ fn silenced(command: MetaCommand, code: Code) -> bool {
     }
 }
 
+/// What these flags change shows in a `t` behind them.
+const TTL_CHANGES: u64 = bits(b"TN");
+
 /// The flags that need an item, as bits; and `T` and `N`, for what they do to `t`.
 #[inline]
 fn returned(command: MetaCommand, code: Code) -> u64 {
     let found = matches!(code, Code::Done | Code::Value(_));
     match command {
-        MetaCommand::Get if found => const { bits(b"TNtcsflh") },
-        MetaCommand::Arithmetic if found => const { bits(b"TNtc") },
-        MetaCommand::Set => const { bits(b"cs") },
+        MetaCommand::Get if found => const { TTL_CHANGES | returned_by(MetaCommand::Get) },
+        MetaCommand::Arithmetic if found => const { TTL_CHANGES | returned_by(MetaCommand::Arithmetic) },
+        MetaCommand::Set => const { returned_by(MetaCommand::Set) },
         _ => 0,
     }
 }
@@ -179,6 +169,7 @@ fn write_fact(out: &mut Vec<u8>, letter: u8, number: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meta::{Argument, COMMANDS, FLAGS, FlagRow};
     use crate::request::{Parsed, Request, parse};
 
     const FACTS: ItemFacts = ItemFacts {
@@ -220,6 +211,32 @@ mod tests {
         check("ms foo 5 c k O1 s f t", Code::Done, FACTS, "HD c42 kfoo O1 s5\\r\\n");
         check("ma foo t c k O1 s f", Code::Done, FACTS, "HD t-1 c42 kfoo O1\\r\\n");
         check("md foo t c k O1 s f", Code::Done, FACTS, "HD kfoo O1\\r\\n");
+    }
+
+    /// A reply about an item to a request with this flag alone.
+    fn reply_with(row: &FlagRow, command: MetaCommand) -> String {
+        let argument = if row.value.is_empty() { "" } else { "1" };
+        let line = format!("mg foo {}{argument}\r\n", char::from(row.letter));
+        let Parsed::Head { request: Request::MetaGet { flags, .. }, .. } = parse(line.as_bytes()) else {
+            panic!("{line} is not read");
+        };
+        let mut out = Vec::new();
+        meta_reply(&mut out, command, Code::Done, &flags, ReplyKey { bytes: b"foo", binary: false }, &FACTS);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn the_flags_that_a_row_says_are_returned_and_no_others() {
+        for (row, command) in FLAGS.iter().flat_map(|row| COMMANDS.map(|command| (row, command))) {
+            if matches!(row.argument, Argument::KeyIsBinary) || row.letter == b'q' {
+                continue; // `b` comes back with `k` only, and `q` may leave nothing to look at.
+            }
+            let reply = reply_with(row, command);
+            let expected = format!("HD {}", char::from(row.letter));
+            let is_returned = reply.starts_with(&expected) && reply.len() > "HD x\r\n".len();
+            let letter = char::from(row.letter);
+            assert_eq!(is_returned, row.returned.contains(&command), "{letter} with {command:?}: {reply:?}");
+        }
     }
 
     #[test]
