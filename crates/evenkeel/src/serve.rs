@@ -15,7 +15,8 @@ use crate::output::print;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, Identity};
 use crate::reload::Reload;
-use crate::sys::{self, Signal, Signals};
+use crate::sys;
+use os::signals::{self, Signal, Signals};
 use crate::{resources, uring};
 
 const LICENSE: &str = "\
@@ -29,7 +30,7 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
         return print(LICENSE.as_bytes());
     }
     // A log that has become as long as a file may be is no reason to end.
-    sys::survive_file_size_limit();
+    signals::survive_file_size_limit();
     let options = Options::new(low, &|path| std::fs::read_to_string(path)).map_err(refused)?;
     if options.verbosity > 0 {
         options.notes.iter().for_each(|note| say(format_args!("evenkeel: serve: {note}")));
@@ -77,11 +78,8 @@ pub(crate) fn refused(error: flags::Error) -> Failure {
 }
 
 fn bind(options: &Options) -> Result<Bound, Failure> {
-    #[expect(clippy::disallowed_methods, reason = "here the time of day enters the process")]
-    let now = std::time::SystemTime::now();
-    let since_1970 = now.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let notice = |line: &str| say(format_args!("evenkeel: serve: {line}"));
-    Server::bind(options, since_1970.as_millis() as u64, notice).map_err(Failure::other)
+    Server::bind(options, os::clock::unix_time().as_millis() as u64, notice).map_err(Failure::other)
 }
 
 /// A number that nobody can guess.

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 
 use crate::failure::Failure;
-use crate::sys::survive_file_size_limit;
+use os::signals::survive_file_size_limit;
 
 pub(crate) use check::STATUSES;
 pub(crate) use tournament::STATUSES as TOURNAMENT_STATUSES;

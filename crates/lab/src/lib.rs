@@ -31,5 +31,5 @@ mod scratch;
 mod trial;
 
 pub use error::Error;
-pub use trial::clock::Halt;
+pub use trial::halt::Halt;
 pub use trial::process::ProcessControl;

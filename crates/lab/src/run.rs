@@ -19,12 +19,12 @@ use crate::guest::Guest;
 use crate::record::Record;
 use crate::record::profile::{self, Profile};
 use crate::run::results::PROFILES;
-use crate::trial::clock::Clock;
 use crate::trial::context::Site;
 use crate::trial::process::ProcessControl;
 use crate::trial::program::DIGITS_SHOWN;
 use crate::trial::trace::{self, Trace};
-use crate::trial::{check, clock, program, settings};
+use crate::trial::{check, program, settings};
+use os::clock::Stopwatch;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -125,7 +125,7 @@ pub fn run(
             }
             false => None,
         },
-        trace: Trace::begin(&asked.state, clock::seconds_since_1970())?,
+        trace: Trace::begin(&asked.state, os::clock::unix_s())?,
         versions: BTreeMap::new(),
         programs: programs(&records),
         lab,
@@ -167,7 +167,7 @@ fn conduct(
     records: &mut BTreeMap<u32, Record>,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<(), Error> {
-    let (experiment, clock) = (site.experiment, Clock::start());
+    let (experiment, clock) = (site.experiment, Stopwatch::start());
     let mut new = 0;
     loop {
         let to_come = to_come(experiment, records);

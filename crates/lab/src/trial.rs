@@ -1,7 +1,7 @@
 //! Trials: host settings, subject, load and record of one; afterwards the host is restored, whatever happened.
 
 pub(crate) mod check;
-pub(crate) mod clock;
+pub(crate) mod halt;
 pub(crate) mod context;
 mod judge;
 pub(crate) mod leftovers;
@@ -14,7 +14,6 @@ pub(crate) mod sampler;
 pub(crate) mod settings;
 mod subject;
 pub(crate) mod trace;
-mod tree;
 
 use crate::error::Error;
 use crate::experiment::Subject;
@@ -61,7 +60,7 @@ impl Site<'_> {
             repeat: turn.repeat,
             subject: subject.name.clone(),
             levels: turn.cell.level_names(experiment),
-            began_unix_s: clock::seconds_since_1970(),
+            began_unix_s: os::clock::unix_s(),
             kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
             host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
             lab: self.lab.clone(),

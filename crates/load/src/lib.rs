@@ -56,7 +56,6 @@ pub use run::{run, search};
 pub use types::arguments::Arguments;
 pub use types::arrivals::Arrivals;
 pub use types::churn::Storm;
-pub use types::cpu_list::CpuList;
 pub use types::description::{Description, EngineChoice, Protocol};
 pub use types::error::Error;
 pub use types::mix::Mix;

@@ -1,9 +1,8 @@
 //! Measurement: what workers count, of which shape it is, and whether to believe it.
 //!
-//! No connection and no plan here: figures in, figures out. `cpu_time` reads the kernel's.
+//! No connection and no plan here: figures in, figures out.
 
 pub(crate) mod backlog;
-pub(crate) mod cpu_time;
 pub(crate) mod histogram;
 pub(crate) mod latency;
 pub(crate) mod packed;

@@ -6,7 +6,6 @@ pub(crate) mod arguments;
 pub(crate) mod arrivals;
 pub(crate) mod churn;
 pub(crate) mod clock;
-pub(crate) mod cpu_list;
 pub(crate) mod description;
 pub(crate) mod error;
 pub(crate) mod law;

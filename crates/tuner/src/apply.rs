@@ -261,7 +261,7 @@ pub(crate) fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::R
 /// moved.
 pub(crate) fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
     let Ok((count, effective)) = host.interrupt(irq) else { return Ok(false) };
-    let wanted = crate::CpuSet::parse_mask(wanted).unwrap_or_default();
+    let wanted = os::CpuSet::parse_mask(wanted).unwrap_or_default();
     if effective.is_empty() || !effective.without(&wanted).is_empty() {
         return match count {
             // `came` was counted before the write, so one may have come in between, and another one moved it.

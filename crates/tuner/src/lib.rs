@@ -30,7 +30,6 @@ pub mod watch;
 
 pub use diagnose::{Evidence, Finding, Severity, Verdict, explain, judge};
 pub use observe::capture::Capture;
-pub use observe::cpu_set::CpuSet;
 pub use observe::facts::Facts;
 pub use observe::probe::probe;
 pub use observe::read::read;

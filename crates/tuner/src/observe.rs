@@ -11,7 +11,6 @@
 pub mod capture;
 pub mod cpu_load;
 pub mod cpu_model;
-pub mod cpu_set;
 pub mod ethtool;
 pub mod facts;
 pub(crate) mod irq_name;

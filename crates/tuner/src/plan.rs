@@ -23,7 +23,7 @@ use crate::diagnose::finding::{Finding, Severity, Verdict};
 use crate::diagnose::rules::{self, Remedy};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::cpu_model::{Choice, CpuModel, Left, Measured};
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Facts, Nic};
 use crate::observe::irqbalance;
 use change::{Change, Refusal, Setting, Stage};

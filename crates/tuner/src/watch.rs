@@ -31,7 +31,7 @@ pub use repair::repair;
 use cause::{EVENT_LAG_MS, Held, because};
 use look::is_affinity;
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::plan::change::Setting;
 
 /// A setting is repaired so often within [`REVERSIONS_MS`]; whoever changes it once more wants it so, and two programs

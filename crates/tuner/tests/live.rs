@@ -17,7 +17,8 @@ use tuner::apply::journal::{Journals, Place};
 use tuner::apply::rollback::undo;
 use tuner::plan::profile::Profile;
 use tuner::plan::{Asked, plan};
-use tuner::{CpuSet, Facts, Finding, Root, Series, judge, probe, read};
+use os::CpuSet;
+use tuner::{Facts, Finding, Root, Series, judge, probe, read};
 
 #[track_caller]
 fn output(program: &str, arguments: &[&str]) -> String {

@@ -155,13 +155,9 @@ fn hits() -> Result<u64> {
     Client::new(server)?.statistic("get_hits")
 }
 
-/// User and system time of the children that have been waited for, which the server is not: fields 16 and 17 of
-/// /proc/self/stat, in ticks of 10 ms.
+/// CPU time of the children that have been waited for, which the server is not.
 fn children_cpu_s() -> Result<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("read /proc/self/stat")?;
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-    let ticks: Vec<u64> = fields.skip(13).take(2).map(str::parse).collect::<Result<_, _>>()?;
-    Ok(ticks.iter().sum::<u64>() as f64 / 100.0)
+    os::cpu_time::of_ended_children_s().context("read /proc/self/stat")
 }
 
 /// Starts the server under load.

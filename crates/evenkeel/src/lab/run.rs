@@ -15,7 +15,7 @@ use lab::{Halt, ProcessControl};
 use super::{SYSTEM, USAGE};
 use crate::failure::{Failure, say};
 use crate::output::tell;
-use crate::sys::{Signal, Signals, unblock_in};
+use os::signals::{Signal, Signals, unblock_in};
 
 /// What `run` ends with.
 pub(crate) const STATUSES: [(&str, &str); 6] = [

@@ -26,7 +26,7 @@ use super::plan::{Wanted, shown};
 use super::state::{Patience, State, StateDirectory, milliseconds_since_boot, seconds_since_1970};
 use crate::failure::{Failure, say};
 use crate::output::{print, tell};
-use crate::sys::Signals;
+use os::signals::Signals;
 
 /// Carry out a plan, all of it or none
 #[derive(Clone, Debug, clap::Args)]

@@ -17,7 +17,7 @@ use super::observe::{Clock, pause};
 use super::rollback;
 use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
 use crate::failure::Failure;
-use crate::sys::unblock_in;
+use os::signals::unblock_in;
 
 /// How long the process sleeps at most: it notices a confirmation that late, which nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal as Kill, kill_process, kill_process_group};
 
 use super::observe::{Clock, pause};
 use crate::failure::Failure;
-use crate::sys::{Signal, Signals, unblock_in};
+use os::signals::{Signal, Signals, unblock_in};
 
 /// Of what a command prints, this much of the end is looked at.
 const OUTPUT_LEN_MAX: usize = 1 << 20;

@@ -12,7 +12,8 @@ use tuner::plan::profile::Profile;
 use tuner::plan::script;
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, Plan};
-use tuner::{Capture, CpuSet, Facts, Root};
+use os::CpuSet;
+use tuner::{Capture, Facts, Root};
 
 use super::check::replace;
 use super::look;

@@ -8,13 +8,14 @@ use tuner::apply::host::{FileHost, Host};
 use tuner::apply::journal::{self, Holder, Journal, Place, Record, State};
 use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, RolledBack, check_place, undo_all};
 use tuner::report::folded;
-use tuner::{CpuSet, Root};
+use os::CpuSet;
+use tuner::Root;
 
 use super::state::{Patience, StateDirectory, kept_aside, milliseconds_since_boot};
 use super::{elsewhere, persist};
 use crate::failure::Failure;
 use crate::output::{print, tell};
-use crate::sys::Signals;
+use os::signals::Signals;
 
 /// What `status` ends with when a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;

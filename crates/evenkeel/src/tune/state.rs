@@ -13,7 +13,7 @@ use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 use super::apply::time;
 use super::load::ignored;
 use crate::failure::{Failure, say};
-use crate::sys::{Held, Signals};
+use os::signals::{Held, Signals};
 
 /// How long a verb waits for another one: longer than most plans take, and short enough to be there still when it is over.
 pub(super) const LOCK_TIME_MAX: Duration = Duration::from_secs(30);

@@ -23,7 +23,7 @@ use super::state::{State, StateDirectory, seconds_since_1970};
 use super::{look, plan};
 use crate::failure::{Failure, say};
 use crate::output::print;
-use crate::sys::Signal;
+use os::signals::Signal;
 
 /// What `tournament` ends with.
 pub(crate) const STATUSES: [(&str, &str); 6] = [

@@ -28,7 +28,7 @@ use super::rollback::{self, here, in_force};
 use super::state::seconds_since_1970;
 use crate::failure::{Failure, say};
 use crate::output::tell;
-use crate::sys::Signals;
+use os::signals::Signals;
 use wake::Wake;
 
 /// What `watch` ends with.

@@ -9,9 +9,10 @@
 use crate::error::Error;
 use crate::guest::{LEFT, LISTENS, MOVED};
 use crate::record::Sample;
-use crate::trial::clock::{Clock, Halt};
+use crate::trial::halt::Halt;
 use crate::trial::sampler::{Moment, cost_s, sample};
 use crate::trial::settings::HostSettings;
+use os::clock::Stopwatch;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -51,7 +52,7 @@ pub fn inside(asked: &Asked, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Result<
     let mut port = port.map_err(Error::io("open", &asked.samples))?;
     // Other interrupts are not sampled, and each would be a file to read.
     facts.interrupts.retain(|irq| irq.device.as_ref() == Some(&asked.nic));
-    let (clock, mut moved) = (Clock::start(), BTreeSet::new());
+    let (clock, mut moved) = (Stopwatch::start(), BTreeSet::new());
     let mut last = Moment::of_cpus(&root, &facts, clock)?;
     loop {
         halt.pause(SECOND)?;

@@ -1,6 +1,6 @@
 //! Trial contexts: what all trials of a run share, and what the commands of one have in common.
 
-use super::{parse, settings, subject, tree};
+use super::{parse, settings, subject};
 use crate::error::Error;
 use crate::experiment::matrix::Turn;
 use crate::experiment::placeholders::Placeholders;
@@ -8,7 +8,6 @@ use crate::experiment::{Experiment, Level, Ready, Subject};
 use crate::guest::inside::{self, GuestSample};
 use crate::guest::{self, Guest, Task};
 use crate::record::profile::{self, SAMPLES_PER_S};
-use crate::trial::clock::Clock;
 use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
 use crate::trial::placement::Placement;
@@ -16,6 +15,8 @@ use crate::trial::process::{Group, Line, NO_ENV, ProcessControl, last_lines};
 use crate::trial::sampler::{Sampler, Watched};
 use crate::trial::settings::HostSettings;
 use crate::trial::trace::Trace;
+use os::clock::Stopwatch;
+use os::processes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -235,7 +236,7 @@ impl<'a> Context<'a> {
         let printed = self.logs.join("load.out");
         let line = Line { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
         let before = self.inside()?.len();
-        let clock = Clock::start();
+        let clock = Stopwatch::start();
         let mut load = line.start(self.control)?;
         let sampler = Sampler::start(facts, Watched { subject: charged, load: load.pid() }, clock)?;
         let perf = sampled.as_ref().map(|_| self.perf(charged));
@@ -279,7 +280,7 @@ impl<'a> Context<'a> {
                 "the functions of a virtual machine are not seen from here",
             ));
         }
-        let pids: Vec<String> = tree::processes(charged).iter().map(u32::to_string).collect();
+        let pids: Vec<String> = processes::with_descendants(charged).iter().map(u32::to_string).collect();
         let workload = &self.experiment.workload;
         // A clock is sampled rather than a counter of the processor, which many virtual machines do not have.
         let text = format!(

@@ -5,8 +5,10 @@
 //! started by a process that is found belongs to it.
 
 use crate::error::Error;
-use crate::trial::clock::{Clock, Halt};
-use crate::trial::tree;
+use crate::trial::halt::Halt;
+use os::clock::Stopwatch;
+use os::process_stat::{self, ProcessStat, field};
+use os::processes;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,7 +76,7 @@ impl Mark {
 
     /// Ends every process that is left, and forgets the groups.
     pub(crate) fn end(&self) -> Result<(), Error> {
-        let (clock, patience) = (Clock::start(), Halt::default());
+        let (clock, patience) = (Stopwatch::start(), Halt::default());
         // A process found once is looked for until it is gone, even if all that identified it has gone before.
         let mut known = Known::new();
         loop {
@@ -113,7 +115,7 @@ impl Mark {
             process.pid != own
                 && (known.get(&process.pid) == Some(&process.begun)
                     || groups.iter().any(|group| group.has(process, &all))
-                    || is_marked(process.pid, &variable))
+                    || processes::has_in_environment(process.pid, &variable))
         };
         let mut found: Known = all.iter().filter(is_root).map(|it| (it.pid, it.begun)).collect();
         loop {
@@ -146,29 +148,24 @@ impl Group {
 
 impl Process {
     fn of(pid: u32) -> Option<Process> {
-        Process::parse(pid, &String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/stat")).ok()?))
+        Process::parse(pid, &process_stat::read(pid).ok()?)
     }
 
-    /// proc(5). The name may have blanks and parentheses.
-    fn parse(pid: u32, stat: &str) -> Option<Process> {
-        let (head, tail) = stat.rsplit_once(')')?;
-        let fields: Vec<&str> = tail.split_whitespace().collect();
-        let number = |place: usize| fields.get(place)?.parse().ok();
+    fn parse(pid: u32, text: &str) -> Option<Process> {
+        let stat = ProcessStat::parse(text)?;
         Some(Process {
             pid,
-            name: head.split_once('(')?.1.to_owned(),
-            lives: !["Z", "X"].contains(fields.first()?),
-            parent: number(1)?,
-            group: number(2)?,
-            session: number(3)?,
-            begun: fields.get(19)?.parse().ok()?,
+            name: stat.name().to_owned(),
+            lives: stat.lives(),
+            parent: stat.field(field::PARENT)?,
+            group: stat.field(field::GROUP)?,
+            session: stat.field(field::SESSION)?,
+            begun: stat.field(field::STARTED)?,
         })
     }
 
     fn all() -> Vec<Process> {
-        let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.filter_map(Process::of).collect()
+        processes::all().into_iter().filter_map(Process::of).collect()
     }
 }
 
@@ -177,7 +174,7 @@ pub(crate) type Known = BTreeMap<u32, u64>;
 
 /// A process and all that it has started, as long as it lives.
 pub(crate) fn family(head: u32) -> Known {
-    let processes = tree::processes(head).into_iter();
+    let processes = processes::with_descendants(head).into_iter();
     processes.filter_map(|pid| Some((pid, Process::of(pid)?.begun))).collect()
 }
 
@@ -186,7 +183,7 @@ pub(crate) fn end(family: &Known) {
     let is_left = |(pid, begun): &(u32, u64)| {
         Process::of(*pid).is_some_and(|process| process.lives && process.begun == *begun)
     };
-    let (clock, patience) = (Clock::start(), Halt::default());
+    let (clock, patience) = (Stopwatch::start(), Halt::default());
     let mut left: Vec<(u32, u64)> = family.iter().map(|(pid, begun)| (*pid, *begun)).collect();
     loop {
         left.retain(is_left);
@@ -212,12 +209,6 @@ pub(crate) fn has_members(group: Pid) -> bool {
         && Process::all().iter().any(|it| it.lives && i64::from(it.group) == i64::from(group.as_raw_pid()))
 }
 
-/// Whether a process has this in its environment; one that has ended has none.
-fn is_marked(pid: u32, variable: &str) -> bool {
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    environment.split(|byte| *byte == 0).any(|entry| entry == variable.as_bytes())
-}
-
 /// A line that is cut off is of a command that was not started to its end.
 fn groups(path: &Path) -> Vec<Group> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -233,23 +224,6 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
     use crate::trial::process::{Line, NO_ENV, ProcessControl};
-
-    #[test]
-    fn a_name_may_look_like_fields() {
-        let zeros = "0 ".repeat(15);
-        let process = Process::parse(9, &format!("9 (a) (b) c) S 2 3 4 {zeros}77 0")).expect("fields");
-        let expected = Process {
-            pid: 9,
-            name: "a) (b) c".into(),
-            lives: true,
-            parent: 2,
-            group: 3,
-            session: 4,
-            begun: 77,
-        };
-        assert_eq!(process, expected);
-        assert!(!Process::parse(9, &format!("9 (a) Z 2 3 4 {zeros}77 0")).expect("fields").lives);
-    }
 
     #[test]
     fn a_number_that_was_given_to_another_group_is_none_of_ours() {
@@ -291,7 +265,7 @@ mod tests {
             placement: None,
         };
         let mut group = line.start(&control).expect("a shell");
-        let clock = Clock::start();
+        let clock = Stopwatch::start();
         let number = loop {
             // It is written in one piece.
             let text = std::fs::read_to_string(&pid).unwrap_or_default();

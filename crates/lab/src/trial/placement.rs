@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use rustix::thread::{CpuSet as Mask, gettid, sched_getaffinity, sched_setaffinity};
 use std::process::{Child, Command};
 use tuner::apply::host::{FileHost, Host};
-use tuner::{CpuSet, Root, Setting};
+use os::CpuSet;
+use tuner::{Root, Setting};
 
 /// Where and how a subject runs; what is left out stays as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Shell commands as process groups: started, waited for, and ended with all that they have started.
 
 use crate::error::Error;
-use crate::trial::clock::{Clock, Halt};
+use crate::trial::halt::Halt;
 use crate::trial::leftovers::{self, Mark};
 use crate::trial::placement::Placement;
+use os::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -122,7 +123,7 @@ impl Group {
         control: &ProcessControl,
         time_max: Duration,
     ) -> Result<Option<ExitStatus>, Error> {
-        let clock = Clock::start();
+        let clock = Stopwatch::start();
         loop {
             let ended = self.ended()?;
             if ended.is_some() || clock.passed() >= time_max {
@@ -152,7 +153,7 @@ impl Group {
             }
             // It may have ended by itself meanwhile.
             let _ = kill_process_group(Pid::from_child(&self.child), signal);
-            let clock = Clock::start();
+            let clock = Stopwatch::start();
             while self.lives() && clock.passed() < END_TIME_MAX {
                 let _ = patient.pause(Duration::from_millis(5));
             }
@@ -237,7 +238,7 @@ mod tests {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             stat.is_empty() || stat.contains(") Z ")
         };
-        let clock = Clock::start();
+        let clock = Stopwatch::start();
         while !gone() {
             assert!(clock.passed() < Duration::from_secs(60), "{pid} lives");
             let _ = Halt::default().pause(Duration::from_millis(5));

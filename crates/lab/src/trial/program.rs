@@ -1,7 +1,7 @@
 //! Executables by their SHA-256, as `sha256sum` prints it: whether what runs is what ran before.
 
-use crate::trial::tree;
 use ring::digest::{Context, SHA256};
+use os::processes;
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -37,7 +37,7 @@ pub(crate) enum Unknown {
 pub(crate) fn of_process(pid: u32) -> Result<Program, Unknown> {
     let shell = fs::canonicalize("/bin/sh").ok();
     let mut unknown = Unknown::Ended;
-    for pid in tree::processes(pid) {
+    for pid in processes::with_descendants(pid) {
         // The link itself is opened: a file that was replaced meanwhile is not the one that runs.
         let path = format!("/proc/{pid}/exe");
         let is_shell = fs::read_link(&path).map(|executable| Some(executable) == shell);

@@ -4,14 +4,14 @@
 
 use crate::error::Error;
 use crate::record::{CpuShares, Sample};
-use crate::trial::clock::{Clock, Halt};
-use crate::trial::tree;
-use rustix::time::{ClockId, clock_gettime};
+use crate::trial::halt::Halt;
+use os::clock::Stopwatch;
+use os::cpu_time::{self, ThreadTimes};
+use os::processes;
 use std::collections::BTreeMap;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tuner::observe::facts::Service;
-use tuner::observe::reading::ThreadTimes;
 use tuner::{Facts, Reading, Root};
 
 /// Processes to sample.
@@ -57,7 +57,7 @@ const SECOND_MIN_S: f64 = 0.5;
 
 impl Sampler {
     /// Looks from now on. `facts` say what the host is; `clock` has been started with the load.
-    pub(crate) fn start(facts: Facts, watched: Watched, clock: Clock) -> Result<Sampler, Error> {
+    pub(crate) fn start(facts: Facts, watched: Watched, clock: Stopwatch) -> Result<Sampler, Error> {
         let halt = Halt::default();
         let until = halt.clone();
         let thread = std::thread::Builder::new().name("sampler".into());
@@ -73,7 +73,7 @@ impl Sampler {
     }
 }
 
-fn look(mut facts: Facts, watched: Watched, clock: Clock, until: &Halt) -> Result<Seen, Error> {
+fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> Result<Seen, Error> {
     let root = Root::new("/");
     let mut moments = vec![Moment::now(&root, &mut facts, watched, clock)?];
     loop {
@@ -110,8 +110,7 @@ fn until_next(passed: Duration) -> Duration {
 
 /// CPU-seconds of this thread, which does nothing but look.
 pub(crate) fn cost_s() -> f64 {
-    let cost = clock_gettime(ClockId::ThreadCPUTime);
-    cost.tv_sec as f64 + cost.tv_nsec as f64 / 1e9
+    cpu_time::this_thread_ns() as f64 / 1e9
 }
 
 /// Everything that counts up, at one moment.
@@ -125,8 +124,8 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    fn now(root: &Root, facts: &mut Facts, watched: Watched, clock: Clock) -> Result<Moment, Error> {
-        let subject = tree::processes(watched.subject);
+    fn now(root: &Root, facts: &mut Facts, watched: Watched, clock: Stopwatch) -> Result<Moment, Error> {
+        let subject = processes::with_descendants(watched.subject);
         // Whatever else serves on this host is not the subject.
         facts.services.retain(|service| subject.contains(&service.pid));
         for pid in &subject {
@@ -136,15 +135,15 @@ impl Moment {
         }
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read(root, facts, (at_s * 1000.0) as u64)?;
-        let load = tree::thread_times(&tree::processes(watched.load));
+        let load = cpu_time::of_threads(&processes::with_descendants(watched.load));
         // Where nothing has ended, the threads say it more exactly.
         let threads_ns: u64 = reading.threads.values().map(|times| times.run_ns).sum();
-        let spent_s = tree::spent_s(&subject).max(threads_ns as f64 / 1e9);
-        Ok(Moment { at_s, reading, load, spent_s, rss_bytes: tree::resident_bytes(&subject) })
+        let spent_s = cpu_time::of_processes_s(&subject).max(threads_ns as f64 / 1e9);
+        Ok(Moment { at_s, reading, load, spent_s, rss_bytes: processes::resident_bytes(&subject) })
     }
 
     /// Only what CPUs do: of a virtual machine, where each instruction of ours may take the time of fifty.
-    pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Clock) -> Result<Moment, Error> {
+    pub(crate) fn of_cpus(root: &Root, facts: &Facts, clock: Stopwatch) -> Result<Moment, Error> {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::observe::read::cpus(root, facts, (at_s * 1000.0) as u64)?;
         Ok(Moment { at_s, reading, load: BTreeMap::new(), spent_s: 0.0, rss_bytes: 0 })
@@ -280,15 +279,12 @@ mod tests {
 
     #[test]
     fn this_process_is_seen_at_work() {
-        let clock = Clock::start();
+        let clock = Stopwatch::start();
         let own = std::process::id();
         let sampler =
             Sampler::start(Facts::default(), Watched { subject: own, load: own }, clock).expect("a thread");
         // By its own clock: on a busy machine a thread may not run for long.
-        let ran = || {
-            clock_gettime(ClockId::ThreadCPUTime).tv_nsec / 1_000_000
-                + 1000 * clock_gettime(ClockId::ThreadCPUTime).tv_sec
-        };
+        let ran = || cpu_time::this_thread_ns() / 1_000_000;
         let begin = ran();
         while ran() < begin + 50 || clock.passed() < Duration::from_millis(1100) {
             std::hint::spin_loop();

@@ -238,7 +238,7 @@ impl HostSettings {
             Some(journal) => journal,
             none => none.insert(self.journals.begin(
                 &self.here,
-                crate::trial::clock::seconds_since_1970(),
+                os::clock::unix_s(),
                 None,
             )?),
         };

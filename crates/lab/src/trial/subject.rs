@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};
-use crate::trial::clock::Clock;
 use crate::trial::process::{Group, Line, ProcessControl};
+use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) fn start(
     let log_before = std::fs::metadata(&line.log).map_or(0, |log| log.len());
     let mut group = line.start(control)?;
     let limit = Duration::from_secs(subject.ready_within_s.into());
-    let clock = Clock::start();
+    let clock = Stopwatch::start();
     loop {
         if let Some(status) = group.ended()? {
             return Err(group.complaint(&format!("it ended with {status} before it was ready")));
@@ -107,7 +107,7 @@ fn waited_for(subject: &Subject, port: u16) -> String {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use crate::trial::clock::Halt;
+    use crate::trial::halt::Halt;
     use crate::trial::leftovers::Mark;
     use std::collections::BTreeMap;
 

@@ -8,10 +8,11 @@
 
 use crate::error::Error;
 use crate::experiment::FileSystem;
-use crate::trial::clock::{Clock, Halt};
+use crate::trial::halt::Halt;
 use crate::trial::leftovers::Mark;
 use crate::trial::mounts;
 use crate::trial::process::{Line, ProcessControl};
+use os::clock::Stopwatch;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -137,7 +138,7 @@ impl Trace {
 
 impl Mount {
     fn undo(&self) -> Result<(), Error> {
-        let (clock, patience) = (Clock::start(), Halt::default());
+        let (clock, patience) = (Stopwatch::start(), Halt::default());
         while mounts::is_point(&self.at)? {
             let unmounted = run("umount", &[self.at.as_os_str()]);
             if let Err(why) = unmounted {

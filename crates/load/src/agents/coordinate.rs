@@ -7,7 +7,7 @@ mod meter;
 mod rounds;
 
 use super::talk::{DESCRIPTION_MAX, FromAgent, ToAgent};
-use crate::measure::cpu_time;
+use os::cpu_time;
 use crate::report::follower::{Follower, Line};
 use crate::report::json::{check_json, write_json};
 use crate::report::summary::Summary;

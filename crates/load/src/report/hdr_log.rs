@@ -8,6 +8,7 @@ use crate::measure::seconds::Whole;
 use crate::report::follower::{AgentNow, Follower};
 use crate::report::summary::Second;
 use crate::types::clock::now_ns;
+use os::clock::unix_time;
 use crate::types::error::Error;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -15,7 +16,7 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Writes the log besides whoever follows the run.
 pub(crate) struct HdrLog<'a> {
@@ -65,11 +66,6 @@ fn head(opens_unix_s: f64) -> String {
     )
 }
 
-#[expect(clippy::disallowed_methods, reason = "a log says when it was made")]
-fn unix_s() -> f64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
-}
-
 impl Follower for HdrLog<'_> {
     fn stored(&mut self, items: u64, of: u64) -> Result<(), Error> {
         self.inner.stored(items, of)
@@ -82,7 +78,7 @@ impl Follower for HdrLog<'_> {
     fn ready(&mut self, wait_ns: u64) -> Result<u64, Error> {
         let begins_ns = self.inner.ready(wait_ns)?;
         let opens_in_s = begins_ns.saturating_sub(now_ns()) as f64 / 1e9 + self.warm_up.as_secs_f64();
-        self.write(&head(unix_s() + opens_in_s))?;
+        self.write(&head(unix_time().as_secs_f64() + opens_in_s))?;
         Ok(begins_ns)
     }
 

@@ -7,7 +7,7 @@ use super::gathered::All;
 use super::window::DRAIN_MAX;
 use super::workers::Task;
 use crate::engine::files;
-use crate::measure::cpu_time;
+use os::cpu_time;
 use crate::report::follower::GLANCE;
 use crate::report::summary::{Probed, Probing};
 use crate::run::shared::{Phase, Shared, Start};

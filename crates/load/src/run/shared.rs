@@ -1,6 +1,6 @@
 //! State that the threads of a run share: where the run is, and what each has done so far.
 
-use crate::measure::cpu_time::{self, ThreadTime};
+use os::cpu_time::{self, ThreadTimes};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -125,12 +125,13 @@ impl Shared {
 
 impl Slot {
     /// For how long the thread has run, and waited to.
-    pub(crate) fn time(&self) -> ThreadTime {
+    pub(crate) fn time(&self) -> ThreadTimes {
         // In this order: a thread that is gone has left its times here before.
         match cpu_time::of_thread(self.thread.load(Ordering::Relaxed)) {
-            ThreadTime { run_ns: 0, .. } => ThreadTime {
+            ThreadTimes { run_ns: 0, .. } => ThreadTimes {
                 run_ns: self.ended_run_ns.load(Ordering::Acquire),
                 wait_ns: self.ended_wait_ns.load(Ordering::Relaxed),
+                slices: 0,
             },
             running => running,
         }
@@ -138,7 +139,7 @@ impl Slot {
 
     /// The calling thread, whose slot it is, is about to end.
     pub(crate) fn end(&self) {
-        let ThreadTime { run_ns, wait_ns } = cpu_time::of_this_thread();
+        let ThreadTimes { run_ns, wait_ns, .. } = cpu_time::of_this_thread();
         self.ended_wait_ns.store(wait_ns, Ordering::Relaxed);
         self.ended_run_ns.store(run_ns, Ordering::Release);
     }

@@ -3,7 +3,7 @@
 use super::Runner;
 use super::gathered::All;
 use super::workers::{Report, Task};
-use crate::measure::cpu_time;
+use os::cpu_time;
 use crate::report::follower::Follower;
 use crate::report::summary::{Edge, Measured, Probed, Second};
 use crate::run::shared::{Phase, Shared, Slot, Start};

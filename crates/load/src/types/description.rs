@@ -6,7 +6,7 @@
 
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::Storm;
-use crate::types::cpu_list::CpuList;
+use os::CpuList;
 use crate::types::error::Error;
 use crate::types::mix::Mix;
 use crate::types::popularity::Popularity;
@@ -280,7 +280,7 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(Arrivals, CpuList, Mix, Popularity, Sizes, Span, Storm, Ttls, Workload);
+as_text!(Arrivals, Mix, Popularity, Sizes, Span, Storm, Ttls, Workload);
 
 /// The commands in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]

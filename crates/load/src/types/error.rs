@@ -216,3 +216,9 @@ fn advice(source: &io::Error) -> &'static str {
         _ => "",
     }
 }
+
+impl From<os::cpu_time::Error> for Error {
+    fn from(error: os::cpu_time::Error) -> Error {
+        Error::CpuTime { path: error.path, source: error.source }
+    }
+}

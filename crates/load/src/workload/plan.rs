@@ -4,7 +4,7 @@ use crate::engine::target::Target;
 use crate::engine::trust::Tls;
 use crate::engine::udp;
 use crate::types::churn::{ChurnPlan, Storm};
-use crate::types::clock::unix_seconds;
+use os::clock::unix_s;
 use crate::types::description::{Description, EngineChoice};
 use crate::types::error::Error;
 use crate::types::mix::{Command, Mix};
@@ -69,7 +69,7 @@ impl Plan {
         if run.udp {
             check_udp(run, &asked.mix, keys.longest() + values.longest()).map_err(Error::Arguments)?;
         }
-        let start = unix_seconds();
+        let start = unix_s();
         let expiry = asked.ttl.expiry(start);
         let trace = run.trace.clone().map(|path| Trace { path, speed: run.speed });
         let timing = match &trace {

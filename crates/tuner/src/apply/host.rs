@@ -7,7 +7,8 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
+use os::process_stat::{ProcessStat, field};
 use crate::observe::ethtool::{self, Knob};
 use crate::observe::irqbalance;
 use crate::observe::probe;
@@ -206,10 +207,9 @@ impl Host for FileHost {
     fn identity(&self, setting: &Setting) -> Option<String> {
         let read = |path: String| self.root.read(&path).ok().flatten().filter(|text| !text.is_empty());
         if let Setting::Thread { tid } = setting {
-            // Field 22 of proc(5), counted from behind the name: when it began.
             let stat = read(format!("/proc/{tid}/stat"))?;
-            let (_, after_name) = stat.rsplit_once(')')?;
-            return Some(format!("begun {}", after_name.split_whitespace().nth(19)?));
+            let started: u64 = ProcessStat::parse(&stat)?.field(field::STARTED)?;
+            return Some(format!("begun {started}"));
         }
         read(format!("/sys/kernel/irq/{}/actions", setting.irq()?))
     }

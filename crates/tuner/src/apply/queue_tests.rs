@@ -4,7 +4,7 @@
 use super::*;
 use crate::apply::journal::{Journals, Place, State};
 use crate::apply::rollback::{Outcome, undo};
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::ethtool::Knob;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Holds, Risk, Stage};

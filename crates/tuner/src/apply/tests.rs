@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::apply::journal::{Journals, Place, State};
 use crate::apply::rollback::{Outcome, undo};
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Risk, Stage};
 

@@ -6,7 +6,7 @@
 //! where queues are as many as CPUs.
 
 use crate::observe::cpu_model::CpuModel;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Nic;
 use crate::observe::irq_name::{Way, of_queues};
 

@@ -17,7 +17,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::cpu_load;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Facts, Interrupt, Nic, Service};
 use crate::observe::irq_name::{OfQueue, of_queues};
 use crate::observe::reading::Series;

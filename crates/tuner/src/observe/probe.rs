@@ -36,7 +36,7 @@ pub(crate) mod view;
 use std::io;
 use std::path::PathBuf;
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Agent, Facts, Interrupt};
 use crate::observe::root::{Error, Root};
 pub use process::pids_of_unit;

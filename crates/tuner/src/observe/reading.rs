@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use os::cpu_time::ThreadTimes;
 use serde::{Deserialize, Serialize};
 
 /// All counters at one moment.
@@ -82,18 +83,6 @@ pub struct Softnet {
     pub received_rps: u64,
     /// Packets dropped by the flow limit.
     pub flow_limit: u64,
-}
-
-/// A row of schedstat.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ThreadTimes {
-    /// Nanoseconds on a CPU.
-    pub run_ns: u64,
-    /// Nanoseconds waiting for one.
-    pub wait_ns: u64,
-    /// Turns.
-    pub slices: u64,
 }
 
 /// A row of /proc/PID/stat.

@@ -1,6 +1,6 @@
 //! Real-time throttling: the time that a kernel leaves to ordinary threads where real-time threads never wait.
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Facts;
 
 /// Since when a thread can have turns of its own length (sched_setattr with SCHED_OTHER), and fair threads have a share

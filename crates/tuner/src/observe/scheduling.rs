@@ -14,6 +14,7 @@ use std::fmt;
 use std::io;
 use std::str::FromStr;
 
+use os::process_stat::{self, ProcessStat};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 /// sched(7): shared fairly.
@@ -168,12 +169,11 @@ fn done(result: libc::c_long) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// When a thread was started, in clock ticks since boot: field 22 of /proc/TID/stat; the name before it may hold anything but ends at the last bracket.
+/// When a thread was started, in clock ticks since boot.
 pub(crate) fn started(tid: u32) -> io::Result<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{tid}/stat"))?;
-    let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let field = after_name.split_whitespace().nth(19).and_then(|field| field.parse().ok());
-    field.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat without a start time"))
+    let stat = process_stat::read(tid)?;
+    let started = ProcessStat::parse(&stat).and_then(|stat| stat.field(process_stat::field::STARTED));
+    started.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat without a start time"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Hosts for tests, made up after documentation and drivers: none was captured.
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Cpu, Facts, Interrupt, Nic, RxQueue, TxQueue};
 
 /// The shape of a host with one interface, `eth0`.

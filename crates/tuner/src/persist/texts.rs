@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::file::{Keep, PersistentFile};
 use super::means::{Means, is_plain};
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Disk, Facts, Nic, Service};
 use crate::text::HEADER;
 

@@ -19,7 +19,8 @@ use crate::observe::scheduling::Scheduling;
 use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
 use crate::plan::change::{Refusal, Setting, Value};
 use crate::plan::strategy::Strategy;
-use crate::{CpuSet, Series};
+use os::CpuSet;
+use crate::Series;
 
 const HOSTS: u64 = 600;
 

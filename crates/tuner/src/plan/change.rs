@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::ethtool::{Knob, Parameters};
 use crate::observe::listening::{Limit, Socket};
 use crate::observe::scheduling::Scheduling;

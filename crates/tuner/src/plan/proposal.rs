@@ -1,6 +1,6 @@
 //! Proposed changes of a strategy, a profile or a remedy, with what it had to refuse and what is left to do by hand.
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Nic;
 use crate::plan::change::{Change, Refusal, Risk, Setting, Stage};
 use crate::plan::signal::{Expected, Signal};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnose::masks::{self, FLOW_ENTRIES};
 use crate::observe::cpu_model::CpuModel;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Facts, Nic, Service};
 use crate::plan::change::{Holds, Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};

@@ -54,7 +54,7 @@ fn rows<'a>(facts: &'a Facts, series: &Series) -> Vec<Row<'a>> {
     let percent = |ns: u64| ns as f64 / 1e7 / series.window_s();
     let threads = facts.services.iter().flat_map(|of| of.threads.iter().map(move |thread| (of, thread)));
     let row = |(of, thread): (&crate::observe::facts::Service, &'a Thread)| {
-        let times = |part: fn(&crate::observe::reading::ThreadTimes) -> u64| {
+        let times = |part: fn(&os::cpu_time::ThreadTimes) -> u64| {
             series.rate(|reading| reading.threads.get(&thread.tid).map(part)).map(|rate| rate.count)
         };
         let (run, wait, turns) = (times(|t| t.run_ns)?, times(|t| t.wait_ns)?, times(|t| t.slices)?);
@@ -83,7 +83,8 @@ mod tests {
 
     use super::*;
     use crate::observe::facts::Service;
-    use crate::observe::reading::{Reading, ThreadTimes};
+    use crate::observe::reading::Reading;
+use os::cpu_time::ThreadTimes;
     use crate::report::paint::Paint;
 
     #[test]

@@ -4,7 +4,7 @@
 //! say nothing, and a full queue that nobody fills does not stand still because of a larger limit.
 
 use crate::observe::cpu_load::{arrivals, loads, softirqs};
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Facts;
 use crate::observe::reading::{Rate, Reading, Series};
 use crate::plan::change::{Change, Setting};
@@ -163,7 +163,7 @@ pub fn measure(
         }
         Figure::ThreadWait => {
             let tid = subject.thread.unwrap_or_default();
-            let share = |of: fn(&crate::observe::reading::ThreadTimes) -> u64| {
+            let share = |of: fn(&os::cpu_time::ThreadTimes) -> u64| {
                 let rate = series.rate(|reading| reading.threads.get(&tid).map(of));
                 let rate = rate.ok_or_else(|| missing(format!("schedstat of thread {tid}")))?;
                 Ok::<f64, Nothing>(rate.per_s() / 10_000_000.0)
@@ -263,7 +263,8 @@ mod tests {
 
     use super::*;
     use crate::observe::facts::Interrupt;
-    use crate::observe::reading::{CpuTimes, DiskTimes, Softnet, ThreadTimes};
+    use crate::observe::reading::{CpuTimes, DiskTimes, Softnet};
+    use os::cpu_time::ThreadTimes;
     use crate::plan::change::{Risk, Stage};
 
     fn change(setting: Setting, wanted: &str) -> Change {

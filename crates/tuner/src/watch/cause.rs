@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::event::Event;
 use super::look::{Found, Look, NicState, Seen, is_affinity, nic_of};
 use crate::apply::host::is_same;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Agent;
 use crate::plan::change::Setting;
 

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use super::desired_state::DesiredState;
 use crate::apply::host::{Host, is_same};
 use crate::apply::{has_moved, meaning};
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::ethtool::{self, Driver};
 use crate::observe::facts::{Agent, Interrupt};
 use crate::observe::probe;

@@ -39,7 +39,8 @@ use tuner::observe::facts::Irqbalance;
 use tuner::plan::change::{Change, Setting};
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, Plan, plan, rest};
-use tuner::{CpuSet, Facts, Root, probe};
+use os::CpuSet;
+use tuner::{Facts, Root, probe};
 
 use crate::shapes;
 use crate::tree::{Shape, Tree};

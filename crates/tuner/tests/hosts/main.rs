@@ -10,7 +10,8 @@ mod units;
 use tree::Tree;
 use tuner::observe::facts::{Facts, Interrupt, ServiceKind};
 use tuner::observe::probe::pids_of_unit;
-use tuner::{CpuSet, Reading, probe, read};
+use os::CpuSet;
+use tuner::{Reading, probe, read};
 
 fn look(tree: &Tree) -> (Facts, Reading) {
     let facts = probe(&tree.root(), &[]).expect("probe");

@@ -3,7 +3,7 @@
 //! Provenance: none of them was captured. They are written from documentation: of the kernel (sysfs, /proc, names of
 //! interrupts in the drivers' sources), of EC2's instance types, and from what others published of theirs.
 
-use tuner::CpuSet;
+use os::CpuSet;
 
 use crate::tree::{Shape, Tree};
 

@@ -22,7 +22,8 @@ use tuner::observe::reading::CpuTimes;
 use tuner::plan::change::Change;
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, plan};
-use tuner::{CpuSet, Finding, Reading, Series, Severity, Verdict, judge, probe, read};
+use os::CpuSet;
+use tuner::{Finding, Reading, Series, Severity, Verdict, judge, probe, read};
 
 use crate::tree::Tree;
 

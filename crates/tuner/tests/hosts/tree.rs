@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tuner::{CpuSet, Root};
+use os::CpuSet;
+use tuner::Root;
 
 /// A directory that looks like a host's root.
 pub(crate) struct Tree {

@@ -9,7 +9,8 @@ use tuner::apply::journal::{Journals, Place};
 use tuner::apply::rollback::undo;
 use tuner::plan::change::{Change, Holds, Risk, Setting, Stage};
 use tuner::plan::signal::Signal;
-use tuner::{CpuSet, Root};
+use os::CpuSet;
+use tuner::Root;
 
 use crate::tree::Tree;
 

@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tuner::watch::Event;
 
 use crate::failure::{Failure, say};
-use crate::sys::{Signal, Signals};
+use os::signals::{Signal, Signals};
 
 /// `RTMGRP_LINK` of rtnetlink.h: changes of links.
 const LINKS: u32 = 1;

@@ -1,6 +1,6 @@
 //! The CPU time of a server on the coordinator's machine, while others load it.
 
-use crate::measure::cpu_time;
+use os::cpu_time;
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use std::ops::Range;

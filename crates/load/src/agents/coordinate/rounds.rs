@@ -1,7 +1,7 @@
 //! Seconds as the agents tell them, put together as seconds of all of them.
 
 use super::super::unite::both;
-use crate::measure::cpu_time;
+use os::cpu_time;
 use crate::report::summary::{CpuCost, Second};
 use crate::types::clock::now_ns;
 

@@ -22,7 +22,7 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         at_ns,
         requests,
         keys: requests,
-        client: vec![crate::measure::cpu_time::ThreadTime::default()],
+        client: vec![os::cpu_time::ThreadTimes::default()],
         server_cpu_ns: None,
         host: Default::default(),
     };

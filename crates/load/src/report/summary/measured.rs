@@ -2,7 +2,7 @@
 
 use super::{CpuCost, Second};
 use crate::measure::backlog::Growth;
-use crate::measure::cpu_time::{HostTime, ThreadTime};
+use os::cpu_time::{HostTime, ThreadTimes};
 use crate::measure::tally::Tally;
 use crate::measure::verdict::{Evidence, OpenEvidence, Verdict};
 use crate::types::pace::Timing;
@@ -18,7 +18,7 @@ pub(crate) struct Edge {
     pub(crate) requests: u64,
     pub(crate) keys: u64,
     /// Of each thread.
-    pub(crate) client: Vec<ThreadTime>,
+    pub(crate) client: Vec<ThreadTimes>,
     pub(crate) server_cpu_ns: Option<u64>,
     pub(crate) host: HostTime,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Measured {
 pub(crate) struct Probed {
     pub(crate) tally: Tally,
     /// What their thread did in the window, and the requests completed in it.
-    pub(crate) time: ThreadTime,
+    pub(crate) time: ThreadTimes,
     pub(crate) completed: u64,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn server_cost(span: &Span, open: &Edge, close: &Edge) -> Option<CpuC
 /// The share of the time that the busiest thread ran, and that one waited for a CPU which waited most.
 pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> (f64, f64) {
     let threads = open.client.iter().zip(&close.client).map(|(open, close)| close.since(*open));
-    let most = |time_ns: fn(ThreadTime) -> u64| {
+    let most = |time_ns: fn(ThreadTimes) -> u64| {
         ratio(threads.clone().map(time_ns).max().unwrap_or(0) as f64 / 1e9, span.seconds)
     };
     (most(|time| time.run_ns), most(|time| time.wait_ns))

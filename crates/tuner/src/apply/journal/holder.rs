@@ -7,6 +7,8 @@ use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
+use os::process_stat::{self, ProcessStat, field};
+
 /// Characters of a command that are shown.
 const COMMAND_CHARS_MAX: usize = 60;
 
@@ -60,17 +62,16 @@ fn has_locked(pid: u32, inode: &str) -> bool {
 
 fn described(pid: u32) -> Option<Holder> {
     let read = |file: &str| fs::read(format!("/proc/{pid}/{file}")).ok();
-    let stat = String::from_utf8_lossy(&read("stat")?).into_owned();
-    // From the state on, which comes after the name in brackets.
-    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split_whitespace().collect();
-    let started_s = fields.get(19)?.parse::<u64>().ok()? / rustix::param::clock_ticks_per_second();
+    let stat = process_stat::read(pid).ok()?;
+    let stat = ProcessStat::parse(&stat)?;
+    let started_s = stat.field::<u64>(field::STARTED)? / rustix::param::clock_ticks_per_second();
     let uptime = fs::read_to_string("/proc/uptime").ok()?;
     let uptime_s: u64 = uptime.split('.').next()?.parse().ok()?;
     Some(Holder {
         pid,
         command: command(&read("cmdline")?),
         age_s: uptime_s.saturating_sub(started_s),
-        is_stopped: matches!(*fields.first()?, "T" | "t"),
+        is_stopped: matches!(stat.field(field::STATE)?, 'T' | 't'),
     })
 }
 

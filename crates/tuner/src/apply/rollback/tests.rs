@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::apply::apply;
 use crate::apply::journal::Journals;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Change, Risk, Stage};
 

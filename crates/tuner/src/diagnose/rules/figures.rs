@@ -63,7 +63,7 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// `CPU 0`, `CPUs 1-3`
-pub(crate) fn cpus(set: &crate::CpuSet) -> String {
+pub(crate) fn cpus(set: &os::CpuSet) -> String {
     let word = if set.len() == 1 { "CPU" } else { "CPUs" };
     format!("{word} {set}")
 }

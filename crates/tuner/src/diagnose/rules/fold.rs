@@ -6,7 +6,8 @@
 
 use super::host::Host;
 use crate::observe::facts::{Facts, Service};
-use crate::{CpuSet, Finding, Severity, Verdict};
+use os::CpuSet;
+use crate::{Finding, Severity, Verdict};
 
 /// What a cause and its consequence share.
 #[derive(Clone, Copy)]

@@ -7,7 +7,8 @@ use crate::observe::cpu_model::{Choice, CpuModel, Measured};
 use crate::observe::facts::{Interrupt, Nic, Service, ServiceKind};
 use crate::observe::irq_name::{OfQueue, of_queues};
 use crate::observe::reading::{Rate, Reading};
-use crate::{CpuSet, Evidence, Facts, Series};
+use os::CpuSet;
+use crate::{Evidence, Facts, Series};
 
 /// Facts, series, and what follows from them at once.
 pub(crate) struct Host<'a> {

@@ -9,7 +9,8 @@ use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::cpu_load::{BUSY_PERCENT, Load};
 use crate::observe::facts::Nic;
 use crate::observe::reading::ProcessTimes;
-use crate::{CpuSet, Evidence, Finding, Severity};
+use os::CpuSet;
+use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

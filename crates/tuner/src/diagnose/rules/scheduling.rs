@@ -6,7 +6,8 @@ use super::host::{Host, named};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Service, Thread};
 use crate::observe::realtime;
-use crate::{CpuSet, Evidence, Finding, Severity};
+use os::CpuSet;
+use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -77,7 +78,7 @@ struct Waited<'a> {
 
 fn waits<'a>(host: &Host, service: &'a Service) -> Vec<Waited<'a>> {
     let waited = |thread: &'a Thread| {
-        let times = |part: fn(&crate::observe::reading::ThreadTimes) -> u64| {
+        let times = |part: fn(&os::cpu_time::ThreadTimes) -> u64| {
             host.series.rate(|reading| reading.threads.get(&thread.tid).map(part))
         };
         let (wait, run, slices) = (times(|t| t.wait_ns)?, times(|t| t.run_ns)?, times(|t| t.slices)?);

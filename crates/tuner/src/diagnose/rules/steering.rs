@@ -8,7 +8,8 @@ use crate::diagnose::masks;
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::Nic;
 use crate::observe::irq_name::of_queues;
-use crate::{CpuSet, Evidence, Finding, Severity};
+use os::CpuSet;
+use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

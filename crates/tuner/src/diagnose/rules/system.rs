@@ -4,7 +4,8 @@ use super::figures::{count, per_second, percent};
 use super::host::Host;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::ClockSource;
-use crate::{CpuSet, Evidence, Finding, Severity};
+use os::CpuSet;
+use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -3,7 +3,7 @@
 use super::host::cgroup_mounts;
 use super::process::cgroup_of;
 use super::view::View;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::CpuWeight;
 
 /// What every cgroup weighs at first (cgroup-v2.rst; sched-design-CFS.rst for version 1).

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::host::cgroup_mounts;
 use super::view::View;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Cpu;
 
 const CPUS: &str = "/sys/devices/system/cpu";

@@ -1,28 +1,17 @@
 //! Processes: their names, and which of them are data servers.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use super::cgroup_limits::cgroup_limits;
 use super::host::kilobytes;
 use super::view::View;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
+use os::process_stat::{ProcessStat, field};
 use crate::observe::facts::{RealtimeThread, Service, ServiceKind, Thread};
 use crate::observe::reading::ProcessTimes;
 
 /// Bytes of a name that the kernel keeps (`TASK_COMM_LEN` less the final zero).
 const COMM_LEN_MAX: usize = 15;
-
-/// Fields of /proc/PID/stat after the name, counted from the state, which is field 3 of proc(5).
-const STAT_STATE: usize = 3;
-const STAT_FLAGS: usize = 9;
-const STAT_USER_TIME: usize = 14;
-const STAT_SYSTEM_TIME: usize = 15;
-const STAT_NICE: usize = 19;
-const STAT_STARTED: usize = 22;
-const STAT_CPU: usize = 39;
-const STAT_RT_PRIORITY: usize = 40;
-const STAT_POLICY: usize = 41;
 
 /// `PF_KTHREAD`: a thread of the kernel's own.
 const FLAG_KERNEL: u32 = 0x0020_0000;
@@ -229,15 +218,16 @@ fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
     if status.lines().any(|line| line.starts_with("State:\tZ")) {
         return None;
     }
+    let stat = ProcessStat::parse(&stat)?;
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     Some(Thread {
         tid,
         name: view.text(&format!("{here}/comm"))?,
-        policy: stat_field(&stat, STAT_POLICY)?,
-        priority: stat_field(&stat, STAT_RT_PRIORITY)?,
-        nice: stat_field(&stat, STAT_NICE)?,
+        policy: stat.field(field::POLICY)?,
+        priority: stat.field(field::RT_PRIORITY)?,
+        nice: stat.field(field::NICE)?,
         slice_ns: slice_ns(view, here),
-        started: stat_field(&stat, STAT_STARTED)?,
+        started: stat.field(field::STARTED)?,
         affinity: CpuSet::parse_list(allowed?).ok()?,
     })
 }
@@ -250,11 +240,12 @@ pub(super) fn realtime(view: &View, processes: &[Process]) -> Vec<RealtimeThread
         for tid in view.numbers(&format!("/proc/{pid}/task")) {
             let here = format!("/proc/{pid}/task/{tid}");
             let stat = view.text(&format!("{here}/stat")).unwrap_or_default();
-            let policy = stat_field(&stat, STAT_POLICY).unwrap_or(0);
+            let Some(stat) = ProcessStat::parse(&stat) else { continue };
+            let policy = stat.field(field::POLICY).unwrap_or(0);
             if !POLICIES_REALTIME.contains(&policy) {
                 continue;
             }
-            let is_kernels = stat_field(&stat, STAT_FLAGS).is_some_and(|flags: u32| flags & FLAG_KERNEL != 0);
+            let is_kernels = stat.field(field::FLAGS).is_some_and(|flags: u32| flags & FLAG_KERNEL != 0);
             let found_thread = thread(view, &here, tid).filter(|thread| {
                 !is_kernels || KERNEL_WORK.iter().any(|prefix| thread.name.starts_with(prefix))
             });
@@ -271,13 +262,13 @@ pub(crate) fn times(view: &View) -> BTreeMap<u32, ProcessTimes> {
 }
 
 fn times_of(stat: &str) -> Option<ProcessTimes> {
-    let (_, name) = stat.rsplit_once(')')?.0.split_once('(')?;
+    let stat = ProcessStat::parse(stat)?;
     Some(ProcessTimes {
-        name: name.to_owned(),
-        state: stat_field(stat, STAT_STATE)?,
-        ticks: stat_field::<u64>(stat, STAT_USER_TIME)? + stat_field::<u64>(stat, STAT_SYSTEM_TIME)?,
-        cpu: stat_field(stat, STAT_CPU)?,
-        policy: stat_field(stat, STAT_POLICY)?,
+        name: stat.name().to_owned(),
+        state: stat.field(field::STATE)?,
+        ticks: stat.ticks()?,
+        cpu: stat.field(field::CPU)?,
+        policy: stat.field(field::POLICY)?,
     })
 }
 
@@ -286,12 +277,6 @@ fn slice_ns(view: &View, here: &str) -> Option<u64> {
     let sched = view.text(&format!("{here}/sched"))?;
     let (_, value) = sched.lines().find(|line| line.starts_with("se.slice "))?.split_once(':')?;
     value.trim().parse().ok()
-}
-
-/// A field of /proc/PID/stat by its number in proc(5). The name before may hold spaces and brackets.
-fn stat_field<T: FromStr>(stat: &str, number: usize) -> Option<T> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(number - STAT_STATE)?.parse().ok()
 }
 
 fn allocator(view: &View, pid: u32) -> String {
@@ -368,9 +353,6 @@ mod tests {
     fn a_name_may_hold_what_it_likes() {
         let rest = (3..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
         let stat = format!("7 (a) b (c) {rest}");
-        assert_eq!(stat_field(&stat, STAT_POLICY), Some(41));
-        assert_eq!(stat_field(&stat, STAT_RT_PRIORITY), Some(40));
-        assert_eq!(stat_field::<u32>("7 (short) S 1", STAT_POLICY), None);
         let times = times_of(&stat.replacen(" 3 ", " T ", 1)).unwrap();
         assert_eq!((times.name.as_str(), times.state, times.ticks, times.cpu), ("a) b (c", 'T', 29, 39));
     }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::root::{Error, Root};
 
 /// More gaps than this say nothing new: a host without rights shows the same gap for each of its interrupts.

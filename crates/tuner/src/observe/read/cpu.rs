@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::Facts;
 use crate::observe::probe::cpu::online;
 use crate::observe::probe::view::View;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::observe::facts::Facts;
 use crate::observe::probe::host::cgroup_mounts;
 use crate::observe::probe::view::View;
-use crate::observe::reading::{ThreadTimes, Throttling};
+use crate::observe::reading::Throttling;
+use os::cpu_time::ThreadTimes;
 
 /// By thread, of services and with real-time policies: the file of the process is about its first thread only.
 pub(super) fn threads(view: &View, facts: &Facts) -> BTreeMap<u32, ThreadTimes> {
@@ -22,9 +23,7 @@ pub(super) fn threads(view: &View, facts: &Facts) -> BTreeMap<u32, ThreadTimes> 
 
 /// `None` also for three zeros: a kernel that does not account for waiting says so in this way.
 fn thread_times(text: &str) -> Option<ThreadTimes> {
-    let numbers: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    let [run_ns, wait_ns, slices] = numbers[..] else { return None };
-    (slices > 0).then_some(ThreadTimes { run_ns, wait_ns, slices })
+    ThreadTimes::parse(text).filter(|times| times.slices > 0)
 }
 
 /// By cgroup, for those of the services and all above them: a quota anywhere on the way stops the service.

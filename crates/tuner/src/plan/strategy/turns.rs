@@ -5,7 +5,7 @@
 
 use crate::diagnose::finding::Finding;
 use crate::observe::cpu_model::CpuModel;
-use crate::observe::cpu_set::CpuSet;
+use os::CpuSet;
 use crate::observe::facts::{Facts, Service, Thread};
 use crate::observe::realtime::{EEVDF_SLICES, safety_net};
 use crate::observe::scheduling;

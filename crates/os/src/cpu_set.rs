@@ -10,7 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// The kernel's own limit (`NR_CPUS` of the largest configuration).
-pub const CPUS_MAX: u32 = 8192;
+const CPUS_MAX: u32 = 8192;
 
 /// A set of CPUs. Prints as a list.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl CpuSet {
         (0..count).collect()
     }
 
-    /// Adds a CPU. Panics from [`CPUS_MAX`] on.
+    /// Adds a CPU. Panics from 8192 on, the limit of every kernel.
     pub fn insert(&mut self, cpu: u32) {
         assert!(cpu < CPUS_MAX, "CPU {cpu} is beyond what any kernel supports");
         let word = cpu as usize / 64;

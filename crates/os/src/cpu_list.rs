@@ -1,16 +1,18 @@
-//! CPUs in lists, as `taskset` takes them.
+//! CPUs in lists whose order matters.
 
 use rustix::thread::CpuSet;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// CPUs as `taskset -c` takes them: `1`, `2,4`, `4-7`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// CPUs as `taskset -c` takes them, in the order in which they are named: `1`, `2,4`, `4-7`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct CpuList(Vec<usize>);
 
 impl CpuList {
     /// The CPU of worker number `index`: workers go round the list.
-    pub(crate) fn of(&self, index: usize) -> usize {
+    pub fn of(&self, index: usize) -> usize {
         self.0[index % self.0.len()]
     }
 }
@@ -31,6 +33,20 @@ impl FromStr for CpuList {
             }
         }
         if cpus.is_empty() { Err(format!("{text} names no CPU")) } else { Ok(CpuList(cpus)) }
+    }
+}
+
+impl TryFrom<String> for CpuList {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<CpuList, String> {
+        text.parse()
+    }
+}
+
+impl From<CpuList> for String {
+    fn from(list: CpuList) -> String {
+        list.to_string()
     }
 }
 
@@ -55,6 +71,14 @@ mod tests {
         for bad in ["", "x", "1-", "5-2", "99999"] {
             assert!(bad.parse::<CpuList>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn they_are_texts_in_json() {
+        let list: CpuList = serde_json::from_str("\"4-6,0\"").expect("a list");
+        assert_eq!(serde_json::to_string(&list).expect("a text"), "\"4,5,6,0\"");
+        let error = serde_json::from_str::<CpuList>("\"x\"").expect_err("no CPU").to_string();
+        assert!(error.starts_with("\"x\" is no CPU"), "{error}");
     }
 
     #[test]

@@ -1,0 +1,391 @@
+//! Commands: started, waited for with a limit, ended with all that they have started, the end of their output read.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal as Kill, kill_process, kill_process_group};
+
+use crate::clock::{Stopwatch, pause};
+use crate::processes;
+use crate::signals::{Ignored, Signal, Signals, unblock_in};
+
+/// Of what a command prints, this much of the end is kept.
+const OUTPUT_LEN_MAX: usize = 1 << 20;
+
+/// How long to wait for the end of what a command prints, when it has ended itself: a process that it has left behind may
+/// keep the pipe open.
+const OUTPUT_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Of its complaints, so many lines are shown.
+const COMPLAINT_LINES_MAX: usize = 5;
+
+/// How long a command that is told to end (SIGTERM) may take before it is ended (SIGKILL).
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// What a command and all that it starts have in their environment: the process that started it.
+const MARK: &str = "EVENKEEL_LOAD_OF";
+
+/// How long to wait between two looks for what is left of a command.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// How long to wait between two looks whether a command has ended in time.
+const LOOK_FOR_END_EVERY: Duration = Duration::from_millis(10);
+
+/// Why a command did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be started.
+    #[error("start `{line}`")]
+    Start {
+        /// For the shell.
+        line: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Its end cannot be learned.
+    #[error("wait for the command")]
+    Wait(#[source] io::Error),
+    /// There is no thread to wait for it.
+    #[error("start a thread")]
+    Thread(#[source] io::Error),
+    /// Signals cannot be taken.
+    #[error("block signals")]
+    Signals(#[source] io::Error),
+    /// It ran for too long, and was ended.
+    #[error("run `{line}`: it has not ended within {} s", time_max.as_secs())]
+    TooLong {
+        /// For the shell.
+        line: String,
+        /// How long it was allowed to run.
+        time_max: Duration,
+    },
+    /// It outlives SIGKILL.
+    #[error("end the command: it does not go away")]
+    Stays,
+}
+
+/// Why something did not come to its end.
+#[derive(Debug)]
+pub enum Interruption {
+    /// Somebody sent this signal.
+    Signal(Signal),
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Interruption {
+        Interruption::Failed(error)
+    }
+}
+
+/// Whether a command ends well in time. One that does not is ended.
+pub fn succeeds_within(command: &mut Command, time: Duration) -> bool {
+    let Ok(mut child) = command.spawn() else { return false };
+    let watch = Stopwatch::start();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return status.success(),
+            Ok(None) if watch.passed() < time => pause(LOOK_FOR_END_EVERY),
+            _ => {
+                // It may have ended in this moment.
+                let _ = child.kill();
+                let _ = child.wait();
+                return false;
+            }
+        }
+    }
+}
+
+/// A command that has been started.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    watch: Stopwatch,
+    output: Tail,
+    complaints: Tail,
+}
+
+/// The end of what comes through a pipe, read by a thread of its own.
+#[derive(Debug)]
+struct Tail {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Says by its end that nothing more comes.
+    ended: Receiver<()>,
+}
+
+/// What a command has left behind.
+#[derive(Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// How long it took.
+    pub time: Duration,
+    /// What it printed.
+    pub output: String,
+    /// What it complained about.
+    complaints: String,
+}
+
+impl Ended {
+    /// How it ended, with its last complaints.
+    pub fn words(&self) -> String {
+        let lines: Vec<&str> = self.complaints.lines().collect();
+        let last = &lines[lines.len().saturating_sub(COMPLAINT_LINES_MAX)..];
+        match last {
+            [] => self.status.to_string(),
+            last => format!("{}: {}", self.status, last.join(" / ")),
+        }
+    }
+}
+
+/// Starts a line for the shell, in this group of processes or in one of its own.
+fn start_in(line: &str, group: Option<i32>) -> io::Result<Running> {
+    let mut command = Command::new("sh");
+    command.env(MARK, std::process::id().to_string());
+    command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(group) = group {
+        command.process_group(group);
+    }
+    unblock_in(&mut command);
+    let watch = Stopwatch::start();
+    let mut child = command.spawn()?;
+    let output = Tail::from(child.stdout.take().expect("it is piped"))?;
+    let complaints = Tail::from(child.stderr.take().expect("it is piped"))?;
+    Ok(Running { child, watch, output, complaints })
+}
+
+impl Tail {
+    fn from(mut pipe: impl Read + Send + 'static) -> io::Result<Tail> {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let (to, (sender, ended)) = (Arc::clone(&bytes), channel::<()>());
+        let listen = move || {
+            let _ends_with_this_thread = sender;
+            let mut piece = [0; 8192];
+            while let Ok(len @ 1..) = pipe.read(&mut piece) {
+                let mut bytes = to.lock().unwrap_or_else(PoisonError::into_inner);
+                bytes.extend_from_slice(&piece[..len]);
+                // Twice as much before it is cut, so that not every piece moves all of it.
+                if bytes.len() > 2 * OUTPUT_LEN_MAX {
+                    let old = bytes.len() - OUTPUT_LEN_MAX;
+                    bytes.drain(..old);
+                }
+            }
+        };
+        thread::Builder::new().name("output".into()).spawn(listen)?;
+        Ok(Tail { bytes, ended })
+    }
+
+    /// What has come, when all has.
+    fn text(self) -> String {
+        // Nothing is ever sent: this ends with the thread, or with the time.
+        let _ = self.ended.recv_timeout(OUTPUT_TIME_MAX);
+        String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+/// Starts a line for the shell, which ends with this process where a terminal ends both.
+pub fn start(line: &str) -> Result<Running, Error> {
+    start_in(line, None).map_err(|error| not_started(line, error))
+}
+
+fn not_started(line: &str, error: io::Error) -> Error {
+    Error::Start { line: line.to_owned(), source: error }
+}
+
+impl Running {
+    /// Waits for its end.
+    pub fn ended(mut self) -> Result<Ended, Error> {
+        let status = self.child.wait().map_err(Error::Wait)?;
+        let time = self.watch.passed();
+        Ok(self.left_behind(status, time))
+    }
+
+    /// Ends it with all that it has started: what it was started for has failed.
+    pub fn end(mut self) {
+        let watch = Stopwatch::start();
+        loop {
+            let kill = if watch.passed() < END_TIME_MAX { Kill::TERM } else { Kill::KILL };
+            let left = marked();
+            // One may have ended by itself meanwhile.
+            for pid in &left {
+                let _ = kill_process(*pid, kill);
+            }
+            if left.is_empty() || watch.passed() > 2 * END_TIME_MAX {
+                break;
+            }
+            // Who is not waited for is there, and has ended.
+            let _ = self.child.try_wait();
+            pause(LOOK_EVERY);
+        }
+    }
+
+    fn left_behind(self, status: ExitStatus, time: Duration) -> Ended {
+        Ended { status, time, output: self.output.text(), complaints: self.complaints.text() }
+    }
+}
+
+/// Processes that commands of this one have started, in whatever group they are.
+fn marked() -> Vec<Pid> {
+    let mark = format!("{MARK}={}", std::process::id());
+    let marked = processes::all().into_iter().filter(|pid| processes::has_in_environment(*pid, &mark));
+    marked.filter_map(|pid| Pid::from_raw(pid.try_into().ok()?)).collect()
+}
+
+#[derive(Debug)]
+enum Event {
+    Signal(Signal),
+    Ended(io::Result<ExitStatus>),
+}
+
+/// Runs commands one after the other until a signal comes. From its making on, signals do not end this process: they
+/// are found here, between two steps or while a command runs, so that there is time to put everything back.
+#[derive(Debug)]
+pub struct Runner {
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+}
+
+impl Runner {
+    /// To be made before any other thread, which would not know of the signals.
+    pub fn new() -> Result<Runner, Error> {
+        let signals = Signals::block().map_err(Error::Signals)?;
+        let (sender, events) = channel();
+        let to = sender.clone();
+        let ignored = Ignored::now();
+        let answer = move || {
+            loop {
+                let signal = signals.wait();
+                if !ignored.has(signal) && to.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("signals".into()).spawn(answer).map_err(Error::Signals)?;
+        Ok(Runner { events, sender })
+    }
+
+    /// Whether a signal has come.
+    pub fn go_on(&self) -> Result<(), Interruption> {
+        match self.events.try_recv() {
+            Ok(Event::Signal(signal)) => Err(Interruption::Signal(signal)),
+            Ok(Event::Ended(_)) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Runs a line for the shell to its end, which must come in time.
+    pub fn run(&self, line: &str, time_max: Duration) -> Result<Ended, Interruption> {
+        match self.run_for(line, time_max)? {
+            Some(ended) => Ok(ended),
+            None => Err(Error::TooLong { line: line.to_owned(), time_max }.into()),
+        }
+    }
+
+    /// Runs a line for the shell, and ends it when the time is over; none if it had to be.
+    pub fn run_for(&self, line: &str, time: Duration) -> Result<Option<Ended>, Interruption> {
+        // In a group of its own, so that it can be ended with all that it starts, and so that Ctrl-C reaches this
+        // process alone, which then ends it.
+        let running = start_in(line, Some(0)).map_err(|error| not_started(line, error))?;
+        let Running { mut child, watch, output, complaints } = running;
+        let group = Pid::from_child(&child);
+        let sender = self.sender.clone();
+        let wait = move || {
+            let status = child.wait();
+            // Nobody listens when the whole has come to its end.
+            let _ = sender.send(Event::Ended(status));
+            child
+        };
+        let waiter = thread::Builder::new().name("wait".into()).spawn(wait);
+        let waiter = waiter.map_err(Error::Thread)?;
+        let halt = match self.events.recv_timeout(time) {
+            Ok(Event::Ended(status)) => {
+                let time = watch.passed();
+                let status = status.map_err(Error::Wait)?;
+                let child = waiter.join().expect("waiting does not panic");
+                return Ok(Some(Running { child, watch, output, complaints }.left_behind(status, time)));
+            }
+            Ok(Event::Signal(signal)) => Some(Interruption::Signal(signal)),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("this is a sender, too"),
+        };
+        let halt = self.end(group, halt);
+        match halt {
+            Some(halt) => Err(halt),
+            None => Ok(None),
+        }
+    }
+
+    /// Ends a group of processes, and waits until its first one is gone.
+    fn end(&self, group: Pid, mut halt: Option<Interruption>) -> Option<Interruption> {
+        for kill in [Kill::TERM, Kill::KILL] {
+            // It may have ended by itself meanwhile.
+            let _ = kill_process_group(group, kill);
+            loop {
+                match self.events.recv_timeout(END_TIME_MAX) {
+                    Ok(Event::Ended(_)) => {
+                        // Whatever it has left behind; mostly there is no such group any more.
+                        let _ = kill_process_group(group, Kill::KILL);
+                        return halt;
+                    }
+                    // The first one decides.
+                    Ok(Event::Signal(signal)) => halt = halt.or(Some(Interruption::Signal(signal))),
+                    Err(_) => break,
+                }
+            }
+        }
+        halt.or(Some(Error::Stays.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ending what one test has started would end what another one has: all of it is of this process.
+    static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn output_and_complaints_are_read_apart() {
+        let _alone = ONE_BY_ONE.lock();
+        let ended = start("echo out; echo err >&2; exit 3").expect("a shell").ended().expect("it ends");
+        assert_eq!((ended.output.as_str(), ended.status.code()), ("out\n", Some(3)));
+        assert_eq!(ended.words(), "exit status: 3: err");
+    }
+
+    #[test]
+    fn only_the_end_of_long_output_is_kept() {
+        let _alone = ONE_BY_ONE.lock();
+        let line = "head -c 4000000 /dev/zero; echo last";
+        let output = start(line).expect("a shell").ended().expect("it ends").output;
+        assert!(output.len() <= 2 * OUTPUT_LEN_MAX && output.ends_with("last\n"), "{}", output.len());
+    }
+
+    #[test]
+    fn a_command_is_ended_with_all_that_it_has_started() {
+        let _alone = ONE_BY_ONE.lock();
+        let running = start("setsid sleep 1000 & exec sleep 1000").expect("a shell");
+        while marked().len() < 2 {
+            pause(LOOK_EVERY);
+        }
+        running.end();
+        assert_eq!(marked(), []);
+    }
+
+    #[test]
+    fn a_command_has_its_time_and_no_more() {
+        let sh = |line: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", line]);
+            command
+        };
+        assert!(succeeds_within(&mut sh("exit 0"), Duration::from_secs(60)));
+        assert!(!succeeds_within(&mut sh("exit 1"), Duration::from_secs(60)));
+        assert!(!succeeds_within(&mut sh("exec sleep 1000"), Duration::from_millis(20)));
+        assert!(!succeeds_within(&mut Command::new("/nonexistent"), Duration::from_secs(60)));
+    }
+}

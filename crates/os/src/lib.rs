@@ -1,0 +1,16 @@
+//! What Linux says and does for a program: clocks, CPUs, CPU time, processes, commands, signals.
+//!
+//! Everything here is about this host and nothing about caching: what to do about it is decided above. A captured
+//! /proc is read by `tuner`, which takes from here what a text means.
+
+pub mod clock;
+pub mod command;
+mod cpu_list;
+mod cpu_set;
+pub mod cpu_time;
+pub mod process_stat;
+pub mod processes;
+pub mod signals;
+
+pub use cpu_list::CpuList;
+pub use cpu_set::{CpuSet, ParseError};
