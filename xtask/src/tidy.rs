@@ -6,9 +6,12 @@ mod circles;
 mod code;
 mod dependencies;
 mod edges;
+mod first_lines;
 mod links;
 mod modules;
+mod names;
 mod source;
+mod unsafe_files;
 
 use anyhow::{Context, Result};
 use end_to_end::subject::workspace;
@@ -34,6 +37,9 @@ pub(crate) fn tidy() -> Result<bool> {
         texts.push((name, text));
     }
     violations.extend(circles::check(&texts));
+    violations.extend(names::check(&texts));
+    violations.extend(first_lines::check(&texts));
+    violations.extend(unsafe_files::check(&texts));
     for path in files(&[""], "md")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();
         let page = std::fs::read_to_string(&path).with_context(|| format!("read {name}"))?;

@@ -1,5 +1,5 @@
-//! What the tests need beyond Rust: a memcached, libmemcached's checker, the clients people use, and tools that say
-//! what the kernel says.
+//! Programs that the tests need beyond Rust: a memcached, libmemcached's checker, the clients people use, and tools
+//! that show the kernel's state.
 //!
 //! Programs come from the system's packages; the clients go under the target directory and touch nothing else.
 

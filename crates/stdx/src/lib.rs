@@ -1,7 +1,7 @@
-//! What could have been in std: gathered output, counters, time as data, random numbers, statistics, where a series
-//! settles, sizes with units, archives.
+//! Parts that could be in std: gathered output, counters, time as data, random numbers, statistics, the settling of a
+//! series, sizes with units, archives.
 //!
-//! No word of caching in here, no I/O and no clock.
+//! Nothing about caching, no I/O and no clock.
 
 pub mod clock;
 pub mod counter;

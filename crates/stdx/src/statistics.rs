@@ -1,4 +1,4 @@
-//! What paired runs say: the unit is the run, never a second of it.
+//! Statistics of paired runs: the unit is the run, never one second of it.
 //!
 //! Seconds of one run resemble each other (on a shared machine the next one is predicted by the last to 0.7), so tests
 //! that take them for independent find differences between equals. Runs are paired within a round, because a host drifts

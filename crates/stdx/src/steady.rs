@@ -1,4 +1,4 @@
-//! Where a series of measurements settles.
+//! The settling of a series of measurements.
 
 /// Fewer values than this say nothing about a trend.
 const VALUES_MIN: usize = 10;

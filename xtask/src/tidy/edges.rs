@@ -1,4 +1,4 @@
-//! Which crate may use which: the table, and whether the manifests keep to it.
+//! Allowed dependencies between crates: the table, and whether the manifests agree with it.
 
 use crate::steps::cargo;
 use anyhow::{Context, Result, ensure};

@@ -31,6 +31,8 @@ struct File<'t> {
     names: BTreeSet<&'t str>,
     /// Names that are given here.
     defines: BTreeSet<&'t str>,
+    /// Types among them that are `pub` or `pub(crate)`.
+    shared_types: BTreeSet<&'t str>,
 }
 
 /// One name of a `use`; `*` for all of a module.
@@ -71,6 +73,11 @@ impl<'t> Modules<'t> {
             }
         }
         self.files.retain(|path, _| declared.contains(path));
+    }
+
+    /// Types that files other than their own can name: `pub` and `pub(crate)`, each with the module that defines it.
+    pub(super) fn shared_types(&self) -> impl Iterator<Item = (&'t str, &ModulePath)> {
+        self.files.iter().flat_map(|(path, file)| file.shared_types.iter().map(move |name| (*name, path)))
     }
 
     /// For each file those that it names something of.
@@ -202,6 +209,9 @@ impl<'t> File<'t> {
                     ..,
                 ] => {
                     file.defines.insert(name);
+                    if is_type(code[0]) && is_shared(&tokens[..at]) {
+                        file.shared_types.insert(name);
+                    }
                     2
                 }
                 [name, "::", _, ..] if is_name(name) => {
@@ -222,6 +232,16 @@ impl<'t> File<'t> {
         }
         file
     }
+}
+
+fn is_type(keyword: &str) -> bool {
+    ["struct", "enum", "union", "trait", "type"].contains(&keyword)
+}
+
+/// Whether the item behind these tokens is `pub` or `pub(crate)`.
+fn is_shared(before: &[&str]) -> bool {
+    let before = before.strip_suffix(&["unsafe"]).unwrap_or(before);
+    before.ends_with(&["pub"]) || before.ends_with(&["pub", "(", "crate", ")"])
 }
 
 fn is_name(token: &str) -> bool {

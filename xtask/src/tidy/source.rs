@@ -1,6 +1,6 @@
-//! What a Rust file may not be or hold.
+//! Rules for one Rust file: its length, its names, no ignored tests.
 
-/// Longer files have an organ that wants out.
+/// Longer files contain a part that should be a file of its own.
 const LINES_MAX: usize = 900;
 
 /// Words that name nothing (ARCHITECTURE.md, "Names").

@@ -1,4 +1,4 @@
-//! What the machine answered, compared with what it should.
+//! The machine's answers, compared with the expected ones.
 //!
 //! ```text
 //! @ booted 6.21                  seconds since the kernel started

@@ -1,4 +1,4 @@
-//! What is said to the machine and what it should answer, as text.
+//! Conversations with the machine as text: commands and expected answers.
 //!
 //! ```text
 //! # A comment.

@@ -1,4 +1,4 @@
-//! What the machine is made of, from Debian's packages.
+//! The machine's files, from Debian's packages.
 //!
 //! QEMU is installed. The kernel and the programs that run inside of the machine are downloaded and unpacked below the
 //! target directory: they are none of this system's business.

@@ -1,4 +1,4 @@
-//! How far two groups of values are apart: estimate, interval and p of one statistic.
+//! The difference between two groups of values: estimate, interval and p of one statistic.
 //!
 //! The statistic is a rank test's count: of pairs, the averages of any two differences (Walsh averages; Wilcoxon's
 //! signed-rank test counts those above zero), and of groups that are no pairs, all differences between them (Mann and

@@ -1,4 +1,4 @@
-//! What went wrong with other tools, each a row of the list that this one was begun with, so that it does not here.
+//! Known failures of other tuning tools, one test for each: the tuner must not repeat them.
 //!
 //! ```text
 //!  1 CPUs taken from the application (scylla-operator #2017)      2 one CPU for 32 queues (redpanda #10444)

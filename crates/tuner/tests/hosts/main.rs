@@ -1,4 +1,4 @@
-//! What the probe finds on hosts of the shapes that matter, and what their counters say.
+//! Findings of the probe on hosts of typical shapes, and the readings of their counters.
 
 mod failures;
 mod shapes;

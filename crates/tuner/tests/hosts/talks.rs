@@ -1,4 +1,4 @@
-//! What the tuner says on each shape of host: its findings, its plan, and where each strategy would put what.
+//! Texts of the tuner for each shape of host: findings, plan, and the CPUs that each strategy chooses.
 
 use crate::shapes;
 use crate::talk::check;

@@ -1,4 +1,4 @@
-//! How many items fit, and what each takes of the resident memory.
+//! Density: items that fit, and the resident memory that each takes.
 
 use anyhow::{Context, Result, ensure};
 use protocol::client::command::{self, AppendKey};

@@ -1,4 +1,4 @@
-//! Whether the growing index can be felt: one connection gets, one at a time, while another one writes.
+//! Latency while the index grows: one connection gets, one request at a time, while another one writes.
 //!
 //! The figure is the median over windows of a second of each window's p99.9: what else the machine does in
 //! some of them does not count. Writing delays gets even

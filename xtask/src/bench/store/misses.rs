@@ -1,4 +1,4 @@
-//! Who misses less with the same memory: traces replayed at a fixed rate, so that items expire alike.
+//! Misses with the same memory: traces replayed at a fixed rate, so that items expire alike.
 //!
 //! Three at the same time: ours and the peer with the same `-m`, and the peer with an `-m` that makes its
 //! resident memory equal to ours.

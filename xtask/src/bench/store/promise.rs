@@ -1,4 +1,4 @@
-//! Whether resident memory stays within what `-m` says, whatever is stored.
+//! Resident memory compared with the limit `-m`, whatever is stored.
 
 use std::time::Duration;
 

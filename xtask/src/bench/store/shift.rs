@@ -1,4 +1,4 @@
-//! How fast memory follows a new size: full of short values, then only longer ones are written.
+//! Memory after a change of the value size: full of short values, then only longer ones are written.
 //!
 //! What memory holds of the new size is measured by asking for a sample of the youngest keys, as many as a
 //! server holds that has never seen another size; `me` asks without making an item look used.
