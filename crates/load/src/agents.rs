@@ -1,10 +1,10 @@
 //! Agents: one load from several machines, a coordinator here, an agent on each of them.
 //!
-//! They talk in lines of JSON over the agent's standard input and output ([`talk`]), whatever carries those: ssh, a
+//! They exchange lines of JSON over the agent's standard input and output ([`talk`]), over any transport: ssh, a
 //! network namespace, a container. Each agent runs its share of the load with a schedule that is a part of the whole
-//! (agent.rs). The coordinator (coordinate.rs) starts them at one moment, told to each in its own clock, and puts
-//! together what they measured: histograms are added, never percentiles averaged (unite.rs). A job of pods that can be
-//! agents is a text (kubernetes.rs).
+//! (agent.rs). The coordinator (coordinate.rs) starts them at one moment, given to each in its own clock, and
+//! combines what they measured: histograms are added, percentiles never averaged (unite.rs). kubernetes.rs writes a
+//! job whose pods can be agents.
 
 mod agent;
 mod coordinate;

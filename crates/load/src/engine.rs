@@ -1,5 +1,4 @@
-//! Ways to the kernel: one exchange per turn, by io_uring or by epoll, encrypted or not, or as
-//! datagrams.
+//! Engines: ways to the kernel, one exchange per turn, by io_uring or by epoll, encrypted or not, or as datagrams.
 
 pub(crate) mod connecting;
 pub(crate) mod epoll;
@@ -24,31 +23,33 @@ use std::time::Duration;
 
 /// Moves bytes for a set of connections, numbered from 0.
 pub(crate) trait Engine {
-    /// What the summary calls it.
+    /// Its name in the summary.
     const NAME: &'static str;
 
     /// Sends what the outbox holds and waits for replies. What a socket does not take at once is kept and sent when
     /// it can be: the outbox is free afterwards.
     fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error>;
 
-    /// CLOCK_MONOTONIC in nanoseconds, or what a simulation takes for it.
+    /// CLOCK_MONOTONIC in nanoseconds, or a simulation's time.
     fn now_ns(&self) -> u64 {
         clock::now_ns()
     }
 
-    /// Hands out what the last exchange brought, by connection, and when it came (by `now_ns`): if the kernel was asked, that
-    /// says so; and what was read after something else may have come after the exchange. `None`: it was there by then.
+    /// Passes what the last exchange received, by connection, with the time of arrival (by `now_ns`): as the kernel
+    /// reports it, if it was asked to; data read after another receive may have come after the exchange. `None`: it
+    /// was there by then.
     fn arrivals(
         &mut self,
         each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error>;
 
-    /// Closes a connection on which nothing is on its way, and opens it anew: `Event::Opened` tells when it is.
+    /// Closes a connection on which no request is pending, and opens it anew: `Event::Opened` reports when it is
+    /// open.
     fn reopen(&mut self, _connection: usize) -> Result<(), Error> {
         unreachable!("only an engine that was told of the address can");
     }
 
-    /// Tells what else has happened since the last call: to most engines, nothing.
+    /// Passes all other events since the last call: for most engines, none.
     fn events(&mut self, _each: impl FnMut(Event)) -> Result<(), Error> {
         Ok(())
     }
@@ -57,19 +58,20 @@ pub(crate) trait Engine {
 /// What can happen besides bytes that arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// What is on its way on this connection, if anything is, will not be answered.
+    /// The pending requests of this connection, if any, will not be answered.
     Lost(usize),
-    /// A connection is open again, which took so long.
+    /// A connection is open again; opening took this long.
     Opened { connection: usize, took_ns: u64 },
     /// The server has closed a connection, which is being opened anew.
     Closed(usize),
     /// A connection was refused; it is tried again a little later.
     Refused,
-    /// Nobody has answered to the opening of a connection; it is tried again.
+    /// The opening of a connection was not answered in time; it is tried again.
     TimedOut,
-    /// The encryption of a connection was agreed on, in so much time, in an earlier session's terms or in new ones.
+    /// The TLS handshake of a connection is complete, after this time; it resumed an earlier session or began a new
+    /// one.
     Agreed { took_ns: u64, is_resumed: bool },
-    /// So many datagrams came that answer nothing: too late, or twice.
+    /// This many datagrams came that answer no request: too late, or twice.
     Stray(u64),
 }
 
@@ -91,7 +93,7 @@ pub(crate) const GATHER_TIME: Duration = Duration::from_micros(500);
 /// Room for the replies of one receive: a large pipeline of small values, or a part of a large one.
 pub(crate) const RECEIVE_LEN: usize = 16 * 1024;
 
-/// What a receive or send that returned an error or nothing means.
+/// Classifies a receive or send that returned an error or nothing.
 pub(crate) fn failed(connection: usize, error: Option<io::Error>) -> Error {
     match error {
         Some(source) => Error::Broken { connection, source },
@@ -99,7 +101,7 @@ pub(crate) fn failed(connection: usize, error: Option<io::Error>) -> Error {
     }
 }
 
-/// The engine cannot be had.
+/// The engine is not available.
 pub(crate) fn failed_to_start(engine: &'static str, source: io::Error) -> Error {
     Error::Engine { engine, source }
 }

@@ -4,35 +4,35 @@
 //! from there: a request that has to wait for a connection, because the server is slow, waits with its time running.
 //! In a *closed loop* every connection keeps `depth` requests on their way and sends the next one when a reply
 //! arrives, so a slow server is asked less often. Such a loop measures capacity and requests per CPU-second; its
-//! latencies are those of a saturated server and no answer to "how slow is it at rate X".
+//! latencies are those of a saturated server, and do not answer "how slow is it at rate X".
 //!
 //! ```text
-//!   Arguments ─ Description     types      what is asked for, in the words of the flags
+//!   Arguments ─ Description     types      the requested run, as the flags describe it
 //!        │
 //!      Plan                     workload   after every check; items, requests, conversations that read replies, traces
 //!        │
 //!     run ─► Worker, a thread   run        opens and closes the measured window; the search for the knee; the self test
 //!        ▲     │ each turn
 //!        │     ├─► Feed         pacing     which requests are due, and on which connection
-//!        │     │    └ Composer  workload   which command, about which item, in which bytes
+//!        │     │    └ Composer  workload   the next command, its item, its bytes
 //!        │     ├─► Engine       engine     one exchange with the kernel
-//!        │     └─► Tally        measure    latencies and counts of what was answered; whether to believe them (Verdict)
+//!        │     └─► Tally        measure    latencies and counts of answered requests; whether they can be believed (Verdict)
 //!     Measured
 //!        │
-//!     Summary                   report     for people and programs, and what a Follower sees meanwhile
+//!     Summary                   report     for people and programs; a Follower sees the seconds meanwhile
 //! ```
 //!
 //! A folder uses only those below it: `types`, then `engine` and `measure`, `workload`, `pacing` and `report`, `run`, and
-//! `agents`. With these, several machines make one load for a coordinator. [`self_test`] holds the whole to theory.
-//! A built-in [`Workload`] is found in types/profiles.rs.
+//! `agents`. With these, several machines make one load for a coordinator. [`self_test`] compares the whole with
+//! theory. Built-in [`Workload`]s are in types/profiles.rs.
 //!
-//! What is measured, exactly: a request is *sent* at the CLOCK_MONOTONIC reading just before the system call that
-//! hands the requests of a whole turn to the kernel, and *done* at the reading just after the call that returned its
-//! last bytes. Requests of one turn share both readings, so waiting behind other connections of the same turn
-//! counts: figures err on the long side, by at most one turn.
+//! Definitions: a request is *sent* at the CLOCK_MONOTONIC reading just before the system call that passes the
+//! requests of a whole turn to the kernel, and *done* at the reading just after the call that returned its last
+//! bytes. Requests of one turn share both readings, so waiting behind other connections of the same turn counts:
+//! latencies are too long by at most one turn, never too short.
 //!
-//! Nothing here knows a particular server: the wire protocol, as `protocol` reads and writes it, is all it shares with
-//! `server`.
+//! Nothing here depends on a particular server: the wire protocol, as `protocol` reads and writes it, is all it
+//! shares with `server`.
 
 mod agents;
 mod engine;

@@ -1,4 +1,4 @@
-//! Measurement: what workers count, of which shape it is, and whether to believe it.
+//! Measurement: counts and latencies of workers, their steadiness, and a verdict on whether they can be believed.
 //!
 //! No connection and no plan here: figures in, figures out.
 

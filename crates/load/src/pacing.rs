@@ -1,6 +1,6 @@
 //! Pacing: when requests are sent, on which connection, and when connections come and go.
 //!
-//! `feed` brings together `schedule`, which knows nothing of the server, and the connections that have room.
+//! `feed` combines `schedule`, which does not depend on the server, with the connections that have room.
 
 pub(crate) mod churn;
 pub(crate) mod feed;

@@ -1,6 +1,6 @@
-//! Reports: the result of a run, and what those see who follow it.
+//! Reports: the result of a run, and its progress for those who follow it.
 //!
-//! `summary` is the result, for people and as JSON (`json`); a `follower` is told each second: a line on a terminal, the
+//! `summary` is the result, for people and as JSON (`json`); a `follower` gets each second: a line on a terminal, the
 //! `live` view, HdrHistogram's log (`hdr_log`).
 
 pub(crate) mod figures;

@@ -1,8 +1,7 @@
-//! The course of a run: prefill, warm-up, the measured window, the sum.
+//! Course of a run: prefill, warm-up, the measured window, the result.
 //!
-//! Here is what is asked for from outside; [`prefill`] and [`window`] are what a run consists of, with [`probes`] beside
-//! the load, carried out by the threads of [`workers`], whose reports [`gathered`] puts together. [`probing`] is probes
-//! alone.
+//! The entry points are here; [`prefill`] and [`window`] are the parts of a run, with [`probes`] beside the load,
+//! carried out by the threads of [`workers`], whose reports [`gathered`] combines. [`probing`] is for probes alone.
 
 pub(crate) mod affinity;
 mod gathered;
@@ -39,7 +38,7 @@ use std::time::Duration;
 use stdx::prng::Prng;
 
 /// Carries out the run and returns what was measured. `progress` receives lines that overwrite each other with
-/// `\r`: a terminal's standard error, or `io::sink()` where nobody watches.
+/// `\r`: a terminal's standard error, or `io::sink()` without a viewer.
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     check_json(arguments)?;
     let (summary, _) = followed(arguments, progress, |follower| {
@@ -51,7 +50,7 @@ pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, E
     Ok(summary)
 }
 
-/// What `run` returns, followed as the arguments say.
+/// The result of `run`, followed as the arguments specify.
 pub(crate) fn followed<T>(
     arguments: &Arguments,
     progress: &mut dyn Write,
@@ -79,7 +78,7 @@ pub(crate) fn carry_out(plan: &Plan, follower: &mut dyn Follower) -> Result<(Sum
     Ok((Summary::new(plan, measured), tally))
 }
 
-/// Warm-up and window of a run, for those who make something else than a summary of it.
+/// Warm-up and window of a run, for callers that make something other than a summary of it.
 pub(crate) fn measure(plan: &Plan, progress: &mut dyn Write) -> Result<Measured, Error> {
     Runner { plan }.measure(&mut Line::new(progress))
 }
@@ -100,7 +99,7 @@ pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn W
     })
 }
 
-/// The first run of a search, if what is asked for can be searched.
+/// The first run of a search, if the arguments can be searched.
 pub(crate) fn first(run: &Description) -> Result<Description, Error> {
     let refuse = |why: &str| Err(Error::Arguments(String::from(why)));
     match (run.requests, &run.trace) {
@@ -110,10 +109,10 @@ pub(crate) fn first(run: &Description) -> Result<Description, Error> {
     }
 }
 
-/// What carries out one run of a search, with this rate and seed.
+/// Carries out one run of a search, with this rate and seed.
 pub(crate) type TryRate<'a> = &'a mut dyn FnMut(f64, u64, &mut dyn Write) -> Result<Summary, Error>;
 
-/// A search, whoever makes its runs.
+/// A search, whether on one machine or on several.
 pub(crate) fn search_by(
     arguments: &Arguments,
     objective: &Objective,
@@ -140,9 +139,9 @@ pub(crate) fn search_by(
     Ok(knee)
 }
 
-/// Where a search begins: so few that any server manages them.
+/// Where a search begins: so low that any server sustains it.
 const SEARCH_RATE: f64 = 1000.0;
-/// Keeps what the runs ask independent of the rates that are gone back to.
+/// A seed of its own keeps the requests of the runs independent of the rates that are tried again.
 const SEARCH_SALT: u64 = 0x7365_6172_6368_0000;
 
 struct Runner<'a> {

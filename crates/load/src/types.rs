@@ -1,4 +1,4 @@
-//! Types that all folders share: what flags say, each with how it is read and shown, errors, times.
+//! Types that all folders share: values of flags, each with its parser and its text; errors; times.
 //!
 //! Nothing here uses another folder, opens a socket or starts a thread. `clock` reads the clock for all.
 

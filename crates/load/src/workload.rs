@@ -1,7 +1,8 @@
 //! Workload: the plan of a run, its items, and the conversations about them.
 //!
-//! `plan` is derived from the description, with what is `asked` for; `chooser` draws items, `compose` and `request` make
-//! requests of them, `conversation` reads replies. A `trace` is replayed (`replay`) or recorded (`recording`).
+//! `plan` is derived from the description, with the items and commands of `asked`; `chooser` draws items, `compose`
+//! and `request` make requests of them, `conversation` reads replies. A `trace` is replayed (`replay`) or recorded
+//! (`recording`).
 
 pub(crate) mod asked;
 pub(crate) mod chooser;

@@ -1,4 +1,4 @@
-//! The agent: carries out a part of a load for a coordinator.
+//! Agent: runs its part of a load for a coordinator.
 
 use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, say, shown};
 use crate::measure::packed::Packed;
@@ -17,8 +17,8 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// Talks with a coordinator on `input` and `output` until the load is done. When `input` ends before, the coordinator
-/// has gone, and `gone` is called: on another thread, and in the middle of everything.
+/// Exchanges messages with a coordinator on `input` and `output` until the load is done. When `input` ends before,
+/// the coordinator is gone, and `gone` is called: on another thread, at any moment.
 pub fn agent(
     mut input: impl BufRead + Send + 'static,
     output: &mut dyn Write,
@@ -38,7 +38,8 @@ pub fn agent(
     if let Err(Error::Io(error)) = &ended
         && error.kind() == io::ErrorKind::BrokenPipe
     {
-        // Who reads no more has gone: the end of the input, which says so, can come a moment later.
+        // A coordinator that reads no more is gone: the end of the input, which reports that, can come a moment
+        // later.
         agent.orders.iter().for_each(drop);
     }
     ended
@@ -47,7 +48,7 @@ pub fn agent(
 struct Agent<'a> {
     orders: Receiver<String>,
     output: &'a mut dyn Write,
-    /// Somebody may end the run in the middle.
+    /// With `--live` the user may end the run early.
     is_live: bool,
 }
 
@@ -78,7 +79,7 @@ impl Agent<'_> {
             return Err(Error::Talk(format!("there is no part {agent} of {agents}")));
         }
         self.is_live = run.live;
-        // These are the coordinator's, on its machine.
+        // These options apply to the coordinator, on its machine.
         let plan =
             Plan { probes: None, server_pid: None, ..Plan::new(&run, Part { index: agent, of: agents })? };
         let (summary, tally) = carry_out(&plan, self)?;
@@ -107,7 +108,7 @@ impl Follower for Agent<'_> {
         self.stored(items, items)
     }
 
-    /// The coordinator says when.
+    /// The coordinator decides when.
     fn ready(&mut self, _: u64) -> Result<u64, Error> {
         say(self.output, &FromAgent::Ready)?;
         loop {

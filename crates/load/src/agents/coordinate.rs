@@ -1,5 +1,5 @@
-//! Coordinator: starts agents (crew.rs), lets them begin at one moment, follows them until they have ended (course.rs),
-//! and ends all when one fails.
+//! Coordinator: starts agents (crew.rs), begins the load on all at one moment, follows them until they have ended
+//! (course.rs), and ends all when one fails.
 
 mod course;
 mod crew;
@@ -27,7 +27,7 @@ use std::io::Write;
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-/// Lets the agents of the arguments load the server, and puts together what they measured.
+/// Lets the agents of the arguments load the server, and combines what they measured.
 pub fn run_on_agents(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     let coordinator = Coordinator::new(arguments)?;
     check_json(arguments)?;
@@ -56,7 +56,7 @@ pub fn search_on_agents(
 
 pub(super) struct Coordinator<'a> {
     arguments: &'a Arguments,
-    /// What agents are told.
+    /// The description that agents get.
     run: Description,
     pub(super) plan: Plan,
 }
@@ -74,11 +74,11 @@ impl Coordinator<'_> {
         let len = run.json()?.len();
         if len > DESCRIPTION_MAX {
             return refuse(format!(
-                "agents are told {DESCRIPTION_MAX} bytes of JSON at most, these are {len}"
+                "the description for agents has at most {DESCRIPTION_MAX} bytes of JSON, this one has {len}"
             ));
         }
-        // Whatever is wrong with the arguments is said here, once; but where the server is, and whom to trust, only
-        // those have to know who ask it.
+        // Errors in the arguments are reported here, once. The server's address and the trusted certificates are
+        // resolved only on the machines that connect to it.
         let all = Part { index: 0, of: arguments.agents.len().max(1) };
         let asks_itself = run.probes.is_some() && arguments.kubernetes_job.is_none();
         let plan = match asks_itself {
@@ -88,7 +88,7 @@ impl Coordinator<'_> {
                 Plan::new(&Description { server: None, host, tls: false, ..run.clone() }, all)?
             }
         };
-        // That there is such a process is said before any load is made.
+        // A missing process is reported before any load is made.
         run.server_pid.map(cpu_time::of_process).transpose()?;
         Ok(Coordinator { arguments, run, plan })
     }
@@ -119,7 +119,7 @@ impl Coordinator<'_> {
         }
         let open_ns = window_ns.start;
         let meter = plan.server_pid.map(|pid| Meter::start(pid, window_ns)).transpose()?;
-        // Nothing is said while it warms up.
+        // No seconds are reported during the warm-up.
         crew.be_patient(plan.run.warm_up.0);
         let who = names.iter().zip(clocks).map(|(name, clock)| (name.clone(), clock.error_ns));
         let (glance, beside) = (follower.asks_every(), Beside { prober, meter });
@@ -128,7 +128,7 @@ impl Coordinator<'_> {
         course.end()
     }
 
-    /// Tells every agent its part, and waits until all have stored theirs of the items and have their connections.
+    /// Sends every agent its part, and waits until all have stored their items and opened their connections.
     fn muster(&self, crew: &mut Crew, follower: &mut dyn Follower) -> Result<(), Error> {
         let (plan, names) = (&self.plan, &self.arguments.agents);
         let items = plan.fills();
@@ -154,23 +154,23 @@ impl Coordinator<'_> {
     }
 }
 
-/// Moved while the load runs, what was asked would compete with it; afterwards, gigabytes would go over a connection that is
-/// there for talking.
-const RECORDED_ALONE: &str = "--record is for one machine: what agents ask would be on their own disks, too much to be sent here; \
+/// Recording is refused: moving the notes while the load runs would compete with it; afterwards, gigabytes would go
+/// over a connection that is there for messages.
+const RECORDED_ALONE: &str = "--record is for one machine: the agents' requests would be on their own disks, too many to be sent here; \
                               record without --agents, and let these replay that with --trace and --speed";
-/// From the order to begin until the beginning: enough for the order to arrive at a machine that is busy.
+/// From the order to begin until the beginning: enough for the order to reach a busy machine.
 const START_AFTER_NS: u64 = 200_000_000;
-/// An agent's clock.
+/// The offset of an agent's clock.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
-    /// How far it is ahead of ours.
+    /// How far it is ahead of this machine's.
     ahead_ns: i64,
-    /// By how much that may be wrong: half of the shortest way there and back.
+    /// By how much that may be wrong: half of the shortest round trip.
     error_ns: u64,
 }
 
 impl Clock {
-    /// From readings of its clock, each with our own before and after it: the shortest way there and back knows best.
+    /// From readings of its clock, each with ours before and after it: the shortest round trip is the most exact.
     fn of(readings: &[(u64, u64, u64)]) -> Option<Clock> {
         let &(before, theirs, after) = readings.iter().min_by_key(|(before, _, after)| after - before)?;
         let middle = before + (after - before) / 2;
@@ -180,7 +180,7 @@ impl Clock {
 
 /// Readings of each clock.
 const READINGS: usize = 8;
-/// An agent that is told to end has this long for it.
+/// An agent that is ordered to end has this long for it.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

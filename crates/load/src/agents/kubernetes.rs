@@ -1,7 +1,7 @@
 //! A Kubernetes job whose pods are agents, as text for `kubectl apply`.
 //!
-//! A pod waits; the coordinator, wherever it runs, starts an agent in it with `kubectl exec`. So nothing has to be
-//! reachable in the cluster but its API server, and who may start agents is who may use that.
+//! A pod waits; the coordinator, wherever it runs, starts an agent in it with `kubectl exec`. So only the API server
+//! of the cluster has to be reachable, and every user of `kubectl exec` may start agents.
 
 use super::coordinate::Coordinator;
 use crate::types::arguments::Arguments;
@@ -18,7 +18,7 @@ pub fn kubernetes_job(arguments: &Arguments, matches: &ArgMatches) -> Result<Str
     if pods == 0 {
         return refuse("--kubernetes-job needs at least 1 pod");
     }
-    // Whatever the coordinator or an agent would say is said here.
+    // All errors that the coordinator or an agent would report are reported here.
     let asked = Arguments { agents: vec![String::from(NAME); pods], ..arguments.clone() };
     let plan = Coordinator::new(&asked)?.plan;
     let image = arguments.image.as_deref().unwrap_or_default();
@@ -43,16 +43,16 @@ pub fn kubernetes_job(arguments: &Arguments, matches: &ArgMatches) -> Result<Str
 }
 
 const NAME: &str = "evenkeel-load";
-/// What belongs to the manifest, and what is said anew.
+/// Flags that belong to the manifest, and flags that are written anew.
 const NOT_TYPED_AGAIN: [&str; 4] = ["kubernetes_job", "image", "agents", "agent_command"];
 /// As `--agents` takes them.
 const PODS_NAMES: &str = "-o jsonpath='{.items[*].metadata.name}' | tr ' ' ,";
 /// For nodes that have to be started, images, and prefilling.
 const SPARE_S: u64 = 3600;
-/// More than any search makes.
+/// More agents than any search needs.
 const SEARCH_RUNS: u64 = 100;
 
-/// What of the manifest depends on what was asked for.
+/// The parts of the manifest that depend on the arguments.
 struct Job<'a> {
     pods: usize,
     image: &'a str,
@@ -65,7 +65,7 @@ struct Job<'a> {
 impl fmt::Display for Job<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Job { pods, cpus, deadline_s, words, .. } = self;
-        // A string of JSON is one of YAML.
+        // A JSON string is also a YAML string.
         let image = serde_json::Value::from(self.image);
         let (name, version) = (NAME, env!("CARGO_PKG_VERSION"));
         write!(
@@ -109,10 +109,10 @@ spec:
       containers:
         - name: agent
           image: {image}
-          # It keeps the pod alive, and makes no load: nobody says anything on its standard input, which stays open.
+          # It keeps the pod alive, and makes no load: its standard input stays open, and nothing comes.
           command: [evenkeel, load, --agent]
           stdin: true
-          # Requests that are the limits, and whole CPUs, one more than --threads: whoever shares them is late.
+          # Requests that are the limits, and whole CPUs, one more than --threads: a thread that shares them is late.
           resources:
             requests:
               cpu: {cpus}
@@ -125,7 +125,7 @@ spec:
     }
 }
 
-/// What was typed, as words of one flag each, without some of the flags.
+/// The arguments as typed, as words of one flag each, without some of the flags.
 fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {
     let command = <Arguments as clap::Args>::augment_args(clap::Command::new("load"));
     let typed = |flag: &&clap::Arg| {
@@ -147,7 +147,7 @@ fn words(matches: &ArgMatches, without: &[&str]) -> Vec<String> {
     words
 }
 
-/// A word for the shell.
+/// A word quoted for the shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/@%+".contains(c);
     if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }

@@ -1,7 +1,7 @@
-//! The messages of coordinator and agents: an object of JSON in a line each.
+//! Messages of coordinator and agents: a JSON object in a line each.
 //!
-//! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps leave,
-//! end. Described for others in docs/load/agents.md; a change of it makes another `PROTOCOL`.
+//! The order is: hello ► plan ◄ (busy …) ready ► clock ◄ clock, several times; start ◄ (passed second …), perhaps
+//! leave, end. Documented for users in docs/load/agents.md; a change of it makes another `PROTOCOL`.
 
 use crate::measure::packed::{self, Packed};
 use crate::measure::tally::Tally;
@@ -12,14 +12,14 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Read, Write};
 
-/// The version of this conversation.
+/// The version of this protocol.
 pub(crate) const PROTOCOL: u32 = 5;
 
 /// From an agent.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FromAgent {
-    /// The first words, unasked.
+    /// The first message, sent unasked.
     Hello { protocol: u32, version: String },
     /// Still storing items: a sign of life.
     Busy { stored: u64, of: u64 },
@@ -27,7 +27,7 @@ pub(crate) enum FromAgent {
     Ready,
     /// The reading of its clock, at once.
     Clock { now_ns: u64 },
-    /// Latencies of the requests that were done in one second of the window; with `--live` their slip, too.
+    /// Latencies of the requests that were done in one second of the window; with `--live` their lateness, too.
     Second {
         second: u64,
         #[serde(with = "packed")]
@@ -36,11 +36,11 @@ pub(crate) enum FromAgent {
         slip: Option<Packed>,
         errors: u64,
     },
-    /// What a second of its window was like, without latencies: also a sign of life.
+    /// Counts of one second of its window, without latencies: also a sign of life.
     Passed(Second),
     /// What it measured.
     End(Box<End>),
-    /// Why it cannot go on.
+    /// The error that ended it.
     Failed { why: String },
 }
 
@@ -55,40 +55,40 @@ pub(crate) struct End {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum ToAgent {
-    /// What all are to do together, and which part of how many this one has.
+    /// The description of the whole run, and which part of how many this agent has.
     Plan { agent: usize, agents: usize, run: Box<Description> },
-    /// What time is it?
+    /// Asks for the reading of its clock.
     Clock,
     /// Begin at this time of the agent's own clock.
     Start { at_ns: u64 },
-    /// Of a load with `--live`: close the window, and say what was measured until now.
+    /// For a load with `--live`: close the window, and report what was measured until now.
     Leave,
 }
 
-/// A description is at most this long, as JSON: a pipe has room for 64 KiB, so one that does not read holds nobody up who
-/// tells it.
+/// A description is at most this long, as JSON: a pipe has room for 64 KiB, so that an agent that does not read does
+/// not block the coordinator.
 pub(crate) const DESCRIPTION_MAX: usize = 32 << 10;
-/// What a coordinator says is shorter, whatever numbers it has in it.
+/// A coordinator's messages are shorter, whatever numbers they hold.
 pub(crate) const ORDER_MAX: usize = 2 * DESCRIPTION_MAX;
 
-/// What an agent says is shorter: its last word has each second of its window, some 400 bytes, for a week.
+/// An agent's messages are shorter: its last one has each second of its window, some 400 bytes, for a week.
 pub(crate) const WORD_MAX: usize = 256 << 20;
 
-/// The next line; of one that is too long the beginning, with a byte more than it may have.
+/// The next line; of one that is too long the beginning, with one byte more than allowed.
 pub(crate) fn hear(input: &mut impl BufRead, most: usize) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let len = input.take(most as u64 + 1).read_until(b'\n', &mut line)?;
     Ok((len > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
 }
 
-/// Of what nobody understands, this much is shown.
+/// Of a line that cannot be parsed, this much is shown.
 pub(crate) fn shown(line: &str) -> &str {
     &line[..line.floor_char_boundary(SHOWN_MAX)]
 }
 
 const SHOWN_MAX: usize = 80;
 
-/// Says it, as one line.
+/// Sends the message, as one line.
 pub(crate) fn say(out: &mut dyn Write, message: &impl Serialize) -> Result<(), Error> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::from)?;
     line.push(b'\n');

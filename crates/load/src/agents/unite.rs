@@ -1,4 +1,4 @@
-//! Results of several agents, united into one.
+//! Results of several agents, combined into one.
 //!
 //! Counts and rates are added, histograms too; percentiles are taken from the sums. One INVALID agent makes the whole
 //! INVALID.
@@ -17,18 +17,18 @@ use std::collections::btree_map::Entry;
 pub(super) struct Seconds {
     /// How many agents there are.
     agents: usize,
-    /// Of each, the second that it reports next.
+    /// For each, the second that it reports next.
     next: Vec<u64>,
     /// Agents that have ended, by the second that they would have reported next.
     ended: Vec<u64>,
     /// Seconds that an agent has still to report.
     sums: BTreeMap<u64, Sum>,
     whole: BTreeMap<u64, Interval>,
-    /// What nobody has taken yet.
+    /// Whole seconds that `take` has not returned yet.
     fresh: Vec<Whole>,
 }
 
-/// One agent's second, and what several have told of one.
+/// One agent's second, or what several agents reported for the same second.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) latency_ns: Histogram<u64>,
@@ -82,7 +82,7 @@ impl Seconds {
         self.settle();
     }
 
-    /// Takes what all have reported who load the server in that second.
+    /// Adds the reports of all agents that load the server in that second.
     fn settle(&mut self) {
         let (all, ended) = (self.agents, &self.ended);
         let is_whole =
@@ -98,7 +98,7 @@ impl Seconds {
         }
     }
 
-    /// What has become whole since the last call.
+    /// The seconds that have become whole since the last call.
     pub(super) fn take(&mut self) -> Vec<Whole> {
         std::mem::take(&mut self.fresh)
     }
@@ -107,7 +107,7 @@ impl Seconds {
 /// An agent that is behind by more than this loses its part of the seconds between, not of the run.
 const PENDING_MAX: usize = 64;
 
-/// The whole, from each agent's name, the error of its clock, and its end.
+/// The whole result, from each agent's name, the error of its clock, and its last message.
 pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summary {
     let agents = parts.iter().map(|(name, clock_error_ns, End { summary, .. })| AgentSummary {
         name: name.clone(),
@@ -141,7 +141,7 @@ fn verdict(parts: &[(String, u64, End)]) -> Verdict {
     Verdict { valid: parts.iter().all(|(_, _, end)| end.summary.verdict.valid), reasons }
 }
 
-/// Everything but the verdict and what the tally says.
+/// Everything but the verdict and the tally's figures.
 fn add(whole: &mut Summary, part: Summary) {
     whole.seconds = whole.seconds.max(part.seconds);
     whole.requests_per_second += part.requests_per_second;
@@ -171,7 +171,7 @@ pub(super) fn both(one: &Second, other: &Second) -> Second {
     }
 }
 
-/// CPU time, and what it bought, together.
+/// CPU time, and requests per CPU-second, together.
 fn cost(one: CpuCost, other: CpuCost) -> CpuCost {
     let cpu_seconds = one.cpu_seconds + other.cpu_seconds;
     let mean = |of: fn(&CpuCost) -> f64| {

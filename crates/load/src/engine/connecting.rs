@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 /// Connections of one thread that are on their way at the same time: fewer than 128, the shortest queue that servers
 /// commonly listen with. What finds no room there is tried again by the kernel, a whole second later.
 const AT_ONCE: usize = 64;
-/// When no connection comes about for so long, none will.
+/// A connection that is not established after this time will not be.
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// A connection that could not be opened: its number from 1, and why.
@@ -49,7 +49,7 @@ pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, Re
     Ok(sockets)
 }
 
-/// Sends the first packet; epoll says how it ended. The socket does not block.
+/// Sends the first packet; epoll reports the result. The socket does not block.
 pub(crate) fn begin(address: SocketAddr) -> rustix::io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) struct Epoll {
     epoll: OwnedFd,
     sockets: Vec<OwnedFd>,
-    /// What each socket did not take yet.
+    /// The bytes that each socket did not take yet.
     backlogs: Vec<Vec<u8>>,
     events: Vec<Event>,
     buffer: Vec<u8>,
@@ -51,7 +51,7 @@ impl Epoll {
         let now_ns = self.now_ns();
         let Some(reopening) = &mut self.reopening else { return Ok(()) };
         self.backlogs[connection].clear();
-        // Whether or not the new one comes about, nobody listens to the old one any more. It may be gone already.
+        // Whether or not the new one is established, the old one is not read any more. It may be gone already.
         let _ = epoll::delete(&self.epoll, &self.sockets[connection]);
         let _ = shutdown(&self.sockets[connection], Shutdown::Both);
         let Some(socket) = reopening.begin(connection, now_ns) else { return Ok(()) };
@@ -193,6 +193,6 @@ impl Engine for Epoll {
     }
 }
 
-/// What is to be heard of a connection.
+/// The events to wait for on a connection.
 const INTEREST: EventFlags =
     EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);

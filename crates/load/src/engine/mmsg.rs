@@ -1,6 +1,6 @@
 //! Many datagrams in one system call: `sendmmsg` and `recvmmsg`.
 //!
-//! With `unsafe`: the kernel is told where datagrams lie by addresses.
+//! With `unsafe`: the kernel gets the addresses of datagrams.
 #![expect(unsafe_code, reason = "system calls that take tables of addresses")]
 
 use protocol::udp::HEAD_LEN;
@@ -23,7 +23,7 @@ pub(crate) struct Sends {
     heads: Vec<[u8; HEAD_LEN]>,
 }
 
-/// How far sending came.
+/// How far sending got.
 pub(crate) struct Sent {
     /// Datagrams that the kernel took.
     pub(crate) count: usize,
@@ -88,7 +88,7 @@ impl Receives {
     /// Receives what is there, up to `BATCH` datagrams, without waiting.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
         // SAFETY: each header points to its part, and that to `DATAGRAM_MAX` bytes of `buffers` which no other part
-        // points to (`new`); none of the vectors has been moved or grown since, and `&mut self` says that nobody reads.
+        // points to (`new`); none of the vectors has been moved or grown since, and `&mut self` proves that there is no reader.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
@@ -143,7 +143,7 @@ mod tests {
         let mut receives = Receives::new();
         let mut seen = Vec::new();
         while seen.len() < BATCH {
-            // Loopback hands over within the send.
+            // Loopback delivers within the send.
             let count = receives.receive(b.as_fd()).expect("datagrams");
             seen.extend((0..count).map(|number| receives.datagram(number).to_vec()));
         }

@@ -6,15 +6,15 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// Which connections are on their way, since when, and what has become of others.
+/// Connections that are being opened, since when, and the results of others.
 #[derive(Debug)]
 pub(crate) struct Reopening {
     address: SocketAddr,
     /// By connection: when its present attempt began; `None`: it is open, or waits in `retries`.
     began_ns: Vec<Option<u64>>,
-    /// Attempts in their order, those that are over included.
+    /// Attempts in their order, including those that have ended.
     attempts: VecDeque<(u64, usize)>,
-    /// What was refused, and when to try again.
+    /// Refused connections, and when to try again.
     retries: VecDeque<(u64, usize)>,
     pub(crate) news: Vec<Event>,
 }
@@ -54,7 +54,7 @@ impl Reopening {
         self.began_ns[connection].is_some()
     }
 
-    /// The kernel says how the attempt has ended.
+    /// Handles the kernel's result of the attempt.
     pub(crate) fn ended(&mut self, connection: usize, is_open: bool, now_ns: u64) {
         let Some(began_ns) = self.began_ns[connection].take() else { return };
         match is_open {
@@ -73,7 +73,7 @@ impl Reopening {
         self.retries.front().map(|(at_ns, _)| *at_ns)
     }
 
-    /// The next connection to try again, because nobody answered or the time after a refusal is over.
+    /// The next connection to try again, because it was not answered or the time after a refusal is over.
     pub(crate) fn next_retry(&mut self, now_ns: u64) -> Option<usize> {
         while let Some((began_ns, connection)) = self.attempts.front().copied() {
             let is_over = self.began_ns[connection] != Some(began_ns);

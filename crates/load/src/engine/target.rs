@@ -58,7 +58,7 @@ impl Target {
         let one = || -> io::Result<OwnedFd> {
             let socket = UdpSocket::bind((local, 0))?;
             socket.connect(address)?;
-            // As much as the system allows: what does not fit is lost here, and no fault of the server.
+            // As much as the system allows: datagrams that do not fit are lost here, which is no fault of the server.
             let forced = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_LEN);
             if forced.is_err() {
                 let _ = sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_LEN);
@@ -72,11 +72,11 @@ impl Target {
             .collect()
     }
 
-    /// Opens `count` connections. They block, as io_uring wants them.
+    /// Opens `count` connections. They block, as io_uring needs them.
     pub(crate) fn connect(&self, count: usize) -> Result<Vec<OwnedFd>, Error> {
         let opened = match self {
             Target::Tcp(address) => connecting::open(*address, count),
-            // There is no round trip to save, and whoever finds the server's queue full waits.
+            // There is no round trip to save, and a connection that finds the server's queue full waits.
             Target::Unix(path) => (1..=count)
                 .map(|number| UnixStream::connect(path).map(OwnedFd::from).map_err(|error| (number, error)))
                 .collect(),

@@ -161,7 +161,7 @@ fn stamps_say_when_the_kernel_had_it() {
     let (near, mut far) = tcp_pair();
     let Ok(mut engine) = Uring::new(vec![near.into()], true) else { return };
     let nothing = Outbox::default();
-    // Whoever is the first to ask for times has to wait for them (`net_enable_timestamp` of net/core/dev.c).
+    // The first request for timestamps has to wait for them (`net_enable_timestamp` of net/core/dev.c).
     let stamp = (0..CHANCES).find_map(|_| {
         let before_ns = engine.now_ns();
         far.write_all(b"VALUE").expect("room");

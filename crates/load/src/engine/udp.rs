@@ -1,8 +1,8 @@
 //! Requests and replies as datagrams: memcached's UDP protocol, in batches of `sendmmsg` and `recvmmsg`.
 //!
 //! Replies overtake each other and get lost, so each request on its way is a *lane* of its own: what is a connection to
-//! the worker is a lane here, `depth` of them share a socket, and a lane has one request at a time. The lower bits of a
-//! request's id say which lane, the others count its requests, so that a reply which comes too late is known as such.
+//! the worker is a lane here, `depth` of them share a socket, and a lane has one request at a time. The lower bits of
+//! a request's id are the lane's number, the others count its requests, so that a late reply is recognised.
 
 use super::mmsg::{BATCH, Receives, Sends};
 use super::{Engine, Event, Wait, failed, precise};
@@ -32,12 +32,12 @@ pub(crate) struct Udp {
     strays: u64,
 }
 
-/// How long a reply is waited for.
+/// How long to wait for a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     pub(crate) timeout: Duration,
-    /// A request without a reply is sent again so often before it counts as lost. Only where a repeated request does the
-    /// same as a single one, and its latency is of no interest.
+    /// A request without a reply is sent again this many times before it counts as lost. Only where a repeated
+    /// request has the same effect as a single one, and its latency is of no interest.
     pub(crate) repeats: u32,
 }
 
@@ -53,7 +53,7 @@ struct Lanes {
     all: Vec<Lane>,
     /// Lanes of each socket.
     depth: usize,
-    /// Bits of an id that say which lane.
+    /// Bits of an id that hold the lane's number.
     bits: u32,
     /// Whether to keep requests, to send them again.
     keep: bool,
@@ -220,7 +220,7 @@ impl Lanes {
         Lanes { all, depth, bits, keep }
     }
 
-    /// A request goes out in a lane; says on which socket.
+    /// Sends a request in a lane; returns its socket.
     fn begin(&mut self, number: usize, request: &[u8], now_ns: u64) -> usize {
         let lane = &mut self.all[number];
         lane.id = lane.id.wrapping_add(1 << self.bits);
@@ -235,7 +235,7 @@ impl Lanes {
         number / self.depth
     }
 
-    /// Hands out what a datagram brings; `false` if it answers no request that is on its way.
+    /// Passes on the content of a datagram; `false` if it answers no pending request.
     fn arrive(
         &mut self,
         socket: usize,

@@ -35,7 +35,7 @@ pub(crate) struct Uring {
     unarmed: Vec<usize>,
     /// Connections with a backlog whose socket has room again.
     writable: Vec<usize>,
-    /// Receives that `arrivals` hands out.
+    /// Receives that `arrivals` passes on.
     received: Vec<Completion>,
     can_gather: bool,
 }
@@ -110,7 +110,7 @@ impl Uring {
         }
         for (number, (connection, bytes)) in outbox.parcels().enumerate() {
             if self.backlogs[connection].is_empty() {
-                // Only a failure needs to be told: whoever is not told has sent everything.
+                // Only failures are reported: a send without a report has sent everything.
                 let entry = send(connection, bytes).flags(squeue::Flags::SKIP_SUCCESS);
                 self.push(About::Parcel, number, entry)?;
             } else {
@@ -275,7 +275,7 @@ impl Engine for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // The kernel lets go of registered sockets some time after the ring is closed: the server shall know now.
+        // The kernel releases registered sockets some time after the ring is closed: the server must learn it now.
         for socket in &self.sockets {
             // It may be closed by the server already.
             let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);

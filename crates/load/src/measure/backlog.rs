@@ -1,11 +1,11 @@
 //! Backlog of a server behind the schedule of an open loop: requests that are due and not answered, at nine moments of
 //! the window.
 //!
-//! Pure. Latencies alone do not tell: what is answered while the last replies are waited for looks like any other reply.
+//! Pure. Latencies alone do not show a backlog: a request that is answered after the window looks like any other.
 
 use std::ops::Range;
 
-/// The window has so many parts of equal length.
+/// The window has this many parts of equal length.
 const PARTS: usize = 8;
 
 /// Requests that were due and not answered when the window opened and at the end of each eighth of it; where the
@@ -33,7 +33,7 @@ impl Backlog {
         now_ns >= self.next_ns
     }
 
-    /// So many are due and not answered. A worker that was suspended takes the counts that it has missed now.
+    /// This many are due and not answered. A worker that was suspended takes the counts that it has missed now.
     pub(crate) fn take(&mut self, now_ns: u64, count: u64) {
         while self.is_due(now_ns) {
             self.counts[self.taken] = count;
@@ -65,22 +65,22 @@ impl Backlog {
     }
 }
 
-/// What the counts come to.
+/// The conclusions from the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Growth {
     /// Requests by which the backlog grew in the window.
     pub(crate) requests: f64,
-    /// It grew in every eighth, and there is no end to it.
+    /// It grew in every eighth, so it would grow further.
     pub(crate) is_steady: bool,
 }
 
-/// So few requests are on their way by chance.
+/// This many requests can be pending by chance.
 const CHANCE: f64 = 10.0;
 /// More of the window's requests than this left over at its end: the server did not keep up.
 const SHARE_MAX: f64 = 0.01;
 
 impl Growth {
-    /// `usual` requests are on their way even if the server keeps up: the rate by the latency that nine of ten exceed.
+    /// `usual` requests are pending even if the server keeps up: the rate by the latency that nine of ten exceed.
     pub(crate) fn of(counts: &Counts, usual: f64) -> Growth {
         let [first, .., last] = *counts;
         let before = usual.max(first as f64);
@@ -89,7 +89,7 @@ impl Growth {
         Growth { requests, is_steady: grows && requests > before + CHANCE }
     }
 
-    /// Whether the server did not keep up with so many requests in the window.
+    /// Whether the server did not keep up, with this many requests in the window.
     pub(crate) fn is_overload(&self, scheduled: u64) -> bool {
         self.is_steady || self.requests > SHARE_MAX * scheduled as f64 + CHANCE
     }

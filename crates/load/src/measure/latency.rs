@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Percentiles in microseconds; how they are taken is said in the crate's documentation.
+/// Percentiles in microseconds; the crate's documentation defines how they are measured.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Latency {
     /// The median.

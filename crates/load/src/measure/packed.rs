@@ -1,4 +1,4 @@
-//! A histogram of nanoseconds on its way to another machine: HdrHistogram's V2 in base64, for serde's `with`.
+//! Wire format of a histogram of nanoseconds: HdrHistogram's V2 in base64, for serde's `with`.
 
 use crate::measure::histogram::histogram;
 use base64::Engine;
@@ -8,7 +8,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 use serde::{Deserialize, Serialize};
 use std::error::Error;
 
-/// For places where there may be none.
+/// For optional histograms.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Packed(#[serde(with = "crate::measure::packed")] pub(crate) Histogram<u64>);
 
@@ -18,7 +18,7 @@ pub(crate) fn serialize<S: serde::Serializer>(sent: &Histogram<u64>, out: S) -> 
     STANDARD.encode(bytes).serialize(out)
 }
 
-/// Whatever shape was sent, it is one of ours: those can be added.
+/// Converts a histogram of any shape to ours: those can be added.
 pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(text: D) -> Result<Histogram<u64>, D::Error> {
     let text = String::deserialize(text)?;
     let read = || -> Result<Histogram<u64>, Box<dyn Error>> {

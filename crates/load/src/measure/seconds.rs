@@ -6,20 +6,20 @@ use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Puts the workers' totals together.
+/// Combines the workers' totals.
 #[derive(Debug)]
 pub(crate) struct Seconds {
     workers: usize,
     /// Seconds that not all workers have reported: how many have, and the sum of their totals.
     pending: BTreeMap<u64, (usize, Total)>,
-    /// What workers have done that have ended, by the first second that they have not reported.
+    /// Totals of workers that have ended, by the first second that they have not reported.
     ended: Vec<(u64, Total)>,
     /// Seconds before this one are not waited for any longer.
     from: u64,
     /// The total at the end of the last second that all have reported.
     total: Option<Total>,
     whole: Vec<Interval>,
-    /// What nobody has taken yet.
+    /// Whole seconds that `take` has not returned yet.
     fresh: Vec<Whole>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Seconds {
 #[derive(Clone, Debug)]
 pub(crate) struct Total {
     latency_ns: Histogram<u64>,
-    /// If somebody wants to know, and the loop is open.
+    /// If a follower shows it, and the loop is open.
     slip_ns: Option<Histogram<u64>>,
     errors: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Interval {
     pub(crate) second: u64,
     /// `None`: none was done.
     pub(crate) latency: Option<Latency>,
-    /// Of an open loop, if somebody wanted to know.
+    /// For an open loop, if a follower shows it.
     pub(crate) slip: Option<Latency>,
     /// Error lines and wrong values.
     pub(crate) errors: u64,
@@ -105,7 +105,7 @@ impl Seconds {
         }
     }
 
-    /// What one worker has done since the window opened, at the end of each of these seconds: a worker that was
+    /// Takes what one worker has done since the window opened, at the end of each of these seconds: a worker that was
     /// suspended reports several at once.
     pub(crate) fn add(&mut self, seconds: Range<u64>, total: &Total) {
         let known = seconds.start.max(self.from).max(seconds.end.saturating_sub(PENDING_MAX));
@@ -159,7 +159,7 @@ impl Seconds {
         }
     }
 
-    /// What has become whole since the last call.
+    /// The seconds that have become whole since the last call.
     pub(crate) fn take(&mut self) -> Vec<Whole> {
         std::mem::take(&mut self.fresh)
     }
@@ -223,7 +223,7 @@ mod tests {
         seconds.add(3..4, &total(&[10, 20, 30, 40], 1));
         assert_eq!(shown(&seconds)[3..], [(Some(40), 1)]);
         seconds.end(4, total(&[10, 20, 30, 40, 50], 1));
-        assert_eq!(seconds.whole.len(), 4, "there is no second that nobody was there for");
+        assert_eq!(seconds.whole.len(), 4, "there is no second without a worker");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Counts and latencies of the requests that were completed. What several machines measured is added as what several
-/// workers did: it goes over the wire as it is.
+/// Counts and latencies of the requests that were completed. The tallies of several machines are added like those of
+/// several workers: this type is sent as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Tally {
     /// Requests by the number of their command.
@@ -25,7 +25,7 @@ pub(crate) struct Tally {
     /// Values that do not belong to their key.
     pub(crate) wrong: u64,
     pub(crate) errors: u64,
-    /// Requests whose reply was not waited for any longer, and datagrams that answered nothing.
+    /// Requests whose reply was not waited for any longer, and datagrams that answered no request.
     pub(crate) lost: u64,
     pub(crate) strays: u64,
     /// Requests of the window that were sent and not answered in time.
@@ -57,13 +57,13 @@ pub(crate) struct Tally {
     run: (u64, u64),
 }
 
-/// Where the time of an open loop's requests went.
+/// The parts of an open-loop request's latency.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Waits {
     /// From intended to sent: waiting for a connection included.
     #[serde(with = "packed")]
     pub(crate) slip_ns: Histogram<u64>,
-    /// From possible to sent: what this program was late.
+    /// From possible to sent: the lateness of this program.
     #[serde(with = "packed")]
     pub(crate) late_ns: Histogram<u64>,
     /// From sent to done.
@@ -71,7 +71,7 @@ pub(crate) struct Waits {
     pub(crate) service_ns: Histogram<u64>,
 }
 
-/// Replies that lay in the kernel.
+/// Replies that waited in the kernel.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Unread {
     #[serde(with = "packed")]
@@ -105,7 +105,7 @@ pub(crate) struct Handshakes {
     pub(crate) resumed: u64,
 }
 
-/// Servers have few errors; this bounds what a strange one makes us remember.
+/// Servers have few errors; this bounds the memory for a server with many different ones.
 const LINES_MAX: usize = 16;
 const LINE_SHOWN_MAX: usize = 120;
 
@@ -186,27 +186,27 @@ impl Tally {
         }
     }
 
-    /// A reply had lain in the kernel for so long.
+    /// A reply had waited in the kernel for this long.
     #[inline]
     pub(crate) fn unread(&mut self, unread_ns: u64) {
         let none = || Box::new(Unread { waited_ns: histogram() });
         self.unread.get_or_insert_with(none).waited_ns.saturating_record(unread_ns);
     }
 
-    /// A request that was not intended in the window asked for so many keys, 0 for a change.
+    /// A request that was not intended in the window asked for this many keys, 0 for a change.
     pub(crate) fn outside(&mut self, keys: u32) {
         self.outside.0 += 1;
         self.outside.1 += u64::from(keys.max(1));
     }
 
-    /// What is known of connections that come and go.
+    /// Adds the counts of connections that come and go.
     #[cold]
     pub(crate) fn churn(&mut self) -> &mut ChurnTally {
         let none = || Box::new(ChurnTally { took_ns: histogram(), refused: 0, timed_out: 0, closed: 0 });
         self.churn.get_or_insert_with(none)
     }
 
-    /// A connection has agreed on its encryption.
+    /// A connection has completed its handshake.
     #[cold]
     pub(crate) fn agreed(&mut self, took_ns: u64, is_resumed: bool) {
         let none = || Box::new(Handshakes { took_ns: histogram(), resumed: 0 });
@@ -215,15 +215,15 @@ impl Tally {
         handshakes.resumed += u64::from(is_resumed);
     }
 
-    /// The window of an open loop begins. The requests of the warm-up have not counted before; what else has happened in
-    /// it does not, either.
+    /// The window of an open loop begins. The requests of the warm-up have not counted before; nor do other events in
+    /// it.
     pub(crate) fn begin(&mut self) {
         (self.errors, self.wrong, self.strays) = (0, 0, 0);
         self.error_lines.clear();
         self.churn = None;
     }
 
-    /// Knows of handshakes what another one knows.
+    /// Takes over the handshakes that another tally has counted.
     pub(crate) fn take_handshakes_of(&mut self, other: Tally) {
         self.handshakes = other.handshakes;
     }

@@ -1,16 +1,16 @@
 //! Verdict on a run: whether its rate and latencies can be believed, and if not, why.
 //!
-//! Pure: from what was measured about the measuring. Figures per CPU-second hold in most of these cases; the verdict is
-//! about wall-clock rates and latencies.
+//! Pure: from measurements of the generator itself. Figures per CPU-second hold in most of these cases; the verdict
+//! is about wall-clock rates and latencies.
 
 use crate::measure::backlog::Growth;
 use crate::types::arrivals::Arrivals;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use stdx::steady::unsettled;
 
-/// What came of looking at the measuring.
+/// The result of these checks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// No reason against it was found.
@@ -22,14 +22,14 @@ pub struct Verdict {
 /// One reason not to believe a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
-    /// In one word, for programs: `client-saturated`, `client-waited`, `late`, `overloaded`, `rate-missed`, `arrivals`, `steal`,
-    /// `unsteady`, `lost`, `silent`, `empty`.
+    /// An identifier for programs: `client-saturated`, `client-waited`, `late`, `overloaded`, `rate-missed`,
+    /// `arrivals`, `steal`, `unsteady`, `lost`, `silent`, `empty`.
     pub what: String,
-    /// In a sentence, with the number and what would help.
+    /// A sentence with the number and the remedy.
     pub why: String,
 }
 
-/// What is known about the measuring.
+/// Measurements of the generator and of its surroundings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// By second: the share of it that the busiest client thread ran.
@@ -52,10 +52,10 @@ pub(crate) struct Evidence {
     pub(crate) open: Option<OpenEvidence>,
 }
 
-/// What is known about an open loop.
+/// Measurements of an open loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenEvidence {
-    pub(crate) who: Who,
+    pub(crate) traffic: Traffic,
     /// Requests that the rate asked for makes in the window, and by how many a schedule of its law may be off.
     pub(crate) asked: f64,
     pub(crate) asked_within: f64,
@@ -67,7 +67,7 @@ pub(crate) struct OpenEvidence {
     pub(crate) completed_per_s: f64,
     /// Requests that were left over at its end.
     pub(crate) growth: Growth,
-    /// From the moment when a request could have been sent until it was: what this program was late.
+    /// From the moment when a request could have been sent until it was: the lateness of this program.
     pub(crate) late_p99_us: f64,
     pub(crate) response_p99_us: f64,
     pub(crate) spins: bool,
@@ -77,7 +77,7 @@ pub(crate) struct OpenEvidence {
 pub(crate) const BUSY_MAX: f64 = 0.85;
 /// For so many seconds in a row: one can be an accident.
 const BUSY_SECONDS: usize = 2;
-/// From here on, waiting for the hypervisor shows in every percentile of interest.
+/// From here on, time stolen by the hypervisor shows in every percentile of interest.
 const STEAL_MAX: f64 = 0.02;
 /// A closed loop makes as many requests fewer. A thread that is waked up waits for some microseconds, always.
 const WAITED_MAX: f64 = 0.10;
@@ -161,7 +161,7 @@ fn waited(evidence: &Evidence) -> Option<Reason> {
     reason(
         "client-waited",
         format!(
-            "a client thread waited for a CPU for {:.0} % of the window: rate and latency are those of whoever ran there \
+            "a client thread waited for a CPU for {:.0} % of the window: rate and latency depend on what ran there \
              (figures per CPU-second hold); free a CPU for it (--cpu)",
             evidence.waited * 100.0
         ),
@@ -204,7 +204,8 @@ fn lost(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-/// A closed loop asks nobody who does not answer: what it still waits for in the end is all that it sees of a stall.
+/// A closed loop sends no more to a server that does not answer: a stall shows only in the requests that are pending
+/// at the end.
 fn silent(evidence: &Evidence) -> Option<Reason> {
     let Evidence { silence_s, longest_s, seconds, .. } = *evidence;
     if silence_s <= longest_s || silence_s <= SILENCE_MAX_S.min(seconds / 2.0) {
@@ -213,7 +214,7 @@ fn silent(evidence: &Evidence) -> Option<Reason> {
     reason(
         "silent",
         format!(
-            "in the end a request had waited for {silence_s:.1} s, longer than any that was answered, so the longest \
+            "at the end a request had waited for {silence_s:.1} s, longer than any answered one, so the longest \
              latencies are missing"
         ),
     )
@@ -226,7 +227,7 @@ fn arrivals(open: &OpenEvidence) -> Option<Reason> {
     }
     reason(
         "arrivals",
-        format!("the schedule had {} requests, the rate asked for makes {:.0}", open.scheduled, open.asked),
+        format!("the schedule had {} requests, the rate asked for gives {:.0}", open.scheduled, open.asked),
     )
 }
 
@@ -246,12 +247,12 @@ fn missed(open: &OpenEvidence) -> Option<Reason> {
         format!(
             "{:.1} % of the requests were not answered in time, so the longest latencies are missing; {}",
             (1.0 - share) * 100.0,
-            slower(open.who)
+            slower(open.traffic)
         ),
     )
 }
 
-/// What is answered after the window says nothing of a rate that can be kept.
+/// Requests answered after the window do not show that the rate can be sustained.
 fn overloaded(open: &OpenEvidence) -> Option<Reason> {
     let OpenEvidence { growth, scheduled, completed_per_s, .. } = *open;
     if !growth.is_overload(scheduled) {
@@ -264,15 +265,15 @@ fn overloaded(open: &OpenEvidence) -> Option<Reason> {
              {:.1} % of all, and latencies with it; {}",
             growth.requests,
             growth.requests / scheduled.max(1) as f64 * 100.0,
-            slower(open.who)
+            slower(open.traffic)
         ),
     )
 }
 
-fn slower(who: Who) -> &'static str {
-    match who {
-        Who::Load => "lower --rate, or use more --connections or --depth",
-        Who::Probes => "lower --probe-rate, or use more --probes",
+fn slower(traffic: Traffic) -> &'static str {
+    match traffic {
+        Traffic::Load => "lower --rate, or use more --connections or --depth",
+        Traffic::Probes => "lower --probe-rate, or use more --probes",
     }
 }
 
@@ -280,11 +281,11 @@ fn late(open: &OpenEvidence) -> Option<Reason> {
     if open.late_p99_us <= LATE_SHARE_MAX * open.response_p99_us {
         return None;
     }
-    let remedy = match (open.who, open.spins) {
-        (Who::Load, true) => "use more --threads, or free CPUs for them",
-        (Who::Load, false) => "use --spin, --slot or more --threads",
-        (Who::Probes, true) => "free a CPU for them",
-        (Who::Probes, false) => "use --spin, or free a CPU for them",
+    let remedy = match (open.traffic, open.spins) {
+        (Traffic::Load, true) => "use more --threads, or free CPUs for them",
+        (Traffic::Load, false) => "use --spin, --slot or more --threads",
+        (Traffic::Probes, true) => "free a CPU for them",
+        (Traffic::Probes, false) => "use --spin, or free a CPU for them",
     };
     reason(
         "late",
@@ -300,7 +301,7 @@ mod tests {
     use super::*;
 
     const OPEN: OpenEvidence = OpenEvidence {
-        who: Who::Load,
+        traffic: Traffic::Load,
         asked: 10_000.0,
         asked_within: 600.0,
         scheduled: 10_050,

@@ -1,7 +1,7 @@
-//! Connections that are closed and opened anew: which, and when.
+//! Churn: connections that are closed and opened anew, and when.
 //!
-//! No socket here: a connection *leaves* when its turn has come, is closed once what is on its way has been answered, and
-//! is *away* until the engine says that it is open again.
+//! No socket here: a connection *leaves* when its turn has come, is closed once its pending requests have been
+//! answered, and is *away* until the engine reports that it is open again.
 
 use crate::pacing::schedule::Schedule;
 use crate::workload::conversation::Conversation;
@@ -14,7 +14,7 @@ pub(crate) struct Churn {
     pub(crate) after: u64,
     /// When the next one is closed, whichever it is.
     pub(crate) schedule: Option<Schedule>,
-    /// When so many are closed at once.
+    /// When this many are closed at once.
     pub(crate) storm: Option<(u64, usize)>,
     states: Vec<State>,
     leaving: Vec<usize>,
@@ -53,14 +53,14 @@ impl Churn {
         false
     }
 
-    /// How long it is until the next connections are to leave.
+    /// The time until the next connections leave.
     pub(crate) fn rest(&self, now_ns: u64) -> Duration {
         let next = self.schedule.as_ref().and_then(Schedule::peek).into_iter();
         let next_ns = next.chain(self.storm.map(|(at_ns, _)| at_ns)).min();
         next_ns.map_or(Duration::MAX, |next_ns| Duration::from_nanos(next_ns.saturating_sub(now_ns)))
     }
 
-    /// Lets connections leave whose time has come; hands out each.
+    /// Lets connections leave whose time has come; passes each to the caller.
     pub(crate) fn leave_due(&mut self, now_ns: u64, mut each: impl FnMut(usize)) {
         let mut due = 0;
         if let Some(schedule) = &mut self.schedule {

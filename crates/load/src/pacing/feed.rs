@@ -1,4 +1,4 @@
-//! Feed of a turn: what is to be sent, and on which connection.
+//! Feed of a turn: the requests to send, and their connections.
 
 use crate::engine::WAIT_MAX;
 use crate::engine::outbox::Outbox;
@@ -11,7 +11,7 @@ use crate::workload::replay::Next;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The kind of loop, and where it is.
+/// The kind of loop, and its state.
 #[derive(Debug)]
 pub(crate) enum Feed {
     /// Every connection that was served is topped up.
@@ -53,7 +53,7 @@ struct Passed {
     last_ns: u64,
 }
 
-/// What says when the next request is due.
+/// The source of due times.
 #[derive(Debug)]
 enum Clock {
     Schedule(Schedule),
@@ -73,14 +73,14 @@ struct TraceClock {
 /// A trace that is read more slowly than it is replayed is looked at again after this.
 const READING: Duration = Duration::from_millis(1);
 
-/// After a run that was far too fast, what was left undone is read for so long, to be counted: some millions.
+/// After a run that was far too fast, the rest of the trace is read for this long, to be counted: some millions.
 const COUNTING_MAX: Duration = Duration::from_secs(2);
 
 /// Requests that one turn takes from the schedule. A turn's requests share their sent time, so the last of a longer
 /// turn would be composed long after it; 1024 take about 100 µs.
 const DUE_MAX: usize = 1024;
 
-/// What a turn needs besides the loop's own state.
+/// The turn's inputs besides the loop's own state.
 pub(crate) struct Turn<'t, 'p> {
     pub(crate) composer: &'t mut Composer<'p>,
     pub(crate) conversations: &'t mut [Conversation],
@@ -148,7 +148,7 @@ impl Feed {
         }
     }
 
-    /// Connections that the next requests can go out on, whatever is read meanwhile; a closed loop has no next ones.
+    /// Connections that the next requests can use, whatever is read meanwhile; a closed loop does not plan them.
     #[inline]
     pub(crate) fn spare(&self) -> usize {
         match self {
@@ -168,7 +168,7 @@ impl Feed {
         }
     }
 
-    /// Nothing that is due from this time on will be sent; a closed loop has nothing that is due.
+    /// Requests that are due from this time on will not be sent; a closed loop has none that are due.
     pub(crate) fn end(&mut self, at_ns: u64) {
         if let Feed::Open(open) = self {
             match &mut open.clock {
@@ -281,7 +281,7 @@ impl Open {
             let portion = Portion { refills, requests: share - refills };
             let free_since_ns = self.free_since_ns[connection].unwrap_or_default();
             let (due, slot_ns) = (&mut self.due, self.sleep.slot_ns());
-            // A recording has it before what is sent after it.
+            // A recording takes the request before later ones are sent.
             let refilled_ns = due.front().map_or(now_ns, |due_ns| now_ns.min(*due_ns));
             let refill = |conversation: &mut Conversation| {
                 conversation.intend(now_ns, now_ns);
@@ -289,7 +289,7 @@ impl Open {
             };
             turn.send(connection, portion, refill, |conversation| {
                 let intended_ns = due.pop_front().unwrap_or(now_ns);
-                // Before that nobody could have sent it: what is lost after it, this program has lost.
+                // A request cannot be sent before it is due: the delay after that is this program's lateness.
                 conversation.intend(intended_ns, (intended_ns + slot_ns).max(free_since_ns));
                 intended_ns
             });
@@ -313,7 +313,7 @@ impl Passed {
         (self.count, self.last_ns) = (self.count + 1, due_ns);
     }
 
-    /// How many become due in so long, as it has been so far.
+    /// The number that becomes due in this time, at the rate so far.
     fn in_time(&self, time_ns: u64) -> u64 {
         let passed_ns = self.last_ns.saturating_sub(self.first_ns).max(1);
         (u128::from(self.count) * u128::from(time_ns) / u128::from(passed_ns)) as u64
@@ -366,8 +366,8 @@ impl Portion {
 }
 
 impl Turn<'_, '_> {
-    /// Sends up to a portion as far as the connection has room, and tells of every set of a missed item and of every
-    /// request, to hear as of when it is asked; `false` once there is nothing left to ask.
+    /// Sends up to a portion as far as the connection has room, and reports every set of a missed item and every
+    /// request, with the time as of which it is asked; `false` once there is nothing left to ask.
     #[inline]
     fn send(
         &mut self,

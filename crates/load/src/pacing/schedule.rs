@@ -1,4 +1,4 @@
-//! Schedules: when the requests of an open loop are to be sent, whatever the server does.
+//! Schedules: the times of an open loop's requests, independent of the server.
 //!
 //! Each thread has a schedule of its own, with its share of the rate. Poisson processes and renewal processes of
 //! small shares add up to nearly Poisson arrivals; threads of the constant schedule take turns.
@@ -104,7 +104,7 @@ impl Schedule {
     }
 }
 
-/// Keeps arrivals independent of what is asked for.
+/// A seed of its own keeps arrivals independent of the commands and keys.
 const SALT: u64 = 0x6172_7269_7661_6c73;
 
 #[cfg(test)]

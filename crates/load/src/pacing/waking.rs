@@ -1,10 +1,10 @@
-//! Lateness of a thread that wakes up, and what an open loop does about it.
+//! Lateness of a thread that wakes up, and its compensation in an open loop.
 //!
 //! A thread that sleeps until a request is due wakes up some tens of microseconds later: the processor has to leave its
 //! idle state, and a virtual one has to be given back first. What it takes here is learnt from each sleep. Then the thread
 //! can sleep for so much less, and look at the clock for the rest of the time. Pure: time is given.
 
-/// What was learnt.
+/// The lateness learnt so far.
 #[derive(Debug, Default)]
 pub(crate) struct Waking {
     /// All but a few wakings are less late than this.
@@ -20,8 +20,8 @@ pub(crate) struct Waking {
 
 /// A waking that is later is an accident, which cannot be made up for.
 const LEAD_MAX_NS: u64 = 250_000;
-/// One in so many wakings or a little more is later than what was learnt: latencies are told to the 99.9th percentile,
-/// and a run is not to be believed by lateness in its 99th.
+/// One in this many wakings or a little more is later than learnt: latencies are reported to the 99.9th percentile,
+/// and a run is not believed if its 99th percentile of lateness is too high.
 const FORGET: u64 = 2048;
 /// The largest share of the time, as a divisor, for which a thread stays awake before requests: where they are so frequent,
 /// that costs more than it brings. What the requests themselves take is not counted out, or a thread that is busy with them
@@ -44,7 +44,7 @@ impl Waking {
         self.lead_ns
     }
 
-    /// For how long before a request that is due at `target_ns` nobody sleeps.
+    /// For this long before a request that is due at `target_ns` the thread does not sleep.
     pub(crate) fn awake_ns(&mut self, now_ns: u64, target_ns: u64) -> u64 {
         if now_ns >= self.period_end_ns {
             self.is_too_much = self.wanted_ns * SHARE_MAX > PERIOD_NS;

@@ -1,4 +1,4 @@
-//! Figures as people read them.
+//! Figures formatted for people.
 
 use crate::measure::latency::Latency;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! Followers of a run, be it of this machine or of several: a line on a terminal, a whole one (live.rs), a log; and of a
-//! machine's part, the coordinator.
+//! Followers of a run on this machine or on several: a progress line, a full-screen view (live.rs), a log; and the
+//! coordinator, for its agents.
 
 use crate::measure::seconds::Interval;
 use crate::measure::seconds::Whole;
@@ -9,21 +9,22 @@ use crate::types::error::Error;
 use std::io::Write;
 use std::time::Duration;
 
-/// Is told what happens in a run, and says when it begins.
+/// Gets the events of a run, and decides when it begins.
 pub(crate) trait Follower {
-    /// So many of the items are stored.
+    /// This many of the items are stored.
     fn stored(&mut self, items: u64, of: u64) -> Result<(), Error>;
 
     /// All are.
     fn filled(&mut self, items: u64) -> Result<(), Error>;
 
-    /// All connections are open, and the load can begin in so many nanoseconds: when it is to begin, by the clock.
+    /// All connections are open, and the load can begin in this many nanoseconds: returns when it begins, by the
+    /// clock.
     fn ready(&mut self, wait_ns: u64) -> Result<u64, Error>;
 
     /// A second of the window has passed; and the seconds whose latencies have become known meanwhile.
     fn second(&mut self, second: &Second, whole: Vec<Whole>) -> Result<(), Error>;
 
-    /// Of a load by several machines: what each of them does. Told before each second, and while one is silent.
+    /// For a load by several machines: what each does. Called before each second, and while one is silent.
     fn agents(&mut self, _: &[AgentNow]) -> Result<(), Error> {
         Ok(())
     }
@@ -31,7 +32,7 @@ pub(crate) trait Follower {
     /// The window has closed.
     fn closed(&mut self, whole: Vec<Whole>) -> Result<(), Error>;
 
-    /// How often it wants to be asked whether the run is to end.
+    /// The interval at which to ask whether the run is to end.
     fn asks_every(&self) -> Option<Duration> {
         None
     }
@@ -49,13 +50,13 @@ pub(crate) struct AgentNow {
     pub(crate) state: AgentState,
 }
 
-/// What it does.
+/// Its progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AgentState {
     Loads {
         requests_per_second: f64,
     },
-    /// It has said nothing for so many seconds, which is not normal.
+    /// It has sent nothing for this many seconds, which is not normal.
     Silent {
         seconds: u64,
     },
@@ -73,7 +74,7 @@ impl AgentNow {
     }
 }
 
-/// Who may end a run is asked so often whether it is to end: a key has its effect that quickly.
+/// A follower that can end the run is asked at this interval: a key takes effect that quickly.
 pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 
 /// Lines that overwrite each other.

@@ -18,7 +18,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Writes the log besides whoever follows the run.
+/// Writes the log besides the follower of the run.
 pub(crate) struct HdrLog<'a> {
     inner: &'a mut dyn Follower,
     path: PathBuf,
@@ -49,7 +49,7 @@ impl<'a> HdrLog<'a> {
     }
 }
 
-/// Start and length in seconds; the start counts from the window's beginning, which the head says.
+/// Start and length in seconds; the start counts from the window's beginning, which the header gives.
 fn line(Whole { interval, latency_ns, .. }: &Whole) -> String {
     let mut bytes = Vec::new();
     V2DeflateSerializer::new().serialize(latency_ns, &mut bytes).expect("a vector takes everything");
@@ -57,7 +57,7 @@ fn line(Whole { interval, latency_ns, .. }: &Whole) -> String {
     format!("{}.000,1.000,{longest_ms:.3},{}\n", interval.second, STANDARD.encode(bytes))
 }
 
-/// What a log begins with; the window opens at this time.
+/// The header of a log; the window opens at this time.
 fn head(opens_unix_s: f64) -> String {
     format!(
         "#[Histogram log format version 1.3]\n#[StartTime: {opens_unix_s:.3} (seconds since epoch)]\n\

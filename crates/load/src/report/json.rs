@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// Says before a run that its result could not be written after it; what is there is left alone.
+/// Reports before a run that its result could not be written after it; an existing file is left alone.
 pub(crate) fn check_json(arguments: &Arguments) -> Result<(), Error> {
     let Some(path) = &arguments.json else { return Ok(()) };
     arguments.run.json()?;

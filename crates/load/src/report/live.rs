@@ -1,6 +1,7 @@
 //! The live view: what the run is doing, on a terminal's other screen, second by second.
 //!
-//! `view.rs` says how it looks, with a picture of latencies (`heat.rs`), and knows no terminal; `screen.rs` is the terminal, and puts it back.
+//! `view.rs` renders it, with a picture of latencies (`heat.rs`), without a terminal; `screen.rs` is the terminal,
+//! and restores it.
 
 mod heat;
 mod screen;
@@ -17,10 +18,10 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 use view::{Stage, View};
 
-/// Shows a run to somebody who may end it.
+/// Shows a run to a user who may end it.
 pub(crate) struct Live {
     view: View,
-    /// From the moment on when there is something to show: what goes wrong before is said on the first screen.
+    /// Since there is something to show: errors before that are printed on the first screen.
     screen: Option<Screen>,
     has_left: bool,
 }

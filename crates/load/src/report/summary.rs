@@ -27,13 +27,13 @@ use serde::{Deserialize, Serialize};
 /// The result of a run. Rates and CPU-seconds are those between the two edges of the measured window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
-    /// What was asked for, of all machines together: every flag of the run. What they left open is filled in, but for
-    /// what does not matter to this run.
+    /// The request, for all machines together: every flag of the run. Defaults are filled in, except those that do
+    /// not matter to this run.
     pub run: Description,
-    /// `open`: latencies count from the time at which the schedule wanted a request to be sent. `closed`: from the time
-    /// at which it was; they are those of a server kept busy.
+    /// `open`: latencies count from the time at which the schedule had a request to be sent. `closed`: from the time
+    /// at which it was sent; they are those of a server kept busy.
     pub r#loop: String,
-    /// Whether to believe the rate and the latencies.
+    /// Whether the rate and the latencies can be believed.
     pub verdict: Verdict,
     /// `io_uring`, `epoll` or `mmsg`.
     pub engine: String,
@@ -69,9 +69,9 @@ pub struct Summary {
     pub errors: u64,
     /// Which ones, the most frequent first.
     pub error_lines: Vec<ErrorLine>,
-    /// Requests that nobody waits for any longer: a datagram of theirs or of their reply has got lost.
+    /// Requests given up: a datagram of theirs or of their reply was lost.
     pub lost: u64,
-    /// Datagrams that answered nothing: they came too late, or twice.
+    /// Datagrams that answered no request: too late, or twice.
     pub stray_datagrams: u64,
 
     /// Requests completed in the window per second of wall clock, whenever they were intended.
@@ -80,31 +80,32 @@ pub struct Summary {
     pub keys_per_second: f64,
     /// Latencies of requests: from intended to done in an open loop, from sent to done in a closed one.
     pub latency: Latency,
-    /// Of an open loop: where the latency went.
+    /// For an open loop: the parts of the latency.
     pub waits: Option<WaitsSummary>,
-    /// With `--kernel-timestamps`: for how long the kernel had replies before this program read them, which no other
+    /// With `--kernel-timestamps`: how long the kernel held replies before this program read them, which no other
     /// latency includes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<Latency>,
-    /// Of encrypted connections: how they agreed on it, over the whole run.
+    /// For encrypted connections: their handshakes, over the whole run.
     pub handshakes: Option<Handshakes>,
     /// If connections came and went in the window.
     pub connects: Option<Connects>,
     /// Share of the host's CPU time in the window that other guests of the machine took.
     pub steal: f64,
-    /// What the threads of the generator used.
+    /// CPU time of the generator's threads.
     pub client: CpuCost,
     /// How much of the window the busiest of these threads ran, from 0 to 1.
     pub busiest_thread: f64,
-    /// How much of it that thread waited for a CPU, while others ran there, which waited most.
+    /// Share of the window that a thread waited for a CPU while others ran there; that of the thread which waited
+    /// most.
     #[serde(default)]
     pub cpu_wait: f64,
-    /// What the process given by `--server-pid` used.
+    /// CPU time of the process given by `--server-pid`.
     pub server: Option<CpuCost>,
-    /// What `--probes` found; no other figure includes them.
+    /// The results of `--probes`; no other figure includes them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Probes>,
-    /// What `--record` has kept.
+    /// The recording made by `--record`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Recorded>,
     /// The window in steps of a second.
@@ -186,7 +187,7 @@ impl Summary {
         }
     }
 
-    /// With what probes found that asked from another machine than the load's.
+    /// With the results of probes that ran on another machine than the load's.
     pub(crate) fn with_probing(mut self, probing: Probing) -> Summary {
         for (at, second) in self.series.iter_mut().enumerate() {
             second.probes = probing.seconds.of(at as u64);
@@ -194,7 +195,7 @@ impl Summary {
         Summary { probes: probing.figures, ..self }
     }
 
-    /// With what the server used in the window.
+    /// With the server's CPU time in the window.
     pub(crate) fn with_server(self, cpu_ns: u64) -> Summary {
         let of = |per_second: f64| ratio(per_second * self.seconds, cpu_ns as f64 / 1e9);
         let server = CpuCost {
@@ -210,7 +211,7 @@ impl Summary {
         self.run.threads * self.agents.len().max(1)
     }
 
-    /// Whether every reply was what a healthy server sends: no error line, no wrong value.
+    /// Whether every reply was that of a healthy server: no error line, no wrong value.
     pub fn is_clean(&self) -> bool {
         self.errors == 0
             && self.wrong_values == 0
@@ -218,7 +219,7 @@ impl Summary {
             && self.probes.as_ref().is_none_or(Probes::is_clean)
     }
 
-    /// Whether to believe it, and what its probes say.
+    /// Whether it and its probes can be believed.
     pub fn is_valid(&self) -> bool {
         self.verdict.valid && self.probes.as_ref().is_none_or(|probes| probes.verdict.valid)
     }

@@ -1,11 +1,11 @@
-//! Reports of the threads of a run, put together.
+//! Reports of the threads of a run, combined.
 
 use super::workers::Report;
 use crate::measure::seconds::Seconds;
 use crate::measure::tally::Tally;
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
@@ -77,11 +77,11 @@ impl All {
     fn take(&mut self, report: Report) -> Result<(), Error> {
         match report {
             Report::Ready => self.ready += 1,
-            Report::Seconds(who, seconds, total) => self.group(who).seconds.add(seconds, &total),
-            Report::Over(who, from, total) => self.group(who).seconds.end(from, *total),
-            Report::End(who, end) => {
+            Report::Seconds(traffic, seconds, total) => self.group(traffic).seconds.add(seconds, &total),
+            Report::Over(traffic, from, total) => self.group(traffic).seconds.end(from, *total),
+            Report::End(traffic, end) => {
                 let (engine, tally) = (*end)?;
-                let group = self.group(who);
+                let group = self.group(traffic);
                 group.engine = engine;
                 group.tally.add(&tally);
                 group.running -= 1;
@@ -90,10 +90,10 @@ impl All {
         Ok(())
     }
 
-    fn group(&mut self, who: Who) -> &mut Group {
-        match who {
-            Who::Load => &mut self.load,
-            Who::Probes => &mut self.probes,
+    fn group(&mut self, traffic: Traffic) -> &mut Group {
+        match traffic {
+            Traffic::Load => &mut self.load,
+            Traffic::Probes => &mut self.probes,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Knee of a server: the highest rate at which it keeps an objective.
 //!
-//! Pure: which rate to try next, and what all tries together say. It climbs by doubling, halves the distance between a
-//! rate that held and one that did not, and then goes back to the rates around the knee, in random order, because a
-//! single run near it is decided by chance. What is reported is the knee and the interval outside of which no run
+//! Pure: the rate to try next, and the conclusion from all tries. It climbs by doubling, halves the distance between
+//! a rate that held and one that did not, and then goes back to the rates around the knee, in random order, because a
+//! single run near it is decided by chance. The result is the knee and the interval outside of which no run
 //! contradicts it.
 
 use crate::measure::latency::Latency;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use stdx::prng::Prng;
 
-/// How one run stands to the objective.
+/// The result of one run with respect to the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -21,12 +21,12 @@ pub enum Outcome {
     Held,
     /// It did not, or the server did not keep up.
     Missed,
-    /// The run says nothing about the server.
+    /// The run is not conclusive about the server.
     Invalid,
 }
 
 impl Objective {
-    /// A run of an open loop at this rate, and what it says.
+    /// A run of an open loop at this rate, and its result.
     pub(crate) fn judge(&self, rate: f64, summary: &Summary) -> Try {
         let missing = summary.lost + summary.waits.map_or(0, |waits| waits.unanswered + waits.unsent);
         Try {
@@ -49,7 +49,7 @@ impl Objective {
         let scheduled = (summary.requests + missing) as f64;
         let has_too_many_missing = missing as f64 > scheduled * (1.0 - self.percentile.share());
         let is_slow = latency_us >= self.limit_us;
-        // A server that does not answer in time has missed it, unless it was not asked in time.
+        // A server that does not answer in time has missed it, unless the request was sent too late.
         if is("client-saturated")
             || is("client-waited")
             || is("steal")
@@ -90,7 +90,7 @@ const LATE_SHARE_MAX: f64 = 0.5;
 pub struct Try {
     /// Requests per second.
     pub rate: f64,
-    /// What it said.
+    /// Its result.
     pub outcome: Outcome,
     /// The percentile of the objective, of what was answered.
     pub latency_us: f64,
@@ -108,10 +108,10 @@ pub struct Try {
     pub not_stored: u64,
 }
 
-/// What a search has found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// What was asked for, as in a summary: the first run.
+    /// The request, as in a summary: the first run.
     pub run: Description,
     /// The objective.
     pub objective: String,
@@ -127,7 +127,7 @@ pub struct Knee {
     pub tries: Vec<Try>,
 }
 
-/// Where the search is.
+/// The state of the search.
 #[derive(Debug)]
 enum Stage {
     Climb,
@@ -154,11 +154,11 @@ pub(crate) struct Search {
 const RESOLUTION: f64 = 1.05;
 /// How often each of the rates around the knee is tried again.
 const REVISITS: usize = 3;
-/// A generator that cannot make a rate several times in a row will not make it at all.
+/// A generator that cannot reach a rate several times in a row will not reach it at all.
 const INVALID_MAX: u32 = 3;
 /// How far from the first rate the search goes, up or down.
 const CLIMB_MAX: f64 = 100_000.0;
-/// After so many runs it does not begin again.
+/// After this many runs it does not begin again.
 const TRIES_MAX: usize = 40;
 
 impl Search {
@@ -174,12 +174,12 @@ impl Search {
         }
     }
 
-    /// The rate to try next; `None` when there is nothing more to learn.
+    /// The rate to try next; `None` when more runs would not change the result.
     pub(crate) fn next(&self) -> Option<f64> {
         (!matches!(self.stage, Stage::Over)).then_some(self.rate)
     }
 
-    /// What came of it.
+    /// The result.
     pub(crate) fn tried(&mut self, one: Try) {
         let outcome = one.outcome;
         self.tries.push(one);
@@ -248,7 +248,7 @@ impl Search {
         let held = self.rates(Outcome::Held).fold(0.0, f64::max);
         let missed = self.rates(Outcome::Missed).filter(|rate| *rate > held).fold(f64::INFINITY, f64::min);
         if missed.is_infinite() {
-            // What had been missed has held since, higher up: on with the climb.
+            // A rate that was missed before has held since, higher up: the climb continues.
             self.stage = Stage::Climb;
             self.rate = held * RESOLUTION;
         } else if missed / held > RESOLUTION {
@@ -267,7 +267,7 @@ impl Search {
         self.tries.iter().filter(move |one| one.outcome == outcome).map(|one| one.rate)
     }
 
-    /// What all runs together say.
+    /// The conclusion from all runs.
     pub(crate) fn knee(self, objective: &Objective, run: Description) -> Knee {
         let first_missed = self.rates(Outcome::Missed).fold(f64::INFINITY, f64::min);
         let last_held = self.rates(Outcome::Held).fold(0.0, f64::max);
@@ -299,7 +299,7 @@ impl Search {
 }
 
 impl Knee {
-    /// Whether every reply of every run was what a healthy server sends.
+    /// Whether every reply of every run was that of a healthy server.
     pub fn is_clean(&self) -> bool {
         self.tries.iter().all(|one| one.errors + one.wrong_values + one.not_stored == 0)
     }

@@ -1,4 +1,4 @@
-//! Storing every key before a run.
+//! Prefill: every key is stored before a run.
 
 use super::gathered::All;
 use super::workers::Task;
@@ -7,7 +7,7 @@ use crate::report::follower::Follower;
 use crate::run::shared::{Phase, Shared, Start};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use crate::workload::compose::Composer;
 
 impl Runner<'_> {
@@ -33,7 +33,7 @@ impl Runner<'_> {
             let connections =
                 plan.share(plan.connections.min(PREFILL_CONNECTIONS * plan.run.threads) as u64, index);
             Task {
-                who: Who::Load,
+                traffic: Traffic::Load,
                 shared: &shared,
                 slot: index,
                 composer,
@@ -58,7 +58,7 @@ impl Runner<'_> {
             shared.begin(Start { at_ns, window_ns: at_ns..u64::MAX });
             while !all.wait(reports, now_ns() + PROGRESS_EVERY.as_nanos() as u64)? {
                 follower.stored(shared.total().0, count)?;
-                // Nobody asks how long storing took.
+                // The latency of storing is not reported.
                 drop(all.load.seconds.take());
             }
             Ok(all.load.tally)
@@ -77,7 +77,7 @@ impl Runner<'_> {
 const PREFILL_IN_FLIGHT: f64 = 65_536.0;
 /// The same of datagrams: a socket of a server holds about 200 KiB, and a small datagram takes one of them.
 const PREFILL_DATAGRAMS: f64 = 8192.0;
-/// A datagram that gets lost so often in a row meets no server, or one that does not take it.
+/// A datagram that is lost this many times in a row reaches no server, or one that does not accept it.
 const PREFILL_REPEATS: u32 = 10;
 /// Enough to keep a server busy; more would only cost it memory.
 const PREFILL_CONNECTIONS: usize = 8;

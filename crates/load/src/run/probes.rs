@@ -1,8 +1,9 @@
-//! Probes: a few connections that ask how slow the server is while the load keeps it busy.
+//! Probes: a few connections that measure how slow the server is while the load keeps it busy.
 //!
-//! They are an open loop of their own, with a thread, a schedule and counts of their own: a closed loop cannot say how
-//! slow a server is at a rate, and connections of a saturating load wait behind each other, in the client too. Probes ask
-//! little and wait alone. Their times are random (Poisson), so that they see the server as it is on the average of time.
+//! They are an open loop of their own, with a thread, a schedule and counts of their own: a closed loop cannot
+//! measure latency at a rate, and connections of a saturating load wait behind each other, in the client too. Probes
+//! ask little and wait alone. Their times are random (Poisson), so that they sample the server's state over time
+//! without bias.
 
 use super::Runner;
 use super::workers::Task;
@@ -10,16 +11,16 @@ use crate::run::shared::Shared;
 use crate::types::arrivals::Arrivals;
 use crate::types::pace::{Pace, Timing};
 use crate::types::part::Share;
-use crate::types::probes::{Probes, Who};
+use crate::types::probes::{Probes, Traffic};
 use crate::workload::compose::Composer;
 
 impl Runner<'_> {
-    /// What the thread of the probes is to do: the commands of the load, one at a time on each connection.
+    /// The task of the probes' thread: the commands of the load, one at a time on each connection.
     pub(super) fn probes<'a>(&'a self, asked: Probes, shared: &'a Shared) -> Task<'a> {
         let plan = self.plan;
         let seed = stdx::prng::mix(plan.run.seed ^ SALT);
         Task {
-            who: Who::Probes,
+            traffic: Traffic::Probes,
             shared,
             slot: 0,
             composer: Composer::probe(plan, seed),
@@ -42,5 +43,5 @@ impl Runner<'_> {
     }
 }
 
-/// Keeps what probes ask, and when, independent of the load.
+/// A seed of its own keeps the probes' keys and times independent of the load.
 const SALT: u64 = 0x7072_6f62_6573_0000;

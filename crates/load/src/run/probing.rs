@@ -1,6 +1,7 @@
 //! Probes beside a load that other machines make: they ask from here, where nothing else keeps the CPU busy.
 //!
-//! Leverich's mutilate measures like this: agents load the server, and the master, which does not, says how slow it is.
+//! Leverich's mutilate measures like this: agents load the server, and the master, which does not, measures its
+//! latency.
 
 use super::Runner;
 use super::gathered::All;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
-/// Probes at work. Dropping it ends them.
+/// Running probes. Dropping this ends them.
 pub(crate) struct Prober<'scope> {
     shared: Arc<Shared>,
     thread: Option<ScopedJoinHandle<'scope, Result<Probing, Error>>>,
@@ -43,7 +44,7 @@ impl<'scope> Prober<'scope> {
         let mut prober = Prober { shared, thread: Some(thread), probing: None };
         match ready.recv() {
             Ok(()) => Ok(prober),
-            // It has said why.
+            // It has returned its error: `join` finds it.
             Err(_) => prober.join().and(Err(Error::Panic)),
         }
     }
@@ -52,13 +53,13 @@ impl<'scope> Prober<'scope> {
         self.shared.begin(start);
     }
 
-    /// Says what has gone wrong, if anything has.
+    /// The error of the probes, if there is one.
     pub(crate) fn check(&mut self) -> Result<(), Error> {
         let has_ended = self.thread.as_ref().is_some_and(ScopedJoinHandle::is_finished);
         if has_ended { self.join() } else { Ok(()) }
     }
 
-    /// Nothing more is asked: the load is not what it was.
+    /// No more requests: the load has changed.
     pub(crate) fn end(&self) {
         self.shared.drain();
     }
@@ -84,20 +85,20 @@ impl Drop for Prober<'_> {
 }
 
 impl Runner<'_> {
-    /// From the connections to the last reply; `ready` hears when the probes can begin.
+    /// From the connections to the last reply; `ready` is sent when the probes can begin.
     fn probe(&self, asked: Probes, shared: &Shared, ready: Sender<()>) -> Result<Probing, Error> {
         // No thread of the load is before theirs here.
         let task = Task { index: 0, ..self.probes(asked, shared) };
         self.with_workers(vec![task], None, |reports| {
             let mut all = All::new(0, 1);
             all.wait_ready(reports)?;
-            // Nobody waits any more when an agent failed first; then nothing begins, either.
+            // The receiver is gone when an agent failed first; then nothing begins, either.
             let _ = ready.send(());
             let Some(Start { window_ns, .. }) = shared.start() else { return Err(Error::Left) };
             all.wait_all(reports, window_ns.start)?;
             let (host, time, before) = (cpu_time::of_host(), shared.workers[0].time(), shared.total().0);
             shared.open(now_ns());
-            // Whoever ends them in the middle says so to the phase alone.
+            // An early end is visible in the phase alone.
             while shared.phase() == Phase::Measure
                 && now_ns() < window_ns.end
                 && !all.wait_all(reports, window_ns.end.min(now_ns() + GLANCE.as_nanos() as u64))?

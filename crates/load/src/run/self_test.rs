@@ -1,12 +1,12 @@
-//! A lie detector: the open loop against a server whose latencies theory knows.
+//! Self-test: the open loop against a server whose latencies are known from theory.
 //!
-//! The server answers every get with a miss, and stands still for 100 ms of each second. A request that is due `t` into
+//! The server answers every get with a miss, and stalls for 100 ms of each second. A request that is due `t` into
 //! such a stall waits for the rest of it, so the share of all requests that take longer than `x` is `(100 ms - x) / 1 s`:
 //! p95 is 50 ms, p99 90 ms, p99.9 99 ms. A generator that counts from the moment of sending finds a p99 of well below a
 //! millisecond, because the connections that wait for the server ask it nothing.
 //!
-//! What piled up is worked off in order, which takes a while, here a few milliseconds: the server says how long, by
-//! counting, and theory has it. Arrivals are constant, so that counting is exact.
+//! The requests that queued up in a stall are answered in order, which takes a while, here a few milliseconds: the
+//! server measures it, by counting, and theory includes it. Arrivals are constant, so that counting is exact.
 
 use crate::measure::verdict::Verdict;
 use crate::report::json::write_json;
@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// What theory says, what was measured, and whether they agree.
+/// The theory, the measurement, and whether they agree.
 #[derive(Clone, Debug, Serialize)]
 pub struct SelfTest {
     /// They agree, and the run itself is VALID.
@@ -43,7 +43,7 @@ pub struct SelfTest {
     pub rate_asked: f64,
     /// Requests per second that were answered.
     pub rate_got: f64,
-    /// How often the server stood still in the window.
+    /// How often the server stalled in the window.
     pub stalls: usize,
     /// Length of the measured window.
     pub seconds: f64,
@@ -56,11 +56,11 @@ pub struct SelfTest {
 pub struct Quantile {
     /// In percent.
     pub percent: f64,
-    /// From how long the server stood still, and how long it took to catch up.
+    /// From the length of the stalls, and the time it took to catch up.
     pub theory_ms: f64,
     /// From intended to done.
     pub measured_ms: f64,
-    /// From sent to done: what would have been reported without a schedule.
+    /// From sent to done: what a generator without a schedule would report.
     pub from_sent_ms: f64,
 }
 
@@ -92,7 +92,7 @@ pub fn self_test(arguments: &Arguments, progress: &mut dyn Write) -> Result<Self
     });
     let mut stalls = stalls.map_err(|_| Error::Panic)?.map_err(Error::SelfTest)?;
     let measured = measured?;
-    // Whoever measures may have seen it end late, or, when the last request had its reply, early.
+    // The measuring thread may have seen it end late, or, when the last request had its reply, early.
     let window_ns = plan.window_ns(measured.open.at_ns.saturating_sub(plan.run.warm_up.0.as_nanos() as u64));
     stalls
         .retain(|stall| stall.begun_ns < window_ns.end && stall.begun_ns + stall.still_ns > window_ns.start);
@@ -128,16 +128,16 @@ fn with_server(given: &Description, address: SocketAddr) -> Description {
     }
 }
 
-/// One time that the server stood still.
+/// One stall of the server.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
     begun_ns: u64,
     still_ns: u64,
-    /// How long it took afterwards to answer what had piled up; `None`: it never did.
+    /// How long it took afterwards to answer the queued requests; `None`: it never did.
     caught_up_ns: Option<u64>,
 }
 
-/// Answers every line with a miss, but stands still in the first 100 ms of each second; says when it did.
+/// Answers every line with a miss, but stalls in the first 100 ms of each second; returns when it did.
 fn serve(listener: &TcpListener, ended: &AtomicBool) -> io::Result<Vec<Stall>> {
     let mut connections: Vec<TcpStream> = Vec::new();
     let mut stalls: Vec<Stall> = Vec::new();
@@ -191,11 +191,11 @@ impl Stall {
 fn sleep_until(until_ns: u64) {
     let until =
         Timespec { tv_sec: (until_ns / 1_000_000_000) as i64, tv_nsec: (until_ns % 1_000_000_000) as i64 };
-    // Whether a signal cut it short, the clock tells afterwards.
+    // Whether a signal cut the stall short, the clock shows afterwards.
     let _ = clock_nanosleep_absolute(ClockId::Monotonic, &until);
 }
 
-/// How many lines came; `None` once the other side has gone.
+/// The number of lines received; `None` once the other side has gone.
 fn answer(mut connection: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     let len = connection.read(buffer)?;
     let lines = buffer[..len].iter().filter(|byte| **byte == b'\n').count();
@@ -234,7 +234,7 @@ fn theory_ns(stalls: &[Stall], window_ns: &Range<u64>, share: f64) -> f64 {
 
 impl SelfTest {
     fn judge(quantiles: Vec<Quantile>, stalls: usize, summary: &Summary) -> SelfTest {
-        // What a stall at the end of the window leaves to be answered after it is what theory says of it.
+        // The requests of a stall at the end of the window that are answered after it are part of the theory.
         let mut verdict = summary.verdict.clone();
         verdict.reasons.retain(|reason| reason.what != "overloaded");
         verdict.valid = verdict.reasons.is_empty();

@@ -1,21 +1,21 @@
-//! State that the threads of a run share: where the run is, and what each has done so far.
+//! State that the threads of a run share: the phase of the run, and what each has done so far.
 
 use os::cpu_time::{self, ThreadTimes};
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Where the run is; workers look once a turn.
+/// The phase of the run; workers look once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Load, but nothing is counted.
+    /// Load, but not counted.
     WarmUp,
     /// The window is open.
     Measure,
-    /// Of probes: they ask nothing more, and wait for what is on its way.
+    /// For probes: they ask nothing more, and wait for pending replies.
     Drain,
-    /// Nobody goes on.
+    /// All threads end.
     Stop,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Start {
     pub(crate) window_ns: Range<u64>,
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     phase: AtomicU8,
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Vec<Slot>,
 }
 
-/// What one worker shows to the others, in a cache line of its own.
+/// One worker's counters, shown to the others, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Slot {
@@ -88,20 +88,20 @@ impl Shared {
         self.open_ns.load(Ordering::Relaxed)
     }
 
-    /// Lets those of an open loop ask nothing more.
+    /// Makes open loops stop sending.
     pub(crate) fn drain(&self) {
         self.enter(Phase::Drain);
     }
 
-    /// Ends the run, also for those who wait for its beginning.
+    /// Ends the run, also for threads that wait for its beginning.
     pub(crate) fn stop(&self) {
-        // With the lock: whoever has just looked at the phase is waiting by now.
+        // With the lock: a thread that has just looked at the phase is waiting by now.
         let _waiting = self.start.lock().unwrap_or_else(PoisonError::into_inner);
         self.enter(Phase::Stop);
         self.started.notify_all();
     }
 
-    /// A run never goes back: of two threads that say where it is, the one that is further on is right.
+    /// A run never goes back: of two threads that set the phase, the later phase is right.
     fn enter(&self, phase: Phase) {
         self.phase.fetch_max(phase as u8, Ordering::Release);
     }
@@ -124,7 +124,7 @@ impl Shared {
 }
 
 impl Slot {
-    /// For how long the thread has run, and waited to.
+    /// How long the thread has run, and waited for a CPU.
     pub(crate) fn time(&self) -> ThreadTimes {
         // In this order: a thread that is gone has left its times here before.
         match cpu_time::of_thread(self.thread.load(Ordering::Relaxed)) {

@@ -1,4 +1,4 @@
-//! Silence of a server that answers no more, noticed where nothing else would end the run.
+//! Silence of a server that does not answer any more, noticed where nothing else would end the run.
 
 /// How long a server has not answered.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub(crate) struct Silence {
     seconds: u64,
 }
 
-/// A server that says nothing for so many seconds, while requests are on their way, will not answer them. A failover
+/// A server that sends nothing for this many seconds, while requests are pending, will not answer them. A failover
 /// takes less, and so does a server that swaps.
 pub(crate) const SECONDS_MAX: u64 = 30;
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
@@ -24,7 +24,7 @@ impl Silence {
         self.heard = true;
     }
 
-    /// Whether it has lasted too long, now; `waits` says whether something is on its way. A turn counts as a second at
+    /// Whether it has lasted too long, now; `waits` is true while requests are pending. A turn counts as a second at
     /// most: a generator that was suspended has not waited.
     #[inline]
     pub(crate) fn is_too_long(&mut self, now_ns: u64, waits: impl FnOnce() -> bool) -> bool {

@@ -9,7 +9,7 @@ use crate::report::summary::{Edge, Measured, Probed, Second};
 use crate::run::shared::{Phase, Shared, Slot, Start};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use crate::workload::compose::Composer;
 use crate::workload::recording::Recording;
 use crate::workload::replay::Replay;
@@ -61,11 +61,11 @@ impl Runner<'_> {
         Ok(Measured { recorded, ..measured })
     }
 
-    /// What a thread of the load is to do.
+    /// The task of a thread of the load.
     fn load<'a>(&'a self, shared: &'a Shared, composer: Composer<'a>, index: usize) -> Task<'a> {
         let plan = self.plan;
         Task {
-            who: Who::Load,
+            traffic: Traffic::Load,
             shared,
             slot: index,
             composer,
@@ -226,17 +226,17 @@ impl Runner<'_> {
     }
 }
 
-/// Why waiting is over.
+/// Why the wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Time,
     /// No worker of the load is left.
     Ended,
-    /// The follower wants no more.
+    /// The follower has asked for the end.
     Left,
 }
 
-/// What was seen of a window.
+/// Measurements of a window.
 struct Watched {
     close: Edge,
     /// With the number of the second that each is.

@@ -1,4 +1,4 @@
-//! The threads of a run, of its load and of its probes: each opens its connections, waits for the beginning, and works.
+//! Threads of a run, for its load and its probes: each opens its connections, waits for the beginning, and works.
 
 use super::Runner;
 use crate::engine::epoll::Epoll;
@@ -22,7 +22,7 @@ use crate::types::description::EngineChoice;
 use crate::types::error::Error;
 use crate::types::pace::{Pace, Timing};
 use crate::types::part::Share;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use crate::workload::compose::Composer;
 use crate::workload::trace::Reader;
 use std::num::NonZeroU64;
@@ -32,10 +32,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What a worker thread is to do.
+/// The task of a worker thread.
 pub(super) struct Task<'a> {
-    pub(super) who: Who,
-    /// What it shares with threads of its kind, and its place in there.
+    pub(super) traffic: Traffic,
+    /// The state shared with threads of its kind, and its place in there.
     pub(super) shared: &'a Shared,
     pub(super) slot: usize,
     pub(super) composer: Composer<'a>,
@@ -59,20 +59,20 @@ pub(super) struct Task<'a> {
     pub(super) is_endless: bool,
 }
 
-/// What a worker tells.
+/// A worker's reports.
 pub(super) enum Report {
     /// Its connections are open.
     Ready,
-    /// What it has done since the window opened, at the end of these seconds of it.
-    Seconds(Who, Range<u64>, Box<Total>),
-    /// It has told of every second before this one, and has now done so much in all.
-    Over(Who, u64, Box<Total>),
+    /// Totals since the window opened, at the end of these seconds of it.
+    Seconds(Traffic, Range<u64>, Box<Total>),
+    /// It has reported every second before this one; its total now.
+    Over(Traffic, u64, Box<Total>),
     /// It has ended; with the engine's name.
-    End(Who, Box<Result<(&'static str, Tally), Error>>),
+    End(Traffic, Box<Result<(&'static str, Tally), Error>>),
 }
 
 impl Runner<'_> {
-    /// Runs `tasks` on threads while `conduct` follows their reports; whatever it returns, they stop.
+    /// Runs `tasks` on threads while `conduct` follows their reports; when it returns, they stop.
     pub(super) fn with_workers<T>(
         &self,
         tasks: Vec<Task<'_>>,
@@ -83,12 +83,12 @@ impl Runner<'_> {
             let (sender, reports) = channel();
             let shared: Vec<&Shared> = tasks.iter().map(|task| task.shared).collect();
             for task in tasks {
-                let (who, name) = (task.who, task.name());
+                let (traffic, name) = (task.traffic, task.name());
                 let sender = sender.clone();
                 thread::Builder::new().name(name).spawn_scoped(scope, move || {
                     let end = self.work(task, &sender);
-                    // Nobody listens any more when another worker failed first.
-                    let _ = sender.send(Report::End(who, Box::new(end)));
+                    // The receiver is gone when another worker failed first.
+                    let _ = sender.send(Report::End(traffic, Box::new(end)));
                 })?;
             }
             if let Some(mut reader) = reader {
@@ -96,7 +96,7 @@ impl Runner<'_> {
                 thread::Builder::new().name(String::from("load-trace")).spawn_scoped(scope, move || {
                     if let Err(error) = reader.run() {
                         // The reader still holds the queues: no worker has taken this for the end of the trace.
-                        let _ = sender.send(Report::End(Who::Load, Box::new(Err(error))));
+                        let _ = sender.send(Report::End(Traffic::Load, Box::new(Err(error))));
                     }
                     drop(reader);
                 })?;
@@ -113,7 +113,8 @@ impl Runner<'_> {
             pin(cpus.of(task.index))?;
         }
         if task.pace.is_some() {
-            // By default the kernel may wake a thread 50 µs late. Where it refuses, the verdict sees the lateness.
+            // By default the kernel may wake a thread 50 µs late. Where it refuses, the verdict includes the
+            // lateness.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
@@ -142,7 +143,7 @@ impl Runner<'_> {
         self.encrypt(Epoll::new(sockets)?, task, reports)
     }
 
-    /// Wraps the engine where the plan says so: otherwise it is driven as it is.
+    /// Wraps the engine where the plan needs it: otherwise it is driven as it is.
     fn encrypt<E: Engine>(
         &self,
         engine: E,
@@ -165,7 +166,7 @@ impl Runner<'_> {
         if let Some(replay) = task.composer.trace() {
             replay.prepare();
         }
-        // Nobody listens any more when another worker failed first.
+        // The receiver is gone when another worker failed first.
         let _ = reports.send(Report::Ready);
         let Some(start) = shared.start() else {
             return Ok((E::NAME, Tally::new()));
@@ -194,11 +195,11 @@ impl Runner<'_> {
         let seconds_max = plan.duration.map_or(u64::MAX, |duration| duration.as_secs());
         let mut told = 0;
         let tell = |seconds: Range<u64>, tally: &Tally| {
-            // What is done after the window, while the last replies are waited for, is in none of its seconds.
+            // Requests done after the window, while the last replies are waited for, are in none of its seconds.
             let seconds = seconds.start..seconds.end.min(seconds_max);
             if !seconds.is_empty() {
                 let total = Box::new(Total::of(tally, plan.run.live));
-                let _ = reports.send(Report::Seconds(who, seconds, total));
+                let _ = reports.send(Report::Seconds(traffic, seconds, total));
             }
         };
         let (tally, _) = worker.run(window_ns.clone(), &mut |seconds, tally| {
@@ -211,7 +212,7 @@ impl Runner<'_> {
             told = seconds_max;
         }
         let total = Box::new(Total::of(&tally, plan.run.live));
-        let _ = reports.send(Report::Over(who, told, total));
+        let _ = reports.send(Report::Over(traffic, told, total));
         slot.end();
         Ok((E::NAME, tally))
     }
@@ -274,12 +275,12 @@ impl Task<'_> {
     }
 
     fn name(&self) -> String {
-        match self.who {
-            Who::Load => format!("load-{}", self.index),
-            Who::Probes => String::from("load-probes"),
+        match self.traffic {
+            Traffic::Load => format!("load-{}", self.index),
+            Traffic::Probes => String::from("load-probes"),
         }
     }
 }
 
-/// So that connections do not come and go in step with requests.
+/// A seed of its own, so that connections do not come and go in step with requests.
 const CHURN_SALT: u64 = 0x6368_7572_6e00_0000;

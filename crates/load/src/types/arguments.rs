@@ -1,4 +1,4 @@
-//! The command line of `evenkeel load`: a description of the run, and what only this process has to know.
+//! The command line of `evenkeel load`: a description of the run, and flags that are about this process only.
 
 use crate::types::description::Description;
 use crate::types::objective::Objective;
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 /// latency counts from there. Without it in a closed loop: every connection keeps DEPTH requests on their way and
 /// sends the next when a reply arrives, which measures capacity and requests per CPU-second.
 #[derive(Clone, Debug, clap::Args)]
-// The last one counts: scripts append to a common line.
+// The last occurrence counts: scripts append to a common line.
 #[command(args_override_self = true)]
 pub struct Arguments {
-    /// What is to be done. The other flags are about this process: who makes the load, and who is told of it.
+    /// The load. The other flags are about this process: which machines make the load, and where the result goes.
     #[command(flatten)]
     pub run: Description,
 
@@ -44,7 +44,7 @@ pub struct Arguments {
         help_heading = "Several machines"
     )]
     pub agent_command: String,
-    /// Give up when an agent has said nothing for this long
+    /// Give up when an agent has sent nothing for this long
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Several machines")]
     pub agent_patience: Span,
     /// Make no load, but print a Kubernetes job of so many pods that can be agents, and how to use it
@@ -88,7 +88,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The table of workloads, if that is what is asked for.
+    /// The table of workloads, if that is asked for.
     pub fn listing(&self) -> Option<String> {
         self.run.workload.filter(|workload| workload.profile().is_none()).map(|_| table())
     }

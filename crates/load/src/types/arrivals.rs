@@ -1,12 +1,12 @@
-//! Arrivals: how the times between the requests of an open loop are distributed.
+//! Arrivals: the distribution of the times between the requests of an open loop.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How the times between two requests are distributed.
+/// The distribution of the times between two requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Exponential times: users who know nothing of each other.
+    /// Exponential times: users who are independent of each other.
     Poisson,
     /// Always the same time.
     Constant,
@@ -17,7 +17,7 @@ pub enum Arrivals {
 
 /// The shape of Facebook's ETC pool.
 const PARETO_SHAPE: f64 = 0.154_971;
-/// From 0.5 on the variance is infinite, and no run is long enough to have the rate that was asked for.
+/// From 0.5 on the variance is infinite, and no run is long enough to reach the rate that was asked for.
 const PARETO_SHAPE_MAX: f64 = 0.5;
 
 impl FromStr for Arrivals {

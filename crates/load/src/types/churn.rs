@@ -1,10 +1,10 @@
-//! Churn as it is asked for: how many connections are closed and opened anew, and when.
+//! Churn as the flags describe it: how many connections are closed and opened anew, and when.
 
 use crate::types::span::Span;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is asked for.
+/// Churn by requests, by rate, and all at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChurnPlan {
     /// Requests of a connection.
@@ -14,7 +14,7 @@ pub(crate) struct ChurnPlan {
     pub(crate) storm: Option<Storm>,
 }
 
-/// So many connections at once, so long after the window was opened: `500@3s`.
+/// This many connections at once, this long after the window was opened: `500@3s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Storm {
     pub(crate) connections: usize,

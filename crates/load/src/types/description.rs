@@ -1,8 +1,8 @@
-//! Description of a run, one for all who have to do with it: the command line says it, agents are told it, a `Plan` is
-//! derived from it, and the result has it.
+//! Description of a run, in one type for all: the command line gives it, agents get it, a `Plan` is derived from it,
+//! and the result contains it.
 //!
-//! A flag is a field here, with its help; what follows from it is found in workload/plan.rs. In JSON a field has the flag's name,
-//! and what has laws and units is text in the words of the flag.
+//! A flag is a field here, with its help; its consequences are in workload/plan.rs. In JSON a field has the flag's
+//! name, and distributions and quantities with units are text in the flag's notation.
 
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::Storm;
@@ -22,7 +22,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A run as it is asked for; by several machines, of all of them together.
+/// A run as requested; for several machines, of all of them together.
 #[derive(Clone, Debug, PartialEq, clap::Args, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
@@ -210,7 +210,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// How long the window is to be, if that is what ends it.
+    /// The length of the window, if that ends it.
     pub(crate) fn window(&self) -> Option<Duration> {
         match (self.duration, self.requests) {
             (Some(span), _) => Some(span.0),
@@ -219,18 +219,18 @@ impl Description {
         }
     }
 
-    /// As agents are told it and results have it.
+    /// As agents get it and results contain it.
     pub(crate) fn json(&self) -> Result<String, Error> {
-        // What can be wrong is the name of a file that is no UTF-8.
+        // The only possible error is a file name that is not UTF-8.
         serde_json::to_string(self)
             .map_err(|error| Error::Arguments(format!("JSON cannot have them: {error}")))
     }
 
-    /// Flags that do not say what they say by default, as words of a command line; without some.
+    /// Flags that differ from their defaults, as words of a command line; some can be left out.
     pub(crate) fn flags(&self, without: &[&str]) -> Vec<String> {
         let fields = |run: &Description| match serde_json::to_value(run) {
             Ok(Value::Object(fields)) => fields,
-            // The name of a file is no text.
+            // A file name need not be text.
             _ => Map::new(),
         };
         let defaults = fields(&Description::default());
@@ -245,7 +245,7 @@ impl Description {
         fields(self).into_iter().filter(differs).map(word).collect()
     }
 
-    /// What these flags say.
+    /// The description that these flags give.
     pub fn of<'a>(flags: impl IntoIterator<Item = &'a str>) -> Result<Description, clap::Error> {
         let command = Description::augment_args(clap::Command::new("run").no_binary_name(true));
         command.try_get_matches_from(flags).and_then(|matches| Description::from_arg_matches(&matches))
@@ -256,7 +256,7 @@ impl Description {
 const GATHER: usize = 16;
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What no flags say.
+/// The description without any flag.
 impl Default for Description {
     fn default() -> Description {
         Description::of([]).expect("no flag is required")

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Why a run did not come to an end. Each reads as what follows "failed to".
+/// Errors that end a run early. Each reads as the continuation of "failed to".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -66,7 +66,7 @@ pub enum Error {
         source: rustls::Error,
     },
     /// The server does not answer a handshake.
-    #[error("encrypt connections: the server has said nothing for 10 s")]
+    #[error("encrypt connections: the server has sent nothing for 10 s")]
     HandshakeSilence,
     /// The kernel refused io_uring or epoll.
     #[error("start the {engine} engine")]
@@ -104,17 +104,17 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The server sent something that is no reply to what was asked.
+    /// The server sent a line that is no reply to the request.
     #[error("understand the reply {line:?}: expected {expected}")]
     Reply {
         /// The line as received, made printable.
         line: String,
-        /// What would have fitted.
+        /// The expected form.
         expected: &'static str,
     },
-    /// The server answers no more, and nothing else would have ended the run.
+    /// The server does not answer any more, and nothing else would have ended the run.
     #[error(
-        "hear from the server: requests are on their way, and it has said nothing for {seconds} s (--duration ends a run in \
+        "get replies: requests are pending, and the server has sent nothing for {seconds} s (--duration ends a run in \
          any case)"
     )]
     Silence {
@@ -147,7 +147,7 @@ pub enum Error {
         path: PathBuf,
         /// The line's number, from 1.
         line: u64,
-        /// What would have fitted.
+        /// The expected form.
         expected: &'static str,
         /// The line.
         found: String,
@@ -176,30 +176,30 @@ pub enum Error {
     /// The terminal cannot be used.
     #[error("use the terminal")]
     Terminal(#[source] io::Error),
-    /// Whoever followed the run has left before anything was measured.
+    /// The follower has ended the run before anything was measured.
     #[error("measure anything: the run was ended before its window was opened")]
     Left,
-    /// An agent on another machine is of no use.
+    /// An agent on another machine failed.
     #[error("use the agent {name}: it {why}")]
     Agent {
         /// Its name.
         name: String,
-        /// What it did.
+        /// The reason.
         why: String,
     },
-    /// The coordinator cannot ask the server itself.
+    /// The coordinator's own probes failed.
     #[error("probe the server from this machine")]
     Probe(#[source] Box<Error>),
-    /// The coordinator said something that an agent does not understand.
+    /// The coordinator sent a message that an agent cannot parse.
     #[error("understand the coordinator: {0}")]
     Talk(String),
-    /// The moment to begin had passed when an agent heard of it.
+    /// The time to begin had passed when an agent got the order.
     #[error("begin in time: the start was {ms} ms ago")]
     Late {
         /// How long ago.
         ms: u64,
     },
-    /// The server of the self-test could not be had.
+    /// The server of the self-test could not be started.
     #[error("run the server of the self-test")]
     SelfTest(#[source] io::Error),
     /// A worker ended without a result.
@@ -207,7 +207,7 @@ pub enum Error {
     Panic,
 }
 
-/// What would help where the system's own words do not say.
+/// The remedy, where the system's own message does not give it.
 fn advice(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::AddrNotAvailable => {

@@ -120,17 +120,17 @@ impl fmt::Display for Law {
     }
 }
 
-/// A law that is cheap to ask: straight lines between 4,096 quantiles, where they are good enough.
+/// A law that is cheap to evaluate: straight lines between 4,096 quantiles, where they are accurate enough.
 ///
-/// Where a line would be off by more than half a byte, in the tails, the law itself is asked. For ETC's values that is
-/// one item in two hundred.
+/// Where a line would be off by more than half a byte, in the tails, the law itself is evaluated. For ETC's values
+/// that is one item in two hundred.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     law: Law,
     limits: RangeInclusive<usize>,
     /// The quantiles at the ends of the buckets.
     knots: Vec<f32>,
-    /// A bit for every bucket in which the law is asked.
+    /// A bit for every bucket in which the law is evaluated.
     curved: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Mix of commands: which are sent, and how often each.
+//! Mix of commands: the commands of a load and their shares.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,7 +68,7 @@ impl Command {
         matches!(self, Command::Set | Command::Add | Command::Replace | Command::Append | Command::Prepend)
     }
 
-    /// Is about a number.
+    /// Operates on a number.
     pub(crate) fn counts(self) -> bool {
         matches!(self, Command::Incr | Command::Decr)
     }
@@ -78,7 +78,7 @@ impl Command {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mix {
     entries: Vec<Entry>,
-    /// As it was read: shares that are printed and read again need not be the same ones.
+    /// As it was read: printed shares that are read again need not be identical.
     given: String,
 }
 
@@ -102,7 +102,7 @@ impl Mix {
         });
         let mut entries: Vec<Entry> = entries.collect();
         if let Some(entry) = entries.last_mut() {
-            // Whatever rounding made of the sum.
+            // To correct rounding of the sum.
             entry.last = u64::MAX;
         }
         Mix { entries, given: given.to_owned() }
@@ -129,14 +129,14 @@ impl Mix {
         }
     }
 
-    /// The share of the commands that are such.
+    /// The share of the commands for which this holds.
     pub(crate) fn share(&self, is_such: impl Fn(Command) -> bool) -> f64 {
         let such = self.entries.iter().filter(|entry| is_such(entry.command));
         // A sum of nothing would be -0.
         such.map(|entry| entry.share).fold(0.0, |sum, share| sum + share)
     }
 
-    /// Whether there is such a command.
+    /// Whether it holds for any command.
     pub(crate) fn has(&self, is_such: impl Fn(Command) -> bool) -> bool {
         self.entries.iter().any(|entry| is_such(entry.command))
     }

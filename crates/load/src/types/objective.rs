@@ -1,4 +1,4 @@
-//! Objectives of latency, which a search is given.
+//! Objectives of latency, for a search.
 
 use std::fmt;
 use std::str::FromStr;

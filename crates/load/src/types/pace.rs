@@ -1,4 +1,4 @@
-//! The pace of an open loop: who says when requests are due, and how threads wait for them.
+//! Pace of an open loop: the source of due times, and how threads wait for them.
 
 use crate::types::arrivals::Arrivals;
 use crate::types::description::Description;
@@ -17,9 +17,9 @@ pub(crate) struct Pace {
 pub(crate) enum Sleep {
     /// Awake for as long before it is due as it takes to wake up, unless that is most of the time.
     Learned,
-    /// Awake for so long before it is due, and after one was sent.
+    /// Awake for this long before it is due, and after one was sent.
     Spin(Duration),
-    /// A request waits so long for others: they are sent together, and what has come meanwhile is read.
+    /// A request waits this long for others: they are sent together, and replies that have come meanwhile are read.
     Slot(Duration),
 }
 
@@ -32,7 +32,7 @@ impl Sleep {
         }
     }
 
-    /// Whether a thread is awake because somebody has said so.
+    /// Whether a thread stays awake because the flags ask for it.
     pub(crate) fn is_spin(self) -> bool {
         matches!(self, Sleep::Spin(spin) if !spin.is_zero())
     }
@@ -42,16 +42,16 @@ impl Sleep {
         if let Sleep::Slot(slot) = self { slot.as_nanos() as u64 } else { 0 }
     }
 
-    /// The same without slots: whoever asks little has nobody to wait for.
+    /// The same without slots: connections that send little have nothing to wait for.
     pub(crate) fn alone(self) -> Sleep {
         if let Sleep::Slot(_) = self { Sleep::Learned } else { self }
     }
 }
 
-/// Who says when a request is due.
+/// The source of due times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timing {
-    /// Requests per second of all threads of all machines together, and how they come.
+    /// Requests per second of all threads of all machines together, and their distribution.
     Law(f64, Arrivals),
     /// The plan's trace.
     Trace,

@@ -1,6 +1,6 @@
-//! Probes as they are asked for, and whose figures are whose.
+//! Probes as the flags describe them, and the two kinds of figures: the load's and theirs.
 
-/// Connections that ask how slow the server is, besides the load.
+/// Connections that measure latency beside the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probes {
     pub(crate) connections: usize,
@@ -8,11 +8,11 @@ pub(crate) struct Probes {
     pub(crate) rate: f64,
 }
 
-/// Whose requests it is about.
+/// The connections that figures are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Traffic {
     /// The load's.
     Load,
-    /// Those of connections that ask how slow the server is meanwhile.
+    /// Those of the connections that measure latency beside it.
     Probes,
 }

@@ -1,11 +1,11 @@
 //! Built-in workloads: what is published about production caches, as values for flags.
 //!
-//! Numbers are facts of the papers and tables that `SOURCES` names; nothing is copied but them.
+//! The numbers are facts from the papers and tables that `SOURCES` names; nothing else is taken from there.
 
 use std::fmt::{self, Write};
 use std::str::FromStr;
 
-/// A workload by its name, or the wish to see all names.
+/// A workload by its name, or the request to list all names.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Workload(Choice);
 
@@ -15,7 +15,7 @@ enum Choice {
     Profile(&'static Profile),
 }
 
-/// What a workload sets, in the words of the flags.
+/// The flags that a workload sets.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Profile {
     pub(crate) name: &'static str,
@@ -34,8 +34,9 @@ const fn twitter(
     Profile { name, mix, key_size, value_size, ttl, popularity, arrivals: "poisson" }
 }
 
-/// Of Twitter's clusters the mean sizes are published: all items have them. Of TTLs and commands the frequent ones are;
-/// what is missing to 1 is shared out among TTLs, and is sets among commands. `cas` needs a unique: it is a set here.
+/// For Twitter's clusters the mean sizes are published: all items have them. Of TTLs and commands the frequent ones
+/// are published; the rest up to 1 is shared among TTLs, and counts as sets among commands. `cas` needs a unique: it
+/// is a set here.
 pub(crate) static PROFILES: [Profile; 14] = [
     Profile {
         name: "etc",
@@ -99,7 +100,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// Without a workload.
+/// Flags without a workload.
 pub(crate) static PLAIN: Profile = Profile {
     name: "",
     mix: "get=1",
@@ -111,7 +112,7 @@ pub(crate) static PLAIN: Profile = Profile {
 };
 
 impl Workload {
-    /// What it sets; `None` is the wish to see all names.
+    /// Its flags; `None` is the request to list all names.
     pub(crate) fn profile(self) -> Option<&'static Profile> {
         match self.0 {
             Choice::List => None,

@@ -18,7 +18,7 @@ enum Shape {
     Law(Law),
 }
 
-/// Says the size of an item.
+/// Computes the size of an item.
 #[derive(Clone, Debug)]
 pub(crate) enum Sizer {
     /// Every item has this size.
@@ -82,7 +82,7 @@ impl FromStr for Sizes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Sizes, String> {
-        // A name says that it is a law, before its numbers and colons are taken for a list's.
+        // A name marks a law, before its numbers and colons are taken for a list's.
         if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
             return Ok(Sizes(Shape::Law(text.parse()?)));
         }

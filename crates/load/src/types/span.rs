@@ -1,4 +1,4 @@
-//! Lengths of time, as flags say them.
+//! Lengths of time in the notation of flags.
 
 use std::fmt;
 use std::str::FromStr;

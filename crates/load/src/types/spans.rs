@@ -12,7 +12,7 @@ struct Span {
     min: u64,
     max: u64,
     weight: f64,
-    /// The last hash that falls to this entry or one before it.
+    /// The last hash that belongs to this entry or one before it.
     last_hash: u64,
 }
 
@@ -29,7 +29,7 @@ impl Spans {
             span.last_hash = (sum / total * HASHES) as u64;
         }
         if let Some(span) = spans.last_mut() {
-            // Whatever rounding made of the sum.
+            // To correct rounding of the sum.
             span.last_hash = u64::MAX;
         }
         Ok(Spans(spans))
@@ -42,7 +42,7 @@ impl Spans {
             [only] => only,
             spans => &spans[spans.partition_point(|span| span.last_hash < hash)],
         };
-        // The hash has said which entry: its upper bits are used up.
+        // The upper bits of the hash have chosen the entry and are used up.
         span.min + ((u128::from(mix(hash)) * (u128::from(span.max - span.min) + 1)) >> 64) as u64
     }
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ttls(Spans);
 
-/// Says the expiration time of an item as servers expect it.
+/// Computes the expiration time of an item as servers expect it.
 #[derive(Clone, Debug)]
 pub(crate) struct Expiry {
     /// Every item has this one.
@@ -43,7 +43,7 @@ impl Expiry {
 
 /// Servers take more than 30 days for a time since 1970 (protocol.txt, "Expiration times").
 const RELATIVE_MAX: u64 = 30 * DAY;
-/// memcached reads it as a number of 32 bits with a sign: whatever is to live longer, lives as long as can be said.
+/// memcached reads it as a signed number of 32 bits: a longer time to live becomes the longest that it can express.
 const ABSOLUTE_MAX: u64 = i32::MAX as u64;
 const DAY: u64 = 24 * 3600;
 
@@ -59,7 +59,7 @@ impl FromStr for Ttls {
     }
 }
 
-/// More is a slip of the finger, and servers keep times in 32 bits.
+/// A larger value is a typing error, and servers keep times in 32 bits.
 const TTL_MAX: f64 = (3650 * DAY) as f64;
 
 fn seconds(text: &str) -> Result<u64, String> {

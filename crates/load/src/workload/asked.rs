@@ -1,4 +1,4 @@
-//! The items and commands that a run asks for: by its workload, and by flags that override it.
+//! Items and commands of a run: from its workload, and from flags that override it.
 
 use crate::types::arrivals::Arrivals;
 use crate::types::description::Description;
@@ -9,7 +9,7 @@ use crate::types::sizes::Sizes;
 use crate::types::ttl::Ttls;
 use std::str::FromStr;
 
-/// What is asked for: by the workload, and by flags that override it.
+/// Items and commands: from the workload, and from flags that override it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) mix: Mix,
@@ -21,7 +21,8 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Fills in what the flags leave open, so that the run says itself what it is. `Err` says what contradicts what.
+    /// Fills in the defaults, so that the result describes the run completely. `Err` names the flags that contradict
+    /// each other.
     pub(crate) fn fill(run: &mut Description) -> Result<Asked, String> {
         let profile = match run.workload {
             None => &PLAIN,
@@ -31,7 +32,7 @@ impl Asked {
             Some(share) if !(0.0..=1.0).contains(&share) => {
                 return Err(format!("--gets is a share between 0 and 1, not {share}"));
             }
-            // Without what floats make of the difference, in their sixteenth digit.
+            // Without the rounding error of floats, in their sixteenth digit.
             Some(share) => Some(format!("get={share},set={}", ((1.0 - share) * 1e12).round() / 1e12)),
             None => None,
         };
@@ -46,7 +47,7 @@ impl Asked {
     }
 }
 
-/// What is given, which otherwise is what the workload says.
+/// The flag's value, otherwise the workload's.
 fn or<T: Clone + FromStr<Err = String>>(given: &mut Option<T>, otherwise: &str) -> Result<T, String> {
     let value = given.take().map_or_else(|| otherwise.parse(), Ok)?;
     Ok(given.insert(value).clone())

@@ -17,7 +17,7 @@ enum Law {
 pub(crate) struct Chooser {
     count: u64,
     law: Law,
-    /// Spreads neighbouring ranks over the items: the most popular ones shall not be those stored first.
+    /// Spreads neighbouring ranks over the items: the most popular ones must not be those stored first.
     stride: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Composer of requests: decides what is asked next, which command and about which item.
+//! Composer of requests: chooses the next command and its item.
 
 use crate::types::description::Protocol;
 use crate::types::mix::{Command, Mix};
@@ -16,21 +16,21 @@ use stdx::prng::Prng;
 #[derive(Debug)]
 pub(crate) struct Composer<'a> {
     writer: Writer<'a>,
-    /// Conversations are to know which items were asked for.
+    /// Whether conversations track the items of requests.
     track: bool,
     /// Items that a get did not find, to be stored.
     pub(crate) missed: VecDeque<u64>,
-    /// Notes what is asked for, if the run is recorded.
+    /// Notes the requests, if the run is recorded.
     pub(crate) recorder: Option<Recorder>,
     source: Source<'a>,
 }
 
-/// What the requests are about.
+/// The source of requests.
 #[derive(Debug)]
 enum Source<'a> {
     /// Commands about random items, without end.
     Mix { prng: Prng, chooser: &'a Chooser, mix: &'a Mix, multiget: usize },
-    /// What a trace says, as far as it is due.
+    /// The requests of a trace, as far as they are due.
     Trace(Replay),
     /// One set for each item; numbers beyond the items are those of counters.
     Fill(Range<u64>),
@@ -46,19 +46,19 @@ impl<'a> Composer<'a> {
         Composer { writer, track: plan.tracks(), missed: VecDeque::new(), recorder, source }
     }
 
-    /// What probes ask: the same commands about other random items, and nothing is stored that they miss.
+    /// The requests of probes: the same commands about other random items, and missed items are not stored.
     pub(crate) fn probe(plan: &'a Plan, seed: u64) -> Composer<'a> {
         Composer { track: plan.run.verify, ..Composer::mix(plan, seed, 0, None) }
     }
 
-    /// What a trace says.
+    /// The requests of a trace.
     pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
         let source = Source::Trace(replay);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
     }
 
-    /// The trace, if this is what the requests follow.
+    /// The trace, if it is the source of requests.
     pub(crate) fn trace(&mut self) -> Option<&mut Replay> {
         match &mut self.source {
             Source::Trace(replay) => Some(replay),
@@ -73,7 +73,7 @@ impl<'a> Composer<'a> {
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
     }
 
-    /// When the latest request was to be sent, for those who keep it.
+    /// When the latest request was to be sent, for a recording.
     #[inline]
     pub(crate) fn asked(&mut self, at_ns: u64) {
         if let Some(recorder) = &mut self.recorder {
@@ -93,7 +93,7 @@ impl<'a> Composer<'a> {
         true
     }
 
-    /// Appends the next request to `out` and tells `conversation` what to expect; `false` when there is none.
+    /// Appends the next request to `out` and tells `conversation` which reply to expect; `false` when there is none.
     #[inline]
     pub(crate) fn compose(&mut self, out: &mut Vec<u8>, conversation: &mut Conversation) -> bool {
         let Composer { writer, track, recorder, source, .. } = self;

@@ -1,4 +1,4 @@
-//! Conversation on one connection: requests on their way, and the replies to them.
+//! Conversation on one connection: pending requests, and the replies to them.
 
 mod kind;
 
@@ -13,20 +13,20 @@ use protocol::client::{Broken, ErrorKind, Framer, Line, Piece, Value};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Matches the replies of a connection to what was asked on it.
+/// Matches the replies of a connection to its requests.
 #[derive(Debug, Default)]
 pub(crate) struct Conversation {
     framer: Framer,
     ledger: Ledger,
 }
 
-/// What was asked and not yet answered.
+/// Requests that are not yet answered.
 #[derive(Debug, Default)]
 struct Ledger {
     pending: VecDeque<Pending>,
     /// Requests that were sent together, oldest first.
     batches: VecDeque<Batch>,
-    /// Where items are tracked: those of all pending gets, in the order of asking.
+    /// Where items are tracked: those of all pending gets, in the order of the requests.
     asked: VecDeque<u64>,
     /// In an open loop: when each pending request should have been sent.
     intended: VecDeque<Intended>,
@@ -51,7 +51,7 @@ struct Pending {
 enum Ending {
     /// Keys without a value are misses.
     Answered,
-    /// A change that the item did not allow: it is there, or it is not.
+    /// A change that the item's state did not allow: it exists, or it does not.
     Declined,
     /// Nothing is known about keys without a value.
     Error,
@@ -74,22 +74,22 @@ struct Batch {
 /// The value that is arriving.
 #[derive(Debug, Default)]
 struct Body {
-    /// Which item it should belong to; without verification, or for a wrong key, none.
+    /// The item that it should belong to; without verification, or for a wrong key, none.
     item: Option<u64>,
     offset: usize,
     wrong: bool,
 }
 
-/// What reading replies needs from the worker.
+/// The worker's state for reading replies.
 pub(crate) struct Reading<'a> {
     pub(crate) items: &'a Items,
     pub(crate) verify: bool,
-    /// Which items were asked for is known.
+    /// Whether the items of requests are tracked.
     pub(crate) track: bool,
     /// Takes the items that were not found.
     pub(crate) missed: Option<&'a mut VecDeque<u64>>,
     pub(crate) done_ns: u64,
-    /// If the kernel says when they came: for how long it had them.
+    /// If the kernel reports arrival times: how long it held them.
     pub(crate) unread_ns: Option<u64>,
     /// Of an open loop: only requests intended in here count.
     pub(crate) window_ns: Range<u64>,
@@ -108,7 +108,7 @@ impl Conversation {
         self.ledger.batches.front().map(|batch| batch.sent_ns)
     }
 
-    /// A request was composed; the items of a get only matter where they are tracked.
+    /// A request was composed; the items of a get matter only where they are tracked.
     #[inline]
     pub(crate) fn expect(&mut self, kind: Kind) {
         let unanswered = kind.keys();
@@ -141,14 +141,14 @@ impl Conversation {
         }
     }
 
-    /// What is on its way will not be answered.
+    /// Pending requests will not be answered.
     #[cold]
     pub(crate) fn abandon(&mut self, reading: &mut Reading<'_>) {
         reading.tally.lost += self.unanswered(&reading.window_ns);
         *self = Conversation::default();
     }
 
-    /// Requests on their way that would count: no sets of missed items, and of an open loop those intended in the window.
+    /// Pending requests that would count: no sets of missed items, and for an open loop those intended in the window.
     pub(crate) fn unanswered(&self, window_ns: &Range<u64>) -> u64 {
         let Ledger { pending, intended, .. } = &self.ledger;
         let counts = |at: usize| {
@@ -158,7 +158,7 @@ impl Conversation {
         pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at)).count() as u64
     }
 
-    /// Takes what arrived and counts what it completes.
+    /// Takes received bytes and counts the requests that they complete.
     #[inline]
     pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {
         while let Some(piece) = self.framer.next(&mut input).map_err(broken)? {
@@ -193,7 +193,7 @@ impl Ledger {
             | (Kind::MetaGets { .. }, Line::Noop) => {
                 self.complete(Ending::Answered, reading);
             }
-            // The connection is one too many: the server closes it, whatever was asked.
+            // The connection exceeds the server's limit: the server closes it, whatever was asked.
             (kind, Line::Error { kind: ErrorKind::Error, line }) if *line != b"ERROR" => {
                 return Err(unexpected(raw, kind.expected()));
             }
@@ -248,7 +248,7 @@ impl Ledger {
         }
     }
 
-    /// The request at the front has its whole reply.
+    /// The reply to the request at the front is whole.
     #[inline]
     fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
         let Some(Pending { kind, found, unanswered, .. }) = self.pending.pop_front() else { return };
@@ -282,7 +282,7 @@ impl Ledger {
         if let Some(unread_ns) = reading.unread_ns {
             tally.unread(unread_ns);
         }
-        // A clock that was set meanwhile may say that the reply came before it was asked for.
+        // With a clock that was set meanwhile the reply may seem to come before its request.
         let done_ns = reading.done_ns.max(sent_ns);
         match intended {
             None => tally.took(done_ns - sent_ns),
@@ -305,7 +305,7 @@ impl Ledger {
         sent_ns
     }
 
-    /// A server sends values in the order of the keys and leaves out missing ones, so it is looked for from where the
+    /// A server sends values in the order of the keys and leaves out missing ones, so the search begins where the
     /// latest one was. A proxy that asks several servers sends them as they come.
     fn find_item(&mut self, key: Option<&[u8]>, reading: &mut Reading<'_>) {
         self.body = Body { item: None, offset: 0, wrong: true };

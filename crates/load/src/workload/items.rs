@@ -15,7 +15,7 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    /// The expiration time of an item, as it is sent.
+    /// The expiration time of an item, as sent.
     #[inline]
     pub(crate) fn ttl(&self, item: u64) -> u64 {
         self.expiry.of(stdx::prng::mix(item ^ TTL_SALT))
@@ -27,5 +27,5 @@ impl Items {
     }
 }
 
-/// Keeps an item's time to live independent of its sizes.
+/// A seed of its own keeps an item's time to live independent of its sizes.
 const TTL_SALT: u64 = 0x7474_6c73;

@@ -1,4 +1,4 @@
-//! The keys and the value that belongs to each.
+//! Keys, and the value that belongs to each.
 //!
 //! Item `id` has one key, one value size and one value, whatever the seed and the command line of the run that
 //! stores it: a later run can verify what an earlier one stored, if the sizes are the same.
@@ -79,7 +79,7 @@ impl Keys {
 
 const PREFIX: &[u8; 4] = b"key:";
 const COUNTER_PREFIX: &[u8; 4] = b"num:";
-/// Keeps the key's size and the value's size of an item independent.
+/// Seeds of their own keep the key's size and the value's size of an item independent.
 const KEY_SIZE_SALT: u64 = 0x6b65_7973;
 const VALUE_SIZE_SALT: u64 = 0x7661_6c75_6573;
 

@@ -1,4 +1,4 @@
-//! The plan that workers follow: derived from the description of the run, here alone, after every check.
+//! Plan that workers follow: derived from the description of the run, here alone, after every check.
 
 use crate::engine::target::Target;
 use crate::engine::trust::Tls;
@@ -22,12 +22,12 @@ use crate::workload::trace::Trace;
 use std::ops::Range;
 use std::time::Duration;
 
-/// A run that can be carried out as it stands.
+/// A run that can be carried out without further checks.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// As it is asked for, of all machines together.
+    /// As requested, for all machines together.
     pub(crate) run: Description,
-    /// Which part of it is this machine's.
+    /// The part that is this machine's.
     pub(crate) part: Part,
     pub(crate) target: Target,
     /// With encryption.
@@ -44,7 +44,7 @@ pub(crate) struct Plan {
     pub(crate) stamped: bool,
     /// If connections come and go.
     pub(crate) churn: Option<ChurnPlan>,
-    /// If others ask besides the load.
+    /// If there are probes besides the load.
     pub(crate) probes: Option<Probes>,
     /// The server, if its CPU time is measured here.
     pub(crate) server_pid: Option<u32>,
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
     pub(crate) sleep: Sleep,
     /// Of an open loop.
     pub(crate) pace: Option<Pace>,
-    /// What a pace by a trace follows.
+    /// The trace that gives the pace.
     pub(crate) trace: Option<Trace>,
 }
 
@@ -90,7 +90,7 @@ impl Plan {
             server_pid: run.server_pid,
             sleep: Sleep::of(run),
             pace: timing.map(|timing| Pace { timing, sleep: Sleep::of(run) }),
-            // Of a trace nothing follows from these flags.
+            // With a trace these flags have no effect.
             run: if trace.is_some() { run.clone() } else { filled },
             trace,
             part,
@@ -104,7 +104,7 @@ impl Plan {
         open_ns..self.duration.map_or(u64::MAX, |duration| open_ns + duration.as_nanos() as u64)
     }
 
-    /// What carries the requests, in one word.
+    /// The transport of the requests, in one word.
     pub(crate) fn transport(&self) -> &'static str {
         match &self.target {
             Target::Unix(_) => "unix",
@@ -114,17 +114,17 @@ impl Plan {
         }
     }
 
-    /// Whether conversations have to know which items were asked for.
+    /// Whether conversations have to track the items of requests.
     pub(crate) fn tracks(&self) -> bool {
         self.run.verify || self.run.backfill
     }
 
-    /// What a prefill stores: the items and, if they are asked for, as many counters.
+    /// The items that a prefill stores, and as many counters if the commands need them.
     pub(crate) fn fills(&self) -> u64 {
         self.items.count.saturating_mul(if self.asked.mix.has(Command::counts) { 2 } else { 1 })
     }
 
-    /// The number of worker `index`, and of how many, over all machines.
+    /// The number of worker `index`, and the number of all workers, over all machines.
     pub(crate) fn thread(&self, index: usize) -> Share {
         let Part { index: part, of } = self.part;
         Share { index: part * self.run.threads + index, threads: of * self.run.threads }
@@ -137,7 +137,7 @@ impl Plan {
     }
 }
 
-/// What is wrong with the numbers of a run, each by itself and beside the others.
+/// Errors in the numbers of a run, each by itself and in combination.
 fn check(run: &Description, part: Part) -> Result<(), String> {
     for (name, value) in [
         ("connections", run.connections),
@@ -175,7 +175,7 @@ fn check(run: &Description, part: Part) -> Result<(), String> {
     check_pace(run)
 }
 
-/// What is wrong with when requests are sent and replies are read.
+/// Errors in the pacing of requests and the reading of replies.
 fn check_pace(run: &Description) -> Result<(), String> {
     if let Some(rate) = run.rate {
         check_rate("--rate", rate)?;
@@ -201,7 +201,7 @@ fn check_pace(run: &Description) -> Result<(), String> {
     Ok(())
 }
 
-/// The keys, or what is wrong with what is asked about them.
+/// The keys, or an error about them.
 fn check_items(run: &Description, asked: &Asked) -> Result<Keys, String> {
     let mix = &asked.mix;
     if matches!(asked.popularity, Popularity::Hot { keys, .. } if keys >= run.keys) {
@@ -224,7 +224,7 @@ fn stamped(run: &Description) -> bool {
     run.kernel_timestamps || run.slot.is_some()
 }
 
-/// A thread does not wake up more quickly.
+/// A thread does not wake up in less.
 const SLOT_MIN: Duration = Duration::from_micros(10);
 /// A longer one would keep replies from being read for so long that servers run out of room for them.
 const SLOT_MAX: Duration = Duration::from_millis(10);
@@ -278,7 +278,7 @@ fn churn(run: &Description, part: Part) -> Result<Option<ChurnPlan>, String> {
 /// More than a machine opens.
 const CHURN_MAX: f64 = 1e6;
 
-/// What cannot be asked by datagrams.
+/// Requests that datagrams do not allow.
 fn check_udp(run: &Description, mix: &Mix, item_max: usize) -> Result<(), String> {
     if run.engine == EngineChoice::Uring {
         return Err(String::from("--udp is without io_uring: leave out --engine"));
@@ -306,13 +306,13 @@ fn check_udp(run: &Description, mix: &Mix, item_max: usize) -> Result<(), String
     Ok(())
 }
 
-/// Of a request with a value, besides key and value: `prepend `, ` 0 2147483647 65507` and two line ends.
+/// The bytes of a request besides key and value: `prepend `, ` 0 2147483647 65507` and two line ends.
 const SET_WORDS_MAX: usize = 31;
-/// Less is less than a server that is put off by the scheduler once needs.
+/// Shorter than a server that the scheduler delays once may need.
 const UDP_TIMEOUT_MIN: Duration = Duration::from_millis(1);
-/// Keys on their way per connection: bounds what a connection remembers.
+/// Pending keys per connection: bounds the memory of a conversation.
 const IN_FLIGHT_MAX: usize = 1 << 20;
-/// A request in twelve days: nobody waits for less.
+/// A request in twelve days: a lower rate is useless.
 const RATE_MIN: f64 = 1e-6;
-/// A request each nanosecond: more has no schedule in whole nanoseconds.
+/// A request each nanosecond: a higher rate has no schedule in whole nanoseconds.
 const RATE_MAX: f64 = 1e9;

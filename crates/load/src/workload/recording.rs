@@ -73,7 +73,7 @@ struct Room {
     left_out: AtomicU64,
 }
 
-/// Notes that a worker hands over at once: worth the wake-up, and 100 kB.
+/// Notes that a worker passes on at once: worth the wake-up, and 100 kB.
 const ROUND: usize = 4096;
 /// Notes that wait for the disk, of all workers together: about 100 MB, and several seconds of a fast load.
 const WAITING_MAX: usize = 1 << 22;

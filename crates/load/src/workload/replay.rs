@@ -1,4 +1,4 @@
-//! A worker's part of a trace: what is due next, and what it asks.
+//! A worker's part of a trace: the next request and its time.
 
 use crate::types::clock::now_ns;
 use crate::workload::trace::Record;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-/// Requests in the order of their time. The loop first learns when one is due, and takes it when a connection has room.
+/// Requests in the order of their time. The loop first gets the time of one, and takes it when a connection has room.
 #[derive(Debug)]
 pub(crate) struct Replay {
     rounds: Receiver<Vec<Record>>,
@@ -20,7 +20,7 @@ pub(crate) struct Replay {
 pub(crate) enum Next {
     /// Since the start, in nanoseconds.
     At(u64),
-    /// The reader has not come so far.
+    /// The reader has not come to it yet.
     Unread,
     /// There is none.
     End,
@@ -31,7 +31,7 @@ impl Replay {
         Replay { rounds, queue: VecDeque::new(), due: 0 }
     }
 
-    /// Waits until there is something to begin with.
+    /// Waits until the reader has the first request.
     pub(crate) fn prepare(&mut self) {
         // An error is the end of the trace, which `next` will meet too.
         if let Ok(round) = self.rounds.recv() {
@@ -62,8 +62,8 @@ impl Replay {
         self.queue.pop_front()
     }
 
-    /// Requests before a time that were never due. The reader still has most of them, if the load is far behind: they are
-    /// counted as long as `patience` lasts.
+    /// Requests before a time that were never due. The reader still has most of them, if the load is far behind: they
+    /// are counted for as long as `patience`.
     pub(crate) fn left(&mut self, before_ns: u64, patience: Duration) -> u64 {
         let end_ns = now_ns().saturating_add(patience.as_nanos() as u64);
         let is_before = |record: &&Record| record.at_ns < before_ns;
@@ -72,7 +72,7 @@ impl Replay {
         let mut left = in_round;
         while in_round == round_len {
             let rest = Duration::from_nanos(end_ns.saturating_sub(now_ns()));
-            // Whether the trace ends here or the reader is too slow: there is no more to count.
+            // Either the trace ends here or the reader is too slow: there is no more to count.
             let Ok(round) = self.rounds.recv_timeout(rest) else { break };
             round_len = round.len();
             in_round = round.iter().take_while(is_before).count();
@@ -98,7 +98,7 @@ mod tests {
             range.map(record).collect()
         };
         let reader = std::thread::spawn(move || {
-            // A worker whose keys nobody asks for at the moment gets empty rounds.
+            // A worker without requests for its keys at the moment gets empty rounds.
             for range in [0..10, 10..10, 10..20, 20..30, 30..40, 40..50] {
                 if sender.send(round(range)).is_err() {
                     return;

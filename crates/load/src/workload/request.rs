@@ -1,4 +1,4 @@
-//! The bytes of requests, in either protocol.
+//! Bytes of requests, in either protocol.
 
 use crate::types::description::Protocol;
 use crate::types::mix::Command;
@@ -16,7 +16,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) protocol: Protocol,
 }
 
-/// How a get is to be answered.
+/// The form of a get's reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     /// More than one key is asked for.
@@ -50,7 +50,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Any command but a get, about the item, or about the counter of this number.
+    /// Any command but a get, for the item, or for the counter of this number.
     #[inline]
     pub(crate) fn change(self, command: Command, item: u64, out: &mut Vec<u8>) {
         if command.is_store() { self.store(command, item, out) } else { self.small(command, item, out) }
@@ -104,7 +104,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What a trace asks. Values of less than 20 bytes are numbers, so that counters can count.
+    /// The requests of a trace. Values of less than 20 bytes are numbers, so that counters can count.
     pub(crate) fn traced(self, record: &Record, out: &mut Vec<u8>) {
         let Record { command, key, value_len, .. } = record;
         let ttl = on_the_wire(record.ttl, self.items.start);
@@ -158,7 +158,7 @@ impl Writer<'_> {
 /// The largest 64-bit number has this many digits, and not all numbers of as many digits fit.
 const NUMBER_LEN_MAX: usize = 20;
 
-/// What an `mg` asks for that does what the command does in the text protocol.
+/// Flags with which an `mg` does what the command does in the text protocol.
 #[inline]
 fn retrieval_flags(command: Command, answer: Answer) -> &'static [Flag<'static>] {
     use Flag::{Cas, Key, Quiet, Value};
@@ -174,7 +174,7 @@ fn retrieval_flags(command: Command, answer: Answer) -> &'static [Flag<'static>]
     }
 }
 
-/// Servers keep times in 32 bits: what ends later ends in 2038.
+/// Servers keep times in 32 bits: later times end in 2038.
 #[inline]
 fn exptime(ttl: u64) -> i32 {
     i32::try_from(ttl).unwrap_or(i32::MAX)

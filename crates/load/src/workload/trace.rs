@@ -1,4 +1,4 @@
-//! Traces: what was asked of a cache and when, a line for each request, as Twitter published them.
+//! Traces: the requests to a cache with their times, a line for each, as Twitter published them.
 //!
 //! `timestamp,key,key size,value size,client id,operation,TTL`. A thread of its own reads ahead of the run, by a bounded
 //! queue for each worker, so a trace may be longer than memory.
@@ -31,7 +31,7 @@ impl Record {
     }
 }
 
-/// Which trace, and how much faster than it was recorded.
+/// The trace, and how much faster than recorded to replay it.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     pub(crate) path: PathBuf,
@@ -85,7 +85,7 @@ impl Reader {
                 return Ok(());
             }
             number += 1;
-            // What is no text is no line of the form either: the parser refuses its replacement characters.
+            // A line that is not text is not of the form either: the parser refuses its replacement characters.
             let text = String::from_utf8_lossy(&line);
             let text = text.trim_end_matches(['\n', '\r']);
             let wrong = |expected: &'static str| Error::Trace {
@@ -145,7 +145,7 @@ impl Reader {
     fn send(&mut self) -> bool {
         self.in_round = 0;
         let mut listened = true;
-        // To all of them: those that are left get what is due before the end of the one that has ended.
+        // To all of them: the workers that are left get their requests of before the end of the one that has ended.
         for (round, worker) in self.round.iter_mut().zip(&self.workers) {
             listened &= worker.send(std::mem::take(round)).is_ok();
         }

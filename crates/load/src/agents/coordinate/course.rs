@@ -12,48 +12,48 @@ use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use std::time::Duration;
 
-/// What agents have said so far, and who is told.
+/// What agents have reported so far, and the follower that shows it.
 pub(super) struct Course<'a, 's> {
-    /// Names, and by how much their clocks may be wrong.
-    who: Vec<(String, u64)>,
+    /// Names, and the possible error of their clocks.
+    names_and_errors: Vec<(String, u64)>,
     follower: &'a mut dyn Follower,
     beside: Beside<'s>,
     open_ns: u64,
     rounds: Rounds,
     seconds: Seconds,
-    /// What each has said of its latest second.
+    /// The latest second that each has reported.
     rates: Vec<Option<f64>>,
     ends: Vec<Option<End>>,
-    /// When the follower was last told of the agents.
+    /// When the follower was last updated about the agents.
     told_ns: u64,
     has_left: bool,
 }
 
-/// Who measures on this machine meanwhile.
+/// Measurements on this machine meanwhile: probes, the server's CPU time.
 pub(super) struct Beside<'s> {
     pub(super) prober: Option<Prober<'s>>,
     pub(super) meter: Option<Meter>,
 }
 
-/// An agent speaks once a second, or when its window has closed and the last replies are there, after 2 s at most.
+/// An agent reports once a second, or when its window has closed and the last replies are there, after 2 s at most.
 const SILENT_AFTER: Duration = Duration::from_secs(3);
 /// While one is silent, its seconds are counted.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Agents that are told to end have 2 s for the last replies, and some more for a machine that is busy.
+/// Agents that are ordered to end have 2 s for the last replies, and some more for a busy machine.
 const LEAVE_WITHIN: Duration = Duration::from_secs(15);
 
 impl<'a, 's> Course<'a, 's> {
-    /// Of a load whose window opens at this time.
+    /// For a load whose window opens at this time.
     pub(super) fn new(
-        who: Vec<(String, u64)>,
+        names_and_errors: Vec<(String, u64)>,
         open_ns: u64,
         server_pid: Option<u32>,
         follower: &'a mut dyn Follower,
         beside: Beside<'s>,
     ) -> Course<'a, 's> {
-        let agents = who.len();
+        let agents = names_and_errors.len();
         Course {
-            who,
+            names_and_errors,
             follower,
             beside,
             open_ns,
@@ -66,7 +66,7 @@ impl<'a, 's> Course<'a, 's> {
         }
     }
 
-    /// What an agent has said, if one has; `true` if that was its last word.
+    /// Handles an agent's message, if there is one; `true` if it was its last.
     pub(super) fn go_on(&mut self, crew: &mut Crew, said: Option<(usize, FromAgent)>) -> Result<bool, Error> {
         let is_last = match said {
             Some((agent, said)) => self.hear(crew, agent, said)?,
@@ -102,7 +102,7 @@ impl<'a, 's> Course<'a, 's> {
                 Ok(false)
             }
             FromAgent::End(end) => {
-                // From now on the load is not what was asked for.
+                // From here on the load is not the one that was asked for.
                 self.beside.prober.iter().for_each(Prober::end);
                 self.ends[agent] = Some(*end);
                 self.seconds.end(agent);
@@ -122,7 +122,7 @@ impl<'a, 's> Course<'a, 's> {
         self.follower.second(&second, self.seconds.take())
     }
 
-    /// What each does now.
+    /// What each agent does now.
     fn agents(&self, crew: &Crew) -> Vec<AgentNow> {
         let now_ns = now_ns();
         let state = |index: usize| {
@@ -135,8 +135,10 @@ impl<'a, 's> Course<'a, 's> {
                 rate => AgentState::Loads { requests_per_second: rate.unwrap_or_default() },
             }
         };
-        let who = self.who.iter().enumerate();
-        who.map(|(index, (name, _))| AgentNow { name: name.clone(), state: state(index) }).collect()
+        let names_and_errors = self.names_and_errors.iter().enumerate();
+        names_and_errors
+            .map(|(index, (name, _))| AgentNow { name: name.clone(), state: state(index) })
+            .collect()
     }
 
     /// Lets all agents close their windows now.
@@ -151,17 +153,17 @@ impl<'a, 's> Course<'a, 's> {
         crew.be_impatient(LEAVE_WITHIN);
         for (index, end) in self.ends.iter().enumerate() {
             if end.is_none() {
-                // One that has just ended does not listen any more; if it has failed, it will be missed.
+                // One that has just ended reads no more; if it has failed, that is noticed as its missing result.
                 let _ = crew.tell(index, &ToAgent::Leave);
             }
         }
         Ok(())
     }
 
-    /// All have ended: the whole.
+    /// All have ended: the result of the whole.
     pub(super) fn end(mut self) -> Result<Summary, Error> {
         self.follower.closed(self.seconds.take())?;
-        let parts = self.who.into_iter().zip(self.ends);
+        let parts = self.names_and_errors.into_iter().zip(self.ends);
         let parts = parts.filter_map(|((name, clock_error_ns), end)| Some((name, clock_error_ns, end?)));
         let mut summary = unite(parts.collect(), &self.seconds);
         if let Some(prober) = self.beside.prober {

@@ -1,4 +1,4 @@
-//! The agents as processes, and what they say.
+//! Processes of agents, and the messages that they send.
 
 use super::super::talk::{self, FromAgent, PROTOCOL, ToAgent, WORD_MAX, say, shown};
 use super::{Clock, END_WITHIN, READINGS};
@@ -15,14 +15,14 @@ use std::time::Duration;
 
 /// All agents. Dropping it ends them.
 pub(super) struct Crew {
-    hands: Vec<Hand>,
+    agents: Vec<Agent>,
     heard: Receiver<Heard>,
     patience: Duration,
-    /// Silence from before that does not count.
+    /// Silence before this time does not count.
     waits_since_ns: u64,
 }
 
-struct Hand {
+struct Agent {
     name: String,
     child: Child,
     /// Closing it tells the agent to end.
@@ -30,20 +30,20 @@ struct Hand {
     heard_ns: u64,
 }
 
-/// Something from an agent, at a time of our clock; `None`: its output has ended.
+/// A line from an agent, at a time of our clock; `None`: its output has ended.
 struct Heard {
     index: usize,
     at_ns: u64,
     line: Option<String>,
 }
 
-/// Who says what, and when; nothing more, if that is its end.
+/// An agent, the time, and its message; `None` if its output has ended.
 type Word = (usize, u64, Option<FromAgent>);
 
 impl Crew {
     pub(super) fn start(names: &[String], command: &str, patience: Duration) -> Result<Crew, Error> {
         let (sender, heard) = sync_channel(HEARD_MAX);
-        let mut crew = Crew { hands: Vec::new(), heard, patience, waits_since_ns: 0 };
+        let mut crew = Crew { agents: Vec::new(), heard, patience, waits_since_ns: 0 };
         for (index, name) in names.iter().enumerate() {
             let failed =
                 |error| Error::Agent { name: name.clone(), why: format!("cannot be started: {error}") };
@@ -54,7 +54,7 @@ impl Crew {
                 .spawn()
                 .map_err(failed)?;
             let (input, output) = (child.stdin.take(), child.stdout.take());
-            crew.hands.push(Hand { name: name.clone(), child, input, heard_ns: now_ns() });
+            crew.agents.push(Agent { name: name.clone(), child, input, heard_ns: now_ns() });
             let sender = sender.clone();
             let output = output.expect("it is piped");
             thread::Builder::new()
@@ -65,7 +65,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// From now on an agent may be silent for so much longer.
+    /// From now on an agent may be silent for this much longer.
     pub(super) fn be_patient(&mut self, longer: Duration) {
         self.patience += longer;
     }
@@ -76,25 +76,25 @@ impl Crew {
         self.waits_since_ns = now_ns();
     }
 
-    /// When this agent said something last.
+    /// When this agent sent something last.
     pub(super) fn heard_ns(&self, index: usize) -> u64 {
-        self.hands[index].heard_ns
+        self.agents[index].heard_ns
     }
 
-    /// Hands what agents say to `each`, until that has said of every agent that it is done; and nothing, when so much time
-    /// has passed without a word.
+    /// Passes the agents' messages to `each`, until `each` has returned for every agent that it is done; and `None`,
+    /// when so much time has passed without a message.
     pub(super) fn until_all(
         &mut self,
         glance: Option<Duration>,
         mut each: impl FnMut(&mut Crew, Option<(usize, FromAgent)>) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let now = now_ns();
-        self.hands.iter_mut().for_each(|hand| hand.heard_ns = now);
-        let mut done = vec![false; self.hands.len()];
+        self.agents.iter_mut().for_each(|agent| agent.heard_ns = now);
+        let mut done = vec![false; self.agents.len()];
         while !done.iter().all(|done| *done) {
             match self.hear(&done, glance)? {
                 Some((index, _, Some(said))) => done[index] |= each(self, Some((index, said)))?,
-                // It has said all that it has to say.
+                // It has already sent its last message.
                 Some((index, _, None)) if done[index] => {}
                 Some((index, _, None)) => return Err(self.ended(index)),
                 None => drop(each(self, None)?),
@@ -103,16 +103,16 @@ impl Crew {
         Ok(())
     }
 
-    /// Asks every agent for its clock.
+    /// Asks every agent for the reading of its clock.
     pub(super) fn clocks(&mut self) -> Result<Vec<Clock>, Error> {
         let mut clocks = Vec::new();
-        for index in 0..self.hands.len() {
+        for index in 0..self.agents.len() {
             let mut readings = Vec::new();
             while readings.len() < READINGS {
                 let before = now_ns();
-                self.hands[index].heard_ns = before;
+                self.agents[index].heard_ns = before;
                 self.tell(index, &ToAgent::Clock)?;
-                let others: Vec<bool> = (0..self.hands.len()).map(|other| other != index).collect();
+                let others: Vec<bool> = (0..self.agents.len()).map(|other| other != index).collect();
                 match self.hear(&others, None)? {
                     Some((from, at_ns, Some(FromAgent::Clock { now_ns }))) if from == index => {
                         readings.push((before, now_ns, at_ns));
@@ -127,14 +127,15 @@ impl Crew {
         Ok(clocks)
     }
 
-    /// The next message, if one comes within the time of a glance; an agent that is not done may not be silent for too long.
+    /// The next message, if one comes within the time of a glance; an agent that is not done may not be silent for
+    /// too long.
     fn hear(&mut self, done: &[bool], glance: Option<Duration>) -> Result<Option<Word>, Error> {
         loop {
-            let waited_for = self.hands.iter().enumerate().filter(|(index, _)| !done[*index]);
+            let waited_for = self.agents.iter().enumerate().filter(|(index, _)| !done[*index]);
             let (oldest, oldest_ns) = waited_for
-                .map(|(index, hand)| (index, hand.heard_ns))
+                .map(|(index, agent)| (index, agent.heard_ns))
                 .min_by_key(|(_, heard_ns)| *heard_ns)
-                .expect("somebody is not done");
+                .expect("an agent is not done");
             let since_ns = oldest_ns.max(self.waits_since_ns);
             let left = self.patience.saturating_sub(Duration::from_nanos(now_ns().saturating_sub(since_ns)));
             let wait = glance.map_or(left, |glance| glance.min(left));
@@ -142,7 +143,7 @@ impl Crew {
                 Ok(Heard { index, at_ns, line }) => {
                     let said = line.as_deref().map(serde_json::from_str);
                     if !matches!(said, Some(Err(_))) {
-                        self.hands[index].heard_ns = at_ns;
+                        self.agents[index].heard_ns = at_ns;
                     }
                     let (Some(line), Some(said)) = (line.as_deref(), said) else {
                         return Ok(Some((index, at_ns, None)));
@@ -152,7 +153,7 @@ impl Crew {
                             return Err(self.blame(index, format!("failed to {why}")));
                         }
                         Ok(said) => return Ok(Some((index, at_ns, Some(said)))),
-                        // A shell's greeting, perhaps, which is no sign of the agent's life.
+                        // Perhaps a shell's greeting, which is no sign that the agent runs.
                         Err(_) if !line.starts_with(['{', '"']) && !left.is_zero() => {}
                         Err(_) if !line.starts_with(['{', '"']) => return Err(self.silent(oldest)),
                         Err(error) => {
@@ -169,14 +170,14 @@ impl Crew {
     }
 
     pub(super) fn tell(&mut self, index: usize, message: &ToAgent) -> Result<(), Error> {
-        let told = match &mut self.hands[index].input {
+        let told = match &mut self.agents[index].input {
             Some(input) => say(input, message).is_ok(),
             None => false,
         };
         if told { Ok(()) } else { Err(self.ended(index)) }
     }
 
-    /// Results of different programs are not put together.
+    /// Results of different versions of the program are not combined.
     pub(super) fn check_version(&self, index: usize, protocol: u32, version: &str) -> Result<(), Error> {
         let ours = env!("CARGO_PKG_VERSION");
         if protocol == PROTOCOL && version == ours {
@@ -187,22 +188,22 @@ impl Crew {
     }
 
     pub(super) fn unexpected(&self, index: usize, said: &FromAgent) -> Error {
-        self.blame(index, format!("said at the wrong time: {}", shown(&format!("{said:?}"))))
+        self.blame(index, format!("sent a message at the wrong time: {}", shown(&format!("{said:?}"))))
     }
 
     pub(super) fn blame(&self, index: usize, why: String) -> Error {
-        Error::Agent { name: self.hands[index].name.clone(), why }
+        Error::Agent { name: self.agents[index].name.clone(), why }
     }
 
     fn silent(&self, index: usize) -> Error {
-        self.blame(index, format!("said nothing for {:.1?}", self.patience))
+        self.blame(index, format!("sent nothing for {:.1?}", self.patience))
     }
 
     fn ended(&mut self, index: usize) -> Error {
-        let hand = &mut self.hands[index];
-        hand.input = None;
-        let how = if hand.has_ended_within(END_WITHIN) {
-            hand.child.wait().map_or(String::new(), |status| format!(" ({status})"))
+        let agent = &mut self.agents[index];
+        agent.input = None;
+        let how = if agent.has_ended_within(END_WITHIN) {
+            agent.child.wait().map_or(String::new(), |status| format!(" ({status})"))
         } else {
             String::new()
         };
@@ -210,7 +211,7 @@ impl Crew {
     }
 }
 
-/// Lines that wait to be understood: whoever says more has to wait until they are.
+/// Lines that wait to be parsed: an agent that sends more has to wait.
 const HEARD_MAX: usize = 16;
 
 fn hear(index: usize, output: ChildStdout, sender: &SyncSender<Heard>) {
@@ -218,14 +219,14 @@ fn hear(index: usize, output: ChildStdout, sender: &SyncSender<Heard>) {
     loop {
         let line = talk::hear(&mut output, WORD_MAX).ok().flatten();
         let is_last = line.is_none();
-        // Nobody listens any more when another agent failed first.
+        // The receiver is gone when another agent failed first.
         if sender.send(Heard { index, at_ns: now_ns(), line }).is_err() || is_last {
             break;
         }
     }
 }
 
-impl Hand {
+impl Agent {
     fn has_ended_within(&mut self, time: Duration) -> bool {
         if matches!(self.child.try_wait(), Ok(Some(_))) {
             return true;
@@ -241,13 +242,13 @@ impl Hand {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        self.hands.iter_mut().for_each(|hand| hand.input = None);
-        for hand in &mut self.hands {
-            if !hand.has_ended_within(END_WITHIN) {
-                // What a killed ssh leaves behind on the other machine has no input any more, either.
-                let _ = hand.child.kill();
+        self.agents.iter_mut().for_each(|agent| agent.input = None);
+        for agent in &mut self.agents {
+            if !agent.has_ended_within(END_WITHIN) {
+                // The process that a killed ssh leaves on the other machine has no input any more, either.
+                let _ = agent.child.kill();
             }
-            let _ = hand.child.wait();
+            let _ = agent.child.wait();
         }
     }
 }

@@ -19,7 +19,7 @@ impl Meter {
         let (ended, all_ended) = channel::<()>();
         let thread = thread::Builder::new().name(String::from("meter")).spawn(move || {
             let wait = |until_ns: u64| {
-                // It lasts until then, or until the load has ended: there is nothing to hear.
+                // The channel lasts until then, or until the load has ended: no message comes.
                 let _ = all_ended.recv_timeout(Duration::from_nanos(until_ns.saturating_sub(now_ns())));
             };
             wait(window_ns.start);
@@ -35,7 +35,7 @@ impl Meter {
         self.ended = None;
     }
 
-    /// What the process used in the window, in nanoseconds; the load has ended.
+    /// CPU time that the process used in the window, in nanoseconds; the load has ended.
     pub(super) fn stop(mut self) -> Result<u64, Error> {
         self.end();
         self.thread.join().map_err(|_| Error::Panic)?

@@ -1,12 +1,12 @@
-//! Seconds as the agents tell them, put together as seconds of all of them.
+//! Seconds as the agents report them, combined into seconds of all agents.
 
 use super::super::unite::both;
 use os::cpu_time;
 use crate::report::summary::{CpuCost, Second};
 use crate::types::clock::now_ns;
 
-/// A round ends when all have spoken, or when somebody speaks for the second time: the others are late, and nobody waits
-/// for them.
+/// A round ends when all agents have reported, or when one reports for the second time: the others are late, and the
+/// round does not wait for them.
 pub(super) struct Rounds {
     /// When the last round ended, at first when the window opened.
     since_ns: u64,
@@ -21,12 +21,12 @@ struct Server {
     cpu_ns: Option<u64>,
 }
 
-/// By one agent, in this round.
+/// Reported by one agent in this round.
 #[derive(Clone, Debug)]
 enum Said {
     Nothing,
     Passed(Second),
-    /// It has ended, and has nothing more to say.
+    /// It has ended, and reports no more.
     All,
 }
 
@@ -36,7 +36,7 @@ impl Rounds {
         Rounds { since_ns: open_ns, said: vec![Said::Nothing; agents], server }
     }
 
-    /// An agent tells of its second; what it ends, if that is a round.
+    /// An agent reports its second; returns the round that this ends, if any.
     pub(super) fn pass(&mut self, agent: usize, second: Second) -> Option<Second> {
         let is_late = matches!(self.said[agent], Said::Passed(_));
         let round = if is_late { self.close() } else { None };
@@ -55,7 +55,7 @@ impl Rounds {
         if is_whole { self.close() } else { None }
     }
 
-    /// The sum of what was said.
+    /// The sum of what was reported.
     fn close(&mut self) -> Option<Second> {
         let mut sum: Option<Second> = None;
         for said in &mut self.said {
@@ -66,7 +66,7 @@ impl Rounds {
         }
         let now_ns = now_ns();
         let since_ns = std::mem::replace(&mut self.since_ns, now_ns);
-        // An agent that was held up tells of several seconds as one: how much time has passed, this clock knows.
+        // An agent that was delayed reports several seconds as one: this clock knows how much time has passed.
         let seconds = now_ns.saturating_sub(since_ns) as f64 / 1e9;
         let server = self.server.as_mut().and_then(Server::used);
         sum.map(|sum| Second { seconds, server, ..sum })
@@ -74,7 +74,8 @@ impl Rounds {
 }
 
 impl Server {
-    /// Its CPU time since the last call. What that bought, those who watch are not told; that it has ended, others say.
+    /// Its CPU time since the last call. The live view does not show requests per CPU-second; a process that has
+    /// ended is reported elsewhere.
     fn used(&mut self) -> Option<CpuCost> {
         let before_ns = std::mem::replace(&mut self.cpu_ns, cpu_time::of_process(self.pid).ok());
         let used_ns = self.cpu_ns?.saturating_sub(before_ns?);

@@ -34,7 +34,7 @@ fn what_no_agent_could_do_is_refused_before_any_is_started() {
     check("--spin --search p99<1ms", Ok((32, 32)));
     check("--requests 5 --search p99<1ms", Err("a search takes --duration"));
     let long = format!("--ttl {}1", "1,".repeat(20_000));
-    check(&long, Err("agents are told 32768 bytes of JSON at most, these are 4"));
+    check(&long, Err("the description for agents has at most 32768 bytes of JSON, this one has 4"));
 }
 
 #[test]

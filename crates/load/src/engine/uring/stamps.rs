@@ -1,7 +1,8 @@
-//! Timestamps of the kernel, of what a receive brings: SO_TIMESTAMPNS of socket(7), in the words of a multishot `recvmsg`.
+//! Timestamps of the kernel for received data: SO_TIMESTAMPNS of socket(7), as control messages of a multishot
+//! `recvmsg`.
 //!
 //! Where one receive brings several segments, the time is that of the last one (`tcp_update_recv_tstamps` of
-//! net/ipv4/tcp.c): a reply is never said to have come before it was whole.
+//! net/ipv4/tcp.c): a reply is never reported earlier than it was whole.
 //!
 //! With `unsafe`: setting the option, and the description that the kernel reads.
 #![expect(unsafe_code, reason = "setsockopt, and a description that io_uring points to")]
@@ -14,9 +15,9 @@ use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What receives with times need.
+/// The state for receives with timestamps.
 pub(super) struct Stamps {
-    /// What a receive may bring besides bytes.
+    /// Room for a receive's control data.
     header: libc::msghdr,
     /// At the latest look: CLOCK_MONOTONIC, and by how much CLOCK_REALTIME, which stamps are in, was ahead of it.
     now_ns: u64,
@@ -58,7 +59,7 @@ impl Stamps {
         self.ahead_ns = (real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64).wrapping_sub(self.now_ns);
     }
 
-    /// What a filled buffer holds: bytes, none at the end of the connection, and the time at which they came, by
+    /// The content of a filled buffer: bytes (none at the end of the connection), and the time at which they came, by
     /// CLOCK_MONOTONIC; a step of the real-time clock since must not put it into the future.
     pub(super) fn split<'b>(&self, buffer: &'b [u8]) -> (&'b [u8], Option<u64>) {
         let Ok(message) = RecvMsgOut::parse(buffer, &self.header) else { return (&[], None) };

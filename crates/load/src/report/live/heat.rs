@@ -1,4 +1,4 @@
-//! Latencies as a picture: a column for each second, a row for each range of latencies, the colour says how many.
+//! Latencies as a picture: a column for each second, a row for each range of latencies, the colour shows how many.
 //!
 //! A percentile is one number; here it shows whether all requests became slower or a few, and whether those come in
 //! waves.
@@ -25,7 +25,7 @@ type Column = [u32; BUCKETS];
 const BUCKETS: usize = 54;
 const PER_OCTAVE: f64 = 2.0;
 
-/// From which share of a second's requests on a cell looks like this.
+/// A cell looks like this from this share of a second's requests on.
 const LEVELS: [(f64, &str, Color); 4] = [
     (0.1, "█", Color::LightYellow),
     (0.01, "▓", Color::LightRed),

@@ -20,7 +20,7 @@ pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stderr>>>,
 }
 
-/// What somebody in front of it wants.
+/// What the user in front of it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     /// The run is to end: q, Ctrl-C, Ctrl-D.
@@ -60,7 +60,7 @@ impl Screen {
         self.terminal.draw(|frame| view.draw(frame)).map(drop)
     }
 
-    /// What was asked since the last call.
+    /// The keys since the last call.
     pub(super) fn asked(&self) -> io::Result<Option<Asked>> {
         let mut asked = None;
         while event::poll(Duration::ZERO)? {
@@ -89,7 +89,7 @@ fn is_leave(key: KeyEvent) -> bool {
     }
 }
 
-/// Puts the terminal back, once. Nobody is left to tell if it has gone away.
+/// Restores the terminal, once. If it has gone away, the error cannot be reported.
 fn leave() {
     if ENTERED.swap(false, Ordering::Relaxed) {
         let _ = execute!(io::stderr(), Show, LeaveAlternateScreen);

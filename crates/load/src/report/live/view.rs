@@ -16,7 +16,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
 use std::collections::VecDeque;
 
-/// What is shown.
+/// The content of the view.
 pub(super) struct View {
     title: String,
     /// Seconds of the window, if that is what ends it.
@@ -32,7 +32,7 @@ pub(super) struct View {
     heat: Heat,
 }
 
-/// Where the run is.
+/// The stage of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Stage {
     Prefill { items: u64, of: u64 },
@@ -154,7 +154,7 @@ impl View {
         figures
     }
 
-    /// The rates of those that are heard.
+    /// The rates of the agents that report.
     fn agents(&self) -> String {
         let heard = self.agents.iter().filter_map(|AgentNow { name, state }| match state {
             AgentState::Loads { requests_per_second } => {
@@ -166,7 +166,7 @@ impl View {
         heard.collect::<Vec<_>>().join(" | ")
     }
 
-    /// How long ago the latencies that are shown were, if that is not as usual: somebody has not told them since.
+    /// The age of the latencies that are shown, if it is unusual: an agent has not reported them since.
     fn age(&self) -> String {
         let known_s = self.interval.map_or(0.0, |interval| interval.second as f64 + 1.0);
         let age_s = self.passed_s - known_s;

@@ -1,4 +1,4 @@
-//! A run as its workers and the edges of its window tell it, and whether to believe that.
+//! Measurements of a run, from its workers and the edges of its window, and the verdict on them.
 
 use super::{CpuCost, Second};
 use crate::measure::backlog::Growth;
@@ -6,7 +6,7 @@ use os::cpu_time::{HostTime, ThreadTimes};
 use crate::measure::tally::Tally;
 use crate::measure::verdict::{Evidence, OpenEvidence, Verdict};
 use crate::types::pace::Timing;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use crate::workload::plan::Plan;
 use crate::workload::recording;
 use hdrhistogram::Histogram;
@@ -23,7 +23,7 @@ pub(crate) struct Edge {
     pub(crate) host: HostTime,
 }
 
-/// A run as the workers and the edges tell it.
+/// A run as the workers and the edges report it.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) engine: &'static str,
@@ -31,17 +31,17 @@ pub(crate) struct Measured {
     pub(crate) open: Edge,
     pub(crate) close: Edge,
     pub(crate) series: Vec<Second>,
-    /// Somebody has ended the window before its time.
+    /// The user has ended the window before its time.
     pub(crate) has_left: bool,
     pub(crate) recorded: Option<recording::Recorded>,
     pub(crate) probes: Option<Probed>,
 }
 
-/// What probes found.
+/// The results of probes.
 #[derive(Debug)]
 pub(crate) struct Probed {
     pub(crate) tally: Tally,
-    /// What their thread did in the window, and the requests completed in it.
+    /// Their thread's times in the window, and the requests completed in it.
     pub(crate) time: ThreadTimes,
     pub(crate) completed: u64,
 }
@@ -86,7 +86,8 @@ pub(super) fn server_cost(span: &Span, open: &Edge, close: &Edge) -> Option<CpuC
     Some(span.cost(close.server_cpu_ns?.saturating_sub(open.server_cpu_ns?)))
 }
 
-/// The share of the time that the busiest thread ran, and that one waited for a CPU which waited most.
+/// The share of the time that the busiest thread ran, and the share that the thread which waited most waited for a
+/// CPU.
 pub(super) fn busiest(span: &Span, open: &Edge, close: &Edge) -> (f64, f64) {
     let threads = open.client.iter().zip(&close.client).map(|(open, close)| close.since(*open));
     let most = |time_ns: fn(ThreadTimes) -> u64| {
@@ -101,18 +102,18 @@ pub(super) fn growth(tally: &Tally, scheduled: u64, seconds: f64, room: Room) ->
     Growth::of(&tally.backlog, room.usual(ratio(scheduled as f64, seconds), quick_s))
 }
 
-/// What can be on its way while nothing waits that has no business to.
+/// Requests that can be pending without any waiting longer than it must.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// All connections by their depth.
     pub(super) requests: usize,
-    /// How long a request waits for others.
+    /// How long a request waits to be sent together with others.
     pub(super) slot_s: f64,
 }
 
 impl Room {
-    /// Requests on their way at a rate whose quick ones take so long. Those of an overload take long because they wait for
-    /// room: they do not count as usual.
+    /// Pending requests at a rate whose quick ones take this long. Requests of an overload take long because they
+    /// wait for room: they do not count as usual.
     fn usual(self, rate: f64, quick_s: f64) -> f64 {
         rate * quick_s.min(self.requests as f64 / rate.max(f64::MIN_POSITIVE) + self.slot_s)
     }
@@ -141,11 +142,12 @@ impl Measured {
             let scheduled = answered + self.tally.lost + self.tally.unanswered + self.tally.unsent;
             let us = |histogram: &Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e3;
             let (asked, asked_within) = match (plan.requests, pace.timing) {
-                // When exactly a schedule was left, nobody knows.
+                // The exact time at which the user ended a schedule is not known.
                 _ if self.has_left => (scheduled as f64, 0.0),
                 (Some(requests), _) => (requests as f64, 0.0),
                 (None, Timing::Law(rate, arrivals)) => {
-                    // Whoever measures may have seen the window end late, or, when the last request had its reply, early.
+                    // The measuring thread may have seen the window end late, or, when the last request had its
+                    // reply, early.
                     let seconds = plan.duration.map_or(span.seconds, |duration| duration.as_secs_f64());
                     let asked = rate / plan.part.of as f64 * seconds;
                     (asked, OpenEvidence::within(arrivals, asked, plan.run.threads))
@@ -153,7 +155,7 @@ impl Measured {
                 (None, Timing::Trace) => (scheduled as f64, 0.0),
             };
             OpenEvidence {
-                who: Who::Load,
+                traffic: Traffic::Load,
                 asked,
                 asked_within,
                 scheduled,

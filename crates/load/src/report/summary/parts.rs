@@ -7,7 +7,7 @@ use crate::measure::tally::Tally;
 use crate::types::mix::Command;
 use serde::{Deserialize, Serialize};
 
-/// What one of several machines did.
+/// The part of one of several machines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentSummary {
     /// As given in `--agents`.
@@ -44,12 +44,12 @@ pub struct ErrorLine {
     pub times: u64,
 }
 
-/// Where the time of an open loop's requests went, and which requests are missing.
+/// The parts of an open-loop request's latency, and the requests that are missing.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct WaitsSummary {
     /// From intended to sent: waiting for a connection with room, and for this program.
     pub slip: Latency,
-    /// Of that, from the moment when it could have been sent: this program's own lateness.
+    /// Of that, from the moment when it could have been sent: the lateness of this program.
     pub late: Latency,
     /// From sent to done.
     pub service: Latency,
@@ -74,12 +74,12 @@ pub struct Connects {
     pub latency: Latency,
 }
 
-/// How connections agreed on their encryption.
+/// TLS handshakes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Handshakes {
     /// How many there were.
     pub count: u64,
-    /// How many of them went on with an earlier session.
+    /// How many of them resumed an earlier session.
     pub resumed: u64,
     /// From the first bytes to send until both sides had their keys.
     pub latency: Latency,
@@ -98,7 +98,7 @@ pub struct Recorded {
     pub ends_after_seconds: Option<f64>,
 }
 
-/// CPU time, and what it bought.
+/// CPU time, and requests and keys per CPU-second.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct CpuCost {
     /// CPU-seconds within the window, user and kernel.
@@ -116,13 +116,13 @@ pub struct Second {
     pub seconds: f64,
     /// Requests per second.
     pub requests_per_second: f64,
-    /// What the generator's threads used.
+    /// CPU-seconds of the generator's threads.
     pub client: CpuCost,
-    /// What the server used.
+    /// CPU-seconds of the server.
     pub server: Option<CpuCost>,
     /// How much of it the busiest thread of the generator ran, from 0 to 1.
     pub busiest_thread: f64,
-    /// How much of it that thread of the generator waited for a CPU which waited most.
+    /// How much of it the generator's thread which waited most waited for a CPU.
     #[serde(default)]
     pub cpu_wait: f64,
     /// Latencies of the requests that were done in it; `None`: none was.
@@ -148,7 +148,7 @@ impl Second {
         }
     }
 
-    /// For somebody who watches; `latest` is of the last second that is complete.
+    /// For the live view; `latest` is of the last second that is complete.
     pub(crate) fn line(&self, latest: Option<&Interval>) -> String {
         let rate = format!("{:.0} requests/s", self.requests_per_second);
         match latest.and_then(|interval| interval.latency) {
@@ -188,7 +188,7 @@ impl WaitsSummary {
     }
 }
 
-/// For how long the kernel had replies before they were read, if it says so.
+/// How long the kernel held replies before they were read, if it reports that.
 pub(super) fn unread(tally: &Tally) -> Option<Latency> {
     Some(Latency::or_zero(&tally.unread.as_ref()?.waited_ns))
 }

@@ -1,4 +1,4 @@
-//! Probes: what they found, apart from the load.
+//! Results of probes, apart from the load.
 
 use super::measured::{Probed, Room, growth, ratio};
 use super::parts::{error_lines, unread};
@@ -8,15 +8,15 @@ use crate::measure::seconds::Seconds;
 use crate::measure::verdict::{Evidence, OpenEvidence, Verdict};
 use crate::report::figures::{grouped, percentiles};
 use crate::types::arrivals::Arrivals;
-use crate::types::probes::Who;
+use crate::types::probes::Traffic;
 use crate::workload::plan::Plan;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How slow the server was to a few who asked it little, in an open loop, while the load kept it busy.
+/// The server's latency for a few connections that asked it little, in an open loop, while the load kept it busy.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Probes {
-    /// Whether to believe their latencies.
+    /// Whether their latencies can be believed.
     pub verdict: Verdict,
     /// How many connections they have, each with at most one request on its way.
     pub connections: usize,
@@ -28,7 +28,7 @@ pub struct Probes {
     pub requests_per_second: f64,
     /// Keys asked for and not found.
     pub misses: u64,
-    /// Requests that nobody waits for any longer.
+    /// Requests given up.
     pub lost: u64,
     /// Values that were not their key's own; always 0 without verification.
     pub wrong_values: u64,
@@ -38,26 +38,26 @@ pub struct Probes {
     pub error_lines: Vec<ErrorLine>,
     /// From intended to done.
     pub latency: Latency,
-    /// Where it went.
+    /// The parts of the latency.
     pub waits: WaitsSummary,
-    /// With `--kernel-timestamps`: for how long the kernel had replies before this program read them.
+    /// With `--kernel-timestamps`: how long the kernel held replies before this program read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<Latency>,
     /// How much of the window their thread ran, from 0 to 1.
     pub busy: f64,
 }
 
-/// What probes found that asked from another machine than the load's.
+/// The results of probes that ran on another machine than the load's.
 pub(crate) struct Probing {
     pub(crate) figures: Option<Probes>,
     pub(crate) seconds: Seconds,
 }
 
 impl Probed {
-    /// What that is, in a window of so many seconds in which other guests of the machine took a share of its time.
+    /// The result, for a window of this many seconds in which other guests of the machine took a share of its time.
     pub(crate) fn figures(&self, plan: &Plan, seconds: f64, steal: f64) -> Option<Probes> {
         let (asked, tally) = (plan.probes?, &self.tally);
-        // They end with the load, or by their schedule, whatever time somebody saw that at.
+        // They end with the load, or by their schedule, however late the end is noticed.
         let scheduled_s = plan.duration.map_or(seconds, |duration| duration.as_secs_f64().min(seconds));
         let scheduled = asked.rate * scheduled_s;
         let (latency, waits) = (Latency::or_zero(&tally.latency_ns), WaitsSummary::of(tally)?);
@@ -69,7 +69,7 @@ impl Probed {
             waited: ratio(self.time.wait_ns as f64 / 1e9, seconds),
             lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
             open: Some(OpenEvidence {
-                who: Who::Probes,
+                traffic: Traffic::Probes,
                 asked: scheduled,
                 asked_within: OpenEvidence::within(Arrivals::Poisson, scheduled, 1),
                 scheduled: due,

@@ -45,8 +45,8 @@ impl fmt::Display for Summary {
     }
 }
 
-/// Flags that other words of the text tell of: conditions, figures, or that there are such lines. All others stand there as
-/// they were given.
+/// Flags whose values the text shows elsewhere: conditions, figures, or whole lines. All others are printed as they
+/// were given.
 pub(crate) const TOLD: [&str; 31] = [
     "arrivals",
     "connections",
@@ -81,7 +81,7 @@ pub(crate) const TOLD: [&str; 31] = [
     "workload",
 ];
 
-/// Less of the window is not worth a word.
+/// A smaller share of the window is not shown.
 const WAIT_SHOWN: f64 = 0.01;
 
 impl fmt::Display for Recorded {
@@ -177,7 +177,7 @@ impl Summary {
         )
     }
 
-    /// Commands that the line above does not tell of.
+    /// Commands that the line above does not show.
     fn other_commands(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let others = self.commands.iter().filter(|count| !["get", "set"].contains(&count.command.as_str()));
         for (index, CommandCount { command, requests, declined }) in others.enumerate() {
@@ -273,7 +273,7 @@ impl Summary {
     }
 }
 
-/// The mix, which need not be said where there are only gets and sets.
+/// The mix, which is left out where there are only gets and sets.
 fn commands_asked(mix: &Mix) -> String {
     match mix.has(|command| !matches!(command, Command::Get | Command::Set)) {
         true => format!("{},", mix.shares()),
@@ -281,7 +281,7 @@ fn commands_asked(mix: &Mix) -> String {
     }
 }
 
-/// What a result always has: `Plan::new` fills it in.
+/// Always present in a result: `Plan::new` fills it in.
 fn text(given: &Option<impl fmt::Display>) -> String {
     given.as_ref().map_or_else(String::new, ToString::to_string)
 }

@@ -158,7 +158,7 @@ fn quantile_ms(tally: &Tally, share: f64) -> f64 {
     tally.latency_ns.value_at_quantile(share) as f64 / MS as f64
 }
 
-/// A stall of 100 ms each second, 10,000 requests per second: who arrives at `t` in the stall waits `100 - t` ms, and
+/// A stall of 100 ms each second, 10,000 requests per second: a request that arrives at `t` in the stall waits `100 - t` ms, and
 /// then for those before. So the share of requests that take longer than `x` ms is `(100 - x) / 1000`, and those that
 /// wait for the queue to be worked off (2 µs each) make it a little more.
 #[track_caller]

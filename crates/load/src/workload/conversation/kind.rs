@@ -1,10 +1,10 @@
-//! Kinds of requests, and which replies there are to them.
+//! Kinds of requests, and the replies to them.
 
 use crate::types::description::Protocol;
 use crate::types::mix::Command;
 use protocol::client::Line;
 
-/// What a reply can look like.
+/// The forms of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `get` of any number of keys: values, then `END`.
@@ -15,12 +15,12 @@ pub(crate) enum Kind {
     MetaGets { command: Command, keys: u32 },
     /// Anything else: one line.
     Change(Command, Protocol),
-    /// A set of an item that was missed: nobody asked for it.
+    /// A set of an item that was missed: not part of the load.
     Refill(Protocol),
 }
 
 impl Kind {
-    /// Keys that the request asks for: 0 for a change.
+    /// Keys that the request has: 0 for a change.
     #[inline]
     pub(super) fn keys(self) -> u32 {
         match self {
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What a reply says about a change.
+/// A reply's answer about a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Done,

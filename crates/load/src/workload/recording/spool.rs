@@ -1,4 +1,4 @@
-//! Notes on the disk: a file for each worker, which nobody else sees.
+//! Notes on the disk: a nameless file for each worker.
 
 use super::{Note, Room, Round};
 use crate::types::error::Error;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
-/// A note takes so many bytes.
+/// Bytes of a note.
 const NOTE_LEN: usize = 17;
 
 /// Creates the files beside the recording, where there has to be room for it anyway. They have no name any more when
-/// this returns: whatever ends the run, nothing is left of them.
+/// this returns: however the run ends, nothing is left of them.
 pub(super) fn create(path: &Path, workers: usize) -> Result<Vec<File>, Error> {
     let one = |worker| {
         let mut name = path.as_os_str().to_owned();
@@ -26,7 +26,7 @@ pub(super) fn create(path: &Path, workers: usize) -> Result<Vec<File>, Error> {
     (0..workers).map(one).collect()
 }
 
-/// Writes what workers hand over, until they have ended.
+/// Writes the workers' notes, until they have ended.
 pub(super) fn keep(
     rounds: &Receiver<Round>,
     mut files: Vec<File>,

@@ -7,7 +7,7 @@ use protocol::number::write_u64;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Seek, Write};
 
-/// Writes notes of before `until_ns`; says how many, and how many were later.
+/// Writes notes of before `until_ns`; returns how many, and how many were later.
 pub(super) fn merge(notes: Vec<File>, trace: File, items: &Items, until_ns: u64) -> io::Result<(u64, u64)> {
     let mut files = Vec::new();
     let mut heads: Vec<Option<Note>> = Vec::new();
@@ -39,8 +39,8 @@ pub(super) fn merge(notes: Vec<File>, trace: File, items: &Items, until_ns: u64)
     Ok((written, later))
 }
 
-/// `timestamp,key,key size,value size,client id,operation,TTL`, with the worker for a client. Gets have the size of the
-/// item's value, too: simulators of caches want to know it. Only what sets a time to live has one.
+/// `timestamp,key,key size,value size,client id,operation,TTL`, with the worker as the client. Gets have the size of
+/// the item's value, too: simulators of caches use it. Only commands that set a time to live have one.
 fn write_line(note: &Note, worker: usize, items: &Items, out: &mut Vec<u8>) {
     let Note { at_ns, command, item } = *note;
     write_u64(out, at_ns / 1_000_000_000);

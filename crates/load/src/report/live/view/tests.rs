@@ -110,7 +110,7 @@ fn a_silent_agent_is_shown() {
         check(view, (74, 16), &rows.iter().map(String::as_str).collect::<Vec<_>>());
     };
     check(&view, rows(1, "", "agents    a 1,234 | b 1,234 | c has ended", ""));
-    // What it does not tell of, nobody knows of the whole.
+    // What it does not report is unknown of the whole.
     (0..3).for_each(|_| view.pass(&second(3000.0, None), &[]));
     view.agents[0].state = AgentState::Silent { seconds: 4 };
     check(&view, rows(4, ", 3 s ago", "agents    b 1,234 | c has ended", "silent    a for 4 s"));
