@@ -1,4 +1,4 @@
-//! Analysis of trials: records to comparisons. Pure, and with the trial as the unit, never a second of it.
+//! Analysis of trials: records to comparisons. Pure; the unit is the trial, never one second of it.
 
 pub mod against;
 pub mod compare;

@@ -1,11 +1,11 @@
-//! Errors that keep an experiment from being carried out.
+//! Errors that end an experiment early.
 
 use crate::experiment;
 use crate::experiment::placeholders::Unknown;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an experiment was not carried out, or not to its end.
+/// An experiment was not carried out, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Interrupted by a signal; everything was restored.
@@ -14,15 +14,15 @@ pub enum Error {
     /// The file is wrong.
     #[error(transparent)]
     Experiment(#[from] experiment::Error),
-    /// A command line names what is not there.
+    /// A command line names something that does not exist.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// Something that the experiment asks for could not be done.
+    /// An instruction of the experiment failed.
     #[error("carry out {place}: {what}")]
     Place {
         /// The key in the experiment's file, with the name of what it belongs to.
         place: String,
-        /// What happened.
+        /// The failure.
         what: String,
     },
     /// The directory of a run belongs to another experiment.
@@ -33,25 +33,25 @@ pub enum Error {
         /// Key by key.
         differences: String,
     },
-    /// What is measured, or measures, is not what it was.
+    /// The measured program, or the measuring one, has changed.
     #[error("go on with {directory}: {what}; --out DIR begins another run", directory = .directory.display())]
     Replaced {
         /// The run.
         directory: PathBuf,
-        /// What it was and is.
+        /// The old and the new one.
         what: String,
     },
     /// The system refused.
     #[error("{what} {path}", path = path.display())]
     Io {
-        /// To do what.
+        /// The attempted action.
         what: &'static str,
         /// With which file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// A file of a run is not what was written.
+    /// A file of a run does not have the expected content.
     #[error("understand {path}", path = path.display())]
     Json {
         /// Which.
@@ -59,13 +59,13 @@ pub enum Error {
         /// Why.
         source: serde_json::Error,
     },
-    /// The host cannot be looked at.
+    /// The probe of the host failed.
     #[error(transparent)]
     Host(#[from] tuner::observe::root::Error),
-    /// What is changed could not be written down before.
+    /// The change could not be recorded in the journal before it was made.
     #[error(transparent)]
     Journal(#[from] tuner::apply::journal::Error),
-    /// Something was changed and is not as before again.
+    /// A change was not undone.
     #[error("put the host back: {0}; `evenkeel lab restore` tries again")]
     NotRestored(String),
 }
@@ -75,7 +75,7 @@ impl Error {
         Error::Place { place: place.into(), what: what.to_string() }
     }
 
-    /// Of something that is wrong with the file itself, found before anything was done.
+    /// An error in the file itself, found before anything was done.
     pub(crate) fn of_the_file(self) -> Error {
         match self {
             Error::Place { place, what } => Error::Experiment(experiment::Error::Sense { place, what }),
@@ -83,7 +83,7 @@ impl Error {
         }
     }
 
-    /// Of several attempts, of which each was made whatever became of the others.
+    /// The errors of several attempts, of which each was made although others failed.
     pub(crate) fn all(attempts: impl IntoIterator<Item = Result<(), Error>>) -> Result<(), Error> {
         let mut errors: Vec<Error> = attempts.into_iter().filter_map(Result::err).collect();
         match errors.len() {
@@ -91,14 +91,14 @@ impl Error {
             1 => Err(errors.remove(0)),
             _ => {
                 let mut reasons: Vec<String> = errors.into_iter().map(Error::reason).collect();
-                // What was tried again has mostly failed for the same reason.
+                // Repeated attempts have mostly failed for the same reason.
                 reasons.dedup();
                 Err(Error::NotRestored(reasons.join("; ")))
             }
         }
     }
 
-    /// With what has caused it, in one line.
+    /// With its causes, in one line.
     fn reason(self) -> String {
         if let Error::NotRestored(why) = self {
             return why;

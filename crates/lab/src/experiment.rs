@@ -1,7 +1,7 @@
-//! An experiment as its file says it: one question, its subjects, its load, its factors.
+//! Experiment as its file defines it: one question, its subjects, its load, its factors.
 //!
-//! TOML, and strict: a key that is not known is an error with its line, because a setting that is silently ignored makes
-//! an experiment about something else. What is here can be carried out as it stands; names in braces (`{port}`) are
+//! TOML, and strict: an unknown key is an error with its line, because an experiment with a setting that is silently
+//! ignored is a different experiment. A parsed experiment can be carried out as it is; names in braces (`{port}`) are
 //! filled in by each trial.
 
 pub(crate) mod contrast;
@@ -21,13 +21,13 @@ pub use self::types::{
 /// Cells times rounds of one experiment: a week of trials of a minute.
 const TRIALS_MAX: usize = 10_000;
 
-/// How often a trial is made again at most: where even that often is not enough, another host is, or another hour.
+/// A trial is repeated at most this often: where that is not enough, use another host, or another hour.
 const DOUBTFUL_MAX: u32 = 10;
 
-/// Where more trials than that are lost, the host is no place for an experiment.
+/// Where more trials than that are lost, the host is not suitable for an experiment.
 const LOST_MAX: f64 = 0.5;
 
-/// Of a tap (`MAX_TAP_QUEUES` of drivers/net/tun.c).
+/// The limit of a tap (`MAX_TAP_QUEUES` of drivers/net/tun.c).
 const QUEUES_MAX: u32 = 256;
 
 impl Experiment {

@@ -1,9 +1,9 @@
 //! Virtual machines for subjects, each with a kernel of its own. QEMU boots it, and nothing else runs there.
 //!
 //! The machine has no disk. Its file system is an archive in its memory (`files`): busybox, the kernel's modules for
-//! the network, and what the subject's command line names. Its ways out are the console, which is the subject's log, and
-//! one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there. A card with several queues ends in a network namespace
-//! instead, which is QEMU's own and goes with it. What is to be done and seen in there, [`inside`] does.
+//! the network, and the files that the subject's command line names. It is connected by the console, which is the
+//! subject's log, and one port: 127.0.0.1:{port} here is 127.0.0.1:{port} there. A card with several queues ends in a
+//! network namespace instead, which belongs to QEMU and ends with it. The agent in the machine is [`inside`].
 
 mod files;
 pub mod inside;
@@ -29,13 +29,13 @@ pub(crate) struct Guest<'e> {
     kernel: &'e Kernel,
 }
 
-/// What is to run in there.
+/// The program to run there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     /// The command, with all names filled in.
     pub(crate) start: &'a str,
     pub(crate) env: &'a BTreeMap<String, String>,
-    /// The trial's own directory, which the machine has with what is in there now.
+    /// The trial's own directory, which the machine gets with its present content.
     pub(crate) dir: &'a Path,
     pub(crate) port: u16,
     /// Whether the subject is ready as soon as the port accepts connections.
@@ -45,24 +45,24 @@ pub(crate) struct Task<'a> {
 /// Printed by the machine as soon as a process listens at the port.
 pub(crate) const LISTENS: &str = "guest: listens";
 
-/// What the machine says before something that a strategy could not do there.
+/// Prefix of a line about a change that a strategy could not make there.
 pub(crate) const LEFT: &str = "guest: left: ";
 
 /// Prefix of a line about a setting that was changed from outside.
 pub(crate) const MOVED: &str = "guest: moved: ";
 
-/// What the machine says when the kernel is up, before its release.
+/// Prefix of the line when the kernel is up, before its release.
 const IS_UP: &str = "guest: Linux ";
 
-/// What the machine says when it lacks something, before the reason.
+/// Prefix of the line when the machine lacks something, before the reason.
 const GIVES_UP: &str = "guest: cannot go on: ";
 
 const QEMU: &str = "qemu-system-x86_64";
 
-/// What Debian's kernel takes for itself before it can unpack anything, in megabytes (2^20 bytes): it boots with 96.
+/// Memory that Debian's kernel takes before it can unpack anything, in megabytes (2^20 bytes): it boots with 96.
 const OWN_MB: u64 = 128;
 
-/// Makes the other end of a card with queues, and becomes QEMU. `MULTI` is a word for more than one.
+/// Makes the other end of a card with queues, then becomes QEMU. `MULTI` stands for the option of more than one.
 const IN_NAMESPACE: &str = r#"set -e
 ip link set lo up
 ip tuntap add dev tap0 mode tap vnet_hdr MULTI
@@ -74,7 +74,7 @@ exec "$0" "$@""#;
 const INIT: &str = include_str!("guest/init.sh");
 
 impl<'e> Guest<'e> {
-    /// The machine that these levels ask for, if one of them does.
+    /// The machine of these levels, if one of them has a kernel.
     pub(crate) fn of(levels: &[(&'e str, &'e Level)]) -> Result<Option<Guest<'e>>, Error> {
         let mut asked = levels.iter().filter_map(|(factor, level)| {
             let place = format!("{}: kernel", settings::place(factor, level));
@@ -91,7 +91,7 @@ impl<'e> Guest<'e> {
         Error::place(&self.place, what)
     }
 
-    /// Whether there is what it takes on this host.
+    /// Whether this host has everything that the machine needs.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if !cfg!(target_arch = "x86_64") {
             return Err(self.wrong("virtual machines are built for x86-64 only"));
@@ -110,7 +110,7 @@ impl<'e> Guest<'e> {
         self.release().map(|_| ())
     }
 
-    /// What the kernel calls itself: in its header, by offset 0x20e (Documentation/arch/x86/boot.rst).
+    /// The kernel's release: in its header, by offset 0x20e (Documentation/arch/x86/boot.rst).
     fn release(&self) -> Result<String, Error> {
         let image = Path::new(&self.kernel.image);
         let mut head = Vec::new();
@@ -174,12 +174,12 @@ impl<'e> Guest<'e> {
         file.and_then(|mut file| file.write_all(&content)).map_err(Error::io("write", archive))
     }
 
-    /// Whether the machine says what happens in there.
+    /// Whether the machine sends samples.
     pub(crate) fn is_seen(&self) -> bool {
         self.kernel.strategy.is_some()
     }
 
-    /// The command that boots it, for the shell. `samples` is where it writes what it says of its seconds.
+    /// The command that boots it, for the shell. `samples` is the file for its samples.
     pub(crate) fn command(&self, archive: &Path, port: u16, samples: &Path) -> String {
         let Kernel { image, append, cpus, memory_mb, .. } = self.kernel;
         let (accelerator, cpu) = accelerator();
@@ -196,7 +196,7 @@ impl<'e> Guest<'e> {
         words.join(" ")
     }
 
-    /// What goes before QEMU, if its card ends in a namespace.
+    /// The command before QEMU's, if its card ends in a namespace.
     fn namespace(&self) -> String {
         let Some(queues) = self.kernel.queues else { return String::new() };
         let script = IN_NAMESPACE.replace("MULTI", if queues > 1 { "multi_queue" } else { "" });
@@ -221,7 +221,7 @@ impl<'e> Guest<'e> {
         }
     }
 
-    /// What the record says of it. `log` is the console.
+    /// The machine's entry in the record. `log` is the console.
     pub(crate) fn recorded(&self, log: &Path) -> Option<Recorded> {
         let kernel = said(log, IS_UP)?;
         Some(Recorded {
@@ -231,7 +231,7 @@ impl<'e> Guest<'e> {
         })
     }
 
-    /// Why it did not start, if that is not the subject's fault.
+    /// The reason why it did not start, if that is not the subject's fault.
     pub(crate) fn complaint(&self, error: Error, log: &Path) -> Error {
         match error {
             Error::Place { .. } if let Some(why) = said(log, GIVES_UP) => self.wrong(why),
@@ -243,35 +243,35 @@ impl<'e> Guest<'e> {
     }
 }
 
-/// What a line of the console that begins so goes on with.
+/// The rest of the console line that begins so.
 fn said(log: &Path, beginning: &str) -> Option<String> {
     all_said(log, beginning).into_iter().next()
 }
 
-/// What all lines of the console that begin so go on with.
+/// The rest of all console lines that begin so.
 pub(crate) fn all_said(log: &Path, beginning: &str) -> Vec<String> {
     let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
     text.lines().filter_map(|line| line.strip_prefix(beginning)).map(|rest| rest.trim().to_owned()).collect()
 }
 
-/// As `-serial` has it; what follows the colon is taken as it is.
+/// In the form of `-serial`; the text after the colon is taken literally.
 fn file(path: &Path) -> PathBuf {
     format!("file:{}", path.display()).into()
 }
 
-/// The accelerator, and the processor that it gives the machine. KVM is not to be had just because its file is there:
-/// many virtual machines have the file, and a processor that has nothing for it.
+/// The accelerator, and the processor that it gives the machine. The file /dev/kvm does not prove that KVM works:
+/// many virtual machines have the file, and a processor without support for it.
 fn accelerator() -> (&'static str, &'static str) {
     let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let can = flags.lines().any(|line| {
         line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm")
     });
     let may = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
-    // What QEMU emulates costs time: the oldest processor that x86-64-v2 is about.
+    // Emulated features cost time: the oldest processor of x86-64-v2.
     if can && may() { ("kvm", "host") } else { ("tcg,thread=multi", "Nehalem") }
 }
 
-/// The script that starts the subject: where it is started here, with its environment.
+/// The script that starts the subject: in the directory where it starts here, with its environment.
 fn start(task: &Task) -> Result<String, Error> {
     let here = std::env::current_dir().map_err(Error::io("find", Path::new(".")))?;
     let here = quoted(&here);

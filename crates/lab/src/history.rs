@@ -1,10 +1,10 @@
 //! Histories of runs over time: one SQLite file, or a PostgreSQL database that several machines share.
 //!
-//! A run is keyed by its experiment, machine, kernel, commit and beginning. A series is what one metric of what is
-//! [defined](crate::history::definition) in the same way did on one machine, in the order of the runs, whatever the
-//! question is called. Trials with doubts never get here. Both stores have the same tables and understand the same
-//! statements, which are in `store`; how they are reached is in `sqlite` and `postgres` (in builds with the feature
-//! `shared-history`).
+//! A run is keyed by its experiment, machine, kernel, commit and beginning. A series holds the values of one metric
+//! on one machine, for trials with the same [definition](crate::history::definition), in the order of the runs,
+//! whatever the question is called. Trials with doubts are not added. Both stores have the same tables and use the
+//! same statements, which are in `store`; `sqlite` and `postgres` connect to them (the latter in builds with the
+//! feature `shared-history`).
 
 mod autoregression;
 pub mod change_point;
@@ -33,14 +33,14 @@ use crate::run::results::Results;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The place where it is kept.
+/// The location of a history.
 pub struct History {
     store: Box<dyn Store>,
 }
 
 impl History {
-    /// Opens a file, or a database whose URL begins with `postgres://`; what is not there yet is made. `password` is for
-    /// a URL that has none.
+    /// Opens a file, or a database whose URL begins with `postgres://`, and creates it if it does not exist.
+    /// `password` is for a URL that has none.
     pub fn open(store: &str, password: Option<&str>) -> Result<History, Error> {
         let store: Box<dyn Store> = match scheme(store) {
             Some(scheme) => shared(scheme, store, password)?,
@@ -61,12 +61,12 @@ impl History {
         History::open(store, password)
     }
 
-    /// One that is forgotten.
+    /// A history in memory, lost at the end.
     pub fn in_memory() -> Result<History, Error> {
         Ok(History { store: Box::new(Sqlite::in_memory()?) })
     }
 
-    /// Keeps what a run has shown at that commit, if it is whole.
+    /// Adds the results of a run at that commit, if the run is complete.
     pub fn add(&mut self, results: &Results, comparison: &Comparison, commit: &str) -> Result<Added, Error> {
         let Some(first) = results.first() else {
             return Ok(Added::Known);
@@ -116,12 +116,12 @@ impl History {
         self.store.add(&run, &points, &profiles)
     }
 
-    /// What was sampled of the runs of a series that have a profile: by place among its points.
+    /// The profiles of the runs of a series: by index among its points.
     pub fn profiles(&mut self, series: &Series) -> Result<BTreeMap<usize, Profile>, Error> {
         let mut found = BTreeMap::new();
         for (commit, began_unix_s, text) in self.store.profiles(&series.machine, &series.definition)? {
             let is_it = |point: &Point| point.commit == commit && point.began_unix_s == began_unix_s as u64;
-            // What a later version may have written is none.
+            // A later version may have written one that this version cannot read.
             let profile = serde_json::from_str(&text).ok();
             found.extend(series.points.iter().position(is_it).zip(profile));
         }
@@ -131,11 +131,11 @@ impl History {
     /// All series, those of an experiment together, and those that decide first.
     pub fn series(&mut self) -> Result<Vec<Series>, Error> {
         let mut all: BTreeMap<[String; 5], Series> = BTreeMap::new();
-        // An earlier version may have kept what no trial can have shown.
+        // An earlier version may have stored values that no trial can have.
         let is_credible = |(_, point): &Line| is_credible(point.median.middle);
         for (mut series, point) in self.store.lines()?.into_iter().filter(is_credible) {
             let key = series.key();
-            // The newest run says how it is called and judged.
+            // Name and judgement are those of the newest run.
             series.points = all.remove(&key).map_or(Vec::new(), |before| before.points);
             series.points.push(point);
             all.insert(key, series);
@@ -146,7 +146,7 @@ impl History {
     }
 }
 
-/// What was sampled in a run, by definition.
+/// The profiles of a run, by definition.
 fn profiles(results: &Results) -> Vec<(String, String)> {
     let cells = Design::of(&results.experiment).cells;
     let definitions = of_cells(results, &cells);
@@ -158,7 +158,7 @@ fn profiles(results: &Results) -> Vec<(String, String)> {
     cells.iter().zip(definitions).filter_map(of).collect()
 }
 
-/// How psql knows a URL from the name of a database; `None`: it is a file.
+/// How psql distinguishes a URL from the name of a database; `None`: it is a file.
 fn scheme(store: &str) -> Option<&'static str> {
     ["postgres://", "postgresql://"].into_iter().find(|scheme| store.starts_with(scheme))
 }
@@ -168,7 +168,7 @@ fn shared(_: &str, url: &str, password: Option<&str>) -> Result<Box<dyn Store>, 
     Ok(Box::new(postgres::Postgres::open(url, password)?))
 }
 
-/// The URL itself is not said again: it may hold a password.
+/// The URL itself is not printed again: it may hold a password.
 #[cfg(not(feature = "shared-history"))]
 fn shared(scheme: &'static str, _: &str, _: Option<&str>) -> Result<Box<dyn Store>, Error> {
     Err(Error::NotBuilt { scheme })

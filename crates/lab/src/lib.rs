@@ -1,14 +1,14 @@
 //! Performance lab: experiments whose verdicts survive noise, their trials, comparisons and history.
 //!
-//! An [`Experiment`](experiment::Experiment) is a file with one question. Its trials run in random order and in turns,
-//! each leaves a [`Record`](record::Record), and what records say is judged with the trial as the unit, never a second
-//! of it. The [change points](history::change_point) of a history tell a regression from a noisy day.
+//! An [`Experiment`](experiment::Experiment) is a file with one question. Its trials run in random order and in
+//! turns, each writes a [`Record`](record::Record), and the records are judged with the trial as the unit, never one
+//! second of it. The [change points](history::change_point) of a history tell a regression from a noisy day.
 //!
 //! ```text
-//! experiment     the file; design: cells, baselines; rounds: how many it takes; matrix: their order
+//! experiment     the file; design: cells, baselines; rounds: their number; matrix: their order
 //!      └─► run   for each turn of the matrix
-//!           └─► trial   check, context: what its commands share
-//!                 settings, placement, trace   the host, and what has to be undone (mounts, leftovers)
+//!           └─► trial   check, context: the state shared by its commands
+//!                 settings, placement, trace   the host, and cleanup after a killed run (mounts, leftovers)
 //!                 subject, process, guest      servers and loads, virtual machines (guest::inside: the agent there)
 //!                 sampler, tree                the host and the subject, second by second
 //!                 parse                        results of the load

@@ -7,16 +7,16 @@ use crate::record::quantity::is_latency;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// No figure beyond this, above or below zero, is believed: nothing that is measured is so large, and sums and ratios of
-/// such figures are no numbers any more.
+/// A figure beyond this, above or below zero, is refused: no measurement is so large, and sums and ratios of such
+/// figures are not finite numbers any more.
 pub const FIGURE_MAX: f64 = 1e15;
 
-/// Whether it may be a figure.
+/// Whether it is a valid figure.
 pub(crate) fn is_credible(figure: f64) -> bool {
     figure.abs() <= FIGURE_MAX
 }
 
-/// Why it is none, in a sentence.
+/// The error for an invalid one, as a sentence.
 pub(crate) fn incredible(metric: &str, figure: f64) -> String {
     format!("{metric} is {figure:e}: no figure beyond {FIGURE_MAX:e} is believed")
 }
@@ -44,20 +44,21 @@ pub struct Record {
     /// The virtual machine that the subject ran in, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guest: Option<Guest>,
-    /// What the subject says when asked for its version, if it can be asked.
+    /// The subject's version, if it has a command for it.
     pub version: Option<String>,
-    /// SHA-256 of the executable that CPU time is charged to. Where there is none, a remark or a doubt says why.
+    /// SHA-256 of the executable that CPU time is charged to. Where there is none, a remark or a doubt has the
+    /// reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,
-    /// The same of the program that carried the trial out, which mostly is the load, too.
+    /// The same of the program that carried out the trial, which mostly is the load, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lab: Option<String>,
-    /// By name, over the seconds that count: what the load says (`p99_us`, `requests_per_second`) and what the host
-    /// says (`requests_per_cpu_second`, `server_cpu_s`, `server_wait_share`, `steal_share`).
+    /// By name, over the seconds that count: figures of the load (`p99_us`, `requests_per_second`) and of the host
+    /// (`requests_per_cpu_second`, `server_cpu_s`, `server_wait_share`, `steal_share`).
     pub metrics: BTreeMap<String, f64>,
-    /// Why it is not to be believed; empty: it is.
+    /// Reasons why it does not count; empty: it counts.
     pub doubts: Vec<String>,
-    /// What else to know: figures beside the primary one that are not to be believed, an executable that is not known.
+    /// Other remarks: figures beside the primary one that cannot be believed, an executable that is not known.
     pub remarks: Vec<String>,
     /// Whether a remark is about its latencies: they are not compared.
     pub latencies_are_doubtful: bool,
@@ -69,11 +70,12 @@ pub struct Record {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guest {
-    /// Its kernel's release, as `uname -r` says it there.
+    /// Its kernel's release, as `uname -r` prints it there.
     pub kernel: String,
-    /// What carried out its instructions: `kvm`, or `tcg`, which is software.
+    /// The accelerator: `kvm`, or `tcg`, which is software.
     pub accelerator: String,
-    /// Second by second, what its CPUs did, with which packets and interrupts, if it says so; the rest is not there.
+    /// Second by second, the activity of its CPUs with packets and interrupts, if the machine reports it; the rest is
+    /// not there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
 }
@@ -84,7 +86,7 @@ pub struct Guest {
 pub struct Sample {
     /// Seconds since the load began, at its end.
     pub at_s: f64,
-    /// What the load says, by metric.
+    /// The load's figures, by metric.
     pub load: BTreeMap<String, f64>,
     /// By CPU.
     pub cpus: Vec<CpuShares>,
@@ -150,7 +152,7 @@ impl Record {
         self.metrics.get(metric).copied().filter(|figure| is_credible(*figure) && !is_doubtful)
     }
 
-    /// Takes out the figures that are none, and says so: without the metric that decides it does not count.
+    /// Takes out invalid figures, with a doubt or remark for each: without the metric that decides it does not count.
     pub(crate) fn leave_out_incredible(&mut self, primary: &str) {
         for (metric, figure) in self.metrics.extract_if(.., |_, figure| !is_credible(*figure)) {
             let why = incredible(&metric, figure);
@@ -164,7 +166,7 @@ impl Record {
     }
 }
 
-/// The one name of a cell: what is kept by it (executables, profiles) is found by it.
+/// The one name of a cell: files that are kept for it (executables, profiles) are found by it.
 pub(crate) fn cell_name(subject: &str, levels: &BTreeMap<String, String>) -> String {
     let levels = levels.iter().map(|(factor, level)| format!("{factor}={level}"));
     std::iter::once(subject.to_owned()).chain(levels).collect::<Vec<_>>().join(" ")

@@ -19,7 +19,7 @@ pub use history::{commits, grown_functions, history, nothing_worse, suspicion};
 pub use table::Table;
 pub use verdict::verdict;
 
-/// The whole, for a terminal.
+/// The whole report, for a terminal.
 pub fn text(comparison: &Comparison) -> String {
     let mut text = format!("{}\n", comparison.question);
     for sentence in verdict(comparison) {
@@ -44,11 +44,11 @@ pub fn against(comparison: &Comparison) -> String {
     )
 }
 
-/// From so many trials on, an interval of their median of 95 % exists: of five, the true median lies outside of all of them in 1 of 16
-/// cases, whatever the distribution.
+/// From this many trials on, an interval of their median of 95 % exists: of five, the true median lies outside of all
+/// of them in 1 of 16 cases, whatever the distribution.
 const INTERVAL_TRIALS_MIN: usize = 6;
 
-/// What intervals of few values are worth, which are trials or runs.
+/// The meaning of intervals of few values, which are trials or runs.
 fn of_few(metrics: &[Metric], what: &str) -> String {
     let mut counts = metrics.iter().flat_map(|it| &it.standings).map(|it| it.values.len());
     match counts.any(|count| (1..INTERVAL_TRIALS_MIN).contains(&count)) {
@@ -60,7 +60,7 @@ fn of_few(metrics: &[Metric], what: &str) -> String {
     }
 }
 
-/// Of what is compared without pairs: whether more is needed to show anything.
+/// For comparisons without pairs: whether more runs are needed to show anything.
 fn too_few_values(metrics: &[Metric]) -> &'static str {
     match metrics.iter().all(could_show) {
         true => "",
@@ -70,7 +70,7 @@ fn too_few_values(metrics: &[Metric]) -> &'static str {
     }
 }
 
-/// What it rests on.
+/// The basis of the comparison: trials and rounds.
 pub fn basis(comparison: &Comparison) -> String {
     let left_out = match comparison.left_out.len() {
         0 => "none left out".to_owned(),
@@ -88,12 +88,12 @@ pub fn basis(comparison: &Comparison) -> String {
     )
 }
 
-/// So many of a thing.
+/// A number with its noun.
 fn counted(count: usize, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// All tables: a metric each, the one that decides first, then what was left out.
+/// All tables: a metric each, the one that decides first, then the trials that were left out.
 pub fn tables(comparison: &Comparison) -> Vec<Table> {
     let of_metric = |it: &Metric| std::iter::once(metric(it)).chain(effects(it)).collect::<Vec<_>>();
     let mut tables: Vec<Table> = comparison.metrics.iter().flat_map(of_metric).collect();
@@ -102,7 +102,7 @@ pub fn tables(comparison: &Comparison) -> Vec<Table> {
     tables
 }
 
-/// Trials about which there is something to say.
+/// Trials with doubts or remarks.
 fn noted(title: &str, what: &'static str, trials: &[Noted]) -> Option<Table> {
     let row = |trial: &Noted| vec![format!("{:04}", trial.place), trial.cell.clone(), trial.notes.join("; ")];
     let rows: Vec<Vec<String>> = trials.iter().map(row).collect();
@@ -209,7 +209,7 @@ fn row(standing: &Standing) -> Vec<String> {
     ]
 }
 
-/// What has no bounds is a dash.
+/// A value without bounds has a dash.
 fn span(interval: Interval, say: impl Fn(f64) -> String) -> String {
     if !interval.is_bounded() {
         return "-".to_owned();

@@ -3,8 +3,8 @@
 //! ```text
 //! RUN/experiment.toml     a copy of the file
 //! RUN/trials/0000.json    a record each, by the place in the order
-//! RUN/profiles/0000.json  what perf has sampled of each cell, if the experiment asks for it
-//! RUN/logs/0000/          what subject and load have printed
+//! RUN/profiles/0000.json  perf's samples of each cell, if the experiment asks for it
+//! RUN/logs/0000/          the output of subject and load
 //! RUN/work/               of the trial that runs
 //! ```
 
@@ -33,23 +33,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tuner::Root;
 
-/// What is to be run, and where.
+/// The experiment, the directory of the run and of the state.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The experiment's file.
     pub text: String,
-    /// The directory of the run: a new one, or one to go on with.
+    /// The directory of the run: a new one, or one to be continued.
     pub directory: PathBuf,
-    /// Where it is written down what has to be undone.
+    /// The directory for the records of what has to be undone.
     pub state: PathBuf,
 }
 
 /// Progress of a run, for the caller to show.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// Before the first trial: what its comparisons need, and the rounds that there will be.
+    /// Before the first trial: the needs of its comparisons, and the number of rounds.
     Planned(Plan, u32),
-    /// A run that was killed had left this.
+    /// The remains of a run that was killed.
     Restored(&'a [String]),
     /// A trial begins.
     Begins {
@@ -57,36 +57,36 @@ pub enum Progress<'a> {
         cell: String,
         /// Its number, from 1.
         number: usize,
-        /// How many there are, as far as it is known now.
+        /// The number of all, as far as known now.
         of: usize,
         /// Earlier trials of this cell in this round, none of which counts.
         repeat: u32,
-        /// Seconds until all are over, once it can be said.
+        /// Seconds until all are over, once that can be estimated.
         left_s: Option<f64>,
     },
     /// It has ended.
     Ended {
-        /// What it has left.
+        /// Its record.
         record: &'a Record,
-        /// The metrics that the experiment is about.
+        /// The metrics of the experiment.
         measure: &'a Measure,
     },
     /// Perf has sampled a cell, or could not.
     Sampled(&'a Profile),
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Records that there are.
+    /// All records.
     pub trials: usize,
-    /// Of these, run just now.
+    /// Of these, those of this call.
     pub new: usize,
-    /// Of all, not to be believed.
+    /// Of all, those that do not count.
     pub doubtful: usize,
     /// Turns that have no trial that counts, although it was repeated.
     pub lost: usize,
-    /// Turns that there are: a cell in a round each.
+    /// All turns: a cell in a round each.
     pub turns: usize,
 }
 
@@ -106,7 +106,7 @@ pub fn run(
     let failed = |what| Error::io(what, &asked.directory);
     is_one_word(&std::path::absolute(&asked.directory).map_err(failed("find"))?)?;
     std::fs::create_dir_all(&asked.directory).map_err(failed("create"))?;
-    // Without symbolic links: the kernel says where something is mounted.
+    // Without symbolic links: the kernel reports mount points without them.
     let directory = asked.directory.canonicalize().map_err(failed("find"))?;
     is_one_word(&directory)?;
     let _lock = enter(&directory, &asked.text, &experiment)?;
@@ -137,7 +137,7 @@ pub fn run(
     }
     let conducted =
         conduct(&mut site, &mut records, tell).and_then(|()| sample_all(&mut site, &records, tell));
-    // Whatever happened: nothing is left of the last trial, so there is nothing to say about it.
+    // Whatever happened: the last trial has left nothing, so there is nothing to report about it.
     let ended = site.trace.end();
     match conducted {
         // Nothing has failed: the run was interrupted by a signal.
@@ -149,7 +149,7 @@ pub fn run(
     Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful, lost, turns })
 }
 
-/// Refuses what can be known to be wrong before anything is done.
+/// Refuses errors that can be found before anything is done.
 fn check(experiment: &Experiment) -> Result<(), Error> {
     Plan::check(experiment)?;
     settings::check(experiment).map_err(Error::of_the_file)?;
@@ -195,7 +195,8 @@ fn conduct(
     }
 }
 
-/// One more trial of each cell, for perf, if the experiment asks for it: after all that count, which it disturbs in nothing.
+/// One more trial of each cell, for perf, if the experiment asks for it: after all that count, so that it does not
+/// disturb them.
 fn sample_all(
     site: &mut Site,
     records: &BTreeMap<u32, Record>,
@@ -218,7 +219,7 @@ fn sample_all(
         site.sampled = Some(Err("the trial has ended before its load".to_owned()));
         let tried = site.conduct(&turn)?;
         let report = site.sampled.take().unwrap_or_else(|| Err("it was not sampled".to_owned()));
-        // Why the trial has failed says more than that perf had nothing to see.
+        // The error of the trial is more useful than perf's.
         let report = tried.broken.map_or(report, |error| Err(error.to_string()));
         let profile = profile::of_trial(name, records, report);
         let text = serde_json::to_string_pretty(&profile).expect("it is plain data") + "\n";
@@ -228,10 +229,10 @@ fn sample_all(
     Ok(())
 }
 
-/// Where tuner's journals are, in the directory of the state.
+/// The directory of tuner's journals, in the directory of the state.
 const TUNE: &str = "tune";
 
-/// Puts back what runs that were killed have left: what that was, and whether it is all. Settings that are
+/// Undoes the remains of runs that were killed: the list of them, and whether it is complete. Settings that are
 /// locked by another process are an error only if they are needed.
 pub fn restore(state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), Error>) {
     let mut restored = Vec::new();
@@ -243,8 +244,8 @@ pub fn restore(state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), E
     (restored, Error::all([cleared, settings]))
 }
 
-/// Refuses a directory whose path the shell would not take for one word: `{dir}` and `{output}` stand in commands as they
-/// are.
+/// Refuses a directory whose path is not one word for the shell: `{dir}` and `{output}` stand in commands without
+/// quotes.
 fn is_one_word(directory: &Path) -> Result<(), Error> {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+,:@%=^".contains(c);
     let odd = match directory.to_str() {
@@ -259,8 +260,8 @@ fn is_one_word(directory: &Path) -> Result<(), Error> {
     Err(Error::place(format!("a run in {}", directory.display()), what))
 }
 
-/// Makes the directory of a run, or finds that it is one of the same experiment. While the lock lives, no other process runs
-/// trials there.
+/// Makes the directory of a run, or checks that it is one of the same experiment. While the lock is held, no other
+/// process runs trials there.
 fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, Error> {
     let trials = directory.join("trials");
     std::fs::create_dir_all(&trials).map_err(Error::io("create", &trials))?;
@@ -272,7 +273,7 @@ fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, 
         ));
     }
     let path = directory.join("experiment.toml");
-    // Without trials, nothing was shown with what stands there: mostly it did not work.
+    // Without trials, the present file has not shown anything: mostly it did not work.
     if !trial_files(directory)?.is_empty() {
         let kept = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
         let differences = difference::in_the_way(&Experiment::parse(&kept)?, experiment);
@@ -296,8 +297,8 @@ fn programs(records: &BTreeMap<u32, Record>) -> BTreeMap<String, (u32, String)> 
     programs
 }
 
-/// Refuses to go on on another machine, under another kernel, or with another program of our own, which is mostly the
-/// load, too: such trials are not those of one experiment.
+/// Refuses to continue on another machine, under another kernel, or with another program of our own, which is mostly
+/// the load, too: such trials do not belong to one experiment.
 fn same_place(directory: &Path, records: &BTreeMap<u32, Record>, lab: Option<&str>) -> Result<(), Error> {
     let Some(first) = records.values().next() else { return Ok(()) };
     let root = Root::new("/");
@@ -312,7 +313,7 @@ fn same_place(directory: &Path, records: &BTreeMap<u32, Record>, lab: Option<&st
             lab.map(shown).unwrap_or_default(),
         ),
     ];
-    // Records of an earlier version do not say all of it.
+    // Records of an earlier version do not have all of these fields.
     let is_other = |(_, before, now): &(&str, String, String)| !before.is_empty() && before != now;
     match pairs.into_iter().find(is_other) {
         None => Ok(()),
@@ -344,7 +345,7 @@ fn save(directory: &Path, record: &Record) -> Result<(), Error> {
     write_whole(&directory.join("trials").join(format!("{:04}.json", record.place)), text.as_bytes())
 }
 
-/// A file that is there is whole.
+/// A file with this name is complete.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let draft = path.with_extension("draft");
     let written = File::create(&draft).and_then(|mut file| {

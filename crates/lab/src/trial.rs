@@ -27,25 +27,25 @@ use crate::trial::settings::HostSettings;
 use std::path::Path;
 use tuner::Root;
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Debug)]
 pub(crate) struct Tried {
     pub(crate) record: Record,
-    /// Why there are no figures; if there never were any, it is the experiment that does not work.
+    /// The reason why there are no figures; if there never were any, the experiment does not work.
     pub(crate) broken: Option<Error>,
 }
 
 impl Site<'_> {
-    /// Runs a trial and puts everything back. An error: there is nothing to record.
+    /// Runs a trial and undoes everything. An error: there is nothing to record.
     pub(crate) fn conduct(&mut self, turn: &Turn) -> Result<Tried, Error> {
         let work = self.directory.join("work");
-        // A trial that could not put the host back has left it.
+        // After a trial that could not restore the host, its changes are still there.
         clear(&work)?;
         let result = self.attempt(turn, &work.join("dir"));
-        // The subject is gone by now, whatever happened: it lives no longer than `attempt`.
+        // The subject is gone by now, whatever happened: it ends with `attempt`.
         let back = self.settings.as_mut().map_or(Ok(()), HostSettings::back);
         let cleared = self.trace.clear();
-        // What the trial found out is less urgent than a host that is not as before.
+        // The result of the trial is less urgent than a host that is not restored.
         Error::all([back, cleared])?;
         clear(&work).and(result)
     }
@@ -68,8 +68,8 @@ impl Site<'_> {
         };
         let broken = match self.measure(turn, dir, &mut record) {
             Ok(broken) => broken,
-            // A command of the experiment has failed, such as a server that does not start: the trial has, and what was
-            // measured before stays.
+            // A command of the experiment has failed, such as a server that does not start: the trial has failed with
+            // it, and earlier measurements stay.
             Err(error @ Error::Place { .. }) => {
                 record.doubts.push(error.to_string());
                 Some(error)
@@ -79,7 +79,7 @@ impl Site<'_> {
         Ok(Tried { record, broken })
     }
 
-    /// What happens in a trial, from its settings to its figures.
+    /// The course of a trial, from its settings to its figures.
     fn measure(&mut self, turn: &Turn, dir: &Path, record: &mut Record) -> Result<Option<Error>, Error> {
         let mut context = Context::new(self, turn, dir)?;
         let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
@@ -108,7 +108,7 @@ impl Site<'_> {
             }
         }
         let loaded = context.load(&mut server, facts, charged, self.sampled.as_mut())?;
-        // Once more: a subject that says early that it is ready may not have been more than its shell before the load.
+        // Once more: a subject that reports early that it is ready may have been only its shell before the load.
         let program = Program::latest(program, program::of_process(charged));
         self.same_program(turn, program.and_then(Program::digest), record)?;
         let mut moved = self.settings.as_ref().map_or_else(Vec::new, HostSettings::moved);
@@ -116,8 +116,8 @@ impl Site<'_> {
         Ok(judge(record, experiment, loaded, moved))
     }
 
-    /// Refuses another executable than the cell's trials before had. A trial whose executable is not known does not count
-    /// if that of others is, and says why.
+    /// Refuses an executable that differs from that of the cell's earlier trials. A trial whose executable is not
+    /// known does not count if that of others is; the doubt gives the reason.
     fn same_program(
         &mut self,
         turn: &Turn,

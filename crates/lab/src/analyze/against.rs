@@ -1,7 +1,7 @@
 //! Comparison of two runs: the same cells, days or commits apart.
 //!
-//! There are no pairs between two runs. What the host has done meanwhile is in the difference, too; that takes the
-//! alternation inside of one run away, and nothing does so here.
+//! There are no pairs between two runs. Changes of the host between them are in the difference, too: alternation
+//! within one run cancels those, and nothing does so here.
 
 use stdx::statistics::{ALPHA, Shift};
 
@@ -97,14 +97,14 @@ pub(crate) fn metric(
         let shift = Shift::of_groups(old, new, compared.len()).expect("both have values");
         let standing = &mut standings[*index];
         (standing.ratio, standing.p) = (Some(Interval::from(shift).exp()), shift.p);
-        // Where no difference could be shown, `could_show` says so of the whole metric.
+        // Where no difference could be shown, `could_show` reports it for the whole metric.
         standing.verdict = Verdict::of(&Shift { p_min: 0.0, ..shift }, band, 0.0, better);
     }
     Metric { name: name.to_owned(), better, band, noise: 0.0, standings, effects: Vec::new() }
 }
 
-/// Whether any difference could be shown, however large, of so many values on each side in so many comparisons: of all
-/// ways to exchange them, two may be as extreme as can be, and p is that times the comparisons.
+/// Whether any difference could be shown, however large, with this many values on each side in this many comparisons:
+/// of all ways to exchange them, two may be the most extreme, and p is that times the comparisons.
 pub(crate) fn can_show(olds: usize, news: usize, comparisons: usize) -> bool {
     let ways: f64 = (1..=news).map(|count| (olds + count) as f64 / count as f64).product();
     2.0 * comparisons as f64 <= ALPHA * ways

@@ -1,8 +1,8 @@
 //! Comparisons within a run: every cell against the baseline under the same conditions.
 //!
-//! Pure. The unit is the trial. A cell's trial and the baseline's trial of the same round are a pair; the logarithms of
-//! their ratios give estimate, interval and p, all of one statistic ([`Shift`]). Trials with doubts are left out, and
-//! said to be.
+//! Pure. The unit is the trial. A cell's trial and the baseline's trial of the same round are a pair; the logarithms
+//! of their ratios give estimate, interval and p, all of one statistic ([`Shift`]). Trials with doubts are left out,
+//! and listed.
 
 use stdx::statistics::Shift;
 
@@ -87,7 +87,7 @@ fn metric(
         let shift = Shift::of_pairs(logs, comparisons).expect("only pairs are judged");
         let standing = &mut standings[*index];
         (standing.ratio, standing.p) = (Some(Interval::from(shift).exp()), shift.p);
-        // Equals have made the noise; it does not excuse themselves.
+        // The noise comes from these equal subjects; it does not excuse their own differences.
         let noise = if standing.is_of_equals { 0.0 } else { noise };
         standing.verdict = Verdict::of(&shift, band, noise, better);
     }
@@ -110,13 +110,13 @@ fn log_ratios(values: &[(u32, f64)], baseline: &[(u32, f64)]) -> Vec<f64> {
     }
     let pair = |(round, value): &(u32, f64)| {
         let (_, base) = baseline.iter().find(|(other, _)| other == round)?;
-        // Not the logarithm of the ratio: exchanging the two shall change the sign and nothing else.
+        // Not the logarithm of the ratio: exchanging the two must change the sign and nothing else.
         Some(value.ln() - base.ln())
     };
     values.iter().filter_map(pair).collect()
 }
 
-/// How far apart subjects are that differ by nothing but their names: what this host makes of nothing.
+/// Noise of this host: the largest difference between subjects that differ by nothing but their names.
 fn noise_of_equals(
     experiment: &Experiment,
     design: &Design,
@@ -129,7 +129,7 @@ fn noise_of_equals(
             |other: &&Cell| other.levels == cell.levels && equals(experiment, &cell.subject, &other.subject);
         for equal in design.cells[..index].iter().filter(is_equal) {
             let shift = Shift::of_pairs(&log_ratios(&values(cell), &values(equal)), comparisons);
-            // So few pairs that they have no interval say nothing about the host.
+            // With too few pairs for an interval, nothing follows about the host.
             let ends = shift.filter(Shift::is_bounded).map_or(0.0, |shift| shift.high.max(-shift.low));
             farthest = farthest.max(ends.exp_m1());
         }

@@ -7,10 +7,10 @@ use crate::record::Record;
 use crate::record::quantity::Better;
 use serde::Serialize;
 
-/// Everything that is said about a run.
+/// Everything that a report says about a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What was asked.
+    /// The experiment's question.
     pub question: String,
     /// Trials that count.
     pub trials: usize,
@@ -18,7 +18,7 @@ pub struct Comparison {
     pub rounds: usize,
     /// Trials that do not count, and why.
     pub left_out: Vec<Noted>,
-    /// Trials that count, with something to know besides.
+    /// Trials that count, with a remark.
     pub remarked: Vec<Noted>,
     /// The metric that decides first, then the others.
     pub metrics: Vec<Metric>,
@@ -26,14 +26,14 @@ pub struct Comparison {
     pub efficiencies: Vec<Efficiency>,
 }
 
-/// A trial about which there is something to say.
+/// A trial with a doubt or a remark.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Noted {
     /// Its place in the order of all trials.
     pub place: u32,
     /// Its cell's name.
     pub cell: String,
-    /// Why it does not count, or what to know besides.
+    /// The doubt or the remark.
     pub notes: Vec<String>,
 }
 
@@ -59,22 +59,23 @@ pub struct Metric {
     pub name: String,
     /// Which values are good, if that is known.
     pub better: Option<Better>,
-    /// Relative differences below this do not matter.
+    /// Relative differences below this are insignificant in practice.
     pub band: f64,
-    /// How far equal subjects, compared with each other, are apart: no difference is shown within. 0: there are none.
+    /// The largest difference between equal subjects, compared with each other: smaller differences are not shown. 0:
+    /// there are none.
     pub noise: f64,
     /// In the order of the design.
     pub standings: Vec<Standing>,
-    /// What each factor does, where several vary.
+    /// The effect of each factor, where several vary.
     pub effects: Vec<Effect>,
 }
 
 /// A cell, compared with its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// What is compared.
+    /// The treatment.
     pub treatment: String,
-    /// Under which conditions.
+    /// The conditions.
     pub condition: String,
     /// The value of each trial that counts, with its round.
     pub values: Vec<(u32, f64)>,
@@ -87,10 +88,10 @@ pub struct Standing {
     pub pairs: usize,
     /// Whether it differs from the baseline by nothing but its name, so that any difference shown is a false alarm.
     pub is_of_equals: bool,
-    /// How often chance alone gives as much in any comparison of the metric. At most 0.05 exactly when the interval of
-    /// the ratio does not hold 1.
+    /// The probability that chance alone gives as much in any comparison of the metric. At most 0.05 exactly when the
+    /// interval of the ratio does not contain 1.
     pub p: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 

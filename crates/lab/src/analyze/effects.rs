@@ -1,10 +1,11 @@
-//! Effects of factors, and interactions: whether two factors do more together than each by itself.
+//! Effects of factors, and interactions: whether two factors together do more than each by itself.
 //!
 //! For designs with every combination of levels. The effect of a level is its ratio to the first level of its factor, as
 //! the mean over all combinations of the others; an interaction is by how much that ratio changes when another factor
-//! leaves its first level. Both are means of differences between logarithms of cells of one round: what the round has in
-//! common cancels out, so the round is a block and gives one value. Combinations that a round lacks are left out of its
-//! mean, because one doubtful trial of many shall not cost a whole round; with less than half of them, the round is.
+//! leaves its first level. Both are means of differences between logarithms of cells of one round: the round's common
+//! part cancels out, so the round is a block and gives one value. Combinations that a round lacks are left out of its
+//! mean, because one doubtful trial of many must not cost a whole round; a round with less than half of them is left
+//! out.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +18,20 @@ use crate::experiment::contrast::{Contrast, Factor, Round, SUBJECT, cells, contr
 use crate::record::Record;
 use crate::record::quantity::Better;
 
-/// What a level does, or two levels together.
+/// The effect of a level, or of two levels together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Effect {
     /// The level, or both: `kernel=tuned`, `kernel=tuned × allocator=jemalloc`.
     pub name: String,
-    /// Whether it is about two factors together.
+    /// Whether it is an interaction of two factors.
     pub is_interaction: bool,
     /// The ratio.
     pub ratio: Interval,
     /// Rounds that have at least half of the combinations.
     pub rounds: usize,
-    /// How often chance alone gives as much in any of the effects on the metric.
+    /// The probability that chance alone gives as much in any of the effects on the metric.
     pub p: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -68,8 +69,8 @@ pub(crate) fn effects(
     contrasts.into_iter().zip(logs).map(effect).collect()
 }
 
-/// The logarithms of all cells, by round. A value of zero has none: then there are no rounds, because to leave out just
-/// those cells would choose among them.
+/// The logarithms of all cells, by round. A value of zero has none: then there are no rounds, because leaving out
+/// just those cells would select among them.
 fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&Record], metric: &str) -> Vec<Round> {
     let mut rounds: BTreeMap<u32, Round> = BTreeMap::new();
     for record in records {

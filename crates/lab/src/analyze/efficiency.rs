@@ -1,11 +1,11 @@
-//! Compute efficiency as a fleet's owner sees it: how many more requests a percentage point of the machine's CPU gives,
-//! as long as they do not raise latency.
+//! Compute efficiency for the owner of a fleet: requests gained for each percentage point of the machine's CPU, as
+//! long as latency does not rise.
 //!
-//! That takes the same treatment under several rates; the slope leaves out what the machine does when it is idle. The rate
-//! is what was asked for, and how busy the machine is was measured, with noise: so busy is regressed on the rate, and the
-//! slope inverted. The other way round the noise flattens the line, and the more there is of it the fewer requests a point
-//! seems to give. Rates from the knee on, where latency rises, are left out. Every round has a slope of its own, and these
-//! are the values that are compared: the unit is the round.
+//! It needs the same treatment under several rates; the slope leaves out the load of the idle machine. The rate is
+//! given, and the CPU load is measured, with noise: so the load is regressed on the rate, and the slope inverted. The
+//! other way round the noise flattens the line, and more noise would seem to give fewer requests per point.
+//! Rates from the knee on, where latency rises, are left out. Every round has a slope of its own, and these are the
+//! values that are compared: the unit is the round.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ use crate::run::results::Results;
 /// The slope of a treatment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Efficiency {
-    /// What is compared.
+    /// The treatment.
     pub treatment: String,
     /// Trials that count, at rates below the knee.
     pub trials: usize,
@@ -29,29 +29,29 @@ pub struct Efficiency {
     pub rates: (usize, usize),
     /// The highest rate below the knee, in requests per second.
     pub up_to: f64,
-    /// The least and the most of the machine that was busy there, in percent.
+    /// The least and the highest CPU load of the machine there, in percent.
     pub busy_percent: (f64, f64),
     /// Requests per second for each percentage point; `None` if too few rates are below the knee.
     pub slope: Option<Interval>,
     /// The ratio to the slope of the first treatment, over the rates that are below the knee of both.
     pub ratio: Option<Interval>,
-    /// How often chance alone gives as much in any of the comparisons.
+    /// The probability that chance alone gives as much in any of the comparisons.
     pub p: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// So many rates give a slope.
+/// This many rates give a slope.
 const RATES_MIN: usize = 3;
 
 /// Over fewer percentage points than this a slope is noise.
 const SPAN_MIN: f64 = 5.0;
 
-/// The knee is where latency is more than this many times the least at lower rates: a percentile of a queue doubles when
-/// half of what was free is used, and noise makes less than that.
+/// The knee is where latency is more than this many times the least at lower rates: a percentile of a queue doubles
+/// when half of the free capacity is used, and noise makes less than that.
 const KNEE: f64 = 2.0;
 
-/// Latencies that tell where the knee is, the best first.
+/// Latencies that show where the knee is, the best first.
 const LATENCIES: [&str; 4] = ["p99_us", "p95_us", "p90_us", "mean_us"];
 
 /// The slope of each treatment that has had several rates; none if no treatment has one.
@@ -107,7 +107,7 @@ fn judged(ladders: &[Ladder], band: f64) -> Vec<Efficiency> {
 /// A treatment under rising rates, up to its knee.
 struct Ladder {
     treatment: String,
-    /// How many rates there are beside those from the knee on.
+    /// The number of rates below the knee.
     rates: usize,
     steps: Vec<Step>,
 }
@@ -158,8 +158,8 @@ impl Ladder {
         Some(Interval { low, middle, high: inverted(shift.low) })
     }
 
-    /// By how much more of a point a request takes the other one, by round; none if a round has no such figure, because to
-    /// leave out just those would choose among them.
+    /// By how much more of a point a request takes for the other one, by round; none if a round has no such figure,
+    /// because leaving out just those would select among them.
     fn log_ratios(&self, other: &Ladder) -> Vec<f64> {
         let has = |ladder: &Ladder, condition: &str| ladder.steps.iter().any(|it| it.condition == condition);
         let own = self.points_per_request(|step| has(other, &step.condition));
@@ -170,7 +170,7 @@ impl Ladder {
         own.iter().filter_map(|(round, points)| Some(others.get(round)?.ln() - points.ln())).collect()
     }
 
-    /// The slope of busy on the rate in each round, over the steps that are wanted.
+    /// The slope of the CPU load on the rate in each round, over the chosen steps.
     fn points_per_request(&self, is_wanted: impl Fn(&Step) -> bool) -> BTreeMap<u32, f64> {
         let steps: Vec<&Step> = self.steps.iter().filter(|step| is_wanted(step)).collect();
         let rounds: BTreeSet<u32> = steps.iter().flat_map(|step| step.trials.keys().copied()).collect();
@@ -222,7 +222,8 @@ impl Trial {
     }
 }
 
-/// Of the straight line with the least squares of busy; none of few rates, or of rates that are all the same.
+/// Slope of the straight line with the least squares of the CPU load; none for few rates, or if all rates are the
+/// same.
 fn slope(trials: &[Trial]) -> Option<f64> {
     let count = trials.len() as f64;
     let mean = |pick: fn(&Trial) -> f64| trials.iter().map(pick).sum::<f64>() / count;

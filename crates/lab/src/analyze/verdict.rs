@@ -1,18 +1,18 @@
-//! Verdicts on a difference, and the intervals that they follow from.
+//! Verdicts on a difference, and the intervals behind them.
 
 use crate::record::quantity::Better;
 use serde::Serialize;
 use stdx::statistics::{ALPHA, Shift, median, median_interval};
 
-/// The same records give the same intervals.
+/// A constant seed: the same records give the same intervals.
 pub(crate) const SEED: u64 = 1;
 
-/// A value and where it lies with 95 % confidence. So few values may give no interval: then it has no bounds.
+/// A value with its interval of 95 % confidence. Very few values may give no interval: then it has no bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The lower end.
     pub low: f64,
-    /// The best guess.
+    /// The estimate.
     pub middle: f64,
     /// The upper end.
     pub high: f64,
@@ -38,7 +38,7 @@ impl Interval {
         Interval { low: self.low * factor, middle: self.middle * factor, high: self.high * factor }
     }
 
-    /// Whether values were enough to give one.
+    /// Whether there were enough values for one.
     pub fn is_bounded(self) -> bool {
         self.low.is_finite() && self.high.is_finite()
     }
@@ -55,11 +55,11 @@ impl From<Shift> for Interval {
     }
 }
 
-/// What records say about a cell.
+/// The conclusion from the records of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// What the others are compared with.
+    /// The baseline of the others.
     Baseline,
     /// A difference was shown, for the better.
     Better,
@@ -67,18 +67,19 @@ pub enum Verdict {
     Worse,
     /// A difference was shown, of a metric whose good values are not known.
     Different,
-    /// Any difference is smaller than what matters.
+    /// Any difference is too small to matter.
     Equivalent,
-    /// Chance may have made all that was seen.
+    /// Chance may have made the difference.
     NoDifferenceShown,
     /// No difference was shown, and with so few pairs none could be, however large.
     TooFewPairs,
-    /// There are no pairs with values above zero.
+    /// No pairs have values above zero.
     NotCompared,
 }
 
 impl Verdict {
-    /// Of a shift of logarithms: differences within `band` do not matter, and `noise` is what equals differ by.
+    /// The verdict for a shift of logarithms: differences within `band` do not matter, and `noise` is the difference
+    /// between equals.
     pub(crate) fn of(shift: &Shift, band: f64, noise: f64, better: Option<Better>) -> Verdict {
         let interval = Interval::from(*shift);
         if interval.is_within(band.ln_1p()) {

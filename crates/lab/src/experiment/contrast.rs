@@ -1,9 +1,9 @@
-//! Contrasts of a factorial design: which differences between its cells are the effect of a level or an interaction.
-//! Pure, and without a trial's figures.
+//! Contrasts of a factorial design: the differences between its cells that are the effect of a level or an
+//! interaction. Pure, and without a trial's figures.
 
 use super::types::Experiment;
 
-/// A factor as effects see it: the subject is one, too.
+/// A factor for the effects: the subject is one, too.
 pub(crate) struct Factor {
     pub(crate) name: String,
     pub(crate) levels: Vec<String>,
@@ -22,7 +22,7 @@ type Difference = Vec<(usize, f64)>;
 /// A cell's logarithm, if it has a trial that counts.
 pub(crate) type Round = Vec<Option<f64>>;
 
-/// How many effects such an experiment has.
+/// The number of effects of such an experiment.
 pub(crate) fn count(experiment: &Experiment) -> usize {
     let factors = factors(experiment);
     if factors.len() < 2 { 0 } else { contrasts(&factors, &cells(&factors)).len() }
@@ -38,7 +38,7 @@ pub(crate) fn factors(experiment: &Experiment) -> Vec<Factor> {
     std::iter::once(subject).chain(others).filter(|factor| factor.levels.len() > 1).collect()
 }
 
-/// What the subject is called where it is a factor.
+/// The subject's name as a factor.
 pub(crate) const SUBJECT: &str = "subject";
 
 /// All combinations.

@@ -1,8 +1,8 @@
 //! Cells of an experiment, and the baseline that each is compared with.
 //!
 //! A factor that changes nothing but the load (sixteen threads or thirty-two) is a *condition*: a cell is compared with
-//! the baseline under the same conditions. Everything else is *treatment*. Where only the load varies, the load is the
-//! question, and all cells are compared with the first.
+//! the baseline under the same conditions. Everything else is *treatment*. Where only the load varies, it is the
+//! factor under test, and all cells are compared with the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ pub struct Cell {
     pub subject: String,
     /// The level of each factor.
     pub levels: BTreeMap<String, String>,
-    /// What is compared, for people.
+    /// The treatment, for people.
     pub treatment: String,
-    /// Under which conditions, for people; empty: there are none.
+    /// The conditions, for people; empty: there are none.
     pub condition: String,
 }
 
@@ -47,7 +47,7 @@ pub struct Design {
 }
 
 impl Design {
-    /// What an experiment's file lays out.
+    /// The design of an experiment's file.
     pub fn of(experiment: &Experiment) -> Design {
         let only_load: Vec<&Factor> =
             experiment.factors.iter().filter(|factor| changes_only_the_load(factor, experiment)).collect();
@@ -79,7 +79,7 @@ impl Design {
         Design { cells, conditions, load_is_the_question }
     }
 
-    /// With what a cell is compared: the first one under its conditions.
+    /// The baseline of a cell: the first one under its conditions.
     pub fn baseline(&self, cell: &Cell) -> &Cell {
         let first = self.cells.iter().find(|other| other.condition == cell.condition);
         first.expect("the cell itself is one")

@@ -3,24 +3,24 @@
 use super::types::Experiment;
 use toml::Value;
 
-/// Of the differences, so many are said.
+/// At most this many differences are listed.
 const SHOWN_MAX: usize = 5;
 
-/// What keeps trials of an experiment from being gone on with. More rounds go behind those that there are, and neither
-/// the words of the question nor what else is shown or hoped for changes a trial.
+/// Differences that prevent a run from being continued. Additional rounds go behind the existing ones, and neither
+/// the text of the question nor further metrics and expectations change a trial.
 pub(crate) fn in_the_way(before: &Experiment, now: &Experiment) -> Vec<String> {
     let mut like_before = now.clone();
     like_before.question.clone_from(&before.question);
     if now.repeat.rounds > before.repeat.rounds {
         like_before.repeat.rounds = before.repeat.rounds;
     }
-    // How many rounds there are is said by `rounds`, planned or not.
+    // `rounds` gives their number, planned or not.
     (like_before.repeat.lost, like_before.repeat.verdict) = (before.repeat.lost, before.repeat.verdict);
     if before.measure.also.iter().all(|metric| now.measure.also.contains(metric)) {
         like_before.measure.also.clone_from(&before.measure.also);
     }
     like_before.measure.profile = before.measure.profile;
-    // What a history makes of a subject changes none of its trials.
+    // Keys that only a history uses change no trial.
     for (now, before) in like_before.subjects.iter_mut().zip(&before.subjects) {
         now.pinned = before.pinned;
     }

@@ -1,19 +1,19 @@
 //! Trial order: all trials of an experiment, in the order in which they run. Pure.
 //!
 //! A cell is a subject with one level of each factor. In a round every cell has one trial, so that each round gives a
-//! pair for each comparison. The order of a round is drawn, and the next round is its mirror image (A B B A): what
-//! drifts slowly adds to one pair what it takes from the next.
+//! pair for each comparison. The order of a round is random, and the next round is its mirror image (A B B A): a slow
+//! drift adds to one pair the amount that it takes from the next.
 //!
-//! A trial that does not count is made again when the others of its round are over, so that it is about as near to the
-//! trials that it is compared with as these are to each other. After the whole run it would be hours away, and what the
-//! host has become by then would be in the pair; at once, what has disturbed it would have the least time to pass.
+//! A trial that does not count is repeated when the others of its round are over, so that it is about as near to the
+//! trials that it is compared with as these are to each other. After the whole run it would be hours away, and the
+//! changes of the host since then would be in the pair; at once, the disturbance would have the least time to pass.
 
 use super::types::{Experiment, Level, Subject};
 use crate::record::{Record, cell_name};
 use std::collections::BTreeMap;
 use tuner::verify::tournament::order;
 
-/// What a trial is about: a subject, and one level of each factor, as places in the experiment.
+/// A cell: a subject, and one level of each factor, as indices into the experiment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
     subject: usize,
@@ -29,7 +29,7 @@ pub struct Turn {
     pub round: u32,
     /// Earlier trials of this cell in this round, none of which counts.
     pub repeat: u32,
-    /// What runs.
+    /// The cell.
     pub cell: Cell,
 }
 
@@ -45,12 +45,12 @@ impl Cell {
         factors.map(|(factor, level)| (factor.name.as_str(), &factor.levels[*level])).collect()
     }
 
-    /// Subject and levels, as a row of a table has them.
+    /// Subject and levels, as in the row of a table.
     pub fn name(&self, experiment: &Experiment) -> String {
         cell_name(&self.subject(experiment).name, &self.level_names(experiment))
     }
 
-    /// By name, as a record has them.
+    /// By name, as in a record.
     pub fn level_names(&self, experiment: &Experiment) -> BTreeMap<String, String> {
         let levels = self.levels(experiment).into_iter();
         levels.map(|(factor, level)| (factor.to_owned(), level.name.clone())).collect()
@@ -84,14 +84,16 @@ pub fn rounds(experiment: &Experiment) -> Vec<Vec<Cell>> {
     rounds.map(|places| places.into_iter().map(|place| cells[place].clone()).collect()).collect()
 }
 
-/// The trials that are still to come, as far as it is known now: what has no record yet, and what has none that counts.
+/// The trials that are still to come, as far as known now: those without a record, and those whose records do not
+/// count.
 pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> Vec<Turn> {
     let tallies = tallies(experiment, records);
     let (mut to_come, mut counted) = (Vec::new(), BTreeMap::new());
     let rounds = rounds(experiment);
     for (cells, round) in rounds.iter().zip(0..) {
         let tally = |cell: &Cell| tallies.get(&(round, cell.clone()));
-        // What has never counted in all rounds before will not now either: such doubts are the experiment's own.
+        // A cell that never counted in all earlier rounds will not count now either: such doubts come from the
+        // experiment.
         let in_vain = |cell: &Cell| {
             let tally = tally(cell).filter(|tally| !tally.counts && counted.get(cell) != Some(&false));
             tally.map_or(0, |tally| tally.in_vain)
@@ -108,8 +110,8 @@ pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> Vec<
     turns.map(|((round, repeat, cell), place)| Turn { place, round, repeat, cell }).collect()
 }
 
-/// One more trial of each cell whose trials in the round were all `in_vain`, with how many those were: the fewest first,
-/// and each time through the round the other way, as rounds themselves do it.
+/// One more trial of each cell whose trials in the round were all `in_vain`, with their number: the fewest first, and
+/// each time through the round in the other direction, as rounds themselves do.
 fn repeats(cells: &[Cell], in_vain: impl Fn(&Cell) -> u32, times_max: u32) -> Vec<(u32, &Cell)> {
     let tried = cells.iter().zip(0..).map(|(cell, place)| (in_vain(cell), place, cell));
     let mut repeats: Vec<(u32, i64, &Cell)> =
@@ -118,14 +120,14 @@ fn repeats(cells: &[Cell], in_vain: impl Fn(&Cell) -> u32, times_max: u32) -> Ve
     repeats.into_iter().map(|(times, _, cell)| (times, cell)).collect()
 }
 
-/// How many turns have no trial that counts, repeats included, and how many there are.
+/// The number of turns without a trial that counts, repeats included, and the number of all.
 pub fn lost(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> (usize, usize) {
     let turns = cells(experiment).len() * experiment.repeat.rounds as usize;
     let kept = tallies(experiment, records).values().filter(|tally| tally.counts).count();
     (turns.saturating_sub(kept), turns)
 }
 
-/// What has become of a cell's trials in a round.
+/// The results of a cell's trials in a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     in_vain: u32,

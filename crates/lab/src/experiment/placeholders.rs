@@ -1,28 +1,28 @@
 //! Placeholders in command lines: names in braces, replaced by their values. Pure.
 //!
-//! `{port}` becomes the port of this trial; `{{` is a brace. An unknown name is an error: a command line with
-//! a hole in it would measure something else.
+//! `{port}` becomes the port of this trial; `{{` is a brace. An unknown name is an error: a command line with an
+//! empty name in it would measure something else.
 
 use std::collections::BTreeMap;
 
-/// What names mean in one trial.
+/// The values of names in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placeholders(BTreeMap<String, String>);
 
-/// A name in braces that means nothing here.
+/// A name in braces that is unknown here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("fill in {place}: {found} is none of {}; a brace itself is written {{{{", known.join(", "))]
 pub struct Unknown {
     /// The key in the experiment's file.
     pub place: String,
-    /// As it stands there.
+    /// As the file has it.
     pub found: String,
-    /// What would be understood.
+    /// The names that are known.
     pub known: Vec<String>,
 }
 
 impl Placeholders {
-    /// Gives a name its meaning.
+    /// Gives a name its value.
     pub fn set(&mut self, name: &str, meaning: impl ToString) {
         self.0.insert(name.to_owned(), meaning.to_string());
     }

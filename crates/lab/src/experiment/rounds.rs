@@ -1,7 +1,7 @@
 //! Number of rounds that an experiment needs before its comparisons can show a difference. Pure.
 //!
-//! With few pairs no difference is shown, however large, and the more is compared, the more pairs it takes. Some trials do
-//! not count even when they are repeated, and their pairs are lost. All of that is known before the first trial.
+//! With few pairs no difference is shown, however large, and more comparisons need more pairs. Some trials do not
+//! count even when they are repeated, and their pairs are lost. All of that is known before the first trial.
 
 use stdx::statistics::rounds_min;
 
@@ -9,12 +9,12 @@ use super::contrast;
 use super::design::Design;
 use super::types::{Error, Experiment};
 
-/// What an experiment needs.
+/// The needs of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// What is compared together: cells with their baselines, or effects of factors, whichever are more.
+    /// The number of things compared together: cells with their baselines, or effects of factors, whichever are more.
     pub comparisons: usize,
-    /// Pairs that each of them needs at least to show a difference, however large.
+    /// Pairs that each of them needs to show a difference, however large.
     pub pairs: u32,
     /// Rounds that leave as many pairs although some trials are lost.
     pub rounds: u32,
@@ -22,14 +22,14 @@ pub struct Plan {
     pub lost: f64,
 }
 
-/// How sure it is that a comparison keeps the pairs that it needs.
+/// The probability with which a comparison keeps the pairs that it needs.
 const SURE: f64 = 0.95;
 
-/// More rounds than this are too many for any experiment, whatever is lost.
+/// More rounds than this are too many for any experiment, however many trials are lost.
 const ROUNDS_MAX: u32 = 10_000;
 
 impl Plan {
-    /// What an experiment needs; `None` if it compares nothing.
+    /// The needs of an experiment; `None` if it compares nothing.
     pub fn of(experiment: &Experiment) -> Option<Plan> {
         let design = Design::of(experiment);
         let cells = design.cells.iter().filter(|cell| design.baseline(cell) != *cell).count();
@@ -46,7 +46,7 @@ impl Plan {
         }
     }
 
-    /// Refuses an experiment whose verdicts no data could give.
+    /// Refuses an experiment that could not reach a verdict with any data.
     pub fn check(experiment: &Experiment) -> Result<(), Error> {
         let rounds = experiment.repeat.rounds;
         let Some(plan) = Plan::of(experiment).filter(|plan| rounds < plan.pairs && experiment.repeat.verdict)
@@ -65,7 +65,7 @@ impl Plan {
         })
     }
 
-    /// For whoever waits, before the first trial.
+    /// The text shown before the first trial.
     pub fn sentence(&self, rounds: u32) -> String {
         let Plan { pairs, rounds: planned, lost, .. } = *self;
         let compared = self.compared(["needs", "need"]);
@@ -84,13 +84,13 @@ fn share(lost: f64) -> String {
     format!("{} % of the trials", crate::record::quantity::number(lost * 100.0))
 }
 
-/// The fewest rounds of which enough have both trials of a pair.
+/// The fewest rounds of which enough keep both trials of a pair.
 fn with_losses(pairs: u32, lost: f64) -> u32 {
     let kept = (1.0 - lost).powi(2);
     (pairs..ROUNDS_MAX).find(|rounds| at_least(pairs, *rounds, kept) >= SURE).unwrap_or(ROUNDS_MAX)
 }
 
-/// The chance that so many of the rounds are kept, each by itself.
+/// The probability that this many of the rounds are kept, each independently.
 fn at_least(pairs: u32, rounds: u32, kept: f64) -> f64 {
     // From all being kept to one less in each step.
     let mut chance = kept.powi(rounds as i32);

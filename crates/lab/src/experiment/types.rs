@@ -5,23 +5,23 @@ use crate::record::quantity::Better;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One question and how it is answered.
+/// One question and the measurements that answer it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// What is asked, for people.
+    /// The question, for people.
     pub question: String,
-    /// What is compared or varied: at least one. The first is the baseline.
+    /// The subjects: at least one. The first is the baseline.
     #[serde(rename = "subject")]
     pub subjects: Vec<Subject>,
-    /// What is varied besides; every combination is a cell. The first level of each is the baseline.
+    /// Factors besides; every combination is a cell. The first level of each is the baseline.
     #[serde(default, rename = "factor", skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factor>,
-    /// What puts load on the subject.
+    /// The load.
     pub workload: Workload,
-    /// What decides.
+    /// The metrics.
     pub measure: Measure,
-    /// How often, and in which order.
+    /// The number of rounds, and their order.
     #[serde(default)]
     pub repeat: Repeat,
 }
@@ -35,7 +35,7 @@ pub struct Subject {
     /// The command that starts it, in the foreground, for the shell. `{port}` is a free port, `{dir}` an empty
     /// directory of this trial.
     pub start: String,
-    /// The port that `{port}` means; left out: one that is free.
+    /// The port for `{port}`; left out: a free one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Commands before it starts, such as making a database; their time does not count.
@@ -44,19 +44,19 @@ pub struct Subject {
     /// A command that prints its version, of which the first line is kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How it is known to be ready.
+    /// The sign that it is ready.
     #[serde(default)]
     pub ready: Ready,
     /// Longest wait for that, in seconds.
     #[serde(default = "ready_within_s")]
     pub ready_within_s: u32,
-    /// Whether its program is to stay the same for good, so that a history measures the others by it, in the same run: what
-    /// makes the host slower makes it slower, too.
+    /// Whether its program stays the same for good, so that a history measures the others by it, in the same run: a
+    /// slower host slows it, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pinned: bool,
 }
 
-/// How a subject is known to be ready.
+/// The sign that a subject is ready.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Ready {
@@ -69,18 +69,18 @@ pub enum Ready {
     Line(String),
 }
 
-/// Something that is varied.
+/// Something that varies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Factor {
     /// In pictures and tables.
     pub name: String,
-    /// What it can be: at least two.
+    /// Its values: at least two.
     #[serde(rename = "level")]
     pub levels: Vec<Level>,
 }
 
-/// One way a factor can be. What it leaves out stays as it is.
+/// One value of a factor. Settings that it leaves out stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Level {
@@ -95,13 +95,13 @@ pub struct Level {
     /// Sysctls, as in sysctl.conf.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
-    /// Other files below /proc/sys and /sys, and what to write there.
+    /// Other files below /proc/sys and /sys, with the values to write there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub file: BTreeMap<String, String>,
     /// A strategy of `evenkeel tune`, such as `rps-rfs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
-    /// The interface that the strategy is about; left out: all physical ones that are up.
+    /// The interface of the strategy; left out: all physical ones that are up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nic: Option<String>,
     /// The scheduler's policy for the subject's threads: `fifo:1`, `other:0`, `batch`.
@@ -154,7 +154,7 @@ pub struct Kernel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<u32>,
     /// A strategy of `evenkeel tune` for that interface, carried out in there as soon as the subject listens; the
-    /// machine then also says what its CPUs do, second by second.
+    /// machine then also reports the activity of its CPUs, second by second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<String>,
     /// Sysctls of the machine.
@@ -165,17 +165,17 @@ pub struct Kernel {
     pub files: Vec<String>,
 }
 
-/// What puts load on a subject.
+/// The load on a subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Commands before the load, with the subject running, such as filling it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,
-    /// The command, for the shell. `{seconds}` is how long it is to run, of which it may drop `{warm_up}` itself and
+    /// The command, for the shell. `{seconds}` is its duration, of which it may drop `{warm_up}` itself and
     /// measure `{measured}`; `{output}` is a file for its results, `{pid}` the subject.
     pub run: String,
-    /// What understands its results.
+    /// The parser of its results.
     pub parser: Parser,
     /// Seconds of load in each trial, of which the first `warm_up_s` are dropped.
     pub seconds: u32,
@@ -184,7 +184,7 @@ pub struct Workload {
     pub warm_up_s: u32,
 }
 
-/// What understands the results of a load.
+/// Parsers of a load's results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Parser {
@@ -200,29 +200,29 @@ pub enum Parser {
     Lines(BTreeMap<String, String>),
 }
 
-/// What decides.
+/// The metrics of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
-    /// The metric that the verdict is about.
+    /// The metric that decides the verdict.
     pub primary: String,
-    /// Which values of it are good.
+    /// Whether high or low values of it are good.
     pub better: Better,
     /// Others to show and to test.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
-    /// Relative differences below this do not matter: `0.02` is 2 %.
+    /// Relative differences below this are insignificant in practice: `0.02` is 2 %.
     #[serde(default = "equivalent")]
     pub equivalent: f64,
     /// A process to charge CPU time to, instead of the subject: a command that prints its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<String>,
-    /// Whether each cell has one more trial in which perf samples its functions, so that a regression says where it is.
+    /// Whether each cell has one more trial in which perf samples its functions, so that a regression can be located.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub profile: bool,
 }
 
-/// How often, and in which order.
+/// The number of rounds, and their order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repeat {
@@ -230,13 +230,13 @@ pub struct Repeat {
     pub rounds: u32,
     /// The share of trials that is expected not to count, repeats included.
     pub lost: f64,
-    /// Whether a verdict is wanted: rounds that can give none are refused.
+    /// Whether a verdict is required: a number of rounds that cannot give one is refused.
     pub verdict: bool,
-    /// The order of each round is drawn from this.
+    /// The random order of each round is drawn with this seed.
     pub seed: u64,
     /// Seconds of rest between two trials.
     pub rest_s: u32,
-    /// How often a trial that does not count is made again.
+    /// How often a trial that does not count is repeated.
     pub doubtful: u32,
 }
 
@@ -262,22 +262,22 @@ fn equivalent() -> f64 {
     0.02
 }
 
-/// Rounds of an experiment that does not say how many, if its comparisons need fewer: an interval of six pairs is as wide
+/// Rounds of an experiment that gives no number, if its comparisons need fewer: an interval of six pairs is as wide
 /// as they are.
 pub(super) const ROUNDS_MIN: u32 = 10;
 
-/// What is wrong with an experiment's file.
+/// Errors in an experiment's file.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// It is not TOML, or has a key that is not known, or lacks one.
     #[error("understand the experiment: {0}")]
     Notation(String),
-    /// It cannot be carried out as it stands.
+    /// It is valid TOML but cannot be carried out.
     #[error("use the experiment: {place}: {what}")]
     Sense {
         /// The key, with the name of what it belongs to: `factor "allocator"`.
         place: String,
-        /// What was found and what is accepted.
+        /// The value found, and those that are accepted.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The files of a machine: what a command line names, with the libraries that it needs.
+//! Files of a machine: those that a command line names, with the libraries that they need.
 
 use crate::error::Error;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use stdx::newc::Archive;
 pub(super) struct Files<'a> {
     /// The key in the experiment's file.
     place: &'a str,
-    /// Of the subject: LD_PRELOAD and LD_LIBRARY_PATH say which libraries it has.
+    /// The subject's environment: LD_PRELOAD and LD_LIBRARY_PATH name libraries.
     env: &'a BTreeMap<String, String>,
     archive: Archive,
     known: BTreeSet<PathBuf>,
@@ -46,7 +46,7 @@ impl<'a> Files<'a> {
         for entry in std::fs::read_dir(&path).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
-            // A link to a directory may lead back to this one, and sockets and the like are somebody's who runs here.
+            // A link to a directory may lead back to this one, and sockets and the like belong to other processes.
             let is_file = kind.is_file() || (kind.is_symlink() && entry.path().is_file());
             if kind.is_dir() || is_file {
                 self.add(&entry.path())?;
@@ -94,14 +94,14 @@ impl<'a> Files<'a> {
         let output = output.map_err(|error| self.wrong(format!("start ldd: {error}")))?;
         let (said, errors) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        // It would only be said in a log, and the program would run without.
+        // The error would only be in a log, and the program would run without it.
         if let Some(line) = errors.lines().find(|line| line.contains("cannot be preloaded")) {
             return Err(self.wrong(line));
         }
         if let Some(line) = said.lines().find(|line| line.contains("not found")) {
             return Err(self.wrong(format!("{} needs {}", program.display(), line.trim())));
         }
-        // One that needs none is none of its business, and it says so with another status.
+        // A program that needs none makes ldd end with another status, which is no error.
         Ok(said.split_whitespace().filter(|word| word.starts_with('/')).map(PathBuf::from).collect())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! guest (on the host) ─► QEMU ─► init.sh ─► inside
-//!         ◄── the console: that the subject listens, what the strategy left, what has moved since
+//!         ◄── the console: the subject listens, changes left out, settings changed since
 //!         ◄── a second serial port: a sample each second, as a line of JSON
 //! ```
 
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tuner::Root;
 
-/// What is to be done.
+/// The agent's task.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// The strategy's name.
@@ -31,16 +31,16 @@ pub struct Asked {
     pub nic: String,
     /// The subject's process, which listens by now.
     pub subject: u32,
-    /// Where the samples go: the serial port.
+    /// The file for the samples: the serial port.
     pub samples: PathBuf,
     /// For the journal of the strategy, which ends with the machine.
     pub state: PathBuf,
 }
 
-/// How long a second is, as far as nothing else delays it; a sample says when it ended.
+/// The length of a second, as far as nothing delays it; a sample has the time when it ended.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Does it until the machine is switched off. `tell` has a line for the console.
+/// Runs until the machine is switched off. `tell` takes a line for the console.
 pub fn inside(asked: &Asked, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Result<Infallible, Error> {
     let root = Root::new("/");
     let mut facts = tuner::probe(&root, &[asked.subject])?;
@@ -72,7 +72,7 @@ pub fn inside(asked: &Asked, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Result<
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GuestSample {
     pub(crate) sample: Sample,
-    /// CPU-seconds that it has cost so far to look.
+    /// CPU-seconds that sampling has cost so far.
     pub(crate) cost_s: f64,
 }
 
@@ -81,7 +81,7 @@ fn write(port: &mut impl Write, said: &GuestSample) -> std::io::Result<()> {
     port.write_all(line.as_bytes())
 }
 
-/// All that the machine has finished saying so far.
+/// All lines that the machine has completed so far.
 pub(crate) fn said(path: &Path) -> Result<Vec<GuestSample>, Error> {
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -92,7 +92,7 @@ pub(crate) fn said(path: &Path) -> Result<Vec<GuestSample>, Error> {
     whole.lines().map(parse).collect()
 }
 
-/// What came after the first so many, with time and cost counted from there: the load began within that second.
+/// The samples after the first this many, with time and cost counted from there: the load began within that second.
 pub(crate) fn after(mut said: Vec<GuestSample>, before: usize) -> Vec<GuestSample> {
     let last = before.checked_sub(1).and_then(|last| said.get(last));
     let (began_s, cost_s) = last.map_or((0.0, 0.0), |last| (last.sample.at_s, last.cost_s));

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What QEMU's network interface needs. What has no file is in the kernel itself; if it is in neither, the machine says
-/// that it has no interface.
+/// Modules of QEMU's network interface. One without a file is built into the kernel; if it is in neither, the machine
+/// reports that it has no interface.
 const WANTED: [&str; 2] = ["virtio_pci", "virtio_net"];
 
-/// How files of modules end, and what makes them plain.
+/// File endings of modules, and the programs that decompress them.
 const PACKED: [(&str, Option<&str>); 4] =
     [(".ko", None), (".ko.xz", Some("xz")), (".ko.zst", Some("zstd")), (".ko.gz", Some("gzip"))];
 

@@ -7,9 +7,9 @@
 //! x[t] - level[t] = rho * (x[t-1] - level[t-1]) + noise
 //! ```
 //!
-//! and a change of level counts if it makes the series so much more likely that chance rarely does, where both sides of
-//! the comparison have the rho that suits them best: without the change a large one explains the difference as a swing.
-//! Changes are taken in one by one, the most telling first, from places that the caller proposes.
+//! and a change of level counts if it makes the series so much more likely that chance rarely does, where both sides
+//! of the comparison use the rho that suits them best: without the change a large one explains the difference as a
+//! swing. Changes are added one by one, the most significant first, from places that the caller proposes.
 
 use crate::history::student::two_sided_p;
 
@@ -17,8 +17,8 @@ use crate::history::student::two_sided_p;
 const RHO_STEP: f64 = 0.05;
 const RHO_STEPS: u32 = 20;
 
-/// A run farther from its level than this, in standard deviations as the median distance shows them, counts as being so
-/// far: a bad night is no level, and would hide how alike the others are.
+/// A run farther from its level than this, in standard deviations estimated by the median distance, counts as being
+/// at that distance: a bad night is no level, and would hide the similarity of the others.
 const DEVIATIONS_MAX: f64 = 3.0;
 
 /// Of a normal distribution: standard deviations for each median distance from the middle.
@@ -27,7 +27,7 @@ const DEVIATIONS_OF_MEDIAN: f64 = 1.4826;
 /// A sum of squares below this share of the whole counts as this share: what is left is rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// Those of the places where chance makes such a change in fewer than `p_max` of series without one, with that chance, in
+/// The places where chance makes such a change in fewer than `p_max` of series without one, with that probability, in
 /// order.
 pub(crate) fn beyond_swings(series: &[f64], places: &[usize], p_max: f64) -> Vec<(usize, f64)> {
     if places.is_empty() {
@@ -54,7 +54,7 @@ pub(crate) fn beyond_swings(series: &[f64], places: &[usize], p_max: f64) -> Vec
     taken
 }
 
-/// Of the places that are left, by index, the one that makes the series most likely.
+/// Of the remaining places, the index of the one that makes the series most likely.
 fn best(values: &[f64], taken: &[(usize, f64)], left: &[usize]) -> Option<(usize, f64)> {
     let with = |(index, place): (usize, &usize)| {
         let mut places = places_of(taken);
@@ -71,7 +71,7 @@ fn places_of(taken: &[(usize, f64)]) -> Vec<usize> {
     places
 }
 
-/// Around the middle of the whole, with what is far from the level of its part drawn nearer.
+/// Around the middle of the whole, with values far from the level of their part drawn nearer.
 fn clamped(series: &[f64], places: &[usize]) -> Vec<f64> {
     let ends: Vec<usize> = [0].iter().chain(places).chain([&series.len()]).copied().collect();
     let levels: Vec<f64> =
@@ -81,7 +81,7 @@ fn clamped(series: &[f64], places: &[usize]) -> Vec<f64> {
     let far = DEVIATIONS_MAX * DEVIATIONS_OF_MEDIAN * middle(&distances);
     let whole = middle(series);
     let near = |(value, level): (&f64, &f64)| {
-        // More than half are equal: nothing says what is far.
+        // More than half are equal: the scale is unknown.
         let distance = if far > 0.0 { (value - level).clamp(-far, far) } else { value - level };
         level + distance - whole
     };
@@ -127,7 +127,7 @@ fn misfit(values: &[f64], places: &[usize], rho: f64) -> f64 {
     values.len() as f64 * rest.ln() - (1.0 - rho * rho).ln()
 }
 
-/// What the least squares leave of `squares`: Gauss's elimination of the normal equations.
+/// The rest of `squares` after least squares: Gauss's elimination of the normal equations.
 fn residue(mut sums: Vec<Vec<f64>>, mut squares: f64) -> f64 {
     for pivot in 0..sums.len() {
         let row = sums[pivot].clone();

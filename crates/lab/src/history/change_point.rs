@@ -8,12 +8,12 @@
 
 use crate::history::student::{Sample, t_test_p};
 
-/// How change points are looked for.
+/// The parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Detector {
     /// Runs that are looked at together, at least 2.
     pub window: usize,
-    /// How often chance may have made a change point.
+    /// The probability of a change point by chance.
     pub p_max: f64,
     /// The least relative change of the mean that counts.
     pub change_min: f64,
@@ -28,7 +28,7 @@ impl Default for Detector {
     }
 }
 
-/// A change for good.
+/// A lasting change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChangePoint {
     /// The first run of the new level.
@@ -37,7 +37,7 @@ pub struct ChangePoint {
     pub before: f64,
     /// The mean up to the next change point.
     pub after: f64,
-    /// How often chance alone makes such a difference; 1 if a few runs make it alone.
+    /// The probability that chance alone makes such a difference; 1 if a few runs make it alone.
     pub p: f64,
 }
 
@@ -49,7 +49,7 @@ impl ChangePoint {
     }
 }
 
-/// Candidates are looked for with a chance that is higher by this: merging sorts them out again.
+/// Candidates are searched with a probability that is higher by this: merging removes the weak ones again.
 const WEAK: f64 = 10.0;
 
 impl Detector {
@@ -97,7 +97,7 @@ impl Detector {
         }
     }
 
-    /// Takes the least certain away, or among certain ones the smallest, until all that are left count.
+    /// Removes the least certain change, or among certain ones the smallest, until all that are left count.
     fn merge(&self, mut places: Vec<usize>, series: &[f64]) -> Vec<ChangePoint> {
         loop {
             let points = judged(&places, series);
@@ -124,7 +124,7 @@ fn parts(places: &[usize], len: usize) -> impl Iterator<Item = (usize, usize)> {
     from.zip(to)
 }
 
-/// What lies between those places.
+/// The values between those indices.
 pub(crate) fn judged(places: &[usize], series: &[f64]) -> Vec<ChangePoint> {
     let parts: Vec<(usize, usize)> = parts(places, series.len()).collect();
     let pairs = parts.windows(2).map(|pair| {
@@ -138,7 +138,7 @@ pub(crate) fn judged(places: &[usize], series: &[f64]) -> Vec<ChangePoint> {
 }
 
 /// The median moves at least by this share of the mean's way, or a few runs make all the difference. The t test alone
-/// does not see that: it takes both sides for equally noisy.
+/// does not see that: it assumes the same noise on both sides.
 const MEDIAN_SHARE_MIN: f64 = 0.5;
 
 fn median(values: &[f64]) -> f64 {

@@ -1,9 +1,9 @@
 //! Comparisons of two commits of a history: the same cells on the same machine.
 //!
 //! There are no pairs between two runs, as in [`against`](crate::analyze::against). Of one run each, the trials are
-//! compared. What a machine has done on a day is common to the trials of a run, so that trials of several runs are not
-//! independent: where both have so many runs that these can show something, a run's median is the unit, and else the
-//! newest run of each is taken.
+//! compared. The state of a machine on a day is common to the trials of a run, so that trials of several runs are not
+//! independent: where both commits have enough runs to show a difference, a run's median is the unit, and otherwise
+//! the newest run of each is taken.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use crate::analyze::against::{Facing, can_show, metric};
 use crate::analyze::comparison::Metric;
 use crate::history::{Point, Series};
 
-/// So many names of commits are said.
+/// At most this many names of commits are listed.
 const SHOWN_MAX: usize = 5;
 
 /// Two commits in an experiment on a machine.
@@ -25,7 +25,7 @@ pub struct Between {
     pub old: Side,
     /// The later one.
     pub new: Side,
-    /// What is compared.
+    /// The unit of comparison.
     pub unit: Unit,
     /// The metric that decides first, then the others.
     pub metrics: Vec<Metric>,
@@ -34,15 +34,15 @@ pub struct Between {
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// As the history has it.
+    /// The name in the history.
     pub commit: String,
-    /// How many runs of it are kept.
+    /// The number of its runs.
     pub runs: usize,
     /// The kernel of the newest.
     pub kernel: String,
 }
 
-/// What one value is.
+/// The meaning of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -52,13 +52,13 @@ pub enum Unit {
     Run,
 }
 
-/// Why two commits cannot be compared.
+/// Errors of a comparison of two commits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is none of that name.
+    /// No commit has that name.
     #[error("find {0} in the history: no run of it is kept")]
     Unknown(String),
-    /// Several begin so.
+    /// Several names begin so.
     #[error("find {0} in the history: it may be {1}")]
     Ambiguous(String, String),
     /// Both names mean one commit.
@@ -69,7 +69,7 @@ pub enum Error {
     Apart(String, String),
 }
 
-/// Compares two commits, each by its name or what that begins with, wherever both have runs.
+/// Compares two commits, each given by its name or the beginning of it, on every machine where both have runs.
 pub fn between(series: &[Series], old: &str, new: &str) -> Result<Vec<Between>, Error> {
     let (old, new) = (known(series, old)?, known(series, new)?);
     if old == new {
@@ -83,7 +83,7 @@ pub fn between(series: &[Series], old: &str, new: &str) -> Result<Vec<Between>, 
     if found.is_empty() { Err(Error::Apart(old.to_owned(), new.to_owned())) } else { Ok(found) }
 }
 
-/// The commit that is meant.
+/// The commit of this name.
 fn known<'s>(series: &'s [Series], name: &str) -> Result<&'s str, Error> {
     let commits = || series.iter().flat_map(|series| &series.points).map(|point| point.commit.as_str());
     if let Some(commit) = commits().find(|commit| *commit == name) {
@@ -105,7 +105,7 @@ fn known<'s>(series: &'s [Series], name: &str) -> Result<&'s str, Error> {
 
 /// All of `series` are of one experiment on one machine.
 fn on_a_machine(series: &[Series], old: &str, new: &str) -> Option<Between> {
-    // What is compared is what both have.
+    // The cells and metrics that both have are compared.
     let in_both: Vec<(&Series, [Vec<&Point>; 2])> = series
         .iter()
         .map(|series| (series, [old, new].map(|commit| points(series, commit))))
@@ -145,7 +145,7 @@ fn of_metric(cells: &[(&Series, [Vec<&Point>; 2])], names: [&str; 2], unit: Unit
         sides: sides.each_ref().map(|points| values(points, unit)),
     };
     let mut metric = metric(&first.metric, first.better, first.matters, names, cells.iter().map(facing));
-    // Of runs whose trials were not kept, the median was.
+    // For runs whose trials were not stored, the median was.
     let newest = cells.iter().flat_map(|(_, sides)| sides.iter().map(|points| points.last()));
     for (standing, newest) in metric.standings.iter_mut().zip(newest) {
         standing.median = standing.median.or(newest.map(|point| point.median));

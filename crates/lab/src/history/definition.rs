@@ -1,8 +1,8 @@
-//! Definitions of trials: a digest of all that one is made of. Runs whose cells have the same one are a series, whatever
-//! they are called.
+//! Definitions of trials: a digest of everything that defines one. Runs whose cells have the same one are a series,
+//! whatever their names are.
 //!
-//! Names, the question, the number of rounds and their order say nothing about a trial, and are not in it. What the
-//! commands name (programs, files) is not read: the commit of a run says which they were.
+//! Names, the question, the number of rounds and their order do not affect a trial, and are not in it. The programs
+//! and files of the commands are not read: the commit of a run identifies them.
 
 use crate::experiment::design::{Cell, Design};
 use crate::experiment::{Experiment, Level, Subject, Workload};
@@ -12,7 +12,7 @@ use crate::trial::program::hex;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 
-/// All that a digest is about, in this order, as JSON.
+/// The content of a digest, in this order, as JSON.
 #[derive(Serialize)]
 struct Defined<'e> {
     subject: Subject,
@@ -20,14 +20,14 @@ struct Defined<'e> {
     levels: Vec<String>,
     workload: &'e Workload,
     pid: &'e Option<String>,
-    /// Of cells that are made of the same, which one it is.
+    /// Among cells with the same content, the index of this one.
     ordinal: usize,
 }
 
-/// The cells of a run with their digests, and what each is measured by.
+/// The cells of a run with their digests, and the subjects that they are measured by.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Definition {
-    /// Of the cell, and of what it is measured by.
+    /// The digest of the cell, and of the cells that it is measured by.
     pub(crate) digest: String,
     /// The place of the pinned cell among all cells, if a subject is pinned.
     pub(crate) pinned: Option<usize>,
@@ -44,7 +44,7 @@ pub(crate) fn of_cells(results: &Results, cells: &[Cell]) -> Vec<Definition> {
     let define = |place: usize| {
         let pinned = pinned(experiment, cells, &cells[place]);
         let measured_by = pinned.filter(|pinned| *pinned != place);
-        // Another program, and the ratio to it is another figure.
+        // With another program, the ratio to it is another figure.
         let unit = measured_by.map(|pinned| (own(pinned), program(results, &cells[pinned])));
         let whole = serde_json::to_string(&(own(place), unit)).expect("it is plain data");
         Definition { digest: hex(digest(&SHA256, whole.as_bytes()).as_ref()), pinned }
@@ -58,12 +58,12 @@ fn pinned(experiment: &Experiment, cells: &[Cell], cell: &Cell) -> Option<usize>
     cells.iter().position(|other| other.subject == subject.name && other.levels == cell.levels)
 }
 
-/// Of the trials of a cell: the digest of its executable, or what it says of itself.
+/// For the trials of a cell: the digest of its executable, or its version.
 fn program(results: &Results, cell: &Cell) -> Option<String> {
     let said = |say: fn(&Record) -> Option<String>| {
         results.records.iter().filter(|record| cell.holds(record)).find_map(say)
     };
-    // A trial that did not come so far may lack it, and is not to be another unit than all others.
+    // A trial that ended early may lack it, and must not count as another unit than all others.
     said(|record| record.program.clone()).or_else(|| said(|record| record.version.clone()))
 }
 

@@ -1,4 +1,4 @@
-//! Entries of a history, as a run adds them: each metric of each cell, absolute and relative to the pinned subject.
+//! Entries of a history, one for each metric of each cell, absolute and relative to the pinned subject.
 
 use crate::analyze::comparison::{Comparison, Metric};
 use crate::analyze::verdict::Interval;
@@ -8,10 +8,10 @@ use crate::record::quantity::Better;
 use crate::run::results::Results;
 use stdx::statistics::median;
 
-/// One metric of one cell, as a run has found it.
+/// One metric of one cell in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The digest of what defines its trials, and those that it is measured by.
+    /// The digest that defines its trials, and those of the cells that it is measured by.
     pub definition: String,
     /// The cell's name.
     pub cell: String,
@@ -19,9 +19,9 @@ pub struct Entry {
     pub metric: String,
     /// Whether it decides the experiment.
     pub is_primary: bool,
-    /// Which values are good, if that is known.
+    /// Whether high or low values are good, if known.
     pub better: Option<Better>,
-    /// Relative differences below this do not matter.
+    /// Relative differences below this are insignificant in practice.
     pub matters: f64,
     /// The cell that it is measured by, which may be itself; empty: none is pinned.
     pub pinned: String,
@@ -33,7 +33,7 @@ pub struct Entry {
     pub values: Vec<(u32, f64)>,
 }
 
-/// All that a run adds; the comparison is its own.
+/// The entries of a run; its comparison is computed without the history.
 pub fn entries(results: &Results, comparison: &Comparison) -> Vec<Entry> {
     let cells = Design::of(&results.experiment).cells;
     let definitions = of_cells(results, &cells);

@@ -1,11 +1,11 @@
 //! Regression gate: suspicions that the newest runs of a history are worse for good, which stop a commit.
 //!
 //! A suspicion is a [change point](super::change_point) for the worse that is among the newest runs, large enough to
-//! matter, more than a swing of a history whose runs resemble their neighbours, and not made good since: a later change for
-//! the better may take back a part of it only. It becomes an alarm
-//! when the experiment, carried out once more, has the new level too: a bad week of the host is over by then.
+//! matter, more than a swing of a history whose runs resemble their neighbours, and not reverted since: a later
+//! change for the better may have taken back a part of it only. It becomes an alarm when the experiment, carried out
+//! once more, has the new level too: a bad week of the host is over by then.
 //!
-//! Where a subject is pinned, what is judged is the ratio to it in the same run, so that a host that becomes slower, or is
+//! Where a subject is pinned, the ratio to it in the same run is judged, so that a host that becomes slower, or is
 //! another one under the same name, raises no alarm.
 
 use crate::analyze::verdict::Verdict;
@@ -15,32 +15,34 @@ use crate::history::{Entry, Point, Series};
 use crate::record::profile::Profile;
 use std::collections::BTreeMap;
 
-/// A change point is new while it is among the last so many runs; older ones have been reported.
+/// A change point is new while it is among this many newest runs; older ones have been reported.
 const NEWEST_RUNS: usize = 15;
 
-/// Chance that a history without a change, looked at once, gives a suspicion at a given place, over all of its series
-/// together. Choosing the best place, and looking after every run, makes it more: the tests say how often it really is.
+/// Probability that a history without a change, checked once, gives a suspicion at a given place, over all of its
+/// series together. Choosing the best place, and checking after every run, makes it higher: the tests measure the
+/// real frequency.
 const CHANCE: f64 = 0.000_001;
 
-/// So many runs say how a series swings: older ones may have been of another time, and each costs time.
+/// This many runs are used to estimate the swings of a series: older ones may be from different conditions, and each
+/// costs time.
 const SWINGS_RUNS: usize = 100;
 
 /// A series that seems to have become worse.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspicion {
-    /// Which series.
+    /// The series.
     pub series: Series,
-    /// Where, and how much is left of it: `after` is the newest level.
+    /// The change, and how much is left of it: `after` is the newest level.
     pub change: ChangePoint,
 }
 
-/// Why a run cannot confirm a suspicion: it shows nothing that the history has not shown before.
+/// Reasons why a run cannot confirm a suspicion: it adds nothing to the history.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRerun {
     /// It is one of the runs that are suspected, or were before.
     #[error("it is in the history already, as {0}")]
     Kept(String),
-    /// What it measured was measured before anything became worse.
+    /// Its measurement began before the series became worse.
     #[error("it did not begin after the run of {0}, which it is to confirm")]
     Early(String),
 }
@@ -82,8 +84,8 @@ impl Suspicion {
     }
 }
 
-/// The profiles on both sides of a suspicion: of the newest run before it that has one, and the first since. Runs where perf
-/// could not sample speak if no other does.
+/// The profiles on both sides of a suspicion: of the newest run before it that has one, and the first since. Runs
+/// where perf could not sample are used if no other has a profile.
 pub fn sides<'p>(
     suspicion: &Suspicion,
     profiles: &'p BTreeMap<usize, Profile>,
@@ -97,12 +99,12 @@ pub fn sides<'p>(
     [sampled[0].or(nearest[0]).map(place), sampled[1].or(nearest[1]).map(place)]
 }
 
-/// Of fewer runs than this nothing can be seen: both levels have to last.
+/// With fewer runs than this nothing can be found: both levels have to last.
 pub fn runs_min() -> usize {
     2 * Detector::default().runs_min
 }
 
-/// Where a series changed for good, by more than it swings.
+/// The lasting changes of a series that are larger than its swings.
 fn changes(levels: &[f64], matters: f64, p_max: f64) -> Vec<ChangePoint> {
     let proposed = Detector { change_min: matters, ..Detector::default() }.change_points(levels);
     let from = levels.len().saturating_sub(SWINGS_RUNS);
@@ -114,7 +116,7 @@ fn changes(levels: &[f64], matters: f64, p_max: f64) -> Vec<ChangePoint> {
     judged.map(|(change, (_, p))| ChangePoint { index: change.index + from, p, ..change }).collect()
 }
 
-/// Series of the metrics that decide that have become worse lately, the worst first.
+/// Series of the deciding metrics that have become worse lately, the worst first.
 pub fn suspicions(series: &[Series]) -> Vec<Suspicion> {
     let deciding = || series.iter().filter(|series| series.is_primary && !series.is_pinned());
     let count = deciding().count().max(1);

@@ -1,7 +1,7 @@
 //! PostgreSQL store of a history that several machines share.
 //!
-//! The tables have a schema of their own. Whatever is done is one transaction, and says itself where its tables are,
-//! so that it does not matter if another connection carries out the next one (pgbouncer).
+//! The tables have a schema of their own. Every operation is one transaction, and names its schema itself, so that it
+//! does not matter if another connection carries out the next one (pgbouncer).
 
 mod encryption;
 
@@ -17,16 +17,17 @@ use postgres::{Client, Config, IsolationLevel, NoTls, Transaction};
 use rustls::CertificateError;
 use std::time::Duration;
 
-/// Where Debian's server and libpq meet if no host is named.
+/// The socket directory of Debian's server and libpq, if no host is named.
 const SOCKETS: &str = "/var/run/postgresql";
 
-/// How long the server may take to answer, if the URL does not say it.
+/// The time limit of the server's answers, if the URL gives none.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Held by whoever makes the tables, under a number of our own: even `create … if not exists` fails if two do so at once.
+/// Lock of a process that makes the tables, under a number of our own: even `create … if not exists` fails if two do
+/// so at once.
 const LOCK: &str = "select pg_advisory_xact_lock(7383205941)";
 
-/// Asks the catalogue itself: `to_regnamespace` may answer from a cache of what was not there before the lock.
+/// Queries the catalogue itself: `to_regnamespace` may answer from a cache from before the lock.
 const ARE_THERE: &str = "select exists (select from pg_catalog.pg_namespace where nspname = 'evenkeel_lab'),
     exists (select from pg_catalog.pg_tables where schemaname = 'evenkeel_lab' and tablename = 'format')";
 
@@ -104,7 +105,7 @@ impl Postgres {
             Some(row) => row.get(0),
             None => transaction.query_one(FIND_RUN, &run)?.get(0),
         };
-        // A role that may only add needs no other privilege.
+        // A role that only adds needs no other privilege.
         let is_new = new.is_some();
         if !is_new && !has_bare(&mut transaction, id)? {
             return Ok(Added::Known);
@@ -252,7 +253,7 @@ fn name(config: &Config) -> String {
     format!("postgres://{user}{}{database}", hosts.join(","))
 }
 
-/// With what may help.
+/// With the remedy.
 fn failed(name: &str, error: postgres::Error) -> Error {
     let hint = match error.as_db_error() {
         Some(answer) => hint_of_server(answer.code(), answer.message()),
@@ -301,7 +302,7 @@ fn encryption_failure(error: &postgres::Error) -> Option<&rustls::Error> {
 const LOGIN: &str = "the password stands in the URL (postgres://USER:PASSWORD@HOST/DATABASE) or in PGPASSWORD; \
                      pg_hba.conf says who may come from where";
 
-const DATABASE: &str = "`createdb` makes one; the tables in it are made by whoever uses it first";
+const DATABASE: &str = "`createdb` makes one; the first run that uses it makes the tables";
 
 const PRIVILEGES: &str = "let the owner of the database use the history first, which makes its tables, and then say, and \
                           again after a version that brings a new table, `grant usage on schema evenkeel_lab`, `grant \
@@ -313,7 +314,7 @@ const SERVER: &str = "`pg_isready -h HOST -p PORT` says whether it answers; `lis
 const PLAIN: &str = "the server has `ssl = off` in its postgresql.conf; `ssh -L 5433:127.0.0.1:5432 HOST` brings it to port \
                      5433 of this machine, where sslmode=disable is enough";
 
-const ENCRYPTED: &str = "pg_hba.conf lets nobody in who is not encrypted: leave sslmode=disable out";
+const ENCRYPTED: &str = "pg_hba.conf refuses connections without encryption: leave sslmode=disable out";
 
 const NAME: &str = "HOST has to be a name or an address that the certificate is for (hostaddr=ADDRESS says besides where it \
                     is)";

@@ -19,22 +19,22 @@ pub struct Series {
     pub is_primary: bool,
     /// Which values are good, if that is known.
     pub better: Option<Better>,
-    /// Relative differences below this do not matter, as the newest run says.
+    /// Relative differences below this are insignificant in practice, by the newest run.
     pub matters: f64,
-    /// The digest of what defines its trials; empty: an earlier version has kept it, and it is known by its names.
+    /// The digest that defines its trials; empty: an earlier version has stored it, and only its names are known.
     pub definition: String,
     /// The cell that it is measured by, which may be itself; empty: there is none.
     pub pinned: String,
-    /// What each run has shown.
+    /// The points of the runs.
     pub points: Vec<Point>,
 }
 
-/// What one run has shown.
+/// The result of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// What was measured.
+    /// The commit.
     pub commit: String,
-    /// On which kernel.
+    /// The kernel.
     pub kernel: String,
     /// When its first trial began.
     pub began_unix_s: u64,
@@ -42,26 +42,26 @@ pub struct Point {
     pub trials: usize,
     /// Their median.
     pub median: Interval,
-    /// The value of each, with its round; none if an earlier version has kept the run.
+    /// The value of each, with its round; none if an earlier version has stored the run.
     pub values: Vec<(u32, f64)>,
-    /// What it is relative to the pinned cell in the same run.
+    /// Its ratio to the pinned cell in the same run.
     pub ratio: Option<f64>,
 }
 
 impl Series {
-    /// Without a definition, the names are all that is known.
+    /// Without a definition, only the names are known.
     pub(super) fn key(&self) -> [String; 5] {
         let named = |name: &String| if self.definition.is_empty() { name.clone() } else { String::new() };
         let (machine, metric) = (self.machine.clone(), self.metric.clone());
         [self.definition.clone(), machine, metric, named(&self.experiment), named(&self.cell)]
     }
 
-    /// Whether such a run adds to it.
+    /// Whether such a run adds a point to it.
     pub fn is_of(&self, machine: &str, entries: &[Entry]) -> bool {
         self.machine == machine && self.entry(entries).is_some()
     }
 
-    /// What such a run would add to it, whatever its machine.
+    /// The point of such a run, whatever its machine.
     pub fn entry<'e>(&self, entries: &'e [Entry]) -> Option<&'e Entry> {
         let is_same = |entry: &&Entry| entry.definition == self.definition && entry.metric == self.metric;
         entries.iter().find(is_same)
@@ -72,7 +72,7 @@ impl Series {
         (&self.experiment, &self.machine, !self.is_primary, &self.metric, &self.cell, &self.definition)
     }
 
-    /// Whether it is judged by its ratio to the pinned subject: what makes the host slower is in both.
+    /// Whether it is judged by its ratio to the pinned subject: a slower host affects both.
     pub fn is_relative(&self) -> bool {
         let is_other = !self.pinned.is_empty() && self.pinned != self.cell;
         is_other && self.points.iter().all(|point| point.ratio.is_some())
@@ -88,14 +88,14 @@ impl Series {
         self.points.iter().map(|point| point.median.middle).collect()
     }
 
-    /// What is judged, the oldest first: ratios to the pinned subject, or else medians.
+    /// The judged values, the oldest first: ratios to the pinned subject, or else medians.
     pub fn levels(&self) -> Vec<f64> {
         let is_relative = self.is_relative();
         let level = |point: &Point| point.ratio.filter(|_| is_relative).unwrap_or(point.median.middle);
         self.points.iter().map(level).collect()
     }
 
-    /// What going from one level to another is.
+    /// The verdict for the change from one level to another.
     pub fn judge(&self, before: f64, after: f64) -> Verdict {
         match self.better {
             None => Verdict::Different,
@@ -104,7 +104,7 @@ impl Series {
         }
     }
 
-    /// The newest levels as a line of bars, and what the lowest and the highest bar mean.
+    /// The newest levels as a line of bars, and the values of the lowest and the highest bar.
     pub fn sparkline(&self) -> String {
         const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let levels = self.levels();
@@ -125,5 +125,5 @@ impl Series {
     }
 }
 
-/// So many runs have a bar.
+/// At most this many runs have a bar.
 const SPARKS_MAX: usize = 40;

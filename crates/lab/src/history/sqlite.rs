@@ -24,7 +24,7 @@ impl Sqlite {
         Sqlite::prepared(connection, name)
     }
 
-    /// One that is forgotten.
+    /// A history in memory, lost at the end.
     pub(super) fn in_memory() -> Result<Sqlite, Error> {
         let name = ":memory:".to_owned();
         Sqlite::prepared(Connection::open_in_memory().map_err(failed(&name))?, name)
@@ -36,7 +36,7 @@ impl Sqlite {
         if version(&connection).map_err(&failed)? == VERSION {
             return Ok(Sqlite { connection, name });
         }
-        // Two that begin at once: the second finds the tables of the first.
+        // If two begin at once, the second finds the tables of the first.
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
         match version(&transaction).map_err(&failed)? {
@@ -146,7 +146,7 @@ fn failed(name: &str) -> impl Fn(rusqlite::Error) -> Error + use<> {
             Some(ErrorCode::DatabaseCorrupt) => Some(DAMAGED),
             _ => None,
         };
-        // What the system refuses is its error, as elsewhere, although SQLite says it.
+        // A system error is reported as such, as elsewhere, although SQLite returns it.
         let source: Box<dyn std::error::Error + Send + Sync> = match refused(&error) {
             Some(kind) => Box::new(io::Error::new(kind, error)),
             None => Box::new(error),
@@ -155,7 +155,7 @@ fn failed(name: &str) -> impl Fn(rusqlite::Error) -> Error + use<> {
     }
 }
 
-/// Whether the system is in the way.
+/// Whether it is a system error.
 fn refused(error: &rusqlite::Error) -> Option<io::ErrorKind> {
     match error.sqlite_error_code()? {
         ErrorCode::PermissionDenied | ErrorCode::ReadOnly => Some(io::ErrorKind::PermissionDenied),

@@ -5,17 +5,17 @@ use crate::analyze::verdict::Interval;
 use crate::record::quantity::Better;
 use crate::run::results::Unfit;
 
-/// Why the history cannot be used.
+/// Errors of a history.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is none of ours, or not for us, or in use for too long.
+    /// It is another file, or access is denied, or it is in use for too long.
     #[error("use the history {name}")]
     Store {
         /// The file, or the database.
         name: String,
-        /// What may help.
+        /// The remedy.
         hint: Option<&'static str>,
-        /// What SQLite or PostgreSQL says.
+        /// The message of SQLite or PostgreSQL.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A later version has made it.
@@ -32,29 +32,29 @@ pub enum Error {
         /// How its URL begins.
         scheme: &'static str,
     },
-    /// The run says too little.
+    /// The run is incomplete.
     #[error("keep the run: {0}")]
     Unfit(Unfit),
-    /// What was measured has no name that can be shown.
+    /// The commit's name cannot be shown.
     #[error("keep the run: the commit {0:?} is empty or has control characters")]
     Commit(String),
-    /// One run is one point.
+    /// A run is added once.
     #[error("keep the run: it is in the history already, as {0}")]
     Kept(String),
-    /// What its URL says about encryption makes no sense.
+    /// The encryption parameters of its URL are invalid.
     #[error("use the history {name}: {what}")]
     Encryption {
         /// The database.
         name: String,
-        /// What is wrong.
+        /// The error.
         what: String,
-        /// What may help.
+        /// The remedy.
         hint: Option<&'static str>,
     },
 }
 
 impl Error {
-    /// What may help.
+    /// The remedy.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Error::Store { hint, .. } | Error::Encryption { hint, .. } => *hint,
@@ -69,32 +69,32 @@ impl Error {
     }
 }
 
-/// Where the tables are.
+/// The location of the tables.
 pub(super) trait Store {
     /// Adds a run with its points and profiles, or nothing at all. If the run is there already, its points that have no
     /// definition yet get theirs.
     fn add(&mut self, run: &[Value], points: &[Vec<Value>], profiles: &[Vec<Value>]) -> Result<Added, Error>;
 
-    /// The profiles of what is defined so on a machine: commit, beginning, and what was sampled.
+    /// The profiles for this definition on a machine: commit, beginning, and profile.
     fn profiles(&mut self, machine: &str, definition: &str) -> Result<Vec<(String, i64, String)>, Error>;
 
     /// All points, the oldest first.
     fn lines(&mut self) -> Result<Vec<Line>, Error>;
 }
 
-/// What became of a run that was to be kept.
+/// The result of adding a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
-    /// It is kept.
+    /// It was added.
     New,
-    /// An earlier version has kept it, and its definitions are kept now, too.
+    /// An earlier version has added it, and its definitions are added now, too.
     Defined,
-    /// It is there already.
+    /// It was there already.
     Known,
 }
 
 impl Added {
-    /// Of so many points that were added or changed.
+    /// The number of points that were added or changed.
     pub(super) fn of(is_new: bool, changed: usize) -> Added {
         match (is_new, changed) {
             (true, _) => Added::New,
@@ -104,7 +104,7 @@ impl Added {
     }
 }
 
-/// What a statement is given.
+/// A parameter of a statement.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Text(String),
@@ -118,8 +118,8 @@ pub(super) type Line = (Series, Point);
 /// The format of the tables.
 pub(super) const VERSION: i64 = 4;
 
-/// From each format to the next: 1 did not keep the values of trials, 2 knew a series by the question alone, 3 had no
-/// profiles.
+/// From each format to the next: 1 did not store the values of trials, 2 identified a series by the question alone, 3
+/// had no profiles.
 pub(super) const STEPS: [&str; VERSION as usize - 1] = [
     "alter table point add column by_round text not null default '';",
     "alter table point add column definition text not null default '';
@@ -137,7 +137,7 @@ pub(super) fn steps(found: i64) -> Option<String> {
     STEPS.get(before..).filter(|steps| !steps.is_empty()).map(<[&str]>::concat)
 }
 
-/// The stores differ in how they call the types.
+/// The stores differ in the names of types.
 pub(super) const TABLES: &str = "
 create table run (
     id {id},
@@ -185,7 +185,7 @@ pub(super) const ADD_POINT: &str = "insert into point (run, definition, pinned, 
 pub(super) const DEFINE_POINT: &str = "update point set definition = $1, pinned = $2, ratio = $3
     where run = $4 and cell = $5 and metric = $6 and definition = ''";
 
-/// What [`DEFINE_POINT`] is given, of a point that [`ADD_POINT`] would be given.
+/// The parameters of [`DEFINE_POINT`], for a point with the parameters of [`ADD_POINT`].
 pub(super) fn defining<'v>(run: &'v Value, point: &'v [Value]) -> impl Iterator<Item = &'v Value> {
     point[..3].iter().chain([run]).chain(&point[3..5])
 }

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) mean: f64,
-    /// That of the population, as far as the sample tells: squares are divided by n - 1. 0 of a single value.
+    /// That of the population, as estimated from the sample: squares are divided by n - 1. 0 of a single value.
     pub(crate) deviation: f64,
     pub(crate) len: usize,
 }
@@ -20,8 +20,8 @@ impl Sample {
     }
 }
 
-/// How often samples of one population differ as much in their means; two-sided. 1 for fewer than three values, and for
-/// samples without any variance that are equal.
+/// The probability that samples of one population differ as much in their means; two-sided. 1 for fewer than three
+/// values, and for samples without any variance that are equal.
 pub(crate) fn t_test_p(left: Sample, right: Sample) -> f64 {
     let (n, m) = (left.len as f64, right.len as f64);
     let freedom = n + m - 2.0;
@@ -34,7 +34,7 @@ pub(crate) fn t_test_p(left: Sample, right: Sample) -> f64 {
     two_sided_p(t, freedom)
 }
 
-/// The chance of a t at least as far from 0.
+/// The probability of a t at least as far from 0.
 pub(crate) fn two_sided_p(t: f64, freedom: f64) -> f64 {
     if t.is_infinite() {
         return 0.0;

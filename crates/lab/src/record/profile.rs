@@ -1,7 +1,7 @@
 //! CPU profiles of cells by function: `perf` samples one more trial of each cell, after all others.
 //!
-//! A trial of its own, because sampling takes time of what is measured. Two profiles of one series say which functions
-//! grew between their commits.
+//! A trial of its own, because sampling takes time from the measured processes. The difference of two profiles of one
+//! series shows which functions grew between their commits.
 
 use crate::record::Record;
 use serde::{Deserialize, Serialize};
@@ -15,24 +15,24 @@ pub(crate) const SAMPLES_PER_S: u32 = 499;
 /// More functions than this are counted as one: those left have less than a thousandth each.
 const FUNCTIONS_MAX: usize = 300;
 
-/// Of a longer name, such as of a template, this much is kept.
+/// Longer names, such as those of templates, are cut to this length.
 const NAME_MAX: usize = 200;
 
-/// How the rest is called.
+/// The name of the rest.
 const OTHERS: &str = "(others)";
 
-/// What was sampled of a cell.
+/// The samples of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Profile {
     /// The cell's name, as a record has it.
     pub cell: String,
-    /// CPU time for each request in microseconds, over the trials that count; none where nothing counts requests.
+    /// CPU time for each request in microseconds, over the trials that count; none if no requests are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_us: Option<f64>,
     /// Samples by function, each with the file that it is from.
     pub functions: BTreeMap<String, u64>,
-    /// Why there are none.
+    /// The reason if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
@@ -53,7 +53,7 @@ impl Profile {
     }
 }
 
-/// What sampled a trial has left: `report` is what perf printed of it, or why it did not.
+/// The output of perf for a trial: `report` is its text, or the reason why it has none.
 pub(crate) fn of_trial(
     cell: String,
     records: &BTreeMap<u32, Record>,
@@ -95,10 +95,10 @@ fn functions(text: &str) -> Vec<(String, u64)> {
     sums.into_iter().collect()
 }
 
-/// What compilers put behind the name of a function that they have split or copied.
+/// Suffixes that compilers add to the name of a function that they have split or copied.
 const COPIES: [&str; 5] = [".isra.", ".constprop.", ".part.", ".cold", ".llvm."];
 
-/// Without what differs from build to build: an address that has no name, and what a compiler puts behind one.
+/// Without the parts that differ from build to build: an address that has no name, and a compiler's suffix.
 fn plain(symbol: &str) -> &str {
     if symbol.starts_with("0x") {
         return "?";
@@ -110,18 +110,18 @@ fn plain(symbol: &str) -> &str {
     }
 }
 
-/// A function that has become dearer.
+/// A function that takes more CPU time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grown {
     /// Its name, with the file that it is from.
     pub name: String,
-    /// What it took before: microseconds for each request, or where that is not known, the share of all CPU time.
+    /// Before: microseconds for each request, or where that is not known, the share of all CPU time.
     pub before: f64,
-    /// What it takes now.
+    /// Now.
     pub after: f64,
 }
 
-/// Growth counts from so many standard errors of the counts: of 300 functions that are as before, one in three
+/// Growth counts from this many standard errors of the counts on: of 300 functions that are as before, one in three
 /// comparisons shows one at 3, and one in fifty at 4.
 const ERRORS_MIN: f64 = 4.0;
 
@@ -133,7 +133,7 @@ pub fn grown(before: &Profile, after: &Profile) -> (Vec<Grown>, bool) {
         let (samples, all) =
             (profile.functions.get(name).copied().unwrap_or(0) as f64, profile.samples() as f64);
         let share = samples / all.max(1.0);
-        // One sample more or less is known of nothing.
+        // A function without samples before has an uncertainty of one sample.
         (share * cost, (samples.max(1.0)).sqrt() / all.max(1.0) * cost)
     };
     let one = |name: &String| {
@@ -147,10 +147,10 @@ pub fn grown(before: &Profile, after: &Profile) -> (Vec<Grown>, bool) {
     (found, costs.is_some())
 }
 
-/// How the shell ends where there is no such program.
+/// The end of the shell's message where there is no such program.
 const NOT_FOUND: i32 = 127;
 
-/// Why perf has ended without a result, in one line.
+/// The reason why perf has ended without a result, in one line.
 pub(crate) fn complaint(log: &Path, status: Option<ExitStatus>) -> String {
     if status.and_then(|status| status.code()) == Some(NOT_FOUND) {
         return "perf is not installed (Debian: linux-perf)".to_owned();

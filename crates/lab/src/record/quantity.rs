@@ -1,8 +1,8 @@
-//! Metric names: the unit that a name implies, and which values of it are good.
+//! Metric names: the unit that a name implies, and whether high or low values are good.
 
 use serde::{Deserialize, Serialize};
 
-/// Which values are good.
+/// Whether high or low values are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -12,12 +12,12 @@ pub enum Better {
     Higher,
 }
 
-/// Which values are good, as far as the name tells: `None` if it does not.
+/// Whether high or low values are good, as far as the name shows: `None` if it does not.
 pub fn better(metric: &str) -> Option<Better> {
     let ends = |endings: &[&str]| endings.iter().any(|ending| metric.ends_with(ending));
     let has = |parts: &[&str]| parts.iter().any(|part| metric.contains(part));
     let is_word = |words: &[&str]| metric.split('_').any(|word| words.contains(&word));
-    // Few errors a second are good, and so is a short time to hit: what a rate or a time is of goes first.
+    // Few errors a second are good, and so is a short time to hit: the counted or timed thing goes first.
     if has(&["wait", "steal", "error", "dropped", "squeezed", "overflow", "retrans", "fail", "timeout"])
         || is_word(&["miss", "misses", "missed"])
     {
@@ -33,7 +33,7 @@ pub fn better(metric: &str) -> Option<Better> {
     }
 }
 
-/// Whether it is the time that something took.
+/// Whether it is a duration.
 pub fn is_latency(metric: &str) -> bool {
     ["_ns", "_us", "_ms"].iter().any(|unit| metric.ends_with(unit))
 }
@@ -58,14 +58,14 @@ pub fn title(metric: &str) -> String {
 /// The unit in which an axis has a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// What the axis says: `p99 (ms)`.
+    /// The label of the axis: `p99 (ms)`.
     pub title: String,
-    /// What values are multiplied by.
+    /// The factor for values.
     pub factor: f64,
 }
 
 impl Unit {
-    /// Times are written in the unit in which the most of them is below a thousand.
+    /// Times are written in the unit in which most of them are below a thousand.
     pub fn of(metric: &str, most: f64) -> Unit {
         let larger = [("_ns", "_us"), ("_us", "_ms"), ("_ms", "_s")];
         let (mut name, mut factor) = (metric.to_owned(), 1.0);
@@ -82,7 +82,7 @@ impl Unit {
     }
 }
 
-/// A number for people: three digits that count, thousands apart.
+/// A number for people: three significant digits, thousands apart.
 pub fn number(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude >= 1e15 || !value.is_finite() {
@@ -113,7 +113,7 @@ pub fn number(value: f64) -> String {
     text
 }
 
-/// A ratio as a change: 1.132 is `+13.2 %`, and what is larger than tenfold is a factor.
+/// A ratio as a change: 1.132 is `+13.2 %`, and one larger than tenfold is a factor.
 pub fn change(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 10.0 => format!("×{}", number(ratio)),
@@ -121,7 +121,7 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// How often chance does it.
+/// The probability by chance, as text.
 pub fn chance(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
 }

@@ -57,7 +57,7 @@ fn row(series: &Series) -> Vec<String> {
     ]
 }
 
-/// That no series raises a suspicion, and in how many runs: few say nothing.
+/// The sentence that no series raises a suspicion, and from how many runs: few runs show little.
 pub fn nothing_worse(series: &[Series]) -> String {
     let deciding: Vec<&Series> =
         series.iter().filter(|series| series.is_primary && !series.is_pinned()).collect();
@@ -83,7 +83,7 @@ pub fn nothing_worse(series: &[Series]) -> String {
     deciding.chunk_by(same).map(sentence).collect()
 }
 
-/// What seems to have become worse, and what a rerun says to it.
+/// The suspicions, and the result of a rerun.
 pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
     let (series, point) = (&suspicion.series, &suspicion.change);
     let (good, bad) = (suspicion.last_good(), suspicion.culprit());
@@ -119,10 +119,10 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
     )
 }
 
-/// So many functions are said.
+/// At most this many functions are listed.
 const GROWN_MAX: usize = 10;
 
-/// Where a suspicion is: the functions that grew.
+/// The location of a suspicion: the functions that grew.
 pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, Profile>) -> String {
     let commit = |place: usize| &*suspicion.series.points[place].commit;
     let (before, after) = match gate::sides(suspicion, profiles) {
@@ -165,8 +165,8 @@ pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, Profile
     format!("  Where ({unit}; {sampled}):\n{lines}")
 }
 
-/// Without what a terminal obeys: a profile is what other programs have called their functions, and a history what other
-/// machines have kept.
+/// Without control characters for terminals: a profile has function names of other programs, and a history has the
+/// entries of other machines.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

@@ -1,5 +1,5 @@
-//! HTML report of a run, one self-contained page: verdict and the table that decides, pictures, other tables, how it
-//! was run.
+//! HTML report of a run, one self-contained page: verdict and the table that decides, pictures, other tables, the
+//! conditions of the run.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Picture {
     pub svg: String,
 }
 
-/// All pictures that a run's records are good for, in the order of the page.
+/// All pictures for which a run's records suffice, in the order of the page.
 pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     let design = Design::of(&results.experiment);
     let valid: Vec<&Record> = results.valid().collect();
@@ -118,7 +118,7 @@ fn figure(picture: &Picture) -> String {
     format!("<figure id=\"{}\"{class}>{}</figure>\n", picture.name, picture.svg)
 }
 
-/// Of this page and that of trends.
+/// The style of this page and of the trends page.
 pub(super) const STYLE: &str = "\
  :root { color-scheme: light dark; --rule: #d8dbdf; --dim: #6b7280; --good: #007a5a; --bad: #b84700; --other: #005f99 }\
  @media (prefers-color-scheme: dark) { :root { --rule: #3a4047; --dim: #9aa1ab; --good: #3fc79a; --bad: #ff9a57;\

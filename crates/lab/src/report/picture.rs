@@ -1,7 +1,7 @@
 //! Pictures, each a pure function from figures to the text of an SVG.
 //!
-//! Colours are told apart by colour-blind people too (Okabe and Ito). A picture is drawn for a light page; a style
-//! sheet inside of it exchanges ink and paper where the reader prefers a dark one.
+//! Colours can be distinguished by colour-blind people too (Okabe and Ito). A picture is drawn for a light page; a
+//! style sheet inside of it exchanges ink and paper where the reader prefers a dark one.
 
 pub mod bars;
 pub mod curves;
@@ -23,14 +23,15 @@ const PAPER: RGBColor = RGBColor(0xfd, 0xfd, 0xfc);
 const INK: RGBColor = RGBColor(0x24, 0x29, 0x2e);
 const RULE: RGBColor = RGBColor(0xd8, 0xdb, 0xdf);
 
-/// What a dark page has instead, also of the two darkest colours. The attributes are how the backend writes the colours above.
+/// The colours on a dark page, also for the two darkest colours. The attributes are how the backend writes the
+/// colours above.
 const STYLE: &str = "<style>@media (prefers-color-scheme: dark) {\
  svg rect[fill=\"#FDFDFC\"] { fill: #16191d } svg [fill=\"#24292E\"] { fill: #d6dade }\
  svg [stroke=\"#24292E\"] { stroke: #d6dade } svg [stroke=\"#D8DBDF\"] { stroke: #3a4047 }\
  svg [fill=\"#0072B2\"] { fill: #1a80d0 } svg [stroke=\"#0072B2\"] { stroke: #1a80d0 }\
  svg [fill=\"#7A5CD6\"] { fill: #9a84ee } svg [stroke=\"#7A5CD6\"] { stroke: #9a84ee } }</style>";
 
-/// One colour for each series; after the last they begin anew, and the legend still tells.
+/// One colour for each series; after the last they begin anew, and the legend still distinguishes them.
 const SERIES: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -42,7 +43,7 @@ const SERIES: [RGBColor; 8] = [
     RGBColor(0x7a, 0x5c, 0xd6),
 ];
 
-/// Pixels of ordinary text, and what a letter of it takes, generously.
+/// Pixels of ordinary text, and the width of a letter, generously.
 const TEXT: i32 = 12;
 const LETTER: f64 = 6.6;
 
@@ -66,7 +67,7 @@ fn plot(width: usize, height: u32, title: &str, names: &[&str], draw: impl FnOnc
     svg(width, height, title, |root| draw(&with_legend(root, names)))
 }
 
-/// What the plot of an ordinary picture takes.
+/// The size of the plot in an ordinary picture.
 const PLOT_WIDTH: usize = 580;
 
 /// A picture of that size.
@@ -87,10 +88,11 @@ fn svg(width: u32, height: u32, title: &str, draw: impl FnOnce(&Area)) -> String
     text
 }
 
-/// Letters of a title: what an ordinary picture is wide, and half as much again.
+/// Letters of a title: the width of an ordinary picture, and half as much again.
 const TITLE_MAX: usize = 110;
 
-/// A text in so many letters: of a longer one the beginning and the end, one of which mostly tells it from others.
+/// A text cut to this many letters: of a longer one the beginning and the end, one of which mostly distinguishes it
+/// from others.
 fn short(text: &str, letters: usize) -> String {
     let count = text.chars().count();
     if count <= letters {
@@ -106,7 +108,7 @@ fn write(area: &Area, text: &str, place: (i32, i32), side: HPos, size: i32) {
     area.draw(&Text::new(text.to_owned(), place, style)).expect(IN_MEMORY);
 }
 
-/// What the axes of a chart say.
+/// The labels of a chart's axes.
 struct Axes<'t> {
     x: &'t str,
     y: &'t str,
@@ -148,7 +150,7 @@ fn chart<'a>(area: &Area<'a>, axes: &Axes) -> Chart<'a> {
     chart
 }
 
-/// No axis reaches farther: the length of one from below zero to above is a number, too.
+/// No axis is longer: the length of one from below zero to above must be finite, too.
 const AXIS_MAX: f64 = f64::MAX / 4.0;
 
 /// A range whose steps can be counted: from number to number, and not so short that a step of it changes nothing.
@@ -169,7 +171,7 @@ fn legend_width(names: &[&str]) -> i32 {
 /// Pixels from name to name in a legend.
 const LEGEND_LINE: i32 = 19;
 
-/// Whether colours alone do not tell so many series from each other: then they have numbers, too.
+/// Whether there are more series than colours distinguish: then they have numbers, too.
 fn are_numbered(series: usize) -> bool {
     series > SERIES.len()
 }
@@ -188,7 +190,7 @@ fn legend(area: &Area, names: &[&str]) {
     }
 }
 
-/// The area below the title, and at its right what the legend takes.
+/// The area below the title, without the room for the legend at its right.
 fn with_legend<'a>(root: &Area<'a>, names: &[&str]) -> Area<'a> {
     let (width, height) = root.dim_in_pixel();
     let below = root.clone().shrink((0, 30), (width, height - 30));

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// A cell with more letters than this has several lines in a page: what stands beside it shall be seen, too.
+/// A cell with more letters than this has several lines in a page, so that the columns beside it stay visible.
 const LINE_MAX: usize = 80;
 
 /// Rows of texts below a header, as many each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// What it is about.
+    /// Its subject.
     pub title: String,
     /// The columns' names.
     pub header: Vec<&'static str>,
@@ -80,7 +80,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Text as HTML has it.
+/// Text escaped for HTML.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -9,7 +9,7 @@ use crate::history::{Point, Series};
 use crate::record::quantity::{chance, change, title};
 use crate::report::picture::trend::trend;
 
-/// So many series have a picture, those of metrics that decide first; of the others the table says what there is.
+/// At most this many series have a picture, those of metrics that decide first; the others are in the table only.
 const PICTURES_MAX: usize = 100;
 
 /// The page.
@@ -48,7 +48,7 @@ fn of_experiment(series: &[Series], left: &mut usize) -> String {
     )
 }
 
-/// Changes for good that matter.
+/// Lasting changes that matter.
 fn changes(series: &Series) -> Vec<ChangePoint> {
     let detector = Detector { change_min: series.matters, ..Detector::default() };
     detector.change_points(&series.medians())

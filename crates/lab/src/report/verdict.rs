@@ -12,14 +12,14 @@ const SENTENCES_MAX: usize = 3;
 /// More cells without a difference are only counted.
 const NAMES_MAX: usize = 6;
 
-/// What a sentence says, which gives it its colour.
+/// The kind of a sentence, which gives it its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mark {
     /// A difference, as verdicts are.
     Shown(Verdict),
-    /// That nothing of the rest is to be believed.
+    /// The remaining results cannot be believed.
     Warning,
-    /// That nothing was shown, or something besides.
+    /// No difference was shown, or a further remark.
     Plain,
 }
 
@@ -34,7 +34,7 @@ impl Mark {
     }
 }
 
-/// A verdict in a style sheet: what is good, what is bad, what is neither, and what shows nothing.
+/// A verdict in a style sheet: good, bad, neither, and nothing shown.
 pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Better => "better",
@@ -44,12 +44,12 @@ pub(super) fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// All of them, what matters most first.
+/// All of them, the most important first.
 pub fn verdict(comparison: &Comparison) -> Vec<String> {
     sentences(comparison).into_iter().map(|(_, sentence)| sentence).collect()
 }
 
-/// The same with what each is.
+/// The same with the kind of each.
 pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
     let metric = &comparison.metrics[0];
     if comparison.trials == 0 {

@@ -13,44 +13,44 @@ use crate::record::Record;
 use crate::record::profile::Profile;
 use serde::de::DeserializeOwned;
 
-/// A run, whole or still under way.
+/// A run, complete or still in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
-    /// What was asked.
+    /// The experiment.
     pub experiment: Experiment,
     /// The same, as its file has it.
     pub notation: String,
-    /// What the trials have left behind, in the order in which they were made.
+    /// The records, in the order in which they were made.
     pub records: Vec<Record>,
-    /// Where the CPU time of each cell went, if the experiment asks for it.
+    /// The profile of each cell, if the experiment asks for it.
     pub profiles: Vec<Profile>,
 }
 
-/// Why a directory cannot be read as a run.
+/// Errors of reading a run's directory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory is not there, or not for us.
+    /// A file or directory does not exist, or access is denied.
     #[error("read {path}")]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// Its experiment is none.
+    /// Its experiment is invalid.
     #[error("read {path}")]
     Experiment {
         /// Its file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         source: experiment::Error,
     },
-    /// A trial's file holds something else.
+    /// A trial's file has unexpected content.
     #[error("read {path}: it is no record of a trial, or no profile")]
     Record {
         /// The file.
         path: PathBuf,
-        /// Where reading ended.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// No trial has ended.
@@ -61,44 +61,44 @@ pub enum Error {
     },
 }
 
-/// Why a run says too little to be kept, or to confirm anything.
+/// Reasons why a run is not complete enough to be stored, or to confirm anything.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
-    /// A cell is not there to be judged, now or later.
+    /// A cell has no trial that counts, and will have none.
     #[error("{cell} has no trial that counts: {why}")]
     Unseen {
-        /// Which.
+        /// The cell.
         cell: String,
-        /// Why its last trial does not count.
+        /// The reason why its last trial does not count.
         why: String,
     },
     /// Rounds are missing.
     #[error("of its {rounds} rounds {done} are finished")]
     Unfinished {
-        /// In which every cell has been tried.
+        /// Rounds in which every cell has been tried.
         done: usize,
-        /// Which the experiment asks for.
+        /// Rounds of the experiment.
         rounds: usize,
     },
     /// Most of a cell's trials are lost: a median of the few that are left is far noisier than those of other runs.
     #[error("{cell} has a trial that counts in {seen} of {rounds} rounds: {why}")]
     Seldom {
-        /// Which.
+        /// The cell.
         cell: String,
         /// Rounds with one.
         seen: usize,
         /// All.
         rounds: usize,
-        /// Why its last lost trial does not count.
+        /// The reason why its last lost trial does not count.
         why: String,
     },
-    /// It was gone on with elsewhere.
+    /// It was continued on another machine.
     #[error("its trials are of {0}")]
     Mixed(String),
 }
 
 impl Unfit {
-    /// What may help.
+    /// The remedy.
     pub fn hint(&self) -> &'static str {
         match self {
             Unfit::Unseen { .. } | Unfit::Seldom { .. } => {
@@ -130,7 +130,8 @@ impl Results {
         Ok(Results { experiment, notation, records, profiles })
     }
 
-    /// Its first trial, in the order in which they were made: a clock that was set back meanwhile has another.
+    /// Its first trial, in the order in which they were made: if the clock was set back meanwhile, times have another
+    /// order.
     pub(crate) fn first(&self) -> Option<&Record> {
         self.records.iter().min_by_key(|record| record.place)
     }
@@ -145,8 +146,8 @@ impl Results {
         self.first().map_or(0, |record| record.began_unix_s)
     }
 
-    /// Whether it is whole: every round was carried out, on one machine, and at least half of each cell's trials count.
-    /// A cell that is not seen is none that is well.
+    /// Whether it is complete: every round was carried out, on one machine, and at least half of each cell's trials
+    /// count. A cell without results cannot be called good.
     pub fn whole(&self) -> Result<(), Unfit> {
         let rounds = self.experiment.repeat.rounds as usize;
         let cells = Design::of(&self.experiment).cells;
@@ -192,7 +193,7 @@ fn distinct(rounds: impl Iterator<Item = u32>) -> usize {
 /// Where a run keeps its profiles.
 pub(crate) const PROFILES: &str = "profiles";
 
-/// All files of a directory, which hold one each.
+/// All files of a directory, one value in each.
 fn all_of<T: DeserializeOwned>(directory: &Path) -> Result<Vec<T>, Error> {
     let one = |path: PathBuf| {
         let read = serde_json::from_str(&text(&path)?);
@@ -201,7 +202,7 @@ fn all_of<T: DeserializeOwned>(directory: &Path) -> Result<Vec<T>, Error> {
     trial_files(directory)?.into_iter().map(one).collect()
 }
 
-/// A file that is being written has another ending.
+/// A file that is still being written has another ending.
 fn trial_files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let unread = |source| Error::Read { path: directory.to_owned(), source };
     let mut paths = Vec::new();

@@ -42,7 +42,7 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     let subject = cell.subject(experiment);
     let guest = Guest::of(&cell.levels(experiment))?;
     if subject.ready != Ready::Port && guest.is_some_and(|guest| guest.is_seen()) {
-        let what = "kernel.strategy is carried out as soon as somebody listens at {port}: leave `ready` out";
+        let what = "kernel.strategy is carried out as soon as a process listens at {port}: leave `ready` out";
         return Err(Error::place(subject::place(subject, "ready"), what));
     }
     let start = [("start", &subject.start)].into_iter();

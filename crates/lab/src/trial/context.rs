@@ -1,4 +1,4 @@
-//! Trial contexts: what all trials of a run share, and what the commands of one have in common.
+//! Trial contexts: the state that all trials of a run share, and that of the commands of one.
 
 use super::{parse, settings, subject};
 use crate::error::Error;
@@ -22,31 +22,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tuner::Facts;
 
-/// How long a command that prepares something may take.
+/// The time limit of a command that prepares something.
 const PREPARE_TIME_MAX: Duration = Duration::from_secs(3600);
 
-/// How long a load may take in addition to twice its time: it starts, connects and writes its results.
+/// The time limit of a load in addition to twice its time: it starts, connects and writes its results.
 const LOAD_TIME_MORE: Duration = Duration::from_secs(60);
 
-/// How ld.so says it, of glibc.
+/// The message of glibc's ld.so.
 const NOT_PRELOADED: &str = "from LD_PRELOAD cannot be preloaded";
 
 const SUBJECT_LOG: &str = "subject.log";
 
-/// What perf samples, and what it complains about.
+/// The event that perf samples, and its messages.
 const PERF_DATA: &str = "perf.data";
 const PERF_LOG: &str = "perf.log";
 
-/// How long perf may take to end after the load: it sleeps for as long as the load was to run, and writes what it has.
+/// The time limit of perf after the load: it sleeps for as long as the load was to run, and writes its samples.
 const PERF_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long it may take to find the names of functions.
+/// The time limit for finding the names of functions.
 const PERF_REPORT_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// What a virtual machine says of its seconds.
+/// The file for a virtual machine's samples.
 const SAMPLES: &str = "guest.samples";
 
-/// Whatever trials need.
+/// The context of all trials of a run.
 #[derive(Debug)]
 pub(crate) struct Site<'a> {
     pub(crate) experiment: &'a Experiment,
@@ -62,11 +62,11 @@ pub(crate) struct Site<'a> {
     pub(crate) programs: BTreeMap<String, (u32, String)>,
     /// Our own executable.
     pub(crate) lab: Option<String>,
-    /// Whether the trial is one for perf, with what it has printed, or why it has not.
+    /// Whether the trial is one for perf, with its output, or the reason why there is none.
     pub(crate) sampled: Option<Result<String, String>>,
 }
 
-/// What the commands of one trial have in common.
+/// The state shared by the commands of one trial.
 pub(super) struct Context<'a> {
     experiment: &'a Experiment,
     control: &'a ProcessControl,
@@ -85,7 +85,7 @@ impl<'a> Context<'a> {
     pub(super) fn new(site: &Site<'a>, turn: &Turn, dir: &Path) -> Result<Context<'a>, Error> {
         let experiment = site.experiment;
         let logs = site.directory.join("logs").join(format!("{:04}", turn.place));
-        // A trial that was interrupted has left some.
+        // An interrupted trial has left some.
         let _ = std::fs::remove_dir_all(&logs);
         std::fs::create_dir_all(&logs).map_err(Error::io("create", &logs))?;
         let levels = turn.cell.levels(experiment);
@@ -112,7 +112,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Surroundings of a command.
+    /// The environment and directories of a command.
     pub(super) fn line<'l>(&'l self, text: &'l str, place: &'l str, log: &str) -> Line<'l> {
         let log = self.logs.join(log);
         Line { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
@@ -124,7 +124,7 @@ impl<'a> Context<'a> {
         self.line(&text, place, log).run(self.control, PREPARE_TIME_MAX)
     }
 
-    /// What a command prints.
+    /// The output of a command.
     pub(super) fn asked(&self, text: &str, place: &str, name: &str) -> Result<String, Error> {
         let (text, output) = (self.placeholders.fill(text, place)?, self.logs.join(name));
         let line = self.line(&text, place, &format!("{name}.log"));
@@ -179,7 +179,7 @@ impl<'a> Context<'a> {
         subject::start(subject, &line, &self.placeholders, self.port, self.control)
     }
 
-    /// A library that cannot be preloaded is left out with a line in a log: then the level would be about nothing.
+    /// A library that cannot be preloaded is left out with a line in a log: then the level would have no effect.
     pub(super) fn preloaded(&self, levels: &[(&str, &Level)]) -> Result<(), Error> {
         let log = String::from_utf8_lossy(&std::fs::read(self.log()).unwrap_or_default()).into_owned();
         let refused = |text: &str| text.lines().find(|line| line.contains(NOT_PRELOADED)).map(str::to_owned);
@@ -192,12 +192,12 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What the subject says.
+    /// The subject's log.
     pub(super) fn log(&self) -> PathBuf {
         self.logs.join(SUBJECT_LOG)
     }
 
-    /// The commands before the load. Where the subject has ended meanwhile, that is why they fail.
+    /// The commands before the load. If the subject has ended meanwhile, that is why they fail.
     pub(super) fn prepare(&self, server: &mut Group) -> Result<(), Error> {
         for text in &self.experiment.workload.prepare {
             let prepared = self.run(text, "workload.prepare", "prepare.log");
@@ -223,7 +223,7 @@ impl<'a> Context<'a> {
         said.trim().parse().map_err(|_| wrong())
     }
 
-    /// Runs the load, and looks on; perf does, too, where `sampled` is there for what it prints.
+    /// Runs the load and samples; perf runs, too, where `sampled` is there for its output.
     pub(super) fn load(
         &self,
         server: &mut Group,
@@ -255,7 +255,7 @@ impl<'a> Context<'a> {
             }
             None => Some(Error::place(place, format!("it has not ended within {} s", limit.as_secs()))),
         };
-        // A load whose server dies may have said what it had measured until then.
+        // A load whose server ends may have reported its measurements until then.
         let (results, failed) = match (self.results(&printed), failed) {
             (Err(_), Some(failed)) => (Err(failed), None),
             (results, failed) => (results, failed),
@@ -272,7 +272,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Has perf sample a process with all that it has started, in the seconds that count.
+    /// Makes perf sample a process with all that it has started, in the seconds that count.
     fn perf(&self, charged: u32) -> Result<Group, Error> {
         if self.guest.is_some() {
             return Err(Error::place(
@@ -293,7 +293,7 @@ impl<'a> Context<'a> {
         self.line(&text, "measure.profile", PERF_LOG).start(self.control)
     }
 
-    /// What it has seen, or why it has not.
+    /// Its result, or the reason why there is none.
     fn perf_report(&self, perf: Result<Group, Error>) -> Result<Result<String, String>, Error> {
         let mut perf = match perf {
             Ok(perf) => perf,
@@ -301,7 +301,7 @@ impl<'a> Context<'a> {
             Err(error) => return Err(error),
         };
         let log = self.logs.join(PERF_LOG);
-        // The load is over, and so is what is to be seen. It writes what it has when it is told to end.
+        // The load is over, and so is the sampling. It writes its samples when it is ended.
         match perf.wait(self.control, PERF_TIME_MAX)? {
             Some(status) if !status.success() => return Ok(Err(profile::complaint(&log, Some(status)))),
             _ => drop(perf),
@@ -313,7 +313,7 @@ impl<'a> Context<'a> {
         );
         let line = self.line(&text, "measure.profile", PERF_LOG);
         let reported = Line { output: Some(printed.clone()), ..line }.run(self.control, PERF_REPORT_TIME_MAX);
-        // Megabytes of samples: what they say is printed.
+        // Megabytes of samples: only perf's report on them is read.
         let _ = std::fs::remove_file(&data);
         Ok(match reported {
             Ok(()) => Ok(String::from_utf8_lossy(&std::fs::read(&printed).unwrap_or_default()).into_owned()),
@@ -322,12 +322,12 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// What the virtual machine has said on its console after this, if there is one.
+    /// The virtual machine's console output after this, if there is one.
     pub(super) fn guest_said(&self, beginning: &str) -> Vec<String> {
         self.guest.as_ref().map_or_else(Vec::new, |_| guest::all_said(&self.log(), beginning))
     }
 
-    /// What the virtual machine has said of its seconds, if there is one that does.
+    /// The samples of the virtual machine, if there are any.
     fn inside(&self) -> Result<Vec<GuestSample>, Error> {
         match &self.guest {
             Some(guest) if guest.is_seen() => inside::said(&self.logs.join(SAMPLES)),
@@ -335,7 +335,7 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// What the load says: in the file that it was given, or else in what it printed.
+    /// The load's result: in the file that it was given, or else in its output.
     fn results(&self, printed: &Path) -> Result<parse::output::LoadResults, Error> {
         let output = self.logs.join("output");
         let path = if output.exists() { &output } else { printed };

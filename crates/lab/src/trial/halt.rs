@@ -15,7 +15,7 @@ impl Halt {
         self.0.1.notify_all();
     }
 
-    /// Sleeps for so long, and no longer than until it is set.
+    /// Sleeps for this long, and no longer than until it is set.
     pub fn pause(&self, time: Duration) -> Result<(), Error> {
         let set = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (set, _) =

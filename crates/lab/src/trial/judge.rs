@@ -12,38 +12,38 @@ use stdx::steady;
 use tuner::verify::limits;
 use tuner::{Capture, Series};
 
-/// What the load and the subject did.
+/// The results of load and subject.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) results: Result<LoadResults, Error>,
-    /// Why the load failed, if there are results all the same.
+    /// The failure of the load, if there are results all the same.
     pub(crate) failed: Option<Error>,
     pub(crate) seen: Seen,
-    /// What a virtual machine said of the same seconds; empty: there is none that does.
+    /// A virtual machine's samples of the same seconds; empty: there are none.
     pub(crate) inside: Vec<GuestSample>,
     /// Seconds from the load's start to its end.
     pub(crate) end_s: f64,
-    /// How the subject ended and its last words, if it has while the load ran.
+    /// The exit status of the subject and its last messages, if it ended while the load ran.
     pub(crate) subject_ended: Option<String>,
 }
 
-/// Any of them.
+/// Whether any of them counts.
 const LATENCY: &str = "p99_us";
 
 /// A thread that is busier than this may be what limits the rate.
 const BUSY_MAX: f64 = 0.85;
 
-/// A thread of the load, or the subject's threads together, that wait for a CPU for a larger share of the time measure
-/// who else wants it.
+/// If a thread of the load, or the subject's threads together, wait for a CPU for a larger share of the time, they
+/// measure the other programs on that CPU.
 const WAITED_MAX: f64 = 0.10;
 /// Of a CPU: other programs that use less do not keep a subject waiting. Its own threads may.
 const OTHERS_MIN: f64 = 0.25;
 
-/// A subject that runs for less of the time does nothing.
+/// A subject that runs for a smaller share of the time is idle.
 const IDLE_SHARE: f64 = 0.01;
 
-/// Completes a record. `moved` are settings that were not kept. An error beside it: if the experiment has never worked,
-/// it is not noise.
+/// Completes a record. `moved` are settings that did not stay in force. An error beside it: if the experiment has
+/// never worked, it is not noise.
 pub(crate) fn judge(
     record: &mut Record,
     experiment: &Experiment,
@@ -69,7 +69,7 @@ pub(crate) fn judge(
     doubts.append(&mut results.doubts);
     let ran_s: f64 = seen.samples[counts.clone()].iter().map(|sample| sample.run_s).sum();
     let used_s = ran_s.max(seen.spent_s[counts.end] - seen.spent_s[counts.start]);
-    // A subject that does nothing is none: the load is the work, as of a file system.
+    // A subject that does nothing is not measured: the load does the work, for example on a file system.
     if used_s > IDLE_SHARE * measured_s {
         doubts.extend(starved(&seen, &counts, used_s, &experiment.workload.parser));
     }
@@ -100,12 +100,12 @@ pub(crate) fn judge(
         doubts.extend(found.map(|finding| everywhere(format!("{}: {}", finding.subject, finding.cause))));
     }
     note(record, doubts, &experiment.measure.primary);
-    // What is no number would be written as none, and the record not be read again.
+    // A value that is not a number would be written as null, and the record could not be read again.
     record.leave_out_incredible(&experiment.measure.primary);
     broken.filter(|_| subject_ended.is_none())
 }
 
-/// Doubts about the load's threads and the subject's, where these did not get the CPU time that they wanted.
+/// Doubts about the load's threads and the subject's, where these did not get the CPU time that they needed.
 fn starved(
     seen: &Seen,
     counts: &std::ops::Range<usize>,
@@ -161,8 +161,8 @@ fn first_s(samples: &[Sample], counts: &std::ops::Range<usize>) -> f64 {
     counts.start.checked_sub(1).map_or(0.0, |before| samples[before].at_s)
 }
 
-/// What the host says over these samples, the first of which began at `from_s`. The subject used so much CPU time in
-/// them, with what has ended meanwhile.
+/// The host's figures over these samples, the first of which began at `from_s`. The subject used this much CPU time
+/// in them, including that of ended threads and processes.
 fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64, used_s: f64) {
     let Some(last) = samples.last() else { return };
     let seconds = last.at_s - from_s;
@@ -179,12 +179,12 @@ fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64, used_s: f6
     set("steal_share", cpus.clone().map(|(steal, _)| steal).sum::<f64>() / count);
     set("host_busy_share", cpus.map(|(_, busy)| busy).sum::<f64>() / count);
     if let Some(rate) = record.metrics.get("requests_per_second").copied().filter(|_| used_s > 0.0) {
-        // What the load has measured over exactly its own window goes first.
+        // Figures that the load has measured over exactly its own window have precedence.
         record.metrics.entry("requests_per_cpu_second".to_owned()).or_insert(rate * seconds / used_s);
     }
 }
 
-/// What a virtual machine says over these samples. Of interrupts and packets: the share of the CPU that has most.
+/// A virtual machine's figures over these samples. For interrupts and packets: the share of the CPU that has most.
 fn guest_metrics(samples: &[Sample]) -> BTreeMap<String, f64> {
     let most = |counts: fn(&Sample) -> &[u64]| {
         let mut sums = Vec::new();
@@ -205,7 +205,8 @@ fn guest_metrics(samples: &[Sample]) -> BTreeMap<String, f64> {
     figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?))).collect()
 }
 
-/// A thread of the load was busy for two seconds in a row. Our own load judges itself: it knows when it only spins.
+/// A thread of the load was busy for two seconds in a row. Our own load judges itself: it can tell spinning from
+/// work.
 fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
     if *parser == Parser::EvenkeelLoad {
         return None;
@@ -220,7 +221,7 @@ fn saturated(busy: &[f64], parser: &Parser) -> Option<Doubt> {
     })
 }
 
-/// A thread of the load wanted to run and could not. Our own load judges itself.
+/// A thread of the load was ready to run and did not get a CPU. Our own load judges itself.
 fn starved_load(waited: &[f64], parser: &Parser) -> Option<Doubt> {
     let share = waited.iter().sum::<f64>() / waited.len().max(1) as f64;
     (*parser != Parser::EvenkeelLoad && share > WAITED_MAX).then(|| Doubt {
@@ -233,8 +234,8 @@ fn starved_load(waited: &[f64], parser: &Parser) -> Option<Doubt> {
     })
 }
 
-/// The subject's threads wanted to run while other programs did. With more threads than CPUs they wait for each other:
-/// that is how the subject is.
+/// The subject's threads were ready to run while other programs ran. With more threads than CPUs they wait for each
+/// other: that is a property of the subject.
 ///
 /// The samples begin at `from_s`; in them it used `used_s` of CPU time, and the load `load_s`.
 fn starved_subject(samples: &[Sample], from_s: f64, used_s: f64, load_s: f64) -> Option<Doubt> {

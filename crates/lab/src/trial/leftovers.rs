@@ -1,8 +1,8 @@
-//! Processes of a run that may be left when it is over, or was killed.
+//! Leftovers of a run: its processes that still exist when it is over, or was killed.
 //!
-//! A mark in the environment finds them whatever has become of their parents. Some lose it (`sudo`, `env -i`, a server
-//! that overwrites its title), so that the groups in which commands were started are written down, too, and whoever was
-//! started by a process that is found belongs to it.
+//! A mark in the environment identifies them whatever has become of their parents. Some lose it (`sudo`, `env -i`, a
+//! server that overwrites its title), so that the process groups of commands are written down, too, and every process
+//! that was started by an identified one belongs to them.
 
 use crate::error::Error;
 use crate::trial::halt::Halt;
@@ -20,10 +20,10 @@ use std::time::Duration;
 /// The variable that every process of a run has.
 pub(crate) const VARIABLE: &str = "EVENKEEL_LAB_RUN";
 
-/// How long processes that were killed may take to be gone: the kernel frees their memory first.
+/// The time that killed processes may take to be gone: the kernel frees their memory first.
 const END_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// What the processes of a run are known by.
+/// The identification of a run's processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     name: String,
@@ -31,7 +31,7 @@ pub(crate) struct Mark {
     groups: PathBuf,
 }
 
-/// A group of processes as it began. The number alone is given to others when all of it have ended.
+/// A process group as it began. The number alone is used again when all of it have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Group {
     /// Also the process that leads it.
@@ -63,7 +63,7 @@ impl Mark {
         &self.name
     }
 
-    /// Writes down a group that has just begun, with its leader's number. It is of no use after a crash of the host, so
+    /// Writes down a group that has just begun, with its leader's number. It is useless after a crash of the host, so
     /// it need not be on the disk.
     pub(crate) fn begins(&self, leader: u32) -> Result<(), Error> {
         let Some(process) = Process::of(leader) else { return Ok(()) };
@@ -135,8 +135,8 @@ impl Mark {
 }
 
 impl Group {
-    /// While its leader is there, that one's beginning says whether it is still this group. When it has gone, nobody can
-    /// have the number but others of this group, as long as there are any.
+    /// While its leader exists, the leader's start time shows whether it is still this group. When it has gone, only
+    /// members of this group can have the number, as long as there are any.
     fn has(&self, process: &Process, all: &[Process]) -> bool {
         process.group == self.number
             && match all.iter().find(|leader| leader.pid == self.number) {
@@ -172,13 +172,13 @@ impl Process {
 /// Processes by their number, and when each began: the number may be given to another.
 pub(crate) type Known = BTreeMap<u32, u64>;
 
-/// A process and all that it has started, as long as it lives.
+/// A process and all that it has started, as long as it exists.
 pub(crate) fn family(head: u32) -> Known {
     let processes = processes::with_descendants(head).into_iter();
     processes.filter_map(|pid| Some((pid, Process::of(pid)?.begun))).collect()
 }
 
-/// Ends those that are left of them. Whoever still lives then is found again when the run is over.
+/// Ends the remaining ones. Those that are still there then are found again when the run is over.
 pub(crate) fn end(family: &Known) {
     let is_left = |(pid, begun): &(u32, u64)| {
         Process::of(*pid).is_some_and(|process| process.lives && process.begun == *begun)
@@ -278,7 +278,7 @@ mod tests {
         if ends_first {
             drop(group);
         }
-        mark.end().expect("nobody is left");
+        mark.end().expect("no process is left");
         let process = Process::of(number);
         assert!(process.as_ref().is_none_or(|it| !it.lives), "{process:?}");
         assert!(!scratch.path().join("groups").exists());

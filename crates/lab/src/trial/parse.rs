@@ -1,4 +1,4 @@
-//! Parsers of load generators' output: texts to figures. Pure, a module for each tool.
+//! Parsers of load generators' output: text to figures. Pure, a module for each tool.
 
 mod evenkeel_load;
 mod fio;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::experiment::{Parser, Workload};
 use crate::record::{incredible, is_credible};
 
-/// What the results of a load say; `text` is its output file, or its output if it wrote none.
+/// The results of a load; `text` is its output file, or its output if it wrote none.
 pub(crate) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, Error> {
     let results = match &workload.parser {
         Parser::EvenkeelLoad => evenkeel_load::parse(text, workload),
@@ -24,7 +24,7 @@ pub(crate) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, Erro
     results.and_then(credible).map_err(|what| Error::place("workload.parser", what))
 }
 
-/// A load that says what cannot be is not believed at all; of a second, such a figure is left out.
+/// A load with an impossible figure is not believed at all; of a second, such a figure is left out.
 fn credible(mut results: LoadResults) -> Result<LoadResults, String> {
     if let Some((name, figure)) = results.metrics.iter().find(|(_, figure)| !is_credible(**figure)) {
         return Err(incredible(name, *figure));
@@ -33,7 +33,7 @@ fn credible(mut results: LoadResults) -> Result<LoadResults, String> {
     Ok(results)
 }
 
-/// What can be known to be wrong before there is a result.
+/// Errors that can be found before there is a result.
 pub(crate) fn check(parser: &Parser) -> Result<(), Error> {
     match parser {
         Parser::Lines(patterns) => {

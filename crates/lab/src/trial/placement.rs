@@ -1,7 +1,7 @@
 //! Placement of a subject: its CPUs, and the scheduler's policy.
 //!
-//! Both are inherited: a thread places itself, starts the subject and ends. Nothing of the host is changed, so nothing
-//! has to be put back.
+//! Both are inherited: a thread sets its own placement, starts the subject and ends. Nothing of the host is changed,
+//! so nothing has to be undone.
 
 use crate::error::Error;
 use crate::experiment::Level;
@@ -12,16 +12,16 @@ use tuner::apply::host::{FileHost, Host};
 use os::CpuSet;
 use tuner::{Root, Setting};
 
-/// Where and how a subject runs; what is left out stays as it is.
+/// The placement of a subject; fields that are left out stay as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// `policy=1 priority=1`, and the key that asks for it.
+    /// `policy=1 priority=1`, and the key that sets it.
     scheduling: Option<(String, String)>,
-    /// CPUs, and the key that asks for them.
+    /// CPUs, and the key that sets them.
     cpus: Option<(CpuSet, String)>,
 }
 
-/// sched(7), by name: with the number of the policy, and what the number behind the colon means.
+/// sched(7), by name: the number of the policy, and the meaning of the number behind the colon.
 const POLICIES: [(&str, u32, &str); 5] = [
     ("other", 0, "nice"),
     ("fifo", 1, "priority"),
@@ -31,7 +31,7 @@ const POLICIES: [(&str, u32, &str); 5] = [
 ];
 
 impl Placement {
-    /// What these levels ask for; each comes with the name of its place. The last one has it.
+    /// The placement of these levels; each comes with the name of its place. The last one that sets a field counts.
     pub(crate) fn of<'e>(levels: impl Iterator<Item = (String, &'e Level)>) -> Result<Placement, Error> {
         let mut placement = Placement::default();
         for (place, level) in levels {
@@ -57,7 +57,7 @@ impl Placement {
         Ok(placement)
     }
 
-    /// Starts a command that runs in this way.
+    /// Starts a command with this placement.
     pub(crate) fn spawn(&self, mut command: Command, place: &str) -> Result<Child, Error> {
         let start = || {
             self.take()?;
@@ -70,7 +70,7 @@ impl Placement {
         })
     }
 
-    /// Places this thread, and looks whether it is there.
+    /// Places this thread, and checks that it is in force.
     fn take(&self) -> Result<(), Error> {
         if let Some((cpus, place)) = &self.cpus {
             let mut mask = Mask::new();
@@ -113,7 +113,7 @@ fn scheduling(text: &str) -> Option<String> {
     let (_, policy, meaning) = POLICIES.iter().find(|(known, ..)| *known == name)?;
     let number: i32 = number.map_or(Some(0), |number| number.parse().ok())?;
     let allowed = if *meaning == "priority" { 1..=99 } else { -20..=19 };
-    // Real time without a priority is no policy at all; of a thread that is shared fairly, it is 0.
+    // A real-time policy needs a priority; for a thread that is shared fairly, it is 0.
     let priority = if *meaning == "nice" { " priority=0" } else { "" };
     allowed.contains(&number).then(|| format!("policy={policy}{priority} {meaning}={number}"))
 }

@@ -22,16 +22,16 @@ pub struct ProcessControl {
     pub halt: Halt,
 }
 
-/// How long a command that is told to end (SIGTERM) may take before it is ended (SIGKILL).
+/// The time that a command may take to end after SIGTERM before SIGKILL.
 const END_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How often a process is asked whether it has ended: twenty times a second is 0.01 % of a CPU.
+/// The interval of checks whether a process has ended: twenty times a second is 0.01 % of a CPU.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 
 /// For commands that are not the subject itself.
 pub(crate) static NO_ENV: BTreeMap<String, String> = BTreeMap::new();
 
-/// A command line and its surroundings.
+/// A command line with its environment and directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Line<'a> {
     /// For the shell.
@@ -42,11 +42,11 @@ pub(crate) struct Line<'a> {
     pub(crate) env: &'a BTreeMap<String, String>,
     /// The run that it belongs to.
     pub(crate) mark: &'a Mark,
-    /// Where output and complaints go; they are added to what is there.
+    /// The file for output and error messages, which are appended.
     pub(crate) log: PathBuf,
-    /// Where its output goes instead, if it is to be read.
+    /// The file for its output instead, if it is to be read.
     pub(crate) output: Option<PathBuf>,
-    /// Where and how it runs, with all that it starts.
+    /// The placement of the command and of all that it starts.
     pub(crate) placement: Option<&'a Placement>,
 }
 
@@ -91,7 +91,7 @@ impl Line<'_> {
         Ok(group)
     }
 
-    /// To its end, which must be a success.
+    /// Waits for its end, which must be a success.
     pub(crate) fn run(&self, control: &ProcessControl, time_max: Duration) -> Result<(), Error> {
         let mut group = self.start(control)?;
         match group.wait(control, time_max)? {
@@ -107,7 +107,7 @@ impl Group {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() {
             let failed = |error| Error::place(&self.place, format!("wait for it: {error}"));
@@ -117,7 +117,7 @@ impl Group {
         Ok(self.ended)
     }
 
-    /// Waits for its end, not longer than so.
+    /// Waits for its end, at most this long.
     pub(crate) fn wait(
         &mut self,
         control: &ProcessControl,
@@ -133,7 +133,7 @@ impl Group {
         }
     }
 
-    /// What happened, with the last lines of its log.
+    /// The failure, with the last lines of its log.
     pub(crate) fn complaint(&self, what: &str) -> Error {
         Error::place(&self.place, format!("{what}{}", last_lines(&self.log)))
     }
@@ -176,7 +176,7 @@ impl Drop for Group {
     }
 }
 
-/// Of a log, so many lines are shown.
+/// At most this many lines of a log are shown.
 const LINES_SHOWN: usize = 5;
 
 /// The end of a log, in one line.

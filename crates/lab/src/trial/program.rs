@@ -1,4 +1,4 @@
-//! Executables by their SHA-256, as `sha256sum` prints it: whether what runs is what ran before.
+//! Executables by their SHA-256, as `sha256sum` prints it, to detect a change of the program.
 
 use ring::digest::{Context, SHA256};
 use os::processes;
@@ -6,28 +6,28 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
-/// Of a SHA-256: enough to find it in what `sha256sum` prints.
+/// Length of a SHA-256: enough to find it in the output of `sha256sum`.
 pub(crate) const DIGITS_SHOWN: usize = 12;
 
 /// An executable that runs, opened: it can be read although its process has ended, or its file was replaced.
 #[derive(Debug)]
 pub(crate) struct Program(File);
 
-/// Why the executable of a process is not known.
+/// Reasons why the executable of a process is not known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unknown {
-    /// There is no program behind it.
+    /// There is only a shell.
     #[error("only a shell runs")]
     Shell,
-    /// It is too late.
+    /// The processes have ended.
     #[error("all of its processes have ended")]
     Ended,
     /// It is another user's, or one that the kernel protects.
     #[error("read {path}: {source}")]
     Unread {
-        /// In /proc.
+        /// The path in /proc.
         path: String,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -51,7 +51,7 @@ pub(crate) fn of_process(pid: u32) -> Result<Program, Unknown> {
     Err(unknown)
 }
 
-/// How the kernel says that a process has ended.
+/// The kernel's errors for an ended process.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(Errno::SRCH.raw_os_error())
 }
@@ -62,7 +62,7 @@ pub(crate) fn own() -> Option<String> {
 }
 
 impl Program {
-    /// What later looks have found, or else this one: a shell that was seen first may have been about to start it.
+    /// The result of a later check, or else this one: a shell that was seen first may have been about to start it.
     pub(crate) fn latest(
         first: Result<Program, Unknown>,
         last: Result<Program, Unknown>,
@@ -151,7 +151,7 @@ mod tests {
         let known = |first, last| Program::latest(first, last).is_ok();
         assert!(known(Err(Unknown::Shell), program()), "the shell was about to start it");
         assert!(known(program(), Err(Unknown::Ended)) && known(program(), program()));
-        let why = |first, last| Program::latest(first, last).expect_err("nobody knows it").to_string();
+        let why = |first, last| Program::latest(first, last).expect_err("it is not known").to_string();
         assert_eq!(why(Err(Unknown::Shell), Err(Unknown::Ended)), "only a shell runs");
         assert_eq!(why(Err(Unknown::Ended), Err(Unknown::Shell)), "only a shell runs");
     }

@@ -1,6 +1,6 @@
 //! Sampler of the host and the subject, one sample per second while a load runs.
 //!
-//! A thread of its own, which reads the kernel's counters once a second and says at the end what that has cost.
+//! A thread of its own, which reads the kernel's counters once a second and reports at the end what that has cost.
 
 use crate::error::Error;
 use crate::record::{CpuShares, Sample};
@@ -23,10 +23,10 @@ pub(crate) struct Watched {
     pub(crate) load: u32,
 }
 
-/// What was seen.
+/// The samples.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// Second by second; without what the load says.
+    /// Second by second; without the load's figures.
     pub(crate) samples: Vec<Sample>,
     /// By second: the share of it that the busiest thread of the load ran.
     pub(crate) load_busy: Vec<f64>,
@@ -34,29 +34,29 @@ pub(crate) struct Seen {
     pub(crate) load_waited: Vec<f64>,
     /// By second: CPU-seconds of all threads of the load.
     pub(crate) load_run_s: Vec<f64>,
-    /// What the host is.
+    /// The host facts.
     pub(crate) facts: Facts,
     /// The counters at the beginning of each second, and at the end of the last.
     pub(crate) readings: Vec<Reading>,
     /// CPU-seconds of the subject so far at the same moments, with threads and processes that have ended: those of a
     /// server with one for each connection are not among the threads of the next second.
     pub(crate) spent_s: Vec<f64>,
-    /// CPU-seconds that looking has cost.
+    /// CPU-seconds that sampling has cost.
     pub(crate) cost_s: f64,
 }
 
-/// A sampler at work.
+/// A running sampler.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     halt: Halt,
     thread: JoinHandle<Result<Seen, Error>>,
 }
 
-/// A second that was cut off is worth keeping if so much of it is there.
+/// A second that was cut off is kept if at least this share of it is there.
 const SECOND_MIN_S: f64 = 0.5;
 
 impl Sampler {
-    /// Looks from now on. `facts` say what the host is; `clock` has been started with the load.
+    /// Samples from now on. `facts` are the host facts; `clock` has been started with the load.
     pub(crate) fn start(facts: Facts, watched: Watched, clock: Stopwatch) -> Result<Sampler, Error> {
         let halt = Halt::default();
         let until = halt.clone();
@@ -66,7 +66,7 @@ impl Sampler {
         Ok(Sampler { halt, thread: thread.map_err(failed)? })
     }
 
-    /// Stops, and says what was seen.
+    /// Stops, and returns the samples.
     pub(crate) fn stop(self) -> Result<Seen, Error> {
         self.halt.set();
         self.thread.join().expect("looking does not panic")
@@ -102,18 +102,18 @@ fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> R
     })
 }
 
-/// Until the next full second that is worth a sample: one after a late look is left out.
+/// Until the next full second that is worth a sample: one after a late sample is left out.
 fn until_next(passed: Duration) -> Duration {
     let next = Duration::from_secs((passed.as_secs_f64() + SECOND_MIN_S) as u64 + 1);
     next - passed
 }
 
-/// CPU-seconds of this thread, which does nothing but look.
+/// CPU-seconds of this thread, which only samples.
 pub(crate) fn cost_s() -> f64 {
     cpu_time::this_thread_ns() as f64 / 1e9
 }
 
-/// Everything that counts up, at one moment.
+/// All counters, at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     at_s: f64,
@@ -126,7 +126,7 @@ pub(crate) struct Moment {
 impl Moment {
     fn now(root: &Root, facts: &mut Facts, watched: Watched, clock: Stopwatch) -> Result<Moment, Error> {
         let subject = processes::with_descendants(watched.subject);
-        // Whatever else serves on this host is not the subject.
+        // Other servers on this host are not the subject.
         facts.services.retain(|service| subject.contains(&service.pid));
         for pid in &subject {
             if facts.services.iter().all(|service| service.pid != *pid) {
@@ -136,7 +136,7 @@ impl Moment {
         let at_s = clock.passed().as_secs_f64();
         let reading = tuner::read(root, facts, (at_s * 1000.0) as u64)?;
         let load = cpu_time::of_threads(&processes::with_descendants(watched.load));
-        // Where nothing has ended, the threads say it more exactly.
+        // Where nothing has ended, the sum of the threads is more exact.
         let threads_ns: u64 = reading.threads.values().map(|times| times.run_ns).sum();
         let spent_s = cpu_time::of_processes_s(&subject).max(threads_ns as f64 / 1e9);
         Ok(Moment { at_s, reading, load, spent_s, rss_bytes: processes::resident_bytes(&subject) })
@@ -150,7 +150,7 @@ impl Moment {
     }
 }
 
-/// What was added between two moments.
+/// The increments between two moments.
 pub(crate) fn sample(facts: &Facts, from: &Moment, to: &Moment) -> Sample {
     let (old, new) = (&from.reading, &to.reading);
     let shares = |(cpu, times): (&u32, &tuner::observe::reading::CpuTimes)| {
@@ -212,7 +212,7 @@ fn ids_with_gaps(cpus: impl Iterator<Item = u32>) -> Vec<u32> {
     if ids.iter().copied().eq(0..ids.len() as u32) { Vec::new() } else { ids }
 }
 
-/// What was added to all threads; one that is new has done all of it in between.
+/// The increments of all threads; a new one has done all of it in between.
 fn times_between(old: &BTreeMap<u32, ThreadTimes>, new: &BTreeMap<u32, ThreadTimes>) -> (u64, u64) {
     let added = new.iter().map(|(tid, new)| {
         let old = old.get(tid).copied().unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Host settings of one trial: sysctls, files, strategies. In tuner's journal before they are made, read back
-//! afterwards, and undone when the trial is over; a journal that is still unfinished belongs to a lab that was killed.
+//! Host settings of one trial: sysctls, files, strategies. They are in tuner's journal before they are made, read
+//! back afterwards, and undone when the trial is over; a journal that is still unfinished belongs to a lab that was
+//! killed.
 
 use crate::error::Error;
 use crate::experiment::{Experiment, Level};
@@ -39,9 +40,9 @@ pub(crate) fn are_changed_by(experiment: &Experiment) -> bool {
     levels.into_iter().any(|it| !it.sysctl.is_empty() || !it.file.is_empty() || it.strategy.is_some())
 }
 
-/// What can be known to be wrong before anything runs.
+/// Errors that can be found before anything runs.
 pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
-    // It only says which settings the kernel sets together.
+    // It only knows which settings the kernel sets together.
     let host = FileHost::new(Root::new("/"));
     let mut askers: BTreeMap<Setting, &str> = BTreeMap::new();
     let (mut owners, mut steered) = (BTreeMap::new(), Vec::new());
@@ -86,7 +87,7 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a level sets that only one factor can: of two, the last one would have it, and the other be about nothing.
+/// Settings that only one factor can have: of two, the last one would win, and the other factor would have no effect.
 fn own_keys(level: &Level) -> Vec<String> {
     let single = [
         ("cpus", level.cpus.is_some()),
@@ -98,7 +99,7 @@ fn own_keys(level: &Level) -> Vec<String> {
     words.chain(level.env.keys().map(|name| format!("env.{name}"))).chain(single).collect()
 }
 
-/// How the error messages call a level.
+/// The name of a level in error messages.
 pub(crate) fn place(factor: &str, level: &Level) -> String {
     format!("factor {factor:?}: level {:?}", level.name)
 }
@@ -129,7 +130,7 @@ fn wanted(place: &str, level: &Level) -> Result<Vec<(String, Setting, String)>, 
 }
 
 impl HostSettings {
-    /// Keeps others from changing settings as long as it lives.
+    /// Prevents other processes from changing settings as long as it exists.
     pub(crate) fn enter(state: &Path) -> Result<HostSettings, Error> {
         let root = Root::new("/");
         let journals = Journals::new(state);
@@ -150,7 +151,7 @@ impl HostSettings {
         }
     }
 
-    /// Whether the settings of all levels are there and may be written: better known now than after an hour.
+    /// Whether the settings of all levels exist and can be written: it is better to find out now than after an hour.
     pub(crate) fn check(&self, experiment: &Experiment) -> Result<(), Error> {
         let levels =
             experiment.factors.iter().flat_map(|it| it.levels.iter().map(move |level| (&it.name, level)));
@@ -173,7 +174,7 @@ impl HostSettings {
         })
     }
 
-    /// Makes what a level asks for, but for its strategy.
+    /// Makes the settings of a level, without its strategy.
     pub(crate) fn apply(&mut self, factor: &str, level: &Level) -> Result<(), Error> {
         for (key, setting, value) in wanted(&place(factor, level), level)? {
             let now = self.read(&key, &setting)?;
@@ -197,7 +198,7 @@ impl HostSettings {
         Ok(())
     }
 
-    /// Makes what a level's strategy asks for of the host as it is now; what it cannot do here.
+    /// Carries out a level's strategy for the host as it is now; returns the changes that are not possible here.
     pub(crate) fn lay_out(
         &mut self,
         factor: &str,
@@ -208,7 +209,7 @@ impl HostSettings {
         self.follow(&format!("{}: strategy", place(factor, level)), name, level.nic.as_deref(), facts)
     }
 
-    /// Makes what a strategy asks for; what it cannot do here.
+    /// Carries out a strategy; returns the changes that are not possible here.
     pub(crate) fn follow(
         &mut self,
         key: &str,
@@ -229,7 +230,7 @@ impl HostSettings {
         Ok(refusals.into_iter().chain(left).collect())
     }
 
-    /// Makes changes; what had to be left.
+    /// Makes changes; returns those that were left out.
     fn make(&mut self, key: &str, changes: &[Change]) -> Result<Vec<String>, Error> {
         if changes.is_empty() {
             return Ok(Vec::new());
@@ -247,7 +248,7 @@ impl HostSettings {
         Ok(applied.left.iter().map(|(setting, why)| format!("{setting}: {why}")).collect())
     }
 
-    /// What is no longer as it was made.
+    /// Settings that are no longer as they were made.
     pub(crate) fn moved(&self) -> Vec<String> {
         let steps = self.journal.iter().flat_map(Journal::steps).filter(|step| !step.left);
         let moved = steps.filter_map(|step| match holding(&self.host, &step, None) {
@@ -261,14 +262,15 @@ impl HostSettings {
         moved.collect()
     }
 
-    /// Everything as before.
+    /// Restores everything.
     pub(crate) fn back(&mut self) -> Result<(), Error> {
         let Some(mut journal) = self.journal.take() else { return Ok(()) };
         undone(&mut self.host, &mut journal)
     }
 }
 
-/// An interface that goes with its subject's network namespace takes no values any more before it is gone: that long.
+/// An interface that ends with its subject's network namespace refuses values for a while before it is gone: for this
+/// long.
 const TRIES_MAX: u32 = 20;
 const TRY_AGAIN: Duration = Duration::from_millis(100);
 
@@ -286,12 +288,12 @@ fn undone(host: &mut FileHost, journal: &mut Journal) -> Result<(), Error> {
         tries += 1;
         std::thread::sleep(TRY_AGAIN);
     }
-    // The old values of many trials are of no use: they are in force again.
+    // The old values of many trials are useless: they are in force again.
     std::fs::remove_file(journal.path()).map_err(Error::io("remove", journal.path()))
 }
 
-/// Undoes what a lab that was killed has left, and adds what that was to `restored`. What cannot be undone keeps the rest
-/// from nothing.
+/// Undoes the changes of a lab that was killed, and adds them to `restored`. Changes that cannot be undone do not
+/// stop the rest.
 pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
     if !state.is_dir() {
         return Ok(());
@@ -301,7 +303,7 @@ pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Er
     let _lock = journals.lock()?;
     let here = Place::of(&root)?;
     let mut host = FileHost::new(root);
-    // Those that are only kept do not say who has asked.
+    // Those that are only stored do not name the requester.
     let is_ours = |journal: &Journal| {
         let is_asked = journal.steps().iter().all(|step| step.asked_by == ASKED_BY || step.left);
         journal.state() == State::Unfinished && is_asked

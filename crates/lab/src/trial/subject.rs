@@ -8,18 +8,18 @@ use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// How often it is asked whether it is ready.
+/// The interval of checks whether it is ready.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long one attempt to connect, or one command that asks, may take.
+/// The time limit of one attempt to connect, or of one command.
 const ASK_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How the error messages call it.
+/// The name of a subject in error messages.
 pub(crate) fn place(subject: &Subject, key: &str) -> String {
     format!("subject {:?}: {key}", subject.name)
 }
 
-/// The port that a subject is to use: its own, which must be free, or any that is.
+/// The port of a subject: its own, which must be free, or any that is.
 pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, subject.port.unwrap_or(0)));
     let taken = |error: std::io::Error| match (subject.port, error.kind()) {
@@ -29,7 +29,7 @@ pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
         }
         _ => Error::place(place(subject, "port"), format!("find a free port: {error}")),
     };
-    // Whoever only listens on all addresses is not in the way of a bind, so ask in both ways.
+    // A listener on all addresses does not prevent a bind, so check in both ways.
     if subject.port.is_some() && TcpStream::connect_timeout(&wanted, ASK_TIME_MAX).is_ok() {
         return Err(taken(std::io::ErrorKind::AddrInUse.into()));
     }
@@ -37,7 +37,8 @@ pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
     bound.map(|address| address.port()).map_err(taken)
 }
 
-/// Starts it and waits until it is ready. `line` is its surroundings, `text` its start with all names filled in.
+/// Starts it and waits until it is ready. `line` is its environment and directories, `text` its start with all names
+/// filled in.
 pub(crate) fn start(
     subject: &Subject,
     line: &Line,
@@ -81,7 +82,7 @@ fn is_ready(
         Ready::Command(text) => {
             let place = place(subject, "ready.command");
             let text = placeholders.fill(text, &place)?;
-            // What it complains about while the subject is not ready is not worth keeping.
+            // Error messages of checks while the subject is not ready are not kept.
             let asking =
                 Line { text: &text, place: &place, log: "/dev/null".into(), placement: None, ..line.clone() };
             let status = asking.start(control)?.wait(control, ASK_TIME_MAX)?;
@@ -97,7 +98,7 @@ fn is_ready(
 
 fn waited_for(subject: &Subject, port: u16) -> String {
     match &subject.ready {
-        Ready::Port => format!("nobody accepts connections at 127.0.0.1:{port}"),
+        Ready::Port => format!("no process accepts connections at 127.0.0.1:{port}"),
         Ready::Command(_) => "the command ready.command does not succeed".to_owned(),
         Ready::Line(wanted) => format!("its log has no line with {wanted:?}"),
     }

@@ -1,5 +1,5 @@
-//! Records of what a run leaves behind if it is killed: processes, and a file system on a loop device. They are written
-//! before there is any; as long as the run lives, it holds a lock on the file.
+//! Cleanup records: processes, and a file system on a loop device, that a killed run would leave. They are written
+//! before either exists; as long as the run continues, it holds a lock on the file.
 //!
 //! ```text
 //! STATE/lab/MARK.json     {"mark": "812-1763740000", "mount": {"at": …, "image": …}}
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A living run's file.
+/// The file of a run in progress.
 #[derive(Debug)]
 pub(crate) struct Trace {
     path: PathBuf,
@@ -30,7 +30,7 @@ pub(crate) struct Trace {
     mark: Mark,
 }
 
-/// What there may be.
+/// The things to clean up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Left {
     /// In the environment of its processes.
@@ -46,10 +46,11 @@ struct Mount {
     image: PathBuf,
 }
 
-/// How long a file system may be in use after its last process was killed: the kernel buries a process in its own time.
+/// How long a file system may be in use after its last process was killed: the kernel frees a process in its own
+/// time.
 const UNMOUNT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long it may take to make one.
+/// The time limit for making one.
 const MAKE_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl Trace {
@@ -74,7 +75,7 @@ impl Trace {
         &self.mark
     }
 
-    /// On the disk, before it is done. The last line counts: one that is cut off was never acted upon.
+    /// On the disk, before the action. The last line counts: one that is cut off was never acted upon.
     fn write(&mut self) -> Result<(), Error> {
         let line = serde_json::to_string(&self.left).expect("it is plain data") + "\n";
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_all());
@@ -115,7 +116,7 @@ impl Trace {
         }
     }
 
-    /// Everything of the last trial as before.
+    /// Removes everything of the last trial.
     pub(crate) fn clear(&mut self) -> Result<(), Error> {
         let ended = self.mark.end();
         let unmounted = self.unmount();
@@ -158,8 +159,8 @@ impl Mount {
     }
 }
 
-/// Undoes what runs that were killed have left, and adds what that was to `restored`. Runs that live are left alone, and
-/// what cannot be undone keeps the rest from nothing.
+/// Undoes the remains of runs that were killed, and adds them to `restored`. Runs in progress are left alone, and
+/// remains that cannot be undone do not stop the rest.
 pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
     let entries = std::fs::read_dir(directory(state)).into_iter().flatten().flatten();
     let traces =

@@ -80,7 +80,7 @@ fn a_shared_history_is_reached_over_tls() {
         let unsigned = ["UnknownIssuer", "hint: sslrootcert=FILE is the certificate"];
         refused(format!("{known_owner}{authority}"), 71, &unsigned);
     }
-    let plain = ["no encryption", "hint: pg_hba.conf lets nobody in"];
+    let plain = ["no encryption", "hint: pg_hba.conf refuses connections without encryption"];
     refused(format!("{known_owner}sslmode=disable"), 1, &plain);
     for mode in ["allow", "prefer", "require", "verify-ca"] {
         let none = [&*format!("there is no sslmode={mode}"), "hint: sslmode=disable", "sslmode=verify-full"];

@@ -11,13 +11,13 @@ use crate::analyze::comparison::{Metric, Standing};
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::{Unit, title};
 
-/// A bar is so wide at least, in pixels: the dots of ten trials stand side by side in it.
+/// The minimum width of a bar, in pixels: the dots of ten trials stand side by side in it.
 const BAR_MIN: usize = 30;
 
-/// Of more trials than this, evenly chosen ones have a dot: more would be a blot.
+/// Of more trials than this, evenly chosen ones have a dot: more could not be told apart.
 const DOTS_MAX: usize = 200;
 
-/// Draws what is known of a metric; nothing if no cell has a value.
+/// Draws the bars of a metric; nothing if no cell has a value.
 pub fn bars(metric: &Metric) -> Option<String> {
     let (treatments, conditions) = (names(metric, |it| &it.treatment), names(metric, |it| &it.condition));
     let medians = || metric.standings.iter().filter_map(|standing| standing.median);
@@ -95,7 +95,7 @@ fn draw(
     series: usize,
 ) {
     let air = (right - left) * 0.06;
-    // Lighter than its mark in the legend, so that what lies on it is seen.
+    // Lighter than its mark in the legend, so that marks on it are visible.
     let shade = color(series).mix(0.65).filled();
     let bar = Rectangle::new([(left + air, 0.0), (right - air, median.middle)], shade);
     chart.draw_series([bar]).expect(IN_MEMORY);

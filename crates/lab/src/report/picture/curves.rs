@@ -7,7 +7,7 @@ use crate::analyze::comparison::{Metric, Standing};
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::Unit;
 
-/// So many loads make a curve.
+/// This many loads make a curve.
 const POINTS_MIN: usize = 3;
 
 /// Draws it if there are loads enough.

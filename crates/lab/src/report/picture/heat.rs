@@ -1,5 +1,5 @@
-//! Heat maps of a trial's CPUs, second by second: a panel for all that a CPU was busy with, and one each for programs,
-//! kernel and soft interrupts.
+//! Heat maps of a trial's CPUs, second by second: a panel for all CPU time, and one each for programs, kernel and
+//! soft interrupts.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -7,7 +7,7 @@ use plotters::style::text_anchor::HPos;
 use super::{Area, IN_MEMORY, INK, TEXT, color, svg, write};
 use crate::record::{CpuShares, Sample};
 
-/// A panel: its name, its colour, what it shows.
+/// A panel: its name, its colour, its value.
 type Panel = (&'static str, usize, fn(&CpuShares) -> f64);
 
 const PANELS: [Panel; 4] = [
@@ -21,7 +21,7 @@ const PANELS: [Panel; 4] = [
 const MARKS_MAX: usize = 12_000;
 const COLUMNS: std::ops::RangeInclusive<usize> = 30..=120;
 
-/// Shares are drawn in so many steps.
+/// Shares are drawn in this many steps.
 const STEPS: f64 = 20.0;
 
 const LEFT: i32 = 52;
@@ -87,7 +87,7 @@ fn names(root: &Area, ids: &[u32], (cpus, row_height, top): (usize, i32, i32)) {
     }
 }
 
-/// What the shades mean.
+/// The scale of the shades.
 fn scale(root: &Area, series: usize, top: i32) {
     let left = LEFT + PLOT_WIDTH + 14;
     for (row, share) in [1.0, 0.75, 0.5, 0.25, 0.0].into_iter().enumerate() {
@@ -99,7 +99,7 @@ fn scale(root: &Area, series: usize, top: i32) {
     }
 }
 
-/// So many marks has the axis, and one at zero.
+/// The axis has this many marks, and one at zero.
 const AXIS_MARKS_MAX: f64 = 10.0;
 
 fn axis(root: &Area, seconds: f64, bottom: i32) {

@@ -1,4 +1,4 @@
-//! The percentiles of latency: a line for each treatment, on a logarithmic scale.
+//! Percentiles of latency: a line for each treatment, on a logarithmic scale.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -74,7 +74,7 @@ fn rules(chart: &mut Chart, area: &Area, (left, right): (f64, f64), logs: std::o
         let rule = PathElement::new(vec![(left, height), (right, height)], RULE);
         chart.draw_series([rule]).expect(IN_MEMORY);
         let (x, y) = chart.plotting_area().map_coordinate(&(left, height));
-        // What has too many zeros for a figure is a power of ten here.
+        // A number with too many zeros is written as a power of ten.
         let figure = if step < 0.001 { format!("{step:e}") } else { number(step) };
         write(area, &figure, (x - origin_x - 8, y - origin_y), HPos::Right, TEXT);
     }

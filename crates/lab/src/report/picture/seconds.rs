@@ -21,7 +21,7 @@ pub fn one_in(trials: usize, treatments: usize) -> usize {
     trials.div_ceil((LINES_MAX / treatments.max(1)).max(1)).max(1)
 }
 
-/// Draws them, with what is dropped at the beginning shaded; nothing without values.
+/// Draws them, with the dropped seconds at the beginning shaded; nothing without values.
 pub fn seconds(title: &str, y: &str, treatments: &[Trials], warm_up_s: f64) -> Option<String> {
     let points = || treatments.iter().flat_map(|(_, trials)| trials).flatten();
     points().next()?;

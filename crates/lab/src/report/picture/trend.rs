@@ -1,4 +1,4 @@
-//! A series over its runs: medians with their intervals, and where it changed for good.
+//! A series over its runs: medians with their intervals, and its lasting changes.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -9,10 +9,10 @@ use crate::history::Series;
 use crate::history::change_point::ChangePoint;
 use crate::record::quantity::Unit;
 
-/// The newest so many runs are drawn: there are not many more pixels.
+/// The newest runs, at most this many, are drawn: there are not many more pixels.
 pub const RUNS_MAX: usize = 250;
 
-/// So many names of runs stand below.
+/// At most this many names of runs stand below.
 const NAMES_MAX: usize = 6;
 
 /// Letters of a name.

@@ -5,7 +5,7 @@ use crate::experiment::Workload;
 use load::{CpuCost, Latency, Reason, Second, Verdict, WaitsSummary};
 use serde::{Deserialize, Serialize};
 
-/// What is used of a `load::Summary`: a load of another day may say more, or less, of the rest.
+/// The fields of a `load::Summary` that are used: another version may have more, or fewer of the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Summary {
     verdict: Verdict,
@@ -30,11 +30,11 @@ struct Summary {
 /// Seconds by which its window may be longer than asked for: less than the shortest warm-up.
 const WINDOW_SLACK_S: f64 = 0.5;
 
-/// Which figures a verdict's reason concerns.
+/// The figures that a verdict's reason concerns.
 fn about(reason: &str) -> About {
     match reason {
         "late" => About::Latencies,
-        // The rate or the latencies are the client's, the work is not.
+        // Rate and latencies are limited by the client; the work per CPU-second is not.
         "client-saturated" | "client-waited" | "overloaded" | "rate-missed" | "arrivals" => About::WallClock,
         _ => About::All,
     }

@@ -3,7 +3,7 @@
 use super::output::{Figures, LoadResults, figures};
 use serde_json::Value;
 
-/// What fio does, with the name of its figures here.
+/// The directions of fio's I/O, with the names of their figures here.
 const DIRECTIONS: [(&str, &str); 3] = [("read", "read"), ("write", "write"), ("trim", "trim")];
 
 pub(super) fn parse(text: &str) -> Result<LoadResults, String> {
@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str) -> Result<LoadResults, String> {
     Ok(LoadResults { metrics, ..LoadResults::default() })
 }
 
-/// Rates add up over jobs; of latencies, the worst job's is taken. What was not done has no figures.
+/// Rates are added over jobs; of latencies, the worst job's is taken. Directions without I/O have no figures.
 fn of_direction(jobs: &[Value], direction: &str, name: &str) -> Figures {
     let did = || {
         jobs.iter().map(|job| &job[direction]).filter(|it| it["total_ios"].as_u64().is_some_and(|n| n > 0))

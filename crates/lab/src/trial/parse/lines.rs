@@ -13,7 +13,7 @@ pub(super) fn parse(text: &str, patterns: &BTreeMap<String, String>) -> Result<L
     Ok(LoadResults { metrics, ..LoadResults::default() })
 }
 
-/// The patterns, understood.
+/// The parsed patterns.
 pub(super) fn metrics(patterns: &BTreeMap<String, String>) -> Result<Vec<(String, Metric)>, String> {
     let one = |(name, pattern): (&String, &String)| {
         let metric = pattern.parse().map_err(|error| format!("lines.{name}: {error}"))?;

@@ -32,7 +32,7 @@ pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
     Ok(LoadResults { metrics, seconds, end_s, doubts: doubt.into_iter().collect() })
 }
 
-/// By the number of the second. What comes after the end is no whole second: replies that were still on their way.
+/// By the number of the second. The last seconds are not whole: late replies.
 fn seconds(series: &Value, end_s: f64) -> Vec<(f64, Figures)> {
     let second = |(number, second): (&String, &Value)| {
         let at_s = number.parse::<f64>().ok()? + 1.0;

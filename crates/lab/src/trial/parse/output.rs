@@ -1,4 +1,4 @@
-//! Output of a load generator, understood: its figures, and doubts about them.
+//! Parsed output of a load generator: its figures, and doubts about them.
 
 use crate::record::quantity::is_latency;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Figures by name; latencies are `p50_us`, `p99_us`, `mean_us`…, rates `requests_per_second` and the like.
 pub(crate) type Figures = BTreeMap<String, f64>;
 
-/// What a load has said.
+/// The results of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LoadResults {
     /// Over the seconds that count.
@@ -15,7 +15,7 @@ pub(crate) struct LoadResults {
     pub(crate) seconds: Vec<(f64, Figures)>,
     /// When the load ended, by its own clock; 0 if it does not say.
     pub(crate) end_s: f64,
-    /// Why not to believe it, by the load itself.
+    /// Reasons not to believe it, reported by the load itself.
     pub(crate) doubts: Vec<Doubt>,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct LoadResults {
 pub(crate) struct Doubt {
     /// In a sentence.
     pub(crate) why: String,
-    /// Which figures it concerns.
+    /// The figures that it concerns.
     pub(crate) about: About,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum About {
 }
 
 impl About {
-    /// Whether this metric is not to be believed.
+    /// Whether it concerns this metric.
     pub(crate) fn concerns(self, metric: &str) -> bool {
         match self {
             About::All => true,
@@ -50,7 +50,7 @@ impl About {
     }
 }
 
-/// Puts figures together, without those that are missing or no numbers.
+/// Collects figures, without those that are missing or not finite.
 pub(super) fn figures<const N: usize>(figures: [(&str, Option<f64>); N]) -> Figures {
     let there = figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?)));
     there.filter(|(_, figure)| figure.is_finite()).collect()

@@ -1,4 +1,4 @@
-//! The output of `sysbench … --report-interval=1`: OLTP, file I/O, and what only counts events.
+//! The output of `sysbench … --report-interval=1`: OLTP, file I/O, and tests that only count events.
 //!
 //! Its summary has the warm-up in it (Debian's 1.0.20 has no `--warmup-time`), so figures come from the lines of the
 //! seconds: the rate is their mean, and the percentile (`--percentile`) that of the median second.
