@@ -22,21 +22,21 @@ use host::Host;
 use journal::{Journal, Record};
 use rollback::RolledBack;
 
-/// How often a setting is tried that is busy; irqbalance, too, takes EBUSY for passing.
+/// Attempts for a setting that is busy; irqbalance, too, treats EBUSY as temporary.
 const TRIES_MAX: usize = 3;
 
-/// What was done.
+/// The result of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Settings that are as wanted now.
+    /// Settings that have the planned value now.
     pub done: Vec<Setting>,
-    /// Settings that had to be left, and why.
+    /// Settings that were left out, and why.
     pub left: Vec<(Setting, String)>,
-    /// Interrupts that have a new affinity, but have not come since: they move with the next one.
+    /// Interrupts that have a new affinity, but have not arrived since: they move with the next one.
     pub pending: Vec<u32>,
 }
 
-/// Why a step failed.
+/// Reasons why a step failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
     /// The system refused.
@@ -44,17 +44,17 @@ pub enum StepError {
     Refused {
         /// To read or to write.
         what: &'static str,
-        /// What.
+        /// The setting.
         setting: Setting,
-        /// What the refusal means here.
+        /// The meaning of the refusal for this setting.
         meaning: String,
-        /// As it was said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody changed it since the plan was made.
+    /// Another process has changed it since the plan was made.
     #[error("change {setting}: it was {planned:?} when this was planned and is {found:?} now")]
     Moved {
-        /// What.
+        /// The setting.
         setting: Setting,
         /// Its value in the plan.
         planned: String,
@@ -64,30 +64,30 @@ pub enum StepError {
     /// The write succeeded, and had another effect.
     #[error("change {setting}: {wanted:?} was accepted, but it reads {found:?}{}", likely(.setting))]
     NotTaken {
-        /// What.
+        /// The setting.
         setting: Setting,
-        /// What was written.
+        /// The written value.
         wanted: String,
-        /// What was read.
+        /// The value read back.
         found: String,
     },
-    /// An interrupt has come since, and to another CPU.
+    /// An interrupt has arrived since, on another CPU.
     #[error("move interrupt {irq}: it should go to CPUs {wanted}, but goes on coming to {found}")]
     NotMoved {
         /// Its number.
         irq: u32,
-        /// Where it should be.
+        /// The planned CPUs.
         wanted: String,
-        /// Where it is.
+        /// The actual CPUs.
         found: String,
     },
-    /// Somebody does not want it any more.
+    /// The user has stopped it.
     #[error("go on: a signal told it to end")]
     Stopped,
-    /// The rest could not be planned.
+    /// The second part of the plan could not be made.
     #[error("plan what follows")]
     Planning(#[source] root::Error),
-    /// Nothing is changed that is not in the journal.
+    /// The change could not be recorded in the journal, so it was not made.
     #[error(transparent)]
     Journal(#[from] journal::Error),
 }
@@ -96,9 +96,9 @@ pub enum StepError {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}; {}", outcome(.undone))]
 pub struct Failed {
-    /// Why.
+    /// The reason.
     pub error: StepError,
-    /// What became of the steps before.
+    /// The results of undoing the steps before.
     pub undone: RolledBack,
 }
 
@@ -120,9 +120,9 @@ pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> 
     apply_then(host, changes, journal, &|| false, || Ok(Vec::new()))
 }
 
-/// Carries out the changes in their order, then those that are planned from what the host is by then. They are one
-/// plan: in one journal, and undone together. Before each step, and before the last record, `stop` is asked whether to go
-/// back instead.
+/// Carries out the changes in their order, then those that are planned from the host's state after them. They are one
+/// plan: in one journal, and undone together. Before each step, and before the last record, `stop` decides whether to
+/// go back instead.
 pub fn apply_then(
     host: &mut dyn Host,
     changes: &[Change],
@@ -146,8 +146,8 @@ pub fn apply_then(
     both(journal).map_err(|error| taken_back(host, journal, error))
 }
 
-/// Carries out the changes for a while: the journal says of them that they are unfinished until they are undone, so
-/// that, whatever ends this process, no other plan is applied before.
+/// Carries out the changes for a while: until they are undone the journal has them as unfinished, so that, whatever
+/// ends this process, no other plan is applied before.
 pub fn try_out(
     host: &mut dyn Host,
     changes: &[Change],
@@ -173,7 +173,7 @@ fn steps(
         if stop() {
             return Err(StepError::Stopped);
         }
-        // What is compared later, also by rollback and `status`, is what the kernel makes of it.
+        // Later comparisons, also those of rollback and `status`, use the kernel's form of the value.
         let change = &Change { wanted: host.taken(&change.setting, &change.wanted), ..change.clone() };
         let setting = &change.setting;
         let before = match host.read(setting) {
@@ -236,8 +236,8 @@ fn steps(
     Ok(applied)
 }
 
-/// What a step may reset, to be restored after the step is undone. What cannot be read has no value to restore: a single
-/// queue has no XPS.
+/// Settings that a step may reset, to be restored after the step is undone. A setting that cannot be read has no
+/// value to restore: a single queue has no XPS.
 fn kept(host: &dyn Host, setting: &Setting, first: usize) -> Vec<Record> {
     let reset = host.reset_by(setting).into_iter();
     let values = reset.filter_map(|setting| host.read(&setting).ok().map(|before| (setting, before)));
@@ -257,7 +257,7 @@ pub(crate) fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::R
     result
 }
 
-/// Whether an interrupt is taken where it should be. It moves when it comes the next time; the one after that must have
+/// Whether an interrupt arrives where it should. It moves when it arrives the next time; the one after that must have
 /// moved.
 pub(crate) fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
     let Ok((count, effective)) = host.interrupt(irq) else { return Ok(false) };
@@ -274,13 +274,14 @@ pub(crate) fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> R
     Ok(true)
 }
 
-/// Whether it was about a thread, which is no more.
+/// Whether it was about a thread that has ended.
 fn has_ended(setting: &Setting, error: &io::Error) -> bool {
     let is_gone = matches!(Errno::from_io_error(error), Some(Errno::NOENT | Errno::SRCH));
     matches!(setting, Setting::Thread { .. }) && is_gone
 }
 
-/// Whether the refusal is about this interrupt or this driver alone, and it is as it was; or about a thread that has ended.
+/// Whether the refusal concerns this interrupt or this driver alone, and the setting is unchanged; or a thread that
+/// has ended.
 fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::Error) -> bool {
     if has_ended(setting, error) {
         return true;
@@ -293,12 +294,12 @@ fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::E
     is_known && host.read(setting).is_ok_and(|found| setting.same(&found, before))
 }
 
-/// A refusal, with what it means for this setting.
+/// A refusal, with its meaning for this setting.
 pub(crate) fn refused(what: &'static str, setting: &Setting, source: io::Error) -> StepError {
     StepError::Refused { what, setting: setting.clone(), meaning: meaning(setting, &source), source }
 }
 
-/// Why a setting may have taken another value.
+/// The likely reason why a setting has another value.
 fn likely(setting: &Setting) -> &'static str {
     match setting {
         Setting::Listener { .. } => {
@@ -308,7 +309,7 @@ fn likely(setting: &Setting) -> &'static str {
     }
 }
 
-/// What a refusal means for this setting.
+/// The meaning of a refusal for this setting.
 pub(crate) fn meaning(setting: &Setting, error: &io::Error) -> String {
     let thread = matches!(setting, Setting::Thread { .. });
     let device = matches!(setting, Setting::Device { .. });

@@ -1,7 +1,7 @@
 //! Diagnosis: rules judge facts and counters, and each finding carries its evidence.
 //!
-//! Pure: from [`Facts`](crate::Facts) and a [`Series`](crate::Series) to [`Finding`]s. Which setting remedies a finding is
-//! known to `plan`, not here.
+//! Pure: from [`Facts`](crate::Facts) and a [`Series`](crate::Series) to [`Finding`]s. Which setting remedies a
+//! finding is decided in `plan`, not here.
 
 pub mod finding;
 pub mod masks;

@@ -13,7 +13,7 @@
 //! report    findings, verdicts, standings ─► text for people, metrics for programs
 //! ```
 //!
-//! Folders use only those above them in this picture. Rules and plans are pure: what they know is in [`Facts`] and in the
+//! Folders use only those above them in this picture. Rules and plans are pure: their input is [`Facts`] and in the
 //! [`Reading`]s, both plain data, so a captured host is a test fixture. The root of the file system is an argument
 //! everywhere. Nothing on the host is changed that the journal does not hold yet. Going back, everything is restored
 //! first and recorded afterwards.

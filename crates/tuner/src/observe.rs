@@ -1,8 +1,8 @@
-//! Host observation: facts, counters and how the two are read, from any root of a file system.
+//! Host observation: facts and counters, and their readers, from any root of a file system.
 //!
 //! ```text
-//! probe(root) ─► Facts          what does not change by itself from second to second
-//! read(root)  ─► Reading × n    counters; a Series of them is what rules judge
+//! probe(root) ─► Facts          state that does not change by itself from second to second
+//! read(root)  ─► Reading × n    counters; rules judge a Series of them
 //! ```
 //!
 //! Nothing here writes to the host on its own. `ethtool`, `scheduling`, `listening` and `irqbalance` hold both

@@ -1,8 +1,8 @@
-//! Persistence of settings over a restart: which file keeps which one, by the system's own means.
+//! Persistence of settings over a restart: the file for each one, by the system's own means.
 //!
-//! Pure: from what is to be kept, and what the host has, to the texts of files. `means` is the table that decides which
-//! means a setting gets; `store` writes, compares and takes away. What has no means of its own (an interrupt's number
-//! and a thread's id change with every start) is kept as an intent, from which it is planned anew at boot.
+//! Pure: from the settings and the host's means to the texts of files. `means` is the table that decides the means of
+//! a setting; `store` writes, compares and removes. Settings without a means of their own (an interrupt's number and
+//! a thread's id change with every start) are kept as an intent, from which they are planned anew at boot.
 
 mod boot;
 mod check;
@@ -29,27 +29,27 @@ pub use check::reads_back;
 pub use file::{Keep, PersistentFile};
 pub use surroundings::Surroundings;
 
-/// What a file brings about at every start, whatever numbers things have then.
+/// The setting that a file makes at every start, whatever numbers devices have then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// What.
+    /// The setting.
     pub setting: Setting,
     /// Its value.
     pub wanted: String,
 }
 
-/// What is to be written, and what cannot be kept.
+/// The files to write, and the settings that cannot be kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Persistence {
     /// In the order of their paths.
     pub files: Vec<PersistentFile>,
-    /// What will be so after the next start by these files alone. What the intent brings about has a journal then.
+    /// The settings after the next start by these files alone. Those of the intent have a journal then.
     pub held: Vec<Held>,
-    /// What is not kept, and why.
+    /// The settings that are not kept, and the reasons.
     pub left: Vec<Refusal>,
 }
 
-/// Decides what keeps each setting.
+/// Chooses the means of each setting.
 pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persistence {
     let mut left = Vec::new();
     let mut kept = Vec::new();
@@ -83,7 +83,7 @@ pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persis
     Persistence { files, held, left }
 }
 
-/// A `.link` file for each interface that ethtool is to set something of.
+/// A `.link` file for each interface with a setting of ethtool.
 fn links(kept: &[(&Keep, Means)], here: &Surroundings, left: &mut Vec<Refusal>) -> Vec<PersistentFile> {
     let mut asked: BTreeMap<&str, (&Nic, Vec<link::Asked>)> = BTreeMap::new();
     for (keep, means) in kept {

@@ -1,7 +1,7 @@
-//! Plans: changes in their order, and nothing that is so already.
+//! Plans: changes in their order, without those that are in force already.
 //!
-//! Pure: from [`Facts`] and what was asked for to a [`Plan`]. Asked for can be a strategy, a profile, and whatever
-//! findings have a strategy that remedies them; who asks first for a setting has it.
+//! Pure: from [`Facts`] and a request to a [`Plan`]. A request can be a strategy, a profile, or findings that have a
+//! remedy; the first that asks for a setting decides its value.
 
 pub mod change;
 pub(crate) mod listen_queue;
@@ -31,86 +31,86 @@ use profile::Profile;
 use proposal::ProposedChanges;
 use strategy::{Strategy, queues, turns};
 
-/// What a plan is to be made from.
+/// The request for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Asked<'a> {
-    /// A layout.
+    /// A strategy.
     pub strategy: Option<Strategy>,
-    /// A kind of service.
+    /// A profile.
     pub profile: Option<Profile>,
-    /// What was found.
+    /// Findings.
     pub findings: &'a [Finding],
-    /// The only interface that is meant; `None`: all physical ones that are up.
+    /// The only interface of the plan; `None`: all physical ones that are up.
     pub nic: Option<&'a str>,
-    /// The only processes that are meant; none: all data servers.
+    /// The only processes of the plan; none: all data servers.
     pub pids: &'a [u32],
-    /// Also what is so already: it has to be so after the next start, too.
+    /// Whether to include settings that are in force already: they have to be kept over the next start, too.
     pub whole: bool,
     /// Whether listeners of running programs may be changed.
     pub live: bool,
     /// Where packets arrive and how busy CPUs are with them, if that was measured.
     pub measured: Measured,
-    /// Which CPUs are to take interrupts, and which are to be used at all.
+    /// The CPUs that are to take interrupts, and those that may be used at all.
     pub choice: Choice,
-    /// Whether real-time threads may take every CPU, as long as something stops those that never wait.
+    /// Whether real-time threads may take every CPU, as long as there is a limit for threads that never wait.
     pub accept_risk: bool,
 }
 
-/// What to change.
+/// The result of planning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// In the order in which they are to be made.
     pub changes: Vec<Change>,
-    /// What was asked for and is not planned.
+    /// Requests that are not planned.
     #[serde(default)]
     pub refusals: Vec<Refusal>,
-    /// What no live setting can do.
+    /// Actions that no live setting can replace.
     #[serde(default)]
     pub advice: Vec<String>,
     /// CPUs for services: those that take no interrupts, where interrupts are kept to some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_cpus: Option<Left>,
-    /// What is still to be planned, once the changes are made: they give queues and interrupts other numbers.
+    /// The request for the rest, to be planned after the changes: they give queues and interrupts other numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Intent>,
 }
 
-/// What a plan was made for, to be planned again.
+/// The request of a plan, to be planned again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
-    /// A layout.
+    /// A strategy.
     pub strategy: Option<Strategy>,
-    /// A kind of service.
+    /// A profile.
     pub profile: Option<Profile>,
-    /// What was found.
+    /// Findings.
     pub findings: Vec<Finding>,
     /// Whether listeners of running programs may be changed.
     #[serde(default)]
     pub live: bool,
-    /// The only processes that were meant; none: all data servers.
+    /// The only processes of the plan; none: all data servers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pids: Vec<u32>,
-    /// The interfaces that were meant. One whose queues are made anew may be down for a moment.
+    /// The interfaces of the plan. One whose queues are made anew may be down for a moment.
     pub nics: Vec<String>,
-    /// Which CPUs were chosen.
+    /// The chosen CPUs.
     #[serde(default, skip_serializing_if = "Choice::is_free")]
     pub choice: Choice,
 }
 
-/// The strategy that was asked for, by itself or by the rule of a finding.
+/// The requested strategy, from the user or from the rule of a finding.
 pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
     let (asked_by, _) = Choice::split(asked_by);
     let of_rule = rules::remedy(asked_by).and_then(remedy::strategy);
     Strategy::named(asked_by).or(of_rule)
 }
 
-/// The profile that a finding's rule asked for.
+/// The profile that a finding's rule requests.
 pub fn profile_behind(asked_by: &str) -> Option<Profile> {
     rules::remedy(asked_by).and_then(remedy::profile)
 }
 
-/// Makes a plan. One that gives an interface other queues holds nothing else: what depends on them is planned by
-/// [`rest`] when they are there.
+/// Makes a plan. One that gives an interface other queues holds nothing else: changes that depend on them are planned
+/// by [`rest`] when they exist.
 pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
     let narrowed = narrowed(facts, asked.pids);
     let facts = narrowed.as_ref().unwrap_or(facts);
@@ -132,12 +132,12 @@ pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
     plan
 }
 
-/// What is left to do when a plan's queues are there: everything but queues.
+/// The rest after a plan's queues exist: everything but queues.
 pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
     let narrowed = narrowed(facts, &intent.pids);
     let facts = narrowed.as_ref().unwrap_or(facts);
     let nics: Vec<&Nic> = facts.nics.iter().filter(|nic| intent.nics.contains(&nic.name)).collect();
-    // Rings were all that these asked for, and would be doubled once more.
+    // These requested rings only, which would be doubled once more.
     let of_rings = |finding: &Finding| strategy_behind(&finding.rule) == Some(Strategy::Rings);
     let findings = rules::unfold(&intent.findings).into_iter().map(|(finding, _)| finding);
     let findings: Vec<Finding> = findings.filter(|finding| !of_rings(finding)).collect();
@@ -154,7 +154,7 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
     plan
 }
 
-/// Settings that somebody has asked for, and who was the first.
+/// Requested settings, each with its first requester.
 type Taken = BTreeMap<Setting, String>;
 
 fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
@@ -186,7 +186,7 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         }
         let about: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.name == finding.subject).collect();
         if about.is_empty() && facts.nic(&finding.subject).is_some() {
-            // It is about an interface that is not meant.
+            // It concerns an interface that is not part of the plan.
             continue;
         }
         let concerned: &[&Nic] = if about.is_empty() { nics } else { &about };
@@ -208,7 +208,7 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
                 let second = Strategy::Coalesce.changes(&model, concerned);
                 match first.changes.is_empty() && !second.changes.is_empty() {
                     true => {
-                        // Who looks for the strategy behind the rule would find the first.
+                        // A search for the strategy of the rule would find the first.
                         rule = None;
                         second
                     }
@@ -263,17 +263,17 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
         plan.add(profile.changes(facts, asked.live), None, asked, &mut taken);
     }
     plan.add(left_alone(facts, &taken), None, asked, &mut taken);
-    // The order inside of a stage is the one that the strategy gave.
+    // Within a stage, the strategy's order is kept.
     plan.changes.sort_by_key(|change| change.stage);
     plan.refuse_read_only(facts);
     plan.leave_to_services(&model, &gathered);
     plan
 }
 
-/// Stages whose changes depend on which CPUs were chosen.
+/// Stages whose changes depend on the chosen CPUs.
 const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
 
-/// Why nothing is planned for what is found all the same.
+/// The reason why a finding has no change in the plan.
 const SET_ALREADY: &str = "everything that would mend it is set already";
 
 fn hides(rule: &str, cause: &str) -> bool {
@@ -296,7 +296,7 @@ fn by_hand(finding: &Finding) -> ProposedChanges {
     ProposedChanges { advice: vec![advice], ..ProposedChanges::default() }
 }
 
-/// The host as it will be once the change is made.
+/// The host after the change.
 fn move_interrupt(facts: &mut Facts, change: &Change) {
     let (Some(irq), Ok(cpus)) = (change.setting.irq(), CpuSet::parse_mask(&change.wanted)) else { return };
     for interrupt in facts.interrupts.iter_mut().filter(|interrupt| interrupt.irq == irq) {
@@ -305,7 +305,7 @@ fn move_interrupt(facts: &mut Facts, change: &Change) {
     }
 }
 
-/// Why a finding is better not mended in the way that its rule knows.
+/// The reason why a finding should not be remedied in its rule's way.
 fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<String> {
     match finding.rule.as_str() {
         "queues-few" if finding.severity == Severity::Note => Some(
@@ -326,8 +326,8 @@ fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<
     }
 }
 
-/// irqbalance would move back the interrupts that are given a place: they are added to those that it leaves alone. Who
-/// asked for a place asks for this.
+/// irqbalance would move back the interrupts that the plan places: they are added to those that it leaves alone. The
+/// requester of a place is the requester of this, too.
 fn left_alone(facts: &Facts, taken: &Taken) -> ProposedChanges {
     let placed: BTreeMap<u32, &String> =
         taken.iter().filter_map(|(setting, by)| Some((setting.irq()?, by))).collect();
@@ -376,7 +376,7 @@ impl Plan {
         if model.choice.is_free() && irqs.is_empty() {
             return;
         }
-        // Those that the plan does not move stay where they are; on all CPUs, they leave nothing to choose from.
+        // Interrupts that the plan does not move stay where they are; on all CPUs, they leave nothing to choose from.
         let all = irqs.or(&self.taking(model));
         let irqs = if model.for_services(&all).and(&all).is_empty() { all } else { irqs };
         let mut proposed = ProposedChanges::default();
@@ -399,7 +399,7 @@ impl Plan {
     fn add(&mut self, proposed: ProposedChanges, rule: Option<&str>, asked: &Asked, taken: &mut Taken) {
         for change in proposed.changes {
             let mut asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
-            // Whoever plans it again at boot needs to know which CPUs were meant.
+            // The intent at boot needs the chosen CPUs.
             let (of_cpus, chosen) = (OF_CPUS.contains(&change.stage), asked.choice.typed());
             if of_cpus && !asked_by.ends_with(&chosen) {
                 asked_by.push_str(&chosen);
@@ -445,8 +445,8 @@ fn meant<'f>(facts: &'f Facts, name: Option<&str>) -> Vec<&'f Nic> {
     }
 }
 
-/// The interfaces with a device that one stands on: queues and interrupts of a bond or a VLAN are theirs, and so are
-/// those of Azure's synthetic interface, although it has a device itself.
+/// The interfaces with a device below one: queues and interrupts of a bond or a VLAN are theirs, and so are those of
+/// Azure's synthetic interface, although it has a device itself.
 fn devices_below<'f>(facts: &'f Facts, nic: &'f Nic, found: &mut Vec<&'f Nic>) {
     if !nic.physical || !nic.lower.is_empty() {
         let lower = nic.lower.iter().filter_map(|name| facts.nic(name));

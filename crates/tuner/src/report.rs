@@ -1,6 +1,6 @@
 //! Reports of findings, for people and for programs.
 //!
-//! Values in, text out: nothing is printed here, and whether there are colours is for the caller to say.
+//! Values in, text out: nothing is printed here, and the caller decides about colours.
 
 mod bars;
 mod heat;

@@ -1,9 +1,10 @@
-//! Text for people and programs that more than one step writes: line breaks, folded lines, escaped labels.
+//! Text for people and programs that several steps write: line breaks, folded lines, escaped labels.
 
 pub(crate) mod folded;
 pub(crate) mod wrap;
 
-/// The first line of every file that `persist` writes. `observe` leaves such files out when it looks for other agents.
+/// The first line of every file that `persist` writes. `observe` leaves out such files in its search for other
+/// agents.
 pub(crate) const HEADER: &str =
     "# Written by `evenkeel tune persist`; `evenkeel tune persist --remove` takes it away.";
 

@@ -1,8 +1,9 @@
-//! Verification of a plan: values hold, and the figures that should move have moved.
+//! Verification of a plan: values hold, and the expected movements of figures have happened.
 //!
-//! Pure but for the settings that are read. A figure is compared window by window: before and after each consist of a few,
-//! and only if all of one lie beyond all of the other, and the middle has moved by a tenth, has it moved. Nothing is
-//! credited to a plan that was not measured, nor what was measured while the host's limits came and went.
+//! Pure but for the settings that are read. A figure is compared window by window: before and after have a few
+//! windows each, and it has moved only if all of one lie beyond all of the other, and the middle has moved by a
+//! tenth. Nothing is credited to a plan that was not measured, nor measurements during which the host's limits came
+//! and went.
 
 pub mod measure;
 pub mod metric;
@@ -25,43 +26,44 @@ use crate::plan::signal::{Expected, Figure, Moves};
 use measure::{Measured, Nothing, Subject};
 use stdx::statistics::median;
 
-/// What has moved less than this may have moved by itself.
+/// A smaller movement may have happened by itself.
 const MOVED_PERCENT_MIN: f64 = 10.0;
 
 /// Loads that differ by more than this factor are not compared: fewer packets have more interrupts each, whatever is set.
 const LOAD_RATIO_MAX: f64 = 2.0;
 
-/// Rules about what no setting of the host can change, and what changes every figure.
+/// Rules about limits that no setting of the host can change, and that change every figure.
 const LIMITS: [&str; 4] = ["allowance-exceeded", "device-dropped", "cpu-stolen", "cpu-throttled"];
 
-/// Whether a value is still what it was set to.
+/// Whether a value is still the one that was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "holds", rename_all = "snake_case")]
 pub enum Holding {
-    /// It is, in what it means.
+    /// It is, by its meaning.
     Yes,
-    /// It is; the interrupt has not come since, and moves when it comes.
+    /// It is; the interrupt has not arrived since, and moves when it arrives.
     Pending,
-    /// It is something else, or the interrupt comes elsewhere.
+    /// It has another value, or the interrupt arrives elsewhere.
     No {
-        /// What was found.
+        /// The value.
         found: String,
     },
 }
 
-/// What became of an expectation.
+/// The result of an expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
     /// It moved as expected.
     Moved,
-    /// It is as it should be, and would be without the change as far as was measured: it stood still before, too.
+    /// It has the expected value, but without the change it would, too, as far as was measured: it stood still
+    /// before.
     AsBefore,
     /// It did not move as expected.
     NotMoved,
-    /// Nothing can be said.
+    /// Unknown.
     Unknown {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -69,22 +71,22 @@ pub enum Verdict {
 /// An expectation, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
-    /// What was expected, in words.
+    /// The expectation, in words.
     pub expected: String,
-    /// Settings from which it was expected.
+    /// The settings that should cause it.
     pub settings: Vec<String>,
     /// The figure before.
     pub before: Option<f64>,
     /// The figure now.
     pub after: Option<f64>,
-    /// What it counts in.
+    /// Its unit.
     pub unit: &'static str,
-    /// What became of it.
+    /// The result.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// Whether the step's value holds. `came` says how often its interrupt had come when the look began.
+/// Whether the step's value holds. `came` is the count of its interrupt when the check began.
 pub fn holding(host: &dyn Host, step: &Step, came: Option<u64>) -> Holding {
     let setting = &step.setting;
     match host.read(setting) {
@@ -102,13 +104,13 @@ pub fn holding(host: &dyn Host, step: &Step, came: Option<u64>) -> Holding {
     }
 }
 
-/// How often the interrupts have come that these steps move.
+/// The counts of the interrupts that these steps move.
 pub fn interrupts(host: &dyn Host, steps: &[Step]) -> BTreeMap<u32, u64> {
     let irqs = steps.iter().filter_map(|step| step.setting.irq());
     irqs.filter_map(|irq| Some((irq, host.interrupt(irq).ok()?.0))).collect()
 }
 
-/// What is so in the windows that no setting can change, and that changes every figure: used-up allowances, stolen time,
+/// Limits in the windows that no setting can change, and that change every figure: used-up allowances, stolen time,
 /// quotas.
 pub fn limits(capture: &Capture) -> Vec<Finding> {
     let found = judge_each(&capture.facts, &capture.series).into_iter();
@@ -117,8 +119,7 @@ pub fn limits(capture: &Capture) -> Vec<Finding> {
         .collect()
 }
 
-/// What became of everything that these changes were expected to bring; what several expect of the same thing is said
-/// once.
+/// The results of all expectations of these changes; the same expectation of several changes is listed once.
 pub fn signals(changes: &[Change], before: Option<&Capture>, after: &Capture) -> Vec<Judged> {
     let mut judged: Vec<Judged> = Vec::new();
     let mut seen: Vec<(Expected, Subject)> = Vec::new();
@@ -138,7 +139,7 @@ pub fn signals(changes: &[Change], before: Option<&Capture>, after: &Capture) ->
     judged
 }
 
-/// Words are about everything alike.
+/// Words concern all settings alike.
 fn subject_of(expected: &Expected, subject: &Subject) -> Subject {
     match expected {
         Expected::Words(_) => Subject::default(),
@@ -190,7 +191,7 @@ fn moved(moves: Moves, then: Option<Result<Vec<Measured>, Nothing>>, now: &[Meas
     let still = now.iter().all(|window| window.value == 0.0);
     match (moves, then) {
         (Moves::StandsStill, _) if !still => Verdict::NotMoved,
-        // That it grew before, under load, is what makes standing still an effect.
+        // That it grew before, under load, makes standing still an effect.
         (Moves::StandsStill, Some(Ok(then))) if then.iter().any(|window| window.value > 0.0) => {
             Verdict::Moved
         }
@@ -228,7 +229,7 @@ fn compared(moves: Moves, then: &[Measured], now: &[Measured]) -> Verdict {
 }
 
 /// The steps of several plans, the newest first, without those that a newer plan has set since, nor those that were
-/// left or undone.
+/// left out or undone.
 pub fn in_force(newest_first: impl IntoIterator<Item = Vec<Step>>) -> Vec<Step> {
     let mut taken = BTreeSet::new();
     let steps = newest_first.into_iter().flatten().filter(|step| !step.left && !step.undone);

@@ -1,4 +1,4 @@
-//! Drift watch over what is in force: notices what has drifted, says why, and puts it right if it may.
+//! Drift watch over the settings in force: detects drift, finds its cause, and repairs it if allowed.
 //!
 //! ```text
 //! netlink, uevents ─► Event ──────────────┐
@@ -7,8 +7,8 @@
 //!                                              └──────────────── repaired ◄────────────────────┘
 //! ```
 //!
-//! [`Watch`] decides and does nothing: time, events and looks are given to it. It is told of every repair. Nothing is
-//! undone when it ends, whichever way; a setting that somebody else insists on is left to them.
+//! [`Watch`] decides and does nothing: time, events and looks are its inputs, and so is every repair. Nothing is
+//! undone when it ends, however it ends; a setting that another program keeps changing is left to that program.
 
 mod cause;
 mod desired_state;
@@ -34,64 +34,65 @@ use look::is_affinity;
 use os::CpuSet;
 use crate::plan::change::Setting;
 
-/// A setting is repaired so often within [`REVERSIONS_MS`]; whoever changes it once more wants it so, and two programs
-/// that take turns do more harm than either value.
+/// A setting is repaired this many times within [`REVERSIONS_MS`]; a program that changes it once more has a reason,
+/// and two programs that alternate do more harm than either value.
 pub const REVERSIONS_MAX: usize = 3;
-/// Ten minutes: irqbalance, the most frequent adversary, has its turn every ten seconds.
+/// Ten minutes: irqbalance, the most frequent one, acts every ten seconds.
 pub const REVERSIONS_MS: u64 = 600_000;
 
-/// A driver that resets a device tells a dozen things within milliseconds; a look waits until it has been quiet so long…
+/// A driver that resets a device sends a dozen events within milliseconds; a look waits until there was none for this
+/// long…
 const QUIET_MS: u64 = 300;
 /// …but not longer than this after the first of them…
 const QUIET_WAIT_MAX_MS: u64 = 2_000;
-/// …and after the last look: however much is told, there is no more than one round of repairs a second.
+/// …and after the last look: however many events come, there is no more than one round of repairs a second.
 const ROUND_PAUSE_MS: u64 = 1_000;
 
-/// Events that are remembered. A host with hundreds of queues that are all made anew tells about as many.
+/// Events that are remembered. A host with hundreds of queues that are all made anew sends about as many.
 const EVENTS_MAX: usize = 1024;
 
-/// What may be done.
+/// Allowed actions.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Whether to put right what has drifted.
+    /// Whether to repair drift.
     pub repair: bool,
     /// Longest time between two looks.
     pub every_ms: u64,
 }
 
-/// What is to be said of one setting, and done about it.
+/// News about one setting, and the action on it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct News {
-    /// What should be.
+    /// The desired value.
     pub desired: DesiredState,
-    /// What is.
+    /// The present value.
     pub found: Found,
-    /// Why, unless all is well.
+    /// The cause, if there is drift.
     pub because: Option<Because>,
-    /// What is to be done.
+    /// The action.
     pub act: Act,
 }
 
-/// What is to be done.
+/// An action on a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Nothing but to say it.
+    /// Only report it.
     Report,
-    /// To set it again, and to say here whether that worked.
+    /// Set it again, and report the result here.
     Repair,
-    /// Nothing yet: it could not be set now, for this reason.
+    /// None yet: it could not be set now, for this reason.
     Wait(String),
-    /// Nothing: there is nothing to be set.
+    /// None: the setting does not exist.
     Gone,
-    /// Nothing any more: it was changed too often.
+    /// None any more: it was changed too often.
     BackOff,
-    /// Nothing any more: somebody chose this value.
+    /// None any more: the value was chosen by another program or a user.
     StepAside,
-    /// Nothing: somebody has put it right.
+    /// None: another program has repaired it.
     HoldsAgain,
 }
 
-/// Watches over settings.
+/// Watch over settings.
 #[derive(Debug)]
 pub struct Watch {
     policy: Policy,
@@ -105,7 +106,7 @@ pub struct Watch {
     counts: Counts,
 }
 
-/// How often what happened.
+/// Counts by kind.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     drifts: BTreeMap<(Setting, Cause), u64>,
@@ -119,22 +120,22 @@ struct Kept {
     desired: DesiredState,
     stance: Stance,
     held: Option<Held>,
-    /// How things will be if the repair that was decided upon works.
+    /// The state after the pending repair, if that works.
     repairing: Option<Held>,
-    /// When it was decided to repair it.
+    /// The time when the repair was decided.
     repairs_ms: VecDeque<u64>,
-    /// What was said last, while it does not hold.
+    /// The latest report, while it does not hold.
     said: Option<(Act, Found)>,
 }
 
-/// How a setting is treated.
+/// The treatment of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stance {
     /// As the policy says.
     Kept,
-    /// Left to whoever fights for it, until it has held for [`REVERSIONS_MS`].
+    /// Left to the program that keeps changing it, until it has held for [`REVERSIONS_MS`].
     BackedOff { held_since_ms: Option<u64> },
-    /// Left to whoever chose its value, until it holds again.
+    /// Left to the author of its value, until it holds again.
     SteppedAside,
 }
 
@@ -152,12 +153,12 @@ impl Watch {
         }
     }
 
-    /// When to look next.
+    /// The time of the next look.
     pub fn next_look_ms(&self) -> u64 {
         self.due_ms
     }
 
-    /// Something was told.
+    /// Takes an event.
     pub fn event(&mut self, at_ms: u64, event: Event) {
         if event == Event::Asked {
             self.due_ms = at_ms;
@@ -173,7 +174,7 @@ impl Watch {
         self.due_ms = quiet_ms.max(earliest_ms).min(self.latest_ms(at_ms));
     }
 
-    /// Somebody is changing settings by a plan just now: look a little later.
+    /// Another process is changing settings by a plan at the moment: look a little later.
     pub fn postpone(&mut self, at_ms: u64) {
         self.due_ms = at_ms + ROUND_PAUSE_MS;
     }
@@ -188,14 +189,14 @@ impl Watch {
             look.seen.iter().filter_map(|seen| self.judge(at_ms, seen, &events, look)).collect();
         self.events.retain(|(told_ms, _)| told_ms + REVERSIONS_MS > at_ms);
         self.looked_ms = Some(at_ms);
-        // What a driver does after it has told of it shows soon, and need not wait for the next turn.
+        // The consequences of a driver's event are visible soon, and need not wait for the next regular look.
         let told = self.told_ms.take().is_some();
         self.due_ms =
             at_ms + if told { self.policy.every_ms.min(EVENT_LAG_MS) } else { self.policy.every_ms };
         news
     }
 
-    /// What has become of a repair.
+    /// Takes the result of a repair.
     pub fn repaired(&mut self, at_ms: u64, setting: &Setting, worked: bool) {
         let count = if worked { &mut self.counts.repairs } else { &mut self.counts.failures };
         *count.entry(setting.clone()).or_default() += 1;
@@ -230,7 +231,7 @@ impl Watch {
             kept.repairing = Some(Held::now(at_ms, seen, look));
         }
         let saying = (act.clone(), seen.found.clone());
-        // Whoever goes on changing what is left to them is not worth a line each time.
+        // Further changes by a program to which a setting was left are not worth a line each time.
         let left = matches!(act, Act::BackOff | Act::StepAside);
         let said = match &kept.said {
             Some((said, _)) if left => *said == act,
@@ -253,7 +254,7 @@ impl Kept {
         }
     }
 
-    /// It is as it should be.
+    /// It has the desired value.
     fn holds(&mut self, at_ms: u64, held: Held) {
         self.held = Some(held);
         self.stance = match self.stance {
@@ -266,12 +267,12 @@ impl Kept {
         };
     }
 
-    /// It is not as it should be: what is to be done?
+    /// It does not have the desired value: choose the action.
     fn decide(&mut self, at_ms: u64, policy: Policy, seen: &Seen, cause: Cause, online: &CpuSet) -> Act {
         if matches!(cause, Cause::Gone | Cause::Renumbered) || seen.found == Found::Gone {
             return Act::Gone;
         }
-        // What only persists has no value from before that a repair could be undone to.
+        // A value that only persists has no earlier value to which a repair could be undone.
         if !policy.repair || seen.desired.journal.is_none() || matches!(seen.found, Found::Unreadable(_)) {
             return Act::Report;
         }

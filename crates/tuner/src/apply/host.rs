@@ -1,4 +1,4 @@
-//! Host access for plans: settings that are read, written and waited for.
+//! Host access for plans: reading settings, writing them, and waiting for their effect.
 
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -23,8 +23,8 @@ const STEP_TIME_MAX: Duration = Duration::from_secs(10);
 /// Longest value of any setting.
 const VALUE_LEN_MAX: u64 = 64 * 1024;
 
-/// One limit in two units: what is written to one file makes the other one 0. Most of them take no 0 themselves; who
-/// wants it writes the other one.
+/// One limit in two units: writing one file sets the other one to 0. Most of them do not accept 0 themselves; to get
+/// 0, write the other one.
 const UNITS: [[&str; 2]; 3] = [
     ["/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"],
     ["/proc/sys/vm/dirty_background_bytes", "/proc/sys/vm/dirty_background_ratio"],
@@ -40,7 +40,7 @@ fn other_unit(path: &str) -> Option<&'static str> {
     })
 }
 
-/// Something with settings.
+/// A host with settings.
 pub trait Host {
     /// The text of a setting, byte for byte.
     fn read(&self, setting: &Setting) -> io::Result<String>;
@@ -48,14 +48,14 @@ pub trait Host {
     /// Writes a text.
     fn write(&mut self, setting: &Setting, text: &str) -> io::Result<()>;
 
-    /// How often an interrupt has come, and which CPUs take it.
+    /// The count of an interrupt's arrivals, and the CPUs that take it.
     fn interrupt(&self, irq: u32) -> io::Result<(u64, CpuSet)>;
 
     /// Settings that the kernel or a driver sets anew when this one is written.
     fn reset_by(&self, setting: &Setting) -> Vec<Setting>;
 
-    /// Whose interrupt, or which thread, a setting is about, where it is named by a number that is given to another one
-    /// when this one has gone.
+    /// Identity of the interrupt or thread of a setting, where the setting names it by a number that is used again
+    /// when it has gone.
     fn identity(&self, _setting: &Setting) -> Option<String> {
         None
     }
@@ -75,7 +75,7 @@ pub trait Host {
         Ok(Vec::new())
     }
 
-    /// What the kernel makes of a text.
+    /// The kernel's form of a text.
     fn taken(&self, _setting: &Setting, text: &str) -> String {
         text.to_owned()
     }
@@ -197,7 +197,7 @@ impl Host for FileHost {
         let mut handlers: Vec<String> =
             probe::handlers_of(&self.root, nic).into_iter().map(|(_, handler)| handler).collect();
         handlers.sort();
-        // One name for several interrupts does not say which is which.
+        // If several interrupts have this name, it does not identify one.
         let unique = handlers.chunk_by(|one, other| one == other).filter(|same| same.len() == 1).flatten();
         let interrupts =
             unique.map(|handler| Setting::Interrupt { nic: nic.clone(), handler: handler.clone() });
@@ -216,7 +216,7 @@ impl Host for FileHost {
 }
 
 impl FileHost {
-    /// What has no file is on this host alone.
+    /// A setting without a file exists on this host alone.
     fn live(&self) -> io::Result<()> {
         if self.root.is_live() { Ok(()) } else { Err(Errno::OPNOTSUPP.into()) }
     }
@@ -228,21 +228,21 @@ impl FileHost {
         irq.map(|irq| format!("/proc/irq/{irq}/smp_affinity")).ok_or(Errno::NOENT.into())
     }
 
-    /// Does it on a thread of its own, which is left behind if it takes too long: a system call that hangs cannot be
-    /// called back. Where no thread can be had (a cgroup's limit on tasks), the way back is worth more than the limit of
-    /// time.
+    /// Does it on a thread of its own, which is abandoned if it takes too long: a system call that hangs cannot be
+    /// cancelled. Where no thread can be started (a cgroup's limit on tasks), rollback is more important than the
+    /// time limit.
     fn in_time<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let (sender, receiver) = mpsc::channel();
-        // Who cannot be started gives back nothing that it was given.
+        // A failed start does not return the closure.
         let work = Arc::new(Mutex::new(Some(work)));
         let take = |work: &Mutex<Option<_>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
         let its = Arc::clone(&work);
         let started = std::thread::Builder::new().name("setting".into()).spawn(move || {
             if let Some(work) = take(&its) {
-                // Nobody listens any more if it was too late.
+                // The receiver is gone if it was too late.
                 let _ = sender.send(work());
             }
         });
@@ -276,7 +276,7 @@ impl FileHost {
     }
 }
 
-/// Whether two identities are of the same one. Devices that share an interrupt come and go beside each other.
+/// Whether two identities are of the same one. Devices that share an interrupt come and go independently.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     one.split(',').any(|handler| other.split(',').any(|other| other.trim() == handler.trim()))
 }

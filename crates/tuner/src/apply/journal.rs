@@ -1,13 +1,13 @@
 //! Journal of a plan: every change, on disk before it is made.
 //!
 //! One file per plan that is carried out, one JSON object per line, only ever appended to. A line is on the disk
-//! (fsync of the file, and of the directory for a new file) before what it announces is done. So a crash leaves at most
-//! one step of which it is not known whether it was done, and its old value is there. A last line that is cut off was
-//! never acted upon.
+//! (fsync of the file, and of the directory for a new file) before the announced step is done. So after a crash at
+//! most one step may or may not have been done, and its old value is there. A last line that is cut off was never
+//! acted upon.
 //!
-//! Before a step is announced, the file has room on the disk for all that undoing the plan will have to record, so that
-//! a disk that is full by then does not matter. Where a journal cannot even take that, [`spare`] keeps it. The directory of
-//! all journals, and its lock, are in [`directory`].
+//! Before a step is announced, the file has room on the disk for all records that undoing the plan will need, so that
+//! a disk that is full by then does not matter. Records that a journal cannot take even so are kept by [`spare`]. The
+//! directory of all journals, and its lock, are in [`directory`].
 
 mod directory;
 mod holder;
@@ -32,25 +32,25 @@ use crate::plan::change::Setting;
 pub use directory::{Damaged, Journals, Lock};
 pub use holder::Holder;
 
-/// The version of the notation; another one is not understood.
+/// The version of the format; other versions are refused.
 const VERSION: u32 = 1;
 
 /// A file that is longer is no journal: a step takes some 500 bytes, and the largest hosts have 10,000 settings.
 const LEN_MAX: u64 = 64 << 20;
 
-/// Room for what a step may still have recorded of it: that it is done or left, and that it is undone.
+/// Room for later records of a step: that it is done or left out, and that it is undone.
 const STEP_ROOM: u64 = 512;
 
-/// Room for what is recorded of the whole plan, once each: applied, confirmed, being undone, undone.
+/// Room for records of the whole plan, once each: applied, confirmed, being undone, undone.
 const END_ROOM: u64 = 8 << 10;
 
-/// A reason is cut to so many characters, so that it fits into [`END_ROOM`], also if JSON takes six bytes for each.
+/// A reason is cut to this many characters, so that it fits into [`END_ROOM`], even if JSON takes six bytes for each.
 const WHY_CHARS_MAX: usize = 500;
 
 /// Room is made in pieces of this size: a call for every so many steps.
 const ROOM_PIECE: u64 = 32 << 10;
 
-/// Where the settings of a journal are in force.
+/// The boot and network namespace in which a journal's settings are in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Live settings end with the boot.
@@ -65,9 +65,9 @@ pub struct Place {
 pub enum Record {
     /// The first.
     Begin {
-        /// Of the notation.
+        /// The version of the format.
         version: u32,
-        /// Where.
+        /// Boot and namespace.
         place: Place,
         /// When, in seconds since 1970.
         at_unix_s: u64,
@@ -78,88 +78,88 @@ pub enum Record {
     Step {
         /// Counts from 0.
         step: usize,
-        /// What.
+        /// The setting.
         setting: Setting,
         /// Its text before, byte for byte.
         before: String,
-        /// What is written.
+        /// The new value.
         wanted: String,
-        /// Why.
+        /// The reason.
         #[serde(default)]
         why: String,
-        /// Who asked for it.
+        /// The requester.
         #[serde(default)]
         asked_by: String,
         /// The kernel's number for the interface that it belongs to: its name may become another one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<u32>,
     },
-    /// Is not written, but may be set anew by the kernel or a driver when the next step is: to be as before again when
-    /// that is undone.
+    /// Not written, but may be reset by the kernel or a driver with the next step: to be restored when that is
+    /// undone.
     Kept {
         /// Counts from 0, together with the steps.
         step: usize,
-        /// What.
+        /// The setting.
         setting: Setting,
         /// Its text, byte for byte.
         before: String,
     },
-    /// Whose interrupt, or which thread, the next step is about: numbers are given to others.
+    /// Identity of the next step's interrupt or thread: numbers are used again.
     Identity {
-        /// Which step.
+        /// The step's number.
         step: usize,
         /// As [`crate::apply::host::Host::identity`] has it.
         identity: String,
     },
     /// About to be written again, because it has drifted. Its text before the plan stays the one to restore.
     Repair {
-        /// Which step.
+        /// The step's number.
         step: usize,
-        /// What it read.
+        /// The value read.
         found: String,
     },
     /// Written and read back.
     Done {
-        /// Which step.
+        /// The step's number.
         step: usize,
     },
-    /// Could not be written, for a reason that leaves the others sensible.
+    /// Could not be written, for a reason that does not affect the others.
     Left {
-        /// Which step.
+        /// The step's number.
         step: usize,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Every step is done or left.
+    /// Every step is done or left out.
     Applied,
-    /// It is to stay.
+    /// The plan was confirmed.
     Confirmed,
     /// Undoing begins: until it is over, the plan is neither in force nor undone.
     RollingBack {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// As before again.
+    /// A step was undone.
     Undone {
-        /// Which step.
+        /// The step's number.
         step: usize,
     },
     /// Every step is undone.
     RolledBack {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Why a journal cannot be used.
+/// Errors of a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused.
     #[error("{what} {path}", path = path.display())]
     Io {
-        /// To do what.
+        /// The attempted action.
         what: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -167,52 +167,52 @@ pub enum Error {
     /// A line in the middle, or the first one, is not ours.
     #[error("understand line {line} of {path}", path = path.display())]
     Line {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: usize,
-        /// Of which file.
+        /// The file.
         path: PathBuf,
     },
-    /// It is of another version of this program.
+    /// Another version of this program has written it.
     #[error("understand {path}: it is of version {version}, this program knows {VERSION}", path = path.display())]
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         version: u32,
     },
-    /// Somebody is changing settings just now.
+    /// Another process is changing settings at the moment.
     #[error("lock {path}: another `evenkeel tune` is at work{who}", path = path.display(), who = by(.holder, .waited))]
     Locked {
         /// The lock.
         path: PathBuf,
-        /// Whose it is, as far as this process can see it.
+        /// The holder of the lock, if this process can see it.
         holder: Option<Holder>,
-        /// For how long it was waited for.
+        /// The time that this process waited.
         waited: Duration,
     },
-    /// Whoever waited was told to end.
+    /// The waiting process was ended.
     #[error("lock {path}: a signal told it to end while it waited; nothing was changed", path = path.display())]
     Stopped {
         /// The lock.
         path: PathBuf,
     },
-    /// Others than root could write what root is to believe.
+    /// Users other than root could write files that root trusts.
     #[error("trust {path}: {why}", path = path.display())]
     Untrusted {
         /// The directory.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// The reason, and the remedy.
         why: String,
     },
 }
 
 impl Error {
-    /// Whether there is no such journal any more: a tournament removes those of its trials.
+    /// Whether the journal does not exist any more: a tournament removes those of its trials.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// With what the system said.
+    /// With the system's error.
     pub fn with_causes(&self) -> String {
         match self {
             Error::Io { source, .. } => format!("{self}: {source}"),
@@ -221,10 +221,10 @@ impl Error {
     }
 }
 
-/// How far a plan has come.
+/// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It was interrupted, or is at work.
+    /// Interrupted, or in progress.
     Unfinished,
     /// In force until confirmed or undone.
     Applied,
@@ -239,23 +239,23 @@ pub enum State {
 pub struct Step {
     /// Counts from 0.
     pub number: usize,
-    /// What.
+    /// The setting.
     pub setting: Setting,
     /// Its text before.
     pub before: String,
-    /// What was to be written.
+    /// The value to be written.
     pub wanted: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Who asked for it.
+    /// The requester.
     pub asked_by: String,
-    /// Whose interrupt, or which thread, it was.
+    /// Identity of its interrupt or thread.
     pub identity: Option<String>,
     /// The kernel's number for the interface that it belongs to.
     pub interface: Option<u32>,
-    /// Whether it was left as it was: refused, or only noted because the next step may set it anew.
+    /// Whether it was left unchanged: refused, or only noted because the next step may reset it.
     pub left: bool,
-    /// Whether it is as before again.
+    /// Whether it is undone.
     pub undone: bool,
 }
 
@@ -264,17 +264,17 @@ pub struct Step {
 pub struct Journal {
     path: PathBuf,
     records: Vec<Record>,
-    /// To append to, from the first time on: who only reads needs a file system that can only be read.
+    /// For appending, opened with the first record: reading works on a read-only file system.
     file: Option<File>,
-    /// Where the last whole line ends.
+    /// The end of the last whole line.
     len: u64,
-    /// Whether something that was cut off follows there.
+    /// Whether an incomplete line follows there.
     is_torn: bool,
-    /// Up to where there is room on the disk.
+    /// The end of the room on the disk.
     room: u64,
-    /// Where records are kept that the file cannot take, if anywhere.
+    /// The directory for records that the file cannot take, if there is one.
     spare: Option<PathBuf>,
-    /// How many of the last records are only there.
+    /// The number of last records that are only there.
     unsaved: usize,
 }
 
@@ -287,7 +287,7 @@ fn by(holder: &Option<Holder>, waited: &Duration) -> String {
 }
 
 impl Place {
-    /// Where a root is.
+    /// Boot and namespace of a root.
     pub fn of(root: &Root) -> Result<Place, crate::observe::root::Error> {
         let boot_id = root.read("/proc/sys/kernel/random/boot_id")?.unwrap_or_default();
         Ok(Place { boot_id, network: network_namespace::of(root) })
@@ -295,7 +295,7 @@ impl Place {
 }
 
 impl Record {
-    /// Whether it makes more to be recorded later; the others have had room made for them.
+    /// Whether it leads to later records; room for the others is reserved already.
     fn needs_room(&self) -> bool {
         use Record::{Begin, Identity, Kept, Repair, Step};
         matches!(self, Begin { .. } | Step { .. } | Kept { .. } | Identity { .. } | Repair { .. })
@@ -324,7 +324,7 @@ impl Journal {
         Journal::open_with(path, None)
     }
 
-    /// Reads one, and what is kept of it in this directory.
+    /// Reads one, and its spare records in this directory.
     fn open_with(path: &Path, spare: Option<&Path>) -> Result<Option<Journal>, Error> {
         let failed = |source| Error::Io { what: "read", path: path.to_owned(), source };
         let text = text_of(path).map_err(failed)?;
@@ -359,12 +359,12 @@ impl Journal {
         Ok(Some(Journal { path, records, file: None, len, is_torn, room: 0, spare, unsaved }))
     }
 
-    /// Puts a line on the disk. Takes the [`Lock`] if others may be at work.
+    /// Writes a line to the disk. Takes the [`Lock`] if other processes may be at work.
     pub fn append(&mut self, record: Record) -> Result<(), Error> {
         self.append_all(vec![record])
     }
 
-    /// Puts lines on the disk, with one wait for it. Afterwards there is room for what undoing them will record.
+    /// Writes lines to the disk, with one wait. Afterwards there is room for the records of undoing them.
     pub fn append_all(&mut self, records: Vec<Record>) -> Result<(), Error> {
         let text = lines(self.unsaved()) + &lines(&records);
         let written = self.write(&records, text.as_bytes());
@@ -377,7 +377,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts lines on the disk or, if the journal cannot take them, where spare records are.
+    /// Writes lines to the disk or, if the journal cannot take them, to the spare records.
     fn append_or_spare(&mut self, records: Vec<Record>) -> Result<(), Error> {
         let Err(error) = self.append_all(records.clone()) else { return Ok(()) };
         let Some(spare) = &self.spare else { return Err(error) };
@@ -394,16 +394,16 @@ impl Journal {
         &self.records[self.records.len() - self.unsaved..]
     }
 
-    /// Puts what could not be recorded when it was done into the journal, if that can take it by now. Takes the [`Lock`].
+    /// Moves spare records into the journal, if that can take them by now. Takes the [`Lock`].
     pub fn save(&mut self) {
         if self.unsaved > 0 && self.append_all(Vec::new()).is_ok() && self.state() == State::RolledBack {
             self.give_back_room();
-            // A file that is left over does no harm.
+            // A remaining file does no harm.
             let _ = ExpectedEffect::forget(&self.path);
         }
     }
 
-    /// Where what the journal could not take is kept, if there is something.
+    /// The path of the spare records, if there are any.
     pub fn spare_path(&self) -> Option<PathBuf> {
         spare::place(self.spare.as_deref().filter(|_| self.unsaved > 0)?, &self.path)
     }
@@ -427,7 +427,7 @@ impl Journal {
                     make_room(&file, self.room).inspect_err(|_| self.room = 0)?;
                 }
             }
-            // A part of it may be there if this fails.
+            // If this fails, a part of it may be there.
             self.is_torn = true;
             file.write_all(lines)?;
             file.sync_all()?;
@@ -442,7 +442,7 @@ impl Journal {
         put
     }
 
-    /// Gives back the room that nobody will need, when the plan is undone.
+    /// Releases the reserved room that is not needed any more, when the plan is undone.
     fn give_back_room(&mut self) {
         if let Some(file) = self.file.as_ref().filter(|_| !self.is_torn) {
             // Some kilobytes too many do no harm.
@@ -461,7 +461,7 @@ impl Journal {
         }
     }
 
-    /// Records what is as before again, and perhaps that this is all.
+    /// Records the undone steps, and perhaps that these are all.
     pub(crate) fn undone(&mut self, steps: &[usize], whole: Option<&str>) -> Result<(), Error> {
         let undone = steps.iter().map(|step| Record::Undone { step: *step });
         let end = whole.map(|why| Record::RolledBack { why: cut(why) });
@@ -476,7 +476,7 @@ impl Journal {
         Ok(())
     }
 
-    /// The number that the next step has.
+    /// The number of the next step.
     pub(crate) fn next_step(&self) -> usize {
         let number = |record: &Record| match record {
             Record::Step { step, .. } | Record::Kept { step, .. } => Some(step + 1),
@@ -485,17 +485,17 @@ impl Journal {
         self.records.iter().filter_map(number).max().unwrap_or(0)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How long its file is, as far as it counts.
+    /// The length of its file, without an incomplete line.
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Where its settings are in force.
+    /// The boot and namespace of its settings.
     pub fn place(&self) -> &Place {
         let Record::Begin { place, .. } = &self.records[0] else {
             unreachable!("`open` and `begin` see to it")
@@ -503,19 +503,19 @@ impl Journal {
         place
     }
 
-    /// When it has to be confirmed, in milliseconds since boot.
+    /// The time until which it has to be confirmed, in milliseconds since boot.
     pub fn confirm_by_ms(&self) -> Option<u64> {
         let Record::Begin { confirm_by_ms, .. } = &self.records[0] else { return None };
         *confirm_by_ms
     }
 
-    /// When it was begun, in seconds since 1970.
+    /// When it was started, in seconds since 1970.
     pub fn begun_unix_s(&self) -> u64 {
         let Record::Begin { at_unix_s, .. } = &self.records[0] else { return 0 };
         *at_unix_s
     }
 
-    /// Why it was undone, if it was.
+    /// The reason why it was undone, if it was.
     pub fn undone_because(&self) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {
             Record::RolledBack { why } => Some(why.as_str()),
@@ -523,7 +523,7 @@ impl Journal {
         })
     }
 
-    /// How far it has come.
+    /// Its state.
     pub fn state(&self) -> State {
         self.records.iter().fold(State::Unfinished, |state, record| match record {
             Record::Applied => State::Applied,
@@ -587,7 +587,7 @@ impl Journal {
     }
 }
 
-/// A journal is a file of its own: what is behind a link was not written here, and a pipe would never answer.
+/// A journal is a regular file: the target of a link was not written here, and reading a pipe would block.
 const NO_LINK: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 
 fn text_of(path: &Path) -> io::Result<String> {
@@ -606,8 +606,8 @@ fn lines(records: &[Record]) -> String {
     records.iter().map(line).collect()
 }
 
-/// Makes room on the disk up to a length, without changing the file's. Where the file system cannot promise that, it is as
-/// it is without.
+/// Reserves room on the disk up to a length, without changing the file's. Where the file system does not support
+/// that, nothing is reserved.
 fn make_room(file: &File, len: u64) -> io::Result<()> {
     loop {
         match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {

@@ -1,27 +1,27 @@
-//! Obstacles: plans in whose presence no other plan may be applied.
+//! Obstacles: plans that prevent the application of another plan.
 //!
-//! A plan takes the values that it finds for those from before. While an earlier plan may still be undone without being
-//! asked for, or is undone by half, these are not what the host is to go back to: both plans, undone, would leave a value
-//! that is neither the earlier plan's nor the one from before it.
+//! A plan records the values that it finds as the old ones. While an earlier plan may still be undone automatically,
+//! or is half undone, these are not the values to go back to: both plans, undone, would leave a value that is neither
+//! the earlier plan's nor the one from before it.
 
 use std::path::PathBuf;
 
 use crate::apply::journal::{Journal, Place, State};
 use crate::apply::rollback::check_place;
 
-/// Why no plan is applied now.
+/// Reasons why no plan can be applied now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// Its process was killed, or not everything could be undone.
     #[error("an earlier one was interrupted ({path})", path = .0.display())]
     Interrupted(PathBuf),
-    /// It is undone by itself unless somebody confirms it.
+    /// It is undone automatically unless the user confirms it.
     #[error("an earlier one waits to be confirmed ({path})", path = .0.display())]
     Unconfirmed(PathBuf),
 }
 
 impl Obstacle {
-    /// The first one among the journals of this place.
+    /// The first one among the journals of this boot and namespace.
     pub fn find(journals: &[Journal], here: &Place) -> Option<Obstacle> {
         let of = |journal: &Journal| {
             let path = journal.path().to_owned();
@@ -34,7 +34,7 @@ impl Obstacle {
         journals.iter().filter(|journal| check_place(journal, here).is_ok()).find_map(of)
     }
 
-    /// What removes it.
+    /// The command that removes it.
     pub fn remedy(&self) -> &'static str {
         match self {
             Obstacle::Interrupted(_) => "`evenkeel tune rollback` undoes it",

@@ -1,11 +1,12 @@
 //! Rollback: the old bytes of every step, the newest first, from the journal and nothing else.
 //!
-//! Everything is restored first and recorded afterwards: a journal that cannot be written keeps nothing from being
-//! restored. It can be interrupted and begun again, because what is as before is left alone. What has vanished has no value
-//! to restore; what cannot be restored keeps the others from nothing, and the journal stays open for another try.
+//! Everything is restored first and recorded afterwards: a journal that cannot be written does not prevent restoring.
+//! It can be interrupted and repeated, because settings that have their old value are left alone. A device that has
+//! vanished has no value to restore; a setting that cannot be restored does not stop the others, and the journal
+//! stays open for another try.
 //!
-//! Threads inherit their scheduling from the one that starts them, so a server that has grown since has threads that no
-//! journal names. They are found and made as the others were.
+//! Threads inherit their scheduling from the thread that starts them, so a server that has grown since has threads
+//! that no journal names. They are found and restored like the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,37 +21,37 @@ use crate::observe::network_namespace;
 use crate::observe::scheduling::Scheduling;
 use crate::plan::change::Setting;
 
-/// What became of one step.
+/// The result of undoing one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It had its old value: the step was never done, or undone by somebody else.
+    /// It had its old value: the step was never done, or another process has undone it.
     AsBefore,
     /// It has its old value again.
     Restored,
-    /// It has its old value again; in between somebody else had given it this one.
+    /// It has its old value again; another process had given it this value in between.
     RestoredOver(String),
-    /// It is not there any more.
+    /// It does not exist any more.
     Vanished,
     /// It could not be restored.
     Failed(String),
 }
 
-/// What became of all steps, the newest first.
+/// The results of all steps, the newest first.
 #[derive(Debug, Default)]
 pub struct RolledBack {
-    /// Each that was done, and those that have inherited from it.
+    /// Each step that was done, and the threads that have inherited from it.
     pub steps: Vec<(Setting, Outcome)>,
-    /// Why neither the journal nor its spare records say so: who reads it takes the plan for one in force, or interrupted.
+    /// The error of recording this: without the record, the plan counts as in force, or interrupted.
     pub unrecorded: Option<journal::Error>,
 }
 
 impl RolledBack {
-    /// Whether everything is as before.
+    /// Whether everything is restored.
     pub fn is_whole(&self) -> bool {
         self.failures().is_empty()
     }
 
-    /// What could not be restored, in words.
+    /// Settings that could not be restored, in words.
     pub fn failures(&self) -> Vec<String> {
         let failed = |(setting, outcome): &(Setting, Outcome)| match outcome {
             Outcome::Failed(why) => Some(format!("{setting}: {why}")),
@@ -60,18 +61,18 @@ impl RolledBack {
     }
 }
 
-/// Why a journal cannot be undone here.
+/// Reasons why a journal cannot be undone here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Elsewhere {
-    /// The host was started again since.
+    /// The host was restarted since.
     #[error("the host was restarted since, which has reset these settings: there is nothing to undo")]
     Rebooted,
-    /// The paths mean other devices here.
+    /// The paths name other devices here.
     #[error("it was done in the network namespace {}, and this is another one", network_namespace::name(.0))]
     Network(String),
 }
 
-/// Whether a journal's settings are those of this place.
+/// Whether a journal's settings are of this boot and namespace.
 pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
     let there = journal.place();
     if there.boot_id != here.boot_id {
@@ -84,16 +85,17 @@ pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
     }
 }
 
-/// The reason for undoing what is [overdue](is_overdue).
+/// The reason for undoing an [overdue](is_overdue) plan.
 pub const NOT_CONFIRMED: &str = "not confirmed in time";
 
-/// Whether a plan of this place should have been undone by now, because nobody has confirmed it, in milliseconds since
-/// boot: a clock that nobody sets, and that begins anew with the boot that ends all settings.
+/// Whether a plan of this boot and namespace should have been undone by now, because it was not confirmed, in
+/// milliseconds since boot: a clock that cannot be set, and that restarts with the boot that ends all settings.
 pub fn is_overdue(journal: &Journal, here: &Place, now_ms: u64) -> bool {
     has_run_out(journal, now_ms) && check_place(journal, here).is_ok()
 }
 
-/// The network namespace in which a plan should have been undone by now, if it is another one: from here it cannot be.
+/// The network namespace in which a plan should have been undone by now, if it is another one: it cannot be undone
+/// from here.
 pub fn overdue_elsewhere(journal: &Journal, here: &Place, now_ms: u64) -> Option<String> {
     match check_place(journal, here) {
         Err(Elsewhere::Network(network)) if has_run_out(journal, now_ms) => Some(network),
@@ -106,13 +108,13 @@ fn has_run_out(journal: &Journal, now_ms: u64) -> bool {
     is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms)
 }
 
-/// Undoes a journal. The caller has the lock, and has checked the place.
+/// Undoes a journal. The caller has the lock, and has checked boot and namespace.
 pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> RolledBack {
     undo_below(host, journal, why, &BTreeSet::new())
 }
 
-/// Undoes journals, the newest first, and tells of each. What a later plan has set, and could not be undone there, is left
-/// with the earlier ones, too: its value is the later plan's to restore first.
+/// Undoes journals, the newest first, and reports each. A setting of a later plan that could not be undone there is
+/// left alone in the earlier ones, too: the later plan has to restore its value first.
 pub fn undo_all(
     host: &mut dyn Host,
     newest_first: &mut [Journal],
@@ -128,7 +130,7 @@ pub fn undo_all(
     }
 }
 
-/// Undoes a journal but for what is stuck with a later one.
+/// Undoes a journal, except for settings that a later one could not restore.
 fn undo_below(
     host: &mut dyn Host,
     journal: &mut Journal,
@@ -139,7 +141,7 @@ fn undo_below(
     if journal.state() == State::RolledBack {
         return undoing.outcomes;
     }
-    // Who finds the journal of an undoing that was killed must not take the plan for one in force.
+    // A journal of an interrupted rollback must not look like a plan in force.
     let begun = journal.rolling_back(why);
     let mut refused: Option<journal::Step> = None;
     let steps = under_their_names(host, journal.steps());
@@ -148,7 +150,7 @@ fn undo_below(
             true => Outcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
             false => restore(host, &step),
         };
-        // What it resets is restored next, and may bring it back.
+        // The settings that it resets are restored next, and may bring it back.
         let may_come_back = matches!(outcome, Outcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
         let before = if may_come_back {
             refused.replace(step)
@@ -165,17 +167,17 @@ fn undo_below(
     }
     let Undoing { done, mut outcomes } = undoing;
     let whole = outcomes.is_whole().then_some(why);
-    // That it begins is said by what it came to.
+    // The beginning is recorded together with the results.
     outcomes.unrecorded = journal.undone(&done, whole).err().or(begun.err().filter(|_| whole.is_none()));
     if whole.is_some() && outcomes.unrecorded.is_none() {
-        // A file that is left over does no harm, and the host is as it was before.
+        // A remaining file does no harm, and the host is as it was before.
         let _ = ExpectedEffect::forget(journal.path());
     }
     outcomes
 }
 
-/// Steps with the names that their interfaces have now. One that is gone, or was made anew, is looked for by its name, as
-/// are those from before their numbers were in journals.
+/// Steps with the names that their interfaces have now. An interface that is gone, or was made anew, is looked up by
+/// its name, like those from before their numbers were in journals.
 fn under_their_names(host: &dyn Host, mut steps: Vec<journal::Step>) -> Vec<journal::Step> {
     let numbers = steps.iter().filter_map(|step| Some((step.setting.nic()?.to_owned(), step.interface?)));
     let renamed: BTreeMap<String, String> = numbers
@@ -194,7 +196,7 @@ fn under_their_names(host: &dyn Host, mut steps: Vec<journal::Step>) -> Vec<jour
 #[derive(Default)]
 struct Undoing {
     outcomes: RolledBack,
-    /// The numbers of the steps that are as before.
+    /// The numbers of the steps that are restored.
     done: Vec<usize>,
 }
 
@@ -203,14 +205,14 @@ impl Undoing {
         if !matches!(outcome, Outcome::Failed(_)) {
             self.done.push(step.number);
         }
-        // What was left and needs nothing is no news.
+        // A step that was left out and needs nothing is not reported.
         if !(step.left && outcome == Outcome::AsBefore) {
             self.outcomes.steps.push((step.setting, outcome));
         }
     }
 
-    /// Restores a step that was refused before. A limit of 0 bytes cannot be written, but is there as soon as the same
-    /// limit is restored as a ratio.
+    /// Restores a step that was refused before. A limit of 0 bytes cannot be written, but results from restoring the
+    /// same limit as a ratio.
     fn again(&mut self, host: &mut dyn Host, refused: Option<journal::Step>) {
         let Some(step) = refused else { return };
         let outcome = match restore(host, &step) {
@@ -221,11 +223,11 @@ impl Undoing {
     }
 }
 
-/// Looks for heirs, at most: each look finds what threads have started that the look before has not seen.
+/// Searches for inheriting threads, at most: each search finds threads that were started since the search before.
 const LOOKS_MAX: usize = 8;
 
-/// Makes threads that have inherited what a step set as that step's thread was before. Each process is looked at once, by
-/// the first of its steps: what one plan wants of its threads is the same for all.
+/// Resets threads that have inherited a step's setting to the earlier state of that step's thread. Each process is
+/// searched once, with the first of its steps: one plan sets the same for all threads.
 fn disinherit(
     host: &mut dyn Host,
     step: &journal::Step,
@@ -238,7 +240,7 @@ fn disinherit(
     }
     let (Ok(before), Ok(wanted)) = (step.before.parse::<Scheduling>(), step.wanted.parse()) else { return };
     for _ in 0..LOOKS_MAX {
-        // Who has ended, alone or with the whole process, has left nothing behind.
+        // A thread that has ended, alone or with the whole process, needs nothing.
         let others = host.others(*tid).unwrap_or_default();
         looked_at.extend(&others);
         let heir = |tid: u32| {
@@ -273,7 +275,7 @@ fn failed(setting: &Setting, error: &io::Error) -> Outcome {
 fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
     let setting = &step.setting;
     let failed = |error: io::Error| failed(setting, &error);
-    // Its number is another one's now, which is none of ours.
+    // Its number is in use by another thread now, which the plan did not set.
     let expected = step.identity.as_deref();
     if expected.is_some_and(|was| host.identity(setting).is_some_and(|is| !is_same(was, &is))) {
         return Outcome::Vanished;
@@ -290,7 +292,7 @@ fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
         Ok(now) if !setting.same(&now, &step.before) => {
             Outcome::Failed(format!("its old value was accepted, but it reads {now:?}"))
         }
-        // What was left was set anew by another step.
+        // A step that was left out was reset by another step.
         Ok(_) if step.left || setting.same(&found, &step.wanted) => Outcome::Restored,
         Ok(_) => Outcome::RestoredOver(found.trim().to_owned()),
         Err(error) => failed(error),

@@ -1,8 +1,8 @@
-//! Saved plan: where it was made, and which settings it may name.
+//! Saved plan: the host on which it was made, and the settings that it may name.
 //!
-//! Interrupts, threads and interfaces are named by numbers and words that mean others on another host, after a restart, or
-//! in another network namespace. And a file may have been written by anybody: what root carries out is what a strategy,
-//! a profile or a remedy of ours could have asked for, and nothing else.
+//! Interrupts, threads and interfaces are named by numbers and words that have other meanings on another host, after
+//! a restart, or in another network namespace. And any user may have written the file: root carries out only what a
+//! strategy, a profile or a remedy of this program could have proposed.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::observe::root::{self, Root};
 use crate::plan::Plan;
 use crate::plan::change::{Holds, Setting};
 
-/// Where a plan was made.
+/// The host on which a plan was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     /// The host's name, for people.
@@ -25,28 +25,28 @@ pub struct Origin {
 /// A plan as it is in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
-    /// Where it was made.
+    /// The host on which it was made.
     pub made: Origin,
-    /// What to change.
+    /// The changes.
     #[serde(flatten)]
     pub plan: Plan,
 }
 
-/// Why a plan is not carried out here.
+/// Reasons why a plan is not carried out here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Numbers of interrupts and threads are another host's.
+    /// Numbers of interrupts and threads are those of another host.
     #[error("it was made on {made:?}, and this is {here:?}")]
     Host {
-        /// Where it was made.
+        /// The host on which it was made.
         made: String,
-        /// Where it should be carried out.
+        /// The host on which it should be carried out.
         here: String,
     },
-    /// Numbers are given anew at each start.
+    /// Numbers change with each start.
     #[error("it was made before this host was started the last time")]
     Boot,
-    /// Interfaces are others.
+    /// Interfaces are different ones.
     #[error("it was made in the network namespace {}, and this is another one", network_namespace::name(.0))]
     Network(String),
     /// No strategy, profile or remedy sets it.
@@ -55,7 +55,7 @@ pub enum Refused {
 }
 
 impl Origin {
-    /// Where a root is.
+    /// The host of a root.
     pub fn of(root: &Root) -> Result<Origin, root::Error> {
         let host = root.read("/proc/sys/kernel/hostname")?.unwrap_or_default();
         Ok(Origin { host, place: Place::of(root)? })
@@ -82,7 +82,7 @@ impl Saved {
         self.check_settings()
     }
 
-    /// Whether it names only what is ours to set.
+    /// Whether it names only settings of this program.
     pub fn check_settings(&self) -> Result<(), Refused> {
         match self.plan.changes.iter().find(|change| !is_ours(&change.setting)) {
             None => Ok(()),
@@ -91,8 +91,8 @@ impl Saved {
     }
 }
 
-/// Files that strategies, profiles and remedies set. `#` stands for a number, `*` for any name, `**` for directories. All
-/// plans that tests make are held to it.
+/// Files that strategies, profiles and remedies set. `#` stands for a number, `*` for any name, `**` for directories.
+/// Tests check all their plans against it.
 const OURS: [(&str, Holds); 27] = [
     ("/proc/irq/#/smp_affinity", Holds::Mask),
     ("/sys/class/net/*/queues/rx-#/rps_cpus", Holds::Mask),
@@ -123,7 +123,8 @@ const OURS: [(&str, Holds); 27] = [
     ("/sys/fs/cgroup/**/cpu.shares", Holds::Number),
 ];
 
-/// Whether a plan of ours could set it. What is no file has a type of its own, with its own limits.
+/// Whether a plan of this program could set it. Settings without a file have types of their own, with their own
+/// limits.
 pub(crate) fn is_ours(setting: &Setting) -> bool {
     let Setting::File { path, holds } = setting else { return true };
     OURS.iter().any(|(pattern, held)| held == holds && matches(pattern, path))
@@ -153,7 +154,7 @@ fn matches(pattern: &str, path: &str) -> bool {
     found.next().is_none()
 }
 
-/// The name of a file or directory, which leads nowhere else.
+/// The name of a file or directory without a way out of its parent.
 fn is_name(name: &str) -> bool {
     !["", ".", ".."].contains(&name) && !name.contains('\0')
 }

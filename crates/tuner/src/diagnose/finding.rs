@@ -1,4 +1,4 @@
-//! Findings of rules: the evidence, the cause, and whether anything can be done about it here.
+//! Findings of rules: the evidence, the cause, and whether this host has a remedy.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know; nothing is lost by leaving it.
+    /// Good to know; leaving it costs nothing.
     Note,
     /// Costs something, or will when load grows.
     Warning,
@@ -14,14 +14,14 @@ pub enum Severity {
     Critical,
 }
 
-/// A number that was measured or read, over which window.
+/// A number that was measured or read, with its window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// What was looked at, in the words of the kernel: `softnet_stat time_squeeze, CPU 0`.
+    /// The source, in the words of the kernel: `softnet_stat time_squeeze, CPU 0`.
     pub what: String,
     /// The value, with its unit: `87 %`, `1,204 /s`, `0`.
     pub value: String,
-    /// The value from which on it counts, if there is one, in the same unit.
+    /// The threshold, if there is one, in the same unit.
     pub threshold: Option<String>,
     /// Seconds over which it was measured; `None`: a setting, as it is.
     pub window_s: Option<f64>,
@@ -33,21 +33,21 @@ pub struct Evidence {
 pub enum Verdict {
     /// A setting of this host would help.
     Fixable,
-    /// No setting of this host will: why, and what would.
+    /// No setting of this host will: the reason, and the remedy elsewhere.
     NotHere {
         /// For example: "the instance's packet allowance is used up: spread the load or resize".
         reason: String,
     },
 }
 
-/// One thing that holds the service back, or will.
+/// One thing that limits the service, or will.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The rule that found it, for `tune explain`: `softirq-one-core`.
     pub rule: String,
     /// How much it matters.
     pub severity: Severity,
-    /// What it is about: `eth0`, `CPU 0`, `memcached (PID 812)`, `127.0.0.1:11211`.
+    /// Its subject: `eth0`, `CPU 0`, `memcached (PID 812)`, `127.0.0.1:11211`.
     pub subject: String,
     /// The cause in one sentence.
     pub cause: String,
@@ -57,10 +57,11 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The numbers.
     pub evidence: Vec<Evidence>,
-    /// Findings of the same rule that say the same of others: three more servers that wait as this one does.
+    /// Findings of the same rule with the same cause for other subjects: three more servers that wait as this one
+    /// does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alike: Vec<Finding>,
-    /// What it leads to, and what goes with it.
+    /// Its consequences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Finding>,
 }
@@ -81,7 +82,7 @@ impl Finding {
         }
     }
 
-    /// This one, those like it, and all that they lead to, each by itself; with the rule that it follows from.
+    /// This one, those like it, and all their consequences, each by itself; with the rule of its cause.
     pub(crate) fn unfolded(&self) -> Vec<(Finding, Option<&str>)> {
         let itself = Finding { alike: Vec::new(), consequences: Vec::new(), ..self.clone() };
         let alike = self.alike.iter().flat_map(Finding::unfolded);
@@ -90,7 +91,7 @@ impl Finding {
         std::iter::once((itself, None)).chain(alike).chain(follows).collect()
     }
 
-    /// Why it is so, in one sentence.
+    /// The reason, in one sentence.
     #[must_use]
     pub(crate) fn cause(self, cause: impl Into<String>) -> Finding {
         Finding { cause: cause.into(), ..self }
@@ -102,7 +103,7 @@ impl Finding {
         Finding { effect: effect.into(), ..self }
     }
 
-    /// No setting of this host will help: why, and what would.
+    /// No setting of this host will help: the reason, and the remedy elsewhere.
     #[must_use]
     pub(crate) fn not_here(self, reason: impl Into<String>) -> Finding {
         Finding { verdict: Verdict::NotHere { reason: reason.into() }, ..self }
@@ -128,7 +129,7 @@ impl Severity {
 }
 
 impl Evidence {
-    /// A setting as it was found.
+    /// A setting as it was read.
     pub fn setting(what: impl Into<String>, value: impl Into<String>) -> Evidence {
         Evidence { what: what.into(), value: value.into(), threshold: None, window_s: None }
     }
@@ -138,7 +139,7 @@ impl Evidence {
         Evidence { what: what.into(), value: value.into(), threshold: None, window_s: Some(window_s) }
     }
 
-    /// From which value on it counts.
+    /// The threshold.
     #[must_use]
     pub fn threshold(self, threshold: impl Into<String>) -> Evidence {
         Evidence { threshold: Some(threshold.into()), ..self }

@@ -10,21 +10,21 @@ use os::CpuSet;
 use crate::observe::facts::Nic;
 use crate::observe::irq_name::{Way, of_queues};
 
-/// Flows that the whole host remembers for RFS; scaling.rst calls 32768 right for a moderately loaded server.
+/// Flows that the whole host remembers for RFS; scaling.rst recommends 32768 for a moderately loaded server.
 pub const FLOW_ENTRIES: u32 = 32_768;
 
-/// Why there is no mask to be had.
+/// Reasons why there is no mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMask {
     /// Every CPU has a queue already.
     #[error("{queues} receive queues for {cpus} CPUs: steering would only add a hop")]
     QueuesEnough {
-        /// How many queues.
+        /// The number of queues.
         queues: usize,
-        /// How many CPUs could be used.
+        /// The number of CPUs that could be used.
         cpus: usize,
     },
-    /// Nothing is left besides the CPUs that take interrupts and their siblings.
+    /// No CPUs are left besides those that take interrupts and their siblings.
     #[error("CPUs {irqs} take its interrupts, and with their siblings they are all there are of {usable}")]
     NoneLeft {
         /// CPUs that take interrupts.
@@ -32,7 +32,7 @@ pub enum NoMask {
         /// CPUs that could be used.
         usable: CpuSet,
     },
-    /// It has no interrupt that could be moved.
+    /// It has no movable interrupt.
     #[error("it has no interrupt that can be moved")]
     NoInterrupt,
     /// The driver or the kernel chooses.
@@ -43,10 +43,10 @@ pub enum NoMask {
 /// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue.
 pub fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
     let usable = model.home(nic, irqs);
-    // Queues whose interrupts are kept on few CPUs by choice reach no more than these.
+    // Queues whose interrupts are gathered on few CPUs reach no more than these.
     let reached = model.choice.irq_cpus.as_ref().map_or(usize::MAX, CpuSet::len);
     let queues = nic.rx.len().min(reached);
-    // Interrupts that come from elsewhere (isolated CPUs, another node) reach none of them.
+    // Interrupts that arrive elsewhere (isolated CPUs, another node) reach none of them.
     let reach = irqs.is_empty() || !irqs.and(&usable).is_empty();
     if queues >= usable.len() && reach {
         return Err(NoMask::QueuesEnough { queues, cpus: usable.len() });

@@ -1,7 +1,7 @@
-//! Rules: what the facts and the counters of a host say about what holds its services back.
+//! Rules: findings about the limits of a host's services, from its facts and counters.
 //!
-//! A rule is a name, a pure function and an explanation. Nothing here reads a file or a clock, and nothing is found
-//! without numbers to show for it. Each module holds the rules of one subject, with its thresholds and their sources.
+//! A rule is a name, a pure function and an explanation. Nothing here reads a file or a clock, and every finding has
+//! numbers as evidence. Each module holds the rules of one subject, with its thresholds and their sources.
 
 mod connections;
 mod contention;
@@ -52,12 +52,12 @@ const SUBJECTS: [&[Rule]; 13] = [
     system::RULES,
 ];
 
-/// What the rules find, most severe first: each cause once, with what it leads to and what is like it.
+/// The findings of all rules, most severe first: each cause once, with its consequences and with similar findings.
 pub fn judge(facts: &Facts, series: &Series) -> Vec<Finding> {
     fold::fold(&Host::new(facts, series), judge_each(facts, series))
 }
 
-/// What each rule finds by itself, most severe first.
+/// The findings of each rule by itself, most severe first.
 pub(crate) fn judge_each(facts: &Facts, series: &Series) -> Vec<Finding> {
     let host = Host::new(facts, series);
     let mut findings: Vec<Finding> = rules()
@@ -70,7 +70,7 @@ pub(crate) fn judge_each(facts: &Facts, series: &Series) -> Vec<Finding> {
     findings
 }
 
-/// Findings each by itself, in the order of [`judge_each`], with the rule that each follows from.
+/// Findings each by itself, in the order of [`judge_each`], with the rule of each one's cause.
 pub(crate) fn unfold(findings: &[Finding]) -> Vec<(Finding, Option<&str>)> {
     let mut each: Vec<_> = findings.iter().flat_map(Finding::unfolded).collect();
     let order = |finding: &Finding| explanations().position(|explanation| explanation.rule == finding.rule);
@@ -78,17 +78,17 @@ pub(crate) fn unfold(findings: &[Finding]) -> Vec<(Finding, Option<&str>)> {
     each
 }
 
-/// What a rule looks for, by its name.
+/// A rule's explanation, by its name.
 pub fn explain(rule: &str) -> Option<&'static Explanation> {
     explanations().find(|explanation| explanation.rule == rule)
 }
 
-/// What a plan does about a rule's findings, by its name.
+/// A plan's action for a rule's findings, by its name.
 pub(crate) fn remedy(rule: &str) -> Option<Remedy> {
     rules().find(|known| known.explanation.rule == rule).map(|rule| rule.remedy)
 }
 
-/// What all rules look for.
+/// The explanations of all rules.
 pub fn explanations() -> impl Iterator<Item = &'static Explanation> + Clone {
     rules().map(|rule| &rule.explanation)
 }

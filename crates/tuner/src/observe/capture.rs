@@ -8,19 +8,19 @@ use crate::{Facts, Reading, Series};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub struct Capture {
-    /// What is so.
+    /// The facts.
     pub facts: Facts,
-    /// What was counted.
+    /// The readings.
     pub series: Series,
 }
 
-/// Why a text is no capture.
+/// Errors of reading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not the JSON of one.
+    /// It is not JSON of a capture.
     #[error("understand a saved host")]
     Json(#[from] serde_json::Error),
-    /// Nothing can be compared.
+    /// It has too few readings to compare.
     #[error("understand a saved host: expected two readings or more in order of time")]
     Readings,
 }

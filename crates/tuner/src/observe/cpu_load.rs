@@ -7,7 +7,7 @@ use crate::observe::reading::{Reading, Series};
 /// From this share on interrupts are worth spreading.
 pub(crate) const BUSY_PERCENT: f64 = 30.0;
 
-/// How a CPU spent the window, in percent of it.
+/// A CPU's load in the window, in percent of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// In programs.
@@ -20,7 +20,7 @@ pub struct Load {
     pub softirq: f64,
     /// Given to another guest.
     pub steal: f64,
-    /// Doing nothing, also while a disk was busy.
+    /// Idle, also while a disk was busy.
     pub idle: f64,
 }
 
@@ -31,7 +31,7 @@ impl Load {
     }
 }
 
-/// How each CPU that counted time spent the window.
+/// The load of each CPU that counted time.
 pub fn loads(series: &Series) -> BTreeMap<u32, Load> {
     let load = |cpu: &u32| {
         let times = series.cpu(*cpu)?;
@@ -49,7 +49,7 @@ pub fn loads(series: &Series) -> BTreeMap<u32, Load> {
     series.last().cpus.keys().filter_map(|cpu| Some((*cpu, load(cpu)?))).collect()
 }
 
-/// What a counter by CPU has grown by, on each.
+/// The increment of a per-CPU counter, on each.
 pub(crate) fn by_cpu(
     series: &Series,
     counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>,
@@ -59,12 +59,12 @@ pub(crate) fn by_cpu(
     last.keys().filter_map(|cpu| Some((*cpu, grown(*cpu)?.count))).collect()
 }
 
-/// How often a soft interrupt of this kind ran, by CPU.
+/// The number of runs of a soft interrupt, by CPU.
 pub fn softirqs(series: &Series, kind: &str) -> BTreeMap<u32, u64> {
     by_cpu(series, |reading| reading.softirqs.get(kind).cloned())
 }
 
-/// How often an interrupt arrived, by CPU.
+/// The number of an interrupt's arrivals, by CPU.
 pub fn arrivals(series: &Series, irq: u32) -> BTreeMap<u32, u64> {
     by_cpu(series, |reading| reading.interrupts.get(&irq).cloned())
 }

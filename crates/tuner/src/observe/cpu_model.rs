@@ -1,15 +1,15 @@
-//! CPU model of a host: one for rules and plans, so that neither asks for what the other takes back.
+//! CPU model of a host: one for rules and plans, so that a rule never asks for a change that a plan undoes.
 //!
 //! ```text
-//! online ⊇ housekeeping (what isolcpus, nohz_full and isolated partitions leave to the kernel) ∩ --cpus
+//! online ⊇ housekeeping (without isolcpus, nohz_full and isolated partitions) ∩ --cpus
 //!            └─ near(nic): on its NUMA node; all where the node is unknown (-1) or has none of them
 //!                 ├─ for_interrupts(nic): those of --irq-cpus, where they were chosen
 //!                 └─ steerable(nic, irqs): neither those with interrupts nor their siblings
 //! for_services: online ∩ --cpus without the CPUs with interrupts; isolated ones are among them
 //! ```
 //!
-//! Where packets arrive is what was [measured](Measured); an affinity says only where they may, and counts where an
-//! interrupt came too seldom to tell. Pure: nothing is read or written here. Why it is so is in decision 11.
+//! The CPUs where packets arrive are [measured](Measured); an affinity only shows where they may arrive, and is used
+//! where an interrupt arrived too seldom. Pure: nothing is read or written here. Decision 11 has the reasons.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,18 +22,19 @@ use crate::observe::facts::{Facts, Interrupt, Nic, Service};
 use crate::observe::irq_name::{OfQueue, of_queues};
 use crate::observe::reading::Series;
 
-/// Fewer interrupts than this in a window say nothing about where the next will arrive.
+/// Fewer interrupts than this in a window do not show where the next will arrive.
 const ARRIVALS_MIN: u64 = 100;
-/// A CPU with less than one in so many arrivals does not count: an interrupt that was moved came to both places.
+/// A CPU with less than one in this many arrivals does not count: an interrupt that was moved arrived at both places.
 const ARRIVALS_PARTS: u64 = 10;
 
-/// Steering is kept a little below the load from which on it would be asked for, so that it does not come and go.
+/// The limit for keeping steering is a little below the load from which on it is proposed, so that it does not come
+/// and go.
 const NEARLY: f64 = 0.8;
 
-/// What the counters said of the CPUs.
+/// Measurements of the CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// CPUs that took an interrupt, by its number; only of those that came often enough to tell.
+    /// CPUs that took an interrupt, by its number; only of those that arrived often enough.
     pub arrivals: BTreeMap<u32, CpuSet>,
     /// CPUs that handled packets (NET_RX), if any did often enough.
     pub net_rx: CpuSet,
@@ -55,14 +56,14 @@ impl Measured {
     }
 }
 
-/// The CPUs with most of what was counted; none where it was too little.
+/// The CPUs with most of the counts; none where there were too few.
 fn takers(counts: &BTreeMap<u32, u64>) -> CpuSet {
     let all: u64 = counts.values().sum();
     let takes = |(_, count): &(&u32, &u64)| all >= ARRIVALS_MIN && **count > all / ARRIVALS_PARTS;
     counts.iter().filter(takes).map(|(cpu, _)| *cpu).collect()
 }
 
-/// Which CPUs somebody has chosen for what.
+/// The user's choice of CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
@@ -77,23 +78,23 @@ pub struct Choice {
 /// A choice that this host does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoChoice {
-    /// CPUs that are not there, or switched off.
+    /// CPUs that do not exist, or are switched off.
     #[error("{option} names CPUs {missing}; those in use are {online}")]
     Missing {
-        /// As it is typed.
+        /// As typed.
         option: &'static str,
-        /// What is not there.
+        /// The missing ones.
         missing: CpuSet,
-        /// What is.
+        /// The existing ones.
         online: CpuSet,
     },
     /// None at all.
     #[error("{0} names no CPU")]
     Empty(&'static str),
-    /// Interrupts on CPUs that nothing may use.
+    /// Interrupts on CPUs that are excluded from all use.
     #[error("--irq-cpus names CPUs {beyond}, which are not among --cpus {cpus}")]
     Beyond {
-        /// Too many.
+        /// The excess.
         beyond: CpuSet,
         /// The others.
         cpus: CpuSet,
@@ -127,7 +128,7 @@ impl Choice {
         if beyond.is_empty() { Ok(()) } else { Err(NoChoice::Beyond { beyond, cpus: cpus.clone() }) }
     }
 
-    /// As it is typed, with a space before each option: ` --irq-cpus 0-3`.
+    /// As typed, with a space before each option: ` --irq-cpus 0-3`.
     pub(crate) fn typed(&self) -> String {
         let option = |name, cpus: &Option<CpuSet>| {
             cpus.as_ref().map(|cpus| format!(" {name} {cpus}")).unwrap_or_default()
@@ -135,7 +136,7 @@ impl Choice {
         option(IRQ_CPUS, &self.irq_cpus) + &option(CPUS, &self.cpus)
     }
 
-    /// Who asked, and what was chosen: of `spread --irq-cpus 0-3`.
+    /// The requester, and the choice: of `spread --irq-cpus 0-3`.
     pub(crate) fn split(asked_by: &str) -> (&str, Choice) {
         let Some((who, options)) = asked_by.split_once(" --") else { return (asked_by, Choice::default()) };
         let words: Vec<&str> = options.split_whitespace().collect();
@@ -171,24 +172,24 @@ impl fmt::Display for Left {
 /// The CPUs of a host.
 #[derive(Clone, Debug)]
 pub struct CpuModel<'f> {
-    /// What is so on it.
+    /// Its facts.
     pub facts: &'f Facts,
     /// In use.
     pub online: CpuSet,
-    /// In use, left to the kernel's own work, and among those that were chosen.
+    /// In use, left to the kernel's own work, and among the chosen ones.
     pub housekeeping: CpuSet,
-    /// What was chosen.
+    /// The choice.
     pub choice: Choice,
     measured: Measured,
 }
 
 impl<'f> CpuModel<'f> {
-    /// Where nothing was measured and nothing chosen.
+    /// Without measurement and choice.
     pub fn of(facts: &'f Facts) -> CpuModel<'f> {
         CpuModel::new(facts, Measured::default(), Choice::default())
     }
 
-    /// With all that is known.
+    /// With measurement and choice.
     pub fn new(facts: &'f Facts, measured: Measured, choice: Choice) -> CpuModel<'f> {
         let online = facts.online();
         let allowed = choice.cpus.as_ref().map_or(online.clone(), |cpus| online.and(cpus));
@@ -198,14 +199,14 @@ impl<'f> CpuModel<'f> {
         CpuModel { facts, online, housekeeping: housekeeping.unwrap_or_default(), choice, measured }
     }
 
-    /// The same with other facts, in which these interrupts have been moved: what was measured of them is past.
+    /// The same with other facts, in which these interrupts have been moved: their measurements are out of date.
     pub fn after<'m>(&self, facts: &'m Facts, moved: impl Iterator<Item = u32>) -> CpuModel<'m> {
         let mut measured = self.measured.clone();
         moved.for_each(|irq| drop(measured.arrivals.remove(&irq)));
         CpuModel::new(facts, measured, self.choice.clone())
     }
 
-    /// How busy CPUs were with interrupts, in percent; empty if that was not measured.
+    /// The load of CPUs by interrupts, in percent; empty if that was not measured.
     pub fn interrupts_percent(&self) -> &BTreeMap<u32, u32> {
         &self.measured.interrupts_percent
     }
@@ -228,8 +229,9 @@ impl<'f> CpuModel<'f> {
         if near.is_empty() { cpus.clone() } else { near }
     }
 
-    /// CPUs that packets may be steered to while `irqs` take the interrupts, and among which these are. Where the node of
-    /// the interface is unknown, it is that of its interrupts: a packet that changes nodes is fetched twice.
+    /// CPUs that packets may be steered to while `irqs` take the interrupts, and the set from which they are chosen.
+    /// Where the node of the interface is unknown, it is that of its interrupts: a packet that changes nodes is
+    /// fetched twice.
     pub fn home(&self, nic: &Nic, irqs: &CpuSet) -> CpuSet {
         let on_nodes =
             irqs.iter().filter_map(|cpu| self.facts.cpu(cpu)).map(|cpu| self.facts.online_on(cpu.node));
@@ -240,13 +242,13 @@ impl<'f> CpuModel<'f> {
         }
     }
 
-    /// Of these, where packets do no harm: not where interrupts are taken, or by the other threads of those cores.
+    /// Of these, those where packets do no harm: not those with interrupts, nor the other threads of those cores.
     pub fn steerable(&self, home: &CpuSet, irqs: &CpuSet) -> CpuSet {
         let chosen = self.choice.irq_cpus.clone().unwrap_or_default();
         home.without(&self.with_siblings(irqs)).without(&chosen)
     }
 
-    /// CPUs that take an interrupt: where it did arrive, or else where it would.
+    /// CPUs that take an interrupt: where it arrived, or else where it would.
     pub fn taken_by(&self, interrupt: &Interrupt) -> CpuSet {
         let measured = self.measured.arrivals.get(&interrupt.irq).cloned();
         measured.unwrap_or_else(|| interrupt.taken_by(&self.online))
@@ -257,8 +259,8 @@ impl<'f> CpuModel<'f> {
         self.taking(of_queues(self.facts, nic).iter())
     }
 
-    /// CPUs that packets come to: an interrupt for sending alone brings none. Of a device whose interrupts are unknown,
-    /// those that handled packets, unless steering has hidden where these came from.
+    /// CPUs that receive packets: an interrupt for sending alone brings none. For a device whose interrupts are
+    /// unknown, those that handled packets, unless steering hides where these came from.
     pub fn receiving(&self, nic: &Nic) -> CpuSet {
         let irqs = of_queues(self.facts, nic);
         let takes = self.taking(irqs.iter().filter(|irq| irq.receives()));
@@ -270,7 +272,7 @@ impl<'f> CpuModel<'f> {
         irqs.fold(CpuSet::new(), |cpus, irq| cpus.or(&self.taken_by(irq.interrupt)))
     }
 
-    /// CPUs that packets come to, whatever the interface.
+    /// CPUs that receive packets, whatever the interface.
     pub fn receiving_any(&self) -> CpuSet {
         self.facts.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&self.receiving(nic)))
     }
@@ -299,7 +301,8 @@ impl<'f> CpuModel<'f> {
         (!taken.is_empty() && taken.len() * 2 <= could).then_some(could)
     }
 
-    /// How many cores can take the interrupts of an interface; a second thread of a core brings nothing (scaling.rst).
+    /// The number of cores that can take the interrupts of an interface; a second thread of a core does not help
+    /// (scaling.rst).
     pub fn cores(&self, nic: &Nic) -> usize {
         let usable = self.for_interrupts(nic);
         let first = |cpu: &u32| {
@@ -309,14 +312,14 @@ impl<'f> CpuModel<'f> {
         usable.iter().filter(first).count()
     }
 
-    /// What is left to services while `irqs` take interrupts; all, where these are all there are.
+    /// The CPUs left to services while `irqs` take interrupts; all, if these are all CPUs.
     pub fn for_services(&self, irqs: &CpuSet) -> CpuSet {
         let all = self.choice.cpus.as_ref().map_or(self.online.clone(), |cpus| self.online.and(cpus));
         let left = all.without(irqs);
         if left.is_empty() { all } else { left }
     }
 
-    /// Of what is left, what a service's cpuset lets it have.
+    /// Of these, those that a service's cpuset allows.
     pub fn for_service(&self, service: &Service, irqs: &CpuSet) -> CpuSet {
         let left = self.for_services(irqs);
         service.cpuset.as_ref().map_or(left.clone(), |cpuset| left.and(cpuset))

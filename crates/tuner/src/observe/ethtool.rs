@@ -1,4 +1,4 @@
-//! Driver parameters, as ethtool reads them: name, channels, rings and own counters.
+//! Driver parameters, as ethtool reads them: name, channels, rings and driver counters.
 //!
 //! `unsafe` for the one system call that has no file and no safe wrapper: `SIOCETHTOOL`. A captured host has the answers
 //! in `ethtool.json` beside /proc and /sys: a map of interfaces to [`Driver`]s.
@@ -27,7 +27,7 @@ pub struct Driver {
     pub driver: Option<String>,
     /// Receive queues in use.
     pub channels: Option<u32>,
-    /// Most that can be had.
+    /// The maximum.
     pub channels_max: Option<u32>,
     /// Queues by kind.
     pub channel_kinds: Option<Channels>,
@@ -35,7 +35,7 @@ pub struct Driver {
     pub rx_ring: Option<(u32, u32)>,
     /// Transmit descriptors now and at most.
     pub tx_ring: Option<(u32, u32)>,
-    /// When it interrupts.
+    /// Interrupt coalescing.
     pub coalescing: Option<Coalescing>,
     /// Offloads, and whether they are on: `gro`, `lro`, `tso`, `ntuple`, `rxhash`.
     pub features: BTreeMap<String, bool>,
@@ -47,14 +47,14 @@ pub struct Driver {
 
 /// `SIOCETHTOOL` of sockios.h.
 const SIOCETHTOOL: Opcode = 0x8946;
-/// Commands of ethtool.h that read; [`Knob`] has others.
+/// Reading commands of ethtool.h; [`Knob`] has others.
 const GDRVINFO: u32 = 0x03;
 const GSTRINGS: u32 = 0x1b;
 const GSTATS: u32 = 0x1d;
 const GSSET_INFO: u32 = 0x37;
 const GRXFHINDIR: u32 = 0x38;
-/// What can be on or off: its name, the command that asks for it, and its bits in the answer (`ETH_FLAG_LRO`, `_NTUPLE`
-/// and `_RXHASH` of ethtool.h).
+/// Offloads: each one's name, the command that reads it, and its bits in the answer (`ETH_FLAG_LRO`, `_NTUPLE` and
+/// `_RXHASH` of ethtool.h).
 const FEATURES: [(&str, u32, u32); 5] = [
     ("gro", 0x2b, u32::MAX),
     ("tso", 0x1e, u32::MAX),
@@ -62,7 +62,7 @@ const FEATURES: [(&str, u32, u32); 5] = [
     ("ntuple", 0x25, 1 << 27),
     ("rxhash", 0x25, 1 << 28),
 ];
-/// Longest indirection table that is looked at; the largest known have some thousand entries.
+/// Longest indirection table that is read; the largest known have some thousand entries.
 const INDIRECTIONS_MAX: usize = 1 << 16;
 /// `ETH_SS_STATS`: the set of names of counters.
 const SET_STATISTICS: u32 = 1;
@@ -71,7 +71,7 @@ const NAME_LEN: usize = 32;
 /// `IFNAMSIZ`, the final zero included.
 const NIC_NAME_LEN: usize = 16;
 
-/// A driver with more counters is not asked for them. The largest known (mlx5 with 128 channels) has about 10,000.
+/// The counters of a driver with more are not read. The largest known (mlx5 with 128 channels) has about 10,000.
 const COUNTERS_MAX: usize = 1 << 14;
 /// Room in the answer. The kernel copies as many as there are by then, whatever the caller has room for, and channels
 /// may be added between the question how many there are and the question for them: room for four times as many.
@@ -83,12 +83,12 @@ const COMMAND_WORDS: usize = 24;
 /// Words of the longest answer, which is that to `GSTRINGS`: three words before the names.
 const ANSWER_WORDS: usize = 4 + COUNTERS_ROOM * NAME_LEN / 4;
 
-/// What is known of each interface but for its counters: of this host from its drivers, of a captured one from the file.
+/// The parameters of each interface without counters: of this host from its drivers, of a captured one from the file.
 pub(crate) fn drivers(root: &Root, nics: &[&str]) -> std::result::Result<BTreeMap<String, Driver>, String> {
     each(root, nics, Asker::driver)
 }
 
-/// The counters of each interface's driver. Reading them is a driver's daily work; the rest may be a question to its
+/// The counters of each interface's driver. Reading them is cheap for a driver; the rest may need a query of its
 /// firmware.
 pub(crate) fn statistics(
     root: &Root,
@@ -116,13 +116,13 @@ fn each(
     Ok(nics.iter().map(|nic| ((*nic).to_owned(), ask(&mut asker, nic))).collect())
 }
 
-/// How a knob of an interface is set.
+/// The present value of a knob.
 pub(crate) fn read(nic: &str, knob: Knob) -> io::Result<Parameters> {
     let mut asker = Asker::new()?;
     Ok(Parameters::of(knob, asker.ask(nic, knob.commands().0, &[])?))
 }
 
-/// Sets what is named; everything else in the structure is as the driver has it.
+/// Sets the named parameters; everything else in the structure keeps the driver's value.
 pub(crate) fn write(nic: &str, knob: Knob, wanted: &Parameters) -> io::Result<()> {
     let (get, set) = knob.commands();
     let mut asker = Asker::new()?;
@@ -136,7 +136,7 @@ pub(crate) fn write(nic: &str, knob: Knob, wanted: &Parameters) -> io::Result<()
     Ok(())
 }
 
-/// A socket to ask through, and room for answers.
+/// A socket for the calls, and room for answers.
 struct Asker {
     socket: OwnedFd,
     /// Begins with the command. Zeroed pages that are never touched cost nothing.
@@ -149,7 +149,7 @@ impl Asker {
         Ok(Asker { socket, answer: vec![0; ANSWER_WORDS] })
     }
 
-    /// What a driver does not support (`EOPNOTSUPP`) is left out.
+    /// Parameters that a driver does not support (`EOPNOTSUPP`) are left out.
     fn driver(&mut self, nic: &str) -> Driver {
         let channels = self.ask(nic, Knob::Channels.commands().0, &[]).map(|words| {
             let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] = first(words);
@@ -181,7 +181,7 @@ impl Asker {
         }
     }
 
-    /// Whether offloads are on, one question each: that works since before there were names of features.
+    /// Whether offloads are on, one call each: that works on kernels without names of features, too.
     fn features(&mut self, nic: &str) -> BTreeMap<String, bool> {
         FEATURES
             .iter()
@@ -192,7 +192,7 @@ impl Asker {
             .collect()
     }
 
-    /// How many hash values each receive queue has.
+    /// The number of hash values of each receive queue.
     fn indirection(&mut self, nic: &str) -> Result<BTreeMap<u32, u32>> {
         // With no room for the table, the answer is its length. With another length than that it is refused.
         let [_, count] = first(self.ask(nic, GRXFHINDIR, &[0])?);
@@ -216,7 +216,7 @@ impl Asker {
         let values = self.ask(nic, GSTATS, &[count])?;
         let counted = (values[1] as usize).min(COUNTERS_ROOM);
         if counted != named {
-            // Channels came or went in between: no name is sure. The next reading will have them.
+            // Channels came or went in between: the names are not reliable. The next reading will have them.
             return Err(Errno::AGAIN);
         }
         let value = |pair: &[u32]| u64::from(pair[u64_low()]) | u64::from(pair[1 - u64_low()]) << 32;

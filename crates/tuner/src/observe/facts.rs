@@ -1,6 +1,6 @@
-//! Host facts: everything that does not change by itself from second to second.
+//! Host facts: state that does not change by itself from second to second.
 //!
-//! Plain data. What could not be found out is `None` or missing; [`Facts::gaps`] says why.
+//! Plain data. Facts that could not be read are `None` or missing; [`Facts::gaps`] has the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ use os::CpuSet;
 pub struct Facts {
     /// Its kernel.
     pub kernel: Kernel,
-    /// What it runs on.
+    /// The hypervisor and the machine.
     pub guest: Guest,
     /// Bytes of memory.
     pub memory_bytes: u64,
@@ -37,35 +37,35 @@ pub struct Facts {
     pub disks: Vec<Disk>,
     /// Mounted file systems that lie on disks.
     pub mounts: Vec<Mount>,
-    /// Places of settings that cannot be written to, as in most containers: `/sys`, `/proc/sys`.
+    /// Directories of settings that cannot be written, as in most containers: `/sys`, `/proc/sys`.
     pub read_only: Vec<String>,
     /// Transparent huge pages.
     pub huge_pages: HugePages,
-    /// Where the time comes from.
+    /// The clock source.
     pub clock_source: ClockSource,
-    /// Sockets that take connections.
+    /// Listening TCP sockets.
     pub listeners: Vec<Listener>,
-    /// UDP sockets that are connected to nobody.
+    /// UDP sockets without a fixed peer.
     pub datagrams: Vec<DatagramSocket>,
     /// Data servers that run here.
     pub services: Vec<Service>,
     /// Threads with real-time policies, those of services included.
     pub realtime_threads: Vec<RealtimeThread>,
-    /// Programs that set what we would set.
+    /// Other programs that set the same settings.
     pub agents: Vec<Agent>,
     /// irqbalance, if it runs and answers.
     pub irqbalance: Option<Irqbalance>,
-    /// What every packet pays for.
+    /// Costs of every packet.
     #[serde(rename = "taxes")]
     pub per_packet_costs: PerPacketCosts,
     /// A scheduler that was loaded in place of the kernel's (sched_ext), by its name.
     pub sched_ext: Option<String>,
-    /// What stops real-time threads that never wait.
+    /// Limits of real-time threads that never wait.
     pub realtime: Realtime,
     /// Settings in files for sysctl that this kernel does not have (any more), and the file of each.
     #[serde(rename = "sysctls_dead")]
     pub obsolete_sysctls: BTreeMap<String, String>,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and the reasons.
     pub gaps: Vec<String>,
 }
 
@@ -83,7 +83,7 @@ pub struct Kernel {
     pub rt_group_sched: Option<bool>,
 }
 
-/// What stops real-time threads that never wait, beside `kernel.sched_rt_runtime_us`.
+/// Limits of real-time threads that never wait, besides `kernel.sched_rt_runtime_us`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Realtime {
@@ -94,7 +94,7 @@ pub struct Realtime {
     pub shares_runtime: Option<bool>,
 }
 
-/// What the host runs on.
+/// The hypervisor and the machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Guest {
@@ -134,7 +134,8 @@ pub struct Nic {
     pub name: String,
     /// `ena`, `virtio_net`, `veth`…
     pub driver: Option<String>,
-    /// Where its device is, which stays so over a restart: `0000:00:05.0`; `None`: a virtual interface.
+    /// The bus address of its device, which stays the same over a restart: `0000:00:05.0`; `None`: a virtual
+    /// interface.
     pub bus: Option<String>,
     /// Its hardware address.
     pub mac: Option<String>,
@@ -144,25 +145,25 @@ pub struct Nic {
     pub up: bool,
     /// Megabits per second.
     pub speed_mbps: Option<u32>,
-    /// Whether there is a device behind it.
+    /// Whether it has a device.
     pub physical: bool,
-    /// What it stands on: members of a bond, the interface of a VLAN.
+    /// The interfaces below: members of a bond, the interface of a VLAN.
     pub lower: Vec<String>,
     /// Receive queues, in order.
     pub rx: Vec<RxQueue>,
     /// Transmit queues, in order.
     pub tx: Vec<TxQueue>,
-    /// Most queues that can be had; `None`: the driver does not say.
+    /// The maximum number of queues; `None`: the driver does not report it.
     pub channels_max: Option<u32>,
-    /// Queues in use, as the driver counts.
+    /// Queues in use, by the driver's count.
     pub channels: Option<u32>,
-    /// Queues by kind; `None`: the driver does not say.
+    /// Queues by kind; `None`: the driver does not report them.
     pub channel_kinds: Option<Channels>,
     /// Receive descriptors now and at most.
     pub rx_ring: Option<(u32, u32)>,
     /// Transmit descriptors now and at most.
     pub tx_ring: Option<(u32, u32)>,
-    /// When it interrupts; `None`: the driver does not say.
+    /// Interrupt coalescing; `None`: the driver does not report it.
     pub coalescing: Option<Coalescing>,
     /// Offloads that matter here, and whether they are on: `gro`, `lro`, `tso`, `ntuple`, `rxhash`.
     pub features: BTreeMap<String, bool>,
@@ -178,7 +179,7 @@ pub struct Nic {
     pub threaded: Option<bool>,
 }
 
-/// How many queues of each kind there are, now and at most.
+/// The numbers of queues of each kind, now and at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Channels {
@@ -190,13 +191,13 @@ pub struct Channels {
     pub combined: (u32, u32),
 }
 
-/// How long a device gathers packets before it interrupts.
+/// Interrupt coalescing: how long a device gathers packets before it interrupts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coalescing {
-    /// The driver chooses for received packets, by their rate.
+    /// The driver adapts the time for received packets to their rate.
     pub adaptive_rx: bool,
-    /// The driver chooses for sent packets.
+    /// The driver adapts the time for sent packets.
     pub adaptive_tx: bool,
     /// Microseconds after a received packet.
     pub rx_usecs: u32,
@@ -218,9 +219,9 @@ pub struct RxQueue {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TxQueue {
-    /// CPUs that send through it (XPS); `None`: the driver has no say in it.
+    /// CPUs that send through it (XPS); `None`: the driver does not support it.
     pub xps: Option<CpuSet>,
-    /// Receive queues whose connections send through it (XPS by queue, for busy polling); `None`: no say in it.
+    /// Receive queues whose connections send through it (XPS by queue, for busy polling); `None`: not supported.
     pub xps_rxqs: Option<CpuSet>,
 }
 
@@ -230,7 +231,7 @@ pub struct TxQueue {
 pub struct Interrupt {
     /// Its number.
     pub irq: u32,
-    /// Who handles it: `eth0-Tx-Rx-3`, `virtio0-input.0`.
+    /// Name of its handler: `eth0-Tx-Rx-3`, `virtio0-input.0`.
     pub name: String,
     /// The interface or disk that it belongs to.
     pub device: Option<String>,
@@ -238,7 +239,7 @@ pub struct Interrupt {
     pub affinity: CpuSet,
     /// CPUs that do take it; follows `affinity` with the next interrupt.
     pub effective: CpuSet,
-    /// The kernel spreads it itself and lets nobody move it.
+    /// The kernel spreads it itself and refuses other affinities.
     pub managed: bool,
 }
 
@@ -248,16 +249,16 @@ pub struct Interrupt {
 pub struct Disk {
     /// `nvme0n1`, `md0`
     pub name: String,
-    /// A file in its directory under /sys whose text stays so over a restart, and that text: `wwid` and
+    /// A file in its directory under /sys whose text stays the same over a restart, and that text: `wwid` and
     /// `eui.0025388b71b2f1c3`; `None`: an array, or a disk without a number.
     pub identity: Option<(String, String)>,
-    /// Whether it turns.
+    /// Whether it is rotational.
     pub rotational: bool,
     /// `none`, `mq-deadline`…; `None` where there is no choice.
     pub scheduler: Option<String>,
-    /// What it could be.
+    /// The choices.
     pub schedulers: Vec<String>,
-    /// How hard neighbouring requests are merged: 0 always, 1 simply, 2 never.
+    /// Merging of neighbouring requests: 0 always, 1 simple, 2 never.
     pub nomerges: Option<u32>,
     /// Kilobytes.
     pub read_ahead_kb: Option<u32>,
@@ -273,9 +274,9 @@ pub struct Disk {
 pub struct Raid {
     /// `raid0`
     pub level: String,
-    /// How many.
+    /// The number of disks.
     pub disks: u32,
-    /// Bytes on one disk before the next one's turn.
+    /// Bytes on one disk before the next disk's.
     pub chunk_bytes: u64,
     /// Disks that are missing.
     pub degraded: u32,
@@ -287,7 +288,7 @@ pub struct Raid {
 pub struct Mount {
     /// `/dev/nvme0n1p1`
     pub device: String,
-    /// Where it is.
+    /// Its mount point.
     pub path: String,
     /// `xfs`
     pub kind: String,
@@ -295,7 +296,7 @@ pub struct Mount {
     pub options: Vec<String>,
 }
 
-/// Transparent huge pages: what is chosen.
+/// Transparent huge pages: the chosen modes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HugePages {
@@ -311,11 +312,11 @@ pub struct HugePages {
 pub struct ClockSource {
     /// `tsc`, `kvm-clock`, `xen`…
     pub current: Option<String>,
-    /// What it could be.
+    /// The choices.
     pub available: Vec<String>,
 }
 
-/// A TCP socket that takes connections.
+/// A listening TCP socket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Listener {
@@ -325,20 +326,20 @@ pub struct Listener {
     pub port: u16,
     /// Connections that wait to be accepted.
     pub waiting: u32,
-    /// How many may wait: what the program asked for, cut by `somaxconn` at that time.
+    /// How many may wait: the program's backlog, cut by `somaxconn` at that time.
     pub backlog: u32,
     /// Inode of the socket.
     pub inode: u64,
-    /// Who holds it.
+    /// The process that holds it.
     pub pid: Option<u32>,
     /// When that process was started, in clock ticks since boot.
     pub started: Option<u64>,
-    /// Of a service: how many requests may have come with a SYN and wait for the end of the handshake (Fast Open);
+    /// For a service: how many requests may have come with a SYN and wait for the end of the handshake (Fast Open);
     /// 0: off.
     pub fast_open: Option<u32>,
 }
 
-/// A UDP socket that takes datagrams from anybody.
+/// A UDP socket that takes datagrams from any peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DatagramSocket {
@@ -348,7 +349,7 @@ pub struct DatagramSocket {
     pub port: u16,
     /// Inode of the socket.
     pub inode: u64,
-    /// Who holds it.
+    /// The process that holds it.
     pub pid: Option<u32>,
 }
 
@@ -358,11 +359,11 @@ pub struct DatagramSocket {
 pub struct Service {
     /// Process id.
     pub pid: u32,
-    /// What kind of server it is.
+    /// Its kind.
     pub kind: ServiceKind,
-    /// As the kernel has it.
+    /// Its name in the kernel.
     pub name: String,
-    /// systemd's unit, where it is in one.
+    /// Its systemd unit, if it has one.
     pub unit: Option<String>,
     /// Its cgroup's path.
     pub cgroup: String,
@@ -370,19 +371,19 @@ pub struct Service {
     pub cpu_weight: Option<CpuWeight>,
     /// Microseconds that real-time threads of its cgroup may run in a period; `None` where cgroups do not limit that.
     pub realtime_budget_us: Option<i64>,
-    /// Bytes that its cgroup may use; `None`: as many as there are.
+    /// Bytes that its cgroup may use; `None`: unlimited.
     pub memory_limit_bytes: Option<u64>,
     /// Descriptors that it has open; `None`: they cannot be seen.
     pub descriptors: Option<u64>,
     /// Of these, sockets of any kind.
     pub sockets: Option<u64>,
-    /// As many descriptors as it may have open (RLIMIT_NOFILE); `None`: unknown, or without a limit.
+    /// The limit of open descriptors (RLIMIT_NOFILE); `None`: unknown, or without a limit.
     pub descriptors_max: Option<u64>,
-    /// As many clients as it takes, where its command line or its default says so.
+    /// The limit of clients, where its command line or its default gives it.
     pub connections_max: Option<u64>,
-    /// Directories that it keeps data in, as far as its working directory and its command line tell.
+    /// Directories of its data, as far as its working directory and its command line show.
     pub data: Vec<String>,
-    /// CPUs that its cpuset lets it have; `None`: no cpuset says anything.
+    /// CPUs that its cpuset allows; `None`: no cpuset limits them.
     pub cpuset: Option<CpuSet>,
     /// Its threads.
     pub threads: Vec<Thread>,
@@ -397,7 +398,7 @@ pub struct Service {
     pub swapped_bytes: u64,
 }
 
-/// How much of the CPU time a cgroup gets beside others.
+/// A cgroup's share of the CPU time beside others.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuWeight {
@@ -405,11 +406,11 @@ pub struct CpuWeight {
     pub path: String,
     /// Its value.
     pub value: u64,
-    /// What every cgroup has at first.
+    /// The default of every cgroup.
     pub ordinary: u64,
 }
 
-/// What kind of server it is.
+/// Kinds of servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceKind {
@@ -421,13 +422,13 @@ pub enum ServiceKind {
     Mysql,
     /// Redis and Valkey
     Redis,
-    /// Any process that somebody named.
+    /// Any process that the user named.
     #[default]
     Generic,
 }
 
 impl Service {
-    /// Whether its clients speak first: only then a request can come with the SYN.
+    /// Whether its clients send first: only then a request can come with the SYN.
     pub(crate) fn clients_speak_first(&self) -> bool {
         self.kind != ServiceKind::Mysql
     }
@@ -439,7 +440,7 @@ impl Service {
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
-    /// As the kernel has it.
+    /// Its name in the kernel.
     pub name: String,
     /// Scheduling policy, as in sched(7): 0 other, 1 fifo, 2 rr, 3 batch, 5 idle, 6 deadline.
     pub policy: u32,
@@ -447,7 +448,7 @@ pub struct Thread {
     pub priority: u32,
     /// Nice value.
     pub nice: i32,
-    /// Length of its turns in nanoseconds, since Linux 6.12.
+    /// Length of its time slices in nanoseconds, since Linux 6.12.
     pub slice_ns: Option<u64>,
     /// When it was started, in clock ticks since boot; 0: unknown.
     pub started: u64,
@@ -465,15 +466,15 @@ pub struct RealtimeThread {
     pub thread: Thread,
 }
 
-/// A program that sets what we would set.
+/// A program that sets the same settings as this one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agent {
     /// `irqbalance`, `tuned`…
     pub name: String,
-    /// Where it runs; `None`: a file that acts at boot.
+    /// Its process; `None`: a file that acts at boot.
     pub pid: Option<u32>,
-    /// What it is known to set, in words.
+    /// The settings that it is known to change, in words.
     pub sets: String,
 }
 
@@ -483,11 +484,11 @@ pub struct Agent {
 pub struct Irqbalance {
     /// Its process id.
     pub pid: u32,
-    /// Interrupts that it was told to leave alone.
+    /// Interrupts that it is configured to leave alone.
     pub banned: BTreeSet<u32>,
 }
 
-/// What every packet, or every system call, pays for.
+/// Costs of every packet, or of every system call.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PerPacketCosts {
@@ -497,15 +498,15 @@ pub struct PerPacketCosts {
     pub filters: Vec<String>,
     /// Sockets that see every packet (tcpdump, dhclient).
     pub taps: u32,
-    /// Vulnerabilities whose mitigation is on, as the kernel words it.
+    /// Vulnerabilities whose mitigation is on, in the kernel's words.
     pub mitigations: BTreeMap<String, String>,
     /// Whether the audit system is on.
     pub audit: Option<bool>,
 }
 
 impl Interrupt {
-    /// CPUs that take it. A new affinity is followed by the next interrupt only: until then `effective` says where the
-    /// last one went, which is no longer allowed. Then the first CPU in use that it may go to stands for the next one.
+    /// CPUs that take it. A new affinity takes effect with the next interrupt only: until then `effective` is the CPU
+    /// of the last one, which is no longer allowed. Then the first allowed CPU in use stands for the next one.
     pub fn taken_by(&self, online: &CpuSet) -> CpuSet {
         let allowed = self.affinity.and(online);
         let is_old = !allowed.is_empty() && !self.effective.without(&allowed).is_empty();
@@ -517,7 +518,7 @@ impl Interrupt {
 }
 
 impl Nic {
-    /// Whether packets come in by it: it is up, has a device, and does not stand on another interface. Azure's synthetic
+    /// Whether it receives packets: it is up, has a device, and is not above another interface. Azure's synthetic
     /// interface (hv_netvsc) has a device, too, but its packets come by the virtual function below, and count twice.
     pub fn is_wire(&self) -> bool {
         self.up && self.physical && self.lower.is_empty()

@@ -1,4 +1,4 @@
-//! Names of network interrupts: of which queue they tell, and in which direction.
+//! Names of network interrupts, with the queue and the direction that they contain.
 //!
 //! Names are the drivers': `ens5-Tx-Rx-3` (ena), `virtio0-input.3`, `mlx5_comp3@pci:…`, `mana_q2@pci:…`, `eth0` or
 //! `vif0-q3-rx` (xen-netfront), `gve-ntfy-blk3@pci:…`. The last is the odd one: gve has one block of interrupts, whose
@@ -6,12 +6,12 @@
 
 use crate::observe::facts::{Facts, Interrupt, Nic};
 
-/// What a queue's interrupt tells of.
+/// The direction of a queue's interrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Packets that came.
+    /// Received packets.
     Receives,
-    /// Packets that were sent.
+    /// Sent packets.
     Sends,
     /// Either.
     Both,
@@ -32,7 +32,7 @@ impl OfQueue<'_> {
         self.way != Way::Sends
     }
 
-    /// Whether it completes what was sent.
+    /// Whether it completes sent packets.
     pub(crate) fn sends(&self) -> bool {
         self.way != Way::Receives
     }
@@ -57,7 +57,7 @@ pub(crate) fn of_queues<'f>(facts: &'f Facts, nic: &Nic) -> Vec<OfQueue<'f>> {
         };
         irq.queue.is_none_or(|queue| (queue as usize) < queues)
     });
-    // Where queues have numbers, what has none is the device's own: igb's `eth0` beside `eth0-TxRx-0`.
+    // Where queues have numbers, an interrupt without one is the device's own: igb's `eth0` beside `eth0-TxRx-0`.
     if found.iter().any(|irq| irq.queue.is_some()) {
         found.retain(|irq| irq.queue.is_some());
     }

@@ -1,8 +1,8 @@
-//! irqbalance, which moves interrupts every ten seconds: asks which ones it leaves alone, and tells it.
+//! irqbalance, which moves interrupts every ten seconds: its list of banned interrupts, read and set over its socket.
 //!
-//! irqbalance(1), "API": a socket named after its process id, which takes a line from root and answers at once. A list
-//! of banned interrupts replaces the one before, so whoever adds to it has to know it. The list is gone when irqbalance
-//! is started again, and its socket has another name then.
+//! irqbalance(1), "API": a socket named after its process id, which takes a line from root and answers at once. A
+//! list of banned interrupts replaces the one before, so a program that adds to it has to read it first. The list is
+//! gone when irqbalance is restarted, and its socket has another name then.
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice, Read};
@@ -24,7 +24,7 @@ const COMMAND_LEN_MAX: usize = 480;
 /// Bytes of its answer.
 const ANSWER_LEN_MAX: u64 = 1 << 20;
 
-/// Where its socket is: on disk, else (before 1.8, or without the directory) in the abstract name space.
+/// The path of its socket: on disk, else (before 1.8, or without the directory) in the abstract name space.
 fn connect(pid: u32) -> io::Result<UnixStream> {
     let name = format!("irqbalance{pid}.sock");
     UnixStream::connect(format!("/run/irqbalance/{name}"))
@@ -35,13 +35,13 @@ fn connect(pid: u32) -> io::Result<UnixStream> {
             _ => Err(error),
         })
         .map_err(|error| match error.kind() {
-            // Nobody listens: that irqbalance has ended, and its list with it.
+            // No listener: that irqbalance has ended, and its list with it.
             io::ErrorKind::ConnectionRefused => Errno::SRCH.into(),
             _ => error,
         })
 }
 
-/// Sends a command with the credentials that it wants to see, and reads until it closes.
+/// Sends a command with the credentials that it requires, and reads until it closes.
 fn ask(pid: u32, command: &str) -> io::Result<String> {
     let mut stream = connect(pid)?;
     stream.set_read_timeout(Some(ANSWER_TIME_MAX))?;
@@ -62,18 +62,18 @@ fn ask(pid: u32, command: &str) -> io::Result<String> {
     }
 }
 
-/// The interrupts that it leaves alone because somebody told it so. (Those that its policy script or a module's name
-/// ban are not among them, and stay banned.)
+/// The interrupts that it leaves alone because of a command. (Those that its policy script or a module's name ban are
+/// not among them, and stay banned.)
 pub(crate) fn banned(pid: u32) -> io::Result<BTreeSet<u32>> {
     let answer = ask(pid, "setup")?;
     setup(&answer).ok_or_else(|| match answer.is_empty() {
-        // It closes the connection to who is not root.
+        // It closes connections of users other than root.
         true => Errno::PERM.into(),
         false => io::Error::new(io::ErrorKind::InvalidData, format!("irqbalance answers {answer:?}")),
     })
 }
 
-/// Tells it to leave alone these and no others. It looks at all interrupts anew then.
+/// Makes it leave alone these and no others. It examines all interrupts anew then.
 pub(crate) fn ban(pid: u32, irqs: &BTreeSet<u32>) -> io::Result<()> {
     let command =
         format!("settings ban irqs {}", if irqs.is_empty() { "NONE".to_owned() } else { list(irqs) });

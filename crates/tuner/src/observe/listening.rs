@@ -1,11 +1,12 @@
-//! Listeners of running programs, read and changed where they are: through a duplicate of the program's descriptor
-//! (pidfd_getfd(2), since Linux 5.6). The program need not know, and notices nothing.
+//! Listeners of running programs, read and changed in place: through a duplicate of the program's descriptor
+//! (pidfd_getfd(2), since Linux 5.6). The program does not take part, and notices nothing.
 //!
-//! On a socket that listens already, listen(2) changes the longest accept queue and nothing else; who waits there stays.
-//! Both limits are cut by the `somaxconn` of the socket's network namespace at the time of the call. The duplicate works
-//! in whichever namespace the socket is.
+//! On a socket that listens already, listen(2) changes the longest accept queue and nothing else; waiting connections
+//! stay. Both limits are cut by the `somaxconn` of the socket's network namespace at the time of the call. The
+//! duplicate works whatever namespace the socket is in.
 //!
-//! Process ids and descriptors are used again, so a program is known by its start, too, and a socket by its inode.
+//! Process ids and descriptors are used again, so a program is identified by its start, too, and a socket by its
+//! inode.
 
 #![expect(unsafe_code, reason = "two options of sockets that have no safe wrapper")]
 
@@ -22,7 +23,7 @@ use crate::observe::scheduling;
 /// A socket that a program listens on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Socket {
-    /// Who holds it.
+    /// The process that holds it.
     pub pid: u32,
     /// When that process was started, in clock ticks since boot.
     pub started: u64,
@@ -32,22 +33,22 @@ pub struct Socket {
     pub address: String,
 }
 
-/// What of a listener can be changed while it is in use. Each is a number of connections.
+/// Limits of a listener that can be changed while it is in use. Each is a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// That may wait to be accepted; `ss` shows it as Send-Q.
+    /// Connections that may wait to be accepted; `ss` shows it as Send-Q.
     Backlog,
-    /// That brought a request with the SYN and whose handshake is not over; 0: no Fast Open.
+    /// Connections that brought a request with the SYN and whose handshake is not over; 0: no Fast Open.
     FastOpen,
 }
 
 /// Bytes of `struct tcp_info` up to the last one that is read here.
 const INFO_LEN: usize = 32;
-/// `tcpi_state`, and what it says of a listener.
+/// `tcpi_state`, and its value for a listener.
 const INFO_STATE: usize = 0;
 const STATE_LISTEN: u8 = 10;
-/// `tcpi_sacked`: of a listener its longest accept queue (`tcp_get_info` in net/ipv4/tcp.c).
+/// `tcpi_sacked`: for a listener its longest accept queue (`tcp_get_info` in net/ipv4/tcp.c).
 const INFO_BACKLOG: usize = 28;
 
 impl Socket {
@@ -73,8 +74,8 @@ impl Socket {
     /// The socket under a descriptor of ours. ESRCH: the program has ended, or has closed it.
     fn duplicate(&self) -> io::Result<OwnedFd> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        // First the handle, then the start: if the process that has the id now is the one that is meant, which was
-        // there before the handle, the handle can be of no other.
+        // First the handle, then the start: if the process that has the id now is the right one, which existed before
+        // the handle, the handle can be of no other.
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         if scheduling::started(self.pid)? != self.started {
             return Err(Errno::SRCH.into());
@@ -85,7 +86,7 @@ impl Socket {
             let entry = entry?;
             match std::fs::read_link(entry.path()) {
                 Ok(link) if link.as_os_str() == wanted.as_str() => {}
-                // Root without CAP_SYS_PTRACE sees the numbers, but not what they stand for.
+                // Root without CAP_SYS_PTRACE sees the numbers, but not their files.
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     missing = Errno::ACCESS;
                     continue;
@@ -100,7 +101,7 @@ impl Socket {
                 Err(Errno::BADF) => continue,
                 socket => socket?,
             };
-            // The number may have been given to something else since it was listed.
+            // The number may be in use for something else since it was listed.
             if rustix::fs::fstat(&socket)?.st_ino == self.inode && is_listening(&socket)? {
                 return Ok(socket);
             }

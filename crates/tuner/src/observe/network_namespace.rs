@@ -1,8 +1,8 @@
-//! Network namespaces and what tells one from another, also after one of them is gone.
+//! Network namespaces and their identity, also after one of them is gone.
 //!
-//! The number in `net:[4026532177]` is the next namespace's as soon as this one has ended: a container that is started
-//! again mostly has it, too. So the kernel's cookie stands behind it, which is given once in a boot (SO_NETNS_COOKIE,
-//! Linux 5.14): `net:[4026532177] 4097`. Where there is none, the number has to do.
+//! The number in `net:[4026532177]` is used for the next namespace as soon as this one has ended: a restarted
+//! container mostly has it, too. So the kernel's cookie follows it, which is unique in a boot (SO_NETNS_COOKIE, Linux
+//! 5.14): `net:[4026532177] 4097`. Without a cookie, the number alone is used.
 
 #![expect(unsafe_code, reason = "SO_NETNS_COOKIE has no safe wrapper")]
 
@@ -29,11 +29,11 @@ pub(crate) fn of(root: &Root) -> Option<String> {
     })
 }
 
-/// The one that a file stands for: `/proc/812/ns/net`, `/run/netns/blue`. Takes root.
+/// The namespace of a file: `/proc/812/ns/net`, `/run/netns/blue`. Needs root.
 pub fn at(path: &Path) -> io::Result<String> {
     let name = format!("net:[{}]", fs::metadata(path)?.ino());
     let file = File::open(path)?;
-    // A thread of its own goes there, and ends there.
+    // A thread of its own enters it, and ends there.
     let inside = std::thread::Builder::new().name("namespace".into()).spawn(move || {
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
         cookie()
@@ -50,12 +50,12 @@ pub fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// As people know it: `net:[4026532177]`.
+/// Its usual text: `net:[4026532177]`.
 pub fn name(network: &str) -> &str {
     network.split(' ').next().unwrap_or(network)
 }
 
-/// The cookie of this thread's.
+/// The cookie of this thread's namespace.
 fn cookie() -> io::Result<u64> {
     let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)?;
     let mut cookie = 0_u64;

@@ -1,9 +1,9 @@
 //! Host probe: reads [`Facts`] from a file system root.
 //!
 //! ```text
-//! Root ─► View (texts, numbers, sets; notes what it cannot read)
+//! Root ─► View (texts, numbers, sets; notes unreadable ones)
 //!           ├─ host              kernel, guest, memory, sysctls, huge pages, clock
-//!           ├─ cpu               CPUs, caches, nodes, which are isolated
+//!           ├─ cpu               CPUs, caches, nodes, isolation
 //!           ├─ nic               interfaces and their queues
 //!           ├─ interrupt         interrupts and the devices that they belong to
 //!           ├─ disk              disks, arrays, mounts
@@ -11,13 +11,13 @@
 //!           ├─ cgroup_limits     limits of a service's cgroup, cpusets included
 //!           ├─ listener          sockets that take connections, and the processes that hold them
 //!           ├─ datagram          sockets that take datagrams
-//!           ├─ agent             other programs that set what we would set
+//!           ├─ agent             other programs that set the same settings
 //!           ├─ obsolete_sysctls  settings that no kernel of today reads
-//!           └─ per_packet_costs  what every packet pays for
+//!           └─ per_packet_costs  costs of every packet
 //! ```
 //!
-//! Nothing here changes anything, and nothing here judges. What cannot be read becomes a line of `Facts::gaps`; what is
-//! not there is simply not there.
+//! Nothing here changes anything, and nothing here judges. Facts that cannot be read become a line of `Facts::gaps`;
+//! files that do not exist are left out.
 
 mod agent;
 mod cgroup_limits;
@@ -42,9 +42,9 @@ use crate::observe::root::{Error, Root};
 pub use process::pids_of_unit;
 use view::View;
 
-/// Looks at a host, and at these processes even if they are no data servers that we know.
+/// Probes a host, and these processes even if they are no known data servers.
 ///
-/// Fails only if `root` holds no host at all.
+/// Fails only if `root` holds no host.
 pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     host_is_there(root)?;
     let view = View::new(root);
@@ -92,8 +92,8 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     Ok(facts)
 }
 
-/// The interrupts of an interface that have a handler: their numbers now, and the handlers' names. Those that the kernel
-/// keeps for itself are not among them.
+/// The interrupts of an interface that have a handler: their numbers now, and the handlers' names. Those with an
+/// affinity that the kernel manages are not among them.
 pub(crate) fn handlers_of(root: &Root, nic: &str) -> Vec<(u32, String)> {
     interrupt::handlers_of(&View::new(root), nic)
 }
@@ -110,13 +110,13 @@ pub(crate) fn interrupts(root: &Root) -> Vec<Interrupt> {
     interrupt::interrupts(&view, &nic::nics(&view), &disk::disks(&view))
 }
 
-/// Programs and files alone that set what we would set.
+/// Only the programs and files that set the same settings.
 pub(crate) fn agents(root: &Root) -> Vec<Agent> {
     let view = View::new(root);
     agent::agents(&view, &process::processes(&view))
 }
 
-/// Without /proc there is nothing to say about a host.
+/// A host without /proc cannot be probed.
 pub(crate) fn host_is_there(root: &Root) -> Result<(), Error> {
     if root.exists("/proc") {
         return Ok(());

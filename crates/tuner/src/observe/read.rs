@@ -1,8 +1,8 @@
 //! Counters of a host: one [`Reading`] per call.
 //!
-//! Cheap enough for once a second: only the interrupts, interfaces, disks and threads that the facts name are read, and
-//! one line of each process.
-//! A counter that is not there, or cannot be read, is missing in the reading; why was said by the probe.
+//! Cheap enough for once a second: only the interrupts, interfaces, disks and threads that the facts name are read,
+//! and one line of each process.
+//! A counter that does not exist, or cannot be read, is missing in the reading; the probe has noted the reason.
 
 mod cpu;
 mod network;
@@ -16,9 +16,9 @@ use crate::observe::probe::{datagram, host_is_there, listener, process};
 use crate::observe::reading::{Accepting, DiskTimes, Reading};
 use crate::observe::root::{Error, Root};
 
-/// Reads all counters. `at_ms` is the moment, in milliseconds since whatever the caller likes.
+/// Reads all counters. `at_ms` is the moment, in milliseconds since any fixed time.
 ///
-/// Fails only if `root` holds no host at all.
+/// Fails only if `root` holds no host.
 pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     let view = View::new(root);
     let accepting = accepting(&view);
@@ -38,10 +38,10 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     })
 }
 
-/// Reads what CPUs do, and with which packets and interrupts; the rest is missing. It costs a few small files: for a
-/// host on which looking is dear.
+/// Reads the counters of CPUs, packets and interrupts; the rest is missing. It costs a few small files: for a host on
+/// which reading is expensive.
 ///
-/// Fails only if `root` holds no host at all.
+/// Fails only if `root` holds no host.
 pub fn cpus(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     host_is_there(root)?;
     let view = View::new(root);
@@ -75,7 +75,7 @@ fn stalled(view: &View) -> BTreeMap<String, u64> {
     kinds.filter_map(|kind| Some((kind.to_owned(), total(kind)?))).collect()
 }
 
-/// A captured host does not move.
+/// A captured host does not change.
 fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
     if view.root.is_live() { listener::accepting(view) } else { BTreeMap::new() }
 }

@@ -1,7 +1,7 @@
-//! Readings of the counters of a host, and what happened between two of them.
+//! Readings of the counters of a host, and the differences between two of them.
 //!
-//! Counters since boot say nothing about now; rules look at a [`Series`] of readings, some seconds apart. A counter that
-//! went down was reset (a driver, a restart): its difference counts as unknown, not as negative.
+//! Counters since boot do not show the present; rules use a [`Series`] of readings, some seconds apart. A counter
+//! that went down was reset (a driver, a restart): its difference counts as unknown, not as negative.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub struct Reading {
     pub softirqs: BTreeMap<String, BTreeMap<u32, u64>>,
     /// Interrupts of devices by number and CPU.
     pub interrupts: BTreeMap<u32, BTreeMap<u32, u64>>,
-    /// Counters of interfaces: `eth0` → `rx_packets`, and whatever the driver counts.
+    /// Counters of interfaces: `eth0` → `rx_packets`, and the driver's own.
     pub nics: BTreeMap<String, BTreeMap<String, u64>>,
     /// /proc/net/netstat and /proc/net/snmp: `TcpExt.ListenOverflows`.
     pub protocols: BTreeMap<String, u64>,
@@ -38,18 +38,18 @@ pub struct Reading {
     pub cgroups: BTreeMap<String, Throttling>,
     /// By disk: /sys/block/NAME/stat.
     pub disks: BTreeMap<String, DiskTimes>,
-    /// Of sockets that take connections, by inode.
+    /// Of listening sockets, by inode.
     pub accepting: BTreeMap<u64, Accepting>,
     /// Of UDP sockets, by inode.
     pub datagrams: BTreeMap<u64, Datagrams>,
-    /// Statistics that a cache has answered, by the address that was asked.
+    /// Statistics that a cache has answered, by its address.
     pub caches: BTreeMap<String, BTreeMap<String, u64>>,
     /// Of those where connections wait: the kernel's numbers (cookies) of all connections that wait at that port. Missing
     /// where they are too many.
     pub queued: BTreeMap<u64, BTreeSet<u64>>,
 }
 
-/// How a CPU spent its time, in clock ticks (1/100 s).
+/// A CPU's time by kind, in clock ticks (1/100 s).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuTimes {
@@ -57,9 +57,9 @@ pub struct CpuTimes {
     pub user: u64,
     /// In the kernel on behalf of programs.
     pub system: u64,
-    /// Doing nothing.
+    /// Idle.
     pub idle: u64,
-    /// Doing nothing while a disk was busy.
+    /// Idle while a disk was busy.
     pub iowait: u64,
     /// In interrupt handlers.
     pub irq: u64,
@@ -89,13 +89,13 @@ pub struct Softnet {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessTimes {
-    /// As the kernel has it.
+    /// Its name in the kernel.
     pub name: String,
     /// Of its first thread, at this moment: `R` running, `S` sleeping, `D` waiting in the kernel, `T` stopped…
     pub state: char,
     /// CPU time of all its threads, in clock ticks (1/100 s).
     pub ticks: u64,
-    /// Where its first thread ran the last time.
+    /// The CPU of its first thread's last run.
     pub cpu: u32,
     /// Scheduling policy of its first thread, as in sched(7).
     pub policy: u32,
@@ -113,25 +113,25 @@ pub struct Throttling {
     pub throttled_us: u64,
 }
 
-/// What became of connections at a socket that takes them.
+/// Counts of connections at a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Accepting {
     /// Connections that wait to be accepted, at this moment.
     pub waiting: u32,
-    /// Handshakes that were turned away, for want of room most of all. Counts up since Linux 4.7.
+    /// Handshakes that were dropped, mostly for lack of room. Counts up since Linux 4.7.
     pub dropped: u32,
-    /// Handshakes that are under way at its address, at this moment; workers that share one have the same number.
+    /// Pending handshakes at its address, at this moment; workers that share one have the same number.
     pub half_open: u32,
 }
 
-/// What became of datagrams at a socket.
+/// Counts of datagrams at a socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Datagrams {
     /// Bytes that wait to be read, at this moment.
     pub queued_bytes: u64,
-    /// Datagrams that were dropped, for want of room most of all.
+    /// Datagrams that were dropped, mostly for lack of room.
     pub dropped: u64,
 }
 
@@ -143,7 +143,7 @@ pub struct DiskTimes {
     pub requests: u64,
     /// Milliseconds that requests waited and were served, summed over them.
     pub waited_ms: u64,
-    /// Milliseconds in which there was something to do.
+    /// Milliseconds in which there were requests.
     pub busy_ms: u64,
 }
 
@@ -151,12 +151,12 @@ pub struct DiskTimes {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series(Vec<Reading>);
 
-/// How often something happened.
+/// A count in a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// In all.
+    /// The total.
     pub count: u64,
-    /// Seconds over which.
+    /// The window's length in seconds.
     pub window_s: f64,
 }
 
@@ -168,18 +168,18 @@ impl Rate {
 }
 
 impl CpuTimes {
-    /// All of it.
+    /// The whole CPU time.
     pub fn total(self) -> u64 {
         self.user + self.system + self.idle + self.iowait + self.irq + self.softirq + self.steal
     }
 
-    /// What has been added since an earlier reading; `None` if something was reset.
+    /// The difference to an earlier reading; `None` if something was reset.
     pub fn since(self, earlier: CpuTimes) -> Option<CpuTimes> {
         Some(CpuTimes {
             user: self.user.checked_sub(earlier.user)?,
             system: self.system.checked_sub(earlier.system)?,
             idle: self.idle.checked_sub(earlier.idle)?,
-            // The kernel's documentation says that this one may decrease.
+            // The kernel's documentation allows this one to decrease.
             iowait: self.iowait.saturating_sub(earlier.iowait),
             irq: self.irq.checked_sub(earlier.irq)?,
             softirq: self.softirq.checked_sub(earlier.softirq)?,
@@ -220,8 +220,8 @@ impl Series {
         (self.last().at_ms - self.first().at_ms) as f64 / 1000.0
     }
 
-    /// How often what `count` reads has happened from the first to the last reading; `None` if it is missing in one,
-    /// or was reset in between.
+    /// The increment of the value that `count` reads, from the first to the last reading; `None` if it is missing in
+    /// one, or was reset in between.
     pub fn rate(&self, count: impl Fn(&Reading) -> Option<u64>) -> Option<Rate> {
         let counts: Vec<u64> = self.0.iter().map(&count).collect::<Option<_>>()?;
         let ascending = counts.windows(2).all(|pair| pair[0] <= pair[1]);
@@ -238,7 +238,7 @@ impl Series {
         self.rate(|reading| reading.nics.get(nic)?.get(counter).copied())
     }
 
-    /// How a CPU spent the window.
+    /// A CPU's time in the window.
     pub fn cpu(&self, cpu: u32) -> Option<CpuTimes> {
         self.last().cpus.get(&cpu)?.since(*self.first().cpus.get(&cpu)?)
     }

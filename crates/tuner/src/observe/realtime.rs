@@ -1,14 +1,15 @@
-//! Real-time throttling: the time that a kernel leaves to ordinary threads where real-time threads never wait.
+//! Real-time throttling: the time that a kernel reserves for ordinary threads where real-time threads never wait.
 
 use os::CpuSet;
 use crate::observe::facts::Facts;
 
-/// Since when a thread can have turns of its own length (sched_setattr with SCHED_OTHER), and fair threads have a share
-/// of every CPU whatever real-time threads do (the fair server).
+/// First version in which a thread can have time slices of its own length (sched_setattr with SCHED_OTHER), and fair
+/// threads have a share of every CPU whatever real-time threads do (the fair server).
 pub(crate) const EEVDF_SLICES: (u32, u32) = (6, 12);
 
-/// What leaves time to ordinary threads, ksoftirqd among them, where real-time threads never wait; or why nothing is
-/// known to. It has to be seen: that a kernel has it by default is not enough where a whole host depends on it.
+/// The limit that reserves time for ordinary threads, ksoftirqd among them, where real-time threads never wait; or
+/// the reason why none is known. It has to be read: that a kernel has it by default is not enough where a whole host
+/// depends on it.
 pub(crate) fn safety_net(facts: &Facts) -> Result<String, String> {
     let number = |name: &str| facts.sysctls.get(name).and_then(|value| value.trim().parse::<i64>().ok());
     // With budgets for groups, bandwidth is limited as before 6.12.

@@ -1,6 +1,6 @@
-//! Root of the file system as it is seen: `/`, or a directory that holds another host's `/proc`, `/sys` and `/etc`.
+//! Root of the file system that is read: `/`, or a directory that holds another host's `/proc`, `/sys` and `/etc`.
 //!
-//! What is not there is no error here: kernels, drivers and containers differ in what they show.
+//! A missing file is no error here: kernels, drivers and containers differ in their files.
 
 use std::fs::File;
 use std::io;
@@ -9,36 +9,36 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
 use rustix::io::Errno;
 
-/// A file that is larger is not one of the kernel's.
+/// A larger file is not one of the kernel's.
 const FILE_LEN_MAX: u64 = 16 << 20;
 
-/// How often a file is opened in a tree in which something is renamed at the same time.
+/// Attempts to open a file in a tree in which something is renamed at the same time.
 const OPEN_TRIES_MAX: usize = 8;
 
-/// Why something could not be read.
+/// Errors of reading a root.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file or directory is there, but cannot be read.
+    /// The file or directory exists, but cannot be read.
     #[error("read {path}", path = path.display())]
     Read {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// It says something that was not expected.
+    /// It has unexpected content.
     #[error("understand {path}: expected {expected}, found {found:?}", path = path.display())]
     Parse {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What it should hold, in words.
+        /// The expected content, in words.
         expected: &'static str,
-        /// What it holds.
+        /// The content.
         found: String,
     },
 }
 
-/// Where the host's files are.
+/// The directory of the host's files.
 #[derive(Clone, Debug)]
 pub struct Root(PathBuf);
 
@@ -53,13 +53,13 @@ impl Root {
         self.0 == Path::new("/")
     }
 
-    /// Where an absolute path of the host is here.
+    /// The path here of an absolute path of the host.
     pub fn path(&self, path: &str) -> PathBuf {
         self.0.join(path.trim_start_matches('/'))
     }
 
-    /// Opens a file to read or to set what it holds. A link in another host's tree leads to nothing outside of it, as it
-    /// would if that host had this root.
+    /// Opens a file to read or write it. A link in another host's tree leads nowhere outside of it, as if that host
+    /// had this root.
     pub(crate) fn open(&self, path: &str, flags: OFlags) -> io::Result<File> {
         if self.is_live() {
             return Ok(open(path, flags | OFlags::CLOEXEC, Mode::empty())?.into());
@@ -69,7 +69,7 @@ impl Root {
         let mut tries = 1;
         loop {
             match openat2(&root, path, flags | OFlags::CLOEXEC, Mode::empty(), inside) {
-                // Something was renamed meanwhile, so it could not be told whether it is inside.
+                // Something was renamed meanwhile, so it is unknown whether it is inside.
                 Err(Errno::AGAIN) if tries < OPEN_TRIES_MAX => tries += 1,
                 opened => return Ok(opened?.into()),
             }
@@ -77,7 +77,7 @@ impl Root {
     }
 
     /// The text of a file without the white space at its end; `None` if there is no such file. Files that exist but
-    /// have nothing to say (a link without speed answers EINVAL) count as missing, too.
+    /// have no value (a link without speed answers EINVAL) count as missing, too.
     pub fn read(&self, path: &str) -> Result<Option<String>, Error> {
         let here = self.path(path);
         let failed = |source| Error::Read { path: PathBuf::from(path), source };
@@ -120,7 +120,7 @@ impl Root {
         Ok(names)
     }
 
-    /// Where a symbolic link leads, as it is written there; `None` if there is no such link.
+    /// The target of a symbolic link, as it is written there; `None` if there is no such link.
     pub fn link(&self, path: &str) -> Option<String> {
         let target = std::fs::read_link(self.path(path)).ok()?;
         Some(target.to_string_lossy().into_owned())
@@ -132,7 +132,7 @@ impl Root {
     }
 }
 
-/// There is no such thing (any more), or it has no value in its present state.
+/// The file does not exist (any more), or has no value in its present state.
 fn says_nothing(error: &io::Error) -> bool {
     let gone =
         [Errno::NOENT, Errno::NOTDIR, Errno::NODEV, Errno::NXIO, Errno::SRCH, Errno::INVAL, Errno::OPNOTSUPP];

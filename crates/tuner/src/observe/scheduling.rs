@@ -1,11 +1,12 @@
 //! Thread scheduling, read and set with sched_getattr(2) and sched_setattr(2), which no safe library has.
 //!
 //! As a text it is `policy=0 priority=0 nice=0 slice_ns=3000000 started=8123 seen=9120`. `started` (clock ticks since
-//! boot) says which thread is meant: ids are used again. `seen`, on the same clock, says when that was read: threads
-//! that were started later may have inherited what was set since. What a wanted text does not name stays as it is.
+//! boot) identifies the thread: ids are used again. `seen`, on the same clock, is the time of reading: threads that
+//! were started later may have inherited settings made since. Parameters that a wanted text does not name stay as
+//! they are.
 //!
-//! The nice value is read and set with getpriority(2) and setpriority(2), which know it under every policy:
-//! sched_getattr does not tell that of a real-time thread, and sched_setattr does not set that of an idle one.
+//! The nice value is read and set with getpriority(2) and setpriority(2), which support it under every policy:
+//! sched_getattr does not return that of a real-time thread, and sched_setattr does not set that of an idle one.
 
 #![expect(unsafe_code, reason = "two system calls that have no safe wrapper")]
 
@@ -29,13 +30,13 @@ pub const RR: u32 = 2;
 pub struct Scheduling(BTreeMap<String, u64>);
 
 impl Scheduling {
-    /// Whether everything that `wanted` names is so here.
+    /// Whether this has every value that `wanted` names.
     pub fn fulfils(&self, wanted: &Scheduling) -> bool {
         wanted.0.iter().all(|(name, value)| name == SEEN || self.0.get(name) == Some(value))
     }
 
-    /// What a thread that has inherited `wanted` from one that was like this needs to be as that one was before; `None`
-    /// if this thread has not inherited it: it was there before, or is otherwise.
+    /// The scheduling to restore for a thread that has inherited `wanted` from one that was like this; `None` if this
+    /// thread has not inherited it: it existed before, or has other values.
     pub(crate) fn inherited(&self, before: &Scheduling, wanted: &Scheduling) -> Option<Scheduling> {
         let mut wanted = wanted.clone();
         wanted.0.remove(STARTED);
@@ -45,7 +46,7 @@ impl Scheduling {
         (is_later && self.fulfils(&wanted)).then(|| Scheduling(restored.collect()))
     }
 
-    /// What it says of `policy`, `priority`…
+    /// The value of `policy`, `priority`…
     pub fn get(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
     }
@@ -85,7 +86,7 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// For shared threads the length of a turn, since Linux 6.12.
+    /// For fair threads the length of a time slice, since Linux 6.12.
     runtime_ns: u64,
     deadline_ns: u64,
     period_ns: u64,
@@ -93,7 +94,7 @@ struct Attributes {
 
 const ATTRIBUTES_LEN: u32 = size_of::<Attributes>() as u32;
 
-/// How a thread is scheduled, and when it was started.
+/// A thread's scheduling and start time.
 pub(crate) fn read(tid: u32) -> io::Result<Scheduling> {
     let attributes = attributes(tid)?;
     let named = [
@@ -107,7 +108,7 @@ pub(crate) fn read(tid: u32) -> io::Result<Scheduling> {
     Ok(Scheduling(named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
 }
 
-/// Schedules a thread as `wanted` says. Another thread that has its id now is no such thread (ESRCH).
+/// Schedules a thread as `wanted` describes. Another thread that has its id now is refused (ESRCH).
 pub(crate) fn write(tid: u32, wanted: &Scheduling) -> io::Result<()> {
     if wanted.get(STARTED).is_some_and(|wanted| started(tid).ok() != Some(wanted)) {
         return Err(rustix::io::Errno::SRCH.into());
@@ -142,7 +143,7 @@ fn pid(tid: u32) -> io::Result<Option<Pid>> {
     pid.map(Some).ok_or_else(|| rustix::io::Errno::SRCH.into())
 }
 
-/// On the clock that `started` is measured by.
+/// The present time on the clock of `started`.
 fn ticks_since_boot() -> io::Result<u64> {
     let uptime = std::fs::read_to_string("/proc/uptime")?;
     let seconds = uptime.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
@@ -153,7 +154,7 @@ fn ticks_since_boot() -> io::Result<u64> {
 /// The other threads of a thread's process.
 pub(crate) fn others(tid: u32) -> io::Result<Vec<u32>> {
     let number = |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-    // Any thread's directory lists all of its process.
+    // Any thread's directory lists all threads of its process.
     let all = std::fs::read_dir(format!("/proc/{tid}/task"))?.filter_map(number);
     Ok(all.filter(|other| *other != tid).collect())
 }

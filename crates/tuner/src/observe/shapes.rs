@@ -1,4 +1,4 @@
-//! Hosts for tests, made up after documentation and drivers: none was captured.
+//! Hosts for tests, made up from documentation and driver sources: none was captured.
 
 use os::CpuSet;
 use crate::observe::facts::{Cpu, Facts, Interrupt, Nic, RxQueue, TxQueue};
@@ -14,7 +14,7 @@ pub(crate) struct Shape {
     pub(crate) nodes: u32,
     /// Queue pairs of the interface.
     pub(crate) queues: u32,
-    /// How its interrupts are called: `#` stands for the number of the queue; several for several a queue.
+    /// The names of its interrupts: `#` stands for the number of the queue; several for several a queue.
     pub(crate) irqs: &'static [&'static str],
 }
 
@@ -81,7 +81,7 @@ impl Scratch {
         Scratch(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &std::path::Path {
         &self.0
     }
@@ -89,7 +89,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever empties the directory of temporary files.
+        // Remains are removed with the directory of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

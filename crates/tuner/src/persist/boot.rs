@@ -1,4 +1,4 @@
-//! Our unit, which plans the intent anew at boot, what pulls it in, and what keeps irqbalance off.
+//! Boot unit, which plans the intent anew, the units that start it, and irqbalance's configuration.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use super::texts::MODE;
 use crate::plan::change::{Refusal, Stage};
 use crate::text::HEADER;
 
-/// Where our own files are.
+/// The directory of our own files.
 pub(super) const DIRECTORY: &str = "/etc/evenkeel";
 pub(crate) const INTENT: &str = "/etc/evenkeel/tune.json";
 pub(super) const POLICY: &str = "/etc/evenkeel/irqbalance-policy";
@@ -61,7 +61,7 @@ pub(super) fn files(
         ),
     ];
     for unit in units {
-        // 50-evenkeel.conf is the one that says how the service is scheduled.
+        // 50-evenkeel.conf has the service's scheduling.
         files.push(file(
             &format!("/etc/systemd/system/{unit}.d/51-evenkeel.conf"),
             "starts evenkeel-tune.service when the service starts",
@@ -111,9 +111,9 @@ fn unit(here: &Surroundings, units: &BTreeSet<&str>) -> String {
     text
 }
 
-/// The script and the drop-in. The script knows devices, never numbers of interrupts: those were somebody else's after
-/// the next boot. `ExecStart=` is given anew with one more option, so what the environment file says stays in force,
-/// whatever its variable is called.
+/// The script and the drop-in. The script identifies devices, never numbers of interrupts: those may belong to other
+/// devices after the next boot. `ExecStart=` is given anew with one more option, so the environment file's options
+/// stay in force, whatever its variable is called.
 fn irqbalance(start: &str, policy: Option<&str>, nics: &[&Device]) -> Result<(String, String), String> {
     if let Some(place) = policy.or(start.contains("policyscript").then_some("its unit")) {
         return Err(format!(

@@ -1,4 +1,4 @@
-//! Check of our own texts, read as their readers do: what systemd or udev would refuse is not written.
+//! Check of our own texts, parsed like systemd and udev parse them: a text that they would refuse is not written.
 
 use super::file::PersistentFile;
 use super::intent::Intent;

@@ -1,7 +1,7 @@
-//! Conflicts with others that set what is to be kept: which of the two wins, and what to do.
+//! Conflicts with others that set what is to be kept: which of the two wins, and the remedy.
 //!
-//! Reads files under the root and changes nothing. What cannot be decided from files (a script's conditions, a daemon's
-//! moment) is said as such.
+//! Reads files under the root and changes nothing. Conflicts that files alone do not decide (a script's conditions,
+//! the time at which a daemon acts) are reported as such.
 
 mod agents;
 mod conflict;
@@ -16,7 +16,7 @@ use conflict::Kept;
 
 pub use conflict::{Conflict, Winner};
 
-/// All of them, those that matter most first.
+/// All conflicts, the most important first.
 pub fn conflicts(
     root: &Root,
     facts: &Facts,

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 use crate::apply::journal::Step;
 use crate::plan::change::{Change, Setting};
 
-/// What has to be so after the next start, too.
+/// A setting that has to be in force after the next start, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// What.
+    /// The setting.
     pub setting: Setting,
     /// Its value.
     pub wanted: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// Who asks for it: the rule of a finding, a strategy, a profile.
+    /// The requester: the rule of a finding, a strategy, a profile.
     pub asked_by: String,
 }
 
@@ -27,7 +27,7 @@ pub struct PersistentFile {
     pub text: String,
     /// Its permissions.
     pub mode: u32,
-    /// What it does, in one sentence.
+    /// Its purpose, in one sentence.
     pub why: String,
 }
 

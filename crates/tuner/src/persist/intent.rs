@@ -11,16 +11,16 @@ use crate::plan::profile::Profile;
 use crate::plan::strategy::Strategy;
 use crate::plan::{self, Asked, Plan};
 
-/// The version of the notation; another one is not understood.
+/// The version of the format; other versions are refused.
 const VERSION: u32 = 1;
 
-/// What the file holds.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Intent {
-    /// Of the notation.
+    /// The version of the format.
     version: u32,
-    /// For whoever opens it.
+    /// A comment for the reader.
     about: String,
     /// Whether irqbalance leaves these interfaces alone, because it asks the policy script.
     irqbalance_knows: bool,
@@ -36,7 +36,7 @@ pub struct IntentPart {
     /// A layout…
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// … or what a kind of service wants.
+    /// … or the profile of a kind of service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// The interface.
@@ -48,23 +48,23 @@ pub struct IntentPart {
     /// The service's unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Which CPUs were chosen for it.
+    /// The CPUs chosen for it.
     #[serde(default, skip_serializing_if = "Choice::is_free")]
     pub choice: Choice,
-    /// Which of its changes are meant; the others have means of their own.
+    /// Which of its changes are included; the others have means of their own.
     pub stages: BTreeSet<Stage>,
 }
 
-/// An interface as it is found again.
+/// An interface, identified over restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Its name, which counts if it has no place on a bus.
+    /// Its name, which counts if it has no bus address.
     pub name: String,
-    /// Its driver; another one behind the same place is another device.
+    /// Its driver; another driver at the same address means another device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Its place on a bus.
+    /// Its bus address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
 }
@@ -72,7 +72,7 @@ pub struct Device {
 /// A text that is no intent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is not in the notation.
+    /// It is not in the format.
     #[error("understand the intent")]
     Notation(#[from] serde_json::Error),
     /// It is of another version.
@@ -85,7 +85,7 @@ impl Device {
         Device { name: nic.name.clone(), driver: nic.driver.clone(), bus: nic.bus.clone() }
     }
 
-    /// The interface that it is now. A place on a bus may hold several: then the name decides.
+    /// The interface with this identity. A bus address may have several: then the name decides.
     fn find<'f>(&self, facts: &'f Facts) -> Result<&'f Nic, String> {
         let there = |nic: &&Nic| match &self.bus {
             Some(bus) => nic.bus.as_ref() == Some(bus),
@@ -130,13 +130,13 @@ impl Intent {
         if intent.version == VERSION { Ok(intent) } else { Err(Error::Version(intent.version)) }
     }
 
-    /// As it is written.
+    /// Its text.
     pub(super) fn text(&self) -> String {
         serde_json::to_string_pretty(self).expect("an intent is plain data") + "\n"
     }
 
-    /// What it takes on this host as it is now. Where queues have to be made anew, that alone: [`Intent::rest`] is
-    /// planned when they are there. What is not there is among the refusals.
+    /// The plan of it for this host as it is now. If queues have to be made anew, that alone: [`Intent::rest`] is
+    /// planned when they exist. Missing devices and services are among the refusals.
     pub fn plan(&self, facts: &Facts) -> Plan {
         let queues = self.each(facts, IntentPart::queues);
         if queues.changes.is_empty() { self.rest(facts) } else { queues }
@@ -147,7 +147,7 @@ impl Intent {
         self.each(facts, IntentPart::rest)
     }
 
-    /// The plans of all parts; who asks first for a setting has it.
+    /// The plans of all parts; the first part that sets a setting decides its value.
     fn each(&self, facts: &Facts, plan: fn(&IntentPart, &Facts) -> Plan) -> Plan {
         let mut facts = facts.clone();
         if self.irqbalance_knows {
@@ -170,19 +170,19 @@ impl IntentPart {
     fn queues(&self, facts: &Facts) -> Plan {
         let (_, mut plan) = self.plan(facts);
         plan.changes.retain(|change| change.stage == Stage::Queues && self.stages.contains(&change.stage));
-        // What stands in the way of the rest is said with the rest.
+        // Obstacles of the rest are reported with the rest.
         Plan { changes: plan.changes, ..Plan::default() }
     }
 
     fn rest(&self, facts: &Facts) -> Plan {
         let (facts, plan) = self.plan(facts);
-        // Queues that are not as they should be, because something else was to make them, keep the rest from nothing.
+        // Queues with another number, because another program was to make them, do not stop the rest.
         let mut plan = plan.then.as_ref().map_or(plan.clone(), |then| plan::rest(&facts, then));
         plan.changes.retain(|change| change.stage != Stage::Queues && self.stages.contains(&change.stage));
         plan
     }
 
-    /// All of it, and the host as it concerns this part.
+    /// The whole intent, and the host as far as it concerns this part.
     fn plan(&self, facts: &Facts) -> (Facts, Plan) {
         let nic = match self.nic.as_ref().map(|device| device.find(facts)).transpose() {
             Ok(nic) => nic.map(|nic| nic.name.as_str()),
@@ -192,7 +192,7 @@ impl IntentPart {
                 return (facts.clone(), Plan { refusals: vec![refusal], ..Plan::default() });
             }
         };
-        // What was chosen may be gone: better said than other CPUs taken.
+        // Chosen CPUs may be gone: an error is better than other CPUs.
         if let Err(error) = self.choice.check(facts) {
             let subject = self.nic.as_ref().map_or("CPUs".to_owned(), |device| device.name.clone());
             let refusal = Refusal { subject, asked_by: self.asked_by(), reason: error.to_string() };

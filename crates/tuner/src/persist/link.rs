@@ -1,8 +1,8 @@
-//! A `.link` file for what only ethtool sets: queues, rings, coalescing. systemd-udevd does it when the interface comes,
-//! before it is set up, so nothing is reset under load.
+//! A `.link` file for settings that only ethtool makes: queues, rings, coalescing. systemd-udevd applies it when the
+//! interface appears, before it is set up, so nothing is reset under load.
 //!
-//! Of all `.link` files the first that matches is taken, and it alone. Ours therefore carries on what the file says that
-//! it hides, above all how the interface is named.
+//! Of all `.link` files only the first that matches is used. Ours therefore repeats the content of the file that it
+//! hides, above all the naming of the interface.
 
 use super::file::{Keep, PersistentFile};
 use super::means::is_plain;
@@ -12,10 +12,10 @@ use crate::observe::ethtool::Knob;
 use crate::observe::facts::Nic;
 use crate::text::HEADER;
 
-/// What is asked of one interface.
+/// The settings of one interface.
 pub(super) type Asked<'k> = (&'k Keep, Knob);
 
-/// The file for one interface; or why there can be none.
+/// The file for one interface; or the reason why there is none.
 pub(super) fn file(nic: &Nic, asked: &[Asked], links: &[Ordered]) -> Result<PersistentFile, String> {
     let bus = nic.bus.as_ref().filter(|bus| bus.contains(':') && is_plain(bus));
     let bus = bus.ok_or("a .link file finds an interface by its place on a PCI bus, and it is on none")?;
@@ -46,7 +46,7 @@ pub(super) fn file(nic: &Nic, asked: &[Asked], links: &[Ordered]) -> Result<Pers
     }
     text += &lines;
     Ok(PersistentFile {
-        // Before all that distributions and clouds bring.
+        // Before all files of distributions and clouds.
         path: format!("/etc/systemd/network/00-evenkeel-{}.link", bus.replace(':', "-")),
         text,
         mode: MODE,
@@ -81,7 +81,7 @@ fn yes(number: u32) -> String {
     if number == 0 { "no" } else { "yes" }.to_owned()
 }
 
-/// The file that is taken for this interface today. One whose conditions cannot be judged here could be it.
+/// The file that is used for this interface today. One whose conditions cannot be evaluated here could be it.
 fn hidden<'l>(nic: &Nic, bus: &str, links: &'l [Ordered]) -> Result<Option<&'l Ordered>, String> {
     for link in links {
         match section(&link.text, "[Match]").map(|words| suits(nic, bus, words)).fold(Some(true), and) {
@@ -93,7 +93,7 @@ fn hidden<'l>(nic: &Nic, bus: &str, links: &'l [Ordered]) -> Result<Option<&'l O
     Ok(None)
 }
 
-/// False wins over "who knows", and that over true.
+/// False wins over unknown, and that over true.
 fn and(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     match (a, b) {
         (Some(false), _) | (_, Some(false)) => Some(false),
@@ -102,7 +102,7 @@ fn and(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     }
 }
 
-/// Whether a line of a `[Match]` suits the interface; `None`: it cannot be judged from here.
+/// Whether a line of a `[Match]` matches the interface; `None`: it cannot be evaluated here.
 fn suits(nic: &Nic, bus: &str, words: &str) -> Option<bool> {
     let (key, value) = words.split_once('=')?;
     let any = |is: &dyn Fn(&str) -> bool| match value.trim().strip_prefix('!') {
@@ -110,7 +110,7 @@ fn suits(nic: &Nic, bus: &str, words: &str) -> Option<bool> {
         None => value.split_whitespace().any(is),
     };
     match key.trim() {
-        // The kernel's name: it has another one by now, so only "whatever it is" can be judged.
+        // The kernel's name: it has another one by now, so only a pattern for all names can be evaluated.
         "OriginalName" => (value.trim() == "*").then_some(true),
         "MACAddress" | "PermanentMACAddress" => {
             let mac = nic.mac.as_ref()?;

@@ -1,4 +1,4 @@
-//! Means of persistence for each setting. This is the only place that decides it.
+//! Means of persistence for each setting. This is the only place that chooses it.
 
 use std::collections::BTreeSet;
 
@@ -14,68 +14,68 @@ use crate::plan;
 use crate::plan::change::{Setting, Stage, Value};
 use crate::plan::profile::Profile;
 
-/// What keeps a setting.
+/// The means of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Means<'f> {
     /// A line in sysctl.d, read before any service starts.
     Sysctl {
-        /// As it is written there.
+        /// Its key in the file.
         key: String,
     },
-    /// A line in tmpfiles.d: a file in /sys that is there from the beginning.
+    /// A line in tmpfiles.d: a file in /sys that exists from the start.
     TmpFile {
         /// The file.
         path: &'f str,
     },
-    /// A udev rule, which acts when the interface or one of its queues comes.
+    /// A udev rule, which acts when the interface or one of its queues appears.
     Interface {
-        /// Whose.
+        /// The interface.
         nic: &'f Nic,
-        /// From its directory: `queues/rx-0/rps_cpus`.
+        /// Relative to its directory: `queues/rx-0/rps_cpus`.
         file: &'f str,
     },
-    /// A udev rule, which acts when the disk comes or changes.
+    /// A udev rule, which acts when the disk appears or changes.
     Disk {
-        /// Whose.
+        /// The disk.
         disk: &'f Disk,
-        /// From its directory: `queue/scheduler`.
+        /// Relative to its directory: `queue/scheduler`.
         file: &'f str,
     },
     /// A line in a `.link` file, which acts before the interface is set up.
     Link {
-        /// Whose.
+        /// The interface.
         nic: &'f Nic,
-        /// What of it.
+        /// The settings.
         knob: Knob,
     },
     /// A drop-in of the service's unit.
     Unit {
-        /// Whose.
+        /// The unit.
         service: &'f Service,
-        /// In real time.
+        /// Its real-time scheduling.
         priority: u64,
     },
     /// Planned anew at boot.
     Boot(IntentPart),
-    /// Kept by what keeps another one.
+    /// Kept together with another setting.
     Implied,
 }
 
-/// The means for one setting, or why there is none.
+/// The means for one setting, or the reason why there is none.
 ///
 /// | setting | means | why this one |
 /// |---|---|---|
 /// | `/proc/sys` | sysctl.d | before services listen |
-/// | `/sys/class/net/X` | udev | at the moment when the interface comes; also for queues that come later |
+/// | `/sys/class/net/X` | udev | when the interface appears; also for queues that appear later |
 /// | queues, rings, coalescing | `.link` | before the interface is set up, so before anything depends on them |
 /// | `/sys/block/X` | udev | the same |
-/// | `/sys/kernel/mm`, `/sys/devices/system` | tmpfiles.d | there from the beginning: before services start |
+/// | `/sys/kernel/mm`, `/sys/devices/system` | tmpfiles.d | they exist from the start: before services |
 /// | threads, real-time | drop-in | the program has it from its first instruction |
-/// | threads, other | intent | systemd has no word for the length of a turn |
-/// | interrupts | intent | their numbers are given anew at every start |
+/// | threads, other | intent | systemd has no option for the length of a time slice |
+/// | interrupts | intent | their numbers change with every start |
 /// | listeners | none | the program's own flag |
 ///
-/// Where the native means is missing, the intent is what is left.
+/// Where the native means is missing, the intent is used.
 pub(super) fn of<'f>(
     keep: &'f Keep,
     keeps: &[Keep],
@@ -92,7 +92,7 @@ pub(super) fn of<'f>(
             let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
             return match knob {
                 knob if here.udev && here.systemd => Ok(Means::Link { nic, knob: *knob }),
-                // The strategy asks for more whenever it is asked.
+                // The strategy asks for more with every call.
                 Knob::Rings => Err(format!(
                     "without systemd and udev no file sets it: call `ethtool -G {} {}` at the start",
                     nic.name,
@@ -105,7 +105,7 @@ pub(super) fn of<'f>(
             let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
             return boot(keep, Some(nic), None);
         }
-        // Its list holds numbers; the policy script, which comes with placed interrupts, knows devices.
+        // Its list holds numbers; the policy script, which comes with placed interrupts, identifies devices.
         Setting::Irqbalance { .. } => return Ok(Means::Implied),
         Setting::Listener { limit, .. } => return Err(until_restart(*limit).to_owned()),
     };
@@ -140,7 +140,7 @@ pub(super) fn of<'f>(
     }
 }
 
-/// A program asks for both when it begins to listen.
+/// A program sets both when it begins to listen.
 fn until_restart(limit: Limit) -> &'static str {
     match limit {
         Limit::Backlog => {
@@ -152,7 +152,7 @@ fn until_restart(limit: Limit) -> &'static str {
     }
 }
 
-/// All threads of a service at the same real-time priority are what a unit can say.
+/// A unit can set the same real-time priority for all threads of a service.
 fn thread<'f>(
     keep: &Keep,
     tid: u32,
@@ -211,7 +211,8 @@ fn is_unit(unit: &str) -> bool {
     unit.ends_with(".service") && is_plain(unit) && !unit.contains([' ', '/'])
 }
 
-/// Which changes of a strategy bring a setting back. Interrupts are placed only where irqbalance leaves them.
+/// The changes of a strategy that bring a setting back. Interrupts are placed only where irqbalance leaves them
+/// alone.
 fn stages(setting: &Setting) -> BTreeSet<Stage> {
     match stage(setting) {
         Stage::Affinity => [Stage::Irqbalance, Stage::Affinity].into(),
@@ -219,7 +220,7 @@ fn stages(setting: &Setting) -> BTreeSet<Stage> {
     }
 }
 
-/// When a setting has its turn.
+/// The stage of a setting.
 fn stage(setting: &Setting) -> Stage {
     let path = match setting {
         Setting::File { path, .. } => path,

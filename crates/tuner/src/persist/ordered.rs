@@ -1,4 +1,4 @@
-//! Directories of configuration as systemd and udev read them: all of them together, in the order of names.
+//! Configuration directories in the order of systemd and udev: all of them together, by name.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use crate::text::HEADER;
 pub struct Ordered {
     /// Its name, which decides.
     pub name: String,
-    /// Where it is, behind all links.
+    /// Its path, behind all links.
     pub path: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn ordered(root: &Root, directories: &[&str], ending: &str) -> Result
 
 /// Links followed inside of the root; `None`: to /dev/null, or in a circle.
 pub(super) fn resolved(root: &Root, path: &str) -> Option<String> {
-    /// As many as the kernel follows.
+    /// The kernel's limit of links.
     const LINKS_MAX: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -63,7 +63,7 @@ pub(super) fn resolved(root: &Root, path: &str) -> Option<String> {
     None
 }
 
-/// Lines that act, counted from 1.
+/// Lines with content, counted from 1.
 pub(super) fn acting(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(['#', ';']))

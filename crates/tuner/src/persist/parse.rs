@@ -37,7 +37,7 @@ fn assignment(text: &str, line: usize) -> Option<Assignment> {
     }
 }
 
-/// The first separator says which of the two separates.
+/// The first separator determines the form.
 fn normal(key: &str) -> String {
     match key.find(['.', '/']) {
         Some(at) if key[at..].starts_with('/') => {

@@ -1,8 +1,8 @@
-//! Persistent files: written all or none, compared with what was written, and taken away.
+//! Persistent files: written all or none, compared with their written texts, and removed.
 //!
-//! A manifest in `/etc/evenkeel` holds the texts. It is on the disk before the first file, with what was there before,
-//! so that a process which is killed at any moment leaves something that the next one puts right. What is not ours is
-//! never overwritten, and what somebody has edited is never lost.
+//! A manifest in `/etc/evenkeel` holds the texts. It is on the disk before the first file, together with the earlier
+//! content, so that after a process was killed at any moment the next one can restore a consistent state. Other
+//! programs' files are never overwritten, and edited files are never lost.
 
 mod disk;
 mod manifest;
@@ -16,38 +16,38 @@ use crate::observe::root::Root;
 pub use disk::{Disk, Found, RootDisk};
 use manifest::{Manifest, State};
 
-/// Where an edited file goes when ours takes its place or is taken away: a name that no program reads.
+/// The suffix of an edited file when ours replaces it or is removed: programs do not read such names.
 const EDITED: &str = ".edited";
 
-/// Why files could not be written or taken away.
+/// Errors of writing and removing files.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused.
     #[error("{what} {path}")]
     Io {
-        /// To do what.
+        /// The attempted action.
         what: &'static str,
-        /// With which file.
+        /// The file.
         path: String,
         /// Why.
         source: io::Error,
     },
-    /// There is a file of this name that was not written here.
+    /// There is a file of this name from another author.
     #[error("write {path}: there is one already, and it is not ours")]
     Foreign {
-        /// Which.
+        /// The file.
         path: String,
     },
-    /// Somebody has changed it since.
+    /// A user has changed it since.
     #[error("write {path}: it was edited since it was written")]
     Edited {
-        /// Which.
+        /// The file.
         path: String,
     },
-    /// The manifest is not one.
+    /// The manifest is invalid.
     #[error("understand {path}")]
     Manifest {
-        /// Which.
+        /// The file.
         path: &'static str,
         /// Why.
         source: serde_json::Error,
@@ -55,18 +55,18 @@ pub enum Error {
     /// It is of another version.
     #[error("understand {path}: it is of version {version}")]
     Version {
-        /// Which.
+        /// The file.
         path: &'static str,
-        /// Which version.
+        /// The version.
         version: u32,
     },
-    /// Somebody else is writing just now.
+    /// Another process is writing at the moment.
     #[error("lock {DIRECTORY}: another `evenkeel tune persist` is at work")]
     Locked,
-    /// Nothing was written here.
+    /// There are no persistent files.
     #[error("take away what persists: nothing does")]
     Nothing,
-    /// Writing failed, and putting back what was there failed, too.
+    /// Writing failed, and restoring the earlier content failed, too.
     #[error("{error}; and not everything could be put back: {undoing}")]
     Halfway {
         /// Why writing failed.
@@ -76,7 +76,7 @@ pub enum Error {
     },
 }
 
-/// How a file is.
+/// The state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// As it was written.
@@ -87,27 +87,27 @@ pub enum Condition {
     Missing,
 }
 
-/// What was done.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Files that were written or taken away.
+    /// Files that were written or removed.
     pub paths: Vec<String>,
-    /// Edited files, and where they are now.
+    /// Edited files, and their new paths.
     pub aside: Vec<(String, String)>,
     /// Whether an earlier attempt had been interrupted, and was undone first.
     pub recovered: bool,
 }
 
-/// What persists on a host.
+/// The persistent files of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// The files, and how they are.
+    /// The files, and their states.
     pub files: Vec<(PersistentFile, Condition)>,
-    /// Whether writing or taking away was interrupted.
+    /// Whether writing or removing was interrupted.
     pub interrupted: bool,
 }
 
-/// What persists.
+/// The persistent settings.
 pub fn status(root: &Root) -> Result<Status, Error> {
     let disk = RootDisk::new(root.clone());
     let manifest = manifest::read(&disk)?;
@@ -120,7 +120,7 @@ pub fn status(root: &Root) -> Result<Status, Error> {
     Ok(Status { files, interrupted })
 }
 
-/// What should be so since the last start, because the files were there already.
+/// The settings since the last start, because the files existed then.
 pub fn held(root: &Root) -> Result<Vec<Held>, Error> {
     let manifest = manifest::read(&RootDisk::new(root.clone()))?;
     Ok(if manifest.boot_id == boot_id(root) { Vec::new() } else { manifest.held })
@@ -131,21 +131,21 @@ fn boot_id(root: &Root) -> String {
     root.read("/proc/sys/kernel/random/boot_id").ok().flatten().unwrap_or_default()
 }
 
-/// Writes the files; those that were written before and are not among them go. With `force` edited files are put aside
-/// and replaced.
+/// Writes the files; earlier ones that are not among them are removed. With `force` edited files are renamed and
+/// replaced.
 pub fn write(root: &Root, persistence: &Persistence, force: bool) -> Result<Done, Error> {
     let mut disk = RootDisk::new(root.clone());
     disk.make_directory(DIRECTORY).map_err(failed("create", DIRECTORY))?;
     let _lock = disk.lock()?;
     let written = write_to(&mut disk, persistence, &boot_id(root), force);
     if written.is_err() {
-        // An empty directory says nothing; one that is not empty stays.
+        // An empty directory means nothing; one that is not empty stays.
         let _ = disk.remove_directory(DIRECTORY);
     }
     written
 }
 
-/// Takes all files away; edited ones are put aside.
+/// Removes all files; edited ones are renamed.
 pub fn remove(root: &Root) -> Result<Done, Error> {
     let mut disk = RootDisk::new(root.clone());
     if !root.exists(DIRECTORY) {
@@ -153,7 +153,7 @@ pub fn remove(root: &Root) -> Result<Done, Error> {
     }
     let _lock = disk.lock()?;
     let removed = remove_from(&mut disk);
-    // What others keep there keeps it.
+    // Other files there keep the directory.
     let _ = disk.remove_directory(DIRECTORY);
     removed
 }
@@ -229,7 +229,7 @@ fn carry_out(
         disk.make_directory(directory).map_err(failed("create", directory))?;
     }
     for file in &manifest.files {
-        // What is in the place of one of ours, a link perhaps, has been put aside.
+        // A link or the like in the place of one of ours was renamed.
         let is_new = !known.iter().any(|known| known.path == file.path);
         disk.replace(&file.path, &file.text, file.mode, is_new).map_err(failed("write", &file.path))?;
     }
@@ -265,8 +265,7 @@ pub(crate) fn remove_from(disk: &mut dyn Disk) -> Result<Done, Error> {
     Ok(done)
 }
 
-/// Puts right what was interrupted while it was written: what was there before is there again. Says whether there was
-/// such a thing.
+/// Undoes an interrupted write: the earlier content is restored. Returns whether there was one.
 fn recover(disk: &mut dyn Disk) -> Result<bool, Error> {
     let manifest = manifest::read(disk)?;
     if manifest.state == State::Whole {
@@ -275,7 +274,7 @@ fn recover(disk: &mut dyn Disk) -> Result<bool, Error> {
     for file in &manifest.files {
         let found = find(disk, &file.path)?;
         disk.remove_unfinished(&file.path).map_err(failed("remove what is unfinished of", &file.path))?;
-        // Somebody else's by now, or never written.
+        // Another program's by now, or never written.
         let is_new = matches!(&found, Found::File { text, .. } if *text == file.text);
         if is_new && !manifest.previous.iter().any(|previous| previous.path == file.path) {
             disk.remove(&file.path).map_err(failed("remove", &file.path))?;
@@ -310,7 +309,7 @@ fn recover(disk: &mut dyn Disk) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Removes those of our directories that are empty, the innermost first, and says which are left.
+/// Removes those of our directories that are empty, the innermost first, and returns those that are left.
 fn remove_directories(disk: &mut dyn Disk, manifest: &Manifest) -> BTreeSet<String> {
     let mut left = manifest.directories.clone();
     for directory in manifest.directories.iter().rev() {
@@ -341,7 +340,7 @@ fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<Condition, Error>
 
 fn copy_aside(disk: &mut dyn Disk, path: &str) -> Result<String, Error> {
     let mut aside = format!("{path}{EDITED}");
-    // An earlier copy is somebody's work, too.
+    // An earlier copy is a user's work, too.
     for number in 2.. {
         if find(disk, &aside)? == Found::Nothing {
             break;

@@ -3,18 +3,18 @@
 use super::ordered::{Ordered, ordered};
 use crate::observe::root::{Error, Root};
 
-/// What there is.
+/// The available means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Surroundings {
     /// The program that the boot unit starts: ours.
     pub program: String,
     /// Whether systemd starts this host: units, drop-ins, tmpfiles.d.
     pub systemd: bool,
-    /// Whether udev sees devices come.
+    /// Whether udev handles new devices.
     pub udev: bool,
-    /// Whether something reads sysctl.d at boot.
+    /// Whether a program reads sysctl.d at boot.
     pub sysctl: bool,
-    /// How irqbalance is started, the words behind `ExecStart=`; `None`: it is not installed as a unit.
+    /// The command of irqbalance, the words behind `ExecStart=`; `None`: it is not installed as a unit.
     pub irqbalance: Option<String>,
     /// The environment file that gives irqbalance a policy script already.
     pub policy: Option<String>,
@@ -22,7 +22,7 @@ pub struct Surroundings {
     pub links: Vec<Ordered>,
 }
 
-/// Where units are, those that win first.
+/// The directories of units, those that win first.
 pub(crate) const UNITS: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -31,7 +31,7 @@ pub(crate) const UNITS: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// Where `.link` files are; a name in an earlier one hides the same name in a later one.
+/// The directories of `.link` files; a name in an earlier one hides the same name in a later one.
 pub(super) const LINKS: [&str; 5] = [
     "/etc/systemd/network",
     "/run/systemd/network",
@@ -41,7 +41,7 @@ pub(super) const LINKS: [&str; 5] = [
 ];
 
 impl Surroundings {
-    /// Looks.
+    /// Reads the host's means.
     pub fn read(root: &Root, program: String) -> Result<Surroundings, Error> {
         let any = |paths: &[&str]| paths.iter().any(|path| root.exists(path));
         let systemd = any(&["/usr/lib/systemd/systemd", "/lib/systemd/systemd"]);
@@ -73,7 +73,7 @@ impl Surroundings {
         })
     }
 
-    /// What is missing, in words.
+    /// The missing means, in words.
     pub fn gaps(&self) -> Vec<&'static str> {
         let gaps = [
             (self.systemd, "there is no systemd here, so no units, drop-ins or tmpfiles.d"),
@@ -94,7 +94,7 @@ pub(super) fn irqbalance_unit(root: &Root) -> Result<Option<String>, Error> {
     Ok(None)
 }
 
-/// The files that a unit takes its environment from; the unit says which, distributions differ.
+/// The environment files of a unit; distributions differ.
 pub(super) fn environment_files(unit: &str) -> Vec<String> {
     let values = unit.lines().filter_map(|line| line.trim().strip_prefix("EnvironmentFile="));
     values

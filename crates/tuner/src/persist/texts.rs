@@ -1,4 +1,4 @@
-//! The texts of sysctl.d, tmpfiles.d, udev rules and drop-ins, with the reason over each line.
+//! Texts of sysctl.d, tmpfiles.d, udev rules and drop-ins, with the reason over each line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,13 +9,13 @@ use os::CpuSet;
 use crate::observe::facts::{Disk, Facts, Nic, Service};
 use crate::text::HEADER;
 
-/// Read after what distributions bring, and before `99-sysctl.conf`, which is the administrator's own.
+/// After the files of distributions, and before `99-sysctl.conf`, which is the administrator's own.
 pub(crate) const SYSCTL: &str = "/etc/sysctl.d/90-evenkeel.conf";
 pub(crate) const TMPFILES: &str = "/etc/tmpfiles.d/evenkeel.conf";
 /// After `80-net-setup-link.rules`, which sets the number of queues.
 pub(crate) const RULES: &str = "/etc/udev/rules.d/90-evenkeel.rules";
 
-/// Permissions of what everybody may read.
+/// Permissions of files that every user may read.
 pub(super) const MODE: u32 = 0o644;
 
 /// The files of all settings that have a means of their own.
@@ -60,7 +60,7 @@ pub(super) fn files(kept: &[(&Keep, Means)], facts: &Facts) -> Vec<PersistentFil
     files
 }
 
-/// Lines under the comments that say why; those with the same reason together, in the order in which they came.
+/// Lines under comments with their reasons; those with the same reason together, in their original order.
 #[derive(Default)]
 struct Lines(Vec<(String, String)>);
 
@@ -89,9 +89,9 @@ pub(super) fn comment(keep: &Keep) -> String {
     }
 }
 
-/// One rule for the moment when the interface comes, and for a queue another one, for queues that come later. When the
-/// interface comes, its directory still has the name that the kernel gave it, so the first cannot miss; the second can,
-/// if the interface is renamed meanwhile, and then the first has done it.
+/// One rule for the time when the interface appears, and for a queue another one, for queues that appear later. When
+/// the interface appears, its directory still has the name that the kernel gave it, so the first cannot miss; the
+/// second can, if the interface is renamed meanwhile, and then the first has done it.
 fn interface(nic: &Nic, facts: &Facts, file: &str, wanted: &str) -> String {
     let (net, queues) = identity(nic, facts);
     let mut rules = format!("ACTION==\"add\", SUBSYSTEM==\"net\", {net}, ATTR{{{file}}}=\"{wanted}\"\n");
@@ -104,8 +104,8 @@ fn interface(nic: &Nic, facts: &Facts, file: &str, wanted: &str) -> String {
     rules
 }
 
-/// By the place on the bus, which outlives names; by the hardware address where interfaces share a place; by name what
-/// is made by name. For the interface itself, and for what is below it.
+/// By the bus address, which is independent of names; by the hardware address where interfaces share a bus address;
+/// by name for interfaces that are made by name. For the interface itself, and for files below it.
 fn identity(nic: &Nic, facts: &Facts) -> (String, String) {
     let is_alone =
         |bus: &&String| facts.nics.iter().filter(|other| other.bus.as_ref() == Some(*bus)).count() == 1;

@@ -1,7 +1,7 @@
-//! Rules and plans agree: on random hosts, what is planned from what was found is not taken back by what is found then.
+//! Agreement of rules and plans: on random hosts, a plan from findings is not undone by the findings after it.
 //!
-//! The host is a model: each queue has its share of the work that packets make, done where its interrupt arrives, or,
-//! where packets are steered, for the greater part on the CPUs that they are steered to. What is found is planned and
+//! The host is a model: each queue has its share of the packets' work, done where its interrupt arrives, or, where
+//! packets are steered, for the greater part on the CPUs that they are steered to. A plan from the findings is
 //! written into the facts as the kernel would take it, then counted and judged again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,17 +24,18 @@ use crate::Series;
 
 const HOSTS: u64 = 600;
 
-/// After so many plans from findings nothing is left to be planned: queues first, then their interrupts, then packets.
+/// After this many plans from findings there must be no further change: queues first, then their interrupts, then
+/// packets.
 const PLANS_MAX: usize = 3;
 
-/// What handing a packet on costs the CPU with the interrupt, as a share of its work.
+/// The cost of steering a packet for the CPU with the interrupt, as a share of its work.
 const HOP: f64 = 0.1;
 
 struct Case {
     facts: Facts,
-    /// What packets cost, in percent of a CPU.
+    /// The cost of packets, in percent of a CPU.
     work_percent: f64,
-    /// What programs cost every CPU, in percent.
+    /// The load of programs on every CPU, in percent.
     user_percent: f64,
 }
 
@@ -56,7 +57,7 @@ fn case(seed: u64) -> Case {
     let mut facts = Shape { cpus, threads, nodes, queues, irqs }.facts();
     facts.kernel.version = (6, 18);
     let all = CpuSet::first(cpus);
-    // CPU 0 is always there, and does the kernel's work.
+    // CPU 0 is always present, and does the kernel's work.
     for cpu in facts.cpus.iter_mut().skip(1) {
         cpu.online = prng.below(12) > 0;
     }
@@ -102,7 +103,7 @@ fn case(seed: u64) -> Case {
     Case { facts, work_percent: work as f64, user_percent: user as f64 }
 }
 
-/// What each CPU spends on packets, in percent.
+/// The load of each CPU by packets, in percent.
 fn packets(case: &Case, facts: &Facts) -> BTreeMap<u32, f64> {
     let (model, nic) = (CpuModel::of(facts), &facts.nics[0]);
     let mut spent: BTreeMap<u32, f64> = facts.online().iter().map(|cpu| (cpu, 0.0)).collect();
@@ -202,7 +203,7 @@ fn schedule(facts: &mut Facts, setting: &Setting, wanted: &Scheduling) {
     }
 }
 
-/// What is found, and what would be planned from it.
+/// The findings, and the plan from them.
 fn found(case: &Case, facts: &Facts) -> (Vec<Finding>, Plan) {
     let series = counted(case, facts);
     let findings = judge_each(facts, &series);
@@ -211,7 +212,7 @@ fn found(case: &Case, facts: &Facts) -> (Vec<Finding>, Plan) {
     (findings, plan)
 }
 
-/// What a failure is about, as short as it gets.
+/// The description of a failure, as short as possible.
 fn said(facts: &Facts, findings: &[Finding], plan: &Plan) -> String {
     let nic = &facts.nics[0];
     let findings = findings
@@ -240,7 +241,7 @@ fn settings(plan: &Plan) -> BTreeSet<Setting> {
     plan.changes.iter().map(|change| change.setting.clone()).collect()
 }
 
-/// Rules about where packets and interrupts go.
+/// Rules about the CPUs of packets and interrupts.
 const OF_CPUS: [&str; 9] = [
     "softirq-one-core",
     "irqs-piled-up",
@@ -253,7 +254,7 @@ const OF_CPUS: [&str; 9] = [
     "xps-crossed",
 ];
 
-/// Plans from findings until nothing is planned: how many, or what is wrong with them.
+/// Plans from findings until nothing is planned: their number, or the error.
 fn plans_until_rest(seed: u64) -> Result<u64, String> {
     let case = case(seed);
     let mut facts = case.facts.clone();
@@ -264,7 +265,7 @@ fn plans_until_rest(seed: u64) -> Result<u64, String> {
             Err(format!("{what}; host {seed}, plan {round}, {}", said(&facts, &findings, &plan)))
         };
         if plan.changes.is_empty() {
-            // Whoever still asks for something is told why there is nothing to be done.
+            // For each finding without a change the plan has a reason.
             let is_answered = |finding: &&Finding| {
                 let is_it = |refusal: &Refusal| {
                     refusal.asked_by == finding.rule || refusal.subject == finding.subject
@@ -330,7 +331,7 @@ fn a_strategy_that_is_in_force_asks_for_nothing_and_no_rule_for_its_opposite() {
         let again = planned(&facts);
         assert_eq!(again.changes, [], "host {seed}: {} and then again", strategy.name());
         let (findings, opposite) = found(&case, &facts);
-        // Where a CPU is busy with interrupts all the same, the strategy was the wrong one, and rules may say so.
+        // Where a CPU is busy with interrupts all the same, the strategy was the wrong one, and rules may report it.
         let busiest = packets(&case, &facts).values().copied().fold(0.0, f64::max);
         let is_chosen = choice.irq_cpus.is_some();
         if busiest < crate::observe::cpu_load::BUSY_PERCENT && !is_chosen {

@@ -1,6 +1,6 @@
 //! Change of one setting: old and new value, reason, and way back.
 //!
-//! Nothing is read or written here. Values are compared by what they mean, never as texts: the kernel writes `f` back
+//! Nothing is read or written here. Values are compared by their meaning, never as texts: the kernel writes `f` back
 //! as `00000000,0000000f`, and a choice with brackets around the chosen word.
 
 use std::collections::BTreeSet;
@@ -20,24 +20,24 @@ use crate::plan::signal::Signal;
 pub enum Setting {
     /// A file under /proc or /sys.
     File {
-        /// Absolute, as the host sees it.
+        /// Absolute, on the host.
         path: String,
-        /// What its text means.
+        /// The format of its text.
         holds: Holds,
     },
-    /// How a thread is scheduled; its value is a [`Scheduling`].
+    /// A thread's scheduling; its value is a [`Scheduling`].
     Thread {
         /// Thread id.
         tid: u32,
     },
-    /// What a driver sets when ethtool asks for it; its value is [`Parameters`].
+    /// A driver setting of ethtool; its value is [`Parameters`].
     Device {
         /// The interface.
         nic: String,
-        /// What of it.
+        /// The group of parameters.
         knob: Knob,
     },
-    /// Which CPUs take an interrupt, by the name of its handler: it keeps its name when a change of queues gives it
+    /// The affinity of an interrupt, by the name of its handler, which it keeps when a change of queues gives it
     /// another number.
     Interrupt {
         /// The interface.
@@ -50,16 +50,16 @@ pub enum Setting {
         /// Its process id: another irqbalance has another list.
         pid: u32,
     },
-    /// How many connections a listener of a running program lets wait; its value is a number.
+    /// The limit of waiting connections of a running program's listener; its value is a number.
     Listener {
-        /// Which listener.
+        /// The listener.
         socket: Socket,
-        /// Where they wait.
+        /// The queue.
         limit: Limit,
     },
 }
 
-/// What the text of a file means.
+/// The formats of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holds {
@@ -73,7 +73,7 @@ pub enum Holds {
     Words,
 }
 
-/// What a setting's text means.
+/// The parsed value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// Of a mask.
@@ -90,19 +90,19 @@ pub enum Value {
     Interrupts(BTreeSet<u32>),
 }
 
-/// A text that does not mean what the setting holds.
+/// A text that is not in the setting's format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("understand {setting}: expected {expected}, found {found:?}")]
 pub struct Misunderstood {
-    /// Whose value it is.
+    /// The setting.
     pub setting: String,
-    /// What it should be, in words.
+    /// The expected format, in words.
     pub expected: &'static str,
-    /// What it is.
+    /// The text.
     pub found: String,
 }
 
-/// Where interfaces are.
+/// The directory of interfaces.
 const NICS: &str = "/sys/class/net/";
 
 impl Setting {
@@ -156,12 +156,12 @@ impl Setting {
         path.strip_prefix("/proc/irq/")?.strip_suffix("/smp_affinity")?.parse().ok()
     }
 
-    /// Whether it says which CPUs the packets of a receive queue are steered to.
+    /// Whether it is the steering mask of a receive queue.
     pub(crate) fn is_receive_steering(&self) -> bool {
         matches!(self, Setting::File { path, .. } if path.ends_with("/rps_cpus"))
     }
 
-    /// What a text of this setting means.
+    /// The parsed value of a text of this setting.
     pub fn value(&self, text: &str) -> Result<Value, Misunderstood> {
         let wrong =
             |expected| Misunderstood { setting: self.to_string(), expected, found: text.trim().to_owned() };
@@ -189,8 +189,8 @@ impl Setting {
         }
     }
 
-    /// Whether a text of this setting means what `wanted` means; of a thread or a driver, as far as `wanted` says
-    /// anything. A text without meaning is like itself alone.
+    /// Whether a text of this setting has the same value as `wanted`; for a thread or a driver, as far as `wanted`
+    /// names parameters. A text that cannot be parsed equals only itself.
     pub fn same(&self, found: &str, wanted: &str) -> bool {
         match (self.value(found), self.value(wanted)) {
             (Ok(Value::Scheduling(found)), Ok(Value::Scheduling(wanted))) => found.fulfils(&wanted),
@@ -200,7 +200,7 @@ impl Setting {
         }
     }
 
-    /// What has to be written so that the setting is again as it was when it read `text`.
+    /// The text to write to restore the setting to its state when it read `text`.
     pub fn written<'t>(&self, text: &'t str) -> &'t str {
         match self {
             Setting::File { holds: Holds::Choice, .. } => chosen(text).unwrap_or(text),
@@ -231,19 +231,19 @@ impl fmt::Display for Setting {
     }
 }
 
-/// When a change has its turn: interrupts before what depends on where they are, programs last.
+/// Stages of a plan: interrupts before settings that depend on their CPUs, programs last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
-    /// How many queues an interface has, and how long they are: all that follows from them is made anew.
+    /// The number of queues of an interface, and their length: everything that depends on them is made anew.
     Queues,
-    /// Who else moves interrupts.
+    /// Other programs that move interrupts.
     Irqbalance,
-    /// How long interrupts are put off.
+    /// The deferral of interrupts.
     Coalescing,
-    /// Which CPU takes an interrupt.
+    /// The CPUs of interrupts.
     Affinity,
-    /// Which CPU handles or sends a packet: RPS, RFS, XPS.
+    /// The CPUs that handle or send packets: RPS, RFS, XPS.
     Steering,
     /// Sysctls.
     Sysctl,
@@ -257,15 +257,15 @@ pub enum Stage {
     Scheduling,
 }
 
-/// What could go wrong. Every change here takes effect at once and is undone by writing the old value back.
+/// Risks. Every change here takes effect at once and is undone by writing the old value back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Risk {
     /// Only a limit is raised, or one queue is concerned.
     Low,
-    /// It moves work or waiting to another place; under load the gain has to be shown.
+    /// It moves work or waiting to another CPU or time; under load the gain has to be shown.
     Moderate,
-    /// The driver makes its queues anew: the link may blink.
+    /// The driver makes its queues anew: the link may go down for a moment.
     Blink,
     /// It can starve others on the host.
     High,
@@ -274,32 +274,32 @@ pub enum Risk {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// When it has its turn.
+    /// Its stage.
     pub stage: Stage,
-    /// What is set.
+    /// The setting.
     pub setting: Setting,
     /// Its value when the plan was made.
     pub now: String,
-    /// Its value to be.
+    /// The new value.
     pub wanted: String,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub why: String,
-    /// Who asks for it: the rule of a finding, a strategy, a profile.
+    /// The requester: the rule of a finding, a strategy, a profile.
     pub asked_by: String,
-    /// What could go wrong.
+    /// The risk.
     pub risk: Risk,
-    /// Which figure should move, and in which direction.
+    /// The figure that should move, and its direction.
     #[serde(default)]
     pub signal: Signal,
 }
 
 impl Change {
-    /// Whether there is something to do.
+    /// Whether the value changes.
     pub fn is_due(&self) -> bool {
         !self.setting.same(&self.now, &self.wanted)
     }
 
-    /// How it is undone, in words.
+    /// The way back, in words.
     pub fn undo(&self) -> String {
         let now = self.shown(&self.now);
         match &self.setting {
@@ -319,7 +319,7 @@ impl Change {
         }
     }
 
-    /// One of its two values for people: of a thread only what changes, and not when it was started.
+    /// One of its two values for people: for a thread only the difference, without its start time.
     pub fn shown(&self, text: &str) -> String {
         let name = |word: &'_ str| word.split_once('=').map(|(name, _)| name.to_owned());
         let changes = |word: &&str| {
@@ -333,14 +333,14 @@ impl Change {
     }
 }
 
-/// Why something that was asked for is not planned.
+/// A request that is not planned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// What it is about: `eth0`, `memcached (PID 812)`.
+    /// Its subject: `eth0`, `memcached (PID 812)`.
     pub subject: String,
-    /// Who asked for it.
+    /// The requester.
     pub asked_by: String,
-    /// Why not, and what to do instead, in one sentence.
+    /// The reason, and the alternative, in one sentence.
     pub reason: String,
 }
 

@@ -14,13 +14,13 @@ use crate::plan::signal::{Expected, Figure, Moves};
 /// Connections that may wait: what perftune and tuned's profiles set, and more than any burst that was reported.
 pub(crate) const BACKLOG: u32 = 4096;
 
-/// Requests that may have come with a SYN. They wait in the accept queue from then on, so who forges SYNs fills it no
-/// further than to a quarter (RFC 7413, section 5.1).
+/// Requests that may have come with a SYN. They wait in the accept queue from then on, so forged SYNs fill at most a
+/// quarter of it (RFC 7413, section 5.1).
 pub(crate) const FAST_OPEN: u32 = BACKLOG / 4;
 
 /// pidfd_getfd(2).
 const KERNEL_MIN: (u32, u32) = (5, 6);
-/// `kernel.yama.ptrace_scope`: until the next boot nobody takes part in another process.
+/// `kernel.yama.ptrace_scope`: until the next boot no process may trace another one.
 const PTRACE_NEVER: u64 = 3;
 
 const LONGER: Reason = Reason {
@@ -87,7 +87,7 @@ pub(crate) fn fast_open<'f>(
     }
 }
 
-/// Room for more connections at the listener that a finding is about, or at all services if it could not tell.
+/// Room for more connections at the listener of a finding, or at all services if it could not name one.
 pub(crate) fn queue_remedy(facts: &Facts, finding: &Finding, live: bool) -> ProposedChanges {
     let named = at(facts, &finding.subject);
     if named.is_empty() {
@@ -108,7 +108,7 @@ pub(crate) fn queue_remedy(facts: &Facts, finding: &Finding, live: bool) -> Prop
     proposed
 }
 
-/// Fast Open for the listener that a finding is about, or for all services that may gain by it.
+/// Fast Open for the listener of a finding, or for all services that may gain by it.
 pub(crate) fn fast_open_remedy(facts: &Facts, finding: &Finding, live: bool) -> ProposedChanges {
     let mut proposed = ProposedChanges::default();
     profile::set(&mut proposed, facts, &profile::FAST_OPEN);
@@ -127,7 +127,7 @@ fn at<'f>(facts: &'f Facts, address: &str) -> Vec<&'f Listener> {
     facts.listeners.iter().filter(|listener| listener.address == address).collect()
 }
 
-/// Proposes the change, or says why it cannot be had.
+/// Proposes the change, or gives the reason why it is not possible.
 fn change(proposed: &mut ProposedChanges, facts: &Facts, listener: &Listener, limit: Limit) -> bool {
     let Listener { address, inode, pid, started, .. } = listener;
     let refusal = match (pid, started) {

@@ -1,30 +1,30 @@
-//! A fragment of my.cnf for a host: each line with its reason and where that comes from.
+//! A my.cnf fragment for a host: each line with its reason and the source of that.
 //!
-//! Pure. Only what a host decides: memory, CPUs, disks, limits of the kernel. Durability, character sets and whatever
-//! else is the application's business stay as they are. Options that not every server knows have the prefix `loose_`, at
-//! which MySQL and MariaDB warn instead of refusing to start.
+//! Pure. Only values that follow from the host: memory, CPUs, disks, limits of the kernel. Durability, character sets
+//! and all other options are the application's and stay as they are. Options that not every server knows have the
+//! prefix `loose_`, at which MySQL and MariaDB warn instead of refusing to start.
 
 use std::fmt::Write;
 
 use crate::observe::facts::{Disk, Facts, Service, ServiceKind};
 
-/// The first line, by which a file is known as ours.
+/// The first line, which identifies a file as ours.
 pub const HEAD: &str = "# Made by `evenkeel tune plan --profile mysql --my-cnf`";
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// Where data lies unless somebody has moved it.
+/// The default directory of data.
 const DATA: &str = "/var/lib/mysql";
 
-/// What the buffer pool grows by: chunks of 128 MiB (innodb_buffer_pool_chunk_size) in 8 instances, to a multiple of
-/// which MySQL rounds up.
+/// The buffer pool's unit: chunks of 128 MiB (innodb_buffer_pool_chunk_size) in 8 instances, to a multiple of which
+/// MySQL rounds up.
 const POOL_STEP: u64 = GIB;
 
-/// Writes per second that flushing may count on. A disk that does not turn does more, but a cloud volume may be rationed
-/// to 3,000 of them (the smallest of Amazon's gp3), of which reads want theirs.
+/// Writes per second that flushing may count on. A disk without rotation does more, but a cloud volume may be limited
+/// to 3,000 of them (the smallest of Amazon's gp3), of which reads need a share.
 const WRITES_PER_S: u64 = 2000;
-/// The same, of a disk that turns; the default of both servers before disks stopped turning.
+/// The same for a rotating disk; the default of both servers before SSDs.
 const WRITES_PER_S_ROTATING: u64 = 200;
 
 /// Of a huge page on x86 and, with pages of 4 KiB, on ARM.
@@ -58,10 +58,10 @@ fn line(name: &str, value: impl std::fmt::Display, why: &str) -> String {
     format!("{}{name} = {value}\n", remark(why))
 }
 
-/// Where comments end.
+/// The column where comments end.
 const COLUMNS_MAX: usize = 90;
 
-/// Words over an option, or instead of one; what stands on lines of its own keeps them.
+/// Comment above an option, or in its place; line breaks are kept.
 fn remark(what: &str) -> String {
     let mut text = String::new();
     for paragraph in what.lines() {
@@ -132,7 +132,7 @@ fn memory(facts: &Facts, server: Option<&Service>) -> String {
     text
 }
 
-/// How much memory there is for it, and of what that is the rest.
+/// The available memory, and its source.
 fn share(facts: &Facts, server: Option<&Service>) -> (u64, String) {
     let limit =
         server.and_then(|server| server.memory_limit_bytes).filter(|limit| *limit < facts.memory_bytes);
@@ -176,7 +176,7 @@ fn disk(facts: &Facts) -> String {
     text + &line("innodb_io_capacity_max", 2 * writes, why)
 }
 
-/// Whether it turns, as far as one can know: virtio's and Xen's disks say that they do unless somebody told them
+/// Whether it rotates, as far as known: virtio's and Xen's disks report that they do unless they are configured
 /// otherwise.
 fn turns(disk: &Disk) -> bool {
     disk.rotational && !["vd", "xvd"].iter().any(|prefix| disk.name.starts_with(prefix))

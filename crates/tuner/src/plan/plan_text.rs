@@ -6,8 +6,8 @@ use crate::plan::Plan;
 use crate::plan::change::{Change, Risk};
 use crate::text::wrap;
 
-/// Each change, or several that are alike, with the reason, the risk, the way back and the figure that should move; then
-/// what is not planned.
+/// Each change, or several that are alike, with the reason, the risk, the way back and the figure that should move;
+/// then the requests that are not planned.
 pub fn text(plan: &Plan) -> String {
     let mut text = match plan.changes.len() {
         0 => "Nothing to change.\n".to_owned(),
@@ -48,10 +48,10 @@ pub fn text(plan: &Plan) -> String {
     text
 }
 
-/// The text of a plan for a terminal: lines that are too long go on below where they began.
+/// The text of a plan for a terminal: lines that are too long are continued below their beginning.
 pub fn wrapped(text: &str, columns: usize) -> String {
     let line = |line: &str| {
-        // `     why     …`, `  1  …`, and what begins at the margin.
+        // `     why     …`, `  1  …`, and lines without indentation.
         let label = match line {
             _ if line.starts_with("     ") => LABEL_LEN,
             _ if line.starts_with(' ') => NUMBER_LEN,
@@ -63,7 +63,7 @@ pub fn wrapped(text: &str, columns: usize) -> String {
     text.lines().map(line).collect()
 }
 
-/// What stands before a change, and before what is said of it.
+/// The prefixes of a change, and of its details.
 const NUMBER_LEN: usize = 5;
 const LABEL_LEN: usize = 13;
 
@@ -76,7 +76,7 @@ pub fn diff(plan: &Plan) -> String {
     })
 }
 
-/// Whether there is the same to say about both.
+/// Whether both have the same details.
 fn are_alike(one: &Change, other: &Change) -> bool {
     let said =
         |change: &Change| (change.why.clone(), change.asked_by.clone(), change.risk, change.signal.clone());

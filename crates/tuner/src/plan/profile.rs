@@ -1,6 +1,6 @@
-//! Profiles: settings for a kind of service, each with the reason and where that comes from.
+//! Profiles: settings for a kind of service, each with the reason and its source.
 //!
-//! Pure. A profile is asked for by name; it raises limits and never lowers one that somebody has raised further.
+//! Pure. A profile is requested by name; it raises limits and never lowers one that is already higher.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::plan::listen_queue;
 use crate::plan::proposal::{ProposedChanges, Reason};
 use crate::plan::signal::{Expected, Figure, Moves};
 
-/// As long as the longest queue that is asked for.
+/// The length of the longest queue that a profile requests.
 const BACKLOG: u64 = listen_queue::BACKLOG as u64;
 
 /// A kind of service.
@@ -27,7 +27,7 @@ pub enum Profile {
     Generic,
 }
 
-/// How a value is wanted.
+/// The operator of a value.
 #[derive(Clone, Copy)]
 pub(crate) enum Want {
     AtLeast(u64),
@@ -37,7 +37,7 @@ pub(crate) enum Want {
     Bits(u64),
 }
 
-/// A sysctl that is wanted.
+/// A requested sysctl.
 pub(crate) struct Sysctl {
     pub(crate) name: &'static str,
     pub(crate) want: Want,
@@ -48,7 +48,7 @@ impl Profile {
     /// All.
     pub const ALL: [Profile; 4] = [Profile::Memcached, Profile::Mysql, Profile::Redis, Profile::Generic];
 
-    /// As it is typed.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Profile::Memcached => "memcached",
@@ -58,13 +58,13 @@ impl Profile {
         }
     }
 
-    /// The profile of this name; `evenkeel` wants what memcached wants.
+    /// The profile of this name; `evenkeel` has memcached's.
     pub fn named(name: &str) -> Option<Profile> {
         let name = if name == "evenkeel" { "memcached" } else { name };
         Profile::ALL.into_iter().find(|profile| profile.name() == name)
     }
 
-    /// What it asks for; `live`: also of programs while they run.
+    /// Its changes; `live`: also of programs while they run.
     pub fn changes(self, facts: &Facts, live: bool) -> ProposedChanges {
         let mut proposed = self.limits(facts);
         self.huge_pages(&mut proposed, facts);
@@ -78,7 +78,7 @@ impl Profile {
         proposed
     }
 
-    /// Of that, the limits of the host.
+    /// Of these, the limits of the host.
     pub(crate) fn limits(self, facts: &Facts) -> ProposedChanges {
         let mut proposed =
             ProposedChanges { asked_by: format!("profile {}", self.name()), ..ProposedChanges::default() };
@@ -112,14 +112,15 @@ impl Profile {
             Profile::Mysql | Profile::Redis => "never",
             Profile::Generic => return,
         };
-        // `madvise` and `never` alike keep huge pages from who has not asked; neither is a reason to change the other.
+        // `madvise` and `never` alike keep huge pages from programs that did not ask; neither is a reason to change
+        // the other.
         if let Some(now) = facts.huge_pages.enabled.as_ref().filter(|now| *now == "always") {
             let setting = Setting::choice("/sys/kernel/mm/transparent_hugepage/enabled");
             proposed.propose(Stage::Memory, setting, now.clone(), wanted.into(), HUGE_PAGES);
         }
     }
 
-    /// Those of the services that are meant.
+    /// Those of the services of the plan.
     fn listeners(self, facts: &Facts) -> impl Iterator<Item = &Listener> {
         facts.listeners.iter().filter(move |listener| {
             facts
@@ -222,13 +223,13 @@ const SCHEDULER: Reason = Reason {
     ],
 };
 
-/// What one that waits takes of the memory (slabinfo of Linux 6.1 and 6.18): a connection, one that is half open, a packet
-/// with its buffer.
+/// Memory of a waiting entry (slabinfo of Linux 6.1 and 6.18): a connection, one that is half open, a packet with its
+/// buffer.
 pub(crate) const CONNECTION_BYTES: u64 = 2560;
 const HALF_OPEN_BYTES: u64 = 320;
 const PACKET_BYTES: u64 = 256 + 2048;
 
-/// What a queue of this length takes when it is full.
+/// Memory of a full queue of this length.
 fn bytes(facts: &Facts, name: &str, length: u64) -> Option<u64> {
     match name {
         "net.core.somaxconn" => Some(length * CONNECTION_BYTES),

@@ -1,4 +1,4 @@
-//! Proposed changes of a strategy, a profile or a remedy, with what it had to refuse and what is left to do by hand.
+//! Proposed changes of a strategy, a profile or a remedy, with its refusals and the actions left to the user.
 
 use os::CpuSet;
 use crate::observe::facts::Nic;
@@ -10,11 +10,11 @@ use crate::plan::signal::{Expected, Signal};
 pub struct ProposedChanges {
     /// Its name.
     pub asked_by: String,
-    /// What should be, also where it is so already.
+    /// The requested values, also where they are in force already.
     pub changes: Vec<Change>,
-    /// What cannot be had, and why.
+    /// Requests that are not possible, and the reasons.
     pub refusals: Vec<Refusal>,
-    /// What no live setting can do.
+    /// Actions that no live setting can replace.
     pub advice: Vec<String>,
     /// CPUs that interrupts are gathered on, so that services should have the others.
     pub irq_cpus: CpuSet,
@@ -54,7 +54,7 @@ impl ProposedChanges {
         self.changes.push(Change { stage, setting, now, wanted, why, asked_by, risk, signal });
     }
 
-    /// Adds to the last change what it takes of the memory at most.
+    /// Adds to the last change the memory that it takes at most.
     pub(crate) fn at_cost(&mut self, bytes: u64) {
         let mib = bytes.div_ceil(1 << 20);
         if let Some(change) = self.changes.last_mut() {

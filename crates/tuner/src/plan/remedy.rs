@@ -1,6 +1,6 @@
-//! Remedies of findings that one setting removes.
+//! Remedies that one setting achieves.
 //!
-//! Pure, like [`strategy`](crate::plan::strategy) and [`profile`](crate::plan::profile), whose reasons these are.
+//! Pure, like [`strategy`](crate::plan::strategy) and [`profile`](crate::plan::profile), which have the reasons.
 
 use crate::diagnose::finding::Finding;
 use crate::diagnose::rules::{Remedy, clock_better};
@@ -15,7 +15,8 @@ use crate::plan::strategy::Strategy;
 
 /// The kernel's default of `read_ahead_kb`.
 const READ_AHEAD_KB: u32 = 128;
-/// A longer backlog than this only delays what will be dropped: at 100,000 packets per second it holds a third of a
+/// A longer backlog than this only delays packets that will be dropped: at 100,000 packets per second it holds a
+/// third of a
 /// second (proposal).
 const BACKLOG_MAX: u64 = 32_768;
 
@@ -56,7 +57,7 @@ fn sysctls(facts: &Facts, wanted: &[Sysctl]) -> ProposedChanges {
     proposed
 }
 
-/// Twice the backlog: if packets are dropped still, it is not bursts.
+/// Twice the backlog: if packets are still dropped then, bursts are not the cause.
 pub(crate) fn backlog(facts: &Facts) -> ProposedChanges {
     const NAME: &str = "net.core.netdev_max_backlog";
     let mut proposed = ProposedChanges::default();
@@ -75,7 +76,7 @@ pub(crate) fn backlog(facts: &Facts) -> ProposedChanges {
     proposed
 }
 
-/// Huge pages for who asks for them, and no pauses to make them for the others.
+/// Huge pages for programs that ask for them, and no pauses to make them for the others.
 pub(crate) fn huge_pages(facts: &Facts) -> ProposedChanges {
     let mut proposed = ProposedChanges::default();
     for (name, now) in [("enabled", &facts.huge_pages.enabled), ("defrag", &facts.huge_pages.defrag)] {

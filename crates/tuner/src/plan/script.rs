@@ -1,8 +1,8 @@
 //! A plan as shell scripts: the same steps, and the way back.
 //!
-//! For those who read before they run, or run it with tools of their own. What [`apply`](crate::apply) has and a script
-//! has not: the journal, that a value that has changed since is noticed, and listeners of running programs, for which
-//! there is no command. They are named when the script runs.
+//! For users who read before they run, or run it with tools of their own. Unlike [`apply`](crate::apply), a script
+//! has no journal, does not notice a value that has changed since, and cannot change listeners of running programs,
+//! for which there is no command. They are named when the script runs.
 
 use std::fmt::Write;
 
@@ -29,7 +29,7 @@ pub fn doing(plan: &Plan, undo: &str) -> String {
 /// The way back, from the values that the plan was made with.
 pub fn undoing(plan: &Plan) -> String {
     let mut script = head("Undoes a plan of `evenkeel tune`: the values from before, the last change first.");
-    // One value that cannot be restored keeps the others from nothing.
+    // One value that cannot be restored does not stop the others.
     script.push_str("failed=0\n");
     for change in plan.changes.iter().rev() {
         if let Some(line) = line(change, change.setting.written(&change.now)) {
@@ -75,7 +75,7 @@ fn line(change: &Change, value: &str) -> Option<String> {
                 words.filter(|(word, _)| *word == name).map(|(_, value)| value.to_owned()).next()
             };
             let priority = word("priority").unwrap_or_else(|| "0".to_owned());
-            // Of itself, the kernel keeps the length of a thread's turns. To set it takes chrt of util-linux 2.41.
+            // The kernel itself keeps the length of a thread's time slices. Setting it takes chrt of util-linux 2.41.
             let is_set = change.wanted.contains("slice_ns=");
             let slice = word("slice_ns").filter(|_| is_set).map(|slice| format!(" --sched-runtime {slice}"));
             let slice = slice.unwrap_or_default();
@@ -92,7 +92,7 @@ fn line(change: &Change, value: &str) -> Option<String> {
     })
 }
 
-/// For the shell: nothing inside of single quotes means anything but a single quote.
+/// A word quoted for the shell: inside of single quotes only a single quote is special.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

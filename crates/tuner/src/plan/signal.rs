@@ -1,30 +1,30 @@
-//! Expected movements of figures with a change: one type that people read as words and programs as a figure of a
-//! [`Series`](crate::Series), so that the two cannot disagree.
+//! Expected movements of figures with a change: one type for the words that people read and for the figure of a
+//! [`Series`](crate::Series) that programs compare, so that the two cannot disagree.
 //!
-//! What a figure is about (the interface, the thread, the disk) follows from the setting that is changed.
+//! The subject of a figure (the interface, the thread, the disk) follows from the setting that is changed.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that should be seen when a change has its effect.
+/// Everything that should be observed when a change has its effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct Signal(pub Vec<Expected>);
 
-/// One thing that should be seen.
+/// One observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Expected {
-    /// A figure that programs read, too.
+    /// A figure that programs compare, too.
     Figure {
-        /// Which.
+        /// The figure.
         figure: Figure,
-        /// How.
+        /// Its movement.
         moves: Moves,
     },
-    /// In words, where only people or a load generator can see it.
+    /// In words, where only people or a load generator can observe it.
     Words(Cow<'static, str>),
 }
 
@@ -58,13 +58,13 @@ pub enum Figure {
     FastOpens,
     /// Pages to and from swap.
     Swapping,
-    /// Stalls for the sake of huge pages.
+    /// Stalls caused by huge pages.
     Compaction,
     /// Per request of the disk, or of all disks.
     DiskWait,
 }
 
-/// How a figure moves.
+/// Movements of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moves {
@@ -74,13 +74,13 @@ pub enum Moves {
     Rises,
     /// It is not more than before.
     DoesNotRise,
-    /// It counts up, and sooner than before.
+    /// It counts up, and faster than before.
     Grows,
     /// It does not count up.
     StandsStill,
 }
 
-/// Plans that were written by hand may say it in words.
+/// Plans that were written by hand may use words only.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Written {
@@ -105,19 +105,19 @@ impl From<String> for Signal {
 }
 
 impl Expected {
-    /// A figure, and how it should move.
+    /// A figure, and its expected movement.
     pub const fn figure(figure: Figure, moves: Moves) -> Expected {
         Expected::Figure { figure, moves }
     }
 
-    /// What only people can see.
+    /// Observations for people only.
     pub const fn words(words: &'static str) -> Expected {
         Expected::Words(Cow::Borrowed(words))
     }
 }
 
 impl Figure {
-    /// As the kernel or people call it, whether that is a plural, and where it stands.
+    /// The name of a figure, whether that is a plural, and its place.
     fn name(self) -> (&'static str, bool, &'static str) {
         match self {
             Figure::BusiestNetRx => ("the largest share of a CPU in NET_RX", false, "/proc/softirqs"),

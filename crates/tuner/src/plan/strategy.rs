@@ -1,7 +1,8 @@
-//! Strategies to lay out a host's work, by name, each from [`Facts`] to changes or to the reason why not.
+//! Strategies for a host's packet and thread placement, by name, each from [`Facts`] to changes or to the reason why
+//! not.
 //!
-//! Pure. A strategy is a whole layout: what it asks for is said in full, and what is so already is left out by
-//! [`plan`](crate::plan). Which one is best differs between hosts and has to be measured.
+//! Pure. A strategy is a whole layout: it requests every value, and [`plan`](crate::plan) leaves out those in force.
+//! Which one is best differs between hosts and has to be measured.
 
 pub(crate) mod queues;
 pub(crate) mod turns;
@@ -16,18 +17,18 @@ use crate::plan::change::{Holds, Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
 use crate::plan::signal::{Expected, Figure, Moves};
 
-/// Interrupts put off in a row before one is taken all the same; of the memcached measurements in the cover letter of
+/// Interrupts deferred in a row before one is taken anyway; from the memcached measurements in the cover letter of
 /// "Suspend IRQs during application busy periods" (2024).
 const DEFER_HARD_IRQS: u32 = 100;
 
-/// Microseconds of busy polling; what the kernel's documentation of `busy_poll` and `busy_read` recommends.
+/// Microseconds of busy polling; the value recommended by the kernel's documentation of `busy_poll` and `busy_read`.
 const BUSY_POLL_US: u32 = 50;
 
-/// A way to lay out the work.
+/// A layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
-    /// Everything stays as it is: what the others are compared with.
+    /// Everything stays as it is: the baseline of the others.
     None,
     /// Interrupts where irqbalance moves them, no steering.
     Irqbalance,
@@ -45,22 +46,22 @@ pub enum Strategy {
     Rings,
     /// Packets gathered by the device before it interrupts.
     Coalesce,
-    /// Interrupts put off for up to 20 µs.
+    /// Interrupts deferred for up to 20 µs.
     #[serde(rename = "defer-20", alias = "defer20")]
     Defer20,
-    /// Interrupts put off for up to 50 µs.
+    /// Interrupts deferred for up to 50 µs.
     #[serde(rename = "defer-50", alias = "defer50")]
     Defer50,
-    /// Readers look for packets themselves before they sleep.
+    /// Readers poll for packets themselves before they sleep.
     BusyPoll,
-    /// The services' threads get short turns, and so get them sooner.
+    /// The services' threads get short time slices, and so get them sooner.
     SchedSlice,
     /// The services' threads run before all others.
     SchedFifo,
 }
 
 impl Strategy {
-    /// All, in the order in which one would try them.
+    /// All, in the order in which to try them.
     pub const ALL: [Strategy; 14] = [
         Strategy::None,
         Strategy::Irqbalance,
@@ -78,7 +79,7 @@ impl Strategy {
         Strategy::SchedFifo,
     ];
 
-    /// As it is typed.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::None => "none",
@@ -103,7 +104,7 @@ impl Strategy {
         Strategy::ALL.into_iter().find(|strategy| strategy.name() == name)
     }
 
-    /// What it asks for of these interfaces and of all services.
+    /// Its changes for these interfaces and for all services.
     pub fn changes(self, model: &CpuModel, nics: &[&Nic]) -> ProposedChanges {
         let facts = model.facts;
         let mut proposed = ProposedChanges { asked_by: self.name().to_owned(), ..ProposedChanges::default() };
@@ -199,15 +200,15 @@ fn irqbalance(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
     steer_to(proposed, nic, &CpuSet::new(), 0, NO_STEERING);
 }
 
-/// Packets handled where their interrupts come.
+/// Packets handled where their interrupts arrive.
 pub(crate) fn unsteered(nics: &[&Nic]) -> ProposedChanges {
     let mut proposed = ProposedChanges::default();
     nics.iter().for_each(|nic| steer_to(&mut proposed, nic, &CpuSet::new(), 0, NO_STEERING));
     proposed
 }
 
-/// Packets that are steered to the wrong CPUs steered to the right ones; to none, where there are none, or where the CPUs
-/// with interrupts have the time for all of them.
+/// Packets that are steered to the wrong CPUs steered to the right ones; to none, where there are none, or where the
+/// CPUs with interrupts have the time for all of them.
 pub(crate) fn resteered(model: &CpuModel, nics: &[&Nic]) -> ProposedChanges {
     let mut proposed = ProposedChanges::default();
     for nic in nics {
@@ -239,7 +240,7 @@ fn irq0_rps(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
     }
 }
 
-/// A CPU that takes all interrupts is the slowest that a program can run on, and takes it with it (scylla-operator #2017).
+/// A CPU that takes all interrupts is the slowest for a program, and slows it down (scylla-operator #2017).
 pub(crate) fn keep_off(proposed: &mut ProposedChanges, model: &CpuModel, irqs: &CpuSet) {
     let may_run =
         |service: &&Service| service.threads.iter().any(|thread| !thread.affinity.and(irqs).is_empty());
@@ -268,7 +269,7 @@ fn spread(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
 
 fn is_fought_over(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) -> bool {
     let fighter = facts.agents.iter().find(|agent| agent.name == "irqbalance").and_then(|agent| agent.pid);
-    // One that answers is told to leave them alone, see `plan`.
+    // One that answers is configured to leave them alone, see `plan`.
     let Some(pid) = fighter.filter(|_| facts.irqbalance.is_none()) else { return false };
     let reason = format!(
         "irqbalance (PID {pid}) would move its interrupts back, and does not answer on its socket: ban them there first"
@@ -354,7 +355,7 @@ fn defer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic, timeout_ns: u
         return proposed.refuse(&nic.name, "its interrupts cannot be put off: it takes Linux 5.8 and NAPI");
     };
     let file = |name: &str| Setting::number(format!("/sys/class/net/{}/{name}", nic.name));
-    // The timer first: without it, interrupts that are put off are taken late.
+    // The timer first: without it, deferred interrupts are taken late.
     let timer = file("gro_flush_timeout");
     proposed.propose(Stage::Coalescing, timer, timeout.to_string(), timeout_ns.to_string(), PUT_OFF);
     let count = file("napi_defer_hard_irqs");

@@ -1,4 +1,4 @@
-//! CPU bars: how each CPU spent the window.
+//! CPU bars: each CPU's time in the window by kind.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ const PARTS: [Part; 5] = [
 
 /// The bar, at most.
 const BAR_MAX: usize = 50;
-/// What stands beside a bar: `CPU 127 [` and `] softirq  80 %  idle  10 %`.
+/// The text beside a bar: `CPU 127 [` and `] softirq  80 %  idle  10 %`.
 const BESIDE: usize = 38;
-/// More CPUs than this are too many to look at; those with the least to do are left out.
+/// More CPUs than this are too many to compare; those with the least load are left out.
 const CPUS_MAX: usize = 32;
 
 /// A line for each CPU, and a legend.

@@ -7,7 +7,7 @@ use crate::diagnose::rules;
 use crate::observe::cpu_load::{self, Load};
 use crate::{Facts, Series};
 
-/// What one CPU did in a window.
+/// One CPU's work in a window.
 struct Row {
     cpu: u32,
     load: Load,
@@ -15,14 +15,14 @@ struct Row {
     interrupts_per_s: f64,
 }
 
-/// From these shares of a CPU on a row is warm or hot: those of `softirq-one-core` and `rps-missing`.
+/// The shares of a CPU from which a row is warm or hot: those of `softirq-one-core` and `rps-missing`.
 const WARM_PERCENT: f64 = 30.0;
 const HOT_PERCENT: f64 = 60.0;
-/// What stands beside the three bars.
+/// The text beside the three bars.
 const BESIDE: usize = 57;
 const BAR_MAX: usize = 30;
 
-/// At most so many rows: if there are more CPUs, those with most in soft interrupts.
+/// The maximum number of rows: if there are more CPUs, those with most in soft interrupts.
 pub fn heat(facts: &Facts, series: &Series, look: Look, rows_max: usize) -> String {
     let all = rows(facts, series);
     let total = all.len();

@@ -2,7 +2,7 @@
 
 use crate::Severity;
 
-/// How text is to look.
+/// The form of a text.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// Columns of the terminal.
@@ -20,7 +20,7 @@ pub enum Paint {
     Colours,
 }
 
-/// A colour, by what it is for.
+/// A colour, by its purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tint {
     /// Limits the service; also soft interrupts.
@@ -29,7 +29,7 @@ pub enum Tint {
     Yellow,
     /// Good to know; also the kernel.
     Blue,
-    /// Well; also programs.
+    /// Good; also programs.
     Green,
     /// Stolen time.
     Magenta,

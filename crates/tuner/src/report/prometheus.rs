@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::text::escaped;
 use crate::{Finding, Series, Severity, Verdict};
 
-/// The text of a `.prom` file. The time is what the clock said when the last reading was taken.
+/// The text of a `.prom` file, with the time of the last reading.
 pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String {
     let mut text = String::from(
         "# HELP evenkeel_tune_finding What `evenkeel tune check` found; 1 for each finding.\n\
@@ -13,7 +13,7 @@ pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String 
     );
     // A sample may stand there only once.
     let mut samples: BTreeMap<String, usize> = BTreeMap::new();
-    // Each by itself, as before they were folded: an alarm for a rule does not fall silent because its cause is known.
+    // Each by itself, as before they were merged: an alarm for a rule must not end because its cause is known.
     for (finding, cause) in crate::diagnose::rules::unfold(findings) {
         let fixable = finding.verdict == Verdict::Fixable;
         let cause = cause.map_or(String::new(), |cause| format!(",cause=\"{}\"", escaped(cause)));

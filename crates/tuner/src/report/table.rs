@@ -5,7 +5,7 @@ use crate::diagnose::rules::Explanation;
 use crate::text::wrap;
 use crate::{Evidence, Finding, Severity, Verdict};
 
-/// Findings, in their order, and how many there are of each severity.
+/// Findings, in their order, and the number of each severity.
 pub fn findings(findings: &[Finding], look: Look) -> String {
     if findings.is_empty() {
         return "Nothing was found that holds this host back.\n".to_owned();
@@ -58,7 +58,7 @@ fn one(finding: &Finding, look: Look) -> String {
     text + "\n"
 }
 
-/// More names than this are a list that nobody reads.
+/// A longer list of names is not readable.
 const SUBJECTS_MAX: usize = 8;
 
 fn subjects(findings: &[Finding]) -> String {

@@ -4,7 +4,7 @@ use super::paint::{Look, Tint};
 use crate::diagnose::rules::number;
 use crate::verify::tournament::{Standing, Verdict};
 
-/// What stands beside the picture: the median, the ratio and its interval.
+/// The text beside the picture: the median, the ratio and its interval.
 const BESIDE: usize = 46;
 /// The picture, at least and at most.
 const PICTURE: (usize, usize) = (20, 48);
@@ -52,7 +52,7 @@ fn verdict(verdict: Verdict, look: Look) -> String {
     }
 }
 
-/// What the left and the right edge of the picture mean, as logarithms.
+/// The values at the left and the right edge of the picture, as logarithms.
 #[derive(Clone, Copy)]
 struct Scale {
     low: f64,

@@ -7,7 +7,7 @@ use crate::text::wrap;
 use crate::verify::verification::{Objective, Outcome, Value, Verification};
 use crate::verify::{Holding, Judged, Verdict};
 
-/// Values, signals, objectives, limits, and what follows.
+/// Values, signals, objectives, limits, and the conclusion.
 pub fn verification(verification: &Verification, look: Look) -> String {
     let Verification { values, signals, objectives, limits, .. } = verification;
     let mut text = format!("Over {:.0} s.\n\nvalues\n", verification.window_s);
@@ -44,10 +44,10 @@ fn row(word: &str, tint: Tint, text: &str, look: Look) -> String {
     lines.replacen(word, &look.paint.tinted(tint, word), 1)
 }
 
-/// What stands between a value's word and the rest.
+/// The separator after a value's word.
 const WORD_END: char = '\t';
 
-/// All values, those that differ in numbers alone once.
+/// All values; those that differ in numbers alone are shown once.
 fn all(values: &[Value], look: Look) -> String {
     let lines: Vec<String> = values.iter().map(value).collect();
     let shown = |line: &String| {

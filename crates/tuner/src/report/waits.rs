@@ -5,7 +5,7 @@ use crate::diagnose::rules;
 use crate::observe::facts::Thread;
 use crate::{Facts, Series};
 
-/// What one thread did in a window.
+/// One thread's times in a window.
 struct Row<'a> {
     thread: &'a Thread,
     of: String,
@@ -14,11 +14,11 @@ struct Row<'a> {
     delay_us: f64,
 }
 
-/// Shares of the time that a thread waits, from which on its row is warm or hot: those of `scheduling-delay`.
+/// The shares of waiting time from which a row is warm or hot: those of `scheduling-delay`.
 const WARM_PERCENT: f64 = 2.0;
 const HOT_PERCENT: f64 = 10.0;
 
-/// At most so many rows; nothing if nobody's threads are looked at.
+/// The maximum number of rows; nothing if no threads are read.
 pub fn waits(facts: &Facts, series: &Series, look: Look, rows_max: usize) -> String {
     let mut rows = rows(facts, series);
     if rows.is_empty() {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// As many are still read one by one.
+/// This many lines are still readable one by one.
 const ALIKE_MAX: usize = 3;
 
-/// Lines in their order; where more than a few differ in numbers alone, the first stands for all and says how many.
+/// Lines in their order; where more than a few differ in numbers alone, the first stands for all, with their number.
 pub fn folded(lines: &[String]) -> Vec<String> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for line in lines {
@@ -43,7 +43,7 @@ pub(crate) fn without_numbers(text: &str) -> String {
 
 fn word_without_numbers(word: &str) -> String {
     let is_mask = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c) || ",.-".contains(c);
-    // `f` and `ff,ffffffff` are masks; `a` and `be` are words, and nothing is lost if they pass for masks.
+    // `f` and `ff,ffffffff` are masks; `a` and `be` are words, and treating them as masks does no harm.
     if word.chars().all(is_mask) && word.chars().any(|c| c.is_ascii_alphanumeric()) {
         let end = word.trim_end_matches([',', '.', '-']).len();
         return format!("#{}", &word[end..]);

@@ -1,6 +1,7 @@
 //! Line breaks between words.
 
-/// The text after a label, broken so that no line is longer than `columns`; what follows is indented below the text.
+/// The text after a label, broken so that no line is longer than `columns`; continued lines are indented below the
+/// text.
 pub(crate) fn hanging(label: &str, text: &str, columns: usize) -> String {
     let indent = label.chars().count();
     let room = columns.saturating_sub(indent).max(ROOM_MIN);
@@ -13,7 +14,7 @@ pub(crate) fn hanging(label: &str, text: &str, columns: usize) -> String {
     lines
 }
 
-/// Narrower than this nothing can be read.
+/// A narrower column is not readable.
 const ROOM_MIN: usize = 20;
 
 fn lines_of(text: &str, room: usize) -> Vec<String> {

@@ -1,7 +1,7 @@
-//! Measurement of a figure in a [`Series`], for the thing that a change is about.
+//! Measurement of a figure in a [`Series`], for the subject of a change.
 //!
-//! Pure. Every figure comes with what shows that there was something to measure: without packets, interrupts per packet
-//! say nothing, and a full queue that nobody fills does not stand still because of a larger limit.
+//! Pure. Every figure has a load figure beside it: without packets, interrupts per packet mean nothing, and a full
+//! queue that gets no connections does not stand still because of a larger limit.
 
 use crate::observe::cpu_load::{arrivals, loads, softirqs};
 use os::CpuSet;
@@ -22,21 +22,21 @@ const RUNS_PERCENT_MIN: f64 = 1.0;
 pub struct Measured {
     /// The figure, in [`unit`].
     pub value: f64,
-    /// How often a second that happened which the figure is about: packets, connections.
+    /// The rate of the events that load the figure: packets, connections.
     pub load_per_s: f64,
 }
 
-/// Why there is no figure.
+/// Reasons why there is no figure.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Nothing {
-    /// There was no load that could have moved it.
+    /// There was too little load to move it.
     #[error("no load: {counter} counted {per_s:.1} a second, and it takes {least:.0}")]
     Silent {
-        /// Which counter was silent.
+        /// The counter of the load.
         counter: String,
-        /// How often it counted.
+        /// Its rate.
         per_s: f64,
-        /// How often it should have.
+        /// The required rate.
         least: f64,
     },
     /// It is not counted here, or was reset in between.
@@ -44,7 +44,7 @@ pub enum Nothing {
     Missing(String),
 }
 
-/// What the figures of a change are about.
+/// The subject of a change's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
     nic: Option<String>,
@@ -54,7 +54,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// It follows from the setting.
+    /// Derived from the setting.
     pub fn of(change: &Change, facts: &Facts) -> Subject {
         let mut subject = Subject::default();
         match &change.setting {
@@ -78,7 +78,7 @@ impl Subject {
     }
 }
 
-/// What a figure counts in.
+/// The unit of a figure.
 pub fn unit(figure: Figure) -> &'static str {
     match figure {
         Figure::BusiestNetRx

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde_json::Value;
 
-/// Where the number stands.
+/// The place of the number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Between these texts in a line; the last such line counts.
@@ -67,7 +67,7 @@ impl Metric {
     }
 }
 
-/// Tables are aligned with blanks, and nobody should have to count them.
+/// Tables are aligned with blanks, so a pattern does not depend on their number.
 fn single_spaced(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (first, last) = (text.starts_with(char::is_whitespace), text.ends_with(char::is_whitespace));

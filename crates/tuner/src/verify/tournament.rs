@@ -1,15 +1,15 @@
 //! Tournament of strategies: the order of their runs, and the standings.
 //!
 //! Pure. In a round every contestant runs once, so that each round gives a pair for each comparison with the first
-//! contestant. The order of a round is drawn, and the next round is its mirror image (A B B A): what drifts slowly adds
-//! to one pair what it takes from the next.
+//! contestant. The order of a round is random, and the next round is its mirror image (A B B A): a slow drift adds to
+//! one pair the amount that it takes from the next.
 
 use serde::Serialize;
 use stdx::prng::Prng;
 
 use stdx::statistics::{ALPHA, Shift, median};
 
-/// Which figures are good.
+/// Whether high or low figures are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -19,17 +19,17 @@ pub enum Better {
     Higher,
 }
 
-/// What runs against a contestant say about another one.
+/// The conclusion from the runs of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// What the others are compared with.
+    /// The baseline of the others.
     Baseline,
     /// A difference was shown, for the better.
     Better,
     /// A difference was shown, for the worse.
     Worse,
-    /// Chance may have made all that was seen.
+    /// Chance may have made the difference.
     NoDifferenceShown,
 }
 
@@ -40,15 +40,15 @@ pub struct Standing {
     pub median: f64,
     /// Its ratio to the first contestant's runs of the same rounds.
     pub ratio: f64,
-    /// The interval that holds it, together with those of all others, with 95 % confidence. So few rounds may have none:
-    /// then it is without bounds.
+    /// The interval that holds it, together with those of all others, with 95 % confidence. Very few rounds may have
+    /// none: then it is without bounds.
     pub ratio_low: f64,
     /// Its upper end.
     pub ratio_high: f64,
-    /// How often chance alone gives as much in any of the comparisons. At most 0.05 exactly when the interval does not
-    /// hold 1.
+    /// The probability that chance alone gives as much in any of the comparisons. At most 0.05 exactly when the
+    /// interval does not contain 1.
     pub p: f64,
-    /// What follows.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -81,7 +81,7 @@ fn shuffled(contestants: usize, prng: &mut Prng) -> Vec<usize> {
     places
 }
 
-/// What whole rounds say: `figures[contestant][round]`, all of them above zero. There must be a round.
+/// The standings from whole rounds: `figures[contestant][round]`, all of them above zero. There must be a round.
 pub fn standings(figures: &[Vec<f64>], better: Better) -> Vec<Standing> {
     let baseline = &figures[0];
     let log_ratios = |runs: &Vec<f64>| -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! Verification result: everything that `verify` has found out, and what follows from it.
+//! Verification result: all measurements of `verify`, and the conclusion.
 
 use serde::Serialize;
 
@@ -8,30 +8,30 @@ use crate::verify::{Holding, Judged, Verdict};
 /// A value that a plan has set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Value {
-    /// What was set.
+    /// The setting.
     pub setting: String,
-    /// To what.
+    /// The value.
     pub wanted: String,
-    /// Whether it is so.
+    /// Whether it holds.
     #[serde(flatten)]
     pub holding: Holding,
 }
 
-/// What the service should do meanwhile.
+/// A requirement of the service meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Objective {
     /// The command, or the server.
     pub what: String,
-    /// What was seen.
+    /// The observation.
     pub seen: String,
-    /// Whether it was as it should be; `None`: nothing can be said.
+    /// Whether it was met; `None`: unknown.
     pub held: Option<bool>,
 }
 
 /// Values, signals and objectives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verification {
-    /// What follows.
+    /// The conclusion.
     pub outcome: Outcome,
     /// Of all plans in force.
     pub values: Vec<Value>,
@@ -39,19 +39,19 @@ pub struct Verification {
     pub signals: Vec<Judged>,
     /// Under load.
     pub objectives: Vec<Objective>,
-    /// What no setting can change, and what spoils every comparison.
+    /// Limits that no setting can change, and that spoil every comparison.
     pub limits: Vec<Finding>,
     /// Whether the host was measured before the newest plan.
     pub measured_before: bool,
-    /// Over how long, in seconds.
+    /// The length of the measurement, in seconds.
     pub window_s: f64,
 }
 
-/// What follows, the worst first.
+/// The conclusion, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A value is no longer what it was set to.
+    /// A value is no longer the one that was set.
     NotHeld,
     /// An objective was missed.
     ObjectiveMissed,
@@ -59,7 +59,7 @@ pub enum Outcome {
     NotMoved,
     /// No load, or the host's limits came and went: nothing can be credited.
     NothingShown,
-    /// Values hold, nothing contradicts, and something was measured to be as it should be.
+    /// Values hold, nothing contradicts, and at least one expectation was measured and met.
     Verified,
 }
 

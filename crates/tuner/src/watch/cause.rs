@@ -1,8 +1,7 @@
-//! Causes of drift: from what has changed since a setting last held, what was told meanwhile, and who else
-//! sets such things.
+//! Causes of drift: from changes since a setting last held, events meanwhile, and other programs that set the same.
 //!
-//! Pure. Whoever wrote a file leaves no trace in /proc or /sys, so most causes are inferred: each says how sure it is
-//! and why, and "somebody" is an answer.
+//! Pure. A write to /proc or /sys does not record its author, so most causes are inferred: each has a confidence and
+//! its evidence, and "somebody" is an answer.
 
 use serde::Serialize;
 
@@ -13,16 +12,16 @@ use os::CpuSet;
 use crate::observe::facts::Agent;
 use crate::plan::change::Setting;
 
-/// A driver goes on for a while after it has told of a change.
+/// A driver continues for a while after its event of a change.
 pub(super) const EVENT_LAG_MS: u64 = 5_000;
 
-/// What has happened.
+/// Causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// What it is a setting of is not there any more.
+    /// The device or thread of the setting does not exist any more.
     Gone,
-    /// The interrupt has another number now, and this number is another one's or nobody's.
+    /// The interrupt has another number now, and this number belongs to another one or to none.
     Renumbered,
     /// The interface was removed and made anew.
     Recreated,
@@ -36,43 +35,43 @@ pub enum Cause {
     Link,
     /// A program that is known to set such things.
     Agent,
-    /// It is again as it was before, and nothing was seen that explains it.
+    /// It has its earlier value again, without an event that explains it.
     Reset,
-    /// It has a value of its own, and nothing was seen that explains it: somebody wants it so.
+    /// It has a value of its own, without an event that explains it: a user or a program has chosen it.
     Somebody,
 }
 
-/// How sure a cause is.
+/// The confidence in a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sure {
-    /// The kernel says so.
+    /// The kernel reports it.
     Certain,
-    /// It happened at that time, and does such things.
+    /// It happened at that time, and has such effects.
     Likely,
-    /// Nothing speaks against it.
+    /// Nothing contradicts it.
     Guess,
 }
 
-/// A cause with what speaks for it.
+/// A cause with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Because {
-    /// What has happened.
+    /// The cause.
     pub cause: Cause,
-    /// How sure that is.
+    /// Its confidence.
     pub sure: Sure,
-    /// What speaks for it, in words.
+    /// Its evidence, in words.
     pub evidence: Vec<String>,
-    /// Who sets such things here.
+    /// Programs that set the same here.
     pub suspects: Vec<String>,
 }
 
-/// How things were when a setting last was as it should be.
+/// The state when a setting last had its desired value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Held {
-    /// When.
+    /// The time.
     pub at_ms: u64,
-    /// Whose interrupt, or which thread it was.
+    /// Identity of its interrupt or thread.
     pub identity: Option<String>,
     /// The interface that it belongs to.
     pub nic: Option<(String, NicState)>,
@@ -81,7 +80,7 @@ pub(super) struct Held {
 }
 
 impl Cause {
-    /// As it is called in metrics and JSON.
+    /// Its name in metrics and JSON.
     pub fn word(self) -> &'static str {
         match self {
             Cause::Gone => "gone",
@@ -99,7 +98,7 @@ impl Cause {
 }
 
 impl Held {
-    /// How things are in this look, in which the setting is as it should be.
+    /// The state in this look, in which the setting has its desired value.
     pub(super) fn now(at_ms: u64, seen: &Seen, look: &Look) -> Held {
         let nic = nic_of(&seen.desired.setting, &look.interrupts);
         let state = nic.and_then(|nic| Some((nic.to_owned(), look.nics.get(nic)?.clone())));
@@ -135,7 +134,7 @@ pub(super) fn because(
 
 type Told = (Cause, Sure, Vec<String>);
 
-/// What is known about one setting that does not hold.
+/// The state of one setting that does not hold.
 #[derive(Clone)]
 struct DriftContext<'a, E> {
     seen: &'a Seen,
@@ -240,7 +239,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
             _ => None,
         });
         let evidence: Vec<String> = told.collect();
-        // An interface is configured for many reasons; few of them reset anything to a value that somebody chose.
+        // An interface is configured for many reasons; few of them reset anything to a chosen value.
         let explains = !evidence.is_empty() && (sure == Sure::Likely || self.seen.reads_like_after_a_reset());
         explains.then_some((Cause::Link, sure, evidence))
     }
@@ -275,7 +274,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
     }
 }
 
-/// Whether the kernel has to think of it when CPUs come and go.
+/// Whether the kernel changes it when CPUs come and go.
 fn names_cpus(setting: &Setting) -> bool {
     let path = setting.to_string();
     is_affinity(setting)
@@ -296,13 +295,13 @@ fn sets(agent: &Agent, setting: &Setting) -> bool {
         "scaling_governor" => &["governor"],
         "current_clocksource" => &["clock source"],
         _ if matches!(setting, Setting::Device { .. }) => &["queues"],
-        // Who clears irqbalance's list moves interrupts by it.
+        // A program that clears irqbalance's list moves interrupts by it.
         _ if matches!(setting, Setting::Irqbalance { .. }) => &["affinities"],
         _ if path.starts_with("/proc/sys/") => &["sysctls"],
         _ if path.starts_with("/sys/block/") => &["disks"],
         _ => &[],
     };
-    // Scripts are known by the names of the files that they write to.
+    // Scripts are recognised by the names of the files that they write to.
     agent.sets.split(", ").any(|set| set == last) || words.iter().any(|word| agent.sets.contains(word))
 }
 

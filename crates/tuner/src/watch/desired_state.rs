@@ -7,25 +7,25 @@ use crate::apply::journal::{Journal, State};
 use crate::persist::Held;
 use crate::plan::change::Setting;
 
-/// One setting that somebody decided upon.
+/// One setting with its desired value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredState {
-    /// What.
+    /// The setting.
     pub setting: Setting,
     /// Its value, as it was written.
     pub wanted: String,
-    /// Its values from before, of every plan that set it: what a reset brings back.
+    /// Its earlier values, of every plan that set it: a reset brings back one of these.
     pub before: Vec<String>,
-    /// Which handler's interrupt, or which thread it was; none where the setting's name says it all.
+    /// The identity of its interrupt or thread; none where the setting's name is unique.
     pub identity: Option<String>,
-    /// The journal that says so; none: what persists says so, and no plan of this start does.
+    /// The journal of the plan; none: it is from the persistent files, and no plan of this start has it.
     pub journal: Option<PathBuf>,
     /// Its step there.
     pub step: usize,
 }
 
-/// What the journals say, the oldest journal first: of two plans the later one decides. A plan that is being carried
-/// out or undone says nothing yet.
+/// From the journals, the oldest first: of two plans the later one decides. A plan that is being carried out or
+/// undone does not count yet.
 pub fn desired_states(journals: &[Journal]) -> Vec<DesiredState> {
     let mut befores: BTreeMap<Setting, Vec<String>> = BTreeMap::new();
     let mut states: Vec<DesiredState> = Vec::new();
@@ -47,7 +47,7 @@ pub fn desired_states(journals: &[Journal]) -> Vec<DesiredState> {
     states
 }
 
-/// Adds what should be so because it persists; a plan of this start has the last word.
+/// Adds the persistent settings; a plan of this start has precedence.
 pub fn persisting(mut states: Vec<DesiredState>, held: Vec<Held>) -> Vec<DesiredState> {
     for Held { setting, wanted } in held {
         if !states.iter().any(|desired| desired.setting == setting) {

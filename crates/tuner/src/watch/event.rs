@@ -1,19 +1,18 @@
-//! Kernel events, told without being asked: links that change (route netlink), devices and CPUs that come and go
-//! (kernel uevents).
+//! Kernel events: links that change (route netlink), devices and CPUs that come and go (kernel uevents).
 //!
-//! Bytes become events here; the sockets are elsewhere. What is cut off or unknown says nothing.
+//! Bytes become events here; the sockets are elsewhere. Truncated or unknown messages give no event.
 
 use serde::{Deserialize, Serialize};
 
-/// One piece of news.
+/// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// A network interface is as told here now.
+    /// The state of a network interface.
     Link {
         /// `eth0`
         nic: String,
-        /// The kernel's number for it; another one is another interface, even under the same name.
+        /// The kernel's number for it; another number means another interface, even under the same name.
         index: u32,
         /// Whether it is up and has a link.
         up: bool,
@@ -39,9 +38,9 @@ pub enum Event {
         /// `add`, `remove`, `move`, `change`…
         action: String,
     },
-    /// More came than the sockets could keep.
+    /// More came than the sockets could buffer.
     Lost,
-    /// Somebody asks for a look.
+    /// A look was requested.
     Asked,
 }
 
@@ -53,7 +52,7 @@ const RTM_DELLINK: u16 = 17;
 const IFLA_IFNAME: u16 = 3;
 const IFF_UP: u32 = 1;
 const IFF_RUNNING: u32 = 0x40;
-/// Bridges tell of their ports in messages of their own, which are not about the link.
+/// Bridges send messages of their own about their ports, which are not about the link.
 const AF_UNSPEC: u8 = 0;
 
 impl Event {
@@ -68,7 +67,7 @@ impl Event {
         events
     }
 
-    /// What a uevent says, if it is about something that settings belong to.
+    /// The event of a uevent, if it is about something that settings belong to.
     pub fn of_uevent(bytes: &[u8]) -> Option<Event> {
         let text = std::str::from_utf8(bytes).ok()?;
         let word = |key: &str| text.split('\0').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));

@@ -4,12 +4,12 @@ use serde::Serialize;
 
 use super::{Act, Cause, Found, News, REVERSIONS_MAX, REVERSIONS_MS, Sure};
 
-/// News and what has become of it.
+/// News with the result of the repair.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     /// When, in seconds since 1970.
     pub unix_s: u64,
-    /// What.
+    /// The news.
     pub news: &'a News,
     /// Why a repair failed, if it did.
     pub failure: Option<&'a str>,
@@ -36,7 +36,7 @@ struct Json<'a> {
     detail: Option<String>,
 }
 
-/// How much is watched, as a line of its own.
+/// The number of watched settings, as a line of its own.
 pub fn watching(unix_s: u64, settings: usize, json: bool) -> String {
     let time = time(unix_s);
     match json {
@@ -46,7 +46,7 @@ pub fn watching(unix_s: u64, settings: usize, json: bool) -> String {
 }
 
 impl Line<'_> {
-    /// What was done, in one word.
+    /// The action, in one word.
     pub fn done(&self) -> &'static str {
         match (&self.news.act, self.failure) {
             (Act::Repair, None) => "repaired",
@@ -127,7 +127,7 @@ impl Line<'_> {
         serde_json::to_string(&json).expect("lines are plain data")
     }
 
-    /// What whoever reads it may want to do.
+    /// Advice for the reader.
     fn detail(&self) -> Option<String> {
         const HAND_OVER: &str = "`evenkeel tune rollback` hands it over for good";
         let cause = self.news.because.as_ref().map(|because| because.cause);

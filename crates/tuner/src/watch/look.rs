@@ -1,6 +1,6 @@
-//! Look at everything that is watched: what each setting reads, and what its reading may depend on.
+//! Look at all watched settings: their readings, and the state that these may depend on.
 //!
-//! Reads and does not judge. What it reads is plain data, so that a test can write down any look.
+//! Reads and does not judge. The result is plain data, so that a test can write down any look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,11 +20,11 @@ use crate::plan::change::Setting;
 /// Counters of drivers that count resets and what leads to them: ENA, gVNIC, and others' watchdogs.
 const RESETS: [&str; 4] = ["total_resets", "reset_cnt", "wd_expired", "tx_timeout"];
 
-/// Settings of interfaces that are 0 until somebody sets them.
+/// Settings of interfaces that are 0 until they are set.
 const ZERO_BY_DEFAULT: [&str; 4] =
     ["/rps_cpus", "/rps_flow_cnt", "/napi_defer_hard_irqs", "/gro_flush_timeout"];
 
-/// What is so.
+/// The state of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Look {
     /// All that is watched.
@@ -35,61 +35,61 @@ pub struct Look {
     pub interrupts: Vec<Interrupt>,
     /// CPUs in use.
     pub online: CpuSet,
-    /// Programs and files that set such things, if something is not as it should be.
+    /// Programs and files that set the same, if a setting has drifted.
     pub agents: Vec<Agent>,
-    /// How often an interrupt had come when it was first seen with its affinity; it has to follow from then on.
+    /// The count of an interrupt when it was first seen with its affinity; it has to follow from then on.
     pub came: BTreeMap<u32, u64>,
 }
 
 /// One watched setting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
-    /// What should be.
+    /// The desired value.
     pub desired: DesiredState,
-    /// What is.
+    /// The reading.
     pub found: Found,
-    /// Whose interrupt, or which thread it is now.
+    /// Identity of its interrupt or thread now.
     pub identity: Option<String>,
-    /// What the kernel begins with, where that is known.
+    /// The kernel's default, where known.
     pub default: Option<String>,
 }
 
-/// What a setting reads.
+/// The reading of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// This.
+    /// This text.
     Text(String),
-    /// An interrupt's affinity, as it should be; and it goes on coming to these CPUs.
+    /// An interrupt's desired affinity, but it still arrives on these CPUs.
     Elsewhere(String),
-    /// It is not there.
+    /// It does not exist.
     Gone,
     /// It could not be read, for this reason.
     Unreadable(String),
 }
 
-/// What tells one life of an interface from the next one.
+/// The identity of an interface between its removals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NicState {
-    /// The kernel's number; another one is another interface.
+    /// The kernel's number; another number means another interface.
     pub index: u32,
     /// Receive and transmit queues.
     pub queues: (usize, usize),
-    /// What its driver counts of resets.
+    /// Its driver's reset counters.
     pub resets: u64,
 }
 
 impl Seen {
-    /// Whether it is as it should be.
+    /// Whether it has its desired value.
     pub fn holds(&self) -> bool {
         let is_the_same = match (&self.desired.identity, &self.identity) {
             (Some(expected), Some(identity)) => is_same(expected, identity),
             _ => true,
         };
-        // What comes elsewhere has no text that could be as it should be.
+        // An interrupt that arrives elsewhere has no text that equals the desired one.
         is_the_same && self.text().is_some_and(|text| self.desired.setting.same(text, &self.desired.wanted))
     }
 
-    /// What it reads, if it can be read.
+    /// Its text, if it can be read.
     pub fn text(&self) -> Option<&str> {
         match &self.found {
             Found::Text(text) => Some(text),
@@ -97,15 +97,15 @@ impl Seen {
         }
     }
 
-    /// Whether it reads as it did before it was set, or as the kernel begins.
+    /// Whether it has its earlier value, or the kernel's default.
     pub fn reads_like_after_a_reset(&self) -> bool {
         let like = |value: &String| self.text().is_some_and(|text| self.desired.setting.same(text, value));
         self.desired.before.iter().any(like) || self.default.as_ref().is_some_and(like)
     }
 }
 
-/// Looks. `came` is that of the look before: an interrupt moves when it comes the next time, so it takes two looks to see
-/// that it does not.
+/// Looks. `came` is from the look before: an interrupt moves when it arrives the next time, so two looks are
+/// necessary to see that it does not.
 pub fn look(root: &Root, host: &dyn Host, desired: &[DesiredState], came: &BTreeMap<u32, u64>) -> Look {
     let mut seen: Vec<Seen> = desired.iter().map(|desired| seen(root, host, desired)).collect();
     let came =
@@ -129,7 +129,7 @@ pub fn look(root: &Root, host: &dyn Host, desired: &[DesiredState], came: &BTree
     }
 }
 
-/// Judges where an interrupt comes, and says from which count on it is to be judged the next time.
+/// Judges where an interrupt arrives, and returns the count from which on to judge it the next time.
 fn followed(host: &dyn Host, seen: &mut Seen, came: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
     let irq = seen.desired.setting.irq()?;
     let (now, effective) = host.interrupt(irq).ok()?;
@@ -174,7 +174,7 @@ fn default(root: &Root, setting: &Setting) -> Option<String> {
 
 const NICS: &str = "/sys/class/net/";
 
-/// Whether it says which CPUs take an interrupt.
+/// Whether it is the affinity of an interrupt.
 pub(super) fn is_affinity(setting: &Setting) -> bool {
     setting.irq().is_some() || matches!(setting, Setting::Interrupt { .. })
 }
@@ -189,7 +189,7 @@ pub(super) fn nic_of<'a>(setting: &'a Setting, interrupts: &'a [Interrupt]) -> O
 
 fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {
     let names: Vec<&str> = nics.iter().map(String::as_str).collect();
-    // A captured host without ethtool.json, or one that lets nobody ask: then resets are not known by their number.
+    // A captured host without ethtool.json, or one without permission: then resets cannot be counted.
     let mut drivers = ethtool::drivers(root, &names).unwrap_or_default();
     let states = names.into_iter().filter_map(|name| {
         let index = root.value(&format!("{NICS}{name}/ifindex"), "a number").ok().flatten()?;

@@ -1,7 +1,7 @@
-//! Repair of drift: sets again what a plan had set.
+//! Repair of drift: sets a plan's value again.
 //!
 //! The plan's journal gets a line before the write. The value from before the plan stays the one that rollback
-//! restores, whatever has been found since; what has been found is in that line, for whoever misses it.
+//! restores; the drifted value is in that line, for users who miss it.
 
 use super::desired_state::DesiredState;
 use super::look::Found;
@@ -11,11 +11,11 @@ use crate::apply::{StepError, refused, write};
 
 /// Repairs are recorded in a journal of at most this length. A journal that is too long to be one (64 MiB) would be set
 /// aside, and the values from before the plan with it: ten settings that are reset every five minutes make 80 MB a year.
-/// Going back needs no record of a repair.
+/// Rollback needs no record of a repair.
 const RECORDED_LEN_MAX: u64 = 8 << 20;
 
-/// Sets it again and reads it back; also what reads right and has no effect. The caller has the lock, and has read the
-/// journal and the desired state since it got it.
+/// Sets it again and reads it back; also a setting that reads right and has no effect. The caller has the lock, and
+/// has read the journal and the desired state since it got it.
 pub fn repair(
     host: &mut dyn Host,
     journal: &mut Journal,

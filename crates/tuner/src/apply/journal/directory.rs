@@ -1,6 +1,6 @@
-//! The directory of the journals: who may use it, whose turn it is, which of its files are journals.
+//! Directory of the journals: its permissions, its lock, and the journals in it.
 //!
-//! What root reads there decides what root writes to the host. So the directory is root's alone (0700).
+//! Files that root reads there decide what root writes to the host. So the directory is root's alone (0700).
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -16,13 +16,13 @@ use super::holder::{Holder, holder};
 use super::{Error, Journal, NO_LINK, Place, Record, State, VERSION};
 use crate::apply::expected_effect::ExpectedEffect;
 
-/// How long to wait between two looks whether the lock is free.
+/// The interval of checks whether the lock is free.
 const LOCK_LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Of plans that are undone, or ended with an earlier boot, so many journals are kept for whoever wants to know.
+/// Of plans that are undone, or ended with an earlier boot, this many journals are kept for the user.
 const FINISHED_MAX: usize = 100;
 
-/// And for so long: 90 days.
+/// And for this long: 90 days.
 const FINISHED_AGE_MAX_S: u64 = 90 * 24 * 3600;
 
 /// The name of the lock.
@@ -32,11 +32,11 @@ const LOCK: &str = "lock";
 #[derive(Clone, Debug)]
 pub struct Journals {
     directory: PathBuf,
-    /// Where records of undoing are kept that cannot be written there.
+    /// The directory for records of undoing that cannot be written there.
     spare: Option<PathBuf>,
 }
 
-/// While it is there, nobody else changes settings.
+/// While it exists, no other process changes settings.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -45,9 +45,9 @@ pub struct Lock {
 /// A file with the name of a journal that cannot be used.
 #[derive(Debug)]
 pub struct Damaged {
-    /// Which.
+    /// Its name.
     pub path: PathBuf,
-    /// Why.
+    /// The error.
     pub error: Error,
 }
 
@@ -57,18 +57,19 @@ impl Journals {
         Journals { directory: directory.into(), spare: None }
     }
 
-    /// The same, with a directory that keeps what undoing has come to while a journal cannot take it. It has to end with
-    /// the boot, and to be made where others cannot write.
+    /// The same, with a directory for records of undoing that a journal cannot take. It has to end with the boot, and
+    /// to be writable for root alone.
     pub fn with_spare(self, directory: impl Into<PathBuf>) -> Journals {
         Journals { spare: Some(directory.into()), ..self }
     }
 
-    /// Keeps others from changing settings, unless others do so just now.
+    /// Locks out other processes that change settings, unless one of them holds the lock.
     pub fn lock(&self) -> Result<Lock, Error> {
         self.lock_within(Duration::ZERO, &|| false)
     }
 
-    /// Waits for others for so long. Meanwhile `stop` is asked whether to give up, the last time when they have ended.
+    /// Waits for other processes, at most this long. Meanwhile `stop` decides whether to give up, the last time when
+    /// they have ended.
     #[expect(
         clippy::disallowed_methods,
         reason = "nothing tells when a lock is free but waiting for it without a bound"
@@ -100,7 +101,7 @@ impl Journals {
         }
     }
 
-    /// Who changes settings just now, as far as this process can see it.
+    /// The process that changes settings at the moment, if this process can see it.
     pub fn holder(&self) -> Option<Holder> {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(NO_LINK);
@@ -109,8 +110,8 @@ impl Journals {
         holder(&opened.ok()?)
     }
 
-    /// The file to lock, which is root's alone, too. The way back needs the lock also where nothing can be written: then it
-    /// is a file that is only read, or the directory itself.
+    /// The file to lock, which is root's alone, too. Rollback needs the lock also on a read-only file system: then it
+    /// is a file opened for reading, or the directory itself.
     fn lock_file(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.custom_flags(NO_LINK);
@@ -128,8 +129,8 @@ impl Journals {
         Ok(file)
     }
 
-    /// Makes sure that nobody else can write there, nor hold the lock. What a directory that holds other things, too, is
-    /// to be like is not decided here.
+    /// Checks that no other user can write there, or hold the lock. Directories with other content are not checked
+    /// here.
     fn make_private(&self) -> Result<(), Error> {
         let failed = |what| move |source| Error::Io { what, path: self.directory.clone(), source };
         let untrusted = |why: String| Err(Error::Untrusted { path: self.directory.clone(), why });
@@ -155,35 +156,35 @@ impl Journals {
             ));
         }
         match fs::set_permissions(&self.directory, Permissions::from_mode(0o700)) {
-            // Nor can anybody else write there.
+            // Nor can any other user write there.
             Err(error) if is_without_room(&error) => Ok(()),
             set => set.map_err(failed("set the mode of")),
         }
     }
 
-    /// A new one, begun.
+    /// A new journal.
     pub fn begin(&self, place: &Place, at_unix_s: u64, confirm_by_ms: Option<u64>) -> Result<Journal, Error> {
         create_directory(&self.directory, 0o700)?;
-        // Also after those that were set aside, whose names would be taken for its own.
+        // Its number is also above those of journals that were set aside, to avoid a reused name.
         let last = self.names()?.iter().filter_map(|name| number(name)).max().unwrap_or(0);
         let path = self.directory.join(format!("{:06}.jsonl", last + 1));
         let begin = Record::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms };
         let journal = Journal::create(path.clone(), self.spare.as_deref(), begin)
             .and_then(|journal| sync_directory(&self.directory).map(|()| journal));
         if journal.is_err() {
-            // Nothing was done yet, and an empty file says nothing.
+            // Nothing was done yet, and an empty file has no meaning.
             let _ = fs::remove_file(path);
         }
         journal
     }
 
-    /// All of them, the oldest first. One that was never begun in full says nothing and is left out, and so is what
+    /// All of them, the oldest first. One without a whole first line is left out, and so is one that
     /// [`Journals::read`] finds damaged.
     pub fn all(&self) -> Result<Vec<Journal>, Error> {
         Ok(self.read()?.0)
     }
 
-    /// All of them, the oldest first, and what has the name of one and cannot be used.
+    /// All of them, the oldest first, and the files with a journal's name that cannot be used.
     pub fn read(&self) -> Result<(Vec<Journal>, Vec<Damaged>), Error> {
         let (mut journals, mut damaged) = (Vec::new(), Vec::new());
         let mut paths: Vec<_> = self
@@ -204,7 +205,7 @@ impl Journals {
         Ok((journals, damaged))
     }
 
-    /// Renames a damaged file, so that nobody stumbles over it again; where it is then. The caller has the lock.
+    /// Renames a damaged file, so that it is not reported again; returns its new path. The caller has the lock.
     pub fn set_aside(&self, damaged: &Damaged) -> Result<PathBuf, Error> {
         let mut aside = damaged.path.with_extension("jsonl.damaged");
         let mut again = 1;
@@ -217,8 +218,8 @@ impl Journals {
         Ok(aside)
     }
 
-    /// Removes the oldest journals that nobody can want to undo: of plans that are undone, or ended with an earlier boot. The
-    /// caller has the lock. Whatever cannot be removed stays.
+    /// Removes the oldest journals that are not needed for undoing: of plans that are undone, or ended with an
+    /// earlier boot. The caller has the lock. Files that cannot be removed stay.
     pub fn prune(&self, here: &Place, now_unix_s: u64) -> Result<(), Error> {
         let mut finished = self.all()?;
         finished.retain(|journal| {
@@ -246,7 +247,7 @@ impl Journals {
     }
 }
 
-/// The number at the beginning of `000001.jsonl`, and of what is beside it.
+/// The number at the beginning of `000001.jsonl`, and of the files beside it.
 fn number(name: &str) -> Option<u32> {
     name.split_once('.')?.0.parse().ok()
 }
@@ -255,18 +256,18 @@ fn is_ours(name: &String) -> bool {
     name == LOCK || number(name).is_some()
 }
 
-/// The disk is full, or can only be read.
+/// The disk is full, or read-only.
 fn is_without_room(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::ROFS | Errno::NOSPC | Errno::DQUOT))
 }
 
-/// It says nothing about the file.
+/// The error does not concern the file.
 fn is_passing(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return false };
     matches!(Errno::from_io_error(source), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR))
 }
 
-/// With what leads to it, all of it on the disk.
+/// With its parent directories, all of it on the disk.
 fn create_directory(path: &Path, mode: u32) -> Result<(), Error> {
     if path.is_dir() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! Lock holder: the process that has a file locked, as the kernel knows it, with its command and age.
 //!
-//! A process id alone is not believed: who has locked a file may have ended and left the lock with a child, and its id
-//! may be another one's by now. So the lock is looked for among the files that the process has open.
+//! The recorded process id alone is not enough: the process that locked a file may have ended and left the lock to a
+//! child, and its id may be in use again. So the lock is searched among the files that the process has open.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -17,9 +17,9 @@ const COMMAND_CHARS_MAX: usize = 60;
 pub struct Holder {
     /// Its id.
     pub pid: u32,
-    /// What it is: `evenkeel tune apply`.
+    /// Its command: `evenkeel tune apply`.
     pub command: String,
-    /// Since when it has run, in seconds.
+    /// Its age, in seconds.
     pub age_s: u64,
     /// Whether it is stopped, and does not go on by itself.
     pub is_stopped: bool,
@@ -33,7 +33,8 @@ impl fmt::Display for Holder {
     }
 }
 
-/// Who has this file locked (flock(2)); none if that cannot be seen from here, as in another PID namespace.
+/// The process that holds the lock of this file (flock(2)); none if that cannot be seen from here, as in another PID
+/// namespace.
 pub(super) fn holder(file: &File) -> Option<Holder> {
     let metadata = file.metadata().ok()?;
     let inode = metadata.ino().to_string();
@@ -75,7 +76,7 @@ fn described(pid: u32) -> Option<Holder> {
     })
 }
 
-/// The program's name and its verbs, without flags. Whatever a process calls itself, it is one line.
+/// The program's name and its verbs, without flags. Always one line, whatever the process calls itself.
 fn command(line: &[u8]) -> String {
     let line = String::from_utf8_lossy(line);
     let mut words = line.split('\0').filter(|word| !word.is_empty());

@@ -1,7 +1,7 @@
-//! Spare records: what undoing a plan has come to, where its journal cannot take that.
+//! Spare records: records of undoing a plan that its journal cannot take.
 //!
-//! They are in a directory that ends with the boot, as the settings do that they are about. They count as the last lines
-//! of the journal as long as its file is as it was then; whatever has been written to it since knows more.
+//! They are in a directory that ends with the boot, like the settings that they are about. They count as the last
+//! lines of the journal as long as its file is unchanged; later records in the file have precedence.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,9 +17,9 @@ use super::{NO_LINK, Record, lines, text_of};
 /// Records of one journal that are not in it.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
-    /// How much of the journal's file counts: what a write that failed has left behind it does not.
+    /// The valid length of the journal's file: the rest of a failed write does not count.
     pub(super) whole_len: u64,
-    /// What comes after it.
+    /// The records after it.
     pub(super) records: Vec<Record>,
 }
 
@@ -32,7 +32,7 @@ struct Head {
     whole_len: u64,
 }
 
-/// Keeps records of a journal of which so much counts.
+/// Stores records of a journal with this valid length.
 pub(super) fn keep(directory: &Path, journal: &Path, whole_len: u64, records: &[Record]) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -53,12 +53,12 @@ pub(super) fn keep(directory: &Path, journal: &Path, whole_len: u64, records: &[
     let mut file = options.open(&new)?;
     let put = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     put.and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
-        // A part of it, where there is no room, says nothing and takes what room there is.
+        // Without room for all, a part of it is useless and would take the room that is left.
         let _ = fs::remove_file(&new);
     })
 }
 
-/// What is kept of a journal whose file has this length; none if its file is another one by now.
+/// The spare records of a journal whose file has this length; none if its file has changed.
 pub(super) fn read(directory: &Path, journal: &Path, file_len: u64) -> Option<Spare> {
     let journal = absolute(journal).ok()?;
     let path = path(directory, &journal);
@@ -73,18 +73,18 @@ pub(super) fn read(directory: &Path, journal: &Path, file_len: u64) -> Option<Sp
     is_its.then_some(Spare { whole_len: head.whole_len, records })
 }
 
-/// Takes it away. What cannot be taken away counts no longer: the journal has become longer.
+/// Removes it. A file that cannot be removed does not count any more: the journal has become longer.
 pub(super) fn forget(directory: &Path, journal: &Path) {
     let _ = absolute(journal).and_then(|journal| fs::remove_file(path(directory, &journal)));
 }
 
-/// Where the spare records of a journal are.
+/// The path of a journal's spare records.
 pub(super) fn place(directory: &Path, journal: &Path) -> Option<PathBuf> {
     Some(path(directory, &absolute(journal).ok()?))
 }
 
-/// One name for each path, which may be longer than a name can be. It is only looked up by the program that has written
-/// it, and says itself whose it is.
+/// One name for each path, which may be longer than a name can be. Only the program that wrote the file looks it up,
+/// and the file contains the journal's path.
 fn path(directory: &Path, journal: &Path) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     journal.hash(&mut hasher);
@@ -99,7 +99,7 @@ fn absolute(journal: &Path) -> io::Result<PathBuf> {
     Ok(directory.canonicalize()?.join(name))
 }
 
-/// Whether nobody else can have written there.
+/// Whether no other user can have written there.
 fn is_private(directory: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(directory)?;
     Ok(found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0)

@@ -1,4 +1,4 @@
-//! Connections: limits of the program that holds them, and what has to be sent twice.
+//! Connections: limits of the program that holds them, and retransmissions.
 
 use super::figures::{count, happened, percent};
 use super::host::{Host, named};
@@ -68,13 +68,13 @@ pub(super) const RULES: &[Rule] = &[
 /// Room for a burst of clients that come back (proposal).
 const NEAR_PERCENT: f64 = 80.0;
 const FULL_PERCENT: f64 = 97.0;
-/// On a healthy local network fewer than one in a thousand is sent twice (proposal).
+/// On a healthy local network fewer than one segment in a thousand is retransmitted (proposal).
 const RETRANSMITS_WARNING_PERCENT: f64 = 1.0;
 const RETRANSMITS_CRITICAL_PERCENT: f64 = 5.0;
-/// Fewer say nothing.
+/// Fewer are too few to judge.
 const RETRANSMITS_MIN: u64 = 100;
 
-/// How full something is; `None`: not nearly.
+/// Fill level; `None`: not nearly full.
 fn fullness(now: u64, max: u64) -> Option<Severity> {
     match 100.0 * now as f64 / max.max(1) as f64 {
         full if full >= FULL_PERCENT => Some(Severity::Critical),
@@ -124,7 +124,7 @@ fn refused(host: &Host) -> Vec<Finding> {
 fn refused_by(host: &Host, server: &str) -> Option<Finding> {
     let asked: Vec<_> =
         host.series.readings().iter().filter_map(|reading| reading.caches.get(server)).collect();
-    // What is full does not answer this program either.
+    // A program that is full does not answer this program either.
     let answers: Vec<_> = asked.iter().filter(|answer| !answer.is_empty()).collect();
     let grown = |name: &'static str| {
         let counts: Vec<u64> =
@@ -181,7 +181,7 @@ fn retransmits(host: &Host) -> Vec<Finding> {
     }]
 }
 
-/// Whether this host lost packets itself: in a device's ring, a CPU's backlog, on the way out, or by an allowance.
+/// Whether this host lost packets itself: in a device's ring, a CPU's backlog, on output, or by an allowance.
 fn drops_here(host: &Host) -> bool {
     let backlog =
         host.by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.dropped)).collect()));

@@ -1,4 +1,4 @@
-//! CPUs without time to spare, and who has taken it.
+//! CPU contention: CPUs without idle time, and the programs that take it.
 
 use super::figures::{cpus, percent};
 use super::host::Host;
@@ -26,12 +26,12 @@ pub(super) const RULES: &[Rule] = &[Rule {
 
 /// Less idle time than this is none (netdata and Brendan Gregg's USE method ask for saturation, which is the pressure).
 const FULL_IDLE_PERCENT: f64 = 2.0;
-/// Pressure that is no longer the usual jostle (proposal).
+/// Pressure above the usual level (proposal).
 const PRESSURE_PERCENT: f64 = 20.0;
 const PRESSURE_CRITICAL_PERCENT: f64 = 60.0;
-/// Who uses less of a CPU than this holds nobody up (proposal).
+/// A program that uses a smaller share of a CPU does not delay others noticeably (proposal).
 const SHARE_MIN_PERCENT: f64 = 5.0;
-/// As many as one can do something about.
+/// More than these cannot be handled in one finding.
 const NAMED_MAX: usize = 3;
 
 fn full(host: &Host) -> Vec<Finding> {
@@ -79,7 +79,7 @@ fn full_cpus(host: &Host) -> CpuSet {
     full.map(|(cpu, _)| *cpu).collect()
 }
 
-/// Part of the time in which some task waited for a CPU; 0 where the kernel does not tell (no PSI).
+/// Part of the time in which some task waited for a CPU; 0 where the kernel does not report it (no PSI).
 fn pressure_percent(host: &Host) -> f64 {
     let stalled = host.series.rate(|reading| reading.stalled_us.get("cpu").copied());
     stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)
@@ -110,7 +110,7 @@ pub(super) fn share(host: &Host, pid: u32) -> Option<f64> {
     Some(rate.per_s())
 }
 
-/// Who used most CPU time, as far as they were seen on these CPUs; without one process.
+/// Programs with most CPU time, as far as they were seen on these CPUs; without one process.
 fn busiest(host: &Host, on: &CpuSet, without: Option<u32>) -> Vec<User> {
     let was_seen = |pid: u32| {
         let readings = host.series.readings().iter();
@@ -127,18 +127,18 @@ fn busiest(host: &Host, on: &CpuSet, without: Option<u32>) -> Vec<User> {
     users
 }
 
-/// Why a thread has to wait for a CPU.
+/// Reasons why a thread waits for a CPU.
 pub(super) enum Competitor {
-    /// Threads that run before all ordinary ones, and what they took.
+    /// Threads that run before all ordinary ones, and their CPU time.
     Realtime { who: String, percent: f64 },
     /// Interrupts on its CPUs.
     Interrupts { cpus: CpuSet, percent: f64 },
-    /// Programs like itself; nobody was seen if it is empty.
+    /// Ordinary programs; empty if none was seen.
     Others(Vec<User>),
 }
 
 impl Competitor {
-    /// Who lets this thread of a service wait.
+    /// The cause of a service thread's waiting.
     pub(super) fn of(host: &Host, service: &Service, thread: &Thread) -> Competitor {
         let allowed = thread.affinity.and(&host.online);
         let allowed = if allowed.is_empty() { host.online.clone() } else { allowed };
@@ -153,7 +153,7 @@ impl Competitor {
         Competitor::Others(busiest(host, &allowed, Some(service.pid)))
     }
 
-    /// `while …`, for the cause; empty if nobody was seen.
+    /// `while …`, for the cause; empty if no program was seen.
     pub(super) fn words(&self) -> String {
         match self {
             Competitor::Realtime { who, percent: took } => {
@@ -167,7 +167,7 @@ impl Competitor {
         }
     }
 
-    /// Why no slice, weight or nice value helps, and what would.
+    /// The reason why no slice, weight or nice value helps, and the remedy.
     pub(super) fn reason(&self) -> Option<String> {
         match self {
             Competitor::Realtime { who, .. } => Some(format!(

@@ -1,4 +1,4 @@
-//! UDP: datagrams that found no room, at whose socket.
+//! UDP datagrams that were dropped for lack of room, and their sockets.
 
 use super::figures::{bytes, count, happened};
 use super::host::{Host, named};
@@ -108,7 +108,7 @@ fn dropping<'a>(host: &Host<'a>) -> Vec<(&'a DatagramSocket, Rate)> {
     found
 }
 
-/// Who holds a socket, and how much of a CPU that used.
+/// The process that holds a socket, and its CPU time.
 fn holder(host: &Host, socket: &DatagramSocket) -> (String, String) {
     let Some(pid) = socket.pid else { return (format!("the program at {}", socket.address), String::new()) };
     let service = host.facts.services.iter().find(|service| service.pid == pid);

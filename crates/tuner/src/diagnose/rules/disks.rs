@@ -1,4 +1,4 @@
-//! Disks, arrays of them, and what lies on them.
+//! Disks, arrays of them, and file systems on them.
 
 use super::figures::{bytes, count, per_second, percent};
 use super::host::Host;
@@ -92,7 +92,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 const BUSY_PERCENT: f64 = 30.0;
-/// Where the search for neighbours begins to be seen in profiles (proposal).
+/// Rate from which the search for neighbours is visible in profiles (proposal).
 const MERGES_REQUESTS_PER_S: f64 = 10_000.0;
 /// The kernel's default.
 const READ_AHEAD_MAX_KB: u32 = 128;
@@ -101,7 +101,7 @@ const CHUNK_MIN_BYTES: u64 = 64 << 10;
 const SATURATED_PERCENT: f64 = 90.0;
 const SLOW_MS: f64 = 10.0;
 
-/// What a disk did: busy in percent, requests per second, milliseconds per request.
+/// A disk's work: busy in percent, requests per second, milliseconds per request.
 fn work(host: &Host, disk: &Disk) -> Option<(f64, f64, f64)> {
     let rate = |part: fn(&crate::observe::reading::DiskTimes) -> u64| {
         host.series.rate(|reading| reading.disks.get(&disk.name).map(part))
@@ -194,7 +194,7 @@ fn mounts(host: &Host) -> Vec<Finding> {
     host.facts.mounts.iter().filter(|mount| holds_data(host, mount)).filter_map(finding).collect()
 }
 
-/// Whether a service keeps its data there. On other file systems options cost nobody's requests anything.
+/// Whether a service keeps its data there. On other file systems options do not affect requests.
 fn holds_data(host: &Host, mount: &Mount) -> bool {
     let services = &host.facts.services;
     let unknown = |service: &Service| service.kind == ServiceKind::Mysql && service.data.is_empty();
@@ -202,7 +202,7 @@ fn holds_data(host: &Host, mount: &Mount) -> bool {
     services.iter().any(unknown) || paths.any(|path| mount_of(host, path) == Some(&mount.path))
 }
 
-/// Where the file system of a path is mounted: the longest of those above it.
+/// The mount point of a path's file system: the longest of those above it.
 fn mount_of<'a>(host: &Host<'a>, path: &str) -> Option<&'a String> {
     let is_above = |mount: &&String| {
         let rest = path.strip_prefix(mount.trim_end_matches('/'));

@@ -1,4 +1,4 @@
-//! Numbers as people read them: `87 %`, `1,204 /s`, `4 GiB`.
+//! Numbers formatted for people: `87 %`, `1,204 /s`, `4 GiB`.
 
 use crate::observe::reading::Rate;
 
@@ -31,12 +31,12 @@ pub fn per_second(rate: f64) -> String {
     }
 }
 
-/// A count and how often that is: `21 (0.7 /s)`.
+/// A count and its rate: `21 (0.7 /s)`.
 pub(crate) fn happened(rate: Rate) -> String {
     format!("{} ({})", count(rate.count), per_second(rate.per_s()))
 }
 
-/// Three digits or more, as many as are worth reading: `1,204`, `93.4`, `7.25`, `0.031`.
+/// Three digits or more, as many as are significant: `1,204`, `93.4`, `7.25`, `0.031`.
 pub fn number(number: f64) -> String {
     match number.abs() {
         size if size >= 100.0 => {

@@ -1,36 +1,36 @@
-//! One cause, one finding: what follows from a finding becomes its consequence, and findings that say the same of several
+//! Merging of findings: the consequence of a finding is listed under it, and findings with the same cause for several
 //! subjects become one.
 //!
-//! Which rule explains which is a table, and each row says what the two must share. Nothing is left out: a consequence
-//! keeps its evidence and its verdict below its cause.
+//! A table holds which rule explains which; each row has the condition that both must share. Nothing is left out: a
+//! consequence keeps its evidence and its verdict below its cause.
 
 use super::host::Host;
 use crate::observe::facts::{Facts, Service};
 use os::CpuSet;
 use crate::{Finding, Severity, Verdict};
 
-/// What a cause and its consequence share.
+/// The condition that a cause and its consequence share.
 #[derive(Clone, Copy)]
 enum Share {
-    /// Nothing but the host.
+    /// The host only.
     Host,
-    /// What they are about.
+    /// The subject.
     Subject,
-    /// A CPU that the one is about, or that takes the interrupts of its interface.
+    /// The CPU of the one, or a CPU that takes the interrupts of its interface.
     Cpu,
-    /// All CPUs that the service may run on are the cause's.
+    /// All CPUs that the service may run on are those of the cause.
     Confined,
     /// The service is in the cause's cgroup.
     Cgroup,
-    /// The listener is the cause's service's.
+    /// The listener belongs to the cause's service.
     Listener,
-    /// net.core.somaxconn is the listener's backlog.
+    /// net.core.somaxconn limits the listener's backlog.
     Cut,
 }
 
-/// A rule, and what its finding shares with its cause.
+/// A rule, and the condition that its finding shares with its cause.
 type Consequence = (&'static str, Share);
-/// A rule, the least severity from which on its finding explains anything, and what it leads to.
+/// A rule, the least severity from which on its finding explains another, and its consequences.
 type Cause = (&'static str, Severity, &'static [Consequence]);
 
 /// Of several causes, the first counts.
@@ -78,7 +78,7 @@ const CAUSES: &[Cause] = &[
     ("backlog-dropped", Severity::Warning, LOST),
 ];
 
-/// What a CPU without time for packets leads to. Its programs wait, too.
+/// Consequences of a CPU without time for packets. Its programs wait, too.
 const PACKETS: &[Consequence] = &[
     ("ring-overrun", Share::Cpu),
     ("device-dropped", Share::Cpu),
@@ -94,7 +94,7 @@ const ACCEPTING: &[Consequence] = &[
 ];
 const LOST: &[Consequence] = &[("retransmits", Share::Host)];
 
-/// Findings with their consequences, those that are alike as one.
+/// Findings with their consequences, similar ones merged.
 pub(super) fn fold(host: &Host, findings: Vec<Finding>) -> Vec<Finding> {
     let causes: Vec<Option<usize>> = (0..findings.len()).map(|place| cause(host, &findings, place)).collect();
     let mut places: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
@@ -102,7 +102,7 @@ pub(super) fn fold(host: &Host, findings: Vec<Finding>) -> Vec<Finding> {
     alike(roots.into_iter().filter_map(|root| with_consequences(root, &causes, &mut places)).collect())
 }
 
-/// The place of a finding's cause. Causes stand above their consequences in the table, so there is no circle.
+/// The index of a finding's cause. Causes stand above their consequences in the table, so there is no circle.
 fn cause(host: &Host, findings: &[Finding], place: usize) -> Option<usize> {
     let explains = |(cause, least, leads_to): &Cause| {
         let (_, share) = leads_to.iter().find(|(rule, _)| *rule == findings[place].rule)?;
@@ -123,13 +123,13 @@ fn with_consequences(
     let follow: Vec<usize> = (0..causes.len()).filter(|other| causes[*other] == Some(place)).collect();
     let follow = follow.into_iter().filter_map(|other| with_consequences(other, causes, places)).collect();
     finding.consequences = alike(follow);
-    // A cause is as severe as what it leads to.
+    // A cause is as severe as its consequences.
     let worst = finding.consequences.iter().map(|consequence| consequence.severity).max();
     finding.severity = finding.severity.max(worst.unwrap_or(Severity::Note));
     Some(finding)
 }
 
-/// Those that say the same but for names and numbers become one, at the place of the most severe.
+/// Merges findings with the same text but for names and numbers, at the place of the most severe.
 fn alike(mut findings: Vec<Finding>) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let mut folded: Vec<Finding> = Vec::new();
@@ -189,7 +189,7 @@ fn service_of<'f>(facts: &'f Facts, subject: &str) -> Option<&'f Service> {
     facts.services.iter().find(|service| service.to_string() == subject)
 }
 
-/// The CPUs that a subject is, or that take its interrupts.
+/// The CPUs of a subject, or those that take its interrupts.
 fn cpus(host: &Host, subject: &str) -> CpuSet {
     if let Some(nic) = host.facts.nic(subject) {
         return host.receiving_cpus(nic);

@@ -1,4 +1,4 @@
-//! A host as the rules see it: facts and series, and the sums that several rules ask for.
+//! Input of the rules: facts and series, and sums that several rules use.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use crate::observe::reading::{Rate, Reading};
 use os::CpuSet;
 use crate::{Evidence, Facts, Series};
 
-/// Facts, series, and what follows from them at once.
+/// Facts, series, and values derived from them once.
 pub(crate) struct Host<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) series: &'a Series,
     /// CPUs in use.
     pub(crate) online: CpuSet,
-    /// Who takes interrupts and packets, as plans see it, too.
+    /// The CPU model, the same as that of plans.
     pub(crate) model: CpuModel<'a>,
-    /// How each of them spent the window.
+    /// Each CPU's load in the window.
     pub(crate) loads: BTreeMap<u32, Load>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Host<'a> {
         Evidence::measured(what, value, self.series.window_s())
     }
 
-    /// How a CPU spent the window; all zeros if that is unknown.
+    /// A CPU's load in the window; all zeros if that is unknown.
     pub(crate) fn load(&self, cpu: u32) -> Load {
         self.loads.get(&cpu).copied().unwrap_or_default()
     }
@@ -43,8 +43,8 @@ impl<'a> Host<'a> {
         cpus.iter().map(|cpu| self.load(cpu).interrupts()).fold(0.0, f64::max)
     }
 
-    /// Whether something holds in more than half of the windows between readings: a burst in one of them, or a job that
-    /// ended, does not pass for how the host works. Windows too short for the kernel's ticks are taken together.
+    /// Whether a condition holds in more than half of the windows between readings: a burst in one of them, or a job
+    /// that ended, is not the normal load. Windows too short for the kernel's ticks are taken together.
     pub(crate) fn mostly(&self, holds: impl Fn(&Host) -> bool) -> bool {
         let windows = self.series.windows();
         if windows.iter().any(|window| window.window_s() < WINDOW_MIN_S) {
@@ -62,7 +62,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What a counter by CPU has grown by, on each.
+    /// The increment of a per-CPU counter, on each.
     pub(crate) fn by_cpu(
         &self,
         counts: impl Fn(&Reading) -> Option<BTreeMap<u32, u64>>,
@@ -70,12 +70,12 @@ impl<'a> Host<'a> {
         by_cpu(self.series, counts)
     }
 
-    /// How often a soft interrupt of this kind ran, by CPU.
+    /// The number of runs of a soft interrupt, by CPU.
     pub(crate) fn softirqs(&self, kind: &str) -> BTreeMap<u32, u64> {
         softirqs(self.series, kind)
     }
 
-    /// How often an interrupt arrived, by CPU.
+    /// The number of an interrupt's arrivals, by CPU.
     pub(crate) fn arrivals(&self, irq: u32) -> BTreeMap<u32, u64> {
         arrivals(self.series, irq)
     }
@@ -96,7 +96,7 @@ impl<'a> Host<'a> {
         of_queues(self.facts, nic).iter().filter_map(brings).collect()
     }
 
-    /// CPUs that take the packets of an interface: where its interrupts did arrive, or else where they would.
+    /// CPUs that take the packets of an interface: where its interrupts arrived, or else where they would.
     pub(crate) fn receiving_cpus(&self, nic: &Nic) -> CpuSet {
         self.model.receiving(nic)
     }
@@ -111,7 +111,7 @@ impl<'a> Host<'a> {
         self.model.near(nic)
     }
 
-    /// Interfaces that packets come in by.
+    /// Interfaces that receive packets.
     pub(crate) fn wires(&self) -> impl Iterator<Item = &'a Nic> {
         self.facts.nics.iter().filter(|nic| nic.is_wire())
     }
@@ -121,7 +121,7 @@ impl<'a> Host<'a> {
         self.facts.services.iter().filter(|service| kinds.contains(&service.kind)).collect()
     }
 
-    /// Counters of an interface that are wanted and have grown, those of its queues added up: `rx_queue_drop_cnt[N]`.
+    /// Selected counters of an interface that have grown, those of its queues added up: `rx_queue_drop_cnt[N]`.
     pub(crate) fn grown(&self, nic: &Nic, wanted: impl Fn(&str) -> bool) -> Vec<(String, Rate)> {
         let counters = self.series.last().nics.get(&nic.name).into_iter().flat_map(BTreeMap::keys);
         let mut sums: BTreeMap<String, Rate> = BTreeMap::new();

@@ -66,14 +66,14 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// A trace of stolen time is normal on shared machines (proposal).
+/// A small amount of stolen time is normal on shared machines (proposal).
 const STOLEN_NOTE_PERCENT: f64 = 1.0;
 /// netdata warns from 5 % and raises the alarm at 10 %.
 const STOLEN_WARNING_PERCENT: f64 = 5.0;
 const STOLEN_CRITICAL_PERCENT: f64 = 10.0;
 /// Packets held back per packet received (proposal, as for lost packets).
 const HELD_BACK_CRITICAL: f64 = 1e-4;
-/// Of a quota's periods (proposal): one in a hundred is seen in p99.
+/// Of a quota's periods (proposal): one in a hundred is visible in p99.
 const THROTTLED_WARNING_PERCENT: f64 = 1.0;
 const THROTTLED_CRITICAL_PERCENT: f64 = 10.0;
 
@@ -104,7 +104,8 @@ fn allowance(host: &Host) -> Vec<Finding> {
             }
             _ => ("an allowance", "spread the load, or resize"),
         };
-        // A burst of traffic now and then is held back a little on many hosts; lost connections and names are not little.
+        // A burst of traffic now and then is held back a little on many hosts; lost connections and names matter
+        // more.
         let packets = host.packets(nic).map_or(0, |packets| packets.count);
         let is_traffic = !["conntrack", "linklocal"].iter().any(|kind| counter.starts_with(kind));
         let few = is_traffic && (rate.count as f64) < HELD_BACK_CRITICAL * packets as f64;
@@ -123,7 +124,8 @@ fn allowance(host: &Host) -> Vec<Finding> {
     host.wires().flat_map(of).collect()
 }
 
-/// Whether a counter of a paravirtual driver says that packets were lost outside of the guest. Others that look like it
+/// Whether a counter of a paravirtual driver counts packets that were lost outside of the guest. Others with similar
+/// names
 /// do not: gve's rx_dropped_pkt and virtio's rx_queue_N_drops are packets that the guest had no memory for, or that XDP
 /// dropped.
 fn is_drop(driver: &str, counter: &str) -> bool {

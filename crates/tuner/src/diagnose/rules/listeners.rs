@@ -1,4 +1,4 @@
-//! Sockets that take connections: queues that overflow, and those that soon will.
+//! Listeners: sockets whose queues overflow, and those that soon will.
 
 use super::figures::{count, happened};
 use super::host::{Host, named};
@@ -89,11 +89,12 @@ pub(super) const RULES: &[Rule] = &[
 
 /// netdata's alarms for accept-queue overflows: more than 1 a minute warns, more than 5 is critical.
 const OVERFLOWS_CRITICAL_PER_S: f64 = 5.0 / 60.0;
-/// memcached's default of `-b`; a service with less was given less, or was cut by an old default of somaxconn.
+/// memcached's default of `-b`; a service with a shorter backlog was given less, or was cut by an old default of
+/// somaxconn.
 const BACKLOG_MIN: u32 = 1024;
 /// The kernel's default since 5.4.
 const SOMAXCONN_MIN: u64 = 4096;
-/// From this many connections a second on a round trip each is worth a thought (proposal).
+/// From this many connections a second on it is worthwhile to save a round trip each (proposal).
 const CONNECTIONS_PER_S: f64 = 100.0;
 /// The bit of net.ipv4.tcp_fastopen for servers (ip-sysctl).
 const FASTOPEN_SERVER: u64 = 2;
@@ -156,7 +157,7 @@ fn overflow_finding(host: &Host, all: Rate, listener: Option<&Listener>, own: Op
     }
 }
 
-/// Listeners that turned connections away in the window, an address each; of workers that share one, the fullest.
+/// Listeners that dropped connections in the window, an address each; of workers that share one, the fullest.
 fn turned_away<'a>(host: &Host<'a>) -> Vec<(&'a Listener, Rate)> {
     let mut found: Vec<(&Listener, Rate)> = Vec::new();
     for listener in &host.facts.listeners {
@@ -176,7 +177,7 @@ fn turned_away<'a>(host: &Host<'a>) -> Vec<(&'a Listener, Rate)> {
     found
 }
 
-/// The most that were seen to wait, when facts were gathered or at any reading since.
+/// The most connections that waited, when facts were gathered or at any reading since.
 fn waiting(host: &Host, listener: &Listener) -> u32 {
     let readings = host.series.readings().iter();
     let seen = readings.filter_map(|reading| reading.accepting.get(&listener.inode));
@@ -213,7 +214,7 @@ fn small(host: &Host) -> Vec<Finding> {
     let short =
         |listener: &&Listener| host.facts.service_of(listener).is_some() && listener.backlog < BACKLOG_MIN;
     let wanting = |listener: &&Listener| short(listener) || half_full(host, listener);
-    // Of a program that does not accept the queue is no measure.
+    // For a program that does not accept, the queue's length means nothing.
     let wanting =
         host.facts.listeners.iter().filter(wanting).filter(|listener| stall(host, listener).is_none());
     wanting.map(|listener| small_finding(host, listener)).collect()
@@ -252,13 +253,13 @@ fn somaxconn(host: &Host) -> Vec<Finding> {
     low.map(finding).into_iter().collect()
 }
 
-/// How a queue for handshakes was too short, by the counter that says so.
+/// How a queue for handshakes was too short, by the counter that shows it.
 struct ShortOf {
     counter: &'static str,
     rate: Rate,
     severity: Severity,
     what: &'static str,
-    /// The setting is in the way, not the backlog.
+    /// The setting is the limit, not the backlog.
     by_setting: bool,
 }
 
@@ -343,7 +344,7 @@ fn syn_finding(host: &Host, short: &ShortOf) -> Finding {
 
 /// Cookies that were sent, and those that came back.
 const COOKIES: [&str; 2] = ["TcpExt.SyncookiesSent", "TcpExt.SyncookiesRecv"];
-/// Fewer cookies than this say nothing about who asked for them (proposal).
+/// Fewer cookies than this are too few to judge their senders (proposal).
 const COOKIES_MIN: u64 = 100;
 
 /// Whether fewer than one cookie in ten came back; `None`: too few were sent.

@@ -86,7 +86,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 const SWAPPED_IN_PER_S: f64 = 1.0;
-/// Red Hat's and Percona's advice for databases is 1; a little more is no finding.
+/// Red Hat and Percona recommend 1 for databases; a little more is no finding.
 const SWAPPINESS_MAX: u64 = 10;
 const PRESSURE_WARNING_PERCENT: f64 = 1.0;
 const PRESSURE_CRITICAL_PERCENT: f64 = 10.0;
@@ -103,7 +103,7 @@ fn huge_pages(host: &Host) -> Vec<Finding> {
     }
     let stalls = host.series.rate(|reading| reading.vmstat.get("compact_stall").copied());
     let stalling = stalls.filter(|rate| rate.count > 0);
-    // With another word there, only who asked for huge pages waits for them; the stalls have another cause.
+    // With another word there, only programs that ask for huge pages wait for them; the stalls have another cause.
     let defrag = host.facts.huge_pages.defrag.as_deref();
     let compacts = defrag.is_none_or(|defrag| defrag == "always");
     let finding = |service: &Service| {
@@ -201,7 +201,7 @@ fn pressure(host: &Host) -> Vec<Finding> {
     ]
 }
 
-/// Part of the time in which some task waited for memory; 0 where the kernel does not tell (no PSI).
+/// Part of the time in which some task waited for memory; 0 where the kernel does not report it (no PSI).
 fn stalled_percent(host: &Host) -> f64 {
     let stalled = host.series.rate(|reading| reading.stalled_us.get("memory").copied());
     stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)

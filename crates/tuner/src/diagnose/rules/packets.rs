@@ -1,4 +1,4 @@
-//! Packet processing: interrupts, soft interrupts, and who drops what.
+//! Packet processing: interrupts, soft interrupts, and drops by their place.
 
 use std::collections::BTreeMap;
 
@@ -116,16 +116,16 @@ const FULL_IDLE_PERCENT: f64 = 10.0;
 /// time, too, where a read or a wake-up follows from them.
 const FULL_KERNEL_PERCENT: f64 = 50.0;
 const FULL_INTERRUPTS_PERCENT: f64 = 15.0;
-/// Others must have this much to give.
+/// Other CPUs must have this much idle time.
 const OTHERS_IDLE_PERCENT: f64 = 30.0;
 /// netdata's alarm for `softnet` drops and squeezes: more than 10 a minute.
 const SQUEEZES_PER_S: f64 = 10.0 / 60.0;
 /// Below these a quotient of packets and time is noise.
 const PLANNING_PACKETS_PER_S: f64 = 1000.0;
 const PLANNING_BUSY_PERCENT: f64 = 10.0;
-/// With more of the time used by others, the quotient is theirs (proposal).
+/// If other work used more of the time, the quotient is not that of packets (proposal).
 const PLANNING_OTHERS: f64 = 0.2;
-/// Time that was stolen was busy for somebody (netdata's warning).
+/// Stolen time was used by other guests (netdata's warning).
 const PLANNING_STOLEN_PERCENT: f64 = 5.0;
 
 /// The CPUs that are saturated by packets while others idle, with their share of NET_RX in percent.
@@ -151,7 +151,7 @@ fn saturated_in(host: &Host) -> BTreeMap<u32, f64> {
         let others_idle = (idle - load.idle) / (cpus - 1) as f64;
         (load.interrupts() >= SATURATED_PERCENT || is_full(load)) && others_idle >= OTHERS_IDLE_PERCENT
     };
-    // Where disks interrupt more often than packets come, they are the reason.
+    // If disks interrupt more often than packets arrive, they are the reason.
     let by_packets = |cpu: &u32, count: u64| block.get(cpu).is_none_or(|block| *block <= count);
     net_rx
         .iter()
@@ -161,7 +161,7 @@ fn saturated_in(host: &Host) -> BTreeMap<u32, f64> {
         .collect()
 }
 
-/// Whether a CPU has no time left, and the kernel's work on interrupts and what follows from them is why.
+/// Whether a CPU has no idle time, because of the kernel's work on interrupts and its consequences.
 fn is_full(load: Load) -> bool {
     load.idle < FULL_IDLE_PERCENT
         && load.interrupts() >= FULL_INTERRUPTS_PERCENT.max(load.steal)
@@ -285,7 +285,7 @@ fn moved(host: &Host, nic: &Nic, pid: Option<u32>) -> Option<Finding> {
         .filter(|(_, moves)| *moves > 0)
         .collect();
     let all: usize = moves.values().sum();
-    // One move in a window may be irqbalance doing its work; an interrupt that moves again is a quarrel.
+    // One move in a window may be irqbalance's normal work; an interrupt that moves again is a conflict.
     let severity = if moves.values().any(|moves| *moves > 1) { Severity::Warning } else { Severity::Note };
     (all > 0).then(|| {
         let irqs: Vec<String> = moves.keys().map(u32::to_string).collect();
@@ -404,7 +404,7 @@ fn others_percent(host: &Host) -> Option<f64> {
         return None;
     }
     let is_service = |pid: &u32| host.facts.services.iter().any(|service| service.pid == *pid);
-    // Soft interrupts of a busy CPU run in ksoftirqd, and are packets' own.
+    // Soft interrupts of a busy CPU run in ksoftirqd, and count as packets' work.
     let is_packets =
         |times: &ProcessTimes| times.name.starts_with("ksoftirqd/") || times.name.starts_with("napi/");
     let others = processes.iter().filter(|(pid, times)| !is_service(pid) && !is_packets(times));

@@ -1,12 +1,12 @@
-//! Hosts of published reports, with the figures that were printed there: what was found by hand then, the rules find,
-//! and the plan is what was done. What a report does not print is said to be assumed.
+//! Hosts of published reports, with the printed figures: the rules find what engineers found by hand, and the plan is
+//! what they did. Figures that a report does not print are marked as assumed.
 
 use super::situation::{check, stage};
 use crate::observe::cpu_model::Measured;
 use crate::observe::facts::{Agent, Irqbalance};
 use crate::plan::{Asked, plan};
 
-/// What the plan for a situation would set, a line each: the file and its value.
+/// The changes of the plan for a situation, a line each: the file and its value.
 #[track_caller]
 fn check_plan(situation: &str, irqbalance: bool, wanted: &[&str]) {
     let (mut facts, series) = stage(situation);

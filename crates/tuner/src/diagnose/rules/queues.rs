@@ -1,4 +1,4 @@
-//! Queues of network devices: how many, how long, how evenly filled, and how often they interrupt.
+//! Queues of network devices: their number, length, filling, and interrupt rate.
 
 use std::collections::BTreeMap;
 
@@ -242,7 +242,7 @@ fn queue_of(counter: &str) -> Option<u32> {
     .find_map(|(prefix, suffix)| number(prefix, suffix))
 }
 
-/// How one queue stands out.
+/// The way in which one queue differs.
 struct Uneven {
     queue: u32,
     percent: f64,
@@ -258,7 +258,7 @@ fn unevenness(host: &Host, nic: &Nic) -> Option<Uneven> {
     if queues.len() < 2 || busy(host) < SPREAD_PACKETS_PER_S {
         return None;
     }
-    // Connections come and go; what matters is a queue that leads all the time.
+    // Connections come and go; only a queue that always has most packets matters.
     let leads = |part: &Host| {
         let most = by_queue(part, nic).into_iter().max_by_key(|(_, count)| *count);
         most.is_some_and(|(first, _)| first == *queue)
@@ -318,7 +318,7 @@ fn uneven(host: &Host) -> Vec<Finding> {
     let finding = |nic: &Nic| {
         let uneven = unevenness(host, nic)
             .filter(|uneven| !uneven.is_elephant() && uneven.times_mean > UNEVEN_TIMES)?;
-        // Without a count of connections nobody can say whether a hash should have spread them.
+        // Without a count of connections it is unknown whether a hash should have spread them.
         uneven.connections?;
         Some(
             uneven

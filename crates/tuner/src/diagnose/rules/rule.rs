@@ -5,35 +5,35 @@ use crate::Finding;
 
 /// One rule.
 pub(crate) struct Rule {
-    /// What it looks for.
+    /// Its explanation.
     pub(crate) explanation: Explanation,
-    /// What a plan does about it.
+    /// The plan's action.
     pub(crate) remedy: Remedy,
-    /// Looks for it.
+    /// Its function.
     pub(crate) find: fn(&Host) -> Vec<Finding>,
 }
 
-/// What a rule looks for, and why.
+/// The explanation of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation {
     /// The rule's name: `softirq-one-core`.
     pub rule: &'static str,
-    /// What it finds, in a few words.
+    /// Its finding, in a few words.
     pub title: &'static str,
-    /// What it looks at, and from which value on it speaks.
+    /// Its figures, and their thresholds.
     pub evidence: &'static str,
-    /// What that means.
+    /// The meaning of that.
     pub meaning: &'static str,
     /// The remedy, and when not to use it.
     pub remedy: &'static str,
 }
 
-/// What a plan does about a finding. How, `plan` knows.
+/// A plan's action for a finding. `plan` carries it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Nothing: a limit from outside, or good to know.
+    /// None: an external limit, or good to know.
     ReportOnly,
-    /// Nothing that could be taken back, or a matter of judgement: the plan says it in words.
+    /// None that could be undone, or a matter of judgement: the plan describes it in words.
     ByHand,
     /// A queue of the device for each core.
     Queues,
@@ -41,23 +41,23 @@ pub(crate) enum Remedy {
     Rings,
     /// Interrupts on cores of their own.
     Spread,
-    /// Interrupts put off, or gathered by the device where that cannot be had.
+    /// Deferred interrupts, or coalescing by the device where that is not supported.
     FewerInterrupts,
-    /// Packets to other CPUs, and there to those that read them.
+    /// Packets to other CPUs, and there to the programs that read them.
     Steering,
-    /// Packets where their interrupts come.
+    /// Packets processed where their interrupts arrive.
     NoSteering,
     /// Packets to the right CPUs, or to none.
     Resteering,
-    /// RFS with the masks that there are.
+    /// RFS with the present masks.
     Flows,
-    /// A queue for sending that is near each CPU.
+    /// A transmit queue near each CPU.
     Xps,
-    /// Shorter turns for the service that the finding is about.
+    /// Shorter time slices for the service of the finding.
     Turns,
-    /// A longer accept queue for the listener that the finding is about.
+    /// A longer accept queue for the listener of the finding.
     AcceptQueue,
-    /// Fast Open for the listener that the finding is about, else for all that may gain by it.
+    /// Fast Open for the listener of the finding, else for all that may gain by it.
     FastOpen,
     /// Limits that suit any server.
     Limits,
@@ -67,7 +67,7 @@ pub(crate) enum Remedy {
     HugePages,
     /// Less swapping.
     Swappiness,
-    /// Earlier writing, in smaller portions.
+    /// Earlier write-back, in smaller portions.
     DirtyPages,
     /// No I/O scheduler.
     IoScheduler,
@@ -90,7 +90,7 @@ impl Remedy {
         matches!(self, Remedy::Spread | Remedy::Queues)
     }
 
-    /// Whether it hides what the finding's cause leads to, where that has a remedy, too.
+    /// Whether it hides the consequences of the finding's cause, where that has a remedy, too.
     pub(crate) fn hides_its_cause(self) -> bool {
         matches!(self, Remedy::Backlog | Remedy::Turns)
     }

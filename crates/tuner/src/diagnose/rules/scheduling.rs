@@ -1,4 +1,4 @@
-//! Threads that want to run and do not.
+//! Scheduling: threads that are ready and do not run.
 
 use super::contention::Competitor;
 use super::figures::percent;
@@ -60,12 +60,12 @@ pub(super) const RULES: &[Rule] = &[
 /// Waiting that clients of a cache notice, while CPUs are idle (proposal).
 const PLACEMENT_WAIT_PERCENT: f64 = 2.0;
 const PLACEMENT_IDLE_PERCENT: f64 = 20.0;
-/// On a busy host somebody always waits a little (proposal).
+/// On a busy host some thread always waits a little (proposal).
 const CONTENTION_WAIT_PERCENT: f64 = 5.0;
 const CRITICAL_WAIT_PERCENT: f64 = 10.0;
-/// Since when a thread may ask for a shorter slice (sched_setattr with SCHED_OTHER).
+/// First version in which a thread may ask for a shorter slice (sched_setattr with SCHED_OTHER).
 const SLICE_SINCE: (u32, u32) = (6, 12);
-/// From this much stolen time on it is the hypervisor who lets threads wait (netdata's warning).
+/// From this much stolen time on the hypervisor causes the waiting (netdata's warning).
 const STOLEN_PERCENT: f64 = 5.0;
 
 /// How long a thread waited.
@@ -155,7 +155,7 @@ fn thread(thread: &Thread) -> String {
     format!("thread {} ({})", thread.name, thread.tid)
 }
 
-/// What to try on this kernel, what costs others least first.
+/// Actions on this kernel, the cheapest for others first.
 fn effect(host: &Host, placement: bool) -> String {
     let place = match placement {
         true => "CPUs of its own first",
@@ -172,13 +172,13 @@ fn effect(host: &Host, placement: bool) -> String {
     format!("requests are served when they arrive; {place}; then a higher cpu.weight, {slice}, and {fifo}")
 }
 
-/// What holds the CPU back from outside.
+/// The external limit of the CPU.
 struct Outside {
     cause: String,
     remedy: String,
 }
 
-/// Who holds the CPU back from outside, if anybody does.
+/// The external limit of the CPU, if there is one.
 fn outside(host: &Host, service: &Service) -> Option<Outside> {
     let is_above = |cgroup: &str| {
         cgroup == "/" || service.cgroup == cgroup || service.cgroup.starts_with(&format!("{cgroup}/"))

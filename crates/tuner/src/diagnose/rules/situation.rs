@@ -54,7 +54,7 @@ pub(super) fn check(situation: &str, wanted: &str) {
     }
 }
 
-/// Judges a situation, and compares all that is said with lines `severity rule subject > consequences = PIDs alike`.
+/// Judges a situation, and compares all output with lines `severity rule subject > consequences = PIDs alike`.
 #[track_caller]
 pub(super) fn check_folded(situation: &str, wanted: &str) {
     let (facts, series) = stage(situation);
@@ -117,7 +117,7 @@ fn describe(finding: &Finding) -> String {
     format!("  {rule} {severity} {verdict} {subject}: {}\n    says {cause}\n", evidence.join(", "))
 }
 
-/// The host and the counters that a situation speaks of.
+/// The host and the counters of a situation.
 pub(super) fn stage(situation: &str) -> (Facts, Series) {
     let mut stage =
         Stage { facts: Facts::default(), readings: vec![Reading::default(); WINDOWS as usize + 1] };
@@ -410,7 +410,7 @@ impl Stage {
         }
     }
 
-    /// Sets what has been counted after so many seconds, in each reading.
+    /// Sets the values of a counter after this many seconds, in each reading.
     fn over_time(&mut self, set: impl Fn(&mut Reading, u64)) {
         for (i, reading) in self.readings.iter_mut().enumerate() {
             set(reading, 10 * i as u64);
@@ -457,7 +457,7 @@ impl Stage {
     }
 }
 
-/// What was counted in each window: `9000` over all of them, or `1,2,3`.
+/// The counts of each window: `9000` over all of them, or `1,2,3`.
 fn amounts(value: &str) -> Vec<u64> {
     let amounts: Vec<u64> = value.split(',').map(|amount| amount.parse().expect(value)).collect();
     match amounts.as_slice() {
@@ -466,7 +466,7 @@ fn amounts(value: &str) -> Vec<u64> {
     }
 }
 
-/// A counter after so many windows.
+/// A counter after this many windows.
 fn after(windows: usize, amounts: &[u64]) -> u64 {
     amounts.iter().take(windows).sum()
 }

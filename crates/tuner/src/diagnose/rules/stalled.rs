@@ -1,4 +1,4 @@
-//! Programs that do not take what has come for them: stopped, stuck in the kernel, or without progress of accept(2).
+//! Stalled programs, which do not read their input: stopped, blocked in the kernel, or without progress of accept(2).
 
 use super::figures::count;
 use super::host::{Host, named};
@@ -22,14 +22,14 @@ pub(super) const RULES: &[Rule] = &[Rule {
     find: stalled,
 }];
 
-/// Sooner than this a program is only busy (proposal).
+/// A program that waits for less time is only busy (proposal).
 const STALLED_MIN_S: f64 = 1.0;
 
-/// Why nobody accepts.
+/// Reasons why connections are not accepted.
 pub(super) struct Stall {
     /// `is stopped`
     pub(super) words: String,
-    /// Why a setting does not help, and what would.
+    /// The reason why a setting does not help, and the remedy.
     pub(super) reason: String,
     /// `T (stopped)`, where it is known.
     pub(super) state: Option<String>,
@@ -78,7 +78,8 @@ fn waiting(host: &Host, listener: &Listener) -> u64 {
     host.series.last().accepting.get(&listener.inode).map_or(0, |queue| queue.waiting.into())
 }
 
-/// Why the program of a listener with connections that wait does not accept them; `None`: it does, or nobody knows.
+/// Why the program of a listener with waiting connections does not accept them; `None`: it does, or the reason is
+/// unknown.
 pub(super) fn stall(host: &Host, listener: &Listener) -> Option<Stall> {
     let accepts = accepts(host, listener);
     if waiting(host, listener) == 0 || accepts == Some(true) {
@@ -123,8 +124,8 @@ fn state(host: &Host, pid: Option<u32>) -> Option<char> {
     Some(host.series.last().processes.get(&pid?)?.state)
 }
 
-/// Whether a connection was accepted meanwhile; `None`: it is unknown who waits. The kernel hands them out in the order
-/// in which they came: as long as all that waited still do, nobody was.
+/// Whether a connection was accepted meanwhile; `None`: it is unknown which ones wait. The kernel returns them in the
+/// order of arrival: as long as all that waited still do, none was accepted.
 fn accepts(host: &Host, listener: &Listener) -> Option<bool> {
     let (first, last) = (host.series.first(), host.series.last());
     let before = first.queued.get(&listener.inode).filter(|queued| !queued.is_empty())?;

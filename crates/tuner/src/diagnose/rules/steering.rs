@@ -1,4 +1,4 @@
-//! Packet steering, in software (RPS, RFS), and queues for sending (XPS).
+//! Packet steering, in software (RPS, RFS), and transmit queues (XPS).
 
 use super::figures::{count, cpus, per_second, percent};
 use super::host::Host;
@@ -138,7 +138,7 @@ fn missing(host: &Host) -> Vec<Finding> {
             return None;
         }
         let is_busy = |part: &Host| part.interrupts_at_most(&takes) >= BUSY_PERCENT;
-        // Where the CPUs with interrupts and their siblings are all there are, nobody is left to steer to.
+        // If the CPUs with interrupts and their siblings are all CPUs, there is none to steer to.
         if !(full || host.mostly(is_busy)) || masks::rps(&host.model, nic, &takes).is_err() {
             return None;
         }
@@ -237,7 +237,7 @@ fn full(host: &Host, nic: &Nic) -> Option<Finding> {
         .flat_map(|cpu| cpu.siblings.iter().chain([cpu.id]))
         .collect();
     let back = steered(nic).and(&cores);
-    // Where every CPU takes interrupts, there is nowhere else to go: that is rps-redundant.
+    // Where every CPU takes interrupts, there is no other: that is rps-redundant.
     (!back.is_empty() && takes.len() * 2 <= host.near(nic).len()).then(|| {
         Finding::about(Severity::Warning, &nic.name)
             .cause(format!(
@@ -265,7 +265,7 @@ fn half_set(host: &Host) -> Vec<Finding> {
         // The table of the host may be another interface's.
         false => entries > 0 && !steered(nic).is_empty(),
     };
-    // A host has other interfaces than the one that matters; one that remembers flows is enough.
+    // A host may have other interfaces; one that remembers flows is enough.
     let whole = host.wires().any(|nic| nic.rx.iter().any(|queue| queue.flows > 0)) && entries > 0;
     let finding = |nic: &Nic| {
         let flows: u64 = nic.rx.iter().map(|queue| u64::from(queue.flows)).sum();

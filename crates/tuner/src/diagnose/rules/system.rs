@@ -1,4 +1,4 @@
-//! The kernel and the machine: clock, versions, what every packet pays for, who else sets things.
+//! Kernel and machine: clock, versions, per-packet costs, other programs that set things.
 
 use super::figures::{count, per_second, percent};
 use super::host::Host;
@@ -101,11 +101,11 @@ pub(super) const RULES: &[Rule] = &[
 /// Clock sources without vDSO (arch/x86: only tsc, pvclock and hvclock have a vdso_clock_mode).
 const CLOCKS_SLOW: [&str; 7] =
     ["xen", "hyperv_clocksource_msr", "acpi_pm", "hpet", "jiffies", "refined-jiffies", "pit"];
-/// What is better, the best first.
+/// The better ones, the best first.
 const CLOCKS_FAST: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// Below this release several items of the list are missing at once, and distributions have stopped maintaining them.
 const KERNEL_WARNING: (u32, u32) = (5, 4);
-/// What came with which version.
+/// The features of each version.
 const KERNEL_SINCE: [((u32, u32), &str); 10] = [
     ((3, 18), "sending in batches (bulk dequeue)"),
     ((4, 10), "cheaper receiving of UDP (memory accounting)"),
@@ -120,7 +120,7 @@ const KERNEL_SINCE: [((u32, u32), &str); 10] = [
 ];
 const CONNTRACK_WARNING_PERCENT: f64 = 80.0;
 const CONNTRACK_CRITICAL_PERCENT: f64 = 95.0;
-/// Below this rate the price is not felt (proposal).
+/// Below this rate the cost is not noticeable (proposal).
 const TAXED_PACKETS_PER_S: f64 = 10_000.0;
 const GOVERNORS_SLOW: [&str; 4] = ["powersave", "ondemand", "conservative", "schedutil"];
 
@@ -141,7 +141,7 @@ fn clock(host: &Host) -> Vec<Finding> {
     }]
 }
 
-/// The best of those that are to be had.
+/// The best of the available ones.
 pub(crate) fn clock_better(source: &ClockSource) -> Option<&'static str> {
     CLOCKS_FAST.into_iter().find(|fast| source.available.iter().any(|available| available == fast))
 }
@@ -150,7 +150,7 @@ fn kernel(host: &Host) -> Vec<Finding> {
     let kernel = &host.facts.kernel;
     let missing: Vec<&((u32, u32), &str)> =
         KERNEL_SINCE.iter().filter(|(since, _)| kernel.version < *since).collect();
-    // A host that was not asked for its kernel has version 0.0.
+    // A kernel version of 0.0 means that it was not read.
     if missing.is_empty() || kernel.version == (0, 0) {
         return Vec::new();
     }

@@ -1,7 +1,7 @@
-//! Driver settings, as ethtool sets them, as names and numbers: `combined=4 rx=0 tx=0`.
+//! Driver settings as ethtool sets them, in text as names and numbers: `combined=4 rx=0 tx=0`.
 //!
-//! Pure. The kernel takes and gives whole structures; which word of them has which name is said here. What a wanted
-//! text does not name stays as it is.
+//! Pure. The kernel reads and writes whole structures; the tables here map names to their words. Parameters that a
+//! wanted text does not name stay as they are.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Knob {
-    /// How many queues: `ethtool -L`.
+    /// The number of queues: `ethtool -L`.
     Channels,
-    /// How many descriptors they have: `ethtool -G`.
+    /// The number of descriptors: `ethtool -G`.
     Rings,
     /// How long a device gathers packets before it interrupts: `ethtool -C`.
     Coalescing,
@@ -78,12 +78,12 @@ impl Knob {
 }
 
 impl Parameters {
-    /// Whether everything that `wanted` names is so here.
+    /// Whether this has every value that `wanted` names.
     pub fn fulfils(&self, wanted: &Parameters) -> bool {
         wanted.0.iter().all(|(name, value)| self.0.get(name) == Some(value))
     }
 
-    /// Of a structure's words. What an adaptive driver chooses by itself is no setting.
+    /// From a structure's words. Values that an adaptive driver chooses by itself are no settings.
     pub(super) fn of(knob: Knob, words: &[u32]) -> Parameters {
         let mut parameters: BTreeMap<_, _> =
             knob.words().iter().map(|(name, place)| (*name, words[*place])).collect();

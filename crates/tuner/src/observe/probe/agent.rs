@@ -1,11 +1,11 @@
-//! Programs and files that set what we would set: whoever tunes beside them is undone by them.
+//! Other programs and files that set the same settings: they may undo a plan.
 
 use super::process::Process;
 use super::view::View;
 use crate::observe::facts::{Agent, Irqbalance};
 use crate::observe::irqbalance;
 
-/// Programs by their process names, and what each is known to set.
+/// Programs by their process names, and the settings that each is known to change.
 const PROGRAMS: &[(&str, &str)] = &[
     ("irqbalance", "interrupt affinities, every ten seconds"),
     ("tuned", "sysctls, governor, disks and affinities of its profile, at start and on changes of devices"),
@@ -34,7 +34,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Where administrators leave scripts and rules that set such things; directories end with a slash.
+/// Directories and files where administrators keep scripts and rules for such settings; directories end with a slash.
 const SCRIPTS: &[&str] = &[
     "/etc/rc.local",
     "/etc/rc.d/rc.local",
@@ -46,7 +46,7 @@ const SCRIPTS: &[&str] = &[
     "/etc/udev/rules.d/",
 ];
 
-/// Words by which they are known.
+/// Words that identify them.
 const WORDS: [&str; 5] = ["smp_affinity", "rps_cpus", "rps_flow_cnt", "xps_cpus", "rps_sock_flow_entries"];
 
 pub(super) fn agents(view: &View, processes: &[Process]) -> Vec<Agent> {
@@ -60,7 +60,7 @@ pub(super) fn agents(view: &View, processes: &[Process]) -> Vec<Agent> {
     agents
 }
 
-/// What irqbalance says of itself; a captured host has it in `irqbalance.json`.
+/// irqbalance's answers; a captured host has them in `irqbalance.json`.
 pub(super) fn irqbalance(view: &View, agents: &[Agent]) -> Option<Irqbalance> {
     if !view.root.is_live() {
         return serde_json::from_str(&view.text("/irqbalance.json")?).ok();
@@ -91,7 +91,7 @@ fn files(view: &View, place: &str) -> Vec<String> {
 
 fn script(view: &View, path: String) -> Option<Agent> {
     let lines = view.lines(&path);
-    // What we keep over a restart is no other's.
+    // Files that this program keeps over a restart do not count.
     if lines.first().is_some_and(|line| line == crate::text::HEADER) {
         return None;
     }

@@ -6,14 +6,14 @@ use super::view::View;
 use os::CpuSet;
 use crate::observe::facts::CpuWeight;
 
-/// What every cgroup weighs at first (cgroup-v2.rst; sched-design-CFS.rst for version 1).
+/// The default weight (cgroup-v2.rst; sched-design-CFS.rst for version 1).
 const WEIGHT_ORDINARY: u64 = 100;
 const SHARES_ORDINARY: u64 = 1024;
 
-/// What version 1 has where nothing is limited: a number that no machine has bytes for.
+/// Version 1's value for "unlimited": a number that no machine has bytes for.
 const UNLIMITED_FROM: u64 = 1 << 60;
 
-/// What a cgroup gives to its members.
+/// The limits of a cgroup.
 #[derive(Default)]
 pub(super) struct CgroupLimits {
     pub(super) cpu_weight: Option<CpuWeight>,
@@ -26,7 +26,7 @@ pub(super) struct CgroupLimits {
 pub(super) fn cgroup_limits(view: &View, cgroups: &str) -> CgroupLimits {
     let mounts = cgroup_mounts(view);
     let directory = |mount: &Option<String>, controller: &str| {
-        // The root has weights of nobody; a path beyond the own namespace cannot be followed.
+        // The root's weights have no effect; a path beyond the own namespace cannot be followed.
         let path = cgroup_of(cgroups, controller).filter(|path| *path != "/" && !path.starts_with("/.."))?;
         Some(format!("{}{path}", mount.as_ref()?))
     };
@@ -61,7 +61,7 @@ pub(super) fn cgroup_limits(view: &View, cgroups: &str) -> CgroupLimits {
     }
 }
 
-/// CPUs of the innermost cgroup that has a say in them: one whose parent does not pass the controller on has no file.
+/// CPUs of the innermost cgroup that limits them: one whose parent does not pass the controller on has no file.
 fn cpuset(view: &View, mount: Option<&str>, cgroup: Option<&str>, files: &[&str]) -> Option<CpuSet> {
     let (mount, cgroup) = (mount?, cgroup?.trim_end_matches('/'));
     let above = cgroup.rmatch_indices('/').map(|(end, _)| &cgroup[..end]);

@@ -1,4 +1,4 @@
-//! CPUs: which there are, what they share, and which node is near.
+//! CPUs: their numbers, the caches and cores that they share, and their NUMA nodes.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn cpus(view: &View) -> Vec<Cpu> {
     present.iter().map(one).collect()
 }
 
-/// As /sys says; in a container without it, those that /proc/stat counts.
+/// From /sys; in a container without it, those that /proc/stat counts.
 pub(crate) fn online(view: &View) -> CpuSet {
     if let Some(online) = view.list(&format!("{CPUS}/online")).filter(|online| !online.is_empty()) {
         return online;
@@ -35,7 +35,7 @@ pub(crate) fn isolated(view: &View) -> CpuSet {
     by_boot.or(&partitions.unwrap_or_default())
 }
 
-/// CPUs without a tick, whose kernel work is done by others (`nohz_full`). Without any the kernel says `(null)`.
+/// CPUs without a tick, whose kernel work is done by others (`nohz_full`). Without any the file says `(null)`.
 pub(crate) fn nohz_full(view: &View) -> CpuSet {
     let text = view.text(&format!("{CPUS}/nohz_full")).unwrap_or_default();
     CpuSet::parse_list(&text).unwrap_or_default()
@@ -67,13 +67,13 @@ fn cpu(view: &View, id: u32, online: bool, node: Option<u32>) -> Cpu {
         node: node.or_else(linked).unwrap_or(0),
         package: view.number(&format!("{directory}/topology/physical_package_id")).unwrap_or(0),
         siblings: siblings.unwrap_or_default().or(&itself),
-        // Where nothing is said of caches, a package is the nearest guess.
+        // Without information about caches, a package is the nearest guess.
         cache: last_cache(view, &directory).or(package).unwrap_or_default().or(&itself),
         governor: view.text(&format!("{directory}/cpufreq/scaling_governor")),
     }
 }
 
-/// Who shares the cache of the highest level.
+/// The CPUs that share the cache of the highest level.
 fn last_cache(view: &View, directory: &str) -> Option<CpuSet> {
     let level = |index: &str| view.number::<u32>(&format!("{directory}/cache/{index}/level"));
     let indexes = view.names(&format!("{directory}/cache"));

@@ -1,4 +1,4 @@
-//! UDP sockets that wait for datagrams from anybody, from /proc/net/udp and udp6.
+//! UDP sockets that wait for datagrams from any peer, from /proc/net/udp and udp6.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use crate::observe::facts::{DatagramSocket, Facts};
 use crate::observe::reading::Datagrams;
 
 const FILES: [&str; 2] = ["/proc/net/udp", "/proc/net/udp6"];
-/// `TCP_CLOSE`, which for UDP means that it is bound and connected to nobody.
+/// `TCP_CLOSE`, which for UDP means that it is bound and has no peer.
 const STATE_UNCONNECTED: &str = "07";
 /// Columns of a row, from 0 (net/ipv4/udp.c, `udp4_format_sock`).
 const LOCAL: usize = 1;
@@ -17,10 +17,10 @@ const STATE: usize = 3;
 const QUEUES: usize = 4;
 const INODE: usize = 9;
 const DROPS: usize = 12;
-/// More than servers have; what is beyond belongs to clients.
+/// More than servers have; the rest belongs to clients.
 const SOCKETS_MAX: usize = 4096;
 
-/// All, with whoever holds them.
+/// All sockets, with their processes.
 pub(super) fn sockets(view: &View, owners: &Owners) -> Vec<DatagramSocket> {
     let socket = |row: &String| {
         let (mut socket, _) = parse(row)?;
@@ -31,7 +31,7 @@ pub(super) fn sockets(view: &View, owners: &Owners) -> Vec<DatagramSocket> {
     rows.filter_map(|row| socket(&row)).take(SOCKETS_MAX).collect()
 }
 
-/// What became of datagrams at those that the facts name, by inode.
+/// Counts of datagrams at the sockets of the facts, by inode.
 pub(crate) fn counts(view: &View, facts: &Facts) -> BTreeMap<u64, Datagrams> {
     if facts.datagrams.is_empty() {
         return BTreeMap::new();

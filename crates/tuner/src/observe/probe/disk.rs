@@ -31,7 +31,7 @@ fn disk(view: &View, name: &str) -> Disk {
     }
 }
 
-/// What the disk says of itself: NVMe, SCSI, virtio, in the order of how sure it is that no other disk says the same.
+/// The disk's identifier: NVMe, SCSI, virtio, in the order of uniqueness.
 fn identity(view: &View, here: &str) -> Option<(String, String)> {
     let files = ["wwid", "device/wwid", "serial", "device/serial"];
     let said = |file: &str| {
@@ -54,7 +54,7 @@ pub(super) fn mounts(view: &View) -> Vec<Mount> {
     view.lines("/proc/mounts").iter().filter_map(|line| mount(line)).collect()
 }
 
-/// Where the kernel's settings are, and cannot be changed.
+/// The kernel's settings are read-only here.
 pub(super) fn read_only(view: &View) -> Vec<String> {
     let place = |line: &String| {
         let mut words = line.split_whitespace().skip(1);
@@ -67,7 +67,7 @@ pub(super) fn read_only(view: &View) -> Vec<String> {
     view.lines("/proc/mounts").iter().filter_map(place).collect()
 }
 
-/// `/dev/nvme0n1p1 / xfs rw,noatime 0 0`; only what lies on a device.
+/// `/dev/nvme0n1p1 / xfs rw,noatime 0 0`; only file systems on a device.
 fn mount(line: &str) -> Option<Mount> {
     let mut words = line.split_whitespace();
     let device = words.next().filter(|device| device.starts_with("/dev/"))?;

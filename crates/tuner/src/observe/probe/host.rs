@@ -1,11 +1,11 @@
-//! The host as a whole: kernel, what it runs on, memory, sysctls, huge pages, clock.
+//! Host as a whole: kernel, hypervisor, memory, sysctls, huge pages, clock.
 
 use std::collections::BTreeMap;
 
 use super::view::{View, choices, chosen};
 use crate::observe::facts::{ClockSource, Guest, HugePages, Kernel, Realtime};
 
-/// Settings that some rule, plan or report looks at.
+/// Settings that a rule, plan or report uses.
 const SYSCTLS: &[&str] = &[
     "fs.aio-max-nr",
     "fs.aio-nr",
@@ -90,7 +90,7 @@ fn version(release: &str) -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// From the kernel's configuration where it lies on disk; else from the file that cgroup v1 has with it.
+/// From the kernel's configuration where it is on disk; else from the file that cgroup v1 has with it.
 fn rt_group_sched(view: &View, release: &str) -> Option<bool> {
     let config = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
         .iter()
@@ -108,7 +108,7 @@ fn rt_group_sched(view: &View, release: &str) -> Option<bool> {
     Some(view.root.exists(&format!("{cpu}/cpu.rt_runtime_us")))
 }
 
-/// Where cgroups are mounted.
+/// Mount points of cgroups.
 pub(crate) struct CgroupMounts {
     /// The controller `cpu` of version 1.
     pub(crate) cpu: Option<String>,
@@ -159,7 +159,7 @@ fn hypervisor(view: &View, vendor: Option<&str>, product: Option<&str>) -> Optio
     };
     match virtual_flag(view) {
         Some(false) => None,
-        // Without firmware tables (Firecracker) the clock tells.
+        // Without firmware tables (Firecracker) the clock source shows it.
         Some(true) => {
             let clocks = view.text("/sys/devices/system/clocksource/clocksource0/available_clocksource");
             let is_kvm = clocks.is_some_and(|clocks| clocks.contains("kvm-clock"));
@@ -182,14 +182,14 @@ pub(super) fn memory(view: &View, name: &str) -> Option<u64> {
     kilobytes(&view.text("/proc/meminfo")?, name)
 }
 
-/// The name of a loaded scheduler (sched_ext), while it is in charge.
+/// The name of a loaded scheduler (sched_ext), while it is active.
 pub(super) fn sched_ext(view: &View) -> Option<String> {
     let state = view.text("/sys/kernel/sched_ext/state")?;
     let name = view.text("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
     (state == "enabled").then(|| if name.is_empty() { "unnamed".to_owned() } else { name })
 }
 
-/// What debugfs shows of the limits of real-time threads. Before Linux 5.13 its files lay elsewhere.
+/// Limits of real-time threads in debugfs. Before Linux 5.13 its files were elsewhere.
 pub(super) fn realtime(view: &View) -> Realtime {
     const DEBUG: &str = "/sys/kernel/debug";
     let servers = view.names(&format!("{DEBUG}/sched/fair_server"));

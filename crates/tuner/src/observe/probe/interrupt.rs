@@ -1,8 +1,9 @@
 //! Interrupts and their devices: from a device's list of message interrupts where it has one, from the names of the
 //! handlers otherwise (Xen names its event channels after the interface, `eth0`, or its device, `vif0-q0-rx`).
 //!
-//! Numbers alone would not do: they change with every change of the channels, and drivers list interrupts that they
-//! have reserved and not taken. Names alone would not do either: `virtio1` is the beginning of `virtio10-input.0`.
+//! Numbers alone are not enough: they change with every change of the channels, and drivers list interrupts that they
+//! have reserved and not requested. Names alone are not enough either: `virtio1` is the beginning of
+//! `virtio10-input.0`.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -40,7 +41,7 @@ pub(super) fn handlers_of(view: &View, nic: &str) -> Vec<(u32, String)> {
 
 fn interrupt(view: &View, irq: u32, device: String, name: &str) -> Interrupt {
     let affinity = view.list(&format!("/proc/irq/{irq}/smp_affinity_list")).unwrap_or_default();
-    // Kernels without effective affinities take the first CPU that they may.
+    // Kernels without effective affinities use the first allowed CPU.
     let effective = view.list(&format!("/proc/irq/{irq}/effective_affinity_list"));
     Interrupt {
         irq,
@@ -99,7 +100,7 @@ fn is_named_after(handler: &str, nic: &str) -> bool {
 }
 
 fn interrupts_of_disk(view: &View, disk: &str) -> Vec<u32> {
-    // With native multipathing a namespace belongs to a subsystem; its name still says the controller.
+    // With native multipathing a namespace belongs to a subsystem; its name still contains the controller.
     let controller = disk
         .strip_prefix("nvme")
         .and_then(|rest| rest.split_once('n'))
@@ -108,8 +109,8 @@ fn interrupts_of_disk(view: &View, disk: &str) -> Vec<u32> {
     view.numbers(&controller.unwrap_or_else(parent))
 }
 
-/// Whether the kernel keeps the affinity for itself. Since 6.10 it says so by the file's mode; before that, the
-/// handlers' names tell: queues of NVMe but for the first (administration), and of virtio-blk.
+/// Whether the kernel manages the affinity itself. Since 6.10 the file's mode shows it; before that, the handlers'
+/// names: queues of NVMe but for the first (administration), and of virtio-blk.
 fn is_managed(view: &View, irq: u32, name: &str) -> bool {
     if view.root.is_live() {
         let file = view.root.path(&format!("/proc/irq/{irq}/smp_affinity"));

@@ -1,5 +1,5 @@
-//! TCP sockets that take connections, with the backlog that they really have: what the program asked for, cut by
-//! `somaxconn` as it was at that time. Only the kernel knows, and tells through `inet_diag` (what `ss -ltn` shows).
+//! TCP listeners, with the backlog in force: the program's value, cut by `somaxconn` as it was at that time. Only the
+//! kernel knows it, and reports it through `inet_diag` (as `ss -ltn` shows it).
 //!
 //! A captured host has the answer in `listeners.json` beside /proc and /sys: a list of [`Listener`]s.
 
@@ -28,7 +28,7 @@ const MESSAGE_DONE: u16 = 3;
 const FLAGS_DUMP: u16 = 0x1 | 0x300;
 /// `1 << TCP_LISTEN`.
 const STATES_LISTEN: u32 = 1 << 10;
-/// `1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT`: handshakes that are over, until somebody accepts and closes them.
+/// `1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT`: handshakes that are over, until the program accepts and closes them.
 const STATES_CONNECTED: u32 = 1 << 1 | 1 << 8;
 /// `1 << TCP_SYN_RECV`, which stands for handshakes that have no socket yet, too.
 const STATES_HALF_OPEN: u32 = 1 << 3;
@@ -45,18 +45,19 @@ const ATTRIBUTE_V6_ONLY: u16 = 11;
 const ATTRIBUTE_MEMORY: u16 = 7;
 const ASKS_FOR_MEMORY: u8 = 1 << (ATTRIBUTE_MEMORY - 1);
 const MEMORY_DROPS: usize = 8 * 4;
-/// Where it has the kernel's own number of the socket (8 bytes), and the inode, which is 0 until somebody has accepted it.
+/// The offsets of the kernel's own number of the socket (8 bytes), and of the inode, which is 0 until the connection
+/// is accepted.
 const COOKIE: usize = 44;
 const INODE: usize = 68;
 /// A request for all ports.
 const ANY_PORT: u16 = 0;
-/// What the kernel fills at most per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
+/// The most that the kernel writes per message of a dump (`NLMSG_GOODSIZE` grows up to 32 KiB).
 const BUFFER_LEN: usize = 64 << 10;
 
 /// Of sockets.
 const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6];
 
-/// A listener, and what became of connections there.
+/// A listener, and the counts of connections there.
 struct Answer {
     listener: Listener,
     accepting: Accepting,
@@ -84,7 +85,7 @@ pub(super) fn listeners(view: &View, services: &[Service], owners: &Owners) -> V
     listeners
 }
 
-/// What became of connections at each, by inode.
+/// The counts of connections at each, by inode.
 pub(crate) fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
     let answers = all(view);
     let addresses: Vec<&str> = answers.iter().map(|answer| answer.listener.address.as_str()).collect();
@@ -96,7 +97,8 @@ pub(crate) fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
     answers.iter().map(queue).collect()
 }
 
-/// Of handshakes to these addresses, how many each listener has: the one of that address, else that of all addresses.
+/// From handshakes to these addresses, the number for each listener: the one of that address, else that of all
+/// addresses.
 fn by_listener(listeners: &[&str], addresses: Vec<(String, u16)>) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for (host, port) in addresses {
@@ -108,12 +110,12 @@ fn by_listener(listeners: &[&str], addresses: Vec<(String, u16)>) -> BTreeMap<St
     counts
 }
 
-/// Longer queues are not followed: their connections are known by number only up to the longest usual backlog.
+/// Longer queues are not followed: their connections are recorded only up to the longest usual backlog.
 const QUEUED_MAX: usize = 4096;
 /// Each port takes a walk over all connections of the host.
 const PORTS_MAX: usize = 16;
 
-/// The connections that wait at the listeners where some do, by inode. Workers that share a port share the set, too.
+/// The connections that wait at listeners, by inode. Workers that share a port share the set, too.
 pub(crate) fn queued(
     view: &View,
     facts: &Facts,
@@ -127,7 +129,7 @@ pub(crate) fn queued(
     full.iter().filter_map(|listener| Some((listener.inode, by_port.get(&listener.port)?.clone()))).collect()
 }
 
-/// Nobody has accepted a connection yet that has no inode.
+/// A connection without an inode is not accepted yet.
 fn queued_at(view: &View, port: u16) -> Option<BTreeSet<u64>> {
     let mut cookies = BTreeSet::new();
     for family in FAMILIES {
@@ -170,7 +172,7 @@ pub(super) fn note_strangers(view: &View, services: &[Service]) {
     }
 }
 
-/// Only the socket itself knows.
+/// Only the socket itself has it.
 fn fast_open(view: &View, listener: &Listener) -> Option<u32> {
     let Listener { address, inode, pid, started, .. } = listener;
     let socket = Socket { pid: (*pid)?, started: (*started)?, inode: *inode, address: address.clone() };
@@ -207,7 +209,7 @@ fn all(view: &View) -> Vec<Answer> {
     all
 }
 
-/// Shows each socket in one of these states at this port to `each`.
+/// Passes each socket in one of these states at this port to `each`.
 fn dump(family: AddressFamily, states: u32, port: u16, each: impl FnMut(&[u8])) -> Result<(), Errno> {
     let socket = socket_with(
         AddressFamily::NETLINK,
@@ -260,7 +262,7 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     ))
 }
 
-/// A `struct inet_diag_msg`. Of a socket that listens, the queues are the connections that wait and the most that may.
+/// A `struct inet_diag_msg`. For a listening socket, the queues are the waiting connections and their maximum.
 fn listener(body: &[u8]) -> Option<Answer> {
     let (answer, attributes) = body.split_at_checked(ANSWER_LEN)?;
     let (mut host, port) = local_address(body)?;
@@ -308,24 +310,24 @@ fn u32_at(bytes: &[u8], place: usize) -> u32 {
     bytes.map_or(0, u32::from_ne_bytes)
 }
 
-/// Who holds which socket: /proc/PID/fd has links to `socket:[INODE]`.
+/// The holders of sockets: /proc/PID/fd has links to `socket:[INODE]`.
 #[derive(Default)]
 pub(super) struct Owners {
     by_inode: BTreeMap<u64, u32>,
-    /// Of each process whose descriptors can be seen, how many it has, and how many of them are sockets.
+    /// For each process whose descriptors can be seen, their number, and the number of sockets among them.
     by_pid: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Owners {
-    /// Looks at all processes. Of several that hold a socket, the first that started is meant; process 1 only if it is
-    /// alone, because it goes on holding what it has handed to the program that serves.
+    /// Examines all processes. If several hold a socket, the first that started is taken; process 1 only if it is
+    /// alone, because it keeps the sockets that it has passed to the serving program.
     pub(super) fn of(view: &View, processes: &[Process]) -> Owners {
         let mut owners = Owners::default();
         let (first, others): (Vec<u32>, Vec<u32>) =
             processes.iter().map(|process| process.pid).partition(|pid| *pid == 1);
         for pid in others.into_iter().chain(first) {
             let directory = format!("/proc/{pid}/fd");
-            // Without rights this fails for most processes: one gap says it for all.
+            // Without rights this fails for most processes: one gap stands for all.
             let descriptors = view.root.names(&directory).unwrap_or_default();
             let links = descriptors.iter().filter_map(|name| view.root.link(&format!("{directory}/{name}")));
             let inode = |link: String| link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();

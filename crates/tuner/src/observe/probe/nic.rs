@@ -1,4 +1,4 @@
-//! Network interfaces: drivers, queues and their steering, what they stand on.
+//! Network interfaces: drivers, queues and their steering, the interfaces below.
 
 use std::collections::BTreeMap;
 
@@ -64,8 +64,8 @@ fn nic(view: &View, name: &str, driver: Driver) -> Nic {
     }
 }
 
-/// The innermost address on a PCI bus that its device is at or behind (`virtio0` is numbered in the order of
-/// appearance); on other buses the device's own name.
+/// The innermost PCI address of its device or of a bus above it (`virtio0` is numbered in the order of appearance);
+/// on other buses the device's own name.
 fn bus(view: &View, here: &str) -> Option<String> {
     let device = std::fs::canonicalize(view.root.path(&format!("{here}/device"))).ok()?;
     let names = || device.iter().rev().filter_map(|name| name.to_str());
@@ -88,7 +88,7 @@ fn device_type(view: &View, here: &str) -> Option<String> {
 fn is_up(view: &View, here: &str) -> bool {
     match view.text(&format!("{here}/operstate")).as_deref() {
         Some("up") => true,
-        // Drivers that cannot tell (tun, some virtual ones) leave it at that.
+        // Drivers that do not report it (tun, some virtual ones) have only this.
         Some("unknown") | None => {
             let flags = view.text(&format!("{here}/flags")).unwrap_or_default();
             let flags = u32::from_str_radix(flags.trim_start_matches("0x"), 16);

@@ -1,15 +1,16 @@
-//! Settings that files give to sysctl and no kernel of today reads: somebody relies on what does nothing.
+//! Obsolete sysctls in configuration files, which no current kernel reads: the user relies on settings without
+//! effect.
 
 use std::collections::BTreeMap;
 
 use super::view::View;
 
-/// Where sysctl.d(5) looks, later ones later.
+/// The directories of sysctl.d(5), later ones later.
 const DIRECTORIES: [&str; 4] =
     ["/usr/lib/sysctl.d", "/usr/local/lib/sysctl.d", "/run/sysctl.d", "/etc/sysctl.d"];
 
-/// Names, or beginnings of names, that went. A name that is missing for another reason (a module that is not loaded) is
-/// none of them.
+/// Names, or beginnings of names, that were removed. A name that is missing for another reason (a module that is not
+/// loaded) is not among them.
 const GONE: [&str; 9] = [
     "kernel.sched_latency_ns",
     "kernel.sched_min_granularity_ns",

@@ -1,4 +1,4 @@
-//! Costs that every packet, or every system call, pays for.
+//! Costs of every packet, or of every system call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ fn conntrack(view: &View) -> Option<(u64, u64)> {
     Some((number("count")?, number("max")?))
 }
 
-/// Tables of iptables by name. Those of nftables are told to nobody through /proc, but that its module is in use is.
+/// Tables of iptables by name. Those of nftables are not in /proc, but the use of its module is.
 fn filters(view: &View) -> Vec<String> {
     let files = ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"];
     let mut tables: BTreeSet<String> = files.iter().flat_map(|path| view.lines(path)).collect();
@@ -50,8 +50,8 @@ fn mitigations(view: &View) -> BTreeMap<String, String> {
     view.names(directory).into_iter().filter_map(state).collect()
 }
 
-/// The kernel has auditing on while auditd runs. Without auditd somebody else may have switched it on, unless it was
-/// switched off for good at boot, or the kernel has none.
+/// The kernel has auditing on while auditd runs. Without auditd another program may have switched it on, unless it
+/// was switched off permanently at boot, or the kernel does not support it.
 fn audit(view: &View, processes: &[Process]) -> Option<bool> {
     let runs = |name: &str| processes.iter().any(|process| process.is_called(name));
     let boot = view.text("/proc/cmdline").unwrap_or_default();

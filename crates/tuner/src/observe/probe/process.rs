@@ -1,4 +1,4 @@
-//! Processes: their names, and which of them are data servers.
+//! Processes: their names, and the data servers among them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const COMM_LEN_MAX: usize = 15;
 
 /// `PF_KTHREAD`: a thread of the kernel's own.
 const FLAG_KERNEL: u32 = 0x0020_0000;
-/// Of its own, the kernel runs these for devices, where an administrator or the boot line asks for it.
+/// Threads that the kernel runs for devices, where an administrator or the boot line asks for it.
 const KERNEL_WORK: [&str; 2] = ["irq/", "napi/"];
 /// As in sched(7): SCHED_FIFO, SCHED_RR, SCHED_DEADLINE.
 const POLICIES_REALTIME: [u32; 3] = [1, 2, 6];
@@ -25,9 +25,9 @@ const PROCESSES_MAX: usize = 32_768;
 /// A process by its names.
 pub(super) struct Process {
     pub(super) pid: u32,
-    /// As the kernel has it: 15 bytes at most. A program may call itself what it likes.
+    /// The kernel's name: 15 bytes at most. A program can choose it.
     pub(super) name: String,
-    /// The name of the file that it runs, without what tells builds apart; `None` without the right to see it.
+    /// The name of its executable, without the parts that differ between builds; `None` without the right to see it.
     program: Option<String>,
 }
 
@@ -48,7 +48,7 @@ fn program(file: &str) -> &str {
 }
 
 impl Process {
-    /// What it runs; what it is called where that is unknown.
+    /// Its executable; its name if that is unknown.
     fn program(&self) -> &str {
         self.program.as_deref().unwrap_or(&self.name)
     }
@@ -59,7 +59,7 @@ impl Process {
     }
 }
 
-/// Data servers among them, and whatever else was asked for by its process id.
+/// Data servers among them, and others that were named by their process id.
 pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<Service> {
     for pid in pids.iter().filter(|pid| !processes.iter().any(|process| process.pid == **pid)) {
         view.note(format!("there is no process {pid}"));
@@ -74,7 +74,7 @@ pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<
     processes.iter().filter(wanted).filter_map(|process| service(view, process)).collect()
 }
 
-/// By the file that it runs; by its name only where that file is unknown.
+/// By the executable; by its name only where that is unknown.
 fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
     match process.program() {
         "memcached" => Some(ServiceKind::Memcached),
@@ -85,7 +85,7 @@ fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
         }
         "mysqld" | "mariadbd" => Some(ServiceKind::Mysql),
         "redis-server" | "valkey-server" => Some(ServiceKind::Redis),
-        // One file with several names (Debian): it is what its name says.
+        // One file with several names (Debian): its name decides.
         "redis-check-rdb" | "valkey-check-rdb" => {
             ["redis-server", "valkey-server"].contains(&process.name.as_str()).then_some(ServiceKind::Redis)
         }
@@ -93,7 +93,7 @@ fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
     }
 }
 
-/// `None` if it has ended, or waits to be buried.
+/// `None` if it has ended, or is a zombie.
 fn service(view: &View, process: &Process) -> Option<Service> {
     let pid = process.pid;
     let threads = threads(view, pid);
@@ -104,7 +104,7 @@ fn service(view: &View, process: &Process) -> Option<Service> {
     let memory = memory(view, pid);
     let limits = cgroup_limits(view, &cgroups);
     let kind = kind(view, process).unwrap_or_default();
-    // Who was named by hand may be one script of many that run in the same interpreter.
+    // A process named by the user may be one script of many that run in the same interpreter.
     let is_known = ![ServiceKind::Generic, ServiceKind::Redis].contains(&kind);
     Some(Service {
         pid,
@@ -128,7 +128,7 @@ fn service(view: &View, process: &Process) -> Option<Service> {
     })
 }
 
-/// MySQL, MariaDB and Redis work in the directory of their data; memcached has files only if it is told where.
+/// MySQL, MariaDB and Redis work in the directory of their data; memcached has files only where a flag names them.
 fn data(view: &View, pid: u32, kind: ServiceKind) -> Vec<String> {
     match kind {
         ServiceKind::Mysql | ServiceKind::Redis => {
@@ -162,7 +162,7 @@ fn descriptors_max(view: &View, pid: u32) -> Option<u64> {
 /// memcached's default of `-c`.
 const CONNECTIONS_DEFAULT: u64 = 1024;
 
-/// Of memcached and Evenkeel, which take the same flag. Others are told in files that may not be theirs any more.
+/// For memcached and Evenkeel, which take the same flag. Others read it from files that may have changed since.
 fn connections_max(view: &View, pid: u32, kind: ServiceKind) -> Option<u64> {
     if ![ServiceKind::Memcached, ServiceKind::Evenkeel].contains(&kind) {
         return None;
@@ -255,7 +255,7 @@ pub(super) fn realtime(view: &View, processes: &[Process]) -> Vec<RealtimeThread
     found
 }
 
-/// What each process has done since it was started.
+/// The counters of each process since its start.
 pub(crate) fn times(view: &View) -> BTreeMap<u32, ProcessTimes> {
     let pids = view.numbers("/proc").into_iter().take(PROCESSES_MAX);
     pids.filter_map(|pid| Some((pid, times_of(&view.text(&format!("/proc/{pid}/stat"))?)?))).collect()
@@ -272,7 +272,7 @@ fn times_of(stat: &str) -> Option<ProcessTimes> {
     })
 }
 
-/// There is such a line only where a turn can have a length of its own: the kernel shows it since that is so.
+/// This line exists only where a time slice can have a length of its own: the kernel shows it since then.
 fn slice_ns(view: &View, here: &str) -> Option<u64> {
     let sched = view.text(&format!("{here}/sched"))?;
     let (_, value) = sched.lines().find(|line| line.starts_with("se.slice "))?.split_once(':')?;
@@ -300,7 +300,7 @@ fn memory(view: &View, pid: u32) -> Memory {
             huge: of(&text, "AnonHugePages"),
             swapped: of(&text, "Swap"),
         },
-        // Without the right to it, or before 4.14: anybody may read this much.
+        // Without the right to it, or before 4.14: every user may read this much.
         None => {
             let text = view.text(&format!("/proc/{pid}/status")).unwrap_or_default();
             Memory { resident: of(&text, "VmRSS"), huge: 0, swapped: of(&text, "VmSwap") }

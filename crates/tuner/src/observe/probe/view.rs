@@ -1,4 +1,4 @@
-//! A root as a probe sees it: what cannot be read or understood is noted, and the rest goes on.
+//! A root as a probe reads it: unreadable or unexpected files are noted, and the probe goes on.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -7,12 +7,12 @@ use std::str::FromStr;
 use os::CpuSet;
 use crate::observe::root::{Error, Root};
 
-/// More gaps than this say nothing new: a host without rights shows the same gap for each of its interrupts.
+/// More gaps than this add nothing: a host without rights shows the same gap for each of its interrupts.
 const GAPS_MAX: usize = 100;
 
-/// A root, and what could not be read there.
+/// A root, and the files that could not be read there.
 pub(crate) struct View<'r> {
-    /// Where the files are.
+    /// The directory of the files.
     pub(crate) root: &'r Root,
     gaps: RefCell<BTreeSet<String>>,
 }
@@ -23,12 +23,12 @@ impl<'r> View<'r> {
         View { root, gaps: RefCell::default() }
     }
 
-    /// What could not be read, each once, in order.
+    /// Files that could not be read, each once, in order.
     pub(crate) fn into_gaps(self) -> Vec<String> {
         self.gaps.into_inner().into_iter().collect()
     }
 
-    /// Notes what could not be found out, and why.
+    /// Notes a missing fact, and the reason.
     pub(crate) fn note(&self, gap: impl Into<String>) {
         let mut gaps = self.gaps.borrow_mut();
         if gaps.len() < GAPS_MAX {
@@ -87,7 +87,7 @@ impl<'r> View<'r> {
         self.names(path).iter().filter_map(|name| name.parse().ok()).collect()
     }
 
-    /// The last part of where a symbolic link leads: a driver's name.
+    /// The last part of a symbolic link's target: a driver's name.
     pub(crate) fn link_name(&self, path: &str) -> Option<String> {
         Some(self.root.link(path)?.rsplit('/').next()?.to_owned())
     }

@@ -14,7 +14,7 @@ const DROPPED: usize = 1;
 const TIME_SQUEEZE: usize = 2;
 const RECEIVED_RPS: usize = 9;
 const FLOW_LIMIT: usize = 10;
-/// Since 5.10. Before, a row did not say whose it is.
+/// Since 5.10. Before, a row did not have its CPU.
 const CPU: usize = 12;
 
 pub(super) fn times(view: &View) -> BTreeMap<u32, CpuTimes> {
@@ -89,7 +89,7 @@ pub(super) fn interrupts(view: &View, facts: &Facts) -> BTreeMap<u32, BTreeMap<u
     if !view.root.exists("/sys/kernel/irq") {
         return rows_of_proc_interrupts(view, facts);
     }
-    // Columns are those of all CPUs that there could be, not of those that there are.
+    // Columns are those of all possible CPUs, not of those that are present.
     let possible = view.list("/sys/devices/system/cpu/possible");
     let cpus: Vec<u32> = possible.unwrap_or_else(|| facts.online()).iter().collect();
     let counts = |irq: u32| {

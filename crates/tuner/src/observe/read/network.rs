@@ -11,7 +11,7 @@ pub(super) fn nics(view: &View, facts: &Facts) -> BTreeMap<String, BTreeMap<Stri
     let mut drivers = ethtool::statistics(view.root, &names).unwrap_or_default();
     let counters = |name: &str| {
         let mut counters = drivers.remove(name).unwrap_or_default();
-        // Drivers use some of the kernel's names for something else; the kernel's meaning goes first.
+        // Drivers use some of the kernel's names with another meaning; the kernel's meaning goes first.
         counters.extend(statistics(view, name));
         (name.to_owned(), counters)
     };
@@ -41,7 +41,7 @@ fn counter_of_udp6(line: &str) -> Option<(String, u64)> {
     Some((format!("Udp6.{name}"), value.trim().parse().ok()?))
 }
 
-/// Lines come in pairs: `Tcp: A B`, `Tcp: 1 2`. What is negative is no counter (`Tcp.MaxConn`).
+/// Lines come in pairs: `Tcp: A B`, `Tcp: 1 2`. A negative value is no counter (`Tcp.MaxConn`).
 fn counters_of(lines: &[String]) -> BTreeMap<String, u64> {
     let mut counters = BTreeMap::new();
     for pair in lines.chunks_exact(2) {

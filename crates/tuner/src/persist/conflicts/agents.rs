@@ -33,7 +33,7 @@ pub(super) fn conflicts(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error
     Ok(found)
 }
 
-/// Rules that assign one of our files. Whether they are meant for our device, only udev can tell.
+/// Rules that assign one of our files. Whether they match our device, only udev can decide.
 fn rules(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error> {
     let mut files: Vec<&str> = kept.files().filter_map(|(path, _)| below_device(path)).collect();
     files.sort_unstable();
@@ -94,7 +94,7 @@ fn links(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error> {
     Ok(found)
 }
 
-/// Others that choose how memory is paged.
+/// Other programs that choose the mode of huge pages.
 fn memory(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error> {
     let mut found = Vec::new();
     for (path, ours) in kept.files().filter(|(path, _)| path.starts_with("/sys/kernel/mm/")) {
@@ -128,9 +128,9 @@ fn memory(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error> {
     Ok(found)
 }
 
-/// What the probe has found at work: guest agents, other tuners, scripts of the administrator.
+/// Programs that the probe has found: guest agents, other tuners, scripts of the administrator.
 fn agents(kept: &Kept) -> Vec<Conflict> {
-    // These have a look of their own, with what they set.
+    // These have a check of their own, with their settings.
     let is_other = |name: &str| !["irqbalance", "tuned"].contains(&name) && !name.starts_with(RULES[0]);
     let others = kept.facts.agents.iter().filter(|agent| is_other(&agent.name));
     let conflict = |agent: &Agent| Conflict {

@@ -1,4 +1,4 @@
-//! Conflicts: two that set the same, and which of them wins.
+//! Conflict: another file or program that sets the same, and which of them wins.
 
 use serde::Serialize;
 
@@ -7,30 +7,30 @@ use crate::persist::Persistence;
 use crate::persist::file::Keep;
 use crate::plan::change::Setting;
 
-/// Two who set the same.
+/// Another file or program that sets the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Conflict {
     /// The file or program, with the line where it has one: `/etc/sysctl.conf:12`.
     pub place: String,
-    /// What it sets, and to what.
+    /// Its setting and value.
     pub sets: String,
-    /// Who has the last word at boot.
+    /// The winner at boot.
     pub winner: Winner,
-    /// What to do, in one sentence.
+    /// The remedy, in one sentence.
     pub advice: String,
 }
 
-/// Who has the last word.
+/// The winner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Winner {
-    /// The other one: what is kept here does not hold.
+    /// The other one: the kept value does not hold.
     Theirs,
     /// It depends on a moment or a condition.
     Unsure,
-    /// What is kept here.
+    /// The kept value.
     Ours,
-    /// Nobody: it has no effect at all.
+    /// Neither: the other one has no effect.
     Neither,
 }
 
@@ -46,7 +46,7 @@ impl Winner {
     }
 }
 
-/// What is kept, as the parts here look at it.
+/// The kept settings, in the form that the checks here use.
 pub(super) struct Kept<'k> {
     pub(super) keeps: &'k [Keep],
     pub(super) persistence: &'k Persistence,

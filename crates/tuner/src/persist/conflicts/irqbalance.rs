@@ -1,4 +1,4 @@
-//! irqbalance's environment files: whether anybody reads them, and numbers of interrupts that mean nothing any more.
+//! Environment files of irqbalance: whether they are read, and outdated numbers of interrupts.
 
 use super::conflict::{Conflict, Kept, Winner};
 use crate::observe::root::{Error, Root};
@@ -6,7 +6,7 @@ use crate::persist::boot::POLICY;
 use crate::persist::ordered::acting;
 use crate::persist::surroundings::{environment_files, irqbalance_unit};
 
-/// What irqbalance reads itself, whatever the unit says.
+/// The file that irqbalance reads itself, whatever the unit does.
 const ITS_OWN: [&str; 4] =
     ["IRQBALANCE_ONESHOT", "IRQBALANCE_DEBUG", "IRQBALANCE_BANNED_CPUS", "IRQBALANCE_BANNED_CPULIST"];
 

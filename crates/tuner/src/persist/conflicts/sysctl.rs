@@ -14,7 +14,7 @@ const LEGACY: &str = "/etc/sysctl.conf";
 /// Our file's place in the order.
 const OURS: &str = "90-evenkeel.conf";
 
-/// Sysctls that no kernel has any more, the version that took them away, and what is left of them.
+/// Sysctls that were removed from kernels, the version that removed them, and their replacement.
 const DEAD: [(&str, (u32, u32), &str); 8] = [
     ("kernel.sched_latency_ns", (5, 13), "it is /sys/kernel/debug/sched/latency_ns, and gone since 6.6"),
     ("kernel.sched_min_granularity_ns", (5, 13), "it is /sys/kernel/debug/sched/base_slice_ns since 6.6"),
@@ -95,7 +95,7 @@ fn look(
         let same = |wanted: &&Wanted| matches(&assignment.key, &wanted.key);
         for wanted in wanted.iter().filter(same).filter(|wanted| !equal(wanted.value, value)) {
             let is_pattern = assignment.key != wanted.key;
-            // A key that is written out is set after all patterns, wherever it stands.
+            // A key without a pattern is set after all patterns, wherever it stands.
             let winner = if is_pattern && winner == Winner::Theirs { Winner::Ours } else { winner };
             found.push(Conflict { place: place.clone(), sets: sets.clone(), winner, advice: advice(path) });
         }
@@ -105,7 +105,7 @@ fn look(
 /// tuned sets its profile's sysctls, and then, unless told not to, again those of /etc/sysctl.d.
 fn tuned(root: &Root, kept: &Kept, wanted: &[Wanted]) -> Result<Vec<Conflict>, Error> {
     let mut found = Vec::new();
-    // A profile that was chosen once says nothing where tuned does not start any more.
+    // A profile that was chosen once has no effect where tuned does not start any more.
     let starts = kept.facts.agents.iter().any(|agent| agent.name == "tuned")
         || root.link("/etc/systemd/system/multi-user.target.wants/tuned.service").is_some();
     let Some(active) = root.read("/etc/tuned/active_profile")?.filter(|_| starts) else { return Ok(found) };
@@ -149,7 +149,7 @@ fn tuned(root: &Root, kept: &Kept, wanted: &[Wanted]) -> Result<Vec<Conflict>, E
     Ok(found)
 }
 
-/// Whether this line of a profile sets huge pages to something else than what is kept.
+/// Whether this line of a profile sets huge pages to another value than the kept one.
 fn huge_pages(line: &str, kept: &Kept) -> bool {
     let value = option(line, "transparent_hugepages").or_else(|| option(line, "transparent_hugepage"));
     let ours = kept.files().find(|(path, _)| *path == "/sys/kernel/mm/transparent_hugepage/enabled");
@@ -161,7 +161,7 @@ fn option<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     (key.trim() == name).then_some(value.trim())
 }
 
-/// Whether the other value is the same words, or one that tuned only raises to (`>2048`) and ours is as high.
+/// Whether the other value has the same words, or is one that tuned only raises to (`>2048`) and ours is as high.
 fn equal(ours: &str, theirs: &str) -> bool {
     let least = theirs.strip_prefix('>').and_then(|least| least.trim().parse::<i64>().ok());
     match (least, ours.parse::<i64>()) {
@@ -176,7 +176,7 @@ fn matches(pattern: &str, key: &str) -> bool {
         (None, None) => true,
         (Some('*'), _) => {
             let rest = &pattern[1..];
-            // A star does not reach over a point.
+            // A star does not match a point.
             let reach = key.find('.').unwrap_or(key.len());
             (0..=reach).filter(|at| key.is_char_boundary(*at)).any(|at| matches(rest, &key[at..]))
         }

@@ -1,4 +1,4 @@
-//! The few things that are done with files, each of them whole: after a crash a file is the old one or the new one.
+//! File operations of the store, each atomic: after a crash a file is the old one or the new one.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use super::{DIRECTORY, Error};
 use crate::observe::root::Root;
 
-/// A file of configuration that is larger is not one.
+/// A larger file is not a configuration file.
 const FILE_LEN_MAX: u64 = 16 << 20;
 
-/// What is at a path.
+/// The content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Nothing.
     Nothing,
     /// A regular file.
     File {
-        /// What it holds.
+        /// Its text.
         text: String,
         /// Its permissions.
         mode: u32,
@@ -29,21 +29,21 @@ pub enum Found {
 
 /// A file system; paths are absolute, as the host sees them.
 pub trait Disk {
-    /// What is there. Links are not followed.
+    /// The present content. Links are not followed.
     fn find(&self, path: &str) -> io::Result<Found>;
     /// Whether there is a directory, also behind a link.
     fn is_directory(&self, path: &str) -> bool;
-    /// Makes a directory that need not be missing.
+    /// Makes a directory if it does not exist.
     fn make_directory(&mut self, path: &str) -> io::Result<()>;
     /// Removes an empty directory.
     fn remove_directory(&mut self, path: &str) -> io::Result<()>;
     /// Puts a text on the disk under this name; if it `is_new`, there must be nothing of that name.
     fn replace(&mut self, path: &str, text: &str, mode: u32, is_new: bool) -> io::Result<()>;
-    /// Removes a file that need not be there.
+    /// Removes a file if it exists.
     fn remove(&mut self, path: &str) -> io::Result<()>;
-    /// Removes what an interrupted `replace` may have left.
+    /// Removes the remains of an interrupted `replace`.
     fn remove_unfinished(&mut self, path: &str) -> io::Result<()>;
-    /// Copies whatever is there, byte for byte, to where nothing is.
+    /// Copies a file, byte for byte, to a path where there is none.
     fn copy(&mut self, path: &str, to: &str) -> io::Result<()>;
 }
 
@@ -51,7 +51,7 @@ pub trait Disk {
 #[derive(Clone, Debug)]
 pub struct RootDisk(Root);
 
-/// While it is there, nobody else writes.
+/// While it exists, no other process writes.
 #[derive(Debug)]
 pub(super) struct Lock {
     _directory: File,
@@ -74,7 +74,7 @@ impl RootDisk {
         }
     }
 
-    /// Where a path is here. A link in the directories of another host's tree must not lead to this host's files.
+    /// The path here. A link in the directories of another host's tree must not lead to this host's files.
     fn path(&self, path: &str) -> io::Result<PathBuf> {
         let here = self.0.path(path);
         if !self.0.is_live() {
@@ -128,11 +128,11 @@ impl Disk for RootDisk {
         remove_file(&unfinished)?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&unfinished)?;
         file.write_all(text.as_bytes())?;
-        // The umask may have taken some of it.
+        // The umask may have removed some of it.
         file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.sync_all()?;
         if is_new {
-            // A link, unlike renaming, does not replace what somebody has put there meanwhile.
+            // A link, unlike renaming, does not replace a file that another program has made meanwhile.
             let linked = fs::hard_link(&unfinished, &here);
             fs::remove_file(&unfinished)?;
             linked?;

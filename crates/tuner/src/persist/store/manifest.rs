@@ -1,4 +1,4 @@
-//! `/etc/evenkeel/persisted.json`: what was written, and while something is being written, what was there before.
+//! Manifest `/etc/evenkeel/persisted.json`: the written files, and while they are being written, the earlier content.
 
 use std::collections::BTreeSet;
 
@@ -8,24 +8,24 @@ use super::disk::{Disk, Found};
 use super::{Error, failed, find};
 use crate::persist::{Held, PersistentFile};
 
-/// The version of the notation; another one is not understood.
+/// The version of the format; other versions are refused.
 const VERSION: u32 = 1;
 
 const PATH: &str = "/etc/evenkeel/persisted.json";
 
-/// What it holds.
+/// The content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Manifest {
-    /// Of the notation.
+    /// The version of the format.
     pub(super) version: u32,
-    /// How far it has come.
+    /// The state of writing.
     pub(super) state: State,
     /// Ours, with their texts.
     pub(super) files: Vec<PersistentFile>,
-    /// What was there before, while it is being written.
+    /// The earlier content, while files are being written.
     #[serde(default)]
     pub(super) previous: Vec<PersistentFile>,
-    /// What the files bring about, …
+    /// The settings of the files, …
     #[serde(default)]
     pub(super) held: Vec<Held>,
     /// … from the first start after this one on.
@@ -70,13 +70,13 @@ pub(super) fn read(disk: &dyn Disk) -> Result<Manifest, Error> {
     }
 }
 
-/// Puts it on the disk.
+/// Writes it to the disk.
 pub(super) fn write(disk: &mut dyn Disk, manifest: &Manifest) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(manifest).expect("a manifest is plain data") + "\n";
     disk.replace(PATH, &text, 0o644, false).map_err(failed("write", PATH))
 }
 
-/// Takes it away.
+/// Removes it.
 pub(super) fn remove(disk: &mut dyn Disk) -> Result<(), Error> {
     disk.remove(PATH).map_err(failed("remove", PATH))
 }

@@ -1,4 +1,4 @@
-//! Queue strategies: how many an interface should have, how long they should be, and when it should interrupt.
+//! Queue strategies: the number and length of an interface's queues, and their interrupt coalescing.
 
 use super::spread;
 use crate::observe::cpu_model::CpuModel;
@@ -8,19 +8,19 @@ use crate::plan::change::{Change, Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
 use crate::plan::signal::{Expected, Figure, Moves};
 
-/// Receive descriptors that outlast a burst; what the ENA driver's guide suggests against overruns.
+/// Receive descriptors that hold a burst; the ENA driver's guide recommends them against overruns.
 const RX_RING: u32 = 4096;
 
-/// Longer rings may cost at most one part in so many of the memory (proposal).
+/// Longer rings may cost at most one part in this many of the memory (proposal).
 const MEMORY_PARTS: u64 = 100;
 
-/// Bytes that a driver adds to a packet in its buffer: headroom and what the kernel keeps at its end.
+/// Bytes that a driver adds to a packet in its buffer: headroom and the kernel's data at its end.
 const BUFFER_EXTRA: u32 = 512;
 
-/// No driver gives a packet less.
+/// The minimum per packet in any driver.
 const BUFFER_MIN: u32 = 2048;
 
-/// Without an MTU to go by: Ethernet's.
+/// Ethernet's MTU, if the MTU is unknown.
 const MTU_USUAL: u32 = 1500;
 
 /// Microseconds of gathering, where a driver cannot adapt them: as long as the `defer-50` strategy waits.
@@ -42,7 +42,7 @@ const GATHERED: Reason = Reason {
     ],
 };
 
-/// One queue for each core near it, as far as the device has them, and an interrupt on each. Never fewer than there are.
+/// One queue for each core near it, up to the device's maximum, and an interrupt on each. Never fewer than now.
 pub(super) fn more(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
     let Some(kinds) = kinds(nic) else {
         return proposed.refuse(&nic.name, "its driver does not say how many queues it has");
@@ -63,24 +63,24 @@ pub(super) fn more(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) 
     );
     let setting = Setting::Device { nic: nic.name.clone(), knob: Knob::Channels };
     proposed.propose_with(Stage::Queues, setting, is, to_be, why, Risk::Blink, MORE);
-    // Where there are no interrupts to be moved (virtual interfaces), more queues are all there is to it.
+    // Without movable interrupts (virtual interfaces), more queues are the only change.
     if model.facts.interrupts_of(&nic.name).next().is_some() {
         spread(proposed, model, nic);
     }
 }
 
-/// A captured host may say no more than a sum.
+/// A captured host may have only a sum.
 fn kinds(nic: &Nic) -> Option<Channels> {
     let combined = || Some(Channels { combined: (nic.channels?, nic.channels_max?), ..Channels::default() });
     nic.channel_kinds.or_else(combined)
 }
 
-/// A receive ring that bursts fit into, and that the memory can bear.
+/// A receive ring that holds bursts, and that fits into the memory.
 pub(super) fn longer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
     let Some((now, max)) = nic.rx_ring else {
         return proposed.refuse(&nic.name, "its driver has no ring that can be set");
     };
-    // Whoever asks again, because packets are still dropped, gets more.
+    // A repeated request, because packets are still dropped, gets a longer ring.
     let wanted = if now < RX_RING { RX_RING } else { now.saturating_mul(2) }.min(max);
     if wanted <= now {
         return proposed.refuse(&nic.name, format!("its receive ring is as long as can be: {now} of {max}"));
@@ -112,7 +112,7 @@ pub(super) fn longer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
     );
 }
 
-/// Rings that are long enough already: who asks for what has to be so at every start does not ask for more each time.
+/// Rings that are long enough already: a request for every start does not ask for more each time.
 pub(crate) fn as_long_as_now(proposed: &mut ProposedChanges) {
     let rings = |change: &&mut Change| matches!(change.setting, Setting::Device { knob: Knob::Rings, .. });
     for change in proposed.changes.iter_mut().filter(rings) {
@@ -123,14 +123,14 @@ pub(crate) fn as_long_as_now(proposed: &mut ProposedChanges) {
     }
 }
 
-/// What so many more descriptors in each queue cost: a buffer each.
+/// The cost of this many more descriptors in each queue: a buffer each.
 fn ring_bytes(nic: &Nic, descriptors: u32) -> u64 {
     let packet = nic.mtu.unwrap_or(MTU_USUAL).saturating_add(BUFFER_EXTRA);
     let buffer = packet.max(BUFFER_MIN).checked_next_power_of_two().unwrap_or(u32::MAX);
     u64::from(descriptors) * nic.rx.len() as u64 * u64::from(buffer)
 }
 
-/// Packets gathered by the device: as long as the driver finds right, where it can.
+/// Packets gathered by the device: for as long as the driver chooses, where it can adapt.
 pub(super) fn gather(proposed: &mut ProposedChanges, nic: &Nic) {
     let reason = match nic.coalescing {
         None => "its driver does not moderate interrupts".to_owned(),

@@ -1,7 +1,7 @@
-//! Scheduling strategies for a service's threads: shorter turns, a greater weight, before all others.
+//! Scheduling strategies for a service's threads: shorter time slices, a greater weight, real-time priority.
 //!
-//! Only threads that are scheduled in the ordinary way are concerned. A thread that has made itself less important
-//! (SCHED_IDLE, SCHED_BATCH) did so for the sake of the others, and one that has deadlines knows better.
+//! Only ordinary threads are changed. A thread with a lower priority of its own choice (SCHED_IDLE, SCHED_BATCH) made
+//! it for the benefit of others, and one with deadlines has better information.
 
 use crate::diagnose::finding::Finding;
 use crate::observe::cpu_model::CpuModel;
@@ -13,12 +13,12 @@ use crate::plan::change::{Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
 use crate::plan::signal::{Expected, Figure, Moves};
 
-/// Length of a turn for threads that should wait less for theirs: of the 0.1 to 100 ms that the kernel takes, short
-/// enough to be sooner than the default of about 3 ms, long enough for some hundred requests.
+/// Length of a time slice for threads that should wait less: of the 0.1 to 100 ms that the kernel allows, short
+/// enough to be earlier than the default of about 3 ms, long enough for some hundred requests.
 const SLICE_NS: u64 = 500_000;
 
-/// Beside neighbours of the ordinary weight, ten of eleven turns: enough to be served when there is work, and nobody
-/// starves.
+/// Beside neighbours of the ordinary weight, ten of eleven time slices: enough to be served when there is work, and
+/// no thread starves.
 const WEIGHT_FACTOR: u64 = 10;
 
 /// The lowest: threads of the kernel that are real-time themselves come first.
@@ -43,7 +43,7 @@ const FIRST: Reason = Reason {
     ],
 };
 
-/// Turns that come sooner: short ones, or before Linux 6.12 more of them.
+/// Earlier time slices: short ones, or before Linux 6.12 more of them.
 pub(super) fn slice(proposed: &mut ProposedChanges, facts: &Facts) {
     for_each_service(proposed, facts, |proposed, service| slice_of(proposed, facts, service));
 }
@@ -74,16 +74,16 @@ fn weight_of(proposed: &mut ProposedChanges, service: &Service) {
     }
 }
 
-/// Which CPUs real-time threads may take.
+/// The CPUs that real-time threads may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Not those that receive packets, and not all.
     Apart,
-    /// Any, if something stops threads that never wait: somebody has accepted the risk.
+    /// Any, if there is a limit for threads that never wait: the user has accepted the risk.
     Everywhere,
 }
 
-/// Before everything that is scheduled fairly.
+/// Before all fair threads.
 pub(super) fn fifo(proposed: &mut ProposedChanges, model: &CpuModel, reach: Reach) {
     for_each_service(proposed, model.facts, |proposed, service| {
         let danger = danger(model, service);
@@ -107,7 +107,7 @@ pub(super) fn fifo(proposed: &mut ProposedChanges, model: &CpuModel, reach: Reac
     });
 }
 
-/// Why the kernel would not take real-time threads, or nothing would ever stop them.
+/// The reason why the kernel would refuse real-time threads, or nothing would limit them.
 fn refused_by_kernel(facts: &Facts, service: &Service) -> Option<String> {
     let is_rationed = facts.kernel.rt_group_sched == Some(true) && !["", "/"].contains(&&*service.cgroup);
     if is_rationed && matches!(service.realtime_budget_us, None | Some(0)) {
@@ -128,10 +128,10 @@ fn refused_by_kernel(facts: &Facts, service: &Service) -> Option<String> {
     None
 }
 
-/// Why real-time threads would harm the host.
+/// The reason why real-time threads would harm the host.
 fn danger(model: &CpuModel, service: &Service) -> Option<String> {
     // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
-    // (amzn-drivers #336). So some CPU, and every one that receives packets, has to be out of its reach.
+    // (amzn-drivers #336). So some CPU, and every one that receives packets, must be outside of its CPUs.
     let (online, irqs) = (&model.online, model.receiving_any());
     let reach = service.threads.iter().filter(|thread| may_be_first(thread));
     let reach = reach.fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(online);
@@ -152,7 +152,7 @@ fn danger(model: &CpuModel, service: &Service) -> Option<String> {
     })
 }
 
-/// Remedies of waiting, in the order of what they cost others: a sentence for whoever does it by hand.
+/// Remedies of waiting, in the order of their cost for others: a sentence for manual changes.
 fn order(model: &CpuModel, service: &Service) -> String {
     let unit = service.unit.as_deref().unwrap_or("UNIT");
     let own = model.for_service(service, &model.receiving_any());
@@ -167,7 +167,7 @@ fn order(model: &CpuModel, service: &Service) -> String {
     )
 }
 
-/// Says which threads keep the policy that they have chosen. Those that are real-time already wait for nobody.
+/// Lists the threads that keep their chosen policy. Real-time threads do not wait for ordinary ones.
 fn name_others(proposed: &mut ProposedChanges, service: &Service) {
     let is_other = |thread: &&Thread| {
         !is_ordinary(thread) && ![scheduling::FIFO, scheduling::RR].contains(&thread.policy)
@@ -184,7 +184,7 @@ fn name_others(proposed: &mut ProposedChanges, service: &Service) {
     }
 }
 
-/// Whether it is ordinary, or as the strategy would have it already.
+/// Whether it is ordinary, or has the strategy's policy already.
 fn may_be_first(thread: &Thread) -> bool {
     is_ordinary(thread) || (thread.policy == scheduling::FIFO && thread.priority == FIFO_PRIORITY)
 }
@@ -194,7 +194,7 @@ fn is_ordinary(thread: &Thread) -> bool {
 }
 
 fn schedule(proposed: &mut ProposedChanges, thread: &Thread, wanted: String, why: String, reason: Reason) {
-    // An id is used again, a moment of starting is not: a thread that came since is not the one that is meant.
+    // An id is used again, a start time is not: a thread that was started since is another one.
     let which = if thread.started == 0 { String::new() } else { format!(" started={}", thread.started) };
     let slice = thread.slice_ns.map(|slice| format!(" slice_ns={slice}")).unwrap_or_default();
     let now =
@@ -214,11 +214,11 @@ fn for_each_service(
     facts.services.iter().for_each(|service| each(proposed, service));
 }
 
-/// Of the service that a finding is about, sooner turns, and in words what comes before and after them.
+/// Earlier time slices for the service of a finding, and the actions before and after them in words.
 pub(crate) fn remedy(model: &CpuModel, finding: &Finding) -> ProposedChanges {
     let (facts, mut proposed) = (model.facts, ProposedChanges::default());
     let is_meant = |service: &&Service| service.to_string() == finding.subject;
-    // Nobody is meant if others are named.
+    // No service is included if others are named.
     let Some(service) = facts.services.iter().find(is_meant) else { return proposed };
     slice_of(&mut proposed, facts, service);
     proposed.advice.push(order(model, service));
