@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Parser;
 use std::process::ExitCode;
 
-/// What `cargo xtask` does.
+/// Verbs of `cargo xtask`.
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Evenkeel's automation")]
 enum Verb {
@@ -33,16 +33,16 @@ enum Verb {
     Bench(Bench),
 }
 
-/// What can be measured.
+/// Benchmarks.
 #[derive(clap::Subcommand)]
 enum Bench {
     /// Servers: requests per server CPU-second
     Serve(bench::Arguments),
     /// Load generators: requests per client CPU-second
     Load(bench::load::Arguments),
-    /// What the memory is worth: density, misses, promises about resident memory
+    /// Memory: density, misses, resident memory and its limit
     Store(bench::store::Arguments),
-    /// What an honest client notices of hostile ones
+    /// Effects of hostile clients on an honest one
     Hostile(bench::hostile::Arguments),
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How cargo's summary of a test binary begins.
 const TEST_RESULT: &str = "test result: ";
 
-/// What a step does; cargo's summaries are held back for the end.
+/// The action of a step; cargo's summaries are held back for the end.
 type Action = Box<dyn FnOnce(&mut Vec<String>) -> Result<()>>;
 
 /// A run of several steps, each done whether or not the ones before succeeded.
@@ -57,7 +57,7 @@ fn progress(names: &[String], at: usize, so_far: Duration) -> String {
     format!("xtask: stage {} of {count}: {name}; {so_far} s so far; left: {left}", at + 1)
 }
 
-/// A name without the details behind its colon, unless these are what tells it from others.
+/// A name without the details behind its colon, unless these distinguish it from others.
 fn short(name: &str) -> &str {
     match name.split_once(':') {
         Some(("Tests", _)) | None => name,

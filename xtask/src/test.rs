@@ -5,7 +5,7 @@ use crate::{tidy, tools, vm};
 use anyhow::{Result, ensure};
 use end_to_end::subject::target_directory;
 
-/// What is not built unless it is asked for: PostgreSQL's client for `lab history`.
+/// Features that are off by default: PostgreSQL's client for `lab history`.
 const SHARED_HISTORY: &str = "evenkeel/shared-history";
 
 /// Everything; whether it all held.

@@ -43,9 +43,9 @@ sys.exit(not (built or os.path.exists('/usr/include/libmemcached/memcached.h')))
 /// Installs what is missing.
 ///
 /// # Errors
-/// Says what is missing and how to get it, where it may not be installed from here.
+/// Reports missing programs and how to get them, where they may not be installed from here.
 pub(crate) fn install() -> Result<()> {
-    // What fails is no reason to go without the rest: more of the tests can run.
+    // A failed tool does not stop the rest: more of the tests can run.
     let outcomes = [
         rust_components(),
         packages(),
@@ -166,7 +166,7 @@ fn node() -> Result<()> {
     })
 }
 
-/// Does the work unless the folder says that it was done for just these versions.
+/// Does the work unless the folder has a mark that it was done for just these versions.
 fn once(folder: &Path, versions: &Path, work: impl Fn() -> Result<()>) -> Result<()> {
     let stamp = folder.join("installed");
     let wanted = fs::read(versions).with_context(|| format!("read {}", versions.display()))?;

@@ -31,7 +31,7 @@ pub(crate) fn test() -> Result<bool> {
     Ok(steps.run())
 }
 
-/// The lane as one of several steps. Where the packages cannot be had it says so and holds.
+/// The lane as one of several steps. Where the packages are not available it reports that and succeeds.
 pub(crate) fn step(steps: &mut Steps) {
     steps.step(
         "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; the lab with kernels and interrupts",
@@ -94,7 +94,7 @@ fn once(
     Ok(())
 }
 
-/// What `tests/vm` holds, in the order of their names.
+/// The files of `tests/vm`, in the order of their names.
 fn conversations() -> Result<Vec<Conversation>> {
     let folder = workspace().join("tests/vm");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder)

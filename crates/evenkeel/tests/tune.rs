@@ -336,7 +336,7 @@ fn told_to_end_in_the_middle_it_goes_back() {
         let mut said = String::new();
         std::io::Read::read_to_string(&mut apply.stderr.take().unwrap(), &mut said).unwrap();
         assert_eq!(ended.code(), Some(status), "{said}");
-        assert!(said.contains("a signal told it to end; everything is as it was before"), "{said}");
+        assert!(said.contains("ended by a signal; everything is as it was before"), "{said}");
         for (path, now, _) in STEPS {
             assert_eq!(fs::read_to_string(host.0.join(path)).unwrap(), now, "{path}");
         }

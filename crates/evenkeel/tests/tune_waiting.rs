@@ -101,7 +101,7 @@ fn a_verb_that_waits_for_the_lock_can_be_told_to_end() {
             let mut waiting = Waiting::new(&host, command.args(["--wait", "1h"]));
             succeeds(Command::new("kill").args([&format!("-{signal}"), &waiting.child.id().to_string()]));
             assert_eq!(waiting.ends(), Some(status), "{}", waiting.said());
-            let told = "a signal told it to end while it waited; nothing was changed";
+            let told = "it was ended by a signal while it waited; nothing was changed";
             assert!(waiting.said().contains(told), "{}", waiting.said());
         }
     }

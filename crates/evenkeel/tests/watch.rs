@@ -127,7 +127,9 @@ fn it_only_says_what_it_sees_unless_it_may_repair() {
     let metrics = host.0.join("watch.prom").display().to_string();
     let mut watch = host.watch(&["--every", "1s", "--prometheus", &metrics]);
     host.write("proc/sys/net/core/somaxconn", "128\n");
-    watch.says("reported: /proc/sys/net/core/somaxconn was to be 4096 and read 128; something or somebody has put it back");
+    watch.says(
+        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 128; its earlier value was restored",
+    );
     until("the count", || host.read("watch.prom").contains("evenkeel_tune_watch_drifted 1"));
     assert!(
         host.read("watch.prom")
@@ -137,7 +139,7 @@ fn it_only_says_what_it_sees_unless_it_may_repair() {
     watch.says("holds-again: /proc/sys/net/core/somaxconn = 4096");
     host.write("proc/sys/net/core/somaxconn", "7\n");
     watch.says(
-        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 7; somebody has chosen this value",
+        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 7; a user or a program has chosen this value",
     );
     assert_eq!(watch.ends(Signal::TERM), Some(0));
     assert_eq!(host.read("proc/sys/net/core/somaxconn"), "7\n", "nothing was repaired");
@@ -234,7 +236,7 @@ fn what_persists_is_watched_from_the_next_start_on() {
     let mut watch = host.watch(&["--every", "1s", "--repair", "auto"]);
     watch.says("watching: 2 settings");
     watch.says(
-        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 512; somebody has chosen this value",
+        "reported: /proc/sys/net/core/somaxconn was to be 4096 and read 512; a user or a program has chosen this value",
     );
     watch.says("`evenkeel tune persist` keeps it, and `evenkeel tune apply` would set it again");
     assert_eq!(watch.ends(Signal::TERM), Some(0));

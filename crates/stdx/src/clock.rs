@@ -1,4 +1,4 @@
-//! Time as data: whoever needs the time is given one of these.
+//! Time as data: code that needs the time gets one of these.
 
 /// A moment: microseconds since the process started, by the monotonic clock.
 ///
@@ -10,7 +10,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// The moment so many milliseconds after the start.
+    /// The moment this many milliseconds after the start.
     pub fn at_ms(ms: u64) -> Now {
         Now { us: ms * 1000 }
     }

@@ -65,7 +65,7 @@ impl<'c> FromIterator<&'c Counter> for Sum {
     }
 }
 
-/// What has been counted between two readings. Nothing, if the later one shows less: what is read without a lock may.
+/// The count between two readings. Zero, if the later one shows less: a read without a lock may.
 #[inline]
 pub fn since(now: u64, earlier: u64) -> u64 {
     now.saturating_sub(earlier)

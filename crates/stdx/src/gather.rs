@@ -62,7 +62,7 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.len() == 0
     }
 
-    /// What is left, where nothing is held: the common case, and one plain `send`.
+    /// The rest, where nothing is held: the common case, and one plain `send`.
     #[inline]
     pub fn single(&self) -> Option<&[u8]> {
         self.held.is_empty().then(|| &self.copied[self.sent..])

@@ -1,5 +1,5 @@
 //! Archives of the kind that the kernel unpacks as its first file system (`newc`, Documentation/driver-api/early-userspace/
-//! buffer-format.rst). Bytes only: who writes them where is somebody else's business.
+//! buffer-format.rst). Bytes only: the caller writes them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -44,7 +44,7 @@ pub fn median_interval(values: &[f64], seed: u64) -> (f64, f64) {
     (medians[tail], medians[RESAMPLES - 1 - tail])
 }
 
-/// Rounds that it takes at least to show any difference among so many comparisons, however large it is.
+/// Rounds that are necessary to show any difference among this many comparisons, however large it is.
 pub fn rounds_min(comparisons: usize) -> u32 {
     let reachable = |rounds: u32| 2.0 / 2f64.powi(rounds as i32) * comparisons.max(1) as f64;
     (1..).find(|rounds| reachable(*rounds) <= ALPHA).expect("it halves with every round")

@@ -82,7 +82,7 @@ pub enum StepError {
         found: String,
     },
     /// The user has stopped it.
-    #[error("go on: a signal told it to end")]
+    #[error("go on: ended by a signal")]
     Stopped,
     /// The second part of the plan could not be made.
     #[error("plan what follows")]

@@ -173,7 +173,7 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
     for (finding, cause) in findings {
         if let Some(cause) = cause.filter(|cause| hides(&finding.rule, cause)) {
             let reason =
-                format!("it follows from {cause}, which is mended first: look again under load then");
+                format!("it follows from {cause}, which is remedied first: check again under load then");
             plan.refuse(&finding.subject, &finding.rule, &reason);
             continue;
         }
@@ -274,7 +274,7 @@ fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
 const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
 
 /// The reason why a finding has no change in the plan.
-const SET_ALREADY: &str = "everything that would mend it is set already";
+const SET_ALREADY: &str = "every remedy for it is in force already";
 
 fn hides(rule: &str, cause: &str) -> bool {
     rules::remedy(rule).is_some_and(Remedy::hides_its_cause)

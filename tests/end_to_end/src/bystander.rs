@@ -57,7 +57,7 @@ impl Bystander {
         Ok(Bystander { stop, thread })
     }
 
-    /// Stops, and tells.
+    /// Stops, and returns the results.
     ///
     /// # Errors
     /// If one of its requests was not answered rightly.

@@ -12,12 +12,12 @@ use stdx::prng::Prng;
 use crate::bystander::Client;
 use crate::clock;
 
-/// What it keeps: some 2 MB, a small share of any cache.
+/// Its items: some 2 MB, a small share of any cache.
 const ITEMS: u64 = 10_000;
 const VALUE_LEN: usize = 100;
 /// Requests are due so often, whether the one before was slow or not.
 const PACE: Duration = Duration::from_millis(2);
-/// One request in so many stores, the others fetch.
+/// One request in this many stores, the others fetch.
 const SETS_SHARE: u64 = 10;
 
 /// A client on a thread of its own, until it is asked how it went.
@@ -37,7 +37,7 @@ pub struct Experience {
     pub sets: u64,
     /// Answers that were no such thing, connections that ended included.
     pub errors: u64,
-    /// What the first error was.
+    /// The first error.
     pub first_error: Option<String>,
     /// From when a request was due until its answer was there, in µs.
     pub latencies_us: Vec<u32>,
@@ -66,7 +66,7 @@ impl Honest {
         Ok(Honest { stop, thread })
     }
 
-    /// Stops, and tells.
+    /// Stops, and returns the results.
     ///
     /// # Errors
     /// If the server could not be reached any more.

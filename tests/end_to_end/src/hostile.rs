@@ -1,7 +1,7 @@
-//! Clients that misbehave, each kind on a thread of its own until all are told to stop.
+//! Clients that misbehave, each kind on a thread of its own until all are stopped.
 //!
-//! None of them needs more than a connection: what they do is within the protocol, or what a broken client sends. Who
-//! works for nobody's harm beside them is in `honest.rs`.
+//! None of them needs more than a connection: their input is within the protocol, or that of a broken client. The
+//! honest clients beside them are in `honest.rs`.
 
 mod floods;
 mod operators;
@@ -71,7 +71,7 @@ impl Attackers {
         Attackers { stop, threads }
     }
 
-    /// Ends, and tells what each has done.
+    /// Ends, and returns what each has done.
     ///
     /// # Panics
     /// If an attack has panicked.

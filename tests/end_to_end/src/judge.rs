@@ -19,7 +19,7 @@ const DELAY_MAX: Duration = Duration::from_millis(900);
 /// How often a conversation may be held up before its outcome counts all the same.
 const HELD_UP_MAX: usize = 5;
 
-/// What came of it.
+/// The result of a transcript.
 #[derive(Debug, Default)]
 pub struct Verdict {
     /// Transcripts that held.

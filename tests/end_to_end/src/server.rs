@@ -106,14 +106,14 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("the server said: {}", self.said());
         }
-        // A file that stays is in nobody's way.
+        // A file that stays does no harm.
         let _ = std::fs::remove_file(&self.said);
     }
 }
 
-/// A port of the loopback that the kernel gives to nobody else for as long as the socket lives, neither to listen on
-/// nor as a client's end: whoever answers there is the server that was told to. The socket does not listen, and both
-/// it and the server, as servers do, say that they share.
+/// A port of the loopback that the kernel gives to no other program for as long as the socket exists, neither to
+/// listen on nor as a client's end: the server that was started with it is the one that answers. The socket does not
+/// listen, and both it and the server, as servers do, declare that they share the port.
 fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -122,7 +122,7 @@ fn reserve_port() -> Result<(OwnedFd, SocketAddr)> {
     Ok((socket, address))
 }
 
-/// A fresh file for what a server says.
+/// A fresh file for a server's output.
 fn notebook() -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

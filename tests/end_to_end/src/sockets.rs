@@ -49,7 +49,7 @@ impl Sockets<'_> {
 impl Peer for Sockets<'_> {
     fn send(&mut self, connection: usize, bytes: &[u8]) -> Result<(), String> {
         match self.stream(connection)?.write_all(bytes) {
-            // The server may close in the middle of what it refuses: the next expectation says whether it should.
+            // The server may close in the middle of a refused request: the next expectation shows whether it should.
             Err(error) if is_close(error.kind()) => Ok(()),
             other => other.map_err(|error| error.to_string()),
         }

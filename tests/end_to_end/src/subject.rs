@@ -13,7 +13,7 @@ pub struct Subject {
     pub name: String,
     /// The program.
     pub program: PathBuf,
-    /// What stands before memcached's flags.
+    /// Words before memcached's flags.
     pub arguments: Vec<String>,
     /// The version, if it is a memcached: an old one is let off what came later.
     pub memcached: Option<Version>,
@@ -29,7 +29,7 @@ pub enum Driver {
 }
 
 impl Driver {
-    /// Both, for tests that want each.
+    /// Both, for tests that need each.
     pub const ALL: [Driver; 2] = [Driver::Epoll, Driver::Uring];
 
     fn word(self) -> &'static str {
@@ -64,7 +64,8 @@ impl Subject {
             .context("hint: `apt-get install memcached`, or set EVENKEEL_TEST_MEMCACHED to one")
     }
 
-    /// Any program that takes memcached's flags after `arguments`; says itself which memcached it is, if it is one.
+    /// Any program that takes memcached's flags after `arguments`; its version shows which memcached it is, if it is
+    /// one.
     ///
     /// # Errors
     /// If it does not run.

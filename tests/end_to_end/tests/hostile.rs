@@ -31,7 +31,7 @@ fn survives(driver: Driver) {
     assert!(server.is_alive(), "{driver:?}: the server is gone");
     for (attack, rounds) in &rounds {
         assert_eq!(rounds.wrong, 0, "{driver:?}: {attack}: an answer that no server should give");
-        // What is cut off was made, too.
+        // A value that is cut off was made, too.
         assert!(rounds.done + rounds.cut_off > 0, "{driver:?}: {attack} was not made");
     }
     let whole = rounds.iter().filter(|(_, rounds)| rounds.done > 0).count();

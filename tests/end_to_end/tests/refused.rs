@@ -1,4 +1,4 @@
-//! Refused io_uring, as in containers: the server serves with epoll and says why.
+//! Refused io_uring, as in containers: the server uses epoll and reports why.
 
 use std::io::{Read, Write};
 use std::process::Command;

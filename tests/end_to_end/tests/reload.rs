@@ -7,7 +7,7 @@ use end_to_end::subject::{Driver, Subject};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 
-/// A file of users, for as long as this value lives.
+/// A file of users, for as long as this value exists.
 struct Users(PathBuf);
 
 impl Users {
@@ -30,7 +30,7 @@ impl Users {
 
 impl Drop for Users {
     fn drop(&mut self) {
-        // A file that stays is in nobody's way.
+        // A file that stays does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -40,7 +40,7 @@ fn hang_up(server: &Server) {
     kill_process(pid, Signal::HUP).expect("send SIGHUP");
 }
 
-/// A new connection, and what it was told when it logged in.
+/// A new connection, and the reply to its login.
 fn log_in(server: &Server, user: &str, password: &str) -> (Client, String) {
     let mut client = Client::new(server.connect().expect("a connection"));
     let login = format!("{user} {password}");
@@ -54,8 +54,8 @@ fn is_known(server: &Server, user: &str, password: &str) -> bool {
     told == "STORED"
 }
 
-/// New users may log in, old ones may not, and who is inside stays. A file that is bad, or gone, changes nothing;
-/// `complaint` is what the server then says about it.
+/// New users may log in, old ones may not, and connections that are logged in stay. A file that is bad, or gone,
+/// changes nothing; `complaint` is the server's message about it.
 #[track_caller]
 fn check(subject: &Subject, name: &str, complaint: Option<&str>) {
     let users = Users::new(name);

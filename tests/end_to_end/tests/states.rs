@@ -1,4 +1,4 @@
-//! `stats conns` says what connections are in the middle of, in memcached's words; memcached proves them.
+//! Connection states of `stats conns`, in memcached's words; memcached proves them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Clients that misbehave: the server lives, keeps its promise about memory, and others do not notice.
+//! Clients that misbehave: the server survives, keeps its memory limit, and other clients do not notice.
 //!
 //! One test at a time: they measure memory and waiting times, and need most of the files a process may open.
 
@@ -19,10 +19,10 @@ mod streams;
 #[path = "survival/uploads.rs"]
 mod uploads;
 
-/// The server does not work longer than this for others while somebody waits.
+/// The server does not work longer than this for others while a client waits.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What a server may have resident beyond `-m`: code, buffers, kernels' gifts.
+/// Resident memory of a server beyond `-m`: code, buffers, the kernel's allowances.
 const BASE_MB: u64 = 48;
 
 /// Open files that the largest crowd needs, on either side.
@@ -30,7 +30,7 @@ const FILES: u64 = 12_000;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A server under attack, and someone else who uses it.
+/// A server under attack, and another client of it.
 struct Arena {
     server: Server,
     bystander: Bystander,
@@ -61,7 +61,7 @@ impl Arena {
         Client::new(self.connect())
     }
 
-    /// Resident memory is within the promise, right now.
+    /// Resident memory is within the limit, right now.
     #[track_caller]
     fn memory_is_bounded(&self) -> u64 {
         let resident_mb = self.server.resident().expect("a living server") >> 20;
@@ -74,11 +74,11 @@ impl Arena {
     /// of the test's own.
     #[track_caller]
     fn all_have_left_but(&self, kept: u64) {
-        // The one that asks is the last that was accepted: nobody is still to come.
+        // The one that asks is the last that was accepted: no other is still to come.
         self.connections_become(kept + 2, &mut self.client());
     }
 
-    /// Waits until there are `count` connections, as `client`, one of them, is told.
+    /// Waits until there are `count` connections, by the statistics that `client`, one of them, reads.
     #[track_caller]
     fn connections_become(&self, count: u64, client: &mut Client) {
         let mut last = 0;

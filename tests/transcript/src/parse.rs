@@ -11,7 +11,7 @@ pub type Version = (u32, u32, u32);
 pub struct Transcript {
     /// The file's name without its ending.
     pub name: String,
-    /// What the server is started with, beyond where it listens.
+    /// The server's flags, beyond its address.
     pub flags: Vec<String>,
     /// Whether real seconds pass in real runners.
     pub slow: bool,
@@ -28,11 +28,11 @@ pub struct Step {
     pub line: usize,
     /// The first memcached that behaves like this; our own server always has to.
     pub since: Option<Version>,
-    /// What happens.
+    /// One step with its place.
     pub action: Action,
 }
 
-/// What can happen in a conversation.
+/// Kinds of steps in a conversation.
 #[derive(Debug, Clone)]
 pub enum Action {
     /// The client sends.
@@ -45,7 +45,7 @@ pub enum Action {
     Advance(u32),
 }
 
-/// What the server answers.
+/// The server's answer.
 #[derive(Debug, Clone)]
 pub enum Expected {
     /// These bytes, next.

@@ -25,7 +25,7 @@ pub trait Peer {
     fn unix_time(&self) -> u64;
 }
 
-/// What came of waiting.
+/// The result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
     /// At least one byte.
@@ -43,9 +43,9 @@ pub struct Failure {
     pub name: String,
     /// The line in the file.
     pub line: usize,
-    /// What the transcript says.
+    /// The transcript's expectation.
     pub expected: String,
-    /// What happened.
+    /// The actual output.
     pub got: String,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Failure {
 /// Plays the client of `transcript` against `peer`, up to the first difference.
 ///
 /// # Errors
-/// Says where the server differed.
+/// Describes the difference.
 pub fn run(transcript: &Transcript, peer: &mut impl Peer) -> Result<(), Failure> {
     let mut run = Run { peer, bindings: Bindings::new(), connections: BTreeMap::new() };
     let failure = |step: Option<&Step>, (expected, got)| Failure {
@@ -72,7 +72,7 @@ pub fn run(transcript: &Transcript, peer: &mut impl Peer) -> Result<(), Failure>
         let done = match &step.action {
             Action::Send(connection, text) => {
                 let mut bytes = run.fill(text);
-                // What stands together is sent together: that is what pipelining is.
+                // Requests that stand together are sent together: that is pipelining.
                 while let Some(Action::Send(next, text)) = steps.peek().map(|step| &step.action)
                     && next == connection
                 {
@@ -95,7 +95,7 @@ pub fn run(transcript: &Transcript, peer: &mut impl Peer) -> Result<(), Failure>
     run.finish().map_err(|difference| failure(transcript.steps.last(), difference))
 }
 
-/// What was expected, and what came instead.
+/// The expected and the actual output.
 type Difference = (String, String);
 
 struct Run<'p, P> {
@@ -104,7 +104,7 @@ struct Run<'p, P> {
     connections: BTreeMap<usize, Connection>,
 }
 
-/// What came from the server and was not expected yet.
+/// Received output that was not expected yet.
 #[derive(Default)]
 struct Connection {
     received: Vec<u8>,
@@ -193,7 +193,7 @@ impl<P: Peer> Run<'_, P> {
         open.into_iter().try_for_each(|connection| self.close(connection))
     }
 
-    /// Removes what `extent` says from the front of what was received, waiting for it if need be.
+    /// Removes the expected extent from the front of the received output, waiting for it if need be.
     fn take(&mut self, connection: usize, extent: Extent, expected: &str) -> Result<Vec<u8>, Difference> {
         let state = self.connections.entry(connection).or_default();
         loop {

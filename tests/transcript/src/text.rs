@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// What the names in fields stand for so far.
+/// The values of names in fields so far.
 pub type Bindings = BTreeMap<String, u64>;
 
 /// Literal bytes and fields, line end included.

@@ -34,14 +34,14 @@ pub(crate) struct Arguments {
     turns: super::Turns,
 }
 
-/// What is sent.
+/// The commands.
 struct Workload {
     name: &'static str,
     requests: u64,
     depth: u64,
     keys_per_get: u64,
     pace: Pace,
-    /// Requests, or keys of multigets, per client CPU-second that we want to reach.
+    /// Requests, or keys of multigets, per client CPU-second that we aim at.
     goal: f64,
 }
 
@@ -50,7 +50,8 @@ struct Workload {
 enum Pace {
     Closed,
     Open,
-    /// An open loop, in which requests wait so long for each other. Others have no slots: they do as in any open loop.
+    /// An open loop, in which requests wait this long for each other. Others have no slots: they run as any open
+    /// loop.
     Slots(&'static str),
 }
 

@@ -11,19 +11,19 @@ use end_to_end::subject::target_directory;
 /// Between two looks at a server that gets ready.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// A server that does not listen after so many looks will not.
+/// A server that does not listen after this many checks will not.
 const LOOKS_MAX: u32 = 500;
 
-/// What is measured is what packages ship: the `release` of a checkout is made to be built quickly.
+/// The measured build is the one that packages ship: the `release` of a checkout is made to be built quickly.
 const PROFILE: &str = "dist";
 
-/// Builds ours as packages ship it, and says where it is.
+/// Builds ours as packages ship it, and returns its path.
 pub(crate) fn build() -> Result<PathBuf> {
     build_as_shipped(&["--package", "evenkeel"])?;
     Ok(built("evenkeel"))
 }
 
-/// Builds the server that does nothing but answer, and says where it is.
+/// Builds the server that does nothing but answer, and returns its path.
 pub(super) fn build_null() -> Result<PathBuf> {
     build_as_shipped(&["--package", "net", "--example", "null"])?;
     Ok(built("examples/null"))

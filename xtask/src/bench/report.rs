@@ -120,7 +120,7 @@ pub(super) fn interval(values: &[f64]) -> (f64, f64) {
     if sorted.len() < 6 {
         return (*lowest, *highest);
     }
-    // How likely it is that so many values of `n` lie below the median.
+    // The probability that this many values of `n` lie below the median.
     let n = sorted.len();
     let mut chance = 0.5_f64.powi(n as i32);
     let (mut below, mut sum) = (0, chance);

@@ -1,6 +1,6 @@
 //! `cargo xtask bench store`: what the memory is worth, ours and a peer's side by side over loopback.
 //!
-//! Items per byte, the promise about resident memory, misses on generated traces, how fast memory follows
+//! Items per byte, resident memory compared with its limit, misses on generated traces, how fast memory follows
 //! a new mix of sizes, and whether the growing index can be felt. All but the last are counts, not times,
 //! and so exact on a busy machine, too. The client is this module's own: text protocol, pipelined, the same
 //! requests to both servers, and every value that comes back is compared with what was stored.
@@ -10,8 +10,8 @@ mod content;
 mod density;
 mod growth;
 mod laws;
+mod memory_limit;
 mod misses;
-mod promise;
 mod report;
 mod server;
 mod shift;
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Measure this evenkeel instead of building one
     #[arg(long, value_name = "PATH")]
     evenkeel: Option<PathBuf>,
-    /// Only these parts, separated by commas: density, promise, misses, shift, growth
+    /// Only these parts, separated by commas: density, memory-limit, misses, shift, growth
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     only: Vec<String>,
     /// Only traces whose name contains this
@@ -54,7 +54,7 @@ type Part = (&'static str, fn(&Subjects, &Arguments) -> Result<Vec<Row>>);
 /// The parts, in the order of the table.
 const PARTS: [Part; 5] = [
     ("density", |subjects, _| density::measure(subjects)),
-    ("promise", |subjects, arguments| promise::measure(subjects, arguments.seed)),
+    ("memory-limit", |subjects, arguments| memory_limit::measure(subjects, arguments.seed)),
     ("misses", |subjects, arguments| misses::measure(subjects, arguments.seed, arguments.trace.as_deref())),
     ("shift", |subjects, _| shift::measure(subjects)),
     ("growth", |subjects, arguments| growth::measure(subjects, arguments.seed)),

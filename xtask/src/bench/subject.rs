@@ -12,7 +12,7 @@ use super::process::{Process, built};
 use super::workload::Workload;
 use super::{Arguments, DRIVERS};
 
-/// What the comparison takes from one run of the load generator.
+/// The figures of one run of the load generator.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// Requests, or keys where a request has many, per CPU-second of the server.
@@ -55,7 +55,7 @@ enum Kind {
     Null(&'static str),
 }
 
-/// The null server that answers sets listens so many ports above the one that answers gets.
+/// The null server that answers sets listens this many ports above the one that answers gets.
 const SETS_PORT: u16 = 100;
 
 /// The subjects of one group of workloads.
@@ -101,7 +101,7 @@ impl Subjects {
         started.map(Subjects)
     }
 
-    /// Keeps the subjects that `keep` wants, by their index and themselves; the others are stopped.
+    /// Keeps the subjects that `keep` selects, by their index and themselves; the others are stopped.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, &Subject) -> bool) {
         let mut index = 0;
         self.0.retain(|subject| {

@@ -8,7 +8,7 @@ pub(crate) struct Workload {
     pub(crate) load: &'static [&'static str],
     /// Requests go over the unix socket.
     pub(crate) unix: bool,
-    /// What the data are: workloads with the same data share their servers.
+    /// The data: workloads with the same data share their servers.
     pub(crate) data: Data,
     /// Only sets are sent: the null server must answer those.
     pub(crate) sets: bool,
@@ -19,14 +19,14 @@ pub(crate) struct Workload {
     pub(crate) goal: Goal,
 }
 
-/// What is stored before the load.
+/// The items stored before the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
     pub(crate) keys: u64,
     pub(crate) value_len: u64,
 }
 
-/// What is compared with memcached, and the aim.
+/// The comparison with memcached, and the aim.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Goal {
     /// Requests or keys per server CPU-second, at least these ratios.

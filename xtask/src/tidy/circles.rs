@@ -1,19 +1,19 @@
 //! Circles of files: those of one crate that depend on each other, directly or through others.
 //!
-//! Who wants to understand one file of a circle has to read all of it. Two or three may belong together; a larger circle is
-//! a heap.
+//! To understand one file of a circle, one has to read all of it. Two or three may belong together; a larger circle
+//! has no structure.
 
 use super::modules::{ModulePath, Modules};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many files may be in one circle.
+/// At most this many files may be in one circle.
 const CIRCLE_MAX: usize = 3;
 
 /// Packages that have larger circles still, and how many of their files are in these. The numbers only go down: a change
 /// that makes one smaller lowers it here, and a package without larger circles leaves the table.
 const ABOVE: [(&str, usize); 3] = [("crates/evenkeel", 12), ("crates/protocol", 7), ("crates/server", 11)];
 
-/// What is wrong with the files of the workspace, given by path and text.
+/// Violations in the files of the workspace, given by path and text.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
     let mut packages: BTreeMap<&str, Vec<(&str, &str)>> = BTreeMap::new();
     for (path, text) in files {
@@ -69,7 +69,7 @@ fn circles(modules: &Modules) -> Vec<BTreeSet<ModulePath>> {
     circles
 }
 
-/// What a file depends on, directly or through others; itself only in a circle.
+/// The files that a file depends on, directly or through others; itself only in a circle.
 fn reached_from<'m>(
     from: &ModulePath,
     dependencies: &'m BTreeMap<&ModulePath, BTreeSet<ModulePath>>,

@@ -28,7 +28,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 14] = [
 /// Crates that stand on nothing but the standard library, so that anything may stand on them.
 const NOTHING_BUT_STD: [&str; 2] = ["stdx", "transcript"];
 
-/// What cargo knows of the workspace.
+/// The metadata of cargo.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
     packages: Vec<Package>,

@@ -17,7 +17,7 @@ const ABOVE: [(&str, usize); 5] = [
     ("crates/store", 6),
 ];
 
-/// What is wrong with the first lines of the files, given by path and text.
+/// Violations in the first lines of the files, given by path and text.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
     check_against(files, &ABOVE)
 }

@@ -34,7 +34,7 @@ fn links(page: &str) -> impl Iterator<Item = &str> {
         .filter(|target| !target.contains("://") && !target.contains(' ') && !target.starts_with("mailto:"))
 }
 
-/// What links say for the headings of a page.
+/// The anchors of a page's headings.
 fn headings(page: &str) -> impl Iterator<Item = String> {
     outside_code(page)
         .filter(|line| line.starts_with('#'))

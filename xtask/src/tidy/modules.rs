@@ -1,7 +1,7 @@
 //! Modules of a crate, one for each file, and the paths by which they name each other.
 //!
 //! A name is followed to the file that defines it, through `use`, `pub use` and globs: a file depends on where a name
-//! comes from, and not on those who pass it on. Inline modules count as part of their file. Paths that macros put
+//! comes from, and not on those that pass it on. Inline modules count as part of their file. Paths that macros put
 //! together, methods and trait implementations are not seen.
 
 use super::code::{tokens, without_tests};
@@ -19,7 +19,7 @@ pub(super) struct Modules<'t> {
     files: BTreeMap<ModulePath, File<'t>>,
 }
 
-/// What one file says about names.
+/// The names in one file.
 #[derive(Default)]
 struct File<'t> {
     /// Modules that have files of their own.
@@ -92,7 +92,7 @@ impl<'t> Modules<'t> {
 
     fn named_by(&self, module: &ModulePath, file: &File) -> BTreeSet<ModulePath> {
         let imported = file.imports.iter().filter_map(|import| {
-            // What is only passed on is nothing that the file needs itself.
+            // A name that is only passed on is not needed by the file itself.
             let is_needed = !import.is_public || file.names.contains(import.name);
             match self.place(module, &import.path, 0).filter(|_| is_needed)? {
                 Place::Name(place) => Some(place),

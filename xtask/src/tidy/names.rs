@@ -1,7 +1,7 @@
 //! Type names: each means one thing in the whole tree.
 //!
 //! Counted are types that are `pub` or `pub(crate)`, by the packages that define them. A name that two files of one package
-//! give is that package's business: its modules tell them apart.
+//! give is not counted: the package's modules distinguish them.
 
 use super::modules::Modules;
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,7 @@ const ABOVE: [(&str, usize); 86] = [
     ("Zipf", 2),
 ];
 
-/// What is wrong with the type names of the workspace's files, given by path and text.
+/// Violations in the type names of the workspace's files, given by path and text.
 pub(crate) fn check(files: &[(String, String)]) -> Vec<String> {
     check_names(&packages_by_name(files), &ABOVE)
 }

@@ -10,10 +10,10 @@ const EMPTY_WORDS: [&str; 9] =
 /// As part of what a function does this one may mean something: core files, the cores of a machine.
 const EMPTY_ONLY_AS_A_THING: &str = "core";
 
-/// What stands before a name that is being given.
+/// Keywords before a new name.
 const DEFINITIONS: [&str; 8] = ["fn ", "struct ", "enum ", "trait ", "mod ", "type ", "const ", "static "];
 
-/// What is wrong with a file, each as a sentence that begins with its place.
+/// Violations in a file, each as a sentence that begins with its place.
 pub(crate) fn check(name: &str, text: &str) -> Vec<String> {
     let mut violations = Vec::new();
     let lines = text.lines().count();
@@ -56,7 +56,7 @@ fn defined_name(line: &str) -> Option<&str> {
     (end > 0).then_some(&rest[..end])
 }
 
-/// The first word of a name that says nothing.
+/// The first word of a name that has no meaning.
 fn empty_word(name: &str) -> Option<&'static str> {
     words(name).into_iter().find_map(|word| EMPTY_WORDS.iter().find(|empty| **empty == word).copied())
 }

@@ -37,7 +37,7 @@ pub(super) fn judge(conversation: &Conversation, said: &str) -> Vec<String> {
     conversation.steps.iter().filter_map(judged).collect()
 }
 
-/// What a step said, and the status that it ended with.
+/// The answer of a step, and its exit status.
 fn answer(said: &str, name: &str) -> Option<(String, Option<u8>)> {
     let mut lines = said.lines().skip_while(|line| line.strip_prefix("@ ") != Some(name));
     lines.next()?;
@@ -71,7 +71,7 @@ fn difference(step: &Step, text: &str, status: u8) -> Option<String> {
     (!lines_match(&expected, &found)).then(|| format!("should say\n{}\n ", indent(&step.answer.join("\n"))))
 }
 
-/// What lies at a path; `key:value` chooses the member of a list.
+/// The value at a path; `key:value` chooses the member of a list.
 fn member<'v>(json: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('/').skip(1).try_fold(json, |json, word| match (json, word.split_once(':')) {
         (Value::Array(members), Some((key, value))) => {

@@ -19,7 +19,7 @@ struct Asked {
     seconds: u32,
 }
 
-/// Two machines of two CPUs, one of which is told to leave one alone.
+/// Two machines of two CPUs, one of which leaves one CPU unused.
 const COMMAND_LINES: Asked = Asked {
     question: "What is a second CPU good for?",
     start: "echo CPUs: $(nproc); exec BINARY serve --port {port} --listen 127.0.0.1 -u nobody",
@@ -136,7 +136,7 @@ fn check_interrupts(run: &Path, place: &str) -> Result<()> {
     Ok(())
 }
 
-/// A record says which kernel there was, and the subject how many CPUs that gave it.
+/// A record has the kernel, and the subject's log the number of CPUs that it had.
 fn check_command_line(run: &Path, place: &str) -> Result<()> {
     let read = |path: String| fs::read_to_string(run.join(&path)).with_context(|| format!("read {path}"));
     let record = read(format!("trials/{place}.json"))?;

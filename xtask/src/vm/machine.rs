@@ -18,7 +18,7 @@ use std::time::Duration;
 /// The kernel's log.
 pub(super) const CONSOLE: &str = "console";
 
-/// What the conversations say.
+/// The texts of the conversations.
 const ANSWERS: &str = "answers";
 
 /// From start to power-off. It takes a minute or two on two CPUs, and these may be busy with other things.
@@ -102,7 +102,7 @@ fn command(kernel: &Path, archive: &Path, folder: &Path) -> Command {
     command
 }
 
-/// A running machine, which is killed when nobody waits for it any more.
+/// A running machine, which is killed when it is dropped.
 struct Machine(Child);
 
 impl Machine {

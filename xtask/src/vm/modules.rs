@@ -1,11 +1,11 @@
-//! Kernel modules in the order in which they can be loaded: each after those that it says it needs.
+//! Kernel modules in the order in which they can be loaded: each after those that it depends on.
 
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the machine's devices and the conversations need.
+/// Modules of the machine's devices and of the conversations.
 const WANTED: [&str; 8] =
     ["virtio_pci", "virtio_net", "nvme", "raid0", "bonding", "8021q", "dummy", "tcp_diag"];
 

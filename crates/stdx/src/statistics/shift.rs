@@ -13,7 +13,7 @@ use crate::prng::Prng;
 
 use super::ALPHA;
 
-/// A shift, as far as values tell.
+/// A shift, as estimated from values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
     /// The lower end of the interval that holds it; without bound where so few values cannot give one.
@@ -24,14 +24,14 @@ pub struct Shift {
     pub high: f64,
     /// How often chance alone gives as much in any of the comparisons, at most.
     pub p: f64,
-    /// The least that `p` can be of so many values, however far apart they are.
+    /// The least that `p` can be for this many values, however far apart they are.
     pub p_min: f64,
 }
 
-/// Up to so many pairs all ways to choose their signs are counted; of more, [`DRAWS`] are drawn.
+/// Up to this many pairs all ways to choose their signs are counted; of more, [`DRAWS`] are drawn.
 const COUNTED_PAIRS_MAX: usize = 200;
 
-/// Groups up to so many differences between them have all ways to exchange their values counted.
+/// Groups up to this many differences between them have all ways to exchange their values counted.
 const COUNTED_DIFFERENCES_MAX: usize = 2_500;
 
 /// A p of 0.001 is known to a tenth of itself then.
@@ -64,7 +64,7 @@ impl Shift {
         let p = |beyond: usize| (2.0 * comparisons.max(1) as f64 * tail.chance(beyond)).min(1.0);
         let not_above = shifts.partition_point(|shift| *shift <= 0.0);
         let not_below = shifts.len() - shifts.partition_point(|shift| *shift < 0.0);
-        // So many may lie beyond each end.
+        // This many may lie beyond each end.
         let beyond = (0..=last / 2).take_while(|beyond| p(*beyond) <= ALPHA).last();
         Some(Shift {
             low: beyond.map_or(f64::NEG_INFINITY, |beyond| shifts[beyond]),

@@ -173,7 +173,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another version of this program has written it.
-    #[error("understand {path}: it is of version {version}, this program knows {VERSION}", path = path.display())]
+    #[error("understand {path}: it is of version {version}, this program supports {VERSION}", path = path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -191,7 +191,7 @@ pub enum Error {
         waited: Duration,
     },
     /// The waiting process was ended.
-    #[error("lock {path}: a signal told it to end while it waited; nothing was changed", path = path.display())]
+    #[error("lock {path}: it was ended by a signal while it waited; nothing was changed", path = path.display())]
     Stopped {
         /// The lock.
         path: PathBuf,

@@ -76,7 +76,7 @@ pub(super) fn files(
     files.push(intent(matches!(told, Some(Ok(_)))));
     match told {
         Some(Ok((policy, drop_in))) => files.extend([
-            file(POLICY, "tells irqbalance which devices' interrupts are not its business", policy, 0o755),
+            file(POLICY, "makes irqbalance leave the interrupts of these devices alone", policy, 0o755),
             file(
                 "/etc/systemd/system/irqbalance.service.d/50-evenkeel.conf",
                 "lets irqbalance ask the policy script; its own options stay in force",
@@ -124,7 +124,7 @@ fn irqbalance(start: &str, policy: Option<&str>, nics: &[&Device]) -> Result<(St
     let known = |device: &&&Device| device.bus.as_ref().is_some_and(|bus| is_plain(bus) && bus.contains(':'));
     let buses: Vec<&str> = nics.iter().filter(known).filter_map(|nic| nic.bus.as_deref()).collect();
     if buses.is_empty() {
-        return Err("irqbalance knows devices on a PCI bus only, and the interface is on none: ban its interrupts by other means".to_owned());
+        return Err("irqbalance supports devices on a PCI bus only, and the interface is on none: ban its interrupts by other means".to_owned());
     }
     let patterns: Vec<String> = buses.iter().map(|bus| format!("*/{bus}|*/{bus}/*")).collect();
     let policy = format!(

@@ -76,7 +76,7 @@ pub enum Error {
     #[error("understand the intent")]
     Notation(#[from] serde_json::Error),
     /// It is of another version.
-    #[error("understand the intent: it is of version {0}, this program knows {VERSION}")]
+    #[error("understand the intent: it is of version {0}, this program supports {VERSION}")]
     Version(u32),
 }
 

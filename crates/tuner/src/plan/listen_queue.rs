@@ -97,7 +97,7 @@ pub(crate) fn queue_remedy(facts: &Facts, finding: &Finding, live: bool) -> Prop
     let is_long = named.iter().all(|listener| listener.backlog >= BACKLOG);
     let why = match finding.rule.as_str() {
         "accept-overflow" => Some("the program accepts too slowly, which a longer one only hides"),
-        "syn-queue-full" => Some("so many clients at once are to be spread over time, or an attack"),
+        "syn-queue-full" => Some("this many clients at once should come spread over time, or are an attack"),
         _ => None,
     };
     if let Some(why) = why.filter(|_| is_long) {
@@ -133,7 +133,7 @@ fn change(proposed: &mut ProposedChanges, facts: &Facts, listener: &Listener, li
     let refusal = match (pid, started) {
         _ if facts.kernel.version < KERNEL_MIN => "changing a running program takes Linux 5.6",
         _ if facts.sysctl("kernel.yama.ptrace_scope") == Some(PTRACE_NEVER) => {
-            "kernel.yama.ptrace_scope is 3, so until the next boot nobody changes a running program"
+            "kernel.yama.ptrace_scope is 3, so until the next boot no running program can be changed"
         }
         (Some(pid), Some(started)) => {
             let socket = Socket { pid: *pid, started: *started, inode: *inode, address: address.clone() };

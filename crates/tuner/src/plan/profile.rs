@@ -204,13 +204,13 @@ pub(crate) const DIRTY: Sysctl = Sysctl {
     name: "vm.dirty_ratio",
     want: Want::AtMost(15),
     reason: Reason {
-        why: "writers are slowed down before there is so much to write that everybody waits (vm.rst)",
+        why: "write-back begins before so much has gathered that all programs wait for it (vm.rst)",
         risk: Risk::Low,
         signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
 pub(crate) const HUGE_PAGES: Reason = Reason {
-    why: "huge pages for who has not asked cost memory, and pauses when pages are moved together or copied after a fork",
+    why: "huge pages for programs that did not ask cost memory, and pauses when pages are compacted or copied after a fork",
     risk: Risk::Low,
     signal: &[Expected::figure(Figure::Compaction, Moves::StandsStill)],
 };

@@ -19,7 +19,7 @@ pub fn findings(findings: &[Finding], look: Look) -> String {
             if severity != Severity::Critical && count != 1 { "s" } else { "" }
         )
     });
-    text += &format!("{}; `evenkeel tune explain RULE` says more\n", counted.join(", "));
+    text += &format!("{}; `evenkeel tune explain RULE` explains one\n", counted.join(", "));
     text
 }
 
@@ -129,7 +129,7 @@ mod tests {
   effect  no packet waits for the allowance
   verdict cannot be fixed here: spread the load or resize
 
-1 critical, 0 warnings, 0 notes; `evenkeel tune explain RULE` says more
+1 critical, 0 warnings, 0 notes; `evenkeel tune explain RULE` explains one
 "
         );
     }
@@ -157,7 +157,7 @@ mod tests {
                 "          warning  scheduling-delay  memcached (PID 8)",
                 "          threads wait (waiting: 12 %)",
                 "",
-                "0 critical, 1 warning, 0 notes; `evenkeel tune explain RULE` says more",
+                "0 critical, 1 warning, 0 notes; `evenkeel tune explain RULE` explains one",
             ]
         );
     }

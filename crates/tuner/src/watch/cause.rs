@@ -158,7 +158,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
         };
         let whose = match is {
             Some(other) => format!("interrupt {irq} was {was}, and is {other} now"),
-            None => format!("interrupt {irq} was {was}, and is nobody's now"),
+            None => format!("interrupt {irq} was {was}, and belongs to no device now"),
         };
         let Some(new) = self.look.interrupts.iter().find(|interrupt| interrupt.name == *was) else {
             return Some((Cause::Gone, Sure::Certain, vec![whose]));

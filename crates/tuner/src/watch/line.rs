@@ -129,7 +129,7 @@ impl Line<'_> {
 
     /// Advice for the reader.
     fn detail(&self) -> Option<String> {
-        const HAND_OVER: &str = "`evenkeel tune rollback` hands it over for good";
+        const HAND_OVER: &str = "`evenkeel tune rollback` gives it up for good";
         let cause = self.news.because.as_ref().map(|because| because.cause);
         match (&self.news.act, self.failure) {
             (Act::Repair, Some(why)) => Some(format!("failed to {why}")),
@@ -145,7 +145,7 @@ impl Line<'_> {
                 REVERSIONS_MS / 60_000
             )),
             (Act::StepAside, _) => Some(format!(
-                "it is left to whoever chose this value, until it reads as it was to be; {HAND_OVER}"
+                "it is left as it was chosen, until it has the planned value again; {HAND_OVER}"
             )),
             _ => None,
         }
@@ -163,8 +163,8 @@ impl Cause {
             Cause::Hotplug => "CPUs came or went",
             Cause::Link => "the interface was down or was configured",
             Cause::Agent => "another program sets it",
-            Cause::Reset => "something or somebody has put it back",
-            Cause::Somebody => "somebody has chosen this value",
+            Cause::Reset => "its earlier value was restored",
+            Cause::Somebody => "a user or a program has chosen this value",
         }
     }
 }

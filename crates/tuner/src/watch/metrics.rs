@@ -43,13 +43,13 @@ pub fn prometheus(watch: &Watch, unix_s: u64) -> String {
     family(
         "backed_off",
         "gauge",
-        "Settings that are left to whoever fights for them.",
+        "Settings that are left to the program that keeps changing them.",
         of_stance(|stance| matches!(stance, Stance::BackedOff { .. })),
     );
     family(
         "stepped_aside",
         "gauge",
-        "Settings that are left to whoever chose their value.",
+        "Settings that are left at a value that a user or a program has chosen.",
         of_stance(|stance| *stance == Stance::SteppedAside),
     );
     family("looked_timestamp_seconds", "gauge", "When the last look was.", one(unix_s));

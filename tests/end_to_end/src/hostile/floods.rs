@@ -54,7 +54,7 @@ pub(super) const GARBAGE: Attack = Attack {
             (0..=255).filter(|byte| *byte != 0x80).cycle().skip(1).take(10_000).collect(),
         ] {
             let mut connection = target.send(&bytes)?;
-            // Whatever it says to this.
+            // Whatever the reply is.
             let _ = connection.read(&mut [0; 4096]);
         }
         Ok(())

@@ -15,7 +15,7 @@ pub(crate) fn comparable(output: &[u8], peer: Peer) -> String {
 fn line(line: &str) -> String {
     let words: Vec<&str> = line.split(' ').collect();
     match words[..] {
-        // Ours says which version it follows and its own.
+        // Ours answers with the version that it follows and its own.
         ["VERSION", _] => "VERSION".to_owned(),
         // CAS uniques: memcached counts changes, ours starts from the time of day (decision 17).
         ["VALUE", key, flags, len, _cas] => format!("VALUE {key} {flags} {len} #"),

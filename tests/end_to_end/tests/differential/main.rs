@@ -33,7 +33,7 @@ const AT_ONCE: u64 = 4;
 /// Lengths of pieces that a stream is cut into at most; a conversation has one of them.
 const PIECES: [usize; 5] = [usize::MAX, 5000, 100, 17, 3];
 
-/// After so many pieces the rest goes in larger ones.
+/// After this many pieces the rest goes in larger ones.
 const PIECES_MAX: usize = 3000;
 
 fn seeds() -> Range<u64> {
@@ -120,7 +120,7 @@ fn differ(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject) 
     None
 }
 
-/// All that a new server says to `input`, which comes in pieces.
+/// The whole answer of a new server to `input`, which comes in pieces.
 fn hear(seed: u64, subject: &Subject, input: &[u8]) -> Vec<u8> {
     let server = Server::start(subject, &["-t", "2"]).expect("a server");
     let mut stream = server.connect().expect("a connection");
@@ -130,7 +130,7 @@ fn hear(seed: u64, subject: &Subject, input: &[u8]) -> Vec<u8> {
     let mut output = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // What it has said before it closes is all there is.
+            // The output before it closes is all there is.
             let _ = (&reader).read_to_end(&mut output);
         });
         let mut rest = input;

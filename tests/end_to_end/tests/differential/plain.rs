@@ -17,7 +17,7 @@ const MISTAKES: [&str; 4] = ["bogus", "incr a x", "delete a 0", "decr missing 1"
 /// Errors that are worded otherwise by some.
 const WORDED: [&str; 5] = ["get", "touch a", "set a 0 0", "mg a zz", "mg a k k"];
 
-/// So many requests that `peer` answers as we do.
+/// This many requests that `peer` answers as we do.
 pub(crate) fn requests(seed: u64, count: usize, peer: Peer) -> Vec<Vec<u8>> {
     let mut plain = Plain { prng: Prng::new(seed), peer };
     (0..count).map(|_| plain.request()).collect()

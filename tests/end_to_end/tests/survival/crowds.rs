@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What an idle connection may cost in the server's own memory; memcached needs about as much.
+/// Server memory of an idle connection; memcached needs about as much.
 const IDLE_BYTES_MAX: u64 = 600;
 
 #[track_caller]
@@ -11,7 +11,7 @@ fn idle_connections_are_cheap(driver: Driver) {
     const AT_ONCE: usize = 500;
     let arena = Arena::open(driver, 64, &["-c", "11000"]);
     let mut monitor = arena.client();
-    // What the first clients make the server set up once is not the price of an idle one.
+    // Memory that the server allocates once for the first clients does not count for an idle one.
     let warm: Vec<TcpStream> = (0..100).map(|_| arena.connect()).collect();
     warm.iter().for_each(|stream| request(stream));
     drop(warm);
@@ -20,7 +20,7 @@ fn idle_connections_are_cheap(driver: Driver) {
     let mut streams: Vec<TcpStream> = Vec::new();
     while (streams.len() as u64) < COUNT {
         streams.extend((0..AT_ONCE).map(|_| arena.connect()));
-        // Each has reached its worker: those who are on their way to one take more memory for that time.
+        // Each has reached its worker: those that are on their way to one take more memory for that time.
         let served = streams.len() as u64 + 2;
         let open =
             clock::wait_for(|| (monitor.statistic("connection_structures").ok()? >= served).then_some(()));
@@ -128,7 +128,7 @@ fn many_reports_at_once_are_all_made(driver: Driver) {
     }
     for (number, stream) in streams.into_iter().enumerate().filter(|(number, _)| number % 3 != 0) {
         let heard = String::from_utf8(drain(stream)).expect("text");
-        // The crawl says OK, the others END, and so does each get.
+        // The crawl's reply is OK, that of the others END, and so is each get's.
         let ends = heard.lines().filter(|line| *line == "END").count();
         assert_eq!(ends, 5 * (2 * REPORTS.len() - 1), "{driver:?}, client {number}");
         assert_eq!(heard.matches("VALUE prefix:key 0 1\r\nx\r\nEND\r\n").count(), 5 * REPORTS.len());
@@ -232,7 +232,7 @@ fn a_short_listen_queue_delays_but_serves() {
             for _ in 0..50 {
                 scope.spawn(|| {
                     let mut patience = Duration::from_millis(500);
-                    // What the kernel drops at a full queue, the client has to say again.
+                    // A segment that the kernel drops at a full queue is sent again by the client.
                     let served = clock::wait_for(|| {
                         patience *= 2;
                         served_within(patience, &arena)

@@ -1,4 +1,4 @@
-//! Input without end or sense, and output that nobody reads.
+//! Input without end or sense, and output that is not read.
 
 use super::*;
 use stdx::prng::Prng;
@@ -51,7 +51,7 @@ fn replies_that_nobody_reads_cost_no_memory() {
         assert_eq!(client.ask(&set).expect("service"), "STORED");
         let streams: Vec<TcpStream> = (0..50).map(|_| arena.connect()).collect();
         streams.iter().for_each(|stream| send(stream, &b"get big\r\n".repeat(GETS)));
-        // Whoever sees the beginning of a reply knows that its request was served before what follows.
+        // A client that sees the beginning of a reply knows that its request was served before the following ones.
         assert_eq!(clock::wait_for(|| streams[0].peek(&mut [0]).ok()), Some(1), "the beginning of a reply");
         // While they wait the value is overwritten and deleted: what was asked for before is sent as it was.
         assert_eq!(client.ask(b"mn\r\n").expect("service"), "MN");

@@ -1,4 +1,4 @@
-//! Values that are too long, too short, too many, or whose sender dies.
+//! Values that are too long, too short, too many, or whose sender disappears.
 
 use super::*;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,4 @@
-//! The load generators that can be compared, and how each is told what to do.
+//! Load generators that can be compared, and their command lines.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
 //! A memcached client for measurements: the text protocol, requests gathered before they are sent.
 //!
-//! Replies are read only where one is due: sets go with `noreply`, and a barrier says when the server has
+//! Replies are read only where one is due: sets go with `noreply`, and a barrier shows when the server has
 //! dealt with all of them.
 
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ pub(crate) struct Client {
     end: usize,
 }
 
-/// Requests of so many bytes are sent without waiting for more.
+/// Requests of this many bytes are sent without waiting for more.
 const OUT_LEN: usize = 64 * 1024;
 /// Room for replies at first.
 const INPUT_LEN: usize = 256 * 1024;
@@ -155,7 +155,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    /// A client of a server that says only this, in pieces of `len` bytes.
+    /// A client of a server that answers only this, in pieces of `len` bytes.
     fn client(says: &[u8], len: usize) -> Client {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");

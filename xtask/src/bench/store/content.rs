@@ -4,9 +4,9 @@ use stdx::prng::{Prng, mix};
 
 /// Longest value that can be made.
 pub(crate) const VALUE_LEN_MAX: usize = 1 << 20;
-/// Values of one length start at so many different places.
+/// Values of one length start at this many different places.
 const STARTS: u64 = 4096;
-/// Shorter keys could not tell all numbers apart.
+/// Shorter keys could not distinguish all numbers.
 pub(crate) const KEY_LEN_MIN: usize = 8;
 /// memcached's longest.
 pub(crate) const KEY_LEN_MAX: usize = 250;

@@ -41,7 +41,7 @@ const MULTIGET: u64 = 50;
 /// Keys asked for before the replies are read: what both kernels buffer.
 const ASKED: u64 = 500;
 
-/// What one server did with one size.
+/// The results of one server with one size.
 struct Held {
     items: u64,
     claimed: u64,

@@ -27,7 +27,7 @@ const VALUE_LEN: usize = 20;
 const RATE: u64 = 300_000;
 /// Sets sent together: a server needs some 50 µs for them.
 const BURST: u64 = 60;
-/// Gets while nobody writes.
+/// Gets without any writes.
 const QUIET: Duration = Duration::from_secs(3);
 /// Times that all keys are overwritten before the fill.
 const OVERWRITTEN: u64 = 2;

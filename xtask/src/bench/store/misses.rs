@@ -81,7 +81,7 @@ struct Reductions {
 }
 
 impl Reductions {
-    /// Takes percentages of gets; says the reduction of what could be avoided.
+    /// Takes percentages of gets; returns the reduction of avoidable misses.
     fn add(&mut self, ours: f64, peer: f64, floor: f64) -> f64 {
         let avoidable = 100.0 * (1.0 - (ours - floor) / (peer - floor));
         self.all.push(100.0 * (1.0 - ours / peer));
@@ -136,12 +136,12 @@ fn play_all<const N: usize>(players: [Player<'_>; N]) -> Result<[Replayed; N]> {
     all.try_into().map_err(|_| anyhow::anyhow!("as many replays as players"))
 }
 
-/// After so long, an item that lives for a second is gone.
+/// After this long, an item with a lifetime of a second is gone.
 const FILLED_EXPIRES: Duration = Duration::from_millis(1100);
 /// Less than this does not change what expires.
 const LATE: Duration = Duration::from_millis(500);
 
-/// What came of a trace.
+/// The results of a trace.
 struct Replayed {
     /// Percent of the counted gets.
     missing: f64,
@@ -199,7 +199,7 @@ impl<'t> Player<'t> {
         }
         let missing = 100.0 * misses as f64 / gets.max(1) as f64;
         let resident = self.server.resident_bytes()? as f64;
-        // Whoever is late by seconds lets other items expire than the trace says.
+        // A replay that is late by seconds lets other items expire than the trace does.
         let late = if late > LATE { format!(", late by {late:.1?}") } else { String::new() };
         progress(format!(
             "misses   {:<10} -m {:<3} {misses:>8} of {gets} gets = {missing:.2} %, RSS {:.1} MiB{late}",

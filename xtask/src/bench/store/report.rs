@@ -22,11 +22,11 @@ pub(crate) struct Row {
     pub(crate) ours: f64,
     pub(crate) peer: Option<f64>,
     pub(crate) goal: Option<Goal>,
-    /// What else should be known.
+    /// Further notes.
     pub(crate) note: String,
 }
 
-/// What the design asks for.
+/// The goal of the design.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Goal {
     of: Figure,
@@ -35,7 +35,7 @@ pub(crate) struct Goal {
     stretch: f64,
 }
 
-/// What the goal is about.
+/// The subject of the goal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 enum Figure {
     Ours,
@@ -143,7 +143,7 @@ fn short(value: f64) -> String {
     format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// A number with its unit: four digits tell enough.
+/// A number with its unit: four digits are enough.
 pub(crate) fn figure(value: f64, unit: &str) -> String {
     let digits = match value.abs() {
         size if size.is_nan() => return "–".into(),

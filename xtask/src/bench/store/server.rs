@@ -1,4 +1,4 @@
-//! A server under comparison: started with so much memory, looked at from outside, ended.
+//! Server under comparison: started with a memory limit, measured from outside, ended.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use super::client::Client;
 pub(crate) struct Kind {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
-    /// Words before the flags that both know.
+    /// Words before the flags that both have.
     pub(crate) verb: &'static [&'static str],
 }
 
@@ -91,7 +91,7 @@ impl Server {
     }
 }
 
-/// A port that nobody listened on a moment ago.
+/// A port that was free a moment ago.
 fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("bind a port of the kernel's choice")?;
     Ok(listener.local_addr()?.port())

@@ -32,7 +32,7 @@ const BURST: u64 = 1_000;
 const SAMPLE: u64 = 2_000;
 /// Things are looked at so often.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Nobody waits longer.
+/// The time limit.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The share of memory that must serve the new size.
 const ENOUGH: f64 = 0.9;
@@ -80,7 +80,7 @@ pub(crate) fn measure(subjects: &Subjects) -> Result<Vec<Row>> {
 }
 
 fn row(way: Way, room: u64, ours: &Shifted, peer: &Shifted) -> Row {
-    // At a rate, the time that writing takes is nobody's merit or fault.
+    // At a rate, the time for writing counts for none of them.
     let written = if way.at_rate { ENOUGH * room as f64 / RATE as f64 } else { 0.0 };
     let mut note = format!(
         "at the end {:.0} % after {} written, {:.0} % after {}",

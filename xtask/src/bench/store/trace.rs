@@ -15,7 +15,7 @@ use stdx::prng::Prng;
 use super::content::{KEY_LEN_MAX, KEY_LEN_MIN};
 use super::laws::{Length, Zipf};
 
-/// What a trace is like.
+/// The properties of a trace.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pub(crate) name: &'static str,
@@ -24,7 +24,7 @@ pub(crate) struct Pattern {
     alpha: f64,
     /// Different keys: their items are several times the memory.
     keys: u64,
-    /// Shares of keys and the seconds that their items live; the rest lives for ever.
+    /// Shares of keys and the seconds of their lifetime; the rest does not expire.
     lifetimes: &'static [(f64, u16)],
     /// Shares of sets, deletes and increments; the rest are gets.
     mix: [f64; 3],
@@ -84,7 +84,7 @@ pub(crate) struct Trace {
     pub(crate) counts: bool,
 }
 
-/// What is stored under a key.
+/// The value of a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item {
     pub(crate) value_len: u32,
@@ -147,7 +147,7 @@ impl Trace {
         (0..len).step_by(together).map(move |first| first..(first + together).min(len))
     }
 
-    /// What a group asks for, in order; a second request for the same item would tell nothing.
+    /// A group's requests, in order; a second request for the same item would add nothing.
     pub(crate) fn asked(&self, group: Range<usize>, asked: &mut Vec<u32>) {
         asked.clear();
         for request in &self.requests[group] {

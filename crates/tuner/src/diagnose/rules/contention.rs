@@ -62,7 +62,7 @@ fn full(host: &Host) -> Vec<Finding> {
     };
     let finding = Finding::about(severity, subject)
         .cause(cause)
-        .effect("who has work finds a CPU")
+        .effect("ready threads find a CPU")
         .saw(host.measured("idle, mean of these", percent(idle(&full))).threshold(percent(FULL_IDLE_PERCENT)))
         .saw(host.measured("pressure/cpu some", percent(pressure)).threshold(percent(PRESSURE_PERCENT)));
     let finding = busiest.iter().fold(finding, |finding, user| finding.saw(user.evidence(host)));

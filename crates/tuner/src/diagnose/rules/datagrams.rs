@@ -12,7 +12,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "udp-receive-full",
-            title: "datagrams are dropped because nobody reads them in time (UDP)",
+            title: "datagrams are dropped because their program does not read them in time (UDP)",
             evidence: "Udp.RcvbufErrors or Udp6.RcvbufErrors grows, or a socket counts drops (/proc/net/udp). Critical \
                        from one in 10,000 received on.",
             meaning: "A datagram came when the receive buffer of its socket was full. UDP has no memory of it: the \
@@ -29,7 +29,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "udp-send-full",
-            title: "datagrams cannot be sent for want of room (UDP)",
+            title: "datagrams cannot be sent for lack of room (UDP)",
             evidence: "Udp.SndbufErrors or Udp6.SndbufErrors grows.",
             meaning: "The queue of the network device, or the send buffer of a socket, was full when a program sent. \
                       The kernel does not say whose.",

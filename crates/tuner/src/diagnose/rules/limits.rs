@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
         explanation: Explanation {
             rule: "device-dropped",
             title: "a virtual network device drops packets before the guest sees them",
-            evidence: "A counter of the device grows: rx_queue_drop_cnt[N] of gve (which is told only after `ethtool \
+            evidence: "A counter of the device grows: rx_queue_drop_cnt[N] of gve (which is reported only after `ethtool \
                        --set-priv-flags DEVICE report-stats on`), hc_rx_pkt_drop_phy and hc_tx_pkt_drop_phy of MANA, \
                        rx_hw_drops and tx_hw_drops of virtio.",
             meaning: "The device had packets that the guest did not take in time, or more than the machine type \
@@ -175,7 +175,7 @@ fn stolen(host: &Host) -> Vec<Finding> {
     vec![
         Finding::about(severity, "all CPUs")
             .cause(format!("the hypervisor gave {} of this host's CPU time to others", percent(mean)))
-            .effect("threads run when the guest says so")
+            .effect("threads run when the guest schedules them")
             .saw(host.measured("steal, mean", percent(mean)).threshold(percent(STOLEN_NOTE_PERCENT)))
             .saw(host.measured("steal, most on one CPU", percent(most)))
             .not_here("the guest has no say in it: use a dedicated or larger instance, or another machine"),
@@ -194,11 +194,16 @@ fn throttled(host: &Host) -> Vec<Finding> {
                 .cause(format!("the CPU quota of {cgroup} was used up in {} of its periods", percent(share)))
                 .effect("its threads no longer stand still until the next period")
                 .saw(
-                    host.measured("nr_throttled of nr_periods", format!("{} of {}", count(stopped.count), count(periods.count)))
-                        .threshold(percent(THROTTLED_WARNING_PERCENT)),
+                    host.measured(
+                        "nr_throttled of nr_periods",
+                        format!("{} of {}", count(stopped.count), count(periods.count)),
+                    )
+                    .threshold(percent(THROTTLED_WARNING_PERCENT)),
                 )
                 .saw(host.measured("throttled", format!("{} ms", count(stopped_us.count / 1000))))
-                .not_here("the quota belongs to whoever runs this cgroup: raise it (CPUQuota=, cpu.max, limits.cpu)")
+                .not_here(
+                    "the quota is set by the owner of this cgroup: raise it (CPUQuota=, cpu.max, limits.cpu)",
+                )
         })
     };
     host.series.last().cgroups.keys().filter_map(finding).collect()

@@ -16,7 +16,7 @@ pub(super) const RULES: &[Rule] = &[
                        compact_stall grows).",
             meaning: "Redis copies 2 MiB instead of 4 KiB for every page touched during a save; MySQL's allocators \
                       waste memory; direct compaction stops the thread that touches a page.",
-            remedy: "madvise for all, so that programs that want huge pages ask for them; defrag not `always`.",
+            remedy: "madvise for all, so that only programs that ask for huge pages get them; defrag not `always`.",
         },
         remedy: Remedy::HugePages,
         find: huge_pages,
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "memory-pressure",
-            title: "tasks stand still for want of memory",
+            title: "tasks stand still for lack of memory",
             evidence: "pressure/memory: some task was stalled for 1 % of the window or more, and of most of its parts; \
                        critical from 10 % on.",
             meaning: "The kernel has to reclaim memory before it can give any.",

@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
                        to other CPUs, or no service may run on these: CPUs for interrupts alone are a layout of its \
                        own.",
             meaning: "Several queues help only if different CPUs empty them.",
-            remedy: "One CPU for each receive interrupt, on the device's NUMA node, and irqbalance told to leave them \
+            remedy: "One CPU for each receive interrupt, on the device's NUMA node, and irqbalance configured to leave them \
                      alone. Interrupts that the kernel manages cannot be moved.",
         },
         remedy: Remedy::Spread,
@@ -98,7 +98,7 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "With the same kernel, service and mix of requests, this is what one CPU receives and answers. \
                       Soft interrupts alone are a part of it, and on kernels that count by ticks a wrong one. \
                       Multiply by the CPUs, and keep a reserve: busy CPUs disturb each other.",
-            remedy: "Nothing to mend: plan with it, and compare hosts of the same shape. Measure under load, with the \
+            remedy: "Nothing to change: plan with it, and compare hosts of the same shape. Measure under load, with the \
                      services alone.",
         },
         remedy: Remedy::ReportOnly,
@@ -291,7 +291,7 @@ fn moved(host: &Host, nic: &Nic, pid: Option<u32>) -> Option<Finding> {
         let irqs: Vec<String> = moves.keys().map(u32::to_string).collect();
         Finding::about(severity, &nic.name)
             .cause(format!("irqbalance moved interrupts of {} while they were busy", nic.name))
-            .effect("packets of a queue stay with the caches that know their connections")
+            .effect("packets of a queue stay with the caches that hold their connections")
             .saw(host.measured(format!("moves of IRQ {}", irqs.join(", ")), all.to_string()))
             .saw(Evidence::setting("irqbalance, PID", pid.map_or("?".into(), |pid| pid.to_string())))
     })

@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "ring-overrun",
-            title: "a network device drops packets for want of descriptors",
+            title: "a network device drops packets for lack of descriptors",
             evidence: "rx_missed_errors, rx_fifo_errors, rx_over_errors, or the driver's rx_overruns, rx_drops, \
                        rx_out_of_buffer or rx_no_buffer_count grows. Critical from one packet in 10,000 on.",
             meaning: "The CPU did not empty the ring in time. If that CPU is busy, it is the cause, and a longer ring \

@@ -19,7 +19,8 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "The thread had work and no CPU. The cause names who had it: a quota that was used up, the \
                       hypervisor, real-time threads, interrupts, or other programs. With idle CPUs about it is a \
                       matter of placement, on a busy host of competition.",
-            remedy: "Whoever is named first. Against programs like itself, in this order: placement (its own CPUs, away from interrupts; neighbours elsewhere), cpu.weight, \
+            remedy: "First the named cause. Against programs like itself, in this order: placement (its own CPUs, away from \
+                     interrupts; neighbours elsewhere), cpu.weight, \
                      a shorter slice (since Linux 6.12), and SCHED_FIFO last, with priority 1 and at least one CPU of \
                      the interrupts left to the kernel (Pinterest: client p99 10 to 40 % lower). None of these helps \
                      against a quota, the hypervisor, real-time threads or interrupts.",
@@ -45,11 +46,11 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         explanation: Explanation {
             rule: "scheduler-replaced",
-            title: "a loaded scheduler decides who runs (sched_ext)",
+            title: "a loaded scheduler decides which threads run (sched_ext)",
             evidence: "/sys/kernel/sched_ext/state is `enabled`.",
             meaning: "Slices, weights and nice values mean what that scheduler makes of them, if anything. Meta \
                       reports gains of a few percent; others lost half their throughput on large machines.",
-            remedy: "Nothing to mend: compare with and without it under load, and leave its settings to whoever \
+            remedy: "Nothing to change: compare with and without it under load, and leave its settings to the one who \
                      loaded it. SCHED_FIFO still runs before it.",
         },
         remedy: Remedy::ReportOnly,
@@ -205,7 +206,7 @@ fn replaced(host: &Host) -> Vec<Finding> {
     let finding = |name: &String| {
         Finding::about(Severity::Note, "scheduler")
             .cause(format!("{name} schedules ordinary threads in place of the kernel's own scheduler"))
-            .effect("one knows which scheduler the figures are of")
+            .effect("it is known which scheduler the figures are of")
             .saw(Evidence::setting("sched_ext", name))
     };
     host.facts.sched_ext.iter().map(finding).collect()

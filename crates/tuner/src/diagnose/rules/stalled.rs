@@ -13,7 +13,7 @@ pub(super) const RULES: &[Rule] = &[Rule {
         evidence: "Connections wait at a listener, and its program is stopped (state T) or waits in the kernel (state \
                    D, at every look), or none of those that waited at the first look has been accepted at the last, a \
                    second or more later.",
-        meaning: "The queue is long because nobody empties it. Clients are connected as far as they know, and wait for \
+        meaning: "The queue is long because its program does not empty it. Clients are connected as far as they know, and wait for \
                   their first answer.",
         remedy: "Look at the program: `kill -CONT` if it is stopped, /proc/PID/stack if it waits in the kernel, its \
                  limit of connections or descriptors, a deadlock. A longer queue lets more clients wait.",
@@ -115,7 +115,7 @@ pub(super) fn stopped(host: &Host, pid: Option<u32>) -> Option<Stall> {
     }
     states.iter().all(|state| *state == 'D').then(|| Stall {
         words: "waits in the kernel all the time".to_owned(),
-        reason: format!("it waits in the kernel, most likely for a disk: /proc/{pid}/stack says where"),
+        reason: format!("it waits in the kernel, most likely for a disk: /proc/{pid}/stack shows where"),
         state: Some("D (waits in the kernel)".to_owned()),
     })
 }

@@ -89,7 +89,7 @@ pub(super) const RULES: &[Rule] = &[
             title: "files set what this kernel does not have any more",
             evidence: "A file for sysctl names a setting that Linux has dropped (kernel.sched_*_ns went in 5.13, \
                        tcp_tw_recycle in 4.12), and /proc/sys does not have it.",
-            meaning: "Somebody counts on a value that nothing reads. The advice that it came from is as old.",
+            meaning: "The file relies on a setting that no kernel reads any more. The advice that it came from is as old.",
             remedy: "Remove the line. Since 5.13 the scheduler's are in /sys/kernel/debug/sched; since 6.12 a thread \
                      can ask for a shorter slice.",
         },

@@ -78,7 +78,7 @@ pub(super) fn listeners(view: &View, services: &[Service], owners: &Owners) -> V
     let orphans = listeners.iter().filter(|listener| listener.pid.is_none()).count();
     if orphans > 0 {
         view.note(format!(
-            "who holds {orphans} of the listeners is unknown: not all of /proc/PID/fd can be read"
+            "the processes of {orphans} listeners are unknown: not all of /proc/PID/fd can be read"
         ));
     }
     listeners.sort_by_key(|listener| (listener.port, listener.address.clone()));
@@ -139,7 +139,9 @@ fn queued_at(view: &View, port: u16) -> Option<BTreeSet<u64>> {
             }
         };
         if let Err(errno) = dump(family, STATES_CONNECTED, port, each) {
-            view.note(format!("who waits to be accepted is unknown: inet_diag of {family:?}: {errno}"));
+            view.note(format!(
+                "the connections that wait to be accepted are unknown: inet_diag of {family:?}: {errno}"
+            ));
             return None;
         }
     }

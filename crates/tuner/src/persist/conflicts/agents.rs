@@ -87,7 +87,7 @@ fn links(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error> {
                 place: format!("{}:{line}", link.path),
                 sets: words.to_owned(),
                 winner: Winner::Ours,
-                advice: format!("{OURS} comes after it; take the line out, so that nobody wonders"),
+                advice: format!("{OURS} comes after it; take the line out to avoid confusion"),
             });
         }
     }

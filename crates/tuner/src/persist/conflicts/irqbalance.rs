@@ -47,7 +47,7 @@ pub(super) fn conflicts(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error
                     place,
                     sets: words.to_owned(),
                     winner: Winner::Neither,
-                    advice: "numbers of interrupts are given anew at every start: take them out; the policy script knows devices".to_owned(),
+                    advice: "numbers of interrupts change with every start: take them out; the policy script identifies devices".to_owned(),
                 });
             }
         }

@@ -48,7 +48,7 @@ pub(super) fn conflicts(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error
             Winner::Theirs => {
                 format!("{} is read after {OURS}: take the line out of it, or keep its value", name)
             }
-            _ => format!("{OURS} is read after it; take the line out, so that nobody wonders"),
+            _ => format!("{OURS} is read after it; take the line out to avoid confusion"),
         });
     }
     let legacy = resolved(root, LEGACY);

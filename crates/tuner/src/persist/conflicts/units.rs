@@ -42,7 +42,7 @@ pub(super) fn conflicts(root: &Root, kept: &Kept) -> Result<Vec<Conflict>, Error
                         advice: match later {
                             true => format!("it is read after {OURS}: take the line out, or keep its value"),
                             false => {
-                                format!("{OURS} is read after it; take the line out, so that nobody wonders")
+                                format!("{OURS} is read after it; take the line out to avoid confusion")
                             }
                         },
                     });

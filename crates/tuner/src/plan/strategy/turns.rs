@@ -25,7 +25,7 @@ const WEIGHT_FACTOR: u64 = 10;
 const FIFO_PRIORITY: u32 = 1;
 
 const SHORT_TURNS: Reason = Reason {
-    why: "who asks for short turns gets them sooner (EEVDF)",
+    why: "a thread with shorter turns gets its turn sooner (EEVDF)",
     risk: Risk::Moderate,
     signal: &[Expected::figure(Figure::ThreadWait, Moves::Falls)],
 };

@@ -23,7 +23,7 @@ fn two_do_not_work_at_once_and_who_waits_is_told_for_whom() {
     let third = || looks.replace(looks.get() + 1) == 2;
     let error = journals.lock_within(Duration::from_secs(3600), &third).unwrap_err();
     assert!(
-        error.to_string().ends_with("a signal told it to end while it waited; nothing was changed"),
+        error.to_string().ends_with("it was ended by a signal while it waited; nothing was changed"),
         "{error}"
     );
     drop(lock);
@@ -83,7 +83,7 @@ fn whatever_is_no_journal_is_set_aside_and_its_number_is_not_given_again() {
     let said: Vec<String> = damaged.iter().map(|damaged| damaged.error.to_string()).collect();
     assert_eq!(said.len(), 7, "{said:?}");
     assert_eq!(said[0], format!("understand line 2 of {}", path("000002.jsonl").display()));
-    assert!(said[1].ends_with("it is of version 2, this program knows 1"), "{said:?}");
+    assert!(said[1].ends_with("it is of version 2, this program supports 1"), "{said:?}");
     for damaged in &damaged {
         let aside = journals.set_aside(damaged).unwrap();
         assert!(aside.symlink_metadata().is_ok() && damaged.path.symlink_metadata().is_err(), "{damaged:?}");

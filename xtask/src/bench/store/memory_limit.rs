@@ -11,7 +11,7 @@ use super::density::{KEY_LEN, key};
 use super::report::{Goal, MIB, Row, progress};
 use super::server::{Kind, Server, Subjects};
 
-/// Values between these lengths, until their bytes are so many times the memory.
+/// Values between these lengths, until their bytes are this many times the memory.
 struct Phase {
     name: &'static str,
     len: (u64, u64),
@@ -30,13 +30,13 @@ const PHASES: [Phase; 4] = [
 const CHURNED_MEGABYTES: u64 = 64;
 /// Longer than the kernel needs to come round.
 const CHURNED: Duration = Duration::from_secs(25);
-/// Of so many values one is large: half of the bytes.
+/// One of this many values is large: half of the bytes.
 const SMALL_PER_LARGE: u64 = 160;
 const BYTES_PER_SECOND: f64 = 60e6;
 /// Bytes that are sent before the clock is looked at again.
 const BURST: usize = 256 * 1024;
 
-/// What may be resident beside what `-m` counts, in MiB: program, stacks, buffers.
+/// Resident memory besides that of `-m`, in MiB: program, stacks, buffers.
 const BASE: f64 = 8.0;
 
 pub(crate) fn measure(subjects: &Subjects, seed: u64) -> Result<Vec<Row>> {
@@ -50,7 +50,7 @@ pub(crate) fn measure(subjects: &Subjects, seed: u64) -> Result<Vec<Row>> {
     let limit = CHURNED_MEGABYTES as f64;
     let measure = format!("most RSS, -m {CHURNED_MEGABYTES}, {} s of all sizes", CHURNED.as_secs());
     rows.push(
-        Row::new("promise", measure, "MiB", ours, peer)
+        Row::new("memory-limit", measure, "MiB", ours, peer)
             .goal(Goal::at_most(1.05 * limit + BASE, limit + BASE)),
     );
     for megabytes in [64, 256, 1024] {
@@ -58,7 +58,7 @@ pub(crate) fn measure(subjects: &Subjects, seed: u64) -> Result<Vec<Row>> {
         let peer = fill(&subjects.peer, megabytes, seed)?;
         let limit = megabytes as f64;
         rows.push(
-            Row::new("promise", format!("most RSS, -m {megabytes}"), "MiB", ours.peak, peer.peak)
+            Row::new("memory-limit", format!("most RSS, -m {megabytes}"), "MiB", ours.peak, peer.peak)
                 .goal(Goal::at_most(1.05 * limit + BASE, limit + BASE))
                 .note(format!("after {}; empty {:.1} and {:.1}", ours.settled, ours.empty, peer.empty)),
         );
@@ -95,7 +95,7 @@ fn churn(kind: &Kind, seed: u64) -> Result<f64> {
     }
     let peak = server.peak_bytes()? as f64 / MIB;
     progress(format!(
-        "promise -m {CHURNED_MEGABYTES:<4} {:<10} most {peak:.1} MiB with all sizes",
+        "memory-limit -m {CHURNED_MEGABYTES:<4} {:<10} most {peak:.1} MiB with all sizes",
         server.name
     ));
     Ok(peak)
@@ -126,6 +126,6 @@ fn fill(kind: &Kind, megabytes: u64, seed: u64) -> Result<Filled> {
     }
     let peak = server.peak_bytes()? as f64 / MIB;
     let settled = settled.join(", ");
-    progress(format!("promise -m {megabytes:<4} {:<10} most {peak:.1} MiB; {settled}", server.name));
+    progress(format!("memory-limit -m {megabytes:<4} {:<10} most {peak:.1} MiB; {settled}", server.name));
     Ok(Filled { empty: server.empty_bytes as f64 / MIB, peak, settled })
 }
