@@ -15,9 +15,9 @@ pub struct Transcript {
     pub flags: Vec<String>,
     /// Whether real seconds pass in real runners.
     pub slow: bool,
-    /// Whether it is about something that memcached does not have, in any version.
+    /// Its subject is missing in every version of memcached.
     pub evenkeel_only: bool,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -119,7 +119,7 @@ impl Transcript {
         }
     }
 
-    /// As much of it as a memcached of this version can know; no steps if it is about Evenkeel only.
+    /// The part that a memcached of this version supports; no steps if its subject is Evenkeel only.
     #[must_use]
     pub fn until(mut self, version: Version) -> Transcript {
         self.steps.retain(|step| !self.evenkeel_only && step.since.is_none_or(|since| version >= since));

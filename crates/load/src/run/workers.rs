@@ -161,7 +161,7 @@ impl Runner<'_> {
         mut task: Task<'_>,
         reports: &Sender<Report>,
     ) -> Result<(&'static str, Tally), Error> {
-        let (plan, shared, who) = (self.plan, task.shared, task.who);
+        let (plan, shared, traffic) = (self.plan, task.shared, task.traffic);
         let slot = &shared.workers[task.slot];
         if let Some(replay) = task.composer.trace() {
             replay.prepare();
