@@ -4,6 +4,8 @@ use std::fmt::{self, Display};
 use std::io::Write;
 use std::process::ExitCode;
 
+use tuning::Blame;
+
 /// The command line is wrong (EX_USAGE).
 const USAGE: u8 = 64;
 /// The user to become does not exist (EX_NOUSER), as with memcached.
@@ -68,6 +70,19 @@ impl Failure {
             say(format_args!("  hint: {hint}"));
         }
         ExitCode::from(self.status())
+    }
+}
+
+impl From<tuning::Error> for Failure {
+    fn from(error: tuning::Error) -> Self {
+        let status = match (error.signal(), error.blame()) {
+            (Some(signal), _) => signal.status(),
+            (None, Blame::Request) => USAGE,
+            (None, Blame::System) => SYSTEM,
+            (None, Blame::Other) => OTHER,
+        };
+        let hint = error.hint().map(str::to_owned);
+        Self { status, error: error.into(), hint }
     }
 }
 

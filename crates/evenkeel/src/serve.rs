@@ -16,8 +16,8 @@ use crate::pidfile::PidFile;
 use crate::privileges::{self, Identity};
 use crate::reload::Reload;
 use crate::sys;
-use os::signals::{self, Signal, Signals};
 use crate::{resources, uring};
+use os::signals::{self, Signal, Signals};
 
 const LICENSE: &str = "\
 evenkeel is free software under the Apache License, Version 2.0:

@@ -1,24 +1,23 @@
 //! `evenkeel tune`: its jobs, one module each.
 //!
-//! Clocks, files and terminals are here; what they mean is decided in `tuner`.
+//! Arguments become requests to `tuning`, and what comes of these becomes text or JSON; what is done, and what it means,
+//! is decided there and in `tuner`.
 
 mod apply;
+mod arguments;
 mod check;
-mod deadline;
-mod elsewhere;
 mod explain;
-mod load;
+mod heard;
 mod look;
-mod memcached;
-mod observe;
 mod persist;
 mod plan;
 mod rollback;
-mod state;
+mod status;
 mod top;
 mod tournament;
 mod verify;
 mod watch;
+mod watch_over;
 
 use std::process::ExitCode;
 
@@ -60,7 +59,7 @@ enum Job {
         after_help = "Ends with 13 if a value is no longer what it was set to, a file no longer as it was written, or a \
                       plan that nobody confirmed still in force in another network namespace."
     )]
-    Status(rollback::Arguments),
+    Status(arguments::Place),
     /// Say whether the plans in force do what they promised
     Verify(verify::Arguments),
     /// Try strategies in turns under load, and say which one is better
@@ -69,7 +68,7 @@ enum Job {
     Watch(watch::WatchArguments),
     /// Undo a plan that nobody confirms; started by `apply --confirm-within`
     #[command(hide = true)]
-    WatchOver(deadline::WatchArguments),
+    WatchOver(watch_over::Arguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -97,10 +96,10 @@ pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Fail
         Job::Confirm(arguments) => rollback::confirm(&arguments),
         Job::Persist(arguments) => persist::run(&arguments),
         Job::Rollback(arguments) => rollback::rollback(&arguments),
-        Job::Status(arguments) => rollback::status(&arguments),
+        Job::Status(arguments) => status::run(&arguments),
         Job::Verify(arguments) => verify::run(&arguments, columns),
         Job::Tournament(arguments) => tournament::run(&arguments, columns),
         Job::Watch(arguments) => watch::run(&arguments),
-        Job::WatchOver(arguments) => deadline::run(&arguments),
+        Job::WatchOver(arguments) => watch_over::run(&arguments),
     }
 }

@@ -1,8 +1,8 @@
 //! Trials: host settings, subject, load and record of one; afterwards the host is restored, whatever happened.
 
 pub(crate) mod check;
-pub(crate) mod halt;
 pub(crate) mod context;
+pub(crate) mod halt;
 mod judge;
 pub(crate) mod leftovers;
 mod mounts;

@@ -33,7 +33,6 @@ mod acceptor;
 #[cfg(test)]
 mod caller;
 mod connection;
-mod cpu_time;
 mod datagram_sockets;
 mod dialling;
 mod driver;
@@ -51,7 +50,6 @@ mod uring;
 mod worker;
 
 pub use address::{Address, Transport};
-pub use cpu_time::{CpuTime, cpu_time};
 pub use datagram::{Datagram, Peer, SocketId};
 pub use dial::{Dial, Place, Unreachable};
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress};

@@ -126,7 +126,8 @@ pub fn of_ended_children_s() -> io::Result<f64> {
 
 /// Of all threads of processes, by thread.
 pub fn of_threads(pids: &[u32]) -> BTreeMap<u32, ThreadTimes> {
-    let threads = pids.iter().flat_map(|pid| processes::threads(*pid).into_iter().map(move |tid| (*pid, tid)));
+    let threads =
+        pids.iter().flat_map(|pid| processes::threads(*pid).into_iter().map(move |tid| (*pid, tid)));
     let times = |(pid, tid)| {
         let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
         Some((tid, ThreadTimes::parse(&text)?))
@@ -243,7 +244,10 @@ mod tests {
     #[test]
     fn a_row_has_three_numbers() {
         let row = |run_ns, wait_ns, slices| Some(ThreadTimes { run_ns, wait_ns, slices });
-        assert_eq!((ThreadTimes::parse("5 6 7\n"), ThreadTimes::parse("0 0 0")), (row(5, 6, 7), row(0, 0, 0)));
+        assert_eq!(
+            (ThreadTimes::parse("5 6 7\n"), ThreadTimes::parse("0 0 0")),
+            (row(5, 6, 7), row(0, 0, 0))
+        );
         assert_eq!((ThreadTimes::parse("5 6"), ThreadTimes::parse("5 x 7")), (None, None));
     }
 

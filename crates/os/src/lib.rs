@@ -8,6 +8,7 @@ pub mod command;
 mod cpu_list;
 mod cpu_set;
 pub mod cpu_time;
+pub mod file;
 pub mod process_stat;
 pub mod processes;
 pub mod signals;

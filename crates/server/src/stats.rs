@@ -127,7 +127,7 @@ fn process(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     stat(out, "version", VERSION);
     stat(out, "libevent", "none");
     stat(out, "pointer_size", usize::BITS);
-    let usage = net::cpu_time();
+    let usage = os::cpu_time::CpuTime::of_this_process();
     stat(out, "rusage_user", format_args!("{:.6}", usage.user.as_secs_f64()));
     stat(out, "rusage_system", format_args!("{:.6}", usage.system.as_secs_f64()));
 }

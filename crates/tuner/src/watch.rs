@@ -31,8 +31,8 @@ pub use repair::repair;
 use cause::{EVENT_LAG_MS, Held, because};
 use look::is_affinity;
 
-use os::CpuSet;
 use crate::plan::change::Setting;
+use os::CpuSet;
 
 /// A setting is repaired this many times within [`REVERSIONS_MS`]; a program that changes it once more has a reason,
 /// and two programs that alternate do more harm than either value.

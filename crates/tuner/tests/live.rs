@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSo
 use std::process::Command;
 
 use namespace::in_namespace;
+use os::CpuSet;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SendFlags, SocketType, bind, ipproto, listen, sendto, socket, sockopt};
 use serde_json::Value;
@@ -17,7 +18,6 @@ use tuner::apply::journal::{Journals, Place};
 use tuner::apply::rollback::undo;
 use tuner::plan::profile::Profile;
 use tuner::plan::{Asked, plan};
-use os::CpuSet;
 use tuner::{Facts, Finding, Root, Series, judge, probe, read};
 
 #[track_caller]

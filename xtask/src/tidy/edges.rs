@@ -14,7 +14,7 @@ const ALLOWED: [(&str, &[&str], &[&str]); 14] = [
     ("protocol", &[], &["stdx"]),
     ("store", &["stdx"], &[]),
     ("net", &["stdx"], &[]),
-    ("server", &["protocol", "store", "net", "stdx"], &["transcript"]),
+    ("server", &["protocol", "store", "net", "os", "stdx"], &["transcript"]),
     ("load", &["protocol", "os", "stdx"], &[]),
     ("tuner", &["os", "stdx"], &[]),
     ("lab", &["load", "tuner", "os", "stdx"], &[]),

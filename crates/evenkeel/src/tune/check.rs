@@ -2,13 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use clap::ValueEnum;
+use os::clock::unix_s;
 use tuner::{Capture, Finding, Severity, judge, report};
+use tuning::observe::observe_with;
 
+use super::arguments::Host;
 use super::look;
-use super::observe::{self, Host};
 use crate::failure::Failure;
 use crate::output::print;
 
@@ -67,7 +68,7 @@ impl From<Level> for Severity {
 }
 
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
-    let capture = observe::observe_with(&arguments.host, arguments.seconds, &arguments.memcached)?;
+    let capture = observe_with(&arguments.host.request(), arguments.seconds, &arguments.memcached)?;
     if let Some(path) = &arguments.save {
         replace(path, &capture.json())?;
     }
@@ -97,17 +98,10 @@ fn status(findings: &[Finding], fail_on: Option<Severity>) -> u8 {
     }
 }
 
-/// Writes a file as a whole: who reads it meanwhile sees the old one or the new one.
+/// Writes a file of results as a whole.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let written = std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path));
-    written.map_err(|error| Failure::system(format_args!("write {}", path.display()), error))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a metric says when it was made")]
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    os::file::replace(path, text)
+        .map_err(|error| Failure::system(format_args!("write {}", path.display()), error))
 }
 
 #[cfg(test)]

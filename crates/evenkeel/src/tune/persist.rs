@@ -1,19 +1,16 @@
 //! `evenkeel tune persist`: keep a plan over a restart, by the system's own means, and take it away again.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tuner::apply::journal::{Journal, State};
-use tuner::persist::conflicts::{Conflict, Winner, conflicts};
-use tuner::persist::store::{self, Condition, Done};
-use tuner::persist::{Held, Keep, Persistence, Surroundings, persistence, reads_back};
-use tuner::{Facts, Root};
+use tuner::Root;
+use tuner::persist::Persistence;
+use tuner::persist::conflicts::Conflict;
+use tuner::persist::store::Done;
+use tuning::persist::{Prepared, Request, What};
 
-use super::apply;
-use super::plan::Wanted;
-use super::rollback;
-use super::state::StateDirectory;
+use super::arguments::{StateDirectory, Wanted};
 use crate::failure::Failure;
 use crate::output::{print, tell};
 
@@ -60,122 +57,43 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if arguments.remove {
         return remove(&root);
     }
-    let (facts, keeps) = wanted(arguments, &root)?;
-    let here = Surroundings::read(&root, program(arguments)?).map_err(Failure::other)?;
-    let persistence = persistence(&keeps, &facts, &here);
-    reads_back(&persistence.files)
-        .map_err(|why| Failure::other(anyhow::anyhow!("read back what would be written: {why}")))?;
-    let conflicts = conflicts(&root, &facts, &keeps, &persistence).map_err(Failure::other)?;
-    let ending = match conflicts.iter().any(|conflict| conflict.winner == Winner::Theirs) {
-        true => ExitCode::from(OVERRULED),
-        false => ExitCode::SUCCESS,
-    };
+    let prepared = arguments.request()?.prepared()?;
+    let ending = if prepared.is_overruled() { ExitCode::from(OVERRULED) } else { ExitCode::SUCCESS };
     if arguments.dry_run {
         let text = match arguments.json {
-            true => json(&persistence, &conflicts, &here)?,
-            false => shown(&persistence) + &remarks(&persistence, &conflicts, &here),
+            true => json(&prepared)?,
+            false => shown(&prepared.persistence) + &remarks(&prepared),
         };
         print(text.as_bytes())?;
         return Ok(ending);
     }
-    if persistence.files.is_empty() {
-        print(remarks(&persistence, &conflicts, &here).as_bytes())?;
+    if prepared.persistence.files.is_empty() {
+        print(remarks(&prepared).as_bytes())?;
         let error = anyhow::anyhow!("keep anything: nothing of this can be kept here");
         return Err(Failure::other(error).hint("the lines above say why"));
     }
-    let done = store::write(&root, &persistence, arguments.force).map_err(refused)?;
+    let done = prepared.write(&root, arguments.force)?;
     let text =
-        written(&done, &persistence) + &remarks(&persistence, &conflicts, &here) + &then(&root, &persistence);
+        written(&done, &prepared.persistence) + &remarks(&prepared) + &then(&root, &prepared.persistence);
     tell(text.as_bytes());
     Ok(ending)
 }
 
-/// What `status` says of it, and whether every file is as it was written.
-pub(super) fn status(root: &Root) -> Result<(String, bool), Failure> {
-    let status = store::status(root).map_err(Failure::other)?;
-    if status.files.is_empty() {
-        return Ok(("Nothing persists.\n".to_owned(), true));
-    }
-    let mut text = "Persists:\n".to_owned();
-    if status.interrupted {
-        text += "  INTERRUPTED while it was written; `evenkeel tune persist`, with or without --remove, puts it right\n";
-    }
-    for (file, condition) in &status.files {
-        let condition = match condition {
-            Condition::AsWritten => "as it was written",
-            Condition::Edited => "EDITED since it was written",
-            Condition::Missing => "MISSING",
+impl Arguments {
+    fn request(&self) -> Result<Request, Failure> {
+        let wanted = self.wanted.request()?;
+        let what = match &self.plan {
+            Some(path) => What::Saved(path.clone()),
+            None if wanted.asks_for_changes() => What::Wanted(wanted),
+            None => What::InForce,
         };
-        let _ = writeln!(text, "  {}: {condition}", file.path);
+        let (host, program) = (self.wanted.host.request(), self.program.clone());
+        Ok(Request { what, host, program, state: self.state.request() })
     }
-    let whole = status.files.iter().all(|(_, condition)| *condition == Condition::AsWritten);
-    Ok((text, whole && !status.interrupted))
-}
-
-/// What is to be kept, and the facts that it was planned from.
-fn wanted(arguments: &Arguments, root: &Root) -> Result<(Facts, Vec<Keep>), Failure> {
-    let probe = || arguments.wanted.host.facts();
-    if let Some(path) = &arguments.plan {
-        let plan = apply::saved(path, root)?;
-        if plan.then.is_some() {
-            let error = anyhow::anyhow!(
-                "keep {}: what belongs to its new queues is planned only when they are there",
-                path.display()
-            );
-            let hint = "`evenkeel tune apply` it first; `persist` without --plan then keeps what is in force";
-            return Err(Failure::other(error).hint(hint));
-        }
-        return Ok((probe()?, plan.changes.iter().map(Keep::from).collect()));
-    }
-    if arguments.wanted.asks_for_changes() {
-        let (facts, plan) = arguments.wanted.whole_plan()?;
-        let said = plan.refusals.iter().map(|refusal| format!("{}: {}", refusal.subject, refusal.reason));
-        if plan.changes.is_empty() {
-            let why: Vec<String> = said.collect();
-            return Err(Failure::other(anyhow::anyhow!("plan anything: {}", why.join("; "))));
-        }
-        return Ok((facts, plan.changes.iter().map(Keep::from).collect()));
-    }
-    Ok((probe()?, in_force(arguments, root)?))
-}
-
-/// The settings of all plans that are in force; of a setting in several of them, the newest.
-fn in_force(arguments: &Arguments, root: &Root) -> Result<Vec<Keep>, Failure> {
-    let journals = rollback::in_force(arguments.state.look(root)?);
-    let refuse = |why: &str, hint: &str| {
-        Err(Failure::other(anyhow::anyhow!("keep what is in force: {why}")).hint(hint))
-    };
-    let waits = |journal: &Journal| journal.state() == State::Applied && journal.confirm_by_ms().is_some();
-    if journals.is_empty() {
-        let hint = "`evenkeel tune apply` something first, or say --strategy, --profile or --plan";
-        return refuse("nothing is, or it is of an earlier start", hint);
-    }
-    if journals.iter().any(|journal| journal.state() == State::Unfinished) {
-        return refuse("a plan was interrupted", "`evenkeel tune rollback` undoes it");
-    }
-    if journals.iter().any(waits) {
-        return refuse("a plan still waits to be confirmed", "`evenkeel tune confirm`, and try again");
-    }
-    let mut keeps: Vec<Keep> = Vec::new();
-    for step in journals.iter().flat_map(Journal::steps).filter(|step| !step.left && !step.undone) {
-        if !keeps.iter().any(|keep| keep.setting == step.setting) {
-            keeps.push(Keep::from(step));
-        }
-    }
-    Ok(keeps)
-}
-
-fn program(arguments: &Arguments) -> Result<String, Failure> {
-    let failed = |error| Failure::system("find this program", error);
-    let path = match &arguments.program {
-        Some(path) => path.clone(),
-        None => std::env::current_exe().map_err(failed)?,
-    };
-    Ok(path.display().to_string())
 }
 
 fn remove(root: &Root) -> Result<ExitCode, Failure> {
-    let done = store::remove(root).map_err(refused)?;
+    let done = tuning::persist::remove(root)?;
     let mut text = String::new();
     for path in &done.paths {
         let _ = writeln!(text, "Removed {path}");
@@ -187,23 +105,6 @@ fn remove(root: &Root) -> Result<ExitCode, Failure> {
     }
     tell(text.as_bytes());
     Ok(ExitCode::SUCCESS)
-}
-
-fn refused(error: store::Error) -> Failure {
-    let hint = match &error {
-        store::Error::Foreign { .. } => "move it away, or keep its settings yourself",
-        store::Error::Edited { .. } => "--force keeps it as FILE.edited and writes ours",
-        store::Error::Nothing => "`evenkeel tune persist --dry-run` shows what would be written",
-        store::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
-            "/etc comes from an image here: let --dry-run print the files, and put them into the image"
-        }
-        store::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
-            "run as root"
-        }
-        store::Error::Halfway { .. } => "`evenkeel tune persist --remove` tries again",
-        _ => return Failure::other(error),
-    };
-    Failure::other(error).hint(hint)
 }
 
 /// Every file with its text.
@@ -236,7 +137,8 @@ fn aside(done: &Done) -> String {
 }
 
 /// What is not kept, who sets the same, and what this host lacks.
-fn remarks(persistence: &Persistence, conflicts: &[Conflict], here: &Surroundings) -> String {
+fn remarks(prepared: &Prepared) -> String {
+    let Prepared { persistence, conflicts, surroundings: here } = prepared;
     let mut text = String::new();
     for left in &persistence.left {
         let _ = writeln!(text, "Not kept ({}): {}: {}.", left.asked_by, left.subject, left.reason);
@@ -298,21 +200,10 @@ fn then(root: &Root, persistence: &Persistence) -> String {
     lines.join("\n") + "\n"
 }
 
-fn json(persistence: &Persistence, conflicts: &[Conflict], here: &Surroundings) -> Result<String, Failure> {
+fn json(prepared: &Prepared) -> Result<String, Failure> {
+    let Prepared { persistence, conflicts, surroundings: here } = prepared;
     let whole = serde_json::json!({
         "files": persistence.files, "left": persistence.left, "conflicts": conflicts, "missing": here.gaps(),
     });
     serde_json::to_string_pretty(&whole).map(|text| text + "\n").map_err(Failure::other)
-}
-
-/// What the files have brought about at this start, if all went well.
-pub(super) fn held(root: &Root) -> Result<Vec<Held>, Failure> {
-    store::held(root).map_err(Failure::other)
-}
-
-/// The intent that was written to a file.
-pub(super) fn intent(path: &Path) -> Result<tuner::persist::intent::Intent, Failure> {
-    let what = format!("read the intent {}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::system(what, error))?;
-    tuner::persist::intent::Intent::parse(&text).map_err(Failure::other)
 }

@@ -5,13 +5,15 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use os::clock::{Stopwatch, pause};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use rustix::time::Timespec;
 use tuner::{Capture, Facts, Reading, Root, Series, report};
+use tuning::observe::observe;
 
+use super::arguments::Host;
 use super::look;
-use super::observe::{self, Host};
 use crate::failure::Failure;
 use crate::output::{columns, print};
 
@@ -34,19 +36,20 @@ const ROWS_DEFAULT: usize = 24;
 
 /// Pictures until `q`. Without a terminal, or of a captured host, which does not move: one.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let root = Root::new(&arguments.host.root);
+    let host = arguments.host.request();
+    let root = Root::new(&host.root);
     if !root.is_live() {
-        let Capture { facts, series } = observe::observe(&arguments.host, arguments.seconds)?;
+        let Capture { facts, series } = observe(&host, arguments.seconds)?;
         print(picture(&facts, &series, usize::MAX).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let facts = arguments.host.facts()?;
-    let clock = observe::Clock::start();
-    let read = || tuner::read(&root, &facts, clock.ms()).map_err(Failure::other);
+    let facts = host.facts()?;
+    let watch = Stopwatch::start();
+    let read = || tuner::read(&root, &facts, watch.ms()).map_err(Failure::other);
     let seconds = Duration::from_secs(arguments.seconds.into());
     let mut before = read()?;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
-        observe::pause(seconds);
+        pause(seconds);
         print(picture(&facts, &between(before, read()?), usize::MAX).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -3,20 +3,14 @@
 
 use std::process::ExitCode;
 
-use tuner::apply::expected_effect::ExpectedEffect;
-use tuner::apply::host::FileHost;
-use tuner::apply::journal::Journal;
 use tuner::report;
-use tuner::verify;
 use tuner::verify::metric::Metric;
-use tuner::verify::verification::{Objective, Outcome, Value, Verification};
-use tuner::{Finding, Root};
+use tuner::verify::verification::Outcome;
+use tuning::verify::{Request, verify};
 
-use super::load::{self, Load};
-use super::observe::{self, Host};
-use super::rollback::{self, DRIFTED};
-use super::state::StateDirectory;
-use super::{look, memcached};
+use super::arguments::{Host, StateDirectory};
+use super::look;
+use super::status::DRIFTED;
 use crate::failure::Failure;
 use crate::output::print;
 
@@ -69,23 +63,26 @@ pub(super) struct Arguments {
     state: StateDirectory,
 }
 
+impl Arguments {
+    fn request(&self) -> Request {
+        let Arguments { host, seconds, objective, metric, at_most, at_least, memcached, json: _, state } =
+            self.clone();
+        let (host, state) = (host.request(), state.request());
+        Request { host, seconds, objective, metric, at_most, at_least, memcached, state }
+    }
+}
+
 pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Failure> {
     if arguments.metric.is_some() && arguments.at_most.is_none() && arguments.at_least.is_none() {
         let hint = "--at-most or --at-least says which figures are good".to_owned();
         return Err(Failure::usage("--metric alone demands nothing", Some(hint)));
     }
-    let root = Root::new(&arguments.host.root);
-    let found = rollback::in_force(arguments.state.look(&root)?);
-    let Some(newest) = found.first() else {
+    let Some(verification) = verify(&arguments.request())? else {
         let nothing =
             if arguments.json { "{\"outcome\":\"nothing_in_force\"}\n" } else { "No plan is in force.\n" };
         print(nothing.as_bytes())?;
         return Ok(ExitCode::from(NOTHING_IN_FORCE));
     };
-    let expected = ExpectedEffect::of(newest.path()).map_err(|error| {
-        Failure::system(format_args!("read what {} promised", newest.path().display()), error)
-    })?;
-    let verification = verified(arguments, &FileHost::new(root), &found, expected.as_ref())?;
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&verification).map_err(Failure::other)? + "\n",
         false => report::verification(&verification, look::at(columns)),
@@ -102,80 +99,4 @@ fn status(outcome: Outcome) -> ExitCode {
         Outcome::ObjectiveMissed => ExitCode::from(MISSED),
         Outcome::NothingShown => ExitCode::from(NOTHING_SHOWN),
     }
-}
-
-fn verified(
-    arguments: &Arguments,
-    host: &FileHost,
-    newest_first: &[Journal],
-    expected: Option<&ExpectedEffect>,
-) -> Result<Verification, Failure> {
-    let steps = verify::in_force(newest_first.iter().map(Journal::steps));
-    let before = expected.and_then(|expected| expected.before.as_ref());
-    let mut looked_at = arguments.host.clone();
-    // What was a service before is one now, also if it was named then.
-    let services = before.iter().flat_map(|capture| &capture.facts.services);
-    looked_at.pids.extend(services.map(|service| service.pid));
-    looked_at.pids.sort_unstable();
-    looked_at.pids.dedup();
-
-    let came = verify::interrupts(host, &steps);
-    let asked: Vec<_> = arguments.memcached.iter().map(|server| memcached::stats(server)).collect();
-    let load = arguments.objective.as_deref().map(load::beside).transpose()?;
-    let now = match observe::observe(&looked_at, arguments.seconds) {
-        Ok(now) => now,
-        Err(failure) => {
-            load.into_iter().for_each(Load::end);
-            return Err(failure);
-        }
-    };
-    let mut objectives = Vec::new();
-    for (server, asked) in arguments.memcached.iter().zip(asked) {
-        let again = memcached::stats(server);
-        objectives.push(memcached::objective(server, asked, again, now.series.window_s()));
-    }
-    if let (Some(load), Some(line)) = (load, &arguments.objective) {
-        objectives.push(commanded(arguments, line, load)?);
-    }
-
-    let value = |step: &tuner::apply::journal::Step| Value {
-        setting: step.setting.to_string(),
-        wanted: step.wanted.clone(),
-        holding: verify::holding(host, step, step.setting.irq().and_then(|irq| came.get(&irq).copied())),
-    };
-    let changes = expected.map(|expected| expected.changes.as_slice()).unwrap_or_default();
-    let mut limits = verify::limits(&now);
-    let then = before.map(verify::limits).unwrap_or_default().into_iter();
-    limits
-        .extend(then.map(|finding| Finding { subject: format!("{} (before)", finding.subject), ..finding }));
-    Ok(Verification::conclude(
-        steps.iter().map(value).collect(),
-        verify::signals(changes, before, &now),
-        objectives,
-        limits,
-        before.is_some(),
-        now.series.window_s(),
-    ))
-}
-
-/// The command's status, and its figure if one was asked for.
-fn commanded(arguments: &Arguments, line: &str, load: Load) -> Result<Objective, Failure> {
-    let ended = load.ended()?;
-    let objective = |seen: String, held| Objective { what: line.to_owned(), seen, held: Some(held) };
-    if !ended.status.success() {
-        return Ok(objective(ended.words(), false));
-    }
-    let Some(metric) = &arguments.metric else { return Ok(objective(ended.words(), true)) };
-    let figure = match metric.find(&ended.output) {
-        Ok(figure) => figure,
-        Err(error) => return Ok(objective(format!("failed to {error}"), false)),
-    };
-    let (least, most) = (arguments.at_least, arguments.at_most);
-    let held = least.is_none_or(|least| figure >= least) && most.is_none_or(|most| figure <= most);
-    let bounds: Vec<String> =
-        [least.map(|least| format!("at least {least}")), most.map(|most| format!("at most {most}"))]
-            .into_iter()
-            .flatten()
-            .collect();
-    Ok(objective(format!("{metric} is {figure}, to be {}", bounds.join(" and ")), held))
 }

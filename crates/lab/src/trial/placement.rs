@@ -5,11 +5,11 @@
 
 use crate::error::Error;
 use crate::experiment::Level;
+use os::CpuSet;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet as Mask, gettid, sched_getaffinity, sched_setaffinity};
 use std::process::{Child, Command};
 use tuner::apply::host::{FileHost, Host};
-use os::CpuSet;
 use tuner::{Root, Setting};
 
 /// The placement of a subject; fields that are left out stay as they are.

@@ -1,7 +1,7 @@
 //! Executables by their SHA-256, as `sha256sum` prints it, to detect a change of the program.
 
-use ring::digest::{Context, SHA256};
 use os::processes;
+use ring::digest::{Context, SHA256};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -237,11 +237,7 @@ impl HostSettings {
         }
         let journal = match &mut self.journal {
             Some(journal) => journal,
-            none => none.insert(self.journals.begin(
-                &self.here,
-                os::clock::unix_s(),
-                None,
-            )?),
+            none => none.insert(self.journals.begin(&self.here, os::clock::unix_s(), None)?),
         };
         let applied =
             try_out(&mut self.host, changes, journal).map_err(|failed| Error::place(key, failed))?;

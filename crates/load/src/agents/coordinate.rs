@@ -7,7 +7,6 @@ mod meter;
 mod rounds;
 
 use super::talk::{DESCRIPTION_MAX, FromAgent, ToAgent};
-use os::cpu_time;
 use crate::report::follower::{Follower, Line};
 use crate::report::json::{check_json, write_json};
 use crate::report::summary::Summary;
@@ -23,6 +22,7 @@ use crate::workload::plan::Plan;
 use course::{Beside, Course};
 use crew::Crew;
 use meter::Meter;
+use os::cpu_time;
 use std::io::Write;
 use std::thread::{self, Scope};
 use std::time::Duration;

@@ -3,7 +3,6 @@
 use super::Runner;
 use super::gathered::All;
 use super::workers::{Report, Task};
-use os::cpu_time;
 use crate::report::follower::Follower;
 use crate::report::summary::{Edge, Measured, Probed, Second};
 use crate::run::shared::{Phase, Shared, Slot, Start};
@@ -14,6 +13,7 @@ use crate::workload::compose::Composer;
 use crate::workload::recording::Recording;
 use crate::workload::replay::Replay;
 use crate::workload::trace::{ROUNDS_AHEAD, Reader};
+use os::cpu_time;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 

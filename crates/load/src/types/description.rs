@@ -6,7 +6,6 @@
 
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::Storm;
-use os::CpuList;
 use crate::types::error::Error;
 use crate::types::mix::Mix;
 use crate::types::popularity::Popularity;
@@ -15,6 +14,7 @@ use crate::types::sizes::Sizes;
 use crate::types::span::Span;
 use crate::types::ttl::Ttls;
 use clap::{Args, FromArgMatches};
+use os::CpuList;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};

@@ -4,7 +4,6 @@ use crate::engine::target::Target;
 use crate::engine::trust::Tls;
 use crate::engine::udp;
 use crate::types::churn::{ChurnPlan, Storm};
-use os::clock::unix_s;
 use crate::types::description::{Description, EngineChoice};
 use crate::types::error::Error;
 use crate::types::mix::{Command, Mix};
@@ -19,6 +18,7 @@ use crate::workload::chooser::Chooser;
 use crate::workload::items::Items;
 use crate::workload::keyspace::{Keys, Values};
 use crate::workload::trace::Trace;
+use os::clock::unix_s;
 use std::ops::Range;
 use std::time::Duration;
 

@@ -7,14 +7,14 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use os::CpuSet;
-use os::process_stat::{ProcessStat, field};
 use crate::observe::ethtool::{self, Knob};
 use crate::observe::irqbalance;
 use crate::observe::probe;
 use crate::observe::root::Root;
 use crate::observe::scheduling;
 use crate::plan::change::Setting;
+use os::CpuSet;
+use os::process_stat::{ProcessStat, field};
 
 /// Longest wait for one read or write. The kernel answers in microseconds, but waits for the network's lock, which a
 /// driver may hold for seconds while it resets a device.

@@ -4,11 +4,11 @@
 use super::*;
 use crate::apply::journal::{Journals, Place, State};
 use crate::apply::rollback::{Outcome, undo};
-use os::CpuSet;
 use crate::observe::ethtool::Knob;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Holds, Risk, Stage};
 use crate::plan::signal::Signal;
+use os::CpuSet;
 
 #[derive(Clone, Debug, PartialEq)]
 struct Device {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::apply::journal::{Journals, Place, State};
 use crate::apply::rollback::{Outcome, undo};
-use os::CpuSet;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Risk, Stage};
+use os::CpuSet;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {

@@ -6,9 +6,9 @@
 //! where queues are as many as CPUs.
 
 use crate::observe::cpu_model::CpuModel;
-use os::CpuSet;
 use crate::observe::facts::Nic;
 use crate::observe::irq_name::{Way, of_queues};
+use os::CpuSet;
 
 /// Flows that the whole host remembers for RFS; scaling.rst recommends 32768 for a moderately loaded server.
 pub const FLOW_ENTRIES: u32 = 32_768;

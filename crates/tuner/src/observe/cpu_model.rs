@@ -17,10 +17,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::cpu_load;
-use os::CpuSet;
 use crate::observe::facts::{Facts, Interrupt, Nic, Service};
 use crate::observe::irq_name::{OfQueue, of_queues};
 use crate::observe::reading::Series;
+use os::CpuSet;
 
 /// Fewer interrupts than this in a window do not show where the next will arrive.
 const ARRIVALS_MIN: u64 = 100;

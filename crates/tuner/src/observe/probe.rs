@@ -36,9 +36,9 @@ pub(crate) mod view;
 use std::io;
 use std::path::PathBuf;
 
-use os::CpuSet;
 use crate::observe::facts::{Agent, Facts, Interrupt};
 use crate::observe::root::{Error, Root};
+use os::CpuSet;
 pub use process::pids_of_unit;
 use view::View;
 

@@ -1,7 +1,7 @@
 //! Real-time throttling: the time that a kernel reserves for ordinary threads where real-time threads never wait.
 
-use os::CpuSet;
 use crate::observe::facts::Facts;
+use os::CpuSet;
 
 /// First version in which a thread can have time slices of its own length (sched_setattr with SCHED_OTHER), and fair
 /// threads have a share of every CPU whatever real-time threads do (the fair server).

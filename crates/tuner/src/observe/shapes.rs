@@ -1,7 +1,7 @@
 //! Hosts for tests, made up from documentation and driver sources: none was captured.
 
-use os::CpuSet;
 use crate::observe::facts::{Cpu, Facts, Interrupt, Nic, RxQueue, TxQueue};
+use os::CpuSet;
 
 /// The shape of a host with one interface, `eth0`.
 #[derive(Clone, Copy)]

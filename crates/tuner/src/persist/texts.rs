@@ -5,9 +5,9 @@ use std::fmt::Write;
 
 use super::file::{Keep, PersistentFile};
 use super::means::{Means, is_plain};
-use os::CpuSet;
 use crate::observe::facts::{Disk, Facts, Nic, Service};
 use crate::text::HEADER;
+use os::CpuSet;
 
 /// After the files of distributions, and before `99-sysctl.conf`, which is the administrator's own.
 pub(crate) const SYSCTL: &str = "/etc/sysctl.d/90-evenkeel.conf";

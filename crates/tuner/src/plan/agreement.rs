@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use stdx::prng::Prng;
 
 use super::{Asked, Plan, plan};
+use crate::Series;
 use crate::diagnose::finding::{Finding, Severity, Verdict};
 use crate::diagnose::rules::judge_each;
 use crate::observe::cpu_model::{Choice, CpuModel, Measured};
@@ -20,7 +21,6 @@ use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
 use crate::plan::change::{Refusal, Setting, Value};
 use crate::plan::strategy::Strategy;
 use os::CpuSet;
-use crate::Series;
 
 const HOSTS: u64 = 600;
 

@@ -8,11 +8,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use os::CpuSet;
 use crate::observe::ethtool::{Knob, Parameters};
 use crate::observe::listening::{Limit, Socket};
 use crate::observe::scheduling::Scheduling;
 use crate::plan::signal::Signal;
+use os::CpuSet;
 
 /// A setting of the host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

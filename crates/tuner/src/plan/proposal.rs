@@ -1,9 +1,9 @@
 //! Proposed changes of a strategy, a profile or a remedy, with its refusals and the actions left to the user.
 
-use os::CpuSet;
 use crate::observe::facts::Nic;
 use crate::plan::change::{Change, Refusal, Risk, Setting, Stage};
 use crate::plan::signal::{Expected, Signal};
+use os::CpuSet;
 
 /// Changes that a strategy, a profile or a remedy proposes.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnose::masks::{self, FLOW_ENTRIES};
 use crate::observe::cpu_model::CpuModel;
-use os::CpuSet;
 use crate::observe::facts::{Facts, Nic, Service};
 use crate::plan::change::{Holds, Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
 use crate::plan::signal::{Expected, Figure, Moves};
+use os::CpuSet;
 
 /// Interrupts deferred in a row before one is taken anyway; from the memcached measurements in the cover letter of
 /// "Suspend IRQs during application busy periods" (2024).

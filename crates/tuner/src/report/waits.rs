@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use crate::observe::facts::Service;
     use crate::observe::reading::Reading;
-use os::cpu_time::ThreadTimes;
     use crate::report::paint::Paint;
+    use os::cpu_time::ThreadTimes;
 
     #[test]
     fn who_waits_longest_comes_first() {

@@ -4,11 +4,11 @@
 //! queue that gets no connections does not stand still because of a larger limit.
 
 use crate::observe::cpu_load::{arrivals, loads, softirqs};
-use os::CpuSet;
 use crate::observe::facts::Facts;
 use crate::observe::reading::{Rate, Reading, Series};
 use crate::plan::change::{Change, Setting};
 use crate::plan::signal::Figure;
+use os::CpuSet;
 
 /// Fewer packets, interrupts or page faults a second are no load: daemons and neighbours make as many.
 const EVENTS_PER_S_MIN: f64 = 100.0;
@@ -264,8 +264,8 @@ mod tests {
     use super::*;
     use crate::observe::facts::Interrupt;
     use crate::observe::reading::{CpuTimes, DiskTimes, Softnet};
-    use os::cpu_time::ThreadTimes;
     use crate::plan::change::{Risk, Stage};
+    use os::cpu_time::ThreadTimes;
 
     fn change(setting: Setting, wanted: &str) -> Change {
         Change {

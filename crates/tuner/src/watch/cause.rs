@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::event::Event;
 use super::look::{Found, Look, NicState, Seen, is_affinity, nic_of};
 use crate::apply::host::is_same;
-use os::CpuSet;
 use crate::observe::facts::Agent;
 use crate::plan::change::Setting;
+use os::CpuSet;
 
 /// A driver continues for a while after its event of a change.
 pub(super) const EVENT_LAG_MS: u64 = 5_000;

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use super::desired_state::DesiredState;
 use crate::apply::host::{Host, is_same};
 use crate::apply::{has_moved, meaning};
-use os::CpuSet;
 use crate::observe::ethtool::{self, Driver};
 use crate::observe::facts::{Agent, Interrupt};
 use crate::observe::probe;
 use crate::observe::root::Root;
 use crate::plan::change::Setting;
+use os::CpuSet;
 
 /// Counters of drivers that count resets and what leads to them: ENA, gVNIC, and others' watchdogs.
 const RESETS: [&str; 4] = ["total_resets", "reset_cnt", "wd_expired", "tx_timeout"];

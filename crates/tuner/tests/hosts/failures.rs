@@ -29,6 +29,7 @@
 
 use std::io;
 
+use os::CpuSet;
 use rustix::io::Errno;
 use tuner::apply::apply;
 use tuner::apply::host::{FileHost, Host};
@@ -39,7 +40,6 @@ use tuner::observe::facts::Irqbalance;
 use tuner::plan::change::{Change, Setting};
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, Plan, plan, rest};
-use os::CpuSet;
 use tuner::{Facts, Root, probe};
 
 use crate::shapes;

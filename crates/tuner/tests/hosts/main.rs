@@ -7,10 +7,10 @@ mod talks;
 mod tree;
 mod units;
 
+use os::CpuSet;
 use tree::Tree;
 use tuner::observe::facts::{Facts, Interrupt, ServiceKind};
 use tuner::observe::probe::pids_of_unit;
-use os::CpuSet;
 use tuner::{Reading, probe, read};
 
 fn look(tree: &Tree) -> (Facts, Reading) {

@@ -16,13 +16,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use os::CpuSet;
 use tuner::observe::cpu_model::{Choice, CpuModel, Measured};
 use tuner::observe::facts::{Facts, Nic};
 use tuner::observe::reading::CpuTimes;
 use tuner::plan::change::Change;
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{Asked, plan};
-use os::CpuSet;
 use tuner::{Finding, Reading, Series, Severity, Verdict, judge, probe, read};
 
 use crate::tree::Tree;

@@ -2,15 +2,15 @@
 
 use std::io;
 
+use os::CpuSet;
 use rustix::io::Errno;
+use tuner::Root;
 use tuner::apply::apply;
 use tuner::apply::host::{FileHost, Host};
 use tuner::apply::journal::{Journals, Place};
 use tuner::apply::rollback::undo;
 use tuner::plan::change::{Change, Holds, Risk, Setting, Stage};
 use tuner::plan::signal::Signal;
-use os::CpuSet;
-use tuner::Root;
 
 use crate::tree::Tree;
 

@@ -1,8 +1,8 @@
 //! The CPU time of a server on the coordinator's machine, while others load it.
 
-use os::cpu_time;
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
+use os::cpu_time;
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};

@@ -1,9 +1,9 @@
 //! Seconds as the agents report them, combined into seconds of all agents.
 
 use super::super::unite::both;
-use os::cpu_time;
 use crate::report::summary::{CpuCost, Second};
 use crate::types::clock::now_ns;
+use os::cpu_time;
 
 /// A round ends when all agents have reported, or when one reports for the second time: the others are late, and the
 /// round does not wait for them.

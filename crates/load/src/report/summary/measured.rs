@@ -2,7 +2,6 @@
 
 use super::{CpuCost, Second};
 use crate::measure::backlog::Growth;
-use os::cpu_time::{HostTime, ThreadTimes};
 use crate::measure::tally::Tally;
 use crate::measure::verdict::{Evidence, OpenEvidence, Verdict};
 use crate::types::pace::Timing;
@@ -10,6 +9,7 @@ use crate::types::probes::Traffic;
 use crate::workload::plan::Plan;
 use crate::workload::recording;
 use hdrhistogram::Histogram;
+use os::cpu_time::{HostTime, ThreadTimes};
 
 /// A reading of all counters at one moment.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::apply::apply;
 use crate::apply::journal::Journals;
-use os::CpuSet;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Change, Risk, Stage};
+use os::CpuSet;
 
 /// Numbers under names.
 #[derive(Default)]

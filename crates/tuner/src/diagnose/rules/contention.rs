@@ -6,8 +6,8 @@ use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::{RealtimeThread, Service, Thread};
 use crate::observe::reading::ProcessTimes;
-use os::CpuSet;
 use crate::{Evidence, Finding, Severity};
+use os::CpuSet;
 
 pub(super) const RULES: &[Rule] = &[Rule {
     explanation: Explanation {

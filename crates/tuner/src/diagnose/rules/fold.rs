@@ -6,8 +6,8 @@
 
 use super::host::Host;
 use crate::observe::facts::{Facts, Service};
-use os::CpuSet;
 use crate::{Finding, Severity, Verdict};
+use os::CpuSet;
 
 /// The condition that a cause and its consequence share.
 #[derive(Clone, Copy)]

@@ -7,8 +7,8 @@ use crate::observe::cpu_model::{Choice, CpuModel, Measured};
 use crate::observe::facts::{Interrupt, Nic, Service, ServiceKind};
 use crate::observe::irq_name::{OfQueue, of_queues};
 use crate::observe::reading::{Rate, Reading};
-use os::CpuSet;
 use crate::{Evidence, Facts, Series};
+use os::CpuSet;
 
 /// Facts, series, and values derived from them once.
 pub(crate) struct Host<'a> {

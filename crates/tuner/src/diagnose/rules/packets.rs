@@ -9,8 +9,8 @@ use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::cpu_load::{BUSY_PERCENT, Load};
 use crate::observe::facts::Nic;
 use crate::observe::reading::ProcessTimes;
-use os::CpuSet;
 use crate::{Evidence, Finding, Severity};
+use os::CpuSet;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -6,8 +6,8 @@ use super::host::{Host, named};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Service, Thread};
 use crate::observe::realtime;
-use os::CpuSet;
 use crate::{Evidence, Finding, Severity};
+use os::CpuSet;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -27,9 +27,9 @@ use std::collections::BTreeMap;
 
 use crate::observe::facts::*;
 use crate::observe::reading::{Accepting, CpuTimes, Datagrams, DiskTimes, ProcessTimes, Reading, Throttling};
-use os::cpu_time::ThreadTimes;
-use os::CpuSet;
 use crate::{Facts, Finding, Series, Severity, Verdict};
+use os::CpuSet;
+use os::cpu_time::ThreadTimes;
 
 /// Windows of a series, of ten seconds each.
 const WINDOWS: u64 = 3;

@@ -8,8 +8,8 @@ use crate::diagnose::masks;
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::Nic;
 use crate::observe::irq_name::of_queues;
-use os::CpuSet;
 use crate::{Evidence, Finding, Severity};
+use os::CpuSet;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

@@ -4,8 +4,8 @@ use super::figures::{count, per_second, percent};
 use super::host::Host;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::ClockSource;
-use os::CpuSet;
 use crate::{Evidence, Finding, Severity};
+use os::CpuSet;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {

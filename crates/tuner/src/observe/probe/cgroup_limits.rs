@@ -3,8 +3,8 @@
 use super::host::cgroup_mounts;
 use super::process::cgroup_of;
 use super::view::View;
-use os::CpuSet;
 use crate::observe::facts::CpuWeight;
+use os::CpuSet;
 
 /// The default weight (cgroup-v2.rst; sched-design-CFS.rst for version 1).
 const WEIGHT_ORDINARY: u64 = 100;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::host::cgroup_mounts;
 use super::view::View;
-use os::CpuSet;
 use crate::observe::facts::Cpu;
+use os::CpuSet;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::cgroup_limits::cgroup_limits;
 use super::host::kilobytes;
 use super::view::View;
-use os::CpuSet;
-use os::process_stat::{ProcessStat, field};
 use crate::observe::facts::{RealtimeThread, Service, ServiceKind, Thread};
 use crate::observe::reading::ProcessTimes;
+use os::CpuSet;
+use os::process_stat::{ProcessStat, field};
 
 /// Bytes of a name that the kernel keeps (`TASK_COMM_LEN` less the final zero).
 const COMM_LEN_MAX: usize = 15;

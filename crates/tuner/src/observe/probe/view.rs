@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use os::CpuSet;
 use crate::observe::root::{Error, Root};
+use os::CpuSet;
 
 /// More gaps than this add nothing: a host without rights shows the same gap for each of its interrupts.
 const GAPS_MAX: usize = 100;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use os::CpuSet;
 use crate::observe::facts::Facts;
 use crate::observe::probe::cpu::online;
 use crate::observe::probe::view::View;
 use crate::observe::reading::{CpuTimes, Softnet};
+use os::CpuSet;
 
 /// Columns of softnet_stat, from 0 (net/core/net-procfs.c, `softnet_seq_show`).
 const PROCESSED: usize = 0;

@@ -5,13 +5,13 @@
 
 use crate::diagnose::finding::Finding;
 use crate::observe::cpu_model::CpuModel;
-use os::CpuSet;
 use crate::observe::facts::{Facts, Service, Thread};
 use crate::observe::realtime::{EEVDF_SLICES, safety_net};
 use crate::observe::scheduling;
 use crate::plan::change::{Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
 use crate::plan::signal::{Expected, Figure, Moves};
+use os::CpuSet;
 
 /// Length of a time slice for threads that should wait less: of the 0.1 to 100 ms that the kernel allows, short
 /// enough to be earlier than the default of about 3 ms, long enough for some hundred requests.

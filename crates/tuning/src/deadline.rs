@@ -1,23 +1,23 @@
 //! Deadlines of plans that nobody confirms: who undoes them then, whatever becomes of the process that has applied it.
 //!
 //! Where systemd runs, a timer of its: nothing that ends processes or sessions ends that. Elsewhere a process of its own. If
-//! that one is killed, the next verb of `evenkeel tune` does it (`state.rs`).
+//! that one is killed, the next job does it (`state.rs`).
 
 use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use os::clock::{pause, since_boot_ms};
+use os::command::succeeds_within;
+use os::signals::unblock_in;
 use tuner::Root;
 use tuner::apply::journal::{Journal, State};
 use tuner::apply::rollback::is_overdue;
 
-use super::observe::{Clock, pause};
-use super::rollback;
-use super::state::{LOCK_TIME_MAX, StateDirectory, milliseconds_since_boot};
-use crate::failure::Failure;
-use os::signals::unblock_in;
+use crate::error::Error;
+use crate::state::{LOCK_TIME_MAX, StateDirectory};
 
 /// How long the process sleeps at most: it notices a confirmation that late, which nobody waits for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -31,31 +31,16 @@ const LOOK_AGAIN_MAX: Duration = Duration::from_secs(60);
 /// systemd has so long to set a timer; if it hangs, a process of our own does as well, and nobody waits for the lock.
 const TIMER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long to wait between two looks whether it has.
-const LOOK_FOR_END_EVERY: Duration = Duration::from_millis(10);
-
-/// A status beyond this is that of somebody who was told to end by a signal.
-const SIGNALLED: u8 = 128;
-
-/// What to watch over.
-#[derive(Clone, Debug, clap::Args)]
-pub(super) struct WatchArguments {
-    #[command(flatten)]
-    place: rollback::Arguments,
-    /// The journal
-    journal: PathBuf,
-}
-
-/// Has the plan undone at its deadline. To be called before the first change, so that a plan that cuts this process off is
-/// undone, too.
-pub(super) fn watch_over(
+/// Has the plan undone at its deadline by a process that calls [`undo_at_deadline`]. To be called before the first change,
+/// so that a plan that cuts this process off is undone, too.
+pub(crate) fn watch_over(
     root: &Root,
     given: &Path,
     journal: &Journal,
     state: &StateDirectory,
     within: Duration,
-) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::system("start the process that would undo it", error);
+) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::system("start the process that would undo it", error);
     let absolute = |path: &Path| std::path::absolute(path).map_err(failed);
     let program = std::env::current_exe().map_err(failed)?;
     let mut words =
@@ -69,43 +54,22 @@ pub(super) fn watch_over(
         timer.arg("--quiet").arg("--collect").arg(format!("--on-active={}s", within.as_secs()));
         timer.arg("--timer-property=AccuracySec=100ms");
         timer.arg("--description=Undo a plan of evenkeel tune unless it is confirmed");
-        timer
-            .arg("--")
-            .arg(&program)
-            .args(&words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        unblock_in(&mut timer);
-        if succeeds_in(&mut timer, TIMER_TIME_MAX) {
+        timer.arg("--").arg(&program).args(&words);
+        if succeeds_within(in_silence(&mut timer), TIMER_TIME_MAX) {
             return Ok(());
         }
     }
     // The same program, also if another one has been installed under its name meanwhile.
     let program = if root.is_live() { "/proc/self/exe".into() } else { program };
-    let mut watcher = Command::new(program);
-    watcher.args(&words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    unblock_in(&mut watcher);
-    watcher.spawn().map_err(failed)?;
+    in_silence(Command::new(program).args(&words)).spawn().map_err(failed)?;
     Ok(())
 }
 
-/// Whether a command ends well in time. One that does not is ended.
-fn succeeds_in(command: &mut Command, time: Duration) -> bool {
-    let Ok(mut child) = command.spawn() else { return false };
-    let clock = Clock::start();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return status.success(),
-            Ok(None) if clock.passed() < time => pause(LOOK_FOR_END_EVERY),
-            _ => {
-                // It may have ended in this moment.
-                let _ = child.kill();
-                let _ = child.wait();
-                return false;
-            }
-        }
-    }
+/// Without a terminal, and with the signals that this process has blocked.
+fn in_silence(command: &mut Command) -> &mut Command {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    unblock_in(command);
+    command
 }
 
 /// Whether what systemd starts sees the host as this process does: not so in a container or a network namespace.
@@ -119,37 +83,34 @@ fn is_systemds_host(root: &Root) -> bool {
 }
 
 /// Waits until a plan is confirmed or undone; undoes it when its time is over. Knows nothing but the journal.
-pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
+pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> Result<(), Error> {
     // Whoever started this may go, and the terminal with them. Who leads a group of processes already needs no other one.
     let _ = rustix::process::setsid();
-    let place = &arguments.place;
-    let root = Root::new(&place.root);
     let (mut again, mut deadline) = (LOOK_AGAIN, None);
     loop {
-        match Journal::open(&arguments.journal) {
+        match Journal::open(journal) {
             Ok(Some(journal)) => match (journal.confirm_by_ms(), journal.state()) {
                 (Some(end), State::Applied | State::Unfinished) => deadline = Some(end),
-                _ => return Ok(ExitCode::SUCCESS),
+                _ => return Ok(()),
             },
-            Ok(None) => return Ok(ExitCode::SUCCESS),
-            Err(error) if error.is_not_found() => return Ok(ExitCode::SUCCESS),
+            Ok(None) => return Ok(()),
+            Err(error) if error.is_not_found() => return Ok(()),
             // It was read before, so it may be again: also by whoever enters at the deadline.
             Err(_) if deadline.is_some() => {}
-            Err(error) => return Err(Failure::other(error)),
+            Err(error) => return Err(Error::other(error)),
         }
         let Some(end) = deadline else { unreachable!("it is known, or has returned") };
-        let left = Duration::from_millis(end.saturating_sub(milliseconds_since_boot()));
+        let left = Duration::from_millis(end.saturating_sub(since_boot_ms()));
         // Under the lock nobody confirms it any more, and who enters undoes what is overdue.
         if left.is_zero() {
-            match place.state.enter(&root, LOCK_TIME_MAX) {
-                Err(failure) if failure.status() > SIGNALLED => return Err(failure),
+            match state.enter(root, LOCK_TIME_MAX) {
+                Err(error) if error.signal().is_some() => return Err(error),
                 Err(_) => {}
-                Ok(state) => {
-                    let is_left = |journal: &Journal| {
-                        journal.path() == arguments.journal && is_overdue(journal, &state.here, end)
-                    };
-                    if state.journals.all().is_ok_and(|all| !all.iter().any(is_left)) {
-                        return Ok(ExitCode::SUCCESS);
+                Ok(entered) => {
+                    let is_left =
+                        |found: &Journal| found.path() == journal && is_overdue(found, &entered.here, end);
+                    if entered.journals.all().is_ok_and(|all| !all.iter().any(is_left)) {
+                        return Ok(());
                     }
                     // A driver that is being reset, for instance, takes its settings again soon.
                     again = (2 * again).min(LOOK_AGAIN_MAX);

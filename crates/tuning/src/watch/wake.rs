@@ -1,8 +1,8 @@
 //! Event sources of a watch, which end its sleep: the kernel's news, SIGHUP, or the time.
 
-use std::io;
 use std::process;
 
+use os::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -11,8 +11,8 @@ use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, b
 use rustix::pipe::{PipeFlags, pipe_with};
 use tuner::watch::Event;
 
-use crate::failure::{Failure, say};
-use os::signals::{Signal, Signals};
+use super::complaint::Complaint;
+use crate::error::Error;
 
 /// `RTMGRP_LINK` of rtnetlink.h: changes of links.
 const LINKS: u32 = 1;
@@ -33,7 +33,7 @@ pub(super) struct Wake {
 
 impl Wake {
     /// Opens the sockets, if it is this host that is watched, and takes the signals over.
-    pub(super) fn open(signals: Signals, is_live: bool) -> Result<Wake, Failure> {
+    pub(super) fn open(signals: Signals, is_live: bool, complain: fn(&Complaint)) -> Result<Wake, Error> {
         let (asked, ask) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
             .map_err(|errno| failed("make a pipe", errno))?;
         std::thread::Builder::new()
@@ -46,7 +46,7 @@ impl Wake {
                 // At once, whatever the other thread does: the journal is whole at every moment, nothing is undone.
                 process::exit(0);
             })
-            .map_err(|error| Failure::system("start the thread that waits for signals", error))?;
+            .map_err(|error| Error::system("start the thread that waits for signals", error))?;
         let mut news: Vec<(OwnedFd, Understood)> = Vec::new();
         if is_live {
             let uevent: Understood = |bytes| Event::of_uevent(bytes).into_iter().collect();
@@ -57,7 +57,7 @@ impl Wake {
                 match listen(protocol, groups) {
                     Ok(socket) => news.push((socket, understood)),
                     // Some containers have no netlink. Whatever it would tell, the next look sees.
-                    Err(errno) => say(format_args!("evenkeel: tune watch: hear the kernel's news: {errno}")),
+                    Err(errno) => complain(&Complaint::KernelNotHeard(errno.to_string())),
                 }
             }
         }
@@ -65,7 +65,7 @@ impl Wake {
     }
 
     /// Sleeps until something is told or the time is over, and says what was told.
-    pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<Event>, Failure> {
+    pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<Event>, Error> {
         let sources = self.news.iter().map(|(socket, _)| socket).chain([&self.asked]);
         let mut polled: Vec<PollFd> = sources.map(|source| PollFd::new(source, PollFlags::IN)).collect();
         let timeout =
@@ -115,6 +115,6 @@ fn hear(socket: &OwnedFd, understood: Understood, events: &mut Vec<Event>) -> ru
     }
 }
 
-fn failed(what: &str, errno: Errno) -> Failure {
-    Failure::system(what, io::Error::from(errno))
+fn failed(what: &str, errno: Errno) -> Error {
+    Error::system(what, errno)
 }

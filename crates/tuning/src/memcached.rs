@@ -5,11 +5,10 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
+use os::clock::Stopwatch;
 use protocol::client::{Broken, Framer, Line, Piece, command};
 use tuner::diagnose::rules::per_second;
 use tuner::verify::verification::Objective;
-
-use super::observe::Clock;
 
 /// Longest wait for the whole answer.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -19,15 +18,15 @@ const BYTES_MAX: u64 = 256 << 10;
 const COMMANDS_PER_S_MIN: f64 = 1.0;
 
 /// Its counters by name.
-pub(super) type Stats = BTreeMap<String, u64>;
+pub(crate) type Stats = BTreeMap<String, u64>;
 
 /// Asks.
-pub(super) fn stats(server: &str) -> io::Result<Stats> {
+pub(crate) fn stats(server: &str) -> io::Result<Stats> {
     stats_within(server, TIME_MAX)
 }
 
 fn stats_within(server: &str, time_max: Duration) -> io::Result<Stats> {
-    let deadline = Deadline { clock: Clock::start(), time_max };
+    let deadline = Deadline { watch: Stopwatch::start(), time_max };
     let mut stream = connect(server, &deadline)?;
     stream.set_write_timeout(Some(deadline.left()?))?;
     let mut request = Vec::new();
@@ -95,13 +94,13 @@ fn connect(server: &str, deadline: &Deadline) -> io::Result<TcpStream> {
 
 /// When waiting ends.
 struct Deadline {
-    clock: Clock,
+    watch: Stopwatch,
     time_max: Duration,
 }
 
 impl Deadline {
     fn left(&self) -> io::Result<Duration> {
-        let left = self.time_max.checked_sub(self.clock.passed()).filter(|left| !left.is_zero());
+        let left = self.time_max.checked_sub(self.watch.passed()).filter(|left| !left.is_zero());
         left.ok_or_else(|| io::ErrorKind::TimedOut.into())
     }
 }
@@ -120,7 +119,7 @@ impl Read for Timely {
 }
 
 /// Whether it served meanwhile, and turned nobody away.
-pub(super) fn objective(
+pub(crate) fn objective(
     server: &str,
     before: io::Result<Stats>,
     after: io::Result<Stats>,

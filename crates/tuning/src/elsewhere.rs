@@ -2,37 +2,36 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use os::clock::since_boot_ms;
 use tuner::Root;
 use tuner::apply::journal::{Journal, Place};
 use tuner::apply::rollback::overdue_elsewhere;
 use tuner::observe::network_namespace::{at, is_same, name};
 
-use super::state::milliseconds_since_boot;
-
 /// Where `ip netns` keeps namespaces that have a name.
 const NAMED: &str = "/run/netns";
 
-/// A line for each plan that should have been undone by now, in another network namespace.
-pub(super) fn overdue(journals: &[Journal], here: &Place, root: &Root, state: &Path) -> Vec<String> {
-    let now_ms = milliseconds_since_boot();
-    let line = |journal: &Journal| {
+/// A plan that should have been undone by now, in another network namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdue {
+    /// Its journal.
+    pub journal: PathBuf,
+    /// The namespace's name.
+    pub network: String,
+    /// The command that runs another one in there, if there is a way.
+    pub way: Option<String>,
+}
+
+pub(crate) fn overdue(journals: &[Journal], here: &Place, root: &Root) -> Vec<Overdue> {
+    let now_ms = since_boot_ms();
+    let overdue = |journal: &Journal| {
         let network = overdue_elsewhere(journal, here, now_ms)?;
-        let verb = format!("evenkeel tune status --state {}", state.display());
-        let remedy = match way_into(root, &network) {
-            Some(way) => format!("`{way} {verb}` undoes it there"),
-            None => "nobody is seen in there; if it is gone, its interfaces are gone, too: what else the journal names is \
-                     to be put back by hand, and the journal to be removed"
-                .to_owned(),
-        };
-        let path = journal.path().display();
-        Some(format!(
-            "{path}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}",
-            name(&network)
-        ))
+        let (way, network) = (way_into(root, &network), name(&network).to_owned());
+        Some(Overdue { journal: journal.path().to_owned(), network, way })
     };
-    journals.iter().filter_map(line).collect()
+    journals.iter().filter_map(overdue).collect()
 }
 
 /// The command that runs another one in a namespace: by its name, or by a process that is in there.

@@ -1,0 +1,170 @@
+//! Arguments that several jobs have in common, and the requests that they become.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use os::CpuSet;
+use tuner::Root;
+use tuner::plan::profile::Profile;
+use tuner::plan::strategy::Strategy;
+use tuning::{observe, plan};
+
+use super::heard;
+use crate::failure::Failure;
+
+/// Which host to look at.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Host {
+    /// A captured host: a directory with its /proc and /sys, or a file written by `check --save`
+    #[arg(long, value_name = "PATH", default_value = "/")]
+    pub(super) root: PathBuf,
+    /// A process to look at as a service, which a plan then concerns alone; may be repeated. Known servers are found
+    /// without it
+    #[arg(long = "pid", value_name = "PID")]
+    pids: Vec<u32>,
+    /// A unit of systemd, whose processes are meant as with --pid: memcached, or memcached.service; may be repeated
+    #[arg(long = "unit", value_name = "NAME")]
+    units: Vec<String>,
+}
+
+impl Host {
+    pub(super) fn request(&self) -> observe::Host {
+        let Host { root, pids, units } = self.clone();
+        observe::Host { root, pids, units, progress: heard::progress }
+    }
+}
+
+/// What a plan is made from.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Wanted {
+    #[command(flatten)]
+    pub(super) host: Host,
+    /// A way to lay out the work: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20,
+    /// defer-50, busy-poll, sched-slice or sched-fifo
+    #[arg(long, value_name = "NAME", value_parser = strategy)]
+    strategy: Option<Strategy>,
+    /// What a kind of service wants: memcached (or evenkeel), mysql, redis or generic
+    #[arg(long, value_name = "NAME", value_parser = profile)]
+    pub(super) profile: Option<Profile>,
+    /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
+    #[arg(long, value_name = "NAME")]
+    nic: Option<String>,
+    /// CPUs that take the interrupts of network interfaces, as a list such as 0-3,16 [default: one core for each queue]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    irq_cpus: Option<CpuSet>,
+    /// CPUs that interrupts, packets and services may use; those without interrupts are printed for the services
+    /// [default: all in use]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    cpus: Option<CpuSet>,
+    /// With --strategy sched-fifo: also on CPUs that receive packets, or on all, for a host that a service has to itself.
+    /// Refused unless RT throttling or the fair server is seen to leave time to others
+    #[arg(long, requires = "strategy")]
+    accept_risk: bool,
+    /// Change listeners of running programs, too: longer accept queues and Fast Open, until they are started again
+    #[arg(long)]
+    live: bool,
+    /// How long to read counters, when neither --strategy nor --profile says what is wanted
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    seconds: u32,
+}
+
+impl Wanted {
+    pub(super) fn request(&self) -> Result<plan::Wanted, Failure> {
+        if self.accept_risk && self.strategy != Some(Strategy::SchedFifo) {
+            return Err(Failure::usage("--accept-risk takes --strategy sched-fifo", None));
+        }
+        let Wanted { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds } =
+            self.clone();
+        let host = host.request();
+        Ok(plan::Wanted { host, strategy, profile, nic, irq_cpus, cpus, accept_risk, live, seconds })
+    }
+}
+
+/// How long to wait for others.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct Patience {
+    /// Wait at most so long for another `evenkeel tune` that is changing settings: 0s, 30s, 5m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub(super) wait: Duration,
+}
+
+/// Where the journals are.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct StateDirectory {
+    /// Where the journals are: what was changed, and what it was before. A directory of its own, for root alone
+    #[arg(long = "state", value_name = "DIR", default_value = "/var/lib/evenkeel/tune")]
+    pub(super) path: PathBuf,
+}
+
+impl StateDirectory {
+    pub(super) fn request(&self) -> tuning::StateDirectory {
+        tuning::StateDirectory { path: self.path.clone(), notice: heard::notice }
+    }
+}
+
+/// Where the journals are, and of which host.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Place {
+    #[command(flatten)]
+    pub(super) state: StateDirectory,
+    /// The directory with the host's /proc and /sys
+    #[arg(long, value_name = "DIR", default_value = "/")]
+    pub(super) root: PathBuf,
+}
+
+impl Place {
+    pub(super) fn root(&self) -> Root {
+        Root::new(&self.root)
+    }
+}
+
+pub(super) fn strategy(name: &str) -> Result<Strategy, String> {
+    let names = || Strategy::ALL.map(Strategy::name).join(", ");
+    Strategy::named(name).ok_or_else(|| format!("there are {}", names()))
+}
+
+fn cpus(list: &str) -> Result<CpuSet, String> {
+    CpuSet::parse_list(list).map_err(|error| error.to_string())
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    let names = || Profile::ALL.map(Profile::name).join(", ");
+    Profile::named(name).ok_or_else(|| format!("there are {}", names()))
+}
+
+/// `30s`, `5m` or `1h`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    time(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| TIME_EXPECTED.to_owned())
+}
+
+/// The same, or none at all: `0s`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || TIME_EXPECTED.to_owned();
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let seconds = match &text[digits.len()..] {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        _ => return Err(wrong()),
+    };
+    let count: u32 = digits.parse().map_err(|_| wrong())?;
+    Ok(Duration::from_secs(u64::from(count) * seconds))
+}
+
+const TIME_EXPECTED: &str = "expected a time such as 30s, 5m or 1h";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit() {
+        for (text, seconds) in [("30s", Some(30)), ("5m", Some(300)), ("1h", Some(3600))] {
+            assert_eq!(duration(text).ok().map(|time| time.as_secs()), seconds, "{text}");
+        }
+        for text in ["", "5", "m", "0s", "-1s", "5 m", "5ms"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        assert_eq!(time("0s"), Ok(Duration::ZERO));
+    }
+}

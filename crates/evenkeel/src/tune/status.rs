@@ -1,0 +1,105 @@
+//! `evenkeel tune status`: what is in force and what persists, and whether both still hold.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tuner::persist::store::{self, Condition};
+use tuner::report::folded;
+use tuning::status::{Found, Overdue, Phase, PlanStatus, Status, Value, status};
+
+use super::arguments::Place;
+use crate::failure::Failure;
+use crate::output::print;
+
+/// What `status` ends with when a value is no longer what it was set to.
+pub(super) const DRIFTED: u8 = 13;
+
+pub(super) fn run(place: &Place) -> Result<ExitCode, Failure> {
+    let status = status(&place.root(), &place.state.request())?;
+    print(text(&status, &place.state.path).as_bytes())?;
+    Ok(if status.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+}
+
+fn text(status: &Status, state: &Path) -> String {
+    let mut text = String::new();
+    if status.plans.is_empty() {
+        text += "Nothing is in force.\n";
+    }
+    for plan in &status.plans {
+        let _ = writeln!(text, "{}: {}", plan.journal.display(), phase(plan));
+        if plan.is_as_before() {
+            text += "  Everything reads as before the plan; if it was undone, `evenkeel tune rollback` records that.\n";
+        }
+        let lines: Vec<String> = plan.settings.iter().map(value).collect();
+        text.extend(folded(&lines).iter().map(|line| format!("{line}\n")));
+    }
+    let overdue: Vec<String> = status.overdue.iter().map(|plan| overdue(plan, state)).collect();
+    text.extend(folded(&overdue).iter().map(|line| format!("{line}\n")));
+    match &status.persists {
+        Ok(status) => text += &persists(status),
+        Err(error) => {
+            let _ = writeln!(text, "What persists cannot be told: failed to {}.", error.with_causes());
+        }
+    }
+    text
+}
+
+fn phase(plan: &PlanStatus) -> String {
+    match &plan.phase {
+        Phase::AtWork(holder) => format!("not finished; at work is {holder}"),
+        Phase::Interrupted => "interrupted; `evenkeel tune rollback` undoes it".to_owned(),
+        Phase::Waiting { left_s } => {
+            format!("in force, undone in {left_s} s unless `evenkeel tune confirm` comes")
+        }
+        Phase::InForce => "in force".to_owned(),
+        Phase::Undone => "undone".to_owned(),
+    }
+}
+
+fn value(value: &Value) -> String {
+    let found = match &value.found {
+        Found::Holds { came_to: None } => "holds".to_owned(),
+        Found::Holds { came_to: Some(cpus) } => format!(
+            "holds; it came to CPUs {cpus} the last time, and moves when it comes again (`watch` sees whether it does)"
+        ),
+        Found::Drifted { reads, .. } => format!("DRIFTED: it reads {reads:?}"),
+        Found::Unreadable(error) => format!("DRIFTED: it cannot be read: {error}"),
+    };
+    format!("  {} = {}: {found}", value.setting, value.wanted)
+}
+
+/// A plan that should have been undone by now, in another network namespace.
+fn overdue(plan: &Overdue, state: &Path) -> String {
+    let verb = format!("evenkeel tune status --state {}", state.display());
+    let remedy = match &plan.way {
+        Some(way) => format!("`{way} {verb}` undoes it there"),
+        None => "nobody is seen in there; if it is gone, its interfaces are gone, too: what else the journal names is to be \
+                 put back by hand, and the journal to be removed"
+            .to_owned(),
+    };
+    format!(
+        "{}: OVERDUE in the network namespace {}: nobody has confirmed it; {remedy}",
+        plan.journal.display(),
+        plan.network
+    )
+}
+
+fn persists(status: &store::Status) -> String {
+    if status.files.is_empty() {
+        return "Nothing persists.\n".to_owned();
+    }
+    let mut text = "Persists:\n".to_owned();
+    if status.interrupted {
+        text += "  INTERRUPTED while it was written; `evenkeel tune persist`, with or without --remove, puts it right\n";
+    }
+    for (file, condition) in &status.files {
+        let condition = match condition {
+            Condition::AsWritten => "as it was written",
+            Condition::Edited => "EDITED since it was written",
+            Condition::Missing => "MISSING",
+        };
+        let _ = writeln!(text, "  {}: {condition}", file.path);
+    }
+    text
+}

@@ -1,0 +1,31 @@
+//! Files that others read while they are written.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// Writes a file as a whole: who reads it meanwhile sees the old one or the new one.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    fs::write(&beside, text)?;
+    fs::rename(&beside, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_left_beside_it() {
+        let directory = std::env::temp_dir().join(format!("os-file-{}", std::process::id()));
+        fs::create_dir(&directory).expect("a directory of our own");
+        let path = directory.join("a.prom");
+        for text in ["old", "new"] {
+            replace(&path, text).expect("it can be written");
+            assert_eq!(fs::read_to_string(&path).expect("it is there"), text);
+        }
+        assert_eq!(fs::read_dir(&directory).expect("a directory").count(), 1);
+        fs::remove_dir_all(&directory).expect("it is ours");
+    }
+}

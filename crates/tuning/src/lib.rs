@@ -1,0 +1,42 @@
+//! Tuning of one host, carried out: what `evenkeel tune` does, as functions with requests and outcomes.
+//!
+//! ```text
+//! check       observe ─► Capture                            what holds the host back is judged by `tuner`
+//! plan        observe ─► Plan                               nothing is changed up to here
+//! apply       enter (lock) ─► journal ─► watch over ─► changes ─► Outcome
+//! confirm     enter ─► journal says that it stays
+//! rollback    enter ─► journals, the newest first ─► Undone
+//! status      journals, values, files ─► Status
+//! persist     plans in force or asked for ─► files
+//! verify      journals, observe, load ─► Verification
+//! tournament  enter ─► (apply ─► load ─► undo) × rounds ─► Standings
+//! watch       look ─► news ─► repair, until a signal comes
+//! ```
+//!
+//! Clocks, signals, locks, commands and sockets are used here; what they mean is decided in `tuner`. No command line is
+//! read and nothing is printed: outcomes are data, and what has to be said while a job goes on is handed to a function
+//! of the caller's ([`Notice`], [`Progress`], [`watch::Complaint`]).
+
+pub mod apply;
+mod deadline;
+mod elsewhere;
+mod error;
+mod in_force;
+mod memcached;
+pub mod observe;
+pub mod persist;
+pub mod plan;
+mod progress;
+mod rollback;
+mod saved;
+mod state;
+pub mod status;
+pub mod tournament;
+pub mod verify;
+pub mod watch;
+
+pub use deadline::undo_at_deadline;
+pub use error::{Blame, Error};
+pub use progress::{Notice, Progress};
+pub use rollback::{Undone, confirm, rollback};
+pub use state::StateDirectory;

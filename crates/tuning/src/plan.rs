@@ -1,0 +1,132 @@
+//! Plans: from what is asked for, or from what is found on the host.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use os::CpuSet;
+use tuner::apply::saved::{Origin, Saved};
+use tuner::observe::cpu_model::{Choice, Measured};
+use tuner::plan::my_cnf;
+use tuner::plan::profile::Profile;
+use tuner::plan::script;
+use tuner::plan::strategy::Strategy;
+use tuner::plan::{Asked, Plan};
+use tuner::{Capture, Facts, Root};
+
+use crate::error::Error;
+use crate::observe::{self, Host};
+
+/// What a plan is made from.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// For this host.
+    pub host: Host,
+    /// A way to lay out the work.
+    pub strategy: Option<Strategy>,
+    /// What a kind of service wants.
+    pub profile: Option<Profile>,
+    /// Only this network interface.
+    pub nic: Option<String>,
+    /// CPUs that take the interrupts of network interfaces.
+    pub irq_cpus: Option<CpuSet>,
+    /// CPUs that interrupts, packets and services may use.
+    pub cpus: Option<CpuSet>,
+    /// Real-time threads also on CPUs that receive packets, or on all.
+    pub accept_risk: bool,
+    /// Change listeners of running programs, too.
+    pub live: bool,
+    /// How long to read counters, when nothing says what is wanted.
+    pub seconds: u32,
+}
+
+impl Wanted {
+    /// Whether it says what is wanted; otherwise what is found decides.
+    pub fn asks_for_changes(&self) -> bool {
+        self.strategy.is_some() || self.profile.is_some()
+    }
+
+    /// What was asked for, also where it is so already, and the facts that it was planned from.
+    pub(crate) fn whole_plan(&self) -> Result<(Facts, Plan), Error> {
+        let (facts, pids) = (self.host.facts()?, self.host.named()?);
+        let asked = Asked { whole: true, live: false, choice: self.choice(&facts)?, ..self.asked(&pids) };
+        let plan = tuner::plan::plan(&facts, &asked);
+        Ok((facts, plan))
+    }
+
+    fn asked<'a>(&'a self, pids: &'a [u32]) -> Asked<'a> {
+        Asked {
+            strategy: self.strategy,
+            profile: self.profile,
+            nic: self.nic.as_deref(),
+            live: self.live,
+            accept_risk: self.accept_risk,
+            pids,
+            ..Asked::default()
+        }
+    }
+
+    /// The CPUs that were chosen, if this host has them.
+    fn choice(&self, facts: &Facts) -> Result<Choice, Error> {
+        let choice = Choice { irq_cpus: self.irq_cpus.clone(), cpus: self.cpus.clone() };
+        choice.check(facts).map_err(Error::request)?;
+        Ok(choice)
+    }
+
+    /// Looks at the host, and plans.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        Ok(self.plan_and_look()?.0)
+    }
+
+    /// The plan, and what was counted for it, if anything was.
+    pub(crate) fn plan_and_look(&self) -> Result<(Plan, Option<Capture>), Error> {
+        let pids = self.host.named()?;
+        let (asked, asks) = (self.asked(&pids), self.asks_for_changes());
+        if asks && !self.host.root.is_file() {
+            let facts = self.host.facts()?;
+            let asked = Asked { choice: self.choice(&facts)?, ..asked };
+            return Ok((tuner::plan::plan(&facts, &asked), None));
+        }
+        // A wrong list is told before half a minute has passed.
+        self.choice(&self.host.facts()?)?;
+        let seen = observe::observe(&self.host, self.seconds)?;
+        // Where nothing is asked for, findings are remedied.
+        let findings = if asks { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
+        let (measured, choice) = (Measured::of(&seen.series), self.choice(&seen.facts)?);
+        let asked = Asked { findings: &findings, measured, choice, ..asked };
+        Ok((tuner::plan::plan(&seen.facts, &asked), Some(seen)))
+    }
+}
+
+/// A plan as JSON, which [`crate::apply::What::Saved`] takes on this host until its next start.
+pub fn json(plan: Plan, root: &Path) -> Result<String, Error> {
+    let made = Origin::of(&Root::new(root)).map_err(Error::other)?;
+    Ok(serde_json::to_string_pretty(&Saved { made, plan }).map_err(Error::other)? + "\n")
+}
+
+/// Writes a fragment of my.cnf for this host. Replaces only what was made here.
+pub fn write_my_cnf(facts: &Facts, path: &Path) -> Result<(), Error> {
+    match std::fs::read_to_string(path) {
+        Ok(text) if !text.starts_with(my_cnf::HEAD) => {
+            let what = format!("write {}: there is a file already, and it was not made here", path.display());
+            Err(Error::refused(what).with_hint("name a new file, such as /etc/mysql/conf.d/evenkeel.cnf"))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::system(format_args!("read {}", path.display()), error))
+        }
+        _ => os::file::replace(path, &my_cnf::fragment(facts))
+            .map_err(|error| Error::system(format_args!("write {}", path.display()), error)),
+    }
+}
+
+/// Writes a script with the steps of a plan, and one that undoes them, to `path` with `.undo` behind it.
+pub fn write_scripts(plan: &Plan, path: &Path) -> Result<(), Error> {
+    let undo = PathBuf::from(format!("{}.undo", path.display()));
+    let write = |path: &Path, text: String| {
+        std::fs::write(path, text).map_err(|error| Error::system(format!("write {}", path.display()), error))
+    };
+    // The way back first.
+    write(&undo, script::undoing(plan))?;
+    let undo =
+        std::path::absolute(&undo).map_err(|error| Error::system("find the current directory", error))?;
+    write(path, script::doing(plan, &undo.display().to_string()))
+}

@@ -1,0 +1,199 @@
+//! What a job has to say while it goes on: notices that stay, and progress that the next one replaces.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tuner::plan::strategy::Strategy;
+
+/// Something that the user should know, whatever comes of the job. Prints a line without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Somebody else changes settings, so this waits.
+    Waits {
+        /// At most for so long.
+        at_most: Duration,
+        /// For whom.
+        holder: String,
+    },
+    /// A damaged journal does not stand in the way any more.
+    SetAside {
+        /// What is wrong with it.
+        error: String,
+        /// Where it is now.
+        aside: PathBuf,
+    },
+    /// A damaged journal could not be set aside.
+    NotSetAside {
+        /// What is wrong with it.
+        error: String,
+        /// Why it is still there.
+        refused: String,
+    },
+    /// A damaged journal was not read.
+    LeftOut {
+        /// What is wrong with it.
+        error: String,
+    },
+    /// A plan that nobody confirmed was undone only now.
+    UndoneLate(LateUndoing),
+    /// A plan that nobody confirmed could not be undone.
+    StillInForce {
+        /// Why.
+        error: String,
+    },
+    /// A part of an intent that is not in the plan.
+    NotPlanned {
+        /// What, and why.
+        line: String,
+    },
+    /// However large a difference is, it cannot be shown.
+    TooFewRounds {
+        /// So many are needed.
+        least: u32,
+    },
+}
+
+/// What undoing a plan after its deadline has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateUndoing {
+    /// Of the plan.
+    pub journal: PathBuf,
+    /// What could not be restored.
+    pub failures: Vec<String>,
+    /// Why the journal does not say that it is undone.
+    pub unrecorded: Option<String>,
+    /// Where that is recorded instead.
+    pub spare: Option<PathBuf>,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Notice::Waits { at_most, holder } => {
+                write!(f, "waiting up to {} s for {holder}", at_most.as_secs())
+            }
+            Notice::SetAside { error, aside } => write!(
+                f,
+                "set aside a damaged journal: {error}; what it says of old values is in {}, and is not undone",
+                aside.display()
+            ),
+            Notice::NotSetAside { error, refused } => {
+                write!(f, "left out a damaged journal: {error}; and failed to {refused}")
+            }
+            Notice::LeftOut { error } => write!(f, "left out a damaged journal: {error}"),
+            Notice::UndoneLate(undoing) => undoing.fmt(f),
+            Notice::StillInForce { error } => {
+                write!(f, "a plan that nobody confirmed is still in force: {error}")
+            }
+            Notice::NotPlanned { line } => f.write_str(line),
+            Notice::TooFewRounds { least } => {
+                write!(f, "with fewer than {least} rounds no difference can be shown, however large")
+            }
+        }
+    }
+}
+
+impl fmt::Display for LateUndoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was not confirmed in time", self.journal.display())?;
+        match self.failures.is_empty() {
+            true => f.write_str(": everything is as it was before")?,
+            false => write!(f, "; not everything could be undone: {}", self.failures.join("; "))?,
+        }
+        match (&self.unrecorded, &self.spare) {
+            (None, None) => Ok(()),
+            (None, Some(spare)) => {
+                write!(f, "; its journal cannot take that now, so it is in {}", spare.display())
+            }
+            (Some(error), _) => write!(f, "; failed to record it: {error}"),
+        }
+    }
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Progress {
+    /// Counters are read.
+    Measuring {
+        /// So many seconds have passed.
+        passed_s: u64,
+        /// Of so many.
+        seconds: u32,
+    },
+    /// The load runs once, before anything is changed.
+    RehearsingLoad,
+    /// A strategy is applied and undone once.
+    Rehearsing(Strategy),
+    /// A run of a tournament begins.
+    Running {
+        /// From 1.
+        round: u32,
+        /// Of so many.
+        rounds: u32,
+        /// Whose turn it is.
+        strategy: Strategy,
+        /// From 1, over all rounds.
+        run: usize,
+        /// Of so many.
+        runs: usize,
+        /// By the time that those before took.
+        left_s: Option<f64>,
+    },
+    /// Nothing goes on any more.
+    Over,
+}
+
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Progress::Measuring { passed_s, seconds } => write!(f, "measuring: {passed_s} of {seconds} s"),
+            Progress::RehearsingLoad => f.write_str("rehearsing the load"),
+            Progress::Rehearsing(strategy) => write!(f, "rehearsing {}", strategy.name()),
+            Progress::Running { round, rounds, strategy, run, runs, left_s } => {
+                write!(f, "round {round} of {rounds}: {}, run {run} of {runs}", strategy.name())?;
+                left_s.map_or(Ok(()), |left_s| write!(f, ", about {left_s:.0} s left"))
+            }
+            Progress::Over => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_undoing_says_what_is_left_to_be_done() {
+        let check = |failures: &[&str], unrecorded: Option<&str>, spare: Option<&str>, expected: &str| {
+            let undoing = LateUndoing {
+                journal: "/j".into(),
+                failures: failures.iter().map(|text| (*text).to_owned()).collect(),
+                unrecorded: unrecorded.map(str::to_owned),
+                spare: spare.map(PathBuf::from),
+            };
+            assert_eq!(Notice::UndoneLate(undoing).to_string(), expected);
+        };
+        let late = "/j was not confirmed in time";
+        check(&[], None, None, &format!("{late}: everything is as it was before"));
+        check(&["a: x", "b: y"], None, None, &format!("{late}; not everything could be undone: a: x; b: y"));
+        let spare = "its journal cannot take that now, so it is in /s";
+        check(&[], None, Some("/s"), &format!("{late}: everything is as it was before; {spare}"));
+        let unrecorded = "everything is as it was before; failed to record it: write /j";
+        check(&[], Some("write /j"), Some("/s"), &format!("{late}: {unrecorded}"));
+    }
+
+    #[test]
+    fn a_run_says_how_much_is_left_once_one_is_done() {
+        let run = |left_s| Progress::Running {
+            round: 1,
+            rounds: 2,
+            strategy: Strategy::Xps,
+            run: 3,
+            runs: 4,
+            left_s,
+        };
+        assert_eq!(run(None).to_string(), "round 1 of 2: xps, run 3 of 4");
+        assert_eq!(run(Some(1.6)).to_string(), "round 1 of 2: xps, run 3 of 4, about 2 s left");
+    }
+}

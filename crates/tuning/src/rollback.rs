@@ -1,0 +1,98 @@
+//! The way back, and the decision that a plan stays.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use os::signals::Signals;
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::{self, Journal, Place, Record, State};
+use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, check_place, undo_all};
+use tuner::{Root, Setting};
+
+use crate::error::Error;
+use crate::in_force::{in_force, waits_for_confirmation};
+use crate::state::StateDirectory;
+
+/// A plan that was undone, as far as it could be.
+#[derive(Debug)]
+pub struct Undone {
+    /// Its journal.
+    pub journal: PathBuf,
+    /// What became of its steps, the newest first.
+    pub steps: Vec<(Setting, Outcome)>,
+    /// What could not be restored, in words.
+    pub failures: Vec<String>,
+    /// Why the journal does not say so.
+    pub unrecorded: Option<String>,
+    /// Where that is recorded instead, for now.
+    pub spare: Option<PathBuf>,
+}
+
+/// The last plan stays.
+pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Result<(), Error> {
+    let state = directory.enter(root, wait)?;
+    let all = state.journals.all().map_err(Error::other)?;
+    let late = all.last().filter(|journal| journal.undone_because() == Some(NOT_CONFIRMED)).map(|journal| {
+        let path = journal.path().display();
+        format!("confirm a plan: it is too late, the last one was undone when its time was over ({path})")
+    });
+    let late = late.or_else(|| waits_elsewhere(&all, &state.here));
+    let waiting = in_force(all, &state.here).into_iter().find(waits_for_confirmation);
+    let Some(mut journal) = waiting else {
+        let why = late.unwrap_or_else(|| "confirm a plan: none is waiting for it".to_owned());
+        return Err(Error::refused(why).with_hint("`evenkeel tune status` shows what is in force"));
+    };
+    journal.append(Record::Confirmed).map_err(Error::other)
+}
+
+/// Why a plan that waits in another network namespace cannot be confirmed in this one.
+fn waits_elsewhere(all: &[Journal], here: &Place) -> Option<String> {
+    let refused = |journal: &Journal| match check_place(journal, here) {
+        Err(why @ Elsewhere::Network(_)) => Some(format!("confirm {}: {why}", journal.path().display())),
+        _ => None,
+    };
+    all.iter().rev().filter(|journal| waits_for_confirmation(journal)).find_map(refused)
+}
+
+/// The old values again: of the last plan in force, or of all. From here on this process is not interrupted by signals.
+pub fn rollback(
+    root: &Root,
+    directory: &StateDirectory,
+    wait: Duration,
+    all_of_them: bool,
+) -> Result<Vec<Undone>, Error> {
+    // The way back may take the terminal's connection with it: what has begun is finished. Who only waits can be told to
+    // end.
+    let _signals = Signals::block().map_err(|error| Error::system("block signals", error))?;
+    let state = directory.enter(root, wait)?;
+    let all = state.journals.all().map_err(Error::other)?;
+    let nothing = nothing_to_undo(&all, &state.here);
+    let mut found = in_force(all, &state.here);
+    if found.is_empty() {
+        return Err(nothing);
+    }
+    found.truncate(if all_of_them { found.len() } else { 1 });
+    let mut all_undone = Vec::new();
+    undo_all(&mut FileHost::new(root.clone()), &mut found, "asked", |journal, undone| {
+        all_undone.push(Undone {
+            journal: journal.path().to_owned(),
+            steps: undone.steps.clone(),
+            failures: undone.failures(),
+            unrecorded: undone.unrecorded.as_ref().map(journal::Error::with_causes),
+            spare: journal.spare_path(),
+        });
+    });
+    Ok(all_undone)
+}
+
+fn nothing_to_undo(all: &[Journal], here: &Place) -> Error {
+    let elsewhere = all
+        .iter()
+        .rev()
+        .filter(|journal| journal.state() != State::RolledBack)
+        .find_map(|journal| check_place(journal, here).err().map(|why| (journal.path(), why)));
+    match elsewhere {
+        Some((path, why)) => Error::refused(format_args!("undo {}: {why}", path.display())),
+        None => Error::refused("undo a plan: none is in force"),
+    }
+}

@@ -1,0 +1,155 @@
+//! The directory of the journals as jobs enter it: what is damaged is set aside, and what should have been undone by now is
+//! undone, whatever has become of the process that was to do it.
+
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use os::clock::since_boot_ms;
+use os::signals::{Held, Ignored, Signals};
+use tuner::Root;
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::{self, Damaged, Journal, Journals, Lock, Place};
+use tuner::apply::obstacle::Obstacle;
+use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
+
+use crate::error::Error;
+use crate::progress::{LateUndoing, Notice};
+
+/// How long a job waits for another one: longer than most plans take, and short enough to be there still when it is over.
+pub(crate) const LOCK_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What undoing has come to, where a journal cannot take it: in a file system that ends with the boot, as the settings do.
+const SPARE: &str = "/run/evenkeel-tune";
+
+/// Where the journals are.
+#[derive(Clone, Debug)]
+pub struct StateDirectory {
+    /// A directory of its own, for root alone.
+    pub path: PathBuf,
+    /// Hears what is found there that the user should know.
+    pub notice: fn(&Notice),
+}
+
+/// The journals, which nobody else changes meanwhile.
+pub(crate) struct State {
+    pub(crate) journals: Journals,
+    pub(crate) here: Place,
+    _lock: Lock,
+}
+
+impl StateDirectory {
+    pub(crate) fn journals(&self) -> Journals {
+        Journals::new(&self.path).with_spare(SPARE)
+    }
+
+    /// For jobs that change something. Waits so long for others that do, or until a signal comes. What is undone on
+    /// entering is undone to its end, whatever signal comes.
+    pub(crate) fn enter(&self, root: &Root, wait: Duration) -> Result<State, Error> {
+        let here = Place::of(root).map_err(Error::other)?;
+        let journals = self.journals();
+        let held = Signals::hold().map_err(|error| Error::system("block signals", error))?;
+        let lock = self.locked(&journals, wait, &held)?;
+        let (mut found, damaged) = journals.read().map_err(Error::other)?;
+        found.iter_mut().for_each(Journal::save);
+        for damaged in &damaged {
+            self.set_aside(&journals, damaged);
+        }
+        let now_ms = since_boot_ms();
+        let late = found.into_iter().rev().filter(|journal| is_overdue(journal, &here, now_ms));
+        let mut late: Vec<Journal> = late.collect();
+        undo_all(&mut FileHost::new(root.clone()), &mut late, NOT_CONFIRMED, |journal, undone| {
+            (self.notice)(&Notice::UndoneLate(late_undoing(journal, undone)));
+        });
+        Ok(State { journals, here, _lock: lock })
+    }
+
+    /// For jobs that only look: the journals, the oldest first, and where they are looked at.
+    pub(crate) fn look(&self, root: &Root) -> Result<(Vec<Journal>, Place), Error> {
+        let here = Place::of(root).map_err(Error::other)?;
+        let (found, damaged) = self.journals().read().map_err(Error::other)?;
+        let is_late = found.iter().any(|journal| is_overdue(journal, &here, since_boot_ms()));
+        if damaged.is_empty() && !is_late {
+            return Ok((found, here));
+        }
+        match self.enter(root, Duration::ZERO) {
+            Ok(state) => Ok((state.journals.all().map_err(Error::other)?, here)),
+            Err(failure) => {
+                for Damaged { error, .. } in &damaged {
+                    (self.notice)(&Notice::LeftOut { error: error.with_causes() });
+                }
+                if is_late {
+                    (self.notice)(&Notice::StillInForce { error: failure.with_causes() });
+                }
+                Ok((found, here))
+            }
+        }
+    }
+
+    fn set_aside(&self, journals: &Journals, damaged: &Damaged) {
+        let error = damaged.error.with_causes();
+        (self.notice)(&match journals.set_aside(damaged) {
+            Ok(aside) => Notice::SetAside { error, aside },
+            Err(refused) => Notice::NotSetAside { error, refused: refused.with_causes() },
+        });
+    }
+
+    /// The lock, after waiting for it.
+    fn locked(&self, journals: &Journals, wait: Duration, held: &Held) -> Result<Lock, Error> {
+        let holder = match journals.lock() {
+            Err(journal::Error::Locked { holder, .. }) if !wait.is_zero() => holder,
+            // Nobody waits, so signals are for others, which may be waiting for them.
+            locked => return locked.map_err(not_entered),
+        };
+        let holder = holder.map_or("another `evenkeel tune`".to_owned(), |holder| holder.to_string());
+        (self.notice)(&Notice::Waits { at_most: wait, holder });
+        let (told, ignored) = (Cell::new(None), Ignored::now());
+        let stop = || {
+            told.set(held.take().filter(|signal| !ignored.has(*signal)));
+            told.get().is_some()
+        };
+        journals.lock_within(wait, &stop).map_err(|error| match told.get() {
+            Some(signal) => Error::other(error).by_signal(signal),
+            None => not_entered(error),
+        })
+    }
+}
+
+impl State {
+    /// What a plan that is not finished has set would be taken for what was so before.
+    pub(crate) fn refuse_over_unfinished(&self) -> Result<(), Error> {
+        let all = self.journals.all().map_err(Error::other)?;
+        match Obstacle::find(&all, &self.here) {
+            None => Ok(()),
+            Some(obstacle) => {
+                Err(Error::refused(format_args!("apply a plan: {obstacle}")).with_hint(obstacle.remedy()))
+            }
+        }
+    }
+}
+
+fn late_undoing(journal: &Journal, undone: &RolledBack) -> LateUndoing {
+    LateUndoing {
+        journal: journal.path().to_owned(),
+        failures: undone.failures(),
+        unrecorded: undone.unrecorded.as_ref().map(journal::Error::with_causes),
+        spare: journal.spare_path(),
+    }
+}
+
+fn not_entered(error: journal::Error) -> Error {
+    let hint = match &error {
+        journal::Error::Locked { holder: Some(holder), .. } if holder.is_stopped => {
+            format!("it is stopped: `kill -CONT {}` lets it go on", holder.pid)
+        }
+        journal::Error::Locked { holder: Some(holder), .. } => format!(
+            "wait for its end (--wait), or end it with `kill -INT {}`: what it is changing then goes back",
+            holder.pid
+        ),
+        journal::Error::Locked { holder: None, .. } => {
+            "its process cannot be seen from here; wait for its end (--wait)".to_owned()
+        }
+        _ => return Error::other(error),
+    };
+    Error::other(error).with_hint(hint)
+}

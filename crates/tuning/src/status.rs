@@ -1,0 +1,173 @@
+//! What is in force and what persists, and whether both still hold.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::PathBuf;
+
+use os::CpuSet;
+use os::clock::since_boot_ms;
+use tuner::apply::host::{FileHost, Host};
+use tuner::apply::journal::{Holder, Journal, State};
+use tuner::persist::store;
+use tuner::{Root, Setting};
+
+pub use crate::elsewhere::Overdue;
+use crate::elsewhere::overdue;
+use crate::error::Error;
+use crate::in_force::in_force;
+use crate::state::StateDirectory;
+
+/// Everything that was found.
+#[derive(Debug)]
+pub struct Status {
+    /// Plans in force, the newest first.
+    pub plans: Vec<PlanStatus>,
+    /// Plans of other network namespaces that should have been undone.
+    pub overdue: Vec<Overdue>,
+    /// What persists; a manifest that is damaged hides no plan.
+    pub persists: Result<store::Status, Error>,
+}
+
+/// One plan in force.
+#[derive(Debug)]
+pub struct PlanStatus {
+    /// Its journal.
+    pub journal: PathBuf,
+    /// How far it is.
+    pub phase: Phase,
+    /// Those of its settings that no later plan has set since.
+    pub settings: Vec<Value>,
+}
+
+/// How far a plan is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// This process is at work.
+    AtWork(Holder),
+    /// It was not finished.
+    Interrupted,
+    /// It is undone in so many seconds unless somebody confirms it.
+    Waiting {
+        /// From now on.
+        left_s: u64,
+    },
+    /// It stays.
+    InForce,
+    /// Nothing of it is left.
+    Undone,
+}
+
+/// One setting and its value.
+#[derive(Debug)]
+pub struct Value {
+    /// Which.
+    pub setting: Setting,
+    /// What it was set to.
+    pub wanted: String,
+    /// What it is.
+    pub found: Found,
+}
+
+/// What a setting reads.
+#[derive(Debug)]
+pub enum Found {
+    /// What it was set to.
+    Holds {
+        /// For an interrupt that has to move yet: where it came the last time.
+        came_to: Option<CpuSet>,
+    },
+    /// Something else.
+    Drifted {
+        /// This.
+        reads: String,
+        /// Whether that is what it read before the plan.
+        as_before: bool,
+    },
+    /// Nothing.
+    Unreadable(io::Error),
+}
+
+impl Found {
+    /// Whether it is as it was set.
+    pub fn holds(&self) -> bool {
+        matches!(self, Found::Holds { .. })
+    }
+}
+
+impl PlanStatus {
+    /// Whether all of it reads as before the plan: what a rollback could not record looks like this, and so does a device
+    /// that was reset.
+    pub fn is_as_before(&self) -> bool {
+        let as_before = |value: &Value| matches!(value.found, Found::Drifted { as_before: true, .. });
+        !self.settings.is_empty() && self.settings.iter().all(as_before)
+    }
+}
+
+impl Status {
+    /// Whether all is as it should be.
+    pub fn is_whole(&self) -> bool {
+        let persists = |status: &store::Status| {
+            let as_written =
+                |(_, condition): &(_, store::Condition)| *condition == store::Condition::AsWritten;
+            status.files.is_empty() || status.files.iter().all(as_written) && !status.interrupted
+        };
+        self.plans.iter().flat_map(|plan| &plan.settings).all(|value| value.found.holds())
+            && self.overdue.is_empty()
+            && self.persists.as_ref().is_ok_and(persists)
+    }
+}
+
+/// Looks at the journals, the settings and the files.
+pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> {
+    let (all, here) = directory.look(root)?;
+    let overdue = overdue(&all, &here, root);
+    let found = in_force(all, &here);
+    let holder = directory.journals().holder();
+    let persists = store::status(root).map_err(Error::other);
+    let host = FileHost::new(root.clone());
+    let mut seen = BTreeSet::new();
+    let plan = |journal: &Journal| {
+        let steps = journal.steps().into_iter().filter(|step| !step.left && !step.undone);
+        // A later plan may have set it since.
+        let own: Vec<_> = steps.filter(|step| seen.insert(step.setting.clone())).collect();
+        let value = |step: tuner::apply::journal::Step| {
+            let wanted = step.wanted.trim().to_owned();
+            let found = match host.read(&step.setting) {
+                Ok(found) if step.setting.same(&found, &wanted) => {
+                    Found::Holds { came_to: still_comes_to(&host, &step.setting, &wanted) }
+                }
+                Ok(found) => Found::Drifted {
+                    as_before: step.setting.same(&found, &step.before),
+                    reads: found.trim().to_owned(),
+                },
+                Err(error) => Found::Unreadable(error),
+            };
+            Value { setting: step.setting, wanted, found }
+        };
+        PlanStatus {
+            journal: journal.path().to_owned(),
+            phase: phase(journal, holder.as_ref()),
+            settings: own.into_iter().map(value).collect(),
+        }
+    };
+    Ok(Status { plans: found.iter().map(plan).collect(), overdue, persists })
+}
+
+/// Where an interrupt came the last time, if it has to move yet. Whether it does, a single look cannot tell.
+fn still_comes_to(host: &FileHost, setting: &Setting, wanted: &str) -> Option<CpuSet> {
+    let (_, cpus) = setting.irq().and_then(|irq| host.interrupt(irq).ok())?;
+    let wanted = CpuSet::parse_mask(wanted).ok()?;
+    (!cpus.without(&wanted).is_empty()).then_some(cpus)
+}
+
+fn phase(journal: &Journal, holder: Option<&Holder>) -> Phase {
+    match (journal.state(), journal.confirm_by_ms(), holder) {
+        (State::Unfinished, _, Some(holder)) => Phase::AtWork(holder.clone()),
+        (State::Unfinished, _, None) => Phase::Interrupted,
+        (State::Applied, Some(end), _) => {
+            Phase::Waiting { left_s: end.saturating_sub(since_boot_ms()) / 1000 }
+        }
+        (State::Applied | State::Confirmed, ..) => Phase::InForce,
+        (State::RolledBack, ..) => Phase::Undone,
+    }
+}

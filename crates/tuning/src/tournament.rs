@@ -1,0 +1,253 @@
+//! Strategies in turns, each applied, loaded, measured and undone.
+
+mod trial;
+
+use std::time::Duration;
+
+use os::clock::Stopwatch;
+use os::command::{Interruption, Runner};
+use os::signals::Signal;
+use stdx::statistics::rounds_min;
+use tuner::plan::strategy::Strategy;
+use tuner::verify::metric::Metric;
+use tuner::verify::tournament::{Better, Standing, order, standings};
+
+use crate::error::Error;
+use crate::observe::Host;
+use crate::progress::{Notice, Progress};
+use crate::state::StateDirectory;
+use trial::TrialContext;
+
+/// Which strategies, and how they are measured.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// A directory with its /proc and /sys.
+    pub host: Host,
+    /// At least two, none of them twice; the others are compared with the first.
+    pub strategies: Vec<Strategy>,
+    /// The command that puts load on the service and prints the figure.
+    pub load: String,
+    /// Where its output has the figure; without, it is the seconds that the command takes.
+    pub metric: Option<Metric>,
+    /// Which figures are good.
+    pub better: Better,
+    /// How many times each strategy has its turn.
+    pub rounds: u32,
+    /// Run the command for so long before each measured run.
+    pub warm_up: Option<Duration>,
+    /// Give up when a run takes longer.
+    pub time_limit: Duration,
+    /// Start of the random numbers that choose the order.
+    pub seed: u64,
+    /// Only this network interface.
+    pub nic: Option<String>,
+    /// Where the journals are.
+    pub state: StateDirectory,
+}
+
+/// One measured run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// From 1.
+    pub round: u32,
+    /// Whose turn it was.
+    pub strategy: Strategy,
+    /// What was measured.
+    pub measured: Measured,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// What strategies are compared by.
+    pub figure: f64,
+    /// How long the command took.
+    pub seconds: f64,
+    /// What no setting changes, and what makes the figure doubtful.
+    pub limits: Vec<String>,
+}
+
+/// A part of a strategy that the host cannot do, and why.
+#[derive(Clone, Debug)]
+pub struct MissingCapability {
+    /// Of this one.
+    pub strategy: Strategy,
+    /// What, and why.
+    pub what: String,
+}
+
+/// A strategy that does not take part, and why.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// Which.
+    pub strategy: Strategy,
+    /// Why.
+    pub reason: String,
+}
+
+/// Field, refusals and runs of a tournament, and what they show.
+#[derive(Debug, Default)]
+pub struct TournamentResult {
+    /// Who takes part, the baseline first.
+    pub field: Vec<Strategy>,
+    /// Who does not.
+    pub refused: Vec<Refused>,
+    /// What those that do cannot do here.
+    pub missing: Vec<MissingCapability>,
+    /// In the order in which they were run.
+    pub runs: Vec<Run>,
+    /// By name; none if it ended early.
+    pub standings: Vec<(String, Standing)>,
+    /// Why it ended early, if it did. Everything is as it was before in any case, unless the error says otherwise.
+    pub ended_early: Option<Ending>,
+}
+
+/// Why a tournament ended early.
+#[derive(Debug)]
+pub enum Ending {
+    /// Somebody sent this signal.
+    Signal(Signal),
+    /// It failed.
+    Failed(Error),
+}
+
+impl From<Error> for Ending {
+    fn from(error: Error) -> Ending {
+        Ending::Failed(error)
+    }
+}
+
+impl From<Interruption> for Ending {
+    fn from(interruption: Interruption) -> Ending {
+        match interruption {
+            Interruption::Signal(signal) => Ending::Signal(signal),
+            Interruption::Failed(error) => {
+                let is_slow = matches!(error, os::command::Error::TooLong { .. });
+                let error = Error::from(error);
+                Ending::Failed(if is_slow { error.with_hint("--time-limit gives it longer") } else { error })
+            }
+        }
+    }
+}
+
+/// All rounds. Fails only if not a single run has come to its end.
+pub fn tournament(request: &Request) -> Result<TournamentResult, Error> {
+    let runner = Runner::new()?;
+    let mut context = TrialContext::enter(request, runner)?;
+    let mut result = TournamentResult::default();
+    let ending = all_rounds(request, &mut context, &mut result).err();
+    (request.host.progress)(&Progress::Over);
+    match ending {
+        Some(Ending::Failed(error)) if result.runs.is_empty() => return Err(error),
+        None => result.standings = compared(&result, request.better),
+        // Who stops because of what was seen so far, has seen too little.
+        Some(_) => {}
+    }
+    result.ended_early = ending;
+    Ok(result)
+}
+
+/// Who takes part, then every round.
+fn all_rounds(
+    request: &Request,
+    context: &mut TrialContext,
+    result: &mut TournamentResult,
+) -> Result<(), Ending> {
+    for strategy in &request.strategies {
+        match context.planned(*strategy)? {
+            Ok(_) => result.field.push(*strategy),
+            Err(reason) => result.refused.push(Refused { strategy: *strategy, reason }),
+        }
+    }
+    enough(request, result)?;
+    let progress = request.host.progress;
+    // Whether the command works and its figure can be found is known before anything is changed.
+    progress(&Progress::RehearsingLoad);
+    context.loaded()?;
+    for strategy in std::mem::take(&mut result.field) {
+        progress(&Progress::Rehearsing(strategy));
+        match context.rehearsed(strategy)? {
+            Ok(missing) => {
+                result.field.push(strategy);
+                let missing = missing.into_iter().map(|what| MissingCapability { strategy, what });
+                result.missing.extend(missing);
+            }
+            Err(reason) => result.refused.push(Refused { strategy, reason }),
+        }
+    }
+    enough(request, result)?;
+    let TournamentResult { field, runs, .. } = result;
+    let least = rounds_min(field.len() - 1);
+    if request.rounds < least {
+        (request.state.notice)(&Notice::TooFewRounds { least });
+    }
+    let watch = Stopwatch::start();
+    let all = request.rounds as usize * field.len();
+    for (round, places) in (1..).zip(order(field.len(), request.rounds, request.seed)) {
+        for place in places {
+            let strategy = field[place];
+            let done = runs.len();
+            let left_s = (done > 0).then(|| watch.passed().as_secs_f64() / done as f64 * (all - done) as f64);
+            let (run, rounds) = (done + 1, request.rounds);
+            progress(&Progress::Running { round, rounds, strategy, run, runs: all, left_s });
+            runs.push(Run { round, strategy, measured: context.trial(strategy)? });
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is something to compare.
+fn enough(request: &Request, result: &TournamentResult) -> Result<(), Error> {
+    if result.field.len() >= 2 && result.field[0] == request.strategies[0] {
+        return Ok(());
+    }
+    let reason = |refused: &Refused| format!("{}: {}", refused.strategy.name(), refused.reason);
+    let reasons: Vec<String> = result.refused.iter().map(reason).collect();
+    let error = format!("compare strategies: too few take part ({})", reasons.join("; "));
+    Err(Error::refused(error).with_hint("`evenkeel tune plan --strategy NAME` says what one would do"))
+}
+
+/// The standings of the field, over all rounds.
+fn compared(result: &TournamentResult, better: Better) -> Vec<(String, Standing)> {
+    let figures_of = |strategy: &Strategy| -> Vec<f64> {
+        // Runs are in the order of their rounds.
+        let own = result.runs.iter().filter(|run| run.strategy == *strategy);
+        own.map(|run| run.measured.figure).collect()
+    };
+    let figures: Vec<Vec<f64>> = result.field.iter().map(figures_of).collect();
+    let names = result.field.iter().map(|strategy| strategy.name().to_owned());
+    names.zip(standings(&figures, better)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(round: u32, strategy: Strategy, figure: f64) -> Run {
+        Run { round, strategy, measured: Measured { figure, seconds: 1.0, limits: Vec::new() } }
+    }
+
+    #[test]
+    fn standings_are_those_of_the_field_whoever_ran_first() {
+        let runs = (1..=8).flat_map(|round| {
+            let (none, xps) = (run(round, Strategy::None, 10.0), run(round, Strategy::Xps, 5.0));
+            if round % 2 == 0 { [none, xps] } else { [xps, none] }
+        });
+        let result = TournamentResult {
+            field: vec![Strategy::None, Strategy::Xps],
+            runs: runs.collect(),
+            ..TournamentResult::default()
+        };
+        let standings = compared(&result, Better::Lower);
+        let medians: Vec<_> = standings.iter().map(|(name, it)| (name.as_str(), it.median)).collect();
+        assert_eq!(medians, [("none", 10.0), ("xps", 5.0)]);
+    }
+
+    #[test]
+    fn a_run_that_takes_too_long_may_have_longer() {
+        let slow = os::command::Error::TooLong { line: "x".into(), time_max: Duration::from_secs(7) };
+        let Ending::Failed(error) = Ending::from(Interruption::from(slow)) else { panic!("no signal came") };
+        assert_eq!(error.with_causes(), "run `x`: it has not ended within 7 s");
+        assert_eq!(error.hint(), Some("--time-limit gives it longer"));
+    }
+}

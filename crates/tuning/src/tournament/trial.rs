@@ -1,0 +1,168 @@
+//! One trial of a tournament: a strategy applied, loaded, measured, undone.
+
+use std::time::Duration;
+
+use os::clock::{Stopwatch, unix_s};
+use os::command::{Ended, Runner};
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::Journal;
+use tuner::apply::rollback::undo;
+use tuner::apply::try_out;
+use tuner::plan::strategy::Strategy;
+use tuner::plan::{Asked, Plan};
+use tuner::verify::{self, Holding};
+use tuner::{Capture, Root, Series};
+
+use super::{Ending, Measured, Request};
+use crate::apply::not_applied;
+use crate::error::Error;
+use crate::state::State;
+
+/// Host, state and request of trials.
+pub(super) struct TrialContext<'a> {
+    request: &'a Request,
+    root: Root,
+    host: FileHost,
+    state: State,
+    runner: Runner,
+}
+
+impl<'a> TrialContext<'a> {
+    /// Takes the lock for the whole tournament, if nothing else is in force by half.
+    pub(super) fn enter(request: &'a Request, runner: Runner) -> Result<TrialContext<'a>, Error> {
+        let root = Root::new(&request.host.root);
+        let state = request.state.enter(&root, Duration::ZERO)?;
+        state.refuse_over_unfinished()?;
+        let host = FileHost::new(root.clone());
+        Ok(TrialContext { request, root, host, state, runner })
+    }
+
+    /// What the strategy would change now, or why it does not take part.
+    pub(super) fn planned(&self, strategy: Strategy) -> Result<Result<Plan, String>, Error> {
+        let (facts, pids) = (self.request.host.facts()?, self.request.host.named()?);
+        let nic = self.request.nic.as_deref();
+        let asked = Asked { strategy: Some(strategy), nic, pids: &pids, ..Asked::default() };
+        let plan = tuner::plan::plan(&facts, &asked);
+        if plan.then.is_some() {
+            let reason =
+                "it makes the device's queues anew, which is no matter of turns: apply and verify it";
+            return Ok(Err(reason.to_owned()));
+        }
+        if strategy == Strategy::None || !plan.changes.is_empty() {
+            return Ok(Ok(plan));
+        }
+        let reasons: Vec<String> =
+            plan.refusals.iter().map(|refusal| format!("{}: {}", refusal.subject, refusal.reason)).collect();
+        let same = || "everything that it asks for is so already".to_owned();
+        Ok(Err(if reasons.is_empty() { same() } else { reasons.join("; ") }))
+    }
+
+    /// Applied and undone, so that refusals of the kernel are known before the first measured run: what it could not do, or
+    /// why it could do nothing.
+    pub(super) fn rehearsed(&mut self, strategy: Strategy) -> Result<Result<Vec<String>, String>, Ending> {
+        let plan = match self.planned(strategy)? {
+            Ok(plan) => plan,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        if plan.changes.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        let mut journal =
+            self.state.journals.begin(&self.state.here, unix_s(), None).map_err(Error::other)?;
+        match try_out(&mut self.host, &plan.changes, &mut journal) {
+            Ok(applied) => {
+                self.undone(journal)?;
+                let refused =
+                    plan.refusals.iter().map(|refusal| format!("{}: {}", refusal.subject, refusal.reason));
+                let left = applied.left.iter().map(|(setting, why)| format!("{setting}: {why}"));
+                Ok(Ok(refused.chain(left).collect()))
+            }
+            Err(failed) if failed.undone.is_whole() => Ok(Err(failed.error.to_string())),
+            Err(failed) => Err(not_applied(failed).into()),
+        }
+    }
+
+    /// Applies, loads, measures, undoes; undoes also if something comes in between.
+    pub(super) fn trial(&mut self, strategy: Strategy) -> Result<Measured, Ending> {
+        self.runner.go_on()?;
+        let plan = self
+            .planned(strategy)?
+            .map_err(|reason| Error::refused(format_args!("apply {} again: {reason}", strategy.name())))?;
+        if plan.changes.is_empty() {
+            return self.warmed_and_loaded();
+        }
+        let mut journal =
+            self.state.journals.begin(&self.state.here, unix_s(), None).map_err(Error::other)?;
+        try_out(&mut self.host, &plan.changes, &mut journal).map_err(not_applied)?;
+        let run = self.warmed_and_loaded();
+        let moved = journal.steps().into_iter().filter(|step| !step.left).find_map(|step| {
+            match verify::holding(&self.host, &step, None) {
+                Holding::No { found } => Some((step.setting, step.wanted, found)),
+                Holding::Yes | Holding::Pending => None,
+            }
+        });
+        self.undone(journal)?;
+        match (run, moved) {
+            (Ok(_), Some((setting, wanted, found))) => {
+                let error = Error::refused(format_args!(
+                    "keep {setting} at {:?} during a run: at its end it was {found:?}",
+                    wanted.trim()
+                ));
+                let hint = "another program sets it, too; `evenkeel tune check` names those that are known";
+                Err(error.with_hint(hint).into())
+            }
+            (run, _) => run,
+        }
+    }
+
+    fn undone(&mut self, mut journal: Journal) -> Result<(), Error> {
+        let undone = undo(&mut self.host, &mut journal, "the trial is over");
+        if !undone.is_whole() {
+            let error = format!("undo a trial: {}", undone.failures().join("; "));
+            return Err(Error::refused(error).with_hint("`evenkeel tune rollback` tries again"));
+        }
+        // Of many trials nobody wants to keep the old values, which are in force again.
+        std::fs::remove_file(journal.path())
+            .map_err(|error| Error::system(format_args!("remove {}", journal.path().display()), error))
+    }
+
+    fn warmed_and_loaded(&self) -> Result<Measured, Ending> {
+        if let Some(time) = self.request.warm_up
+            && let Some(ended) = self.runner.run_for(&self.request.load, time)?
+        {
+            self.must_succeed(&ended)?;
+        }
+        self.loaded()
+    }
+
+    /// One run of the command.
+    pub(super) fn loaded(&self) -> Result<Measured, Ending> {
+        let facts = self.request.host.facts()?;
+        let watch = Stopwatch::start();
+        let read = |at_ms| tuner::read(&self.root, &facts, at_ms).map_err(Error::other);
+        let before = read(0)?;
+        let ended = self.runner.run(&self.request.load, self.request.time_limit)?;
+        let seconds = ended.time.as_secs_f64();
+        let after = read(watch.ms().max(1))?;
+        self.must_succeed(&ended)?;
+        let figure = match &self.request.metric {
+            None => seconds,
+            Some(metric) => metric.find(&ended.output).map_err(Error::other)?,
+        };
+        if figure <= 0.0 {
+            let error = format!("compare the figure {figure}: ratios take figures above zero");
+            return Err(Error::refused(error).into());
+        }
+        let series = Series::new(vec![before, after]).expect("one was read after the other");
+        let found = verify::limits(&Capture { facts, series });
+        let limits = found.into_iter().map(|finding| format!("{}: {}", finding.subject, finding.cause));
+        Ok(Measured { figure, seconds, limits: limits.collect() })
+    }
+
+    fn must_succeed(&self, ended: &Ended) -> Result<(), Error> {
+        if ended.status.success() {
+            return Ok(());
+        }
+        Err(Error::refused(format_args!("run `{}`: {}", self.request.load, ended.words())))
+    }
+}

@@ -1,0 +1,126 @@
+//! Whether the plans in force do what they promised, on three levels: values, counters, and what the service does under
+//! load.
+
+use os::command::{self, Running};
+use tuner::apply::expected_effect::ExpectedEffect;
+use tuner::apply::host::FileHost;
+use tuner::apply::journal::Journal;
+use tuner::verify;
+use tuner::verify::metric::Metric;
+use tuner::verify::verification::{Objective, Value, Verification};
+use tuner::{Finding, Root};
+
+use crate::error::Error;
+use crate::in_force::in_force;
+use crate::memcached;
+use crate::observe::{self, Host};
+use crate::state::StateDirectory;
+
+/// What to look at, and what is to be reached meanwhile.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The host.
+    pub host: Host,
+    /// How long to read counters, while there is load.
+    pub seconds: u32,
+    /// A command that runs meanwhile, and has to succeed.
+    pub objective: Option<String>,
+    /// Where its output has a figure.
+    pub metric: Option<Metric>,
+    /// The figure may not be larger.
+    pub at_most: Option<f64>,
+    /// The figure may not be smaller.
+    pub at_least: Option<f64>,
+    /// Caches that have to be there, to serve, and to turn nobody away.
+    pub memcached: Vec<String>,
+    /// Where the journals are.
+    pub state: StateDirectory,
+}
+
+/// Compares; none if no plan is in force.
+pub fn verify(request: &Request) -> Result<Option<Verification>, Error> {
+    let root = Root::new(&request.host.root);
+    let (all, here) = request.state.look(&root)?;
+    let found = in_force(all, &here);
+    let Some(newest) = found.first() else { return Ok(None) };
+    let expected = ExpectedEffect::of(newest.path()).map_err(|error| {
+        Error::system(format_args!("read what {} promised", newest.path().display()), error)
+    })?;
+    verified(request, &FileHost::new(root), &found, expected.as_ref()).map(Some)
+}
+
+fn verified(
+    request: &Request,
+    host: &FileHost,
+    newest_first: &[Journal],
+    expected: Option<&ExpectedEffect>,
+) -> Result<Verification, Error> {
+    let steps = verify::in_force(newest_first.iter().map(Journal::steps));
+    let before = expected.and_then(|expected| expected.before.as_ref());
+    let mut looked_at = request.host.clone();
+    // What was a service before is one now, also if it was named then.
+    let services = before.iter().flat_map(|capture| &capture.facts.services);
+    looked_at.pids.extend(services.map(|service| service.pid));
+    looked_at.pids.sort_unstable();
+    looked_at.pids.dedup();
+
+    let came = verify::interrupts(host, &steps);
+    let asked: Vec<_> = request.memcached.iter().map(|server| memcached::stats(server)).collect();
+    let load = request.objective.as_deref().map(command::start).transpose()?;
+    let now = match observe::observe(&looked_at, request.seconds) {
+        Ok(now) => now,
+        Err(failure) => {
+            load.into_iter().for_each(Running::end);
+            return Err(failure);
+        }
+    };
+    let mut objectives = Vec::new();
+    for (server, asked) in request.memcached.iter().zip(asked) {
+        let again = memcached::stats(server);
+        objectives.push(memcached::objective(server, asked, again, now.series.window_s()));
+    }
+    if let (Some(load), Some(line)) = (load, &request.objective) {
+        objectives.push(commanded(request, line, load)?);
+    }
+
+    let value = |step: &tuner::apply::journal::Step| Value {
+        setting: step.setting.to_string(),
+        wanted: step.wanted.clone(),
+        holding: verify::holding(host, step, step.setting.irq().and_then(|irq| came.get(&irq).copied())),
+    };
+    let changes = expected.map(|expected| expected.changes.as_slice()).unwrap_or_default();
+    let mut limits = verify::limits(&now);
+    let then = before.map(verify::limits).unwrap_or_default().into_iter();
+    limits
+        .extend(then.map(|finding| Finding { subject: format!("{} (before)", finding.subject), ..finding }));
+    Ok(Verification::conclude(
+        steps.iter().map(value).collect(),
+        verify::signals(changes, before, &now),
+        objectives,
+        limits,
+        before.is_some(),
+        now.series.window_s(),
+    ))
+}
+
+/// The command's status, and its figure if one was asked for.
+fn commanded(request: &Request, line: &str, load: Running) -> Result<Objective, Error> {
+    let ended = load.ended()?;
+    let objective = |seen: String, held| Objective { what: line.to_owned(), seen, held: Some(held) };
+    if !ended.status.success() {
+        return Ok(objective(ended.words(), false));
+    }
+    let Some(metric) = &request.metric else { return Ok(objective(ended.words(), true)) };
+    let figure = match metric.find(&ended.output) {
+        Ok(figure) => figure,
+        Err(error) => return Ok(objective(format!("failed to {error}"), false)),
+    };
+    let (least, most) = (request.at_least, request.at_most);
+    let held = least.is_none_or(|least| figure >= least) && most.is_none_or(|most| figure <= most);
+    let bounds: Vec<String> =
+        [least.map(|least| format!("at least {least}")), most.map(|most| format!("at most {most}"))]
+            .into_iter()
+            .flatten()
+            .collect();
+    Ok(objective(format!("{metric} is {figure}, to be {}", bounds.join(" and ")), held))
+}

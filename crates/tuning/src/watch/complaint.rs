@@ -1,0 +1,33 @@
+//! What is in the way of watching, and does not end it.
+
+use std::fmt;
+
+/// What does not work. Prints a half-sentence without a full stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Complaint {
+    /// What persists cannot be read.
+    PersistenceUnknown(String),
+    /// The kernel's news cannot be heard; the next look sees what they would tell.
+    KernelNotHeard(String),
+    /// systemd asked to be told that watching has begun, and cannot be.
+    SystemdNotTold {
+        /// Where it listens.
+        socket: String,
+        /// Why.
+        error: String,
+    },
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Complaint::PersistenceUnknown(error) => {
+                write!(f, "what persists is not watched: failed to {error}")
+            }
+            Complaint::KernelNotHeard(error) => write!(f, "hear the kernel's news: {error}"),
+            Complaint::SystemdNotTold { socket, error } => {
+                write!(f, "tell systemd through {socket}: {error}")
+            }
+        }
+    }
+}
