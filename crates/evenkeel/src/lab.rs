@@ -3,17 +3,16 @@
 //! Files, processes and terminals are here; what records say is decided in `lab`.
 
 mod compare;
+mod ending;
 mod gate;
 mod history;
 mod inside;
 mod report;
 mod run;
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
-use lab::run::results::{self, Results};
 
 use crate::failure::Failure;
 
@@ -23,15 +22,6 @@ pub(crate) use history::STATUSES as HISTORY_STATUSES;
 pub(crate) use report::STATUSES as REPORT_STATUSES;
 pub(crate) use run::RESTORE_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
-
-/// There is nothing to judge, keep, compare or report: what a job ends with when what it is given says too little.
-const UNSEEN: u8 = 20;
-
-/// What jobs mean by the statuses that they have in common.
-const USAGE: (&str, &str) = ("64", "The command line is wrong.");
-const SYSTEM: (&str, &str) = ("71", "The system refused: a file cannot be read or written.");
-const SYSTEM_OR_SERVER: (&str, &str) =
-    ("71", "The system refused: a file cannot be read or written, a server not reached.");
 
 /// What can be done with experiments.
 #[derive(Clone, Debug, Subcommand)]
@@ -63,14 +53,6 @@ struct Arguments {
 pub(crate) fn command() -> Command {
     let about = Command::new("lab").about("Experiments that survive noise: run, report, compare, history");
     Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
-}
-
-/// Reads a run's directory. One without a trial says nothing yet.
-fn read(run: &Path) -> Result<Results, Failure> {
-    Results::read(run).map_err(|error| match error {
-        results::Error::Empty { .. } => Failure::other(error).with_status(UNSEEN),
-        error => Failure::other(error),
-    })
 }
 
 /// Does one of the jobs.

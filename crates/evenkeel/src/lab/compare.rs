@@ -7,7 +7,8 @@ use lab::analyze::against::against;
 use lab::history::commits;
 use lab::report;
 
-use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, history, read};
+use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
+use super::history;
 use crate::failure::Failure;
 use crate::output::print;
 

@@ -11,8 +11,8 @@ use lab::history::gate::{Suspicion, suspicions};
 use lab::history::{Entry, entries};
 use lab::report;
 
+use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use super::history::{Store, add, failed};
-use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::Failure;
 use crate::output::tell;
 

@@ -8,7 +8,7 @@ use lab::history::{Added, History};
 use lab::report;
 use lab::run::results::Results;
 
-use super::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
+use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::{Failure, say};
 use crate::output::{print, tell};
 

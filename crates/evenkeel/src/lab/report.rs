@@ -9,7 +9,7 @@ use lab::analyze::comparison::Comparison;
 use lab::report::{self, page};
 use lab::run::results::Results;
 
-use super::{SYSTEM, USAGE, read};
+use super::ending::{SYSTEM, USAGE, read};
 use crate::failure::{Failure, say};
 use crate::output::print;
 

@@ -12,7 +12,7 @@ use lab::record::quantity::number;
 use lab::run::{Asked, Outcome, Progress};
 use lab::{Halt, ProcessControl};
 
-use super::{SYSTEM, USAGE};
+use super::ending::{SYSTEM, USAGE};
 use crate::failure::{Failure, say};
 use crate::output::tell;
 use os::signals::{Signal, Signals, unblock_in};
