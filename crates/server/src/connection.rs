@@ -162,18 +162,10 @@ impl Connection {
             },
             // A client that does not read gets nothing of what all uploads share: first its output has to go.
             State::Join(_) if !output.is_empty() => (0, Flow::Yield),
-            State::Join(joining) => match worker.join(joining) {
-                Flow::Go => {
-                    let served = self.finish_join(worker, output);
-                    (0, self.settle(served))
-                }
-                Flow::Later => {
-                    // Not `Next::Later`: nothing more is needed of a client that has finished sending.
-                    worker.sleepers.push(self.link);
-                    (0, Flow::Sleep)
-                }
-                waiting => (0, waiting),
-            },
+            State::Join(joining) => {
+                let flow = worker.join(joining);
+                (0, self.after_join(flow, worker, output))
+            }
             State::Report(report) if worker.steps.take(self.link) => {
                 let flow = report.serve(worker, self.id.0, output);
                 self.then_commands((0, flow))
@@ -208,6 +200,22 @@ impl Connection {
                 self.state = if login { State::Login } else { State::Commands };
                 (0, Flow::Go)
             }
+        }
+    }
+
+    /// How to go on after a step of a join.
+    fn after_join(&mut self, flow: Flow, worker: &mut Worker, output: &mut Output) -> Flow {
+        match flow {
+            Flow::Go => {
+                let served = self.finish_join(worker, output);
+                self.settle(served)
+            }
+            Flow::Later => {
+                // Not `Next::Later`: nothing more is needed of a client that has finished sending.
+                worker.sleepers.push(self.link);
+                Flow::Sleep
+            }
+            waiting => waiting,
         }
     }
 

@@ -36,6 +36,16 @@ struct Pair {
 
 const ITEM_SIZE_MAX: u64 = 300_000;
 
+/// Plain sets are twice as likely as any other.
+const CONDITIONS: [Condition; 6] = [
+    Condition::Set,
+    Condition::Set,
+    Condition::Add,
+    Condition::Replace,
+    Condition::Append,
+    Condition::Prepend,
+];
+
 impl Pair {
     fn new(seed: u64, config: Config) -> Pair {
         let exact = config.memory_limit_bytes > 32 << 20;
@@ -231,16 +241,8 @@ impl Pair {
         let key = self.some_key();
         let kept = self.kept(&key);
         let now = self.now;
-        let conditions = [
-            Condition::Set,
-            Condition::Set,
-            Condition::Add,
-            Condition::Replace,
-            Condition::Append,
-            Condition::Prepend,
-        ];
         let change = Change {
-            condition: conditions[self.below(6) as usize],
+            condition: CONDITIONS[self.below(6) as usize],
             compare_cas: self.maybe(4, |pair| pair.some_cas(&key)),
             new_cas: self.new_cas(),
             flags: self.maybe(3, |pair| pair.prng.next_u64() as u32).unwrap_or(0),
@@ -348,6 +350,29 @@ impl Pair {
         self.map.insert(key, kept);
     }
 
+    /// What became of counting where nothing was.
+    fn check_created(&mut self, key: Vec<u8>, vivify: Option<Vivify>, counted: Counted, context: &str) {
+        let Some(vivify) = vivify else {
+            return assert_eq!(counted, Counted::NotFound, "{context}");
+        };
+        let Counted::Counted { value, cas, expiry, expiry_before: 0, created: true } = counted else {
+            panic!("{context}")
+        };
+        assert_eq!((value, expiry), (vivify.initial, vivify.expiry), "{context}");
+        let kept = Kept {
+            value: value.to_string().into_bytes(),
+            flags: 0,
+            expiry,
+            cas,
+            fetched: false,
+            last_access: self.now,
+            stale: false,
+            token_sent: false,
+            binary: false,
+        };
+        self.map.insert(key, kept);
+    }
+
     fn check_arithmetic(&mut self) {
         let key = self.some_key();
         let kept = self.kept(&key);
@@ -365,29 +390,7 @@ impl Pair {
         let handle = self.handle();
         let result = handle.arithmetic(&handle.key(&key), &request, now);
         let Ok(counted) = result else { return self.forget_if_evicting(&key, &result.unwrap_err()) };
-        let Some(mut kept) = kept else {
-            let Some(vivify) = request.vivify else {
-                return assert_eq!(counted, Counted::NotFound, "{context}");
-            };
-            let Counted::Counted { value, cas, expiry, expiry_before: 0, created: true } = counted else {
-                panic!("{context}")
-            };
-            assert_eq!((value, expiry), (vivify.initial, vivify.expiry), "{context}");
-            let value = value.to_string().into_bytes();
-            let kept = Kept {
-                value,
-                flags: 0,
-                expiry,
-                cas,
-                fetched: false,
-                last_access: now,
-                stale: false,
-                token_sent: false,
-                binary: false,
-            };
-            self.map.insert(key, kept);
-            return;
-        };
+        let Some(mut kept) = kept else { return self.check_created(key, request.vivify, counted, &context) };
         let text = String::from_utf8_lossy(&kept.value);
         let is_space = |c: char| c.is_ascii_whitespace() || c == '\u{b}';
         let text = text.trim_start_matches(is_space).split(|c| is_space(c) || c == '\0').next().unwrap_or("");
