@@ -1,6 +1,7 @@
 //! Automation in the project's own language: `cargo xtask <verb>`.
 
 mod bench;
+mod binaries;
 mod steps;
 mod test;
 mod tidy;

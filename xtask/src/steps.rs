@@ -118,7 +118,7 @@ pub(crate) fn run(mut command: Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs cargo's tests, passing on what they say except the summaries, which go to `results`.
+/// Runs tests, passing on what they say except the summaries, which go to `results`.
 pub(crate) fn run_tests(mut command: Command, results: &mut Vec<String>) -> Result<()> {
     let shown = show(&command);
     println!("$ {shown}");
@@ -137,7 +137,8 @@ pub(crate) fn run_tests(mut command: Command, results: &mut Vec<String>) -> Resu
     Ok(())
 }
 
-fn show(command: &Command) -> String {
+/// A command as one would type it.
+pub(crate) fn show(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }

@@ -10,8 +10,11 @@ mod first_lines;
 mod links;
 mod modules;
 mod names;
+mod selections;
 mod source;
 mod unsafe_files;
+
+pub(crate) use selections::SHARED_HISTORY;
 
 use anyhow::{Context, Result};
 use end_to_end::subject::workspace;
@@ -28,6 +31,7 @@ pub(crate) fn tidy() -> Result<bool> {
     let rules = std::fs::read_to_string(workspace().join("deny.toml")).context("read deny.toml")?;
     let resolved = dependencies::resolved()?;
     violations.extend(dependencies::check(&rules, &resolved)?);
+    violations.extend(selections::check()?);
     let (mut lengths, mut texts) = (Vec::new(), Vec::new());
     for path in files(&["crates", "tests", "xtask", "fuzz"], "rs")? {
         let name = path.strip_prefix(workspace()).unwrap_or(&path).display().to_string();

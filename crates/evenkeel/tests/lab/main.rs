@@ -167,27 +167,6 @@ fn two_commits_of_a_history_are_compared_as_their_runs_are() {
     refused(lab(&directory, &["compare", "4f2a", "8c01"]), 71, "hint: `--store FILE|URL` compares commits");
 }
 
-/// `cargo xtask test` builds with the feature and without.
-#[cfg(not(feature = "shared-history"))]
-#[test]
-fn without_the_feature_a_database_is_refused_with_how_to_build_it() {
-    let directory = directory("lab-not-built");
-    for scheme in ["postgres://", "postgresql://"] {
-        let url = format!("{scheme}bench:hush@db.invalid/lab");
-        for words in [&["history", "--store", &url][..], &["gate", "--store", &url]] {
-            let output = lab(&directory, words);
-            check(&output, 1);
-            let error = String::from_utf8_lossy(&output.stderr).into_owned();
-            let wanted = format!(
-                "evenkeel: lab: use the history {scheme}…: this program is built without shared histories\n  hint: `cargo \
-                 build --release --features shared-history` builds one"
-            );
-            assert!(error.starts_with(&wanted) && !error.contains("hush"), "{error}");
-        }
-    }
-    assert_eq!(fs::read_dir(&directory).expect("a directory").count(), 0, "and no file of that name is made");
-}
-
 #[test]
 fn a_gate_says_what_it_cannot_see() {
     let directory = directory("lab-gate-blind");

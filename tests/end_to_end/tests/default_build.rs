@@ -1,0 +1,29 @@
+//! The program as it is built by default: without PostgreSQL's client, which other tests have.
+
+use std::fs;
+use std::process::Command;
+
+use end_to_end::subject::{Driver, Subject};
+
+#[test]
+fn a_database_is_refused_with_how_to_build_what_takes_it() {
+    let directory = std::env::temp_dir().join(format!("evenkeel-lab-not-built-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    for scheme in ["postgres://", "postgresql://"] {
+        let url = format!("{scheme}bench:hush@db.invalid/lab");
+        for job in ["history", "gate"] {
+            let mut command = Command::new(Subject::evenkeel(Driver::Epoll).program);
+            command.args(["lab", job, "--store", &url]).current_dir(&directory);
+            let output = command.output().expect("run it");
+            assert_eq!(output.status.code(), Some(1), "{output:?}");
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            let wanted = format!(
+                "evenkeel: lab: use the history {scheme}…: this program is built without shared histories\n  hint: `cargo \
+                 build --release --features shared-history` builds one"
+            );
+            assert!(error.starts_with(&wanted) && !error.contains("hush"), "{error}");
+        }
+    }
+    assert_eq!(fs::read_dir(&directory).expect("a directory").count(), 0, "and no file of that name is made");
+    fs::remove_dir(&directory).expect("it is empty");
+}
