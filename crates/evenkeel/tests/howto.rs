@@ -1,11 +1,10 @@
 //! The commands of the pages in docs/tune/howto, run as they stand there, in network namespaces of their own.
 
-use std::ffi::OsString;
+#[path = "support/lab.rs"]
+mod lab;
+
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-
-const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
 fn pages() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tune/howto")
@@ -28,44 +27,13 @@ fn commands(page: &str) -> String {
     commands
 }
 
-/// Whether the lab can be made: not by everyone, nor in most containers.
-fn lab_can_be_made() -> bool {
-    let script =
-        "mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /mnt && ip link add v0 type veth peer name v1";
-    let unshare = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script];
-    Command::new("unshare").args(unshare).output().is_ok_and(|tried| tried.status.success())
-}
-
-/// A file for one test.
-struct Scratch(PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
 /// Runs a page's commands, which all have to succeed, and looks for these words, in this order, in what they say.
 #[track_caller]
 fn check(page: &str, queues: u32, words: &[&str]) {
-    if !lab_can_be_made() {
-        return eprintln!("no network namespaces can be made here");
+    if !lab::can_be_made() {
+        return;
     }
-    let script = Scratch(std::env::temp_dir().join(format!("evenkeel-{page}-{}.sh", std::process::id())));
-    fs::write(&script.0, commands(page)).unwrap();
-    let mut path = OsString::from(Path::new(EVENKEEL).parent().unwrap());
-    path.push(":");
-    path.push(std::env::var_os("PATH").unwrap_or_default());
-    // What waits in vain fails, too: a page takes seconds.
-    let mut lab = Command::new("timeout");
-    lab.args(["600", "sh"])
-        .arg(pages().join("lab.sh"))
-        .arg(&script.0)
-        .env("PATH", path)
-        .env("QUEUES", queues.to_string());
-    let output = lab.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let said = lab::says(&commands(page), queues);
     let mut rest = said.as_str();
     for word in words {
         let place = rest.find(word).unwrap_or_else(|| panic!("{word:?} is not, or not there, in\n{said}"));

@@ -1,6 +1,9 @@
 //! Commands of the pages that are cheap and safe, run as they stand there, in network namespaces of their own where they
 //! change anything. That all others are accepted by the command line: src/verbs/pages.rs. The how-tos: howto.rs.
 
+#[path = "support/lab.rs"]
+mod lab;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,9 +13,6 @@ use std::process::{Child, Command, Stdio};
 use transcript::pages;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-
-/// Longest that a command here may take on a busy machine.
-const SECONDS_MAX: &str = "120";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -107,35 +107,6 @@ fn the_loads_of_the_guide_run() {
     }
 }
 
-/// Whether the lab of the how-tos can be made: not by everyone, nor in most containers.
-fn lab_can_be_made() -> bool {
-    let script =
-        "mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /mnt && ip link add v0 type veth peer name v1";
-    let unshare = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script];
-    let tried = Command::new("unshare").args(unshare).output().is_ok_and(|tried| tried.status.success());
-    if !tried {
-        eprintln!("no network namespaces can be made here");
-    }
-    tried
-}
-
-/// What a script says in the how-tos' lab, whose server is `$server` at 10.77.0.1.
-#[track_caller]
-fn in_the_lab(script: &str) -> String {
-    let name = format!("evenkeel-pages-{}-{}.sh", std::process::id(), script.len());
-    let file = std::env::temp_dir().join(name);
-    fs::write(&file, script).unwrap();
-    let programs = Path::new(EVENKEEL).parent().unwrap().display().to_string();
-    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
-    let mut lab = Command::new("timeout");
-    lab.arg(SECONDS_MAX).arg("sh").arg(root().join("docs/tune/howto/lab.sh")).arg(&file);
-    let output = lab.env("PATH", path).env("QUEUES", "1").output().unwrap();
-    let _ = fs::remove_file(&file);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said
-}
-
 /// A line without the numbers that are other ones each time.
 fn without_numbers(line: &str) -> String {
     let is_named = |word: &str| ["(PID", "socket"].contains(&word);
@@ -152,7 +123,7 @@ fn without_numbers(line: &str) -> String {
 fn check_session(before: &str, session: &str) {
     let commands = session.lines().filter_map(|line| line.strip_prefix("$ "));
     let script: String = commands.map(|command| format!("echo '$ {command}'\n{command}\n")).collect();
-    let said = in_the_lab(&format!("{before}{script}"));
+    let said = lab::says(&format!("{before}{script}"), 1);
     let mut lines = said.lines().map(without_numbers);
     for wanted in session.lines().filter(|line| *line != "…").map(without_numbers) {
         assert!(lines.any(|line| line == wanted), "{wanted:?} is not, or not there, in\n{said}");
@@ -169,7 +140,7 @@ until grep -q ' 01004D0A:2BCB .* 0A ' /proc/net/tcp; do sleep 0.1; done
 
 #[test]
 fn the_readme_tunes_a_host_and_goes_back() {
-    if lab_can_be_made() {
+    if lab::can_be_made() {
         check_session(SHORT_QUEUE, &block("README.md", "$ evenkeel tune check"));
     }
 }
@@ -195,12 +166,12 @@ fn the_commands_of_the_tuners_pages_succeed() {
         let found = pages::commands(name, &page(name), &[("evenkeel", &["tune"])]);
         assert!(found.iter().any(|found| found.text() == typed), "{name} has no `{typed}`");
     }
-    if !lab_can_be_made() {
+    if !lab::can_be_made() {
         return;
     }
     let script: String = OF_TUNE.iter().map(|(_, typed)| format!("echo '$ {typed}'\n{typed}\n")).collect();
     // The script ends at the first command that fails.
-    in_the_lab(&format!("{SHORT_QUEUE}{script}"));
+    lab::says(&format!("{SHORT_QUEUE}{script}"), 1);
 }
 
 #[test]
