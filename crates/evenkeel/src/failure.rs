@@ -1,4 +1,4 @@
-//! What is said, and with which status the process ends, when a verb cannot do its job.
+//! Failures of verbs: the message on standard error, and the exit status.
 
 use std::fmt::{self, Display};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What the server reads again when it is told to (SIGHUP): the users of `-Y`.
+//! Reloading on SIGHUP: the server reads the users of `-Y` again.
 //!
 //! All or nothing: if a file cannot be read to its end, what was read before stays in force, and a line on standard
 //! error says what is wrong, with or without `-v`.

@@ -1,4 +1,4 @@
-//! Why io_uring is not in use, and what would help.
+//! Reasons why io_uring is not in use, and remedies.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! Which CPUs `evenkeel tune plan` uses, with the real program and a host in a directory.
+//! CPUs of `evenkeel tune plan`, with the real program and a host in a directory.
 
 use std::fs;
 use std::path::PathBuf;

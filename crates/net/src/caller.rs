@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::datagram::{Datagram, Peer, SocketId};
+use crate::datagram::{Datagram, DatagramPeer, SocketId};
 use crate::dial::{Dial, Place, Unreachable};
 use crate::handler::{CloseReason, Handler, Next, Opened, Origin, Progress};
 use crate::turn::{Link, Turn};
@@ -39,7 +39,7 @@ pub(crate) struct Caller {
     /// Wants to hear no more than so much of each.
     pub(crate) hears_max: Option<usize>,
     /// Datagrams, with what they say.
-    pub(crate) datagrams: Vec<(Peer, Vec<u8>)>,
+    pub(crate) datagrams: Vec<(DatagramPeer, Vec<u8>)>,
     pub(crate) accepted: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) enum Errand {
     Close(u64),
     Abort(u64),
     Wake(u64),
-    Send(Peer, Vec<u8>),
+    Send(DatagramPeer, Vec<u8>),
     /// To the place for datagrams that was dialled with this tag.
     SendDialled(u64, Vec<u8>),
     CloseSocket(u64),
@@ -166,7 +166,7 @@ impl Handler for Caller {
                     turn.send_datagram(to, &bytes);
                 }
                 Errand::SendDialled(tag, bytes) => {
-                    turn.send_datagram(Peer::Dialled(self.sockets[&tag]), &bytes);
+                    turn.send_datagram(DatagramPeer::Dialled(self.sockets[&tag]), &bytes);
                 }
                 Errand::CloseSocket(tag) => turn.close_socket(self.sockets[&tag]),
                 Errand::Close(tag) => turn.close(self.links[&tag]),

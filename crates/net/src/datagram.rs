@@ -9,7 +9,7 @@ pub(crate) const OUTGOING_MAX: usize = 1 << 20;
 
 /// The other end of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Peer {
+pub enum DatagramPeer {
     /// A client, at one of the network's addresses.
     Client {
         /// Which of the network's addresses, by index.
@@ -29,7 +29,7 @@ pub struct SocketId(pub(crate) Token);
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
     /// Where it came from, and where replies go to.
-    pub from: Peer,
+    pub from: DatagramPeer,
     /// All of it.
     pub bytes: &'b [u8],
 }
@@ -38,7 +38,7 @@ pub struct Datagram<'b> {
 #[derive(Default)]
 pub(crate) struct Outgoing {
     /// Where each goes to, and where in `bytes` it ends.
-    list: Vec<(Peer, usize)>,
+    list: Vec<(DatagramPeer, usize)>,
     bytes: Vec<u8>,
     /// Those for which there was no room.
     dropped: u64,
@@ -51,7 +51,7 @@ impl Outgoing {
     }
 
     /// Adds a datagram if there is room; whether there was.
-    pub(crate) fn add(&mut self, to: Peer, bytes: &[u8]) -> bool {
+    pub(crate) fn add(&mut self, to: DatagramPeer, bytes: &[u8]) -> bool {
         let fits = self.bytes.len() + bytes.len() <= OUTGOING_MAX;
         if fits {
             self.bytes.extend_from_slice(bytes);
@@ -64,7 +64,7 @@ impl Outgoing {
 
     /// Hands all of them to `send`, those for one peer together and in their order: the kernel's way to a peer is in the cache
     /// for all but the first. Empty afterwards; returns the number of those for which there was no room.
-    pub(crate) fn drain(&mut self, mut send: impl FnMut(Peer, &[u8])) -> u64 {
+    pub(crate) fn drain(&mut self, mut send: impl FnMut(DatagramPeer, &[u8])) -> u64 {
         let starts = std::iter::once(0).chain(self.list.iter().map(|(_, end)| *end));
         let mut list: Vec<_> =
             self.list.iter().zip(starts).map(|((to, end), start)| (*to, start..*end)).collect();

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use crate::datagram::{Datagram, Outgoing, Peer, SocketId};
+use crate::datagram::{Datagram, DatagramPeer, Outgoing, SocketId};
 use crate::kernel::Kernel;
 use crate::slab::{Slab, Token};
 
@@ -44,7 +44,7 @@ struct Entry<S> {
 
 /// What came of sending.
 #[derive(Default)]
-pub(crate) struct Sent {
+pub(crate) struct SendOutcome {
     pub(crate) bytes: u64,
     pub(crate) dropped: u64,
 }
@@ -131,8 +131,8 @@ impl<S> DatagramSockets<S> {
             match kernel.receive_datagram(&entry.socket, &mut self.buffer) {
                 Ok((len, address)) => {
                     let from = match entry.listener {
-                        Some(listener) => Peer::Client { listener, address },
-                        None => Peer::Dialled(SocketId(token)),
+                        Some(listener) => DatagramPeer::Client { listener, address },
+                        None => DatagramPeer::Dialled(SocketId(token)),
                     };
                     each(&Datagram { from, bytes: &self.buffer[..len] });
                 }
@@ -149,15 +149,19 @@ impl<S> DatagramSockets<S> {
     }
 
     /// Sends what a round has gathered, one after the other.
-    pub(crate) fn send<K: Kernel<Socket = S>>(&mut self, kernel: &mut K, outgoing: &mut Outgoing) -> Sent {
-        let mut sent = Sent::default();
+    pub(crate) fn send<K: Kernel<Socket = S>>(
+        &mut self,
+        kernel: &mut K,
+        outgoing: &mut Outgoing,
+    ) -> SendOutcome {
+        let mut sent = SendOutcome::default();
         let unplaced = outgoing.drain(|to, bytes| {
             let (token, address) = match to {
-                Peer::Client { listener, address } => {
+                DatagramPeer::Client { listener, address } => {
                     let token = self.listeners.iter().find(|(index, _)| *index == listener);
                     (token.map(|(_, token)| *token), Some(address))
                 }
-                Peer::Dialled(SocketId(token)) => (Some(token), None),
+                DatagramPeer::Dialled(SocketId(token)) => (Some(token), None),
             };
             let entry = token.and_then(|token| self.sockets.get_mut(token));
             match entry.map(|entry| kernel.send_datagram(&entry.socket, address, bytes)) {

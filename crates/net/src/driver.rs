@@ -1,4 +1,4 @@
-//! How a worker reaches the kernel: one waiter, and two ways to do a batch of receives or sends.
+//! System calls of a worker: one way to wait, and two ways to do a batch of receives or sends.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -74,7 +74,7 @@ pub trait Handler {
     }
 
     /// What was dialled with this tag is a place for datagrams, and has a socket: what is sent to
-    /// [`crate::Peer::Dialled`] goes there, and what comes from there is from this peer. Until [`Turn::close_socket`].
+    /// [`crate::DatagramPeer::Dialled`] goes there, and what comes from there is from this peer. Until [`Turn::close_socket`].
     fn on_socket(&mut self, _tag: u64, _socket: SocketId, _turn: &mut Turn<Self::Held>) {}
 
     /// There is no connection for what was dialled with this tag.

@@ -50,7 +50,7 @@ mod uring;
 mod worker;
 
 pub use address::{Address, Transport};
-pub use datagram::{Datagram, Peer, SocketId};
+pub use datagram::{Datagram, DatagramPeer, SocketId};
 pub use dial::{Dial, Place, Unreachable};
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress};
 pub use listener::Listen;

@@ -55,14 +55,14 @@ pub struct PeerId(usize);
 /// A handler and its peers. There is nobody whom it could dial: that is a [`World`]'s.
 pub struct Host<H: Handler> {
     handler: H,
-    peers: Vec<Peer<H>>,
+    peers: Vec<DatagramPeer<H>>,
     pace: Pace,
     now: Now,
     turn: Turn<H::Held>,
     buffer: Box<[u8]>,
 }
 
-struct Peer<H: Handler> {
+struct DatagramPeer<H: Handler> {
     /// `None` once closed.
     talk: Option<Talk<H::Connection>>,
     output: Gather<H::Held>,
@@ -110,7 +110,7 @@ impl<H: Handler> Host<H> {
         self.turn.opened(link);
         let opened = arrival.opened(number as i32, link);
         let talk = Talk::open(&mut self.handler, &opened, &mut self.turn);
-        self.peers.push(Peer {
+        self.peers.push(DatagramPeer {
             talk: Some(talk),
             output: Gather::default(),
             incoming: Vec::new(),
@@ -271,7 +271,9 @@ impl<H: Handler> Host<H> {
     fn turn(&mut self, peer: PeerId, reads: bool) -> usize {
         self.begin_round();
         let Host { handler, peers, pace, turn, buffer, .. } = self;
-        let Peer { talk: Some(talk), output, incoming, due, .. } = &mut peers[peer.0] else { return 0 };
+        let DatagramPeer { talk: Some(talk), output, incoming, due, .. } = &mut peers[peer.0] else {
+            return 0;
+        };
         let mut filled = talk.unpack(buffer);
         let mut body_len = 0;
         let mut received = 0;

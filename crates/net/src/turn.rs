@@ -5,7 +5,7 @@
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use crate::datagram::{Outgoing, Peer, SocketId};
+use crate::datagram::{DatagramPeer, Outgoing, SocketId};
 use crate::dial::{Dial, Unreachable};
 use crate::slab::Token;
 
@@ -134,7 +134,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     /// Sends a datagram with the round's batch, from the worker's own socket at an address of the network's or from one that was
     /// dialled. It may be lost like any other: the result says whether there was room for it here, and nothing else. Those for
     /// one peer keep their order.
-    pub fn send_datagram(&mut self, to: Peer, bytes: &[u8]) -> bool {
+    pub fn send_datagram(&mut self, to: DatagramPeer, bytes: &[u8]) -> bool {
         self.outgoing.add(to, bytes)
     }
 

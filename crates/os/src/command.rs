@@ -104,7 +104,7 @@ pub fn succeeds_within(command: &mut Command, time: Duration) -> bool {
 
 /// A command that has been started.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningCommand {
     child: Child,
     watch: Stopwatch,
     output: Tail,
@@ -145,7 +145,7 @@ impl Ended {
 }
 
 /// Starts a line for the shell, in this group of processes or in one of its own.
-fn start_in(line: &str, group: Option<i32>) -> io::Result<Running> {
+fn start_in(line: &str, group: Option<i32>) -> io::Result<RunningCommand> {
     let mut command = Command::new("sh");
     command.env(MARK, std::process::id().to_string());
     command.args(["-c", line]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -157,7 +157,7 @@ fn start_in(line: &str, group: Option<i32>) -> io::Result<Running> {
     let mut child = command.spawn()?;
     let output = Tail::from(child.stdout.take().expect("it is piped"))?;
     let complaints = Tail::from(child.stderr.take().expect("it is piped"))?;
-    Ok(Running { child, watch, output, complaints })
+    Ok(RunningCommand { child, watch, output, complaints })
 }
 
 impl Tail {
@@ -190,7 +190,7 @@ impl Tail {
 }
 
 /// Starts a line for the shell, which ends with this process where a terminal ends both.
-pub fn start(line: &str) -> Result<Running, Error> {
+pub fn start(line: &str) -> Result<RunningCommand, Error> {
     start_in(line, None).map_err(|error| not_started(line, error))
 }
 
@@ -198,7 +198,7 @@ fn not_started(line: &str, error: io::Error) -> Error {
     Error::Start { line: line.to_owned(), source: error }
 }
 
-impl Running {
+impl RunningCommand {
     /// Waits for its end.
     pub fn ended(mut self) -> Result<Ended, Error> {
         let status = self.child.wait().map_err(Error::Wait)?;
@@ -246,14 +246,14 @@ enum Event {
 /// Runs commands one after the other until a signal comes. From its making on, signals do not end this process: they
 /// are found here, between two steps or while a command runs, so that there is time to put everything back.
 #[derive(Debug)]
-pub struct Runner {
+pub struct CommandRunner {
     events: Receiver<Event>,
     sender: Sender<Event>,
 }
 
-impl Runner {
+impl CommandRunner {
     /// To be made before any other thread, which would not know of the signals.
-    pub fn new() -> Result<Runner, Error> {
+    pub fn new() -> Result<CommandRunner, Error> {
         let signals = Signals::block().map_err(Error::Signals)?;
         let (sender, events) = channel();
         let to = sender.clone();
@@ -267,7 +267,7 @@ impl Runner {
             }
         };
         thread::Builder::new().name("signals".into()).spawn(answer).map_err(Error::Signals)?;
-        Ok(Runner { events, sender })
+        Ok(CommandRunner { events, sender })
     }
 
     /// Whether a signal has come.
@@ -291,7 +291,7 @@ impl Runner {
         // In a group of its own, so that it can be ended with all that it starts, and so that Ctrl-C reaches this
         // process alone, which then ends it.
         let running = start_in(line, Some(0)).map_err(|error| not_started(line, error))?;
-        let Running { mut child, watch, output, complaints } = running;
+        let RunningCommand { mut child, watch, output, complaints } = running;
         let group = Pid::from_child(&child);
         let sender = self.sender.clone();
         let wait = move || {
@@ -307,7 +307,9 @@ impl Runner {
                 let time = watch.passed();
                 let status = status.map_err(Error::Wait)?;
                 let child = waiter.join().expect("waiting does not panic");
-                return Ok(Some(Running { child, watch, output, complaints }.left_behind(status, time)));
+                return Ok(Some(
+                    RunningCommand { child, watch, output, complaints }.left_behind(status, time),
+                ));
             }
             Ok(Event::Signal(signal)) => Some(Interruption::Signal(signal)),
             Err(RecvTimeoutError::Timeout) => None,

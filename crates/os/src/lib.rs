@@ -1,4 +1,4 @@
-//! What Linux says and does for a program: clocks, CPUs, CPU time, processes, commands, signals.
+//! Linux for programs: clocks, CPUs, CPU time, processes, commands, signals.
 //!
 //! Everything here is about this host and nothing about caching: what to do about it is decided above. A captured
 //! /proc is read by `tuner`, which takes from here what a text means.

@@ -1,4 +1,4 @@
-//! What operators ask for, on the same connections as everyone else.
+//! Commands of operators, on the same connections as all others.
 
 use net::{CloseReason, ConnectionId};
 use protocol::Request;

@@ -1,4 +1,4 @@
-//! What a worker counts. Each worker has its own, and `stats` sums them on demand.
+//! Counters of a worker. Each worker has its own, and `stats` sums them on demand.
 
 use std::sync::Arc;
 

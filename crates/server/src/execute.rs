@@ -1,4 +1,4 @@
-//! What a request does: decided by the store, said in memcached's words.
+//! Execution of requests: the store decides, the replies are memcached's.
 
 use net::{CloseReason, ConnectionId};
 use protocol::Request;

@@ -1,4 +1,4 @@
-//! How a connection goes on after a step of what it is in the middle of.
+//! Continuation of a connection after a step of a long operation.
 
 use net::CloseReason;
 

@@ -1,4 +1,4 @@
-//! What `net` asks of a worker, and what it does between requests.
+//! The handler that `net` calls, and the work between requests.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a connection does with a request.
+//! The cache server: connections, requests, replies.
 //!
 //! A request's trip, with the functions on the way:
 //!

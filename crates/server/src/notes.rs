@@ -1,4 +1,4 @@
-//! What is counted about requests, and what those who watch are told about them.
+//! Counts of requests, and events for watchers.
 
 use store::{Counted, Direction, Error, Key, Look, Miss, Stored};
 

@@ -1,4 +1,4 @@
-//! What a command line means: every number checked, every default filled in.
+//! Options of a server: every number checked, every default filled in.
 //!
 //! Nothing here touches the system: no socket is opened, no name resolved, no file read. Code that is handed an
 //! [`Options`] believes it and checks nothing again.

@@ -1,4 +1,4 @@
-//! How a request has been served, and what is left to do for it.
+//! Outcome of a request, and the steps that are left for it.
 
 use net::CloseReason;
 

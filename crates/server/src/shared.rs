@@ -1,4 +1,4 @@
-//! What all workers of one server share.
+//! State that all workers of one server share.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};

@@ -1,4 +1,4 @@
-//! Who watches: every stream has its events, in memcached's words, and nobody waits for a slow reader.
+//! Watchers: every stream has its events, in memcached's words, and a slow reader delays no other client.
 
 mod simulated;
 

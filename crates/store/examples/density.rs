@@ -1,4 +1,4 @@
-//! How many items fit: `cargo run --release -p store --example density`.
+//! Density, items per byte: `cargo run --release -p store --example density`.
 //!
 //! Stores distinct keys of 20 bytes into 256 MiB, twice as many as fit, and says how many are there in
 //! the end, what each takes of the resident memory, and how long a set took while others were evicted.

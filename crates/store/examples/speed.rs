@@ -1,4 +1,4 @@
-//! How fast the store is by itself: `cargo run --release -p store --example speed`.
+//! Speed of the store by itself: `cargo run --release -p store --example speed`.
 //!
 //! One thread, keys of 20 bytes, values of 20 unless another number is given, and then the number of keys; gets and sets in batches of
 //! 16, prefetched as the server does. Prints nanoseconds per operation.

@@ -1,4 +1,4 @@
-//! What a store is told when it is made.
+//! Configuration of a store.
 
 use crate::error::Error;
 use crate::index::LOCATIONS_END;

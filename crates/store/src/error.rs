@@ -1,4 +1,4 @@
-//! Why the store refuses.
+//! Errors of the store.
 
 use std::io;
 

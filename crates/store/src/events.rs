@@ -1,4 +1,4 @@
-//! What the store does by itself, for those who watch: it evicts items and empties segments.
+//! Events of the store for watchers: evictions and emptied segments.
 //!
 //! While nobody watches, an eviction costs one relaxed load. While somebody does, events wait here, in as much room as
 //! was given, until somebody [takes](crate::Store::take_events) them; what finds no room is counted.

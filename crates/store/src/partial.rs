@@ -4,7 +4,7 @@
 //! for a step is made in pieces that keep others waiting for less than a millisecond or two. Together, values that are
 //! being received announce no more than their share; who comes then has to wait, which costs nobody anything.
 
-use self::uploads::Share;
+use self::uploads::UploadShare;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::large::{LargeValue, charge_of};
@@ -25,7 +25,7 @@ const VALUE_SHARE: u64 = 2;
 pub struct PartialValue {
     value: LargeValue,
     filled: usize,
-    share: Share,
+    share: UploadShare,
     pressure: Pressure,
     /// The item that it is joined to.
     spared: Option<Spared>,

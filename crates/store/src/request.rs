@@ -1,4 +1,4 @@
-//! What can be asked of a store, and what it answers: plain data.
+//! Requests to a store and their answers: plain data.
 //!
 //! Seconds are those of `stdx::clock`; an expiry of 0 means never, any other is the second at which the
 //! item is gone. A CAS unique of `None` means "not given".

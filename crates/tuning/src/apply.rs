@@ -57,7 +57,7 @@ pub enum What {
 #[derive(Debug)]
 pub enum Outcome {
     /// The plan has no changes.
-    Nothing(Plan),
+    Nothing(Box<Plan>),
     /// They are in force.
     InForce(Box<InForce>),
 }
@@ -96,7 +96,7 @@ impl Request {
         self.state.look(&root)?;
         let planned = self.planned()?;
         if planned.plan.changes.is_empty() {
-            return Ok(Outcome::Nothing(planned.plan));
+            return Ok(Outcome::Nothing(Box::new(planned.plan)));
         }
         let before = match self.before_s {
             Some(seconds) => {

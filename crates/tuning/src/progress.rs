@@ -1,4 +1,4 @@
-//! What a job has to say while it goes on: notices that stay, and progress that the next one replaces.
+//! Messages of a running job: notices that stay, and progress that the next one replaces.
 
 use std::fmt;
 use std::path::PathBuf;

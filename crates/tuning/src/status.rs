@@ -1,4 +1,4 @@
-//! What is in force and what persists, and whether both still hold.
+//! Status: the plans in force, what persists, and whether both still hold.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -5,7 +5,7 @@ mod trial;
 use std::time::Duration;
 
 use os::clock::Stopwatch;
-use os::command::{Interruption, Runner};
+use os::command::{CommandRunner, Interruption};
 use os::signals::Signal;
 use stdx::statistics::rounds_min;
 use tuner::plan::strategy::Strategy;
@@ -132,7 +132,7 @@ impl From<Interruption> for Ending {
 
 /// All rounds. Fails only if not a single run has come to its end.
 pub fn tournament(request: &Request) -> Result<TournamentResult, Error> {
-    let runner = Runner::new()?;
+    let runner = CommandRunner::new()?;
     let mut context = TrialContext::enter(request, runner)?;
     let mut result = TournamentResult::default();
     let ending = all_rounds(request, &mut context, &mut result).err();

@@ -1,7 +1,7 @@
-//! Whether the plans in force do what they promised, on three levels: values, counters, and what the service does under
-//! load.
+//! Verification of the plans in force against their expected effects, on three levels: values, counters, and the service
+//! under load.
 
-use os::command::{self, Running};
+use os::command::{self, RunningCommand};
 use tuner::apply::expected_effect::ExpectedEffect;
 use tuner::apply::host::FileHost;
 use tuner::apply::journal::Journal;
@@ -70,7 +70,7 @@ fn verified(
     let now = match observe::observe(&looked_at, request.seconds) {
         Ok(now) => now,
         Err(failure) => {
-            load.into_iter().for_each(Running::end);
+            load.into_iter().for_each(RunningCommand::end);
             return Err(failure);
         }
     };
@@ -104,7 +104,7 @@ fn verified(
 }
 
 /// The command's status, and its figure if one was asked for.
-fn commanded(request: &Request, line: &str, load: Running) -> Result<Objective, Error> {
+fn commanded(request: &Request, line: &str, load: RunningCommand) -> Result<Objective, Error> {
     let ended = load.ended()?;
     let objective = |seen: String, held| Objective { what: line.to_owned(), seen, held: Some(held) };
     if !ended.status.success() {

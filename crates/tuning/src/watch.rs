@@ -57,7 +57,7 @@ pub enum Said {
         /// When.
         unix_s: u64,
         /// What.
-        news: News,
+        news: Box<News>,
         /// Why a repair failed, if it did.
         failure: Option<String>,
     },
@@ -169,7 +169,7 @@ impl Watcher<'_> {
         }
         for news in self.watch.look(self.clock.ms(), look) {
             let failure = if news.act == Act::Repair { self.repair(&news, journals) } else { None };
-            said.push(Said::News { unix_s: unix_s(), news, failure });
+            said.push(Said::News { unix_s: unix_s(), news: Box::new(news), failure });
         }
         said
     }

@@ -12,7 +12,7 @@ const AT_THE_ROOT: [&str; 5] =
     ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "ROADMAP.md", "SECURITY.md"];
 
 /// A program, and the words of which one follows its name where it is typed.
-pub type Program<'a> = (&'a str, &'a [&'a str]);
+pub type ShownProgram<'a> = (&'a str, &'a [&'a str]);
 
 /// A command as a page has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn all() -> Vec<(String, String)> {
 }
 
 /// The commands of a page that run one of these programs.
-pub fn commands(page: &str, text: &str, programs: &[Program]) -> Vec<Typed> {
+pub fn commands(page: &str, text: &str, programs: &[ShownProgram]) -> Vec<Typed> {
     let mut found = Vec::new();
     for Source { line, is_mentioned, text } in sources(text) {
         for segment in segments(&text) {
@@ -124,7 +124,7 @@ fn sources(page: &str) -> Vec<Source> {
 }
 
 /// The commands among these words, and those inside of a quoted word.
-fn collect(words: &[String], programs: &[Program], found: &mut impl FnMut(Vec<String>)) {
+fn collect(words: &[String], programs: &[ShownProgram], found: &mut impl FnMut(Vec<String>)) {
     let is_typed = |pair: &[String]| {
         let name = pair[0].rsplit('/').next().unwrap_or_default();
         programs.iter().any(|(program, verbs)| *program == name && verbs.contains(&pair[1].as_str()))
@@ -198,7 +198,8 @@ fn word(text: &str) -> (String, &str) {
 mod tests {
     use super::*;
 
-    const PROGRAMS: [Program; 2] = [("evenkeel", &["serve", "load", "tune"]), ("cargo", &["run", "xtask"])];
+    const PROGRAMS: [ShownProgram; 2] =
+        [("evenkeel", &["serve", "load", "tune"]), ("cargo", &["run", "xtask"])];
 
     #[track_caller]
     fn check(text: &str, wanted: &[&str]) {

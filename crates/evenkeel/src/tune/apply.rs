@@ -60,7 +60,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let request = arguments.request()?;
     let outcome = match arguments.dry_run {
-        true => Outcome::Nothing(request.dry_run()?),
+        true => Outcome::Nothing(Box::new(request.dry_run()?)),
         false => request.carry_out()?,
     };
     match outcome {

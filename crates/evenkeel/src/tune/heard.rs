@@ -1,4 +1,4 @@
-//! What jobs say while they go on: notices and progress on standard error.
+//! Notices and progress of jobs, on standard error.
 
 use std::io::{self, IsTerminal, Write};
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use clap::error::ErrorKind;
 use server::flags;
 use server::options::Options;
-use transcript::pages::{self, Program, Typed};
+use transcript::pages::{self, ShownProgram, Typed};
 
 use super::command;
 
-const PROGRAMS: [Program; 2] = [
+const PROGRAMS: [ShownProgram; 2] = [
     ("evenkeel", &["serve", "load", "tune", "lab", "man", "completions"]),
     ("cargo", &["run", "test", "xtask", "build", "bench"]),
 ];

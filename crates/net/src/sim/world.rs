@@ -17,7 +17,7 @@ use stdx::gather::Gather;
 
 use super::wire::{Line, Listening, Wires, address_of};
 use crate::address::{Address, Transport};
-use crate::datagram::Peer;
+use crate::datagram::DatagramPeer;
 use crate::dial::{Place, Unreachable};
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::{Connect, Kernel};
@@ -126,8 +126,8 @@ impl World {
     }
 
     /// The same, as the listener of this index of another host sends to it.
-    pub fn peer(&self, listener: u16, to: HostId, port: u16) -> Peer {
-        Peer::Client { listener, address: address_of(to.0, port) }
+    pub fn peer(&self, listener: u16, to: HostId, port: u16) -> DatagramPeer {
+        DatagramPeer::Client { listener, address: address_of(to.0, port) }
     }
 
     /// A host's handler.

@@ -5,7 +5,7 @@ use std::net::UdpSocket;
 
 use super::dial_tests::{DIALLED_MAX, PATIENCE_MS, Rig, unix_listener, with_each_driver};
 use crate::caller::{Errand, Seen};
-use crate::datagram::Peer;
+use crate::datagram::DatagramPeer;
 use crate::datagram_sockets::RECEIVED_MAX;
 use crate::dial::{Place, Unreachable};
 
@@ -41,7 +41,7 @@ fn datagrams_are_answered_in_their_round_and_each_peers_in_order() {
             assert_eq!(received(peer), ["reply 0", "reply 1", "reply 0", "reply 1", "reply 2"]);
         }
         let from = rig.caller().datagrams[0].0;
-        assert_eq!(from, Peer::Client { listener: 9, address: peers[0].local_addr().unwrap() });
+        assert_eq!(from, DatagramPeer::Client { listener: 9, address: peers[0].local_addr().unwrap() });
         // And in another round.
         rig.caller().orders.push(Errand::Send(from, b"by the way".to_vec()));
         rig.round(0);
@@ -84,7 +84,7 @@ fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
         let from = rig.caller().datagrams[0].0;
         for (to, len, is_dropped) in [
             (from, 65_508, true),
-            (Peer::Client { listener: 3, address: peer.local_addr().unwrap() }, 1, true),
+            (DatagramPeer::Client { listener: 3, address: peer.local_addr().unwrap() }, 1, true),
             (from, 1, false),
             (from, 0, false),
         ] {
@@ -123,7 +123,7 @@ fn a_dialled_place_has_datagrams_in_both_directions_and_from_nowhere_else() {
         server.send_to(b"2", at).unwrap();
         rig.until(|caller| !caller.datagrams.is_empty());
         let socket = rig.caller().sockets[&7];
-        assert_eq!(rig.caller().datagrams, [(Peer::Dialled(socket), b"2".to_vec())]);
+        assert_eq!(rig.caller().datagrams, [(DatagramPeer::Dialled(socket), b"2".to_vec())]);
         assert_eq!(received(&server), ["reply 0", "reply 1"]);
         assert_eq!(rig.worker.keeper.counters().dialled.value(), 1);
         // Once closed its name means nothing, and there is room for another one.

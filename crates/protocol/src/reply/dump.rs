@@ -1,4 +1,4 @@
-//! What operators read about single items: `me`, `lru_crawler metadump` and `mgdump`, `stats cachedump`.
+//! Replies about single items, for operators: `me`, `lru_crawler metadump` and `mgdump`, `stats cachedump`.
 
 use crate::base64;
 use crate::number::{write_i64, write_u64};

@@ -1,4 +1,4 @@
-//! Why a command line was refused: always its author's to mend, so the process ends with status 64.
+//! Errors of command lines. Their author can correct them, so the process ends with status 64.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! Where connections come from, and how many.
+//! Flags for addresses and limits of connections.
 
 use stdx::units::MIB;
 

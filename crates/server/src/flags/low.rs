@@ -1,4 +1,4 @@
-//! What was typed, flag by flag.
+//! Flags as they were typed.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;

@@ -1,4 +1,4 @@
-//! Who the server is, and what clients may do.
+//! Flags for the identity of the process and the rights of clients.
 
 use super::{Effect, Flag, Kind};
 

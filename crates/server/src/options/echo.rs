@@ -1,4 +1,4 @@
-//! What was said, on the command line and by commands, about organs of memcached's that Evenkeel does not have.
+//! Settings of memcached subsystems that Evenkeel does not have, as given on the command line and by commands.
 
 use std::path::PathBuf;
 

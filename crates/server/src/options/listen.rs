@@ -1,4 +1,4 @@
-//! Where a server listens, read from `-l`.
+//! Addresses to listen on, read from `-l`.
 
 use std::path::PathBuf;
 

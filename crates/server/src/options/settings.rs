@@ -1,4 +1,4 @@
-//! What `stats settings` answers: memcached's names, in memcached's order.
+//! The reply to `stats settings`: memcached's names, in memcached's order.
 //!
 //! The names are those of a memcached built with TLS, the proxy and extstore, because a monitor may ask for any of
 //! them; what Evenkeel does not have is answered as memcached answers when it is off.

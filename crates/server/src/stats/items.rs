@@ -1,4 +1,4 @@
-//! What the store says about itself, under the names of memcached's slab classes and LRU lists.
+//! Statistics of the store, under the names of memcached's slab classes and LRU lists.
 //!
 //! There is one class, number 1, because memory is not divided by size here: its `hot` is the small queue,
 //! where items start; its `cold` is the main queue, where those live that were read again.

@@ -1,5 +1,5 @@
-//! What is never written to two servers that are compared, or not to every memcached, and why: the one table of it, to
-//! which the writers of requests refer. What output may differ in is declared where outputs are compared
+//! Requests that comparisons leave out, for all servers or for some versions of memcached, with the reasons: the one
+//! table of them, to which the writers of requests refer. What output may differ in is declared where outputs are compared
 //! (`tests/end_to_end/tests/differential/differences.rs`); docs/serve/compatibility.md is the list for users.
 
 /// As a memcached says it with `-V`.

@@ -1,4 +1,4 @@
-//! What a handle keeps for values that are joined, and how it joins them at once.
+//! Buffers of a handle for values that are joined, and joins in one step.
 
 use std::sync::Arc;
 

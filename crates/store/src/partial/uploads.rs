@@ -1,4 +1,4 @@
-//! What values that are being received have announced together: their share of the memory limit.
+//! The share of the memory limit that values which are being received have announced together.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,7 @@ pub(crate) struct Uploads {
 
 /// A part of it, given back when the value is complete or dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct UploadShare {
     uploads: Arc<Uploads>,
     bytes: u64,
     outstanding: u64,
@@ -26,12 +26,12 @@ pub(crate) struct Share {
 
 impl Uploads {
     /// Takes part of the share for a value, and for what it is joined to, if so much is left of `most`.
-    pub(crate) fn announce(self: &Arc<Uploads>, bytes: u64, joined: u64, most: u64) -> Option<Share> {
+    pub(crate) fn announce(self: &Arc<Uploads>, bytes: u64, joined: u64, most: u64) -> Option<UploadShare> {
         let both = bytes + joined;
         let within = |announced: u64| announced.checked_add(both).filter(|sum| *sum <= most);
         self.announced.fetch_update(Relaxed, Relaxed, within).ok()?;
         self.outstanding.fetch_add(bytes, Relaxed);
-        Some(Share { uploads: Arc::clone(self), bytes: both, outstanding: bytes })
+        Some(UploadShare { uploads: Arc::clone(self), bytes: both, outstanding: bytes })
     }
 
     pub(crate) fn announced(&self) -> u64 {
@@ -55,7 +55,7 @@ impl Uploads {
     }
 }
 
-impl Share {
+impl UploadShare {
     /// So many of its bytes are charged now.
     pub(crate) fn note_charged(&mut self, bytes: u64) {
         self.outstanding -= bytes;
@@ -63,7 +63,7 @@ impl Share {
     }
 }
 
-impl Drop for Share {
+impl Drop for UploadShare {
     fn drop(&mut self) {
         self.uploads.announced.fetch_sub(self.bytes, Relaxed);
         self.uploads.outstanding.fetch_sub(self.outstanding, Relaxed);

@@ -1,4 +1,4 @@
-//! What becomes of a victim's records: each is copied forward, dropped, or dead already.
+//! Records of a victim segment: each is copied forward, dropped, or dead already.
 
 use std::sync::atomic::Ordering::Relaxed;
 

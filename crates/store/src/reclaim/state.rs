@@ -1,4 +1,4 @@
-//! Where reclamation stands, and what it is for: plain data.
+//! State and purpose of reclamation: plain data.
 
 use crate::open::OpenSet;
 use crate::segment::{SegmentId, Treatment};

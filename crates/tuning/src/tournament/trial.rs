@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use os::clock::{Stopwatch, unix_s};
-use os::command::{Ended, Runner};
+use os::command::{CommandRunner, Ended};
 use tuner::apply::host::FileHost;
 use tuner::apply::journal::Journal;
 use tuner::apply::rollback::undo;
@@ -24,12 +24,12 @@ pub(super) struct TrialContext<'a> {
     root: Root,
     host: FileHost,
     state: State,
-    runner: Runner,
+    runner: CommandRunner,
 }
 
 impl<'a> TrialContext<'a> {
     /// Takes the lock for the whole tournament, if nothing else is in force by half.
-    pub(super) fn enter(request: &'a Request, runner: Runner) -> Result<TrialContext<'a>, Error> {
+    pub(super) fn enter(request: &'a Request, runner: CommandRunner) -> Result<TrialContext<'a>, Error> {
         let root = Root::new(&request.host.root);
         let state = request.state.enter(&root, Duration::ZERO)?;
         state.refuse_over_unfinished()?;

@@ -1,4 +1,4 @@
-//! What is in the way of watching, and does not end it.
+//! Obstacles of watching that do not end it.
 
 use std::fmt;
 

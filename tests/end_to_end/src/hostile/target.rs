@@ -1,4 +1,4 @@
-//! What an attack is, and the server that it is made on.
+//! Attacks, and the server that is attacked.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

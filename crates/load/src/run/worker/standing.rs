@@ -1,4 +1,4 @@
-//! Where a worker stands in its run: what waits on its connections, what was counted, which second it is.
+//! State of a worker in its run: pending requests, counts, the current second.
 
 use crate::engine::outbox::Outbox;
 use crate::measure::backlog::Backlog;

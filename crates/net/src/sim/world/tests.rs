@@ -258,8 +258,8 @@ fn a_dialled_place_for_datagrams_answers_and_others_are_not_heard() {
     let from = caller(&mut world, other).datagrams[0].0;
     assert_eq!(caller(&mut world, one).datagrams.len(), 2);
     // The same address, from another host.
-    let Peer::Client { address, .. } = from else { panic!("{from:?}") };
-    order(&mut world, third, Errand::Send(Peer::Client { listener: 1, address }, b"x".to_vec()));
+    let DatagramPeer::Client { address, .. } = from else { panic!("{from:?}") };
+    order(&mut world, third, Errand::Send(DatagramPeer::Client { listener: 1, address }, b"x".to_vec()));
     world.run_for(1000);
     assert_eq!(caller(&mut world, one).datagrams.len(), 2);
     order(&mut world, other, Errand::Send(from, b"y".to_vec()));
