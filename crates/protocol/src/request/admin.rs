@@ -4,199 +4,16 @@
 //! option for the option. Whether a command is allowed is checked by the server, in memcached before the
 //! arguments are looked at: where that matters, the error is part of the request.
 
-use super::{Refused, Request, dispatch};
+use super::types::{
+    Automove, CrawlerClasses, ExtstoreKnob, LruCommand, LruCrawlerCommand, LruMode, Refused, Request,
+    STREAM_NAMES, ShutdownMode, SlabsCommand, Streams,
+};
 use crate::limits::{
     CRAWLER_SLEEP_US_MAX, MEMLIMIT_MEGABYTES_MAX, MEMLIMIT_MEGABYTES_MIN, SLAB_CLASSES, VERBOSITY_MAX,
 };
 use crate::number;
 use crate::reply::line;
 use crate::words::{Sentence, abbreviates};
-
-/// How to shut down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShutdownMode {
-    /// At once, as for SIGINT.
-    Immediate,
-    /// As for SIGUSR1.
-    Graceful,
-}
-
-/// Events that a watcher wants.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Streams(u16);
-
-/// The names of [`Streams`], bit by bit, in the order in which abbreviations are tried.
-const STREAM_NAMES: [&str; 10] = [
-    "rawcmds",
-    "evictions",
-    "fetchers",
-    "mutations",
-    "sysevents",
-    "connevents",
-    "proxyreqs",
-    "proxyevents",
-    "proxyuser",
-    "deletions",
-];
-
-impl Streams {
-    /// Nothing.
-    pub const NONE: Streams = Streams(0);
-    /// `rawcmds`, which memcached accepts and never sends.
-    pub const RAW_COMMANDS: Streams = Streams(1);
-    /// `evictions`
-    pub const EVICTIONS: Streams = Streams(1 << 1);
-    /// `fetchers`, the default
-    pub const FETCHERS: Streams = Streams(1 << 2);
-    /// `mutations`
-    pub const MUTATIONS: Streams = Streams(1 << 3);
-    /// `sysevents`
-    pub const SYSTEM_EVENTS: Streams = Streams(1 << 4);
-    /// `connevents`
-    pub const CONNECTION_EVENTS: Streams = Streams(1 << 5);
-    /// `proxyreqs`
-    pub const PROXY_REQUESTS: Streams = Streams(1 << 6);
-    /// `proxyevents`
-    pub const PROXY_EVENTS: Streams = Streams(1 << 7);
-    /// `proxyuser`
-    pub const PROXY_USER: Streams = Streams(1 << 8);
-    /// `deletions`
-    pub const DELETIONS: Streams = Streams(1 << 9);
-
-    /// Both together.
-    pub const fn union(self, other: Streams) -> Streams {
-        Streams(self.0 | other.0)
-    }
-
-    /// Whether the two have a stream in common.
-    pub const fn intersects(self, other: Streams) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// The bits, for an atomic.
-    pub const fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// The other way round; unknown bits are dropped.
-    pub const fn from_bits(bits: u16) -> Streams {
-        Streams(bits & ((1 << STREAM_NAMES.len()) - 1))
-    }
-}
-
-impl std::fmt::Debug for Streams {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names = STREAM_NAMES.iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 != 0);
-        f.debug_set().entries(names.map(|(_, name)| name)).finish()
-    }
-}
-
-/// `lru_crawler`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LruCrawlerCommand {
-    /// `enable`
-    Enable,
-    /// `disable`
-    Disable,
-    /// `crawl`: reclaim what has expired. `None` is a bad class.
-    Crawl(Option<CrawlerClasses>),
-    /// `metadump`: print what is known about every item. `None` is a bad class.
-    Metadump(Option<CrawlerClasses>),
-    /// `mgdump`: print an `mg` command for every item. `None` is a bad class.
-    Mgdump(Option<CrawlerClasses>),
-    /// `tocrawl`: look at so many items per run; 0 is all.
-    Tocrawl(u32),
-    /// `sleep`: pause between items, in microseconds.
-    Sleep(u32),
-}
-
-/// Where to look for items.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrawlerClasses {
-    /// `all`: every slab class.
-    All,
-    /// `hash`: in the order of the index.
-    Hash,
-    /// Some slab classes, one bit each.
-    Some(u64),
-}
-
-/// `slabs`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum SlabsCommand {
-    /// `reassign`: from class, to class. Or the error, which stands back behind "disabled".
-    Reassign(Result<(i32, i32), &'static [u8]>),
-    /// `automove`
-    Automove(Automove),
-}
-
-/// `slabs automove`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Automove {
-    /// 0 is off, 1 is on, 2 is aggressive.
-    Level(u32),
-    /// `ratio`
-    Ratio(f64),
-    /// `freeratio`
-    FreeRatio(f64),
-    /// `window`
-    Window(u32),
-}
-
-/// `lru`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum LruCommand {
-    /// `tune`
-    Tune {
-        /// Share of the hot queue in percent.
-        hot_percent: u32,
-        /// Share of the warm queue in percent.
-        warm_percent: u32,
-        /// Age limit of the hot queue, as a factor.
-        hot_factor: f64,
-        /// Age limit of the warm queue, as a factor.
-        warm_factor: f64,
-    },
-    /// `mode`. `ERROR` where there is no maintainer.
-    Mode(LruMode),
-    /// `temp_ttl`: items that live shorter go to a queue of their own; `None` turns that off.
-    /// `ERROR` where there is no maintainer.
-    TempTtl(Option<u32>),
-}
-
-/// `lru mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LruMode {
-    /// One queue.
-    Flat,
-    /// Hot, warm and cold.
-    Segmented,
-}
-
-/// `extstore`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ExtstoreKnob {
-    /// `free_memchunks`, accepted and ignored.
-    FreeMemchunks,
-    /// `item_size`
-    ItemSize(u32),
-    /// `item_age`
-    ItemAge(u32),
-    /// `low_ttl`
-    LowTtl(u32),
-    /// `recache_rate`
-    RecacheRate(u32),
-    /// `compact_under`
-    CompactUnder(u32),
-    /// `drop_under`
-    DropUnder(u32),
-    /// `max_sleep`
-    MaxSleep(u32),
-    /// `max_frag`
-    MaxFragmentation(f64),
-    /// `drop_unread`
-    DropUnread(bool),
-}
 
 pub(super) fn parse<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused> {
     let noreply = sentence.noreply();
@@ -214,9 +31,18 @@ pub(super) fn parse<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused>
             extstore(sentence).map(|knob| Request::Extstore { knob, noreply }).ok_or(line::ERROR)
         }
         Some(b"refresh_certs") => Ok(Request::RefreshCerts { noreply }),
-        _ => return dispatch::unknown(sentence),
+        _ => return unknown(sentence),
     };
     request.map_err(|reply| Refused::unless(noreply, reply))
+}
+
+/// Nobody's command: an error, or the end for what speaks HTTP.
+fn unknown<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused> {
+    let speaks_http = sentence.last().is_some_and(|word| word.starts_with(b"HTTP/"));
+    if sentence.count() > 1 && speaks_http {
+        return Err(Refused::closing());
+    }
+    Err(Refused::unless(sentence.noreply(), line::ERROR))
 }
 
 /// `watch` never looks for `noreply`.
@@ -226,7 +52,7 @@ pub(super) fn watch<'a>(sentence: &Sentence<'a>) -> Request<'a> {
     for number in 1..sentence.count() {
         let named = sentence.word(number).and_then(stream);
         streams = match (streams, named) {
-            (Ok(streams), Some(bit)) => Ok(streams.union(Streams(1 << bit))),
+            (Ok(streams), Some(bit)) => Ok(streams.union(Streams::from_bits(1 << bit))),
             _ => Err(line::ERROR),
         };
     }

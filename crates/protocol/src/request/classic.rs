@@ -2,7 +2,7 @@
 //!
 //! Words behind those that a command needs are ignored, except that a last word `noreply` always counts.
 
-use super::{ArithmeticMode, Get, Refused, Request, Store, Verb};
+use super::types::{ArithmeticMode, Get, Refused, Request, Store, Verb};
 use crate::key::{Key, Keys};
 use crate::limits::VALUE_LEN_MAX;
 use crate::number;

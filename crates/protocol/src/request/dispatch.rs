@@ -2,7 +2,7 @@
 
 use memchr::memchr;
 
-use super::{ArithmeticMode, Get, Parsed, Refused, Request, SetMode, Verb};
+use super::types::{ArithmeticMode, Get, Parsed, Refused, Request, SetMode, Verb};
 use super::{admin, classic, fast, meta_command, stats};
 use crate::limits::LINE_LEN_MIN;
 use crate::reply::line;
@@ -120,13 +120,4 @@ fn judge(line: &[u8]) -> Result<Request<'_>, Refused> {
         b"watch" => Ok(admin::watch(&Sentence::of_line(line))),
         _ => admin::parse(&Sentence::of_line(line)),
     }
-}
-
-/// Nobody's command: an error, or the end for what speaks HTTP.
-pub(super) fn unknown<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused> {
-    let speaks_http = sentence.last().is_some_and(|word| word.starts_with(b"HTTP/"));
-    if sentence.count() > 1 && speaks_http {
-        return Err(Refused::closing());
-    }
-    Err(Refused::unless(sentence.noreply(), line::ERROR))
 }

@@ -5,7 +5,7 @@
 
 use memchr::{memchr, memchr2};
 
-use super::{Store, Verb};
+use super::types::{Store, Verb};
 use crate::key::{Key, Keys};
 use crate::limits::{KEY_LEN_MAX, META_WORDS_MAX, OPAQUE_LEN_MAX, VALUE_LEN_MAX};
 use crate::meta::{self, MetaFlags, MetaKey};

@@ -1,63 +1,12 @@
 //! The meta commands: `mg`, `ms`, `md`, `ma`, `me`.
 
-use super::{Refused, Request};
+use super::types::{ArithmeticMode, Refused, Request, SetMode};
 use crate::base64;
 use crate::limits::{KEY_LEN_MAX, VALUE_LEN_MAX};
 use crate::meta::{self, MetaFlags, MetaKey};
 use crate::number;
 use crate::reply::line;
 use crate::words::Words;
-
-/// What `ms` does with the value: flag `M`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SetMode {
-    /// Store it (`S`).
-    Set,
-    /// Store it unless there is one (`E`).
-    Add,
-    /// Store it if there is one (`R`).
-    Replace,
-    /// Put it behind the old one (`A`).
-    Append,
-    /// Put it before the old one (`P`).
-    Prepend,
-}
-
-impl SetMode {
-    /// The mode by its letter; 0 if flag `M` was not given.
-    #[inline]
-    pub(super) fn of_flag(letter: u8) -> Option<SetMode> {
-        match letter {
-            0 | b'S' => Some(SetMode::Set),
-            b'E' => Some(SetMode::Add),
-            b'R' => Some(SetMode::Replace),
-            b'A' => Some(SetMode::Append),
-            b'P' => Some(SetMode::Prepend),
-            _ => None,
-        }
-    }
-}
-
-/// What to do with a counter: `incr`, `decr`, and flag `M` of `ma`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArithmeticMode {
-    /// Add, wrapping at 64 bits.
-    Increment,
-    /// Subtract, but never below 0.
-    Decrement,
-}
-
-impl ArithmeticMode {
-    /// The mode by its letter; 0 if flag `M` was not given.
-    #[inline]
-    pub(super) fn of_flag(letter: u8) -> Option<ArithmeticMode> {
-        match letter {
-            0 | b'I' | b'+' => Some(ArithmeticMode::Increment),
-            b'D' | b'-' => Some(ArithmeticMode::Decrement),
-            _ => None,
-        }
-    }
-}
 
 /// `letter` is the second of the command.
 pub(super) fn parse(letter: u8, line: &[u8]) -> Result<Request<'_>, Refused> {

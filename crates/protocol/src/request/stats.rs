@@ -2,58 +2,11 @@
 //!
 //! memcached takes any beginning of most topics for the topic: `stats r` resets.
 
-use super::Request;
+use super::types::{Cachedump, DetailCommand, Request, StatsTopic};
 use crate::limits::SLAB_CLASSES;
 use crate::number;
 use crate::reply::line;
 use crate::words::{Sentence, Words};
-
-/// What `stats` is asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatsTopic {
-    /// Nothing: the general statistics.
-    General,
-    /// `reset`
-    Reset,
-    /// `detail`; or the error, which stands back behind "not allowed".
-    Detail(Result<DetailCommand, &'static [u8]>),
-    /// `settings`
-    Settings,
-    /// `cachedump`; or the error, which stands back behind "not allowed".
-    Cachedump(Result<Cachedump, &'static [u8]>),
-    /// `conns`
-    Connections,
-    /// `extstore`
-    Extstore,
-    /// `items`
-    Items,
-    /// `slabs`
-    Slabs,
-    /// `sizes`
-    Sizes,
-    /// None that memcached knows: `ERROR`, unless the server has topics of its own.
-    Other,
-}
-
-/// `stats detail`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DetailCommand {
-    /// Count by prefix.
-    On,
-    /// Do not.
-    Off,
-    /// Print the counts.
-    Dump,
-}
-
-/// `stats cachedump`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cachedump {
-    /// The slab class.
-    pub class: u32,
-    /// At most so many items; 0 is all.
-    pub limit: u32,
-}
 
 pub(super) fn parse(line: &[u8]) -> Request<'_> {
     let mut args = Words::of_line(line);

@@ -1,6 +1,7 @@
 //! Lines and what they mean, as sentences. The expectations were taken from a running memcached 1.6.45.
 
 use super::*;
+use crate::meta::MetaFlags;
 
 /// Parses `input`, which must start with a whole line, and compares the terse form of the request.
 #[track_caller]
