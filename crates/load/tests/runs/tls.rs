@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::thread;
 
-const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/certificates");
+const CERTIFICATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates");
 
 fn config(version: &'static SupportedProtocolVersion) -> Arc<ServerConfig> {
     let chain = CertificateDer::from_pem_file(format!("{CERTIFICATES}/cert.pem")).expect("a certificate");

@@ -7,22 +7,13 @@
 
 use percent_encoding::percent_decode_str;
 use postgres::config::SslMode;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use tls::Trust;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// The words that are read here.
 const OURS: [&str; 4] = ["sslmode", "sslrootcert", "sslcert", "sslkey"];
-
-/// Where systems keep the authorities that they trust: Debian, Fedora, Alpine.
-const SYSTEM: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// How to connect.
 #[derive(Debug, PartialEq)]
@@ -112,15 +103,11 @@ impl Encryption {
     /// What encrypts; `None`: nothing is to be encrypted.
     pub(super) fn connector(&self) -> Result<Option<MakeRustlsConnect>, Box<dyn Error + Send + Sync>> {
         let Encryption::Full { roots, own } = self else { return Ok(None) };
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions()?.with_root_certificates(authorities(
-            roots.as_deref().unwrap_or_else(|| {
-                Path::new(SYSTEM.iter().find(|path| Path::new(path).exists()).unwrap_or(&SYSTEM[0]))
-            }),
-        )?);
+        let roots = roots.as_deref().unwrap_or_else(|| tls::system_authorities());
+        let builder = tls::client(Trust::Authorities(roots))?;
         let mut config = match own {
             Some((certificate, key)) => {
-                builder.with_client_auth_cert(certificates(certificate)?, own_key(key)?)?
+                builder.with_client_auth_cert(tls::certificates(certificate)?, tls::key(key)?)?
             }
             None => builder.with_no_client_auth(),
         };
@@ -128,50 +115,6 @@ impl Encryption {
         config.alpn_protocols = vec![b"postgresql".to_vec()];
         Ok(Some(MakeRustlsConnect::new(config)))
     }
-}
-
-/// A file with certificates or a key is of no use.
-#[derive(Debug, thiserror::Error)]
-#[error("read {path}", path = .path.display())]
-struct Unread {
-    path: PathBuf,
-    source: io::Error,
-}
-
-fn authorities(path: &Path) -> Result<RootCertStore, Unread> {
-    let mut store = RootCertStore::empty();
-    // A system's list may hold one that is of no use to anybody.
-    match store.add_parsable_certificates(certificates(path)?).0 {
-        0 => Err(unread(path, "none of its certificates can be that of an authority")),
-        _ => Ok(store),
-    }
-}
-
-fn own_key(path: &Path) -> Result<PrivateKeyDer<'static>, Unread> {
-    let found = PrivateKeyDer::from_pem_slice(&bytes(path)?);
-    found.map_err(|error| unpacked(path, error, "there is no key without a password in it (PEM)"))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unread> {
-    let none = "there is no certificate in it (PEM)";
-    let found = CertificateDer::pem_slice_iter(&bytes(path)?).collect::<Result<Vec<_>, _>>();
-    let found = found.map_err(|error| unpacked(path, error, none))?;
-    if found.is_empty() { Err(unread(path, none)) } else { Ok(found) }
-}
-
-fn bytes(path: &Path) -> Result<Vec<u8>, Unread> {
-    std::fs::read(path).map_err(|source| Unread { path: path.to_owned(), source })
-}
-
-fn unpacked(path: &Path, error: pem::Error, none: &str) -> Unread {
-    match error {
-        pem::Error::NoItemsFound => unread(path, none),
-        error => unread(path, &error.to_string()),
-    }
-}
-
-fn unread(path: &Path, why: &str) -> Unread {
-    Unread { path: path.to_owned(), source: io::Error::other(why.to_owned()) }
 }
 
 const MODES: &str = "sslmode=disable (in plain) and sslmode=verify-full (the server proves who it is, with a certificate \

@@ -1,0 +1,105 @@
+//! PEM files: certificates, keys and authorities.
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where systems keep the authorities that they trust: Debian, Fedora, Alpine.
+const SYSTEM: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// A file with certificates or a key is of no use.
+#[derive(Debug, thiserror::Error)]
+#[error("read {path}", path = .path.display())]
+pub struct Unread {
+    /// The file.
+    pub path: PathBuf,
+    /// Why.
+    pub source: io::Error,
+}
+
+/// The authorities that this system trusts; where it should have them, if it has none.
+pub fn system_authorities() -> &'static Path {
+    Path::new(SYSTEM.iter().find(|path| Path::new(path).exists()).unwrap_or(&SYSTEM[0]))
+}
+
+/// The authorities in a file.
+///
+/// # Errors
+/// If the file cannot be read, or none of its certificates can be an authority's.
+pub fn authorities(path: &Path) -> Result<RootCertStore, Unread> {
+    let mut store = RootCertStore::empty();
+    // A system's list may hold one that is of no use to anybody.
+    match store.add_parsable_certificates(certificates(path)?).0 {
+        0 => Err(unread(path, "none of its certificates can be that of an authority")),
+        _ => Ok(store),
+    }
+}
+
+/// The certificates in a file, at least one: a chain begins with its owner's.
+///
+/// # Errors
+/// If the file cannot be read, or has none.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Unread> {
+    let none = "there is no certificate in it (PEM)";
+    let found = CertificateDer::pem_slice_iter(&bytes(path)?).collect::<Result<Vec<_>, _>>();
+    let found = found.map_err(|error| unpacked(path, error, none))?;
+    if found.is_empty() { Err(unread(path, none)) } else { Ok(found) }
+}
+
+/// The first key in a file.
+///
+/// # Errors
+/// If the file cannot be read, or has none that can be read without a password.
+pub fn key(path: &Path) -> Result<PrivateKeyDer<'static>, Unread> {
+    let found = PrivateKeyDer::from_pem_slice(&bytes(path)?);
+    found.map_err(|error| unpacked(path, error, "there is no key without a password in it (PEM)"))
+}
+
+fn bytes(path: &Path) -> Result<Vec<u8>, Unread> {
+    std::fs::read(path).map_err(|source| Unread { path: path.to_owned(), source })
+}
+
+fn unpacked(path: &Path, error: pem::Error, none: &str) -> Unread {
+    match error {
+        pem::Error::NoItemsFound => unread(path, none),
+        error => unread(path, &error.to_string()),
+    }
+}
+
+fn unread(path: &Path, why: &str) -> Unread {
+    Unread { path: path.to_owned(), source: io::Error::other(why.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
+    }
+
+    #[track_caller]
+    fn check<T>(read: Result<T, Unread>, path: &Path, expected: &str) {
+        let error = read.err().expect("it is of no use");
+        assert_eq!(error.to_string(), format!("read {}", path.display()));
+        assert!(error.source.to_string().contains(expected), "{}", error.source);
+    }
+
+    #[test]
+    fn files_are_read_for_what_is_in_them() {
+        assert_eq!(certificates(&file("cert.pem")).expect("a certificate").len(), 1);
+        assert_eq!(authorities(&file("ca.pem")).expect("an authority").len(), 1);
+        key(&file("key.pem")).expect("a key");
+    }
+
+    #[test]
+    fn a_file_of_no_use_says_why() {
+        check(certificates(&file("key.pem")), &file("key.pem"), "no certificate in it");
+        check(authorities(&file("key.pem")), &file("key.pem"), "no certificate in it");
+        check(key(&file("cert.pem")), &file("cert.pem"), "no key without a password");
+        check(key(Path::new("/nowhere")), Path::new("/nowhere"), "No such file");
+    }
+}
