@@ -3,7 +3,7 @@
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
-use server::flags::{self, Flag, extended, help};
+use server::flags::{Effect, Flag, TABLE};
 
 use crate::verbs;
 
@@ -63,16 +63,16 @@ fn extended_options(page: &mut Vec<u8>) -> std::io::Result<()> {
     let mut roff = Roff::new();
     roff.control("SH", ["EXTENDED OPTIONS"]);
     roff.text([roman("The names that "), bold("-o"), roman(" takes, as a list separated by commas.")]);
-    for option in extended::all().filter(|option| option.effect == flags::Effect::Works) {
+    for option in TABLE.options().filter(|option| option.effect == Effect::Works) {
         roff.control("TP", []);
-        roff.text([bold(help::typed(option))]);
-        roff.text([roman(plain(&help::line(option)))]);
+        roff.text([bold(TABLE.typed(option))]);
+        roff.text([roman(plain(&option.line()))]);
     }
     roff.control("SH", ["ACCEPTED WITHOUT EFFECT"]);
-    reasons(&mut roff, &help::without_effect());
+    reasons(&mut roff, &TABLE.without_effect());
     roff.control("SH", ["NOT SUPPORTED YET"]);
     roff.text([roman("Each of these keeps the server from starting.")]);
-    reasons(&mut roff, &help::not_yet());
+    reasons(&mut roff, &TABLE.not_yet());
     roff.to_writer(page)
 }
 
@@ -82,7 +82,7 @@ fn reasons(roff: &mut Roff, reasons: &[(&str, Vec<&'static Flag>)]) {
         roff.text([roman(format!("{why}:"))]);
         for flag in flags {
             roff.control("TP", []);
-            roff.text([bold(help::typed(flag).trim_start())]);
+            roff.text([bold(TABLE.typed(flag).trim_start())]);
             roff.text([roman(flag.doc)]);
         }
     }
@@ -145,10 +145,10 @@ mod tests {
     #[test]
     fn the_page_of_serve_names_every_flag_and_every_option() {
         let page = String::from_utf8(page(Some("serve"))).expect("pages are text").replace("\\-", "-");
-        for flag in flags::all() {
+        for flag in TABLE.flags() {
             assert!(page.contains(&format!("--{}", flag.name)), "{}", flag.name);
         }
-        for option in extended::all() {
+        for option in TABLE.options() {
             assert!(page.contains(option.name), "{}", option.name);
         }
     }

@@ -25,7 +25,7 @@ pub(crate) fn command(columns: usize) -> Command {
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(flags::command(columns))
+        .subcommand(flags::TABLE.command(columns))
         .subcommand(load::Arguments::augment_args(
             Command::new("load").about("Generate load, and measure it"),
         ))
@@ -54,7 +54,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let done = match matches.subcommand() {
         Some(("tune", matches)) => return tune::run(matches, columns),
         Some(("lab", matches)) => return lab::run(matches),
-        Some(("serve", matches)) => serve::run(flags::LowArgs::read(matches).map_err(serve::refused)?),
+        Some(("serve", matches)) => serve::run(flags::TABLE.read(matches).map_err(serve::refused)?),
         Some(("load", matches)) => {
             let arguments = load::Arguments::from_arg_matches(matches);
             generate_load(&arguments.map_err(|error| Failure::usage(error, None))?, matches)
@@ -78,7 +78,7 @@ pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
 /// Prints what was asked for, or says what is wrong.
 fn refused(error: clap::Error, verb: Option<&str>) -> Result<ExitCode, Failure> {
     if verb == Some("serve") {
-        return match flags::Error::from(error) {
+        return match flags::TABLE.refusal(error) {
             flags::Error::Asked(text) => shown(&text),
             error => Err(serve::refused(error)),
         };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use server::flags::{self, Flag, extended, help};
+use server::flags::{self, Flag};
 use server::options::Options;
 
 const BEGIN: &str = "<!-- refused flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps -->\n";
@@ -15,7 +15,7 @@ const TOGETHER_MIN: usize = 3;
 /// Each reason with the flags that it holds for, in the order of the help.
 fn refused() -> Vec<(&'static str, Vec<String>)> {
     let mut refused: Vec<_> =
-        help::not_yet().into_iter().map(|(missing, flags)| (missing, names(&flags))).collect();
+        flags::TABLE.not_yet().into_iter().map(|(missing, flags)| (missing, names(&flags))).collect();
     let binary = flags::parse(["-B", "binary"]).and_then(|low| Options::new(low, &|_| unreachable!()));
     if let Err(flags::Error::NotYet { flag, missing }) = binary {
         refused.push((missing, vec![format!("`{flag}`")]));
@@ -41,7 +41,7 @@ fn names_alone() -> String {
 
 /// As they are typed, sub-options behind the flags.
 fn names(given: &[&'static Flag]) -> Vec<String> {
-    let is_option = |flag: &&&Flag| extended::find(flag.name).is_some();
+    let is_option = |flag: &&&Flag| flags::TABLE.option(flag.name).is_some();
     let mut names: Vec<String> =
         given.iter().filter(|flag| !is_option(flag)).map(|flag| format!("`{}`", flag.label())).collect();
     let beginning = |flag: &Flag| flag.name.split('_').next().unwrap_or_default();

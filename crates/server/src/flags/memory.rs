@@ -1,8 +1,9 @@
 //! Memory for items.
 
+use ::flags::Set;
 use stdx::units::{GIB, KIB, MIB};
 
-use super::{Effect, Flag, Kind};
+use super::{Effect, Flag, Kind, LowArgs};
 
 /// The item size that the wire and the store can count with, as in memcached.
 const ITEM_SIZE_MAX: u64 = GIB;
@@ -119,17 +120,9 @@ pub(super) const FLAGS: &[Flag] = &[
 ];
 
 /// A sub-option for an organ of memcached's that is not there.
-const fn without(name: &'static str, doc: &'static str, why: &'static str, set: super::Set) -> Flag {
+const fn without(name: &'static str, doc: &'static str, why: &'static str, set: Set<LowArgs>) -> Flag {
     let effect = Effect::Without(why);
     Flag { short: None, name, value: "", kind: Kind::Switch, default: None, doc, details: "", effect, set }
-}
-
-impl Flag {
-    /// Its value, in the tables of sub-options.
-    pub(super) const fn takes(self, value: &'static str, kind: Kind, default: &'static str) -> Self {
-        let default = if default.is_empty() { None } else { Some(default) };
-        Self { value, kind, default, ..self }
-    }
 }
 
 /// A sub-option of extstore.

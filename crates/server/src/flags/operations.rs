@@ -2,7 +2,10 @@
 
 use stdx::units::KIB;
 
-use super::{Effect, Flag, Kind, extended};
+use super::{Effect, Flag, Kind};
+
+/// The long name of `-o`.
+pub(super) const EXTENDED: &str = "extended";
 
 const PROXY: &str = "memcached's proxy is not built";
 
@@ -68,7 +71,7 @@ pub(super) const FLAGS: &[Flag] = &[
     },
     Flag {
         short: Some('o'),
-        name: extended::FLAG,
+        name: EXTENDED,
         value: "list",
         kind: Kind::List,
         default: None,

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use ::flags::show_size;
+
 use super::*;
 
 /// Letters and long names that memcached 1.6.45 takes, built with everything.
@@ -28,7 +30,7 @@ const MEMCACHED_OPTIONS: &str = "maxconns_fast hashpower no_hashexpand slab_reas
 fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {
     let words: Vec<_> = MEMCACHED.split_whitespace().collect();
     for pair in words.chunks(2) {
-        let found = all().find(|flag| flag.name == pair[1]);
+        let found = TABLE.flags().find(|flag| flag.name == pair[1]);
         assert_eq!(
             found.and_then(|flag| flag.short).map(String::from).as_deref(),
             Some(pair[0]),
@@ -36,7 +38,7 @@ fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {
             pair[1]
         );
     }
-    let ours: Vec<_> = all().map(|flag| flag.name).filter(|name| !words.contains(name)).collect();
+    let ours: Vec<_> = TABLE.flags().map(|flag| flag.name).filter(|name| !words.contains(name)).collect();
     // memcached knows -D by its letter only.
     assert_eq!(ours, ["driver", "prefix-delimiter"]);
 }
@@ -44,19 +46,19 @@ fn every_flag_of_memcached_is_in_the_table_and_ours_are_known() {
 #[test]
 fn the_sub_options_are_those_of_memcached() {
     let theirs: HashSet<_> = MEMCACHED_OPTIONS.split_whitespace().collect();
-    let ours: HashSet<_> = extended::all().map(|option| option.name).collect();
+    let ours: HashSet<_> = TABLE.options().map(|option| option.name).collect();
     assert_eq!(ours, theirs);
-    assert_eq!(extended::all().count(), theirs.len(), "no name is there twice");
+    assert_eq!(TABLE.options().count(), theirs.len(), "no name is there twice");
 }
 
 #[test]
 fn the_flag_table_suits_clap() {
-    command(80).debug_assert();
+    TABLE.command(80).debug_assert();
 }
 
 #[test]
 fn every_entry_is_documented_in_one_line() {
-    for flag in all().chain(extended::all()) {
+    for flag in TABLE.flags().chain(TABLE.options()) {
         let (doc, details) = (flag.doc, flag.details);
         assert!(!doc.is_empty() && doc.len() <= 66, "{}: {doc:?} is {} long", flag.name, doc.len());
         assert!(doc.starts_with(|first: char| first.is_uppercase()), "{}: {doc:?}", flag.name);
@@ -82,7 +84,7 @@ fn example(kind: Kind) -> Option<String> {
 
 #[test]
 fn every_entry_can_set_what_its_kind_gives() {
-    for flag in all().chain(extended::all()) {
+    for flag in TABLE.flags().chain(TABLE.options()) {
         let typed = example(flag.kind);
         let given = flag.kind.read(typed.as_deref()).unwrap_or_else(|_| panic!("{}: {typed:?}", flag.name));
         (flag.set)(&mut LowArgs::default(), given);
@@ -91,14 +93,14 @@ fn every_entry_can_set_what_its_kind_gives() {
 
 #[test]
 fn the_default_in_the_help_is_the_default() {
-    for flag in all().filter(|flag| flag.name != "prefix-delimiter") {
+    for flag in TABLE.flags().filter(|flag| flag.name != "prefix-delimiter") {
         let Some(default) = flag.default else { continue };
         let mut low = LowArgs::default();
         let given = flag.kind.read(Some(default)).unwrap_or_else(|_| panic!("{}: {default}", flag.name));
         (flag.set)(&mut low, given);
         assert_eq!(low.options, LowArgs::default().options, "{}", flag.name);
     }
-    for option in extended::all() {
+    for option in TABLE.options() {
         let mut low = LowArgs::default();
         match option.default {
             Some("on") => (option.set)(&mut low, Given::Present),
@@ -115,15 +117,15 @@ fn the_default_in_the_help_is_the_default() {
 #[test]
 fn help_fits_its_terminal_and_lists_everything() {
     for columns in [80, 120] {
-        for text in [command(columns).render_help(), command(columns).render_long_help()] {
+        for text in [TABLE.command(columns).render_help(), TABLE.command(columns).render_long_help()] {
             let text = text.to_string();
             for line in text.lines() {
                 assert!(line.chars().count() <= columns, "{columns}: {line}");
             }
-            for flag in all() {
+            for flag in TABLE.flags() {
                 assert!(text.contains(&format!("--{}", flag.name)), "{}", flag.name);
             }
-            for option in extended::all() {
+            for option in TABLE.options() {
                 assert!(text.contains(option.name), "{}", option.name);
             }
         }
@@ -132,8 +134,8 @@ fn help_fits_its_terminal_and_lists_everything() {
 
 #[test]
 fn the_long_help_says_what_each_sub_option_means() {
-    let text = command(120).render_long_help().to_string();
-    for option in extended::all() {
+    let text = TABLE.command(120).render_long_help().to_string();
+    for option in TABLE.options() {
         let is_its = |line: &str| line.trim_start().starts_with(option.name) && line.contains(option.doc);
         assert!(text.lines().any(is_its), "{}", option.name);
     }

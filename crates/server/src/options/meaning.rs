@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::auth::{self, Auth, ReadFile};
 use super::{Listen, Options};
-use crate::flags::{Error, LowArgs, show_size};
+use ::flags::show_size;
+
+use crate::flags::{Error, LowArgs};
 
 /// What a socket address has room for, with its closing zero, on Linux.
 const UNIX_PATH_LEN_MAX: usize = 107;

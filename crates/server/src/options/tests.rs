@@ -224,7 +224,7 @@ fn what_is_not_built_is_refused_and_never_left_out_in_silence() {
         "-B binary",
         "-B binary: not supported yet | the binary protocol is not built; clients can use the meta commands of -B ascii",
     );
-    for option in flags::extended::all() {
+    for option in flags::TABLE.options() {
         if !matches!(option.effect, flags::Effect::NotYet(_)) {
             continue;
         }

@@ -74,7 +74,7 @@ pub enum Given<'a> {
 
 /// What a flag would have accepted: the end of the sentence "expected …".
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Expected(pub(crate) String);
+pub struct Expected(pub(crate) String);
 
 impl Kind {
     /// Whether something must follow the name.
@@ -83,7 +83,7 @@ impl Kind {
     }
 
     /// Checks what was typed; `None` is the bare name.
-    pub(crate) fn read(self, typed: Option<&str>) -> Result<Given<'_>, Expected> {
+    pub fn read(self, typed: Option<&str>) -> Result<Given<'_>, Expected> {
         let expected = || Expected(self.to_string());
         // memcached skips blanks before a value, and start scripts count on it.
         let Some(typed) = typed.map(str::trim_start) else {
@@ -147,7 +147,7 @@ fn range(f: &mut fmt::Formatter<'_>, what: &str, min: i64, max: i64) -> fmt::Res
 }
 
 /// A size as one would type it.
-pub(crate) fn show_size(bytes: u64) -> String {
+pub fn show_size(bytes: u64) -> String {
     match [(GIB, 'g'), (MIB, 'm'), (KIB, 'k')]
         .into_iter()
         .find(|&(unit, _)| bytes != 0 && bytes.is_multiple_of(unit))
@@ -157,24 +157,36 @@ pub(crate) fn show_size(bytes: u64) -> String {
     }
 }
 
-/// The table pairs each kind with a `set` that asks for what this kind gives: anything else is a mistake in the
-/// table, which the test that sets every flag finds.
+/// A table pairs each kind with a `set` that asks for what this kind gives: anything else is a mistake in the
+/// table, which a test that sets every flag finds.
 impl<'a> Given<'a> {
-    pub(crate) fn number<T: TryFrom<i64>>(self) -> T {
+    /// The number, in the type of its place.
+    ///
+    /// # Panics
+    /// If the kind gives none, or a range that does not fit.
+    pub fn number<T: TryFrom<i64>>(self) -> T {
         match self {
             Self::Number(number) => T::try_from(number).ok().expect("the kind's range fits the option"),
             other => panic!("the kind gives a number, not {other:?}"),
         }
     }
 
-    pub(crate) fn real(self) -> f64 {
+    /// The number with a fraction.
+    ///
+    /// # Panics
+    /// If the kind gives none.
+    pub fn real(self) -> f64 {
         match self {
             Self::Real(real) => real,
             other => panic!("the kind gives a number with a fraction, not {other:?}"),
         }
     }
 
-    pub(crate) fn text(self) -> &'a str {
+    /// The text.
+    ///
+    /// # Panics
+    /// If the kind gives none.
+    pub fn text(self) -> &'a str {
         match self {
             Self::Text(text) => text,
             other => panic!("the kind gives a text, not {other:?}"),

@@ -2,8 +2,9 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::nearest::nearest;
-use super::{Expected, extended};
+use crate::nearest::nearest;
+use crate::table::{Flag, Table, Target};
+use crate::value::Expected;
 
 /// What is wrong with a command line.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,8 @@ pub enum Error {
         flag: String,
         /// What was probably meant.
         nearest: Option<String>,
+        /// What is typed for a list of all.
+        help: String,
     },
     /// The beginning of several flags.
     #[error("`{flag}` is short for {}", .names.join(" and for "))]
@@ -27,13 +30,17 @@ pub enum Error {
         /// What it may stand for.
         names: Vec<String>,
     },
-    /// A sub-option of `-o` that does not exist.
-    #[error("-o {name}: unknown option")]
+    /// A sub-option that does not exist.
+    #[error("{flag} {name}: unknown option")]
     UnknownOption {
+        /// The flag that takes the sub-options.
+        flag: String,
         /// As typed.
         name: String,
         /// What was probably meant.
         nearest: Option<&'static str>,
+        /// What is typed for a list of all.
+        help: String,
     },
     /// A value that the flag does not accept.
     #[error("{flag}: expected {expected}, found {found}")]
@@ -76,9 +83,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownFlag { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
-            Self::UnknownFlag { .. } => Some("`evenkeel serve --help` lists the flags".to_owned()),
+            Self::UnknownFlag { help, .. } => Some(format!("`{help}` lists the flags")),
             Self::UnknownOption { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
-            Self::UnknownOption { .. } => Some("`evenkeel serve --help` lists the options of -o".to_owned()),
+            Self::UnknownOption { flag, help, .. } => Some(format!("`{help}` lists the options of {flag}")),
             Self::NotYet { missing, .. } => Some((*missing).to_owned()),
             _ => None,
         }
@@ -87,67 +94,72 @@ impl Error {
     pub(crate) fn value(flag: impl Into<String>, expected: &Expected, found: Option<&str>) -> Self {
         Self::Value { flag: flag.into(), expected: expected.0.clone(), found: quoted(found) }
     }
-
-    pub(crate) fn unknown_option(name: &str) -> Self {
-        let nearest = nearest(name, extended::all().map(|option| option.name));
-        Self::UnknownOption { name: name.to_owned(), nearest }
-    }
 }
 
 fn quoted(found: Option<&str>) -> String {
     found.map_or("nothing".to_owned(), |found| format!("`{found}`"))
 }
 
-impl From<clap::Error> for Error {
+impl<T: Target> Table<T> {
+    pub(crate) fn unknown_option(&self, name: &str) -> Error {
+        let nearest = nearest(name, self.options().map(|option| option.name));
+        Error::UnknownOption {
+            flag: self.extended_label(),
+            name: name.to_owned(),
+            nearest,
+            help: self.long_help(),
+        }
+    }
+
     /// Says in our words what clap found; its own come with usage lines that hide the sentence that matters.
-    fn from(error: clap::Error) -> Self {
+    pub fn refusal(&self, error: clap::Error) -> Error {
         let text = |kind| match error.get(kind) {
             Some(ContextValue::String(text)) => text.clone(),
             _ => String::new(),
         };
-        let flag = label(&text(ContextKind::InvalidArg));
+        let flag = self.shown(&text(ContextKind::InvalidArg));
         let found = text(ContextKind::InvalidValue);
         match error.kind() {
-            _ if !error.use_stderr() => Self::Asked(error),
+            _ if !error.use_stderr() => Error::Asked(error),
             ErrorKind::UnknownArgument if !flag.starts_with('-') => {
-                Self::Other(format!("unexpected argument `{flag}`"))
+                Error::Other(format!("unexpected argument `{flag}`"))
             }
-            ErrorKind::UnknownArgument => match starting_with(&flag) {
-                names if names.len() > 1 => Self::Ambiguous { flag, names },
-                _ => Self::UnknownFlag { nearest: nearest_flag(&flag), flag },
+            ErrorKind::UnknownArgument => match self.starting_with(&flag) {
+                names if names.len() > 1 => Error::Ambiguous { flag, names },
+                _ => Error::UnknownFlag { nearest: self.nearest_flag(&flag), flag, help: self.long_help() },
             },
             ErrorKind::InvalidValue => match (error.get(ContextKind::ValidValue), found) {
                 (Some(ContextValue::Strings(words)), found) if !words.is_empty() && !found.is_empty() => {
                     let expected = format!("one of {}", words.join(", "));
-                    Self::Value { flag, expected, found: quoted(Some(&found)) }
+                    Error::Value { flag, expected, found: quoted(Some(&found)) }
                 }
-                _ => Self::Value { flag, expected: "a value".to_owned(), found: quoted(None) },
+                _ => Error::Value { flag, expected: "a value".to_owned(), found: quoted(None) },
             },
             ErrorKind::TooManyValues => {
-                Self::Value { flag, expected: "no value".to_owned(), found: quoted(Some(&found)) }
+                Error::Value { flag, expected: "no value".to_owned(), found: quoted(Some(&found)) }
             }
-            _ => Self::Other(first_line(&error)),
+            _ => Error::Other(first_line(&error)),
         }
     }
-}
 
-/// clap names a flag with its placeholder, `--port <num>`; we name it as the rest of the messages do.
-fn label(shown: &str) -> String {
-    let bare = shown.split([' ', '=']).next().unwrap_or_default();
-    let flag = super::all().find(|flag| bare.strip_prefix("--") == Some(flag.name));
-    flag.map_or(bare.to_owned(), |flag| flag.label())
-}
+    /// clap names a flag with its placeholder, `--port <num>`; we name it as the rest of the messages do.
+    fn shown(&self, shown: &str) -> String {
+        let bare = shown.split([' ', '=']).next().unwrap_or_default();
+        let flag = self.flags().find(|flag| bare.strip_prefix("--") == Some(flag.name));
+        flag.map_or(bare.to_owned(), Flag::label)
+    }
 
-/// The long names that start like what was typed.
-fn starting_with(typed: &str) -> Vec<String> {
-    let Some(beginning) = typed.strip_prefix("--") else { return Vec::new() };
-    let names = super::all().map(|flag| flag.name).filter(|name| name.starts_with(beginning));
-    names.map(|name| format!("--{name}")).collect()
-}
+    /// The long names that start like what was typed.
+    fn starting_with(&self, typed: &str) -> Vec<String> {
+        let Some(beginning) = typed.strip_prefix("--") else { return Vec::new() };
+        let names = self.flags().map(|flag| flag.name).filter(|name| name.starts_with(beginning));
+        names.map(|name| format!("--{name}")).collect()
+    }
 
-fn nearest_flag(typed: &str) -> Option<String> {
-    let names = super::all().map(|flag| flag.name);
-    nearest(typed.strip_prefix("--")?, names).map(|name| format!("--{name}"))
+    fn nearest_flag(&self, typed: &str) -> Option<String> {
+        let names = self.flags().map(|flag| flag.name);
+        nearest(typed.strip_prefix("--")?, names).map(|name| format!("--{name}"))
+    }
 }
 
 fn first_line(error: &clap::Error) -> String {
