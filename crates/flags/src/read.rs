@@ -78,3 +78,101 @@ fn is_typed<T>(flag: &Flag<T>, matches: &ArgMatches) -> bool {
     !matches!(flag.kind, Kind::Help | Kind::Version)
         && matches.value_source(flag.name) == Some(ValueSource::CommandLine)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Section;
+    use crate::value::Given;
+
+    #[derive(Debug, Default, PartialEq)]
+    struct Typed {
+        routes: Vec<String>,
+        timeout_ms: i64,
+        notes: Vec<String>,
+    }
+
+    impl Target for Typed {
+        fn note(&mut self, note: String) {
+            self.notes.push(note);
+        }
+    }
+
+    const fn flag(
+        short: Option<char>,
+        name: &'static str,
+        effect: Effect,
+        set: fn(&mut Typed, Given<'_>),
+    ) -> Flag<Typed> {
+        let (value, kind) = ("", Kind::Switch);
+        Flag { short, name, value, kind, default: None, doc: "Line", details: "", effect, set }
+    }
+
+    /// Of another program than memcached.
+    static TABLE: Table<Typed> =
+        Table {
+            verb: "route",
+            about: "Route requests",
+            sections: &[Section {
+                title: "Routes",
+                flags: &[
+                    flag(Some('r'), "route", Effect::Works, |typed, given| {
+                        typed.routes.push(given.text().to_owned())
+                    })
+                    .takes("name", Kind::List, ""),
+                    flag(None, "round-robin", Effect::Without("routes are chosen by key"), |_, _| {}),
+                    flag(Some('x'), "knobs", Effect::Works, |_, _| {}).takes("list", Kind::List, ""),
+                ],
+                options: &[
+                    flag(None, "timeout", Effect::Works, |typed, given| typed.timeout_ms = given.number())
+                        .takes("ms", Kind::Number { min: 1, max: 1000 }, ""),
+                    flag(None, "spool", Effect::NotYet("nothing is kept on disk"), |_, _| {}),
+                ],
+            }],
+            extended: Some("knobs"),
+        };
+
+    #[track_caller]
+    fn check(line: &str, expected: Result<(&[&str], i64, &[&str]), &str>) {
+        let read = TABLE.parse(line.split_whitespace());
+        let read = read.map(|typed| (typed.routes, typed.timeout_ms, typed.notes));
+        let expected = expected.map(|(routes, timeout_ms, notes)| {
+            let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+            (owned(routes), timeout_ms, owned(notes))
+        });
+        let message = |error: Error| match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        };
+        assert_eq!(read.map_err(message), expected.map_err(str::to_owned), "{line}");
+    }
+
+    #[test]
+    fn flags_and_options_are_read_as_getopt_reads_them() {
+        check("", Ok((&[], 0, &[])));
+        check("-ra --route=b --rout c", Ok((&["a", "b", "c"], 0, &[])));
+        check("-x timeout=5,timeout=7 -x timeout=9", Ok((&[], 9, &[])));
+        let note = "--round-robin has no effect: routes are chosen by key";
+        check("--round-robin", Ok((&[], 0, &[note])));
+    }
+
+    #[test]
+    fn what_is_refused_is_named_as_it_is_typed() {
+        check("-x timeout=0", Err("-x timeout: expected a number from 1 to 1000, found `0`"));
+        check("-x spool", Err("-x spool: not supported yet; nothing is kept on disk"));
+        check("-x zzzz", Err("-x zzzz: unknown option; `evenkeel route --help` lists the options of -x"));
+        check("-x tiemout=5", Err("-x tiemout: unknown option; did you mean `timeout`?"));
+        check("--zzzz", Err("unknown flag `--zzzz`; `evenkeel route --help` lists the flags"));
+        check("--ro a", Err("`--ro` is short for --route and for --round-robin"));
+    }
+
+    #[test]
+    fn the_help_is_the_tables() {
+        let help = TABLE.command(80).render_help().to_string();
+        for line in
+            ["Route requests", "Usage: evenkeel route [flags]", "Extended options (-x name[=value],…):"]
+        {
+            assert!(help.contains(line), "{line}: {help}");
+        }
+    }
+}
