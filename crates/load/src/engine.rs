@@ -43,21 +43,21 @@ pub(crate) trait Engine {
         each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error>;
 
-    /// Closes a connection on which no request is pending, and opens it anew: `Event::Opened` reports when it is
+    /// Closes a connection on which no request is pending, and opens it anew: `ConnectionEvent::Opened` reports when it is
     /// open.
     fn reopen(&mut self, _connection: usize) -> Result<(), Error> {
         unreachable!("only an engine that was told of the address can");
     }
 
     /// Passes all other events since the last call: for most engines, none.
-    fn events(&mut self, _each: impl FnMut(Event)) -> Result<(), Error> {
+    fn events(&mut self, _each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
         Ok(())
     }
 }
 
 /// What can happen besides bytes that arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ConnectionEvent {
     /// The pending requests of this connection, if any, will not be answered.
     Lost(usize),
     /// A connection is open again; opening took this long.

@@ -9,15 +9,15 @@
 //! ```text
 //!   Arguments ─ Description     types      the requested run, as the flags describe it
 //!        │
-//!      Plan                     workload   after every check; items, requests, conversations that read replies, traces
+//!     RunPlan                   workload   after every check; items, requests, conversations that read replies, traces
 //!        │
-//!     run ─► Worker, a thread   run        opens and closes the measured window; the search for the knee; the self test
+//!     run ─► LoadWorker, thread run        opens and closes the measured window; the search for the knee; the self test
 //!        ▲     │ each turn
 //!        │     ├─► Feed         pacing     which requests are due, and on which connection
 //!        │     │    └ Composer  workload   the next command, its item, its bytes
 //!        │     ├─► Engine       engine     one exchange with the kernel
-//!        │     └─► Tally        measure    latencies and counts of answered requests; whether they can be believed (Verdict)
-//!     Measured
+//!        │     └─► Tally        measure    latencies and counts of answered requests; whether they can be believed (RunVerdict)
+//!     RunMeasurements
 //!        │
 //!     Summary                   report     for people and programs; a Follower sees the seconds meanwhile
 //! ```
@@ -45,23 +45,23 @@ mod workload;
 
 pub use agents::{agent, kubernetes_job, run_on_agents, search_on_agents};
 pub use measure::latency::Latency;
-pub use measure::verdict::{Reason, Verdict};
+pub use measure::verdict::{InvalidReason, RunVerdict};
 pub use report::summary::{
     AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Probes, Recorded, Second, Summary,
     WaitsSummary,
 };
-pub use run::knee::{Knee, Outcome, Try};
+pub use run::knee::{Knee, Try, TryOutcome};
 pub use run::self_test::{Quantile, SelfTest, self_test};
 pub use run::{run, search};
 pub use types::arguments::Arguments;
 pub use types::arrivals::Arrivals;
 pub use types::churn::Storm;
-pub use types::description::{Description, EngineChoice, Protocol};
+pub use types::description::{Description, EngineChoice, CommandProtocol};
 pub use types::error::Error;
 pub use types::mix::Mix;
 pub use types::objective::Objective;
 pub use types::popularity::Popularity;
 pub use types::profiles::Workload;
-pub use types::sizes::Sizes;
+pub use types::sizes::ItemSizes;
 pub use types::span::Span;
 pub use types::ttl::Ttls;

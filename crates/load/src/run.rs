@@ -20,19 +20,19 @@ pub(crate) use probing::Prober;
 
 use crate::engine::files;
 use crate::measure::tally::Tally;
-use crate::report::follower::{Follower, Line};
+use crate::report::follower::{Follower, ProgressLine};
 use crate::report::hdr_log::HdrLog;
 use crate::report::json::{check_json, write_json};
 use crate::report::live::Live;
-use crate::report::summary::{Measured, Summary};
+use crate::report::summary::{RunMeasurements, Summary};
 use crate::run::knee::{Knee, Search};
 use crate::types::arguments::Arguments;
 use crate::types::description::Description;
 use crate::types::error::Error;
 use crate::types::objective::Objective;
-use crate::types::pace::{Pace, Timing};
+use crate::types::pace::{OpenLoopPace, Timing};
 use crate::types::part::Part;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use std::io::Write;
 use std::time::Duration;
 use stdx::prng::Prng;
@@ -42,7 +42,7 @@ use stdx::prng::Prng;
 pub fn run(arguments: &Arguments, progress: &mut dyn Write) -> Result<Summary, Error> {
     check_json(arguments)?;
     let (summary, _) = followed(arguments, progress, |follower| {
-        carry_out(&Plan::new(&arguments.run, Part::WHOLE)?, follower)
+        carry_out(&RunPlan::new(&arguments.run, Part::WHOLE)?, follower)
     })?;
     if let Some(path) = &arguments.json {
         write_json(&summary, path)?;
@@ -58,7 +58,7 @@ pub(crate) fn followed<T>(
 ) -> Result<T, Error> {
     let mut follower: Box<dyn Follower> = match arguments.run.live {
         true => Box::new(Live::new(&arguments.run)?),
-        false => Box::new(Line::new(progress)),
+        false => Box::new(ProgressLine::new(progress)),
     };
     match &arguments.hdr_log {
         None => run(&mut *follower),
@@ -67,7 +67,7 @@ pub(crate) fn followed<T>(
 }
 
 /// Carries out a machine's part of a load, and returns the histograms as well.
-pub(crate) fn carry_out(plan: &Plan, follower: &mut dyn Follower) -> Result<(Summary, Tally), Error> {
+pub(crate) fn carry_out(plan: &RunPlan, follower: &mut dyn Follower) -> Result<(Summary, Tally), Error> {
     files::allow(plan.connections.saturating_add(plan.probes.map_or(0, |probes| probes.connections)))?;
     let runner = Runner { plan };
     if plan.run.prefill {
@@ -79,21 +79,21 @@ pub(crate) fn carry_out(plan: &Plan, follower: &mut dyn Follower) -> Result<(Sum
 }
 
 /// Warm-up and window of a run, for callers that make something other than a summary of it.
-pub(crate) fn measure(plan: &Plan, progress: &mut dyn Write) -> Result<Measured, Error> {
-    Runner { plan }.measure(&mut Line::new(progress))
+pub(crate) fn measure(plan: &RunPlan, progress: &mut dyn Write) -> Result<RunMeasurements, Error> {
+    Runner { plan }.measure(&mut ProgressLine::new(progress))
 }
 
 /// Looks for the highest rate at which `objective` holds: one run after the other, each with the arguments' warm-up and
 /// duration.
 pub fn search(arguments: &Arguments, objective: &Objective, progress: &mut dyn Write) -> Result<Knee, Error> {
-    let mut plan = Plan::new(&first(&arguments.run)?, Part::WHOLE)?;
+    let mut plan = RunPlan::new(&first(&arguments.run)?, Part::WHOLE)?;
     files::allow(plan.connections)?;
     if plan.run.prefill {
-        Runner { plan: &plan }.prefill(&mut Line::new(progress))?;
+        Runner { plan: &plan }.prefill(&mut ProgressLine::new(progress))?;
     }
     let sleep = plan.sleep;
     search_by(arguments, objective, progress, &mut |rate, seed, progress| {
-        plan.pace = Some(Pace { timing: Timing::Law(rate, plan.asked.arrivals), sleep });
+        plan.pace = Some(OpenLoopPace { timing: Timing::Law(rate, plan.asked.arrivals), sleep });
         (plan.run.rate, plan.run.seed) = (Some(rate), seed);
         Ok(Summary::new(&plan, measure(&plan, progress)?))
     })
@@ -145,7 +145,7 @@ const SEARCH_RATE: f64 = 1000.0;
 const SEARCH_SALT: u64 = 0x7365_6172_6368_0000;
 
 struct Runner<'a> {
-    plan: &'a Plan,
+    plan: &'a RunPlan,
 }
 
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use super::talk::{End, FromAgent, ORDER_MAX, PROTOCOL, ToAgent, hear, say, shown};
 use crate::measure::packed::Packed;
-use crate::measure::seconds::Interval;
+use crate::measure::seconds::SecondStats;
 use crate::measure::seconds::Whole;
 use crate::report::follower::{Follower, GLANCE};
 use crate::report::summary::Second;
@@ -10,7 +10,7 @@ use crate::run::carry_out;
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use crate::types::part::Part;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use std::error::Error as _;
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -80,8 +80,11 @@ impl Agent<'_> {
         }
         self.is_live = run.live;
         // These options apply to the coordinator, on its machine.
-        let plan =
-            Plan { probes: None, server_pid: None, ..Plan::new(&run, Part { index: agent, of: agents })? };
+        let plan = RunPlan {
+            probes: None,
+            server_pid: None,
+            ..RunPlan::new(&run, Part { index: agent, of: agents })?
+        };
         let (summary, tally) = carry_out(&plan, self)?;
         Ok(End { summary, tally })
     }
@@ -91,7 +94,7 @@ impl Agent<'_> {
     }
 
     fn tell(&mut self, whole: Vec<Whole>) -> Result<(), Error> {
-        for Whole { interval: Interval { second, errors, .. }, latency_ns, slip_ns } in whole {
+        for Whole { interval: SecondStats { second, errors, .. }, latency_ns, slip_ns } in whole {
             let slip = slip_ns.map(Packed);
             say(self.output, &FromAgent::Second { second, latency: latency_ns, slip, errors })?;
         }

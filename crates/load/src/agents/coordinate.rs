@@ -7,7 +7,7 @@ mod meter;
 mod rounds;
 
 use super::talk::{DESCRIPTION_MAX, FromAgent, ToAgent};
-use crate::report::follower::{Follower, Line};
+use crate::report::follower::{Follower, ProgressLine};
 use crate::report::json::{check_json, write_json};
 use crate::report::summary::Summary;
 use crate::run::knee::Knee;
@@ -18,7 +18,7 @@ use crate::types::description::Description;
 use crate::types::error::Error;
 use crate::types::objective::Objective;
 use crate::types::part::Part;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use course::{Beside, Course};
 use crew::Crew;
 use meter::Meter;
@@ -48,7 +48,7 @@ pub fn search_on_agents(
     let mut coordinator = Coordinator::new(arguments)?;
     search_by(arguments, objective, progress, &mut |rate, seed, progress| {
         (coordinator.run.rate, coordinator.run.seed) = (Some(rate), seed);
-        let summary = coordinator.run(&mut Line::new(progress))?;
+        let summary = coordinator.run(&mut ProgressLine::new(progress))?;
         coordinator.run.prefill = false;
         Ok(summary)
     })
@@ -58,7 +58,7 @@ pub(super) struct Coordinator<'a> {
     arguments: &'a Arguments,
     /// The description that agents get.
     run: Description,
-    pub(super) plan: Plan,
+    pub(super) plan: RunPlan,
 }
 
 impl Coordinator<'_> {
@@ -82,10 +82,10 @@ impl Coordinator<'_> {
         let all = Part { index: 0, of: arguments.agents.len().max(1) };
         let asks_itself = run.probes.is_some() && arguments.kubernetes_job.is_none();
         let plan = match asks_itself {
-            true => Plan::new(&run, all)?,
+            true => RunPlan::new(&run, all)?,
             false => {
                 let host = String::from("127.0.0.1");
-                Plan::new(&Description { server: None, host, tls: false, ..run.clone() }, all)?
+                RunPlan::new(&Description { server: None, host, tls: false, ..run.clone() }, all)?
             }
         };
         // A missing process is reported before any load is made.

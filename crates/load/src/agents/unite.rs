@@ -5,9 +5,9 @@
 
 use super::talk::End;
 use crate::measure::latency::Latency;
-use crate::measure::seconds::Interval;
+use crate::measure::seconds::SecondStats;
 use crate::measure::seconds::Whole;
-use crate::measure::verdict::{Reason, Verdict};
+use crate::measure::verdict::{InvalidReason, RunVerdict};
 use crate::report::summary::{AgentSummary, CpuCost, Second, Summary};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ pub(super) struct Seconds {
     ended: Vec<u64>,
     /// Seconds that an agent has still to report.
     sums: BTreeMap<u64, Sum>,
-    whole: BTreeMap<u64, Interval>,
+    whole: BTreeMap<u64, SecondStats>,
     /// Whole seconds that `take` has not returned yet.
     fresh: Vec<Whole>,
 }
 
 /// One agent's second, or what several agents reported for the same second.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct SecondReport {
     pub(super) latency_ns: Histogram<u64>,
     pub(super) slip_ns: Option<Histogram<u64>>,
     pub(super) errors: u64,
@@ -39,11 +39,11 @@ pub(super) struct Told {
 #[derive(Debug)]
 struct Sum {
     agents: usize,
-    told: Told,
+    told: SecondReport,
 }
 
-impl Told {
-    fn add(&mut self, other: &Told) {
+impl SecondReport {
+    fn add(&mut self, other: &SecondReport) {
         self.latency_ns.add(&other.latency_ns).expect(ONE_SHAPE);
         if let Some((slip_ns, other)) = self.slip_ns.as_mut().zip(other.slip_ns.as_ref()) {
             slip_ns.add(other).expect(ONE_SHAPE);
@@ -61,7 +61,7 @@ impl Seconds {
     }
 
     /// One agent's second.
-    pub(super) fn add(&mut self, agent: usize, second: u64, told: Told) {
+    pub(super) fn add(&mut self, agent: usize, second: u64, told: SecondReport) {
         match self.sums.entry(second) {
             Entry::Vacant(free) => drop(free.insert(Sum { agents: 1, told })),
             Entry::Occupied(mut sum) => {
@@ -90,9 +90,9 @@ impl Seconds {
         for (second, Sum { told, .. }) in
             self.sums.extract_if(.., |second, sum| is_whole(*second, sum.agents))
         {
-            let Told { latency_ns, slip_ns, errors } = told;
+            let SecondReport { latency_ns, slip_ns, errors } = told;
             let slip = slip_ns.as_ref().and_then(Latency::of);
-            let interval = Interval { second, latency: Latency::of(&latency_ns), slip, errors };
+            let interval = SecondStats { second, latency: Latency::of(&latency_ns), slip, errors };
             self.whole.insert(second, interval);
             self.fresh.push(Whole { interval, latency_ns, slip_ns });
         }
@@ -131,14 +131,16 @@ pub(super) fn unite(parts: Vec<(String, u64, End)>, seconds: &Seconds) -> Summar
     Summary { verdict, agents, ..whole.counting(&tally) }
 }
 
-fn verdict(parts: &[(String, u64, End)]) -> Verdict {
+fn verdict(parts: &[(String, u64, End)]) -> RunVerdict {
     let of = |(name, _, end): &(String, u64, End)| {
         let reasons = end.summary.verdict.reasons.clone();
         let name = name.clone();
-        reasons.into_iter().map(move |Reason { what, why }| Reason { what, why: format!("{name}: {why}") })
+        reasons
+            .into_iter()
+            .map(move |InvalidReason { what, why }| InvalidReason { what, why: format!("{name}: {why}") })
     };
-    let reasons: Vec<Reason> = parts.iter().flat_map(of).collect();
-    Verdict { valid: parts.iter().all(|(_, _, end)| end.summary.verdict.valid), reasons }
+    let reasons: Vec<InvalidReason> = parts.iter().flat_map(of).collect();
+    RunVerdict { valid: parts.iter().all(|(_, _, end)| end.summary.verdict.valid), reasons }
 }
 
 /// Everything but the verdict and the tally's figures.

@@ -15,10 +15,10 @@ const AT_ONCE: usize = 64;
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// A connection that could not be opened: its number from 1, and why.
-pub(crate) type Refused = (usize, io::Error);
+pub(crate) type FailedConnection = (usize, io::Error);
 
 /// Opens `count` connections, which block.
-pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, Refused> {
+pub(crate) fn open(address: SocketAddr, count: usize) -> Result<Vec<OwnedFd>, FailedConnection> {
     let first = |error: Errno| (1, error.into());
     let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(first)?;
     let mut sockets: Vec<OwnedFd> = Vec::with_capacity(count);

@@ -1,7 +1,7 @@
 //! The plain engine: edge-triggered epoll, one system call for each send and each receive.
 
 use super::reopening::Reopening;
-use super::{Engine, Event as Happening, RECEIVE_LEN, Wait, failed, precise};
+use super::{ConnectionEvent, Engine, RECEIVE_LEN, Wait, failed, precise};
 use crate::engine::outbox::Outbox;
 use crate::types::clock;
 use crate::types::error::Error;
@@ -65,7 +65,7 @@ impl Epoll {
     #[cold]
     fn ended(&mut self, connection: usize, error: Error) -> Result<(), Error> {
         let Some(reopening) = &mut self.reopening else { return Err(error) };
-        reopening.news.push(Happening::Closed(connection));
+        reopening.news.push(ConnectionEvent::Closed(connection));
         self.renew(connection)
     }
 
@@ -178,7 +178,7 @@ impl Engine for Epoll {
         self.renew(connection)
     }
 
-    fn events(&mut self, each: impl FnMut(Happening)) -> Result<(), Error> {
+    fn events(&mut self, each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
         if self.reopening.is_none() {
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! Connections of an engine that are opened anew while the others go on.
 
-use super::Event;
+use super::ConnectionEvent;
 use crate::engine::connecting;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ pub(crate) struct Reopening {
     attempts: VecDeque<(u64, usize)>,
     /// Refused connections, and when to try again.
     retries: VecDeque<(u64, usize)>,
-    pub(crate) news: Vec<Event>,
+    pub(crate) news: Vec<ConnectionEvent>,
 }
 
 /// Longer than the kernel takes to send the first packet three times.
@@ -58,13 +58,13 @@ impl Reopening {
     pub(crate) fn ended(&mut self, connection: usize, is_open: bool, now_ns: u64) {
         let Some(began_ns) = self.began_ns[connection].take() else { return };
         match is_open {
-            true => self.news.push(Event::Opened { connection, took_ns: now_ns - began_ns }),
+            true => self.news.push(ConnectionEvent::Opened { connection, took_ns: now_ns - began_ns }),
             false => self.refused(connection, now_ns),
         }
     }
 
     fn refused(&mut self, connection: usize, now_ns: u64) {
-        self.news.push(Event::Refused);
+        self.news.push(ConnectionEvent::Refused);
         self.retries.push_back((now_ns + RETRY_AFTER_NS, connection));
     }
 
@@ -83,7 +83,7 @@ impl Reopening {
             self.attempts.pop_front();
             if !is_over {
                 self.began_ns[connection] = None;
-                self.news.push(Event::TimedOut);
+                self.news.push(ConnectionEvent::TimedOut);
                 return Some(connection);
             }
         }
@@ -104,13 +104,16 @@ mod tests {
         assert!(sockets.iter().all(Option::is_some));
         reopening.ended(0, true, 1500);
         reopening.ended(1, false, 2000);
-        assert_eq!(reopening.news, [Event::Opened { connection: 0, took_ns: 500 }, Event::Refused]);
+        assert_eq!(
+            reopening.news,
+            [ConnectionEvent::Opened { connection: 0, took_ns: 500 }, ConnectionEvent::Refused]
+        );
         assert_eq!(reopening.next_at_ns(), Some(2000 + RETRY_AFTER_NS));
         assert_eq!(reopening.next_retry(2000 + RETRY_AFTER_NS - 1), None);
         assert_eq!(reopening.next_retry(2000 + RETRY_AFTER_NS), Some(1));
         assert!(!reopening.is_on_its_way(1) && reopening.is_on_its_way(2));
         assert_eq!(reopening.next_retry(1000 + ATTEMPT_NS_MAX), Some(2));
         assert_eq!(reopening.next_retry(u64::MAX), None);
-        assert_eq!(reopening.news[2..], [Event::TimedOut]);
+        assert_eq!(reopening.news[2..], [ConnectionEvent::TimedOut]);
     }
 }

@@ -1,7 +1,7 @@
 //! Promises of both engines, on socket pairs.
 
 use super::epoll::Epoll;
-use super::uring::Uring;
+use super::uring::UringEngine;
 use super::*;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,8 +26,8 @@ fn unix_pair() -> (UnixStream, UnixStream) {
 }
 
 /// `None` where io_uring is refused.
-fn uring(sockets: Vec<OwnedFd>) -> Option<Uring> {
-    Uring::new(sockets, false).ok()
+fn uring(sockets: Vec<OwnedFd>) -> Option<UringEngine> {
+    UringEngine::new(sockets, false).ok()
 }
 
 fn epoll(sockets: Vec<OwnedFd>) -> Option<Epoll> {
@@ -96,7 +96,7 @@ const LEN: usize = 12 << 20;
 #[test]
 fn what_a_full_socket_does_not_take_is_sent_later() {
     check(uring, tcp_pair());
-    check(|sockets| Uring::new(sockets, true).ok(), tcp_pair());
+    check(|sockets| UringEngine::new(sockets, true).ok(), tcp_pair());
     check(uring, unix_pair());
     check(epoll, tcp_pair());
     check(epoll, unix_pair());
@@ -159,7 +159,7 @@ fn waits_end_within_their_millisecond() {
 #[test]
 fn stamps_say_when_the_kernel_had_it() {
     let (near, mut far) = tcp_pair();
-    let Ok(mut engine) = Uring::new(vec![near.into()], true) else { return };
+    let Ok(mut engine) = UringEngine::new(vec![near.into()], true) else { return };
     let nothing = Outbox::default();
     // The first request for timestamps has to wait for them (`net_enable_timestamp` of net/core/dev.c).
     let stamp = (0..CHANCES).find_map(|_| {

@@ -1,6 +1,6 @@
 //! Encryption around another engine, which moves what is encrypted.
 
-use super::{Engine, Event, GATHER_TIME, WAIT_MAX, Wait};
+use super::{ConnectionEvent, Engine, GATHER_TIME, WAIT_MAX, Wait};
 use crate::engine::outbox::Outbox;
 use crate::engine::trust::Party;
 use crate::types::error::Error;
@@ -18,7 +18,7 @@ pub(crate) struct Encrypted<E> {
     /// Handshakes that nobody has been told of.
     agreed: Vec<Agreed>,
     /// What is to be told of connections that were opened anew.
-    news: Vec<Event>,
+    news: Vec<ConnectionEvent>,
     /// What was received, decrypted.
     plain: Vec<u8>,
 }
@@ -163,7 +163,9 @@ impl<E: Engine> Engine for Encrypted<E> {
             }
             if let Some(began_ns) = link.began_ns.filter(|_| !link.session.is_handshaking()) {
                 link.began_ns = None;
-                news.extend(link.opening_ns.take().map(|took_ns| Event::Opened { connection, took_ns }));
+                news.extend(
+                    link.opening_ns.take().map(|took_ns| ConnectionEvent::Opened { connection, took_ns }),
+                );
                 agreed.push(Agreed {
                     took_ns: now_ns - began_ns,
                     is_resumed: link.session.handshake_kind() == Some(HandshakeKind::Resumed),
@@ -173,13 +175,13 @@ impl<E: Engine> Engine for Encrypted<E> {
         })
     }
 
-    fn events(&mut self, mut each: impl FnMut(Event)) -> Result<(), Error> {
+    fn events(&mut self, mut each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
         for Agreed { took_ns, is_resumed } in self.agreed.drain(..) {
-            each(Event::Agreed { took_ns, is_resumed });
+            each(ConnectionEvent::Agreed { took_ns, is_resumed });
         }
         let mut opened = Vec::new();
         self.engine.events(|event| match event {
-            Event::Opened { connection, took_ns } => opened.push((connection, took_ns)),
+            ConnectionEvent::Opened { connection, took_ns } => opened.push((connection, took_ns)),
             event => each(event),
         })?;
         let now_ns = self.now_ns();

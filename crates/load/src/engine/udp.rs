@@ -5,7 +5,7 @@
 //! a request's id are the lane's number, the others count its requests, so that a late reply is recognised.
 
 use super::mmsg::{BATCH, Receives, Sends};
-use super::{Engine, Event, Wait, failed, precise};
+use super::{ConnectionEvent, Engine, Wait, failed, precise};
 use crate::engine::outbox::Outbox;
 use crate::types::clock;
 use crate::types::error::Error;
@@ -178,9 +178,9 @@ impl Engine for Udp {
         Ok(())
     }
 
-    fn events(&mut self, mut each: impl FnMut(Event)) -> Result<(), Error> {
+    fn events(&mut self, mut each: impl FnMut(ConnectionEvent)) -> Result<(), Error> {
         if self.strays > 0 {
-            each(Event::Stray(std::mem::take(&mut self.strays)));
+            each(ConnectionEvent::Stray(std::mem::take(&mut self.strays)));
         }
         let now_ns = self.now_ns();
         if now_ns < self.look_at_ns {
@@ -195,7 +195,7 @@ impl Engine for Udp {
             }
             if lane.is_answered || lane.repeated == self.patience.repeats {
                 lane.sent_ns = None;
-                each(Event::Lost(number));
+                each(ConnectionEvent::Lost(number));
                 continue;
             }
             lane.repeated += 1;

@@ -22,7 +22,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Connections behind one ring.
-pub(crate) struct Uring {
+pub(crate) struct UringEngine {
     ring: IoUring,
     buffers: Buffers,
     /// If replies are to bring the time at which they came.
@@ -62,12 +62,15 @@ enum About {
     Room,
 }
 
-impl Uring {
+impl UringEngine {
     /// Fails where the kernel refuses io_uring or is too old for what is used here.
-    pub(crate) fn new(sockets: Vec<OwnedFd>, stamped: bool) -> Result<Uring, (Vec<OwnedFd>, io::Error)> {
+    pub(crate) fn new(
+        sockets: Vec<OwnedFd>,
+        stamped: bool,
+    ) -> Result<UringEngine, (Vec<OwnedFd>, io::Error)> {
         let stamps = if stamped { Stamps::ask(&sockets).map(Some) } else { Ok(None) };
-        match stamps.and_then(|stamps| Ok((stamps, Uring::start(&sockets)?))) {
-            Ok((stamps, (ring, buffers))) => Ok(Uring {
+        match stamps.and_then(|stamps| Ok((stamps, UringEngine::start(&sockets)?))) {
+            Ok((stamps, (ring, buffers))) => Ok(UringEngine {
                 stamps,
                 can_gather: ring.params().is_feature_min_timeout(),
                 backlogs: vec![Vec::new(); sockets.len()],
@@ -227,7 +230,7 @@ impl Uring {
     }
 }
 
-impl Engine for Uring {
+impl Engine for UringEngine {
     const NAME: &'static str = "io_uring";
 
     fn exchange(&mut self, outbox: &Outbox, wait: Wait) -> Result<(), Error> {
@@ -241,7 +244,7 @@ impl Engine for Uring {
         &mut self,
         mut each: impl FnMut(usize, &[u8], Option<u64>) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Uring { received, buffers, unarmed, stamps, .. } = self;
+        let UringEngine { received, buffers, unarmed, stamps, .. } = self;
         for &Completion { number, result, flags, .. } in &*received {
             if result > 0
                 && let Some(buffer) = cqueue::buffer_select(flags)
@@ -273,7 +276,7 @@ impl Engine for Uring {
     }
 }
 
-impl Drop for Uring {
+impl Drop for UringEngine {
     fn drop(&mut self) {
         // The kernel releases registered sockets some time after the ring is closed: the server must learn it now.
         for socket in &self.sockets {

@@ -10,13 +10,13 @@ const PARTS: usize = 8;
 
 /// Requests that were due and not answered when the window opened and at the end of each eighth of it; where the
 /// schedule ended earlier, as of then. Those of several threads are added up.
-pub(crate) type Counts = [u64; PARTS + 1];
+pub(crate) type BacklogCounts = [u64; PARTS + 1];
 
 /// Takes the counts of one thread.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     window_ns: Range<u64>,
-    counts: Counts,
+    counts: BacklogCounts,
     taken: usize,
     /// When the next one is to be taken.
     next_ns: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Backlog {
 
 impl Backlog {
     pub(crate) fn new(window_ns: Range<u64>) -> Backlog {
-        Backlog { next_ns: window_ns.start, window_ns, counts: Counts::default(), taken: 0 }
+        Backlog { next_ns: window_ns.start, window_ns, counts: BacklogCounts::default(), taken: 0 }
     }
 
     /// Whether a count is to be taken.
@@ -60,7 +60,7 @@ impl Backlog {
         self.taken == self.counts.len()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> BacklogCounts {
         self.counts
     }
 }
@@ -81,7 +81,7 @@ const SHARE_MAX: f64 = 0.01;
 
 impl Growth {
     /// `usual` requests are pending even if the server keeps up: the rate by the latency that nine of ten exceed.
-    pub(crate) fn of(counts: &Counts, usual: f64) -> Growth {
+    pub(crate) fn of(counts: &BacklogCounts, usual: f64) -> Growth {
         let [first, .., last] = *counts;
         let before = usual.max(first as f64);
         let requests = (last as f64 - before).max(0.0);
@@ -99,7 +99,7 @@ impl Growth {
 mod tests {
     use super::*;
 
-    fn counts(of: impl Fn(u64) -> u64) -> Counts {
+    fn counts(of: impl Fn(u64) -> u64) -> BacklogCounts {
         let mut backlog = Backlog::new(1000..9000);
         for now_ns in (0..10_000).step_by(100) {
             if backlog.is_due(now_ns) {
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_backlog_that_grows_is_an_overload() {
-        let check = |counts: Counts, usual, scheduled, wanted| {
+        let check = |counts: BacklogCounts, usual, scheduled, wanted| {
             assert_eq!(Growth::of(&counts, usual).is_overload(scheduled), wanted, "{counts:?}");
         };
         check([3, 5, 2, 9, 4, 1, 6, 2, 8], 4.0, 1000, false);

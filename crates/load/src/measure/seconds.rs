@@ -18,7 +18,7 @@ pub(crate) struct Seconds {
     from: u64,
     /// The total at the end of the last second that all have reported.
     total: Option<Total>,
-    whole: Vec<Interval>,
+    whole: Vec<SecondStats>,
     /// Whole seconds that `take` has not returned yet.
     fresh: Vec<Whole>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Total {
 
 /// The requests that were done in one second.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Interval {
+pub(crate) struct SecondStats {
     /// Seconds since the window opened.
     pub(crate) second: u64,
     /// `None`: none was done.
@@ -48,7 +48,7 @@ pub(crate) struct Interval {
 /// A second that all threads, or all agents, have reported.
 #[derive(Debug)]
 pub(crate) struct Whole {
-    pub(crate) interval: Interval,
+    pub(crate) interval: SecondStats,
     pub(crate) latency_ns: Histogram<u64>,
     /// As in `interval`.
     pub(crate) slip_ns: Option<Histogram<u64>>,
@@ -147,7 +147,7 @@ impl Seconds {
                 Some(before) => total.since(before),
                 None => total.clone(),
             };
-            let interval = Interval {
+            let interval = SecondStats {
                 second,
                 latency: Latency::of(&between.latency_ns),
                 slip: between.slip_ns.as_ref().and_then(Latency::of),

@@ -1,6 +1,6 @@
 //! Tally of what one worker counts.
 
-use crate::measure::backlog::Counts;
+use crate::measure::backlog::BacklogCounts;
 use crate::measure::histogram::histogram;
 use crate::measure::packed;
 use crate::types::mix::Command;
@@ -35,7 +35,7 @@ pub(crate) struct Tally {
     /// Requests of the window that an open loop's schedule had and that were never sent.
     pub(crate) unsent: u64,
     /// Of an open loop: requests that were due and not answered, in the course of the window.
-    pub(crate) backlog: Counts,
+    pub(crate) backlog: BacklogCounts,
     /// How often each error line came; at most `LINES_MAX` of them.
     pub(crate) error_lines: BTreeMap<String, u64>,
     /// From sent to done in a closed loop, from intended to done in an open one.
@@ -125,7 +125,7 @@ impl Tally {
             unanswered: 0,
             silence_ns: 0,
             unsent: 0,
-            backlog: Counts::default(),
+            backlog: BacklogCounts::default(),
             error_lines: BTreeMap::new(),
             latency_ns: histogram(),
             churn: None,

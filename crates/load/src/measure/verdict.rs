@@ -12,16 +12,16 @@ use stdx::steady::unsettled;
 
 /// The result of these checks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct RunVerdict {
     /// No reason against it was found.
     pub valid: bool,
     /// Why not to believe it.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<InvalidReason>,
 }
 
 /// One reason not to believe a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
+pub struct InvalidReason {
     /// An identifier for programs: `client-saturated`, `client-waited`, `late`, `overloaded`, `rate-missed`,
     /// `arrivals`, `steal`, `unsteady`, `lost`, `silent`, `empty`.
     pub what: String,
@@ -31,7 +31,7 @@ pub struct Reason {
 
 /// Measurements of the generator and of its surroundings.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct RunEvidence {
     /// By second: the share of it that the busiest client thread ran.
     pub(crate) busy: Vec<f64>,
     /// Share of the window that a client thread waited for a CPU: of the one that waited most.
@@ -103,9 +103,9 @@ impl OpenEvidence {
     }
 }
 
-impl Verdict {
-    pub(crate) fn of(evidence: &Evidence) -> Verdict {
-        let reasons: Vec<Reason> = [saturated, waited, stolen, unsteady, lost, silent]
+impl RunVerdict {
+    pub(crate) fn of(evidence: &RunEvidence) -> RunVerdict {
+        let reasons: Vec<InvalidReason> = [saturated, waited, stolen, unsteady, lost, silent]
             .into_iter()
             .map(|look| look(evidence))
             .chain(
@@ -116,11 +116,11 @@ impl Verdict {
             )
             .flatten()
             .collect();
-        Verdict { valid: reasons.is_empty(), reasons }
+        RunVerdict { valid: reasons.is_empty(), reasons }
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for RunVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.valid {
             return writeln!(f, "VALID");
@@ -129,11 +129,11 @@ impl fmt::Display for Verdict {
     }
 }
 
-fn reason(what: &str, why: String) -> Option<Reason> {
-    Some(Reason { what: what.to_owned(), why })
+fn reason(what: &str, why: String) -> Option<InvalidReason> {
+    Some(InvalidReason { what: what.to_owned(), why })
 }
 
-fn saturated(evidence: &Evidence) -> Option<Reason> {
+fn saturated(evidence: &RunEvidence) -> Option<InvalidReason> {
     // A thread that spins is always busy; whether it keeps up, its lateness tells.
     if evidence.open.is_some_and(|open| open.spins) {
         return None;
@@ -154,7 +154,7 @@ fn saturated(evidence: &Evidence) -> Option<Reason> {
 }
 
 /// A thread that waits for a CPU is not busy, and neither sends nor reads.
-fn waited(evidence: &Evidence) -> Option<Reason> {
+fn waited(evidence: &RunEvidence) -> Option<InvalidReason> {
     if evidence.waited <= WAITED_MAX {
         return None;
     }
@@ -168,7 +168,7 @@ fn waited(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-fn stolen(evidence: &Evidence) -> Option<Reason> {
+fn stolen(evidence: &RunEvidence) -> Option<InvalidReason> {
     if evidence.steal <= STEAL_MAX {
         return None;
     }
@@ -179,7 +179,7 @@ fn stolen(evidence: &Evidence) -> Option<Reason> {
 }
 
 /// If more than half has to be cut, the run has no steady part that is longer than its beginning.
-fn unsteady(evidence: &Evidence) -> Option<Reason> {
+fn unsteady(evidence: &RunEvidence) -> Option<InvalidReason> {
     let series = &evidence.p50_us;
     let cut = unsettled(series)?;
     reason(
@@ -191,7 +191,7 @@ fn unsteady(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-fn lost(evidence: &Evidence) -> Option<Reason> {
+fn lost(evidence: &RunEvidence) -> Option<InvalidReason> {
     if evidence.lost <= LOST_MAX {
         return None;
     }
@@ -206,8 +206,8 @@ fn lost(evidence: &Evidence) -> Option<Reason> {
 
 /// A closed loop sends no more to a server that does not answer: a stall shows only in the requests that are pending
 /// at the end.
-fn silent(evidence: &Evidence) -> Option<Reason> {
-    let Evidence { silence_s, longest_s, seconds, .. } = *evidence;
+fn silent(evidence: &RunEvidence) -> Option<InvalidReason> {
+    let RunEvidence { silence_s, longest_s, seconds, .. } = *evidence;
     if silence_s <= longest_s || silence_s <= SILENCE_MAX_S.min(seconds / 2.0) {
         return None;
     }
@@ -220,7 +220,7 @@ fn silent(evidence: &Evidence) -> Option<Reason> {
     )
 }
 
-fn arrivals(open: &OpenEvidence) -> Option<Reason> {
+fn arrivals(open: &OpenEvidence) -> Option<InvalidReason> {
     let missing = (open.scheduled as f64 - open.asked).abs();
     if missing <= open.asked_within + 1.0 {
         return None;
@@ -231,7 +231,7 @@ fn arrivals(open: &OpenEvidence) -> Option<Reason> {
     )
 }
 
-fn missed(open: &OpenEvidence) -> Option<Reason> {
+fn missed(open: &OpenEvidence) -> Option<InvalidReason> {
     if open.scheduled == 0 {
         return reason(
             "empty",
@@ -253,7 +253,7 @@ fn missed(open: &OpenEvidence) -> Option<Reason> {
 }
 
 /// Requests answered after the window do not show that the rate can be sustained.
-fn overloaded(open: &OpenEvidence) -> Option<Reason> {
+fn overloaded(open: &OpenEvidence) -> Option<InvalidReason> {
     let OpenEvidence { growth, scheduled, completed_per_s, .. } = *open;
     if !growth.is_overload(scheduled) {
         return None;
@@ -277,7 +277,7 @@ fn slower(traffic: Traffic) -> &'static str {
     }
 }
 
-fn late(open: &OpenEvidence) -> Option<Reason> {
+fn late(open: &OpenEvidence) -> Option<InvalidReason> {
     if open.late_p99_us <= LATE_SHARE_MAX * open.response_p99_us {
         return None;
     }
@@ -314,31 +314,31 @@ mod tests {
     };
 
     #[track_caller]
-    fn check(evidence: &Evidence, wanted: &[&str]) {
-        let verdict = Verdict::of(evidence);
+    fn check(evidence: &RunEvidence, wanted: &[&str]) {
+        let verdict = RunVerdict::of(evidence);
         let found: Vec<_> = verdict.reasons.iter().map(|reason| reason.what.as_str()).collect();
         assert_eq!(found, wanted, "{verdict}");
         assert_eq!(verdict.valid, wanted.is_empty());
     }
 
-    fn open(open: OpenEvidence) -> Evidence {
-        Evidence { open: Some(open), ..Evidence::default() }
+    fn open(open: OpenEvidence) -> RunEvidence {
+        RunEvidence { open: Some(open), ..RunEvidence::default() }
     }
 
     #[test]
     fn nothing_against_it_is_valid() {
-        check(&Evidence::default(), &[]);
+        check(&RunEvidence::default(), &[]);
         check(&open(OPEN), &[]);
-        assert_eq!(Verdict::of(&open(OPEN)).to_string(), "VALID\n");
+        assert_eq!(RunVerdict::of(&open(OPEN)).to_string(), "VALID\n");
     }
 
     #[test]
     fn a_thread_that_is_busy_for_two_seconds_is_the_limit() {
-        let busy = |busy: &[f64]| Evidence { busy: busy.to_vec(), ..Evidence::default() };
+        let busy = |busy: &[f64]| RunEvidence { busy: busy.to_vec(), ..RunEvidence::default() };
         check(&busy(&[0.2, 0.9, 0.2, 0.9]), &[]);
         check(&busy(&[0.2, 0.9, 0.9, 0.2]), &["client-saturated"]);
         check(&busy(&[0.9]), &["client-saturated"]);
-        let spinning = Evidence { open: Some(OpenEvidence { spins: true, ..OPEN }), ..busy(&[1.0, 1.0]) };
+        let spinning = RunEvidence { open: Some(OpenEvidence { spins: true, ..OPEN }), ..busy(&[1.0, 1.0]) };
         check(&spinning, &[]);
     }
 
@@ -378,8 +378,12 @@ mod tests {
 
     #[test]
     fn a_closed_loop_that_hangs_in_the_end_has_not_seen_its_slowest() {
-        let hangs =
-            |silence_s, longest_s, seconds| Evidence { silence_s, longest_s, seconds, ..Evidence::default() };
+        let hangs = |silence_s, longest_s, seconds| RunEvidence {
+            silence_s,
+            longest_s,
+            seconds,
+            ..RunEvidence::default()
+        };
         check(&hangs(1.1, 0.002, 10.0), &["silent"]);
         check(&hangs(0.9, 0.002, 10.0), &[]);
         check(&hangs(3.0, 3.1, 10.0), &[]);
@@ -388,26 +392,26 @@ mod tests {
 
     #[test]
     fn a_client_that_waits_for_a_cpu_measures_its_neighbours() {
-        check(&Evidence { waited: 0.09, ..Evidence::default() }, &[]);
-        check(&Evidence { waited: 0.65, ..Evidence::default() }, &["client-waited"]);
-        check(&Evidence { waited: 0.65, busy: vec![0.3; 5], ..open(OPEN) }, &["client-waited"]);
+        check(&RunEvidence { waited: 0.09, ..RunEvidence::default() }, &[]);
+        check(&RunEvidence { waited: 0.65, ..RunEvidence::default() }, &["client-waited"]);
+        check(&RunEvidence { waited: 0.65, busy: vec![0.3; 5], ..open(OPEN) }, &["client-waited"]);
     }
 
     #[test]
     fn a_hundredth_that_is_lost_hides_the_slowest() {
-        check(&Evidence { lost: 0.011, ..Evidence::default() }, &["lost"]);
-        check(&Evidence { lost: 0.009, ..Evidence::default() }, &[]);
+        check(&RunEvidence { lost: 0.011, ..RunEvidence::default() }, &["lost"]);
+        check(&RunEvidence { lost: 0.009, ..RunEvidence::default() }, &[]);
     }
 
     #[test]
     fn stolen_time_is_nobodys_latency() {
-        check(&Evidence { steal: 0.03, ..Evidence::default() }, &["steal"]);
-        check(&Evidence { steal: 0.01, ..Evidence::default() }, &[]);
+        check(&RunEvidence { steal: 0.03, ..RunEvidence::default() }, &["steal"]);
+        check(&RunEvidence { steal: 0.01, ..RunEvidence::default() }, &[]);
     }
 
     #[test]
     fn a_run_that_settles_late_is_unsteady() {
-        let series = |p50_us: Vec<f64>| Evidence { p50_us, ..Evidence::default() };
+        let series = |p50_us: Vec<f64>| RunEvidence { p50_us, ..RunEvidence::default() };
         let noise = |n: u64| (stdx::prng::mix(n) % 10) as f64;
         check(&series((0..30).map(|n| 100.0 + noise(n)).collect()), &[]);
         check(&series((0..30).map(|n| if n < 5 { 500.0 } else { 100.0 } + noise(n)).collect()), &[]);

@@ -7,7 +7,7 @@ use crate::pacing::waking::Waking;
 use crate::types::pace::Sleep;
 use crate::workload::compose::Composer;
 use crate::workload::conversation::Conversation;
-use crate::workload::replay::Next;
+use crate::workload::replay::NextDue;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ struct TraceClock {
     start_ns: u64,
     end_ns: u64,
     /// As far as the last turn saw.
-    next: Next,
+    next: NextDue,
 }
 
 /// A trace that is read more slowly than it is replayed is looked at again after this.
@@ -81,7 +81,7 @@ const COUNTING_MAX: Duration = Duration::from_secs(2);
 const DUE_MAX: usize = 1024;
 
 /// The turn's inputs besides the loop's own state.
-pub(crate) struct Turn<'t, 'p> {
+pub(crate) struct TurnInput<'t, 'p> {
     pub(crate) composer: &'t mut Composer<'p>,
     pub(crate) conversations: &'t mut [Conversation],
     pub(crate) outbox: &'t mut Outbox,
@@ -100,7 +100,7 @@ impl Feed {
 
     /// Follows the composer's trace from `start_ns` on.
     pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, sleep: Sleep) -> Feed {
-        Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: Next::Unread }), connections, sleep)
+        Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: NextDue::Unread }), connections, sleep)
     }
 
     fn by(clock: Clock, connections: usize, sleep: Sleep) -> Feed {
@@ -119,7 +119,7 @@ impl Feed {
 
     /// Composes what this turn sends; `false` once there is nothing left to ask.
     #[inline]
-    pub(crate) fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+    pub(crate) fn fill(&mut self, turn: &mut TurnInput<'_, '_>) -> bool {
         match self {
             Feed::Closed { served } => {
                 let mut more = true;
@@ -199,17 +199,17 @@ impl Feed {
 
     /// Whether nothing more becomes due. A closed loop has nothing that is due.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self, Feed::Open(open) if open.clock.seen() == Next::End)
+        matches!(self, Feed::Open(open) if open.clock.seen() == NextDue::End)
     }
 
     /// About how many requests are due and not sent.
     pub(crate) fn overdue(&self, now_ns: u64) -> u64 {
         let Feed::Open(open) = self else { return 0 };
         let from_ns = match open.clock.seen() {
-            Next::At(next_ns) => next_ns,
+            NextDue::At(next_ns) => next_ns,
             // It was over before the last turn took the rest of it.
-            Next::End => open.passed.last_ns,
-            Next::Unread => now_ns,
+            NextDue::End => open.passed.last_ns,
+            NextDue::Unread => now_ns,
         };
         open.due.len() as u64 + open.passed.in_time(now_ns.saturating_sub(from_ns))
     }
@@ -241,9 +241,9 @@ impl Open {
             return Duration::ZERO;
         }
         let next_ns = match self.clock.seen() {
-            Next::At(next_ns) => next_ns,
-            Next::Unread => return READING,
-            Next::End => return WAIT_MAX,
+            NextDue::At(next_ns) => next_ns,
+            NextDue::Unread => return READING,
+            NextDue::End => return WAIT_MAX,
         };
         let until_ns = match self.sleep {
             Sleep::Learned => next_ns - self.waking.awake_ns(now_ns, next_ns).min(next_ns),
@@ -257,9 +257,9 @@ impl Open {
         Duration::from_nanos(until_ns.saturating_sub(now_ns)).min(WAIT_MAX)
     }
 
-    fn fill(&mut self, turn: &mut Turn<'_, '_>) -> bool {
+    fn fill(&mut self, turn: &mut TurnInput<'_, '_>) -> bool {
         while self.due.len() < DUE_MAX
-            && let Next::At(next) = self.clock.next(turn.composer)
+            && let NextDue::At(next) = self.clock.next(turn.composer)
             && next <= turn.now_ns
         {
             self.due.push_back(next);
@@ -300,7 +300,7 @@ impl Open {
             }
         }
         self.refilling = !turn.composer.missed.is_empty();
-        !self.due.is_empty() || self.clock.seen() != Next::End
+        !self.due.is_empty() || self.clock.seen() != NextDue::End
     }
 }
 
@@ -323,11 +323,11 @@ impl Passed {
 impl Clock {
     /// When the next request is due, by the run's clock.
     #[inline]
-    fn next(&mut self, composer: &mut Composer<'_>) -> Next {
+    fn next(&mut self, composer: &mut Composer<'_>) -> NextDue {
         if let (Clock::Trace(trace), Some(replay)) = (&mut *self, composer.trace()) {
             trace.next = match replay.next() {
-                Next::At(at_ns) if trace.start_ns.saturating_add(at_ns) >= trace.end_ns => Next::End,
-                Next::At(at_ns) => Next::At(trace.start_ns + at_ns),
+                NextDue::At(at_ns) if trace.start_ns.saturating_add(at_ns) >= trace.end_ns => NextDue::End,
+                NextDue::At(at_ns) => NextDue::At(trace.start_ns + at_ns),
                 other => other,
             };
         }
@@ -336,9 +336,9 @@ impl Clock {
 
     /// The same, as of the last look.
     #[inline]
-    fn seen(&self) -> Next {
+    fn seen(&self) -> NextDue {
         match self {
-            Clock::Schedule(schedule) => schedule.peek().map_or(Next::End, Next::At),
+            Clock::Schedule(schedule) => schedule.peek().map_or(NextDue::End, NextDue::At),
             Clock::Trace(trace) => trace.next,
         }
     }
@@ -365,7 +365,7 @@ impl Portion {
     const ALL: Portion = Portion { refills: usize::MAX, requests: usize::MAX };
 }
 
-impl Turn<'_, '_> {
+impl TurnInput<'_, '_> {
     /// Sends up to a portion as far as the connection has room, and reports every set of a missed item and every
     /// request, with the time as of which it is asked; `false` once there is nothing left to ask.
     #[inline]
@@ -376,7 +376,7 @@ impl Turn<'_, '_> {
         refilled: impl Fn(&mut Conversation) -> u64,
         mut each: impl FnMut(&mut Conversation) -> u64,
     ) -> bool {
-        let Turn { composer, conversations, outbox, depth, .. } = self;
+        let TurnInput { composer, conversations, outbox, depth, .. } = self;
         let conversation = &mut conversations[connection];
         let start = outbox.bytes.len();
         let mut refills = 0;

@@ -1,7 +1,7 @@
 //! Followers of a run on this machine or on several: a progress line, a full-screen view (live.rs), a log; and the
 //! coordinator, for its agents.
 
-use crate::measure::seconds::Interval;
+use crate::measure::seconds::SecondStats;
 use crate::measure::seconds::Whole;
 use crate::report::summary::Second;
 use crate::types::clock::now_ns;
@@ -78,20 +78,20 @@ impl AgentNow {
 pub(crate) const GLANCE: Duration = Duration::from_millis(100);
 
 /// Lines that overwrite each other.
-pub(crate) struct Line<'a> {
+pub(crate) struct ProgressLine<'a> {
     out: &'a mut dyn Write,
-    latest: Option<Interval>,
+    latest: Option<SecondStats>,
     /// Agents that are silent.
     silent: String,
 }
 
-impl<'a> Line<'a> {
-    pub(crate) fn new(out: &'a mut dyn Write) -> Line<'a> {
-        Line { out, latest: None, silent: String::new() }
+impl<'a> ProgressLine<'a> {
+    pub(crate) fn new(out: &'a mut dyn Write) -> ProgressLine<'a> {
+        ProgressLine { out, latest: None, silent: String::new() }
     }
 }
 
-impl Follower for Line<'_> {
+impl Follower for ProgressLine<'_> {
     fn stored(&mut self, items: u64, of: u64) -> Result<(), Error> {
         write!(self.out, "\rprefill: {items} of {of} keys")?;
         Ok(self.out.flush()?)

@@ -108,7 +108,7 @@ impl Follower for HdrLog<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::seconds::Interval;
+    use crate::measure::seconds::SecondStats;
     use hdrhistogram::Histogram;
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -118,7 +118,7 @@ mod tests {
         let mut latency_ns = Histogram::<u64>::new_with_max(100_000_000_000, 3).expect("constants that fit");
         latency_ns.saturating_record_n(2_500_000, 7);
         let whole = |second| Whole {
-            interval: Interval { second, ..Interval::default() },
+            interval: SecondStats { second, ..SecondStats::default() },
             latency_ns: latency_ns.clone(),
             slip_ns: None,
         };

@@ -13,7 +13,7 @@ use crate::report::summary::Second;
 use crate::types::clock::now_ns;
 use crate::types::description::Description;
 use crate::types::error::Error;
-use screen::{Asked, Screen};
+use screen::{Screen, UserKey};
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 use view::{Stage, View};
@@ -82,8 +82,8 @@ impl Follower for Live {
 
     fn leaves(&mut self) -> Result<bool, Error> {
         match self.screen.as_ref().map(Screen::asked).transpose().map_err(Error::Terminal)?.flatten() {
-            Some(Asked::Leave) => self.has_left = true,
-            Some(Asked::Redraw) => self.show()?,
+            Some(UserKey::Leave) => self.has_left = true,
+            Some(UserKey::Redraw) => self.show()?,
             None => {}
         }
         Ok(self.has_left)

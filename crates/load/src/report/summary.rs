@@ -5,7 +5,7 @@ mod parts;
 mod probes;
 mod render;
 
-pub(crate) use measured::{Edge, Measured, Probed};
+pub(crate) use measured::{Edge, Probed, RunMeasurements};
 pub use parts::{
     AgentSummary, CommandCount, Connects, CpuCost, ErrorLine, Handshakes, Recorded, Second, WaitsSummary,
 };
@@ -16,10 +16,10 @@ pub(crate) use render::TOLD;
 
 use crate::measure::latency::Latency;
 use crate::measure::tally::Tally;
-use crate::measure::verdict::Verdict;
+use crate::measure::verdict::RunVerdict;
 use crate::types::description::Description;
 use crate::types::mix::Command;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use measured::{busiest, client_cost, ratio, server_cost};
 use parts::{command_counts, error_lines, unread};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct Summary {
     /// at which it was sent; they are those of a server kept busy.
     pub r#loop: String,
     /// Whether the rate and the latencies can be believed.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// `io_uring`, `epoll` or `mmsg`.
     pub engine: String,
     /// The server's address.
@@ -116,12 +116,12 @@ pub struct Summary {
 }
 
 impl Summary {
-    pub(crate) fn new(plan: &Plan, measured: Measured) -> Summary {
+    pub(crate) fn new(plan: &RunPlan, measured: RunMeasurements) -> Summary {
         let span = measured.span(plan);
         let steal = measured.close.host.stolen_since(measured.open.host);
         let verdict = measured.verdict(plan, &span, steal);
         let probes = measured.probes.as_ref().and_then(|probed| probed.figures(plan, span.seconds, steal));
-        let Measured { engine, tally, open, close, series, recorded, .. } = measured;
+        let RunMeasurements { engine, tally, open, close, series, recorded, .. } = measured;
         let (busiest_thread, cpu_wait) = busiest(&span, &open, &close);
         let summary = Summary {
             run: plan.run.clone(),

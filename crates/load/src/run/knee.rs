@@ -16,7 +16,7 @@ use stdx::prng::Prng;
 /// The result of one run with respect to the objective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TryOutcome {
     /// The objective held.
     Held,
     /// It did not, or the server did not keep up.
@@ -40,7 +40,7 @@ impl Objective {
         }
     }
 
-    fn outcome(&self, summary: &Summary, missing: u64) -> Outcome {
+    fn outcome(&self, summary: &Summary, missing: u64) -> TryOutcome {
         let reasons = &summary.verdict.reasons;
         let is = |what: &str| reasons.iter().any(|reason| reason.what == what);
         let latency_us = self.of(&summary.latency);
@@ -56,17 +56,17 @@ impl Objective {
             || is("empty")
             || is("overloaded") && is("late")
         {
-            Outcome::Invalid
+            TryOutcome::Invalid
         } else if !summary.is_clean() {
-            Outcome::Missed
+            TryOutcome::Missed
         } else if is_slow && is("late") && latency_us - own_us < self.limit_us {
-            Outcome::Invalid
+            TryOutcome::Invalid
         } else if is_slow || has_too_many_missing || is("rate-missed") || is("overloaded") {
-            Outcome::Missed
+            TryOutcome::Missed
         } else if summary.waits.is_some_and(|waits| waits.late.p99_us > self.limit_us * LATE_SHARE_MAX) {
-            Outcome::Invalid
+            TryOutcome::Invalid
         } else {
-            Outcome::Held
+            TryOutcome::Held
         }
     }
 
@@ -91,7 +91,7 @@ pub struct Try {
     /// Requests per second.
     pub rate: f64,
     /// Its result.
-    pub outcome: Outcome,
+    pub outcome: TryOutcome,
     /// The percentile of the objective, of what was answered.
     pub latency_us: f64,
     /// Requests that were lost, not answered in time or never sent.
@@ -183,7 +183,7 @@ impl Search {
     pub(crate) fn tried(&mut self, one: Try) {
         let outcome = one.outcome;
         self.tries.push(one);
-        if outcome == Outcome::Invalid {
+        if outcome == TryOutcome::Invalid {
             self.invalid_in_a_row += 1;
             if self.invalid_in_a_row == INVALID_MAX {
                 let rate = self.rate;
@@ -195,13 +195,13 @@ impl Search {
             return;
         }
         self.invalid_in_a_row = 0;
-        let held = outcome == Outcome::Held;
+        let held = outcome == TryOutcome::Held;
         match &mut self.stage {
             Stage::Climb if held && self.rate > self.first_rate * CLIMB_MAX => {
                 self.give_up(String::from("the rate was doubled as often as makes sense"));
             }
             Stage::Climb if held => self.rate *= 2.0,
-            Stage::Climb if self.tries.iter().any(|other| other.outcome == Outcome::Held) => self.bisect(),
+            Stage::Climb if self.tries.iter().any(|other| other.outcome == TryOutcome::Held) => self.bisect(),
             Stage::Climb => {
                 self.stage = Stage::Descend;
                 self.rate /= 2.0;
@@ -225,7 +225,7 @@ impl Search {
     fn look_back(&mut self) {
         let top = self.tries.iter().map(|one| one.rate).fold(0.0, f64::max);
         let at_top = |outcome| self.rates(outcome).filter(|rate| *rate == top).count();
-        if at_top(Outcome::Held) <= at_top(Outcome::Missed) {
+        if at_top(TryOutcome::Held) <= at_top(TryOutcome::Missed) {
             self.stage = Stage::Over;
         } else if self.tries.len() > TRIES_MAX {
             self.give_up(String::from(
@@ -245,8 +245,8 @@ impl Search {
     /// Halves the distance between the highest rate that held and the lowest above it that did not.
     fn bisect(&mut self) {
         self.stage = Stage::Bisect;
-        let held = self.rates(Outcome::Held).fold(0.0, f64::max);
-        let missed = self.rates(Outcome::Missed).filter(|rate| *rate > held).fold(f64::INFINITY, f64::min);
+        let held = self.rates(TryOutcome::Held).fold(0.0, f64::max);
+        let missed = self.rates(TryOutcome::Missed).filter(|rate| *rate > held).fold(f64::INFINITY, f64::min);
         if missed.is_infinite() {
             // A rate that was missed before has held since, higher up: the climb continues.
             self.stage = Stage::Climb;
@@ -263,17 +263,17 @@ impl Search {
         }
     }
 
-    fn rates(&self, outcome: Outcome) -> impl Iterator<Item = f64> {
+    fn rates(&self, outcome: TryOutcome) -> impl Iterator<Item = f64> {
         self.tries.iter().filter(move |one| one.outcome == outcome).map(|one| one.rate)
     }
 
     /// The conclusion from all runs.
     pub(crate) fn knee(self, objective: &Objective, run: Description) -> Knee {
-        let first_missed = self.rates(Outcome::Missed).fold(f64::INFINITY, f64::min);
-        let last_held = self.rates(Outcome::Held).fold(0.0, f64::max);
-        let held_up_to = self.rates(Outcome::Held).filter(|rate| *rate < first_missed).fold(0.0, f64::max);
+        let first_missed = self.rates(TryOutcome::Missed).fold(f64::INFINITY, f64::min);
+        let last_held = self.rates(TryOutcome::Held).fold(0.0, f64::max);
+        let held_up_to = self.rates(TryOutcome::Held).filter(|rate| *rate < first_missed).fold(0.0, f64::max);
         let missed_from =
-            self.rates(Outcome::Missed).filter(|rate| *rate > last_held).fold(f64::INFINITY, f64::min);
+            self.rates(TryOutcome::Missed).filter(|rate| *rate > last_held).fold(f64::INFINITY, f64::min);
         Knee {
             run,
             objective: objective.to_string(),
@@ -289,10 +289,10 @@ impl Search {
     /// at which it held.
     fn most_likely(&self) -> Option<f64> {
         let contradictions = |knee: f64| {
-            let above = self.rates(Outcome::Held).filter(|rate| *rate > knee).count();
-            above + self.rates(Outcome::Missed).filter(|rate| *rate <= knee).count()
+            let above = self.rates(TryOutcome::Held).filter(|rate| *rate > knee).count();
+            above + self.rates(TryOutcome::Missed).filter(|rate| *rate <= knee).count()
         };
-        let mut held: Vec<f64> = self.rates(Outcome::Held).collect();
+        let mut held: Vec<f64> = self.rates(TryOutcome::Held).collect();
         held.sort_by(f64::total_cmp);
         held.into_iter().rev().min_by_key(|rate| contradictions(*rate))
     }
@@ -308,9 +308,9 @@ impl Knee {
 impl fmt::Display for Try {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.outcome {
-            Outcome::Held => "held",
-            Outcome::Missed => "missed",
-            Outcome::Invalid => "invalid",
+            TryOutcome::Held => "held",
+            TryOutcome::Missed => "missed",
+            TryOutcome::Invalid => "invalid",
         };
         write!(f, "  {:>12.0} requests/s  {:>10.0} µs  {word}", self.rate, self.latency_us)?;
         for (count, what) in [
@@ -331,7 +331,7 @@ impl fmt::Display for Knee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.tries.iter().try_for_each(|one| write!(f, "{one}"))?;
         match (self.rate, self.missed_from) {
-            (None, _) if self.tries.iter().all(|one| one.outcome == Outcome::Invalid) => {
+            (None, _) if self.tries.iter().all(|one| one.outcome == TryOutcome::Invalid) => {
                 writeln!(f, "no run says whether {} holds", self.objective)?
             }
             (None, _) => writeln!(f, "{} never held", self.objective)?,

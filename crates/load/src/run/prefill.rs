@@ -4,7 +4,7 @@ use super::gathered::All;
 use super::workers::Task;
 use super::{PROGRESS_EVERY, Runner};
 use crate::report::follower::Follower;
-use crate::run::shared::{Phase, Shared, Start};
+use crate::run::shared::{Phase, RunState, Start};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use crate::types::probes::Traffic;
@@ -25,7 +25,7 @@ impl Runner<'_> {
         let items = plan.part.items(plan.fills());
         let count = items.end - items.start;
         let mut start = items.start;
-        let shared = Shared::new(plan.run.threads, Phase::Measure);
+        let shared = RunState::new(plan.run.threads, Phase::Measure);
         let tasks = (0..plan.run.threads).map(|index| {
             let end = start + plan.share(count, index);
             let composer = Composer::fill(plan, start..end);

@@ -7,16 +7,16 @@
 
 use super::Runner;
 use super::workers::Task;
-use crate::run::shared::Shared;
+use crate::run::shared::RunState;
 use crate::types::arrivals::Arrivals;
-use crate::types::pace::{Pace, Timing};
+use crate::types::pace::{OpenLoopPace, Timing};
 use crate::types::part::Share;
 use crate::types::probes::{Probes, Traffic};
 use crate::workload::compose::Composer;
 
 impl Runner<'_> {
     /// The task of the probes' thread: the commands of the load, one at a time on each connection.
-    pub(super) fn probes<'a>(&'a self, asked: Probes, shared: &'a Shared) -> Task<'a> {
+    pub(super) fn probes<'a>(&'a self, asked: Probes, shared: &'a RunState) -> Task<'a> {
         let plan = self.plan;
         let seed = stdx::prng::mix(plan.run.seed ^ SALT);
         Task {
@@ -24,7 +24,7 @@ impl Runner<'_> {
             shared,
             slot: 0,
             composer: Composer::probe(plan, seed),
-            pace: Some(Pace {
+            pace: Some(OpenLoopPace {
                 timing: Timing::Law(asked.rate, Arrivals::Poisson),
                 sleep: plan.sleep.alone(),
             }),

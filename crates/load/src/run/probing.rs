@@ -10,11 +10,11 @@ use super::workers::Task;
 use crate::engine::files;
 use crate::report::follower::GLANCE;
 use crate::report::summary::{Probed, Probing};
-use crate::run::shared::{Phase, Shared, Start};
+use crate::run::shared::{Phase, RunState, Start};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use crate::types::probes::Probes;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use os::cpu_time;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -22,7 +22,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 
 /// Running probes. Dropping this ends them.
 pub(crate) struct Prober<'scope> {
-    shared: Arc<Shared>,
+    shared: Arc<RunState>,
     thread: Option<ScopedJoinHandle<'scope, Result<Probing, Error>>>,
     probing: Option<Probing>,
 }
@@ -31,11 +31,11 @@ impl<'scope> Prober<'scope> {
     /// Opens their connections.
     pub(crate) fn start(
         scope: &'scope Scope<'scope, '_>,
-        plan: &'scope Plan,
+        plan: &'scope RunPlan,
         asked: Probes,
     ) -> Result<Prober<'scope>, Error> {
         files::allow(asked.connections)?;
-        let shared = Arc::new(Shared::new(1, Phase::WarmUp));
+        let shared = Arc::new(RunState::new(1, Phase::WarmUp));
         let (sender, ready) = channel();
         let theirs = Arc::clone(&shared);
         let thread = thread::Builder::new().name(String::from("probes")).spawn_scoped(scope, move || {
@@ -86,7 +86,7 @@ impl Drop for Prober<'_> {
 
 impl Runner<'_> {
     /// From the connections to the last reply; `ready` is sent when the probes can begin.
-    fn probe(&self, asked: Probes, shared: &Shared, ready: Sender<()>) -> Result<Probing, Error> {
+    fn probe(&self, asked: Probes, shared: &RunState, ready: Sender<()>) -> Result<Probing, Error> {
         // No thread of the load is before theirs here.
         let task = Task { index: 0, ..self.probes(asked, shared) };
         self.with_workers(vec![task], None, |reports| {

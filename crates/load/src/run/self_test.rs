@@ -8,7 +8,7 @@
 //! The requests that queued up in a stall are answered in order, which takes a while, here a few milliseconds: the
 //! server measures it, by counting, and theory includes it. Arrivals are constant, so that counting is exact.
 
-use crate::measure::verdict::Verdict;
+use crate::measure::verdict::RunVerdict;
 use crate::report::json::write_json;
 use crate::report::summary::Summary;
 use crate::run::measure;
@@ -19,7 +19,7 @@ use crate::types::description::Description;
 use crate::types::error::Error;
 use crate::types::part::Part;
 use crate::types::span::Span;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::thread::clock_nanosleep_absolute;
 use rustix::time::{ClockId, Timespec};
@@ -48,7 +48,7 @@ pub struct SelfTest {
     /// Length of the measured window.
     pub seconds: f64,
     /// The verdict on the run.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
 }
 
 /// One percentile.
@@ -82,7 +82,7 @@ const STALL_NS: u64 = 100_000_000;
 pub fn self_test(arguments: &Arguments, progress: &mut dyn Write) -> Result<SelfTest, Error> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(Error::SelfTest)?;
     let address = listener.local_addr().map_err(Error::SelfTest)?;
-    let plan = Plan::new(&with_server(&arguments.run, address), Part::WHOLE)?;
+    let plan = RunPlan::new(&with_server(&arguments.run, address), Part::WHOLE)?;
     let ended = AtomicBool::new(false);
     let (measured, stalls) = thread::scope(|scope| {
         let server = scope.spawn(|| serve(&listener, &ended));

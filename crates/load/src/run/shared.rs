@@ -29,18 +29,18 @@ pub(crate) struct Start {
 
 /// State that the threads of a run share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct RunState {
     phase: AtomicU8,
     open_ns: AtomicU64,
     start: Mutex<Option<Start>>,
     started: Condvar,
-    pub(crate) workers: Vec<Slot>,
+    pub(crate) workers: Vec<WorkerSlot>,
 }
 
 /// One worker's counters, shown to the others, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Slot {
+pub(crate) struct WorkerSlot {
     /// Requests and keys completed in the present phase; of an open loop, since it began.
     requests: AtomicU64,
     keys: AtomicU64,
@@ -51,14 +51,14 @@ pub(crate) struct Slot {
     ended_wait_ns: AtomicU64,
 }
 
-impl Shared {
-    pub(crate) fn new(workers: usize, phase: Phase) -> Shared {
-        Shared {
+impl RunState {
+    pub(crate) fn new(workers: usize, phase: Phase) -> RunState {
+        RunState {
             phase: AtomicU8::new(phase as u8),
             open_ns: AtomicU64::new(0),
             start: Mutex::new(None),
             started: Condvar::new(),
-            workers: (0..workers).map(|_| Slot::default()).collect(),
+            workers: (0..workers).map(|_| WorkerSlot::default()).collect(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Shared {
     }
 }
 
-impl Slot {
+impl WorkerSlot {
     /// How long the thread has run, and waited for a CPU.
     pub(crate) fn time(&self) -> ThreadTimes {
         // In this order: a thread that is gone has left its times here before.
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn the_cpu_time_of_a_thread_that_ends_is_never_gone() {
         for _ in 0..200 {
-            let slot = Slot::default();
+            let slot = WorkerSlot::default();
             thread::scope(|scope| {
                 let worker = scope.spawn(|| {
                     slot.thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);

@@ -4,8 +4,8 @@ use super::Runner;
 use super::gathered::All;
 use super::workers::{Report, Task};
 use crate::report::follower::Follower;
-use crate::report::summary::{Edge, Measured, Probed, Second};
-use crate::run::shared::{Phase, Shared, Slot, Start};
+use crate::report::summary::{Edge, Probed, RunMeasurements, Second};
+use crate::run::shared::{Phase, RunState, Start, WorkerSlot};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
 use crate::types::probes::Traffic;
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 impl Runner<'_> {
     /// Warm-up and window.
-    pub(super) fn measure(&self, follower: &mut dyn Follower) -> Result<Measured, Error> {
+    pub(super) fn measure(&self, follower: &mut dyn Follower) -> Result<RunMeasurements, Error> {
         let plan = self.plan;
         let (reader, replays) = match &plan.trace {
             None => (None, Vec::new()),
@@ -39,8 +39,8 @@ impl Runner<'_> {
                 (Some(recording), recorders)
             }
         };
-        let shared = Shared::new(plan.run.threads, Phase::WarmUp);
-        let probes = plan.probes.map(|_| Shared::new(1, Phase::WarmUp));
+        let shared = RunState::new(plan.run.threads, Phase::WarmUp);
+        let probes = plan.probes.map(|_| RunState::new(1, Phase::WarmUp));
         let (mut replays, mut recorders) = (replays.into_iter(), recorders.into_iter());
         let tasks = (0..plan.run.threads).map(|index| {
             let composer = match replays.next() {
@@ -58,11 +58,11 @@ impl Runner<'_> {
         let notes = recording.join()?;
         let measured = measured?;
         let recorded = Some(notes.write(&plan.items)?);
-        Ok(Measured { recorded, ..measured })
+        Ok(RunMeasurements { recorded, ..measured })
     }
 
     /// The task of a thread of the load.
-    fn load<'a>(&'a self, shared: &'a Shared, composer: Composer<'a>, index: usize) -> Task<'a> {
+    fn load<'a>(&'a self, shared: &'a RunState, composer: Composer<'a>, index: usize) -> Task<'a> {
         let plan = self.plan;
         Task {
             traffic: Traffic::Load,
@@ -87,11 +87,11 @@ impl Runner<'_> {
     /// From the beginning until all threads have ended.
     fn conduct(
         &self,
-        shared: &Shared,
-        probes: Option<&Shared>,
+        shared: &RunState,
+        probes: Option<&RunState>,
         reports: &Receiver<Report>,
         follower: &mut dyn Follower,
-    ) -> Result<Measured, Error> {
+    ) -> Result<RunMeasurements, Error> {
         let plan = self.plan;
         let mut all = All::new(plan.run.threads, usize::from(probes.is_some()));
         all.wait_ready(reports)?;
@@ -109,7 +109,7 @@ impl Runner<'_> {
             // A closed loop's workers count from 0 when they see the window open.
             open = Edge { requests: 0, keys: 0, ..open };
         }
-        let done = |probes: &Shared| (probes.workers[0].time(), probes.total().0);
+        let done = |probes: &RunState| (probes.workers[0].time(), probes.total().0);
         let probes_before = probes.map(done).unwrap_or_default();
         for shared in std::iter::once(shared).chain(probes) {
             shared.open(open.at_ns);
@@ -132,7 +132,7 @@ impl Runner<'_> {
             completed: probes_after.1.saturating_sub(probes_before.1),
         });
         let (engine, tally) = (load.engine, load.tally);
-        Ok(Measured { engine, tally, probes, open, close, series, has_left, recorded: None })
+        Ok(RunMeasurements { engine, tally, probes, open, close, series, has_left, recorded: None })
     }
 
     /// Waits for the last replies of a window that closed at `close_ns`, and for all threads.
@@ -163,7 +163,7 @@ impl Runner<'_> {
     /// Follows the window second by second until it closes or the workers have nothing left to do.
     fn watch(
         &self,
-        shared: &Shared,
+        shared: &RunState,
         all: &mut All,
         reports: &Receiver<Report>,
         open: &Edge,
@@ -217,9 +217,9 @@ impl Runner<'_> {
     }
 
     /// All counters as they are now.
-    fn edge(&self, shared: &Shared) -> Result<Edge, Error> {
+    fn edge(&self, shared: &RunState) -> Result<Edge, Error> {
         let server_cpu_ns = self.plan.server_pid.map(cpu_time::of_process).transpose()?;
-        let client = shared.workers.iter().map(Slot::time).collect();
+        let client = shared.workers.iter().map(WorkerSlot::time).collect();
         let (requests, keys) = shared.total();
         let host = cpu_time::of_host();
         Ok(Edge { at_ns: now_ns(), requests, keys, client, server_cpu_ns, host })

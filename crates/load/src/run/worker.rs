@@ -1,16 +1,16 @@
 //! Worker, one thread of load: exchange with the kernel, read replies, compose requests, again.
 
 use self::standing::{OnSecond, Standing, unanswered};
-use crate::engine::{Engine, Event, Wait};
+use crate::engine::{Engine, ConnectionEvent, Wait};
 use crate::measure::backlog::Backlog;
 use crate::measure::tally::Tally;
 use crate::pacing::churn::Churn;
-use crate::pacing::feed::{Feed, Turn};
-use crate::run::shared::{Phase, Shared, Slot};
+use crate::pacing::feed::{Feed, TurnInput};
+use crate::run::shared::{Phase, RunState, WorkerSlot};
 use crate::run::silence::Silence;
 use crate::types::error::Error;
 use crate::workload::compose::Composer;
-use crate::workload::conversation::{Conversation, Reading};
+use crate::workload::conversation::{Conversation, ReplyContext};
 use crate::workload::items::Items;
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use std::time::Duration;
 mod standing;
 
 /// One thread's connections and their load.
-pub(crate) struct Worker<'a, E> {
+pub(crate) struct LoadWorker<'a, E> {
     pub(crate) engine: E,
     pub(crate) composer: Composer<'a>,
     pub(crate) feed: Feed,
@@ -36,11 +36,11 @@ pub(crate) struct Worker<'a, E> {
     pub(crate) churn: Option<Churn>,
     /// Nothing but replies ends the run.
     pub(crate) is_endless: bool,
-    pub(crate) shared: &'a Shared,
-    pub(crate) slot: &'a Slot,
+    pub(crate) shared: &'a RunState,
+    pub(crate) slot: &'a WorkerSlot,
 }
 
-impl<E: Engine> Worker<'_, E> {
+impl<E: Engine> LoadWorker<'_, E> {
     /// Loads the server until the window closes, the requests are used up or there is nothing left to send.
     pub(crate) fn run(mut self, window_ns: Range<u64>, on_second: OnSecond<'_>) -> Result<(Tally, E), Error> {
         let is_open = matches!(self.feed, Feed::Open(_));

@@ -5,7 +5,7 @@ use crate::engine::epoll::Epoll;
 use crate::engine::target::Target;
 use crate::engine::tls::Encrypted;
 use crate::engine::udp::{Patience, Udp};
-use crate::engine::uring::Uring;
+use crate::engine::uring::UringEngine;
 use crate::engine::{Engine, GATHER_TIME, failed_to_start};
 use crate::measure::seconds::Total;
 use crate::measure::tally::Tally;
@@ -13,14 +13,14 @@ use crate::pacing::churn::Churn;
 use crate::pacing::feed::Feed;
 use crate::pacing::schedule::Schedule;
 use crate::run::affinity::pin;
-use crate::run::shared::{Phase, Shared, Start};
-use crate::run::worker::Worker;
+use crate::run::shared::{Phase, RunState, Start};
+use crate::run::worker::LoadWorker;
 use crate::types::arrivals::Arrivals;
 use crate::types::churn::{ChurnPlan, Storm};
 use crate::types::clock::now_ns;
 use crate::types::description::EngineChoice;
 use crate::types::error::Error;
-use crate::types::pace::{Pace, Timing};
+use crate::types::pace::{OpenLoopPace, Timing};
 use crate::types::part::Share;
 use crate::types::probes::Traffic;
 use crate::workload::compose::Composer;
@@ -36,11 +36,11 @@ use std::time::Duration;
 pub(super) struct Task<'a> {
     pub(super) traffic: Traffic,
     /// The state shared with threads of its kind, and its place in there.
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a RunState,
     pub(super) slot: usize,
     pub(super) composer: Composer<'a>,
     /// Of an open loop.
-    pub(super) pace: Option<Pace>,
+    pub(super) pace: Option<OpenLoopPace>,
     /// Its part of the rate, and where its random times begin.
     pub(super) share: Share,
     pub(super) seed: u64,
@@ -81,7 +81,7 @@ impl Runner<'_> {
     ) -> Result<T, Error> {
         thread::scope(|scope| {
             let (sender, reports) = channel();
-            let shared: Vec<&Shared> = tasks.iter().map(|task| task.shared).collect();
+            let shared: Vec<&RunState> = tasks.iter().map(|task| task.shared).collect();
             for task in tasks {
                 let (traffic, name) = (task.traffic, task.name());
                 let sender = sender.clone();
@@ -134,10 +134,10 @@ impl Runner<'_> {
         }
         let sockets = match self.plan.run.engine {
             EngineChoice::Epoll => sockets,
-            choice => match Uring::new(sockets, self.plan.stamped) {
+            choice => match UringEngine::new(sockets, self.plan.stamped) {
                 Ok(engine) => return self.encrypt(engine, task, reports),
                 Err((sockets, _)) if choice == EngineChoice::Auto && !self.plan.stamped => sockets,
-                Err((_, error)) => return Err(failed_to_start(Uring::NAME, error)),
+                Err((_, error)) => return Err(failed_to_start(UringEngine::NAME, error)),
             },
         };
         self.encrypt(Epoll::new(sockets)?, task, reports)
@@ -174,7 +174,7 @@ impl Runner<'_> {
         let window_ns = start.window_ns.clone();
         let is_scheduled = task.has_schedule() && task.requests_max.is_none() && plan.duration.is_some();
         let (gather, gather_time) = self.gather(&task);
-        let worker = Worker {
+        let worker = LoadWorker {
             engine,
             feed: task.feed(&start),
             churn: self.churn(&task, &start),

@@ -1,4 +1,4 @@
-//! Description of a run, in one type for all: the command line gives it, agents get it, a `Plan` is derived from it,
+//! Description of a run, in one type for all: the command line gives it, agents get it, a `RunPlan` is derived from it,
 //! and the result contains it.
 //!
 //! A flag is a field here, with its help; its consequences are in workload/plan.rs. In JSON a field has the flag's
@@ -10,7 +10,7 @@ use crate::types::error::Error;
 use crate::types::mix::Mix;
 use crate::types::popularity::Popularity;
 use crate::types::profiles::Workload;
-use crate::types::sizes::Sizes;
+use crate::types::sizes::ItemSizes;
 use crate::types::span::Span;
 use crate::types::ttl::Ttls;
 use clap::{Args, FromArgMatches};
@@ -143,8 +143,8 @@ pub struct Description {
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Shape of the load")]
     pub multiget: usize,
     /// Commands to use: get, set and so on, or mg, ms, md and ma
-    #[arg(long, value_enum, default_value_t = Protocol::Text, help_heading = "Shape of the load")]
-    pub protocol: Protocol,
+    #[arg(long, value_enum, default_value_t = CommandProtocol::Text, help_heading = "Shape of the load")]
+    pub protocol: CommandProtocol,
 
     /// Number of distinct keys
     #[arg(long, default_value_t = 100_000, value_name = "N", help_heading = "Items")]
@@ -155,10 +155,10 @@ pub struct Description {
     /// Bytes per key: 14, 10-40 (each equally likely), 14:9,30-40:1 (a list with weights), exp:MEAN,
     /// gpareto:LOC,SCALE,SHAPE, gev:LOC,SCALE,SHAPE or fb_key [default: 14]
     #[arg(long, value_name = "SIZES", help_heading = "Items")]
-    pub key_size: Option<Sizes>,
+    pub key_size: Option<ItemSizes>,
     /// Bytes per value, likewise: 100, 64-4k, 100:9,16k:1, exp:MEAN, gpareto:…, gev:… or fb_value [default: 100]
     #[arg(long, value_name = "SIZES", help_heading = "Items")]
-    pub value_size: Option<Sizes>,
+    pub value_size: Option<ItemSizes>,
     /// Times to live of items: 0 (for ever), 3600, 10m-2h, 1d:9,30d:1 (a list with weights); s, m, h, d [default: 0]
     #[arg(long, value_name = "TIMES", help_heading = "Items")]
     pub ttl: Option<Ttls>,
@@ -280,23 +280,23 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(Arrivals, Mix, Popularity, Sizes, Span, Storm, Ttls, Workload);
+as_text!(Arrivals, Mix, Popularity, ItemSizes, Span, Storm, Ttls, Workload);
 
 /// The commands in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Protocol {
+pub enum CommandProtocol {
     /// `get`, `set`, `delete`, …
     Text,
     /// `mg`, `ms`, `md` and `ma`.
     Meta,
 }
 
-impl fmt::Display for Protocol {
+impl fmt::Display for CommandProtocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Protocol::Text => "text",
-            Protocol::Meta => "meta",
+            CommandProtocol::Text => "text",
+            CommandProtocol::Meta => "meta",
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// When the requests of an open loop are sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct OpenLoopPace {
     pub(crate) timing: Timing,
     pub(crate) sleep: Sleep,
 }

@@ -12,12 +12,12 @@ pub struct Workload(Choice);
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Choice {
     List,
-    Profile(&'static Profile),
+    Profile(&'static WorkloadProfile),
 }
 
 /// The flags that a workload sets.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Profile {
+pub(crate) struct WorkloadProfile {
     pub(crate) name: &'static str,
     pub(crate) mix: &'static str,
     pub(crate) key_size: &'static str,
@@ -30,15 +30,15 @@ pub(crate) struct Profile {
 const fn twitter(
     name: &'static str,
     [key_size, value_size, ttl, mix, popularity]: [&'static str; 5],
-) -> Profile {
-    Profile { name, mix, key_size, value_size, ttl, popularity, arrivals: "poisson" }
+) -> WorkloadProfile {
+    WorkloadProfile { name, mix, key_size, value_size, ttl, popularity, arrivals: "poisson" }
 }
 
 /// For Twitter's clusters the mean sizes are published: all items have them. Of TTLs and commands the frequent ones
 /// are published; the rest up to 1 is shared among TTLs, and counts as sets among commands. `cas` needs a unique: it
 /// is a set here.
-pub(crate) static PROFILES: [Profile; 14] = [
-    Profile {
+pub(crate) static PROFILES: [WorkloadProfile; 14] = [
+    WorkloadProfile {
         name: "etc",
         mix: "get=30,set=1",
         key_size: "fb_key",
@@ -101,7 +101,7 @@ impl fmt::Display for Workload {
 }
 
 /// Flags without a workload.
-pub(crate) static PLAIN: Profile = Profile {
+pub(crate) static PLAIN: WorkloadProfile = WorkloadProfile {
     name: "",
     mix: "get=1",
     key_size: "14",
@@ -113,7 +113,7 @@ pub(crate) static PLAIN: Profile = Profile {
 
 impl Workload {
     /// Its flags; `None` is the request to list all names.
-    pub(crate) fn profile(self) -> Option<&'static Profile> {
+    pub(crate) fn profile(self) -> Option<&'static WorkloadProfile> {
         match self.0 {
             Choice::List => None,
             Choice::Profile(profile) => Some(profile),
@@ -129,7 +129,7 @@ pub(crate) fn table() -> String {
             .expect("a string takes everything");
     };
     row(["workload", "keys", "values", "TTLs", "popularity", "mix"]);
-    for Profile { name, key_size, value_size, ttl, popularity, mix, .. } in &PROFILES {
+    for WorkloadProfile { name, key_size, value_size, ttl, popularity, mix, .. } in &PROFILES {
         row([name, key_size, value_size, ttl, popularity, mix]);
     }
     format!("{table}\n{SOURCES}")

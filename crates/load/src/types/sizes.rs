@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// The sizes that items have, as written on the command line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sizes(Shape);
+pub struct ItemSizes(Shape);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Shape {
@@ -27,7 +27,7 @@ pub(crate) enum Sizer {
     Curve(Curve),
 }
 
-impl Sizes {
+impl ItemSizes {
     /// The sizes; those of a law are kept within `limits`, the others are what the user asked for.
     pub(crate) fn sizer(&self, limits: RangeInclusive<usize>) -> Sizer {
         match &self.0 {
@@ -78,26 +78,26 @@ impl Sizer {
     }
 }
 
-impl FromStr for Sizes {
+impl FromStr for ItemSizes {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Sizes, String> {
+    fn from_str(text: &str) -> Result<ItemSizes, String> {
         // A name marks a law, before its numbers and colons are taken for a list's.
         if text.starts_with(|first: char| first.is_ascii_alphabetic()) {
-            return Ok(Sizes(Shape::Law(text.parse()?)));
+            return Ok(ItemSizes(Shape::Law(text.parse()?)));
         }
         let size = |text: &str| {
             let bytes = stdx::units::parse_size(text).ok_or_else(|| format!("{text:?} is no size"))?;
             // memcached's -I ends here; and sums of two never overflow.
             if bytes > SIZE_MAX { Err(format!("{text} is too large")) } else { Ok(bytes) }
         };
-        Spans::parse(text, size).map(|spans| Sizes(Shape::Spans(spans)))
+        Spans::parse(text, size).map(|spans| ItemSizes(Shape::Spans(spans)))
     }
 }
 
 const SIZE_MAX: u64 = 1 << 30;
 
-impl fmt::Display for Sizes {
+impl fmt::Display for ItemSizes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Shape::Spans(spans) => spans.fmt(f),
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn sizes_are_read_as_numbers_ranges_lists_or_laws() {
         let check = |text: &str, shown: &str, min, max| {
-            let sizes: Sizes = text.parse().expect(text);
+            let sizes: ItemSizes = text.parse().expect(text);
             let sizer = sizes.sizer(1..=250);
             assert_eq!((sizes.to_string().as_str(), sizer.min(), sizer.max()), (shown, min, max));
         };
@@ -126,13 +126,13 @@ mod tests {
         check("fb_key", "fb_key", 1, 250);
         check("exp:100", "exp:100", 1, 250);
         for bad in ["", "x", "20-10", "1,,2", "-5", "2g", "exp:", "fb_keys"] {
-            assert!(bad.parse::<Sizes>().is_err(), "{bad:?}");
+            assert!(bad.parse::<ItemSizes>().is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn every_size_of_a_range_occurs_and_none_outside() {
-        let sizer = "3-6".parse::<Sizes>().expect("a range").sizer(0..=0);
+        let sizer = "3-6".parse::<ItemSizes>().expect("a range").sizer(0..=0);
         let mut seen = [0; 10];
         for id in 0..4000_u64 {
             seen[sizer.of(stdx::prng::mix(id))] += 1;

@@ -5,25 +5,25 @@ use crate::types::description::Description;
 use crate::types::mix::Mix;
 use crate::types::popularity::Popularity;
 use crate::types::profiles::PLAIN;
-use crate::types::sizes::Sizes;
+use crate::types::sizes::ItemSizes;
 use crate::types::ttl::Ttls;
 use std::str::FromStr;
 
 /// Items and commands: from the workload, and from flags that override it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct RequestedLoad {
     pub(crate) mix: Mix,
-    pub(crate) key_size: Sizes,
-    pub(crate) value_size: Sizes,
+    pub(crate) key_size: ItemSizes,
+    pub(crate) value_size: ItemSizes,
     pub(crate) ttl: Ttls,
     pub(crate) popularity: Popularity,
     pub(crate) arrivals: Arrivals,
 }
 
-impl Asked {
+impl RequestedLoad {
     /// Fills in the defaults, so that the result describes the run completely. `Err` names the flags that contradict
     /// each other.
-    pub(crate) fn fill(run: &mut Description) -> Result<Asked, String> {
+    pub(crate) fn fill(run: &mut Description) -> Result<RequestedLoad, String> {
         let profile = match run.workload {
             None => &PLAIN,
             Some(workload) => workload.profile().ok_or("`list` shows the workloads, it is none")?,
@@ -36,7 +36,7 @@ impl Asked {
             Some(share) => Some(format!("get={share},set={}", ((1.0 - share) * 1e12).round() / 1e12)),
             None => None,
         };
-        Ok(Asked {
+        Ok(RequestedLoad {
             mix: or(&mut run.mix, of_gets.as_deref().unwrap_or(profile.mix))?,
             key_size: or(&mut run.key_size, profile.key_size)?,
             value_size: or(&mut run.value_size, profile.value_size)?,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::types::part::Part;
     use crate::types::profiles::{PROFILES, Workload, table};
-    use crate::workload::plan::Plan;
+    use crate::workload::plan::RunPlan;
 
     fn run(line: &str) -> Description {
         Description::of(line.split_ascii_whitespace()).expect(line)
@@ -68,8 +68,8 @@ mod tests {
     fn every_workload_can_be_asked_for() {
         for profile in &PROFILES {
             let line = format!("--workload {} --rate 1", profile.name);
-            let asked = Asked::fill(&mut run(&line)).expect(&line);
-            let plan = Plan::new(&run(&line), Part::WHOLE).expect(&line);
+            let asked = RequestedLoad::fill(&mut run(&line)).expect(&line);
+            let plan = RunPlan::new(&run(&line), Part::WHOLE).expect(&line);
             assert_eq!(plan.asked.key_size, asked.key_size);
             assert_eq!(plan.run.key_size.as_ref(), Some(&asked.key_size), "the run says what it is");
             assert_eq!(plan.run.arrivals, Some(asked.arrivals));
@@ -82,8 +82,8 @@ mod tests {
     #[test]
     fn flags_beside_it_override_a_workload() {
         let check = |line: &str, expected: [&str; 5]| {
-            let Asked { mix, key_size, value_size, ttl, popularity, .. } =
-                Asked::fill(&mut run(line)).expect(line);
+            let RequestedLoad { mix, key_size, value_size, ttl, popularity, .. } =
+                RequestedLoad::fill(&mut run(line)).expect(line);
             let found = [
                 mix.shares(),
                 key_size.to_string(),
@@ -101,7 +101,7 @@ mod tests {
             "--popularity uniform --workload twitter:c18",
             ["get=0.96,set=0.04", "18", "37", "43200", "uniform"],
         );
-        assert!(Asked::fill(&mut run("--workload list")).is_err());
+        assert!(RequestedLoad::fill(&mut run("--workload list")).is_err());
         for bad in ["", "c9", "twitter", "ETC"] {
             assert!(bad.parse::<Workload>().is_err(), "{bad:?}");
         }

@@ -1,10 +1,10 @@
 //! Composer of requests: chooses the next command and its item.
 
-use crate::types::description::Protocol;
+use crate::types::description::CommandProtocol;
 use crate::types::mix::{Command, Mix};
 use crate::workload::chooser::Chooser;
-use crate::workload::conversation::{Conversation, Kind};
-use crate::workload::plan::Plan;
+use crate::workload::conversation::{Conversation, RequestKind};
+use crate::workload::plan::RunPlan;
 use crate::workload::recording::Recorder;
 use crate::workload::replay::Replay;
 use crate::workload::request::{Answer, Writer};
@@ -38,7 +38,12 @@ enum Source<'a> {
 
 impl<'a> Composer<'a> {
     /// The load of worker `index`: its own random numbers.
-    pub(crate) fn mix(plan: &'a Plan, seed: u64, index: usize, recorder: Option<Recorder>) -> Composer<'a> {
+    pub(crate) fn mix(
+        plan: &'a RunPlan,
+        seed: u64,
+        index: usize,
+        recorder: Option<Recorder>,
+    ) -> Composer<'a> {
         let prng = Prng::new(stdx::prng::mix(seed).wrapping_add(index as u64));
         let source =
             Source::Mix { prng, chooser: &plan.chooser, mix: &plan.asked.mix, multiget: plan.run.multiget };
@@ -47,12 +52,12 @@ impl<'a> Composer<'a> {
     }
 
     /// The requests of probes: the same commands about other random items, and missed items are not stored.
-    pub(crate) fn probe(plan: &'a Plan, seed: u64) -> Composer<'a> {
+    pub(crate) fn probe(plan: &'a RunPlan, seed: u64) -> Composer<'a> {
         Composer { track: plan.run.verify, ..Composer::mix(plan, seed, 0, None) }
     }
 
     /// The requests of a trace.
-    pub(crate) fn replay(plan: &'a Plan, replay: Replay) -> Composer<'a> {
+    pub(crate) fn replay(plan: &'a RunPlan, replay: Replay) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
         let source = Source::Trace(replay);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
@@ -67,7 +72,7 @@ impl<'a> Composer<'a> {
     }
 
     /// Stores the items of `range` once.
-    pub(crate) fn fill(plan: &'a Plan, range: Range<u64>) -> Composer<'a> {
+    pub(crate) fn fill(plan: &'a RunPlan, range: Range<u64>) -> Composer<'a> {
         let writer = Writer { items: &plan.items, protocol: plan.run.protocol };
         let source = Source::Fill(range);
         Composer { writer, track: false, missed: VecDeque::new(), recorder: None, source }
@@ -89,7 +94,7 @@ impl<'a> Composer<'a> {
         if let Some(recorder) = &mut self.recorder {
             recorder.note(Command::Set, item);
         }
-        conversation.expect(Kind::Refill(self.writer.protocol));
+        conversation.expect(RequestKind::Refill(self.writer.protocol));
         true
     }
 
@@ -105,16 +110,16 @@ impl<'a> Composer<'a> {
                     Some(beyond) => writer.set_counter(beyond - writer.items.count, out),
                     None => return false,
                 }
-                conversation.expect(Kind::Change(Command::Set, protocol));
+                conversation.expect(RequestKind::Change(Command::Set, protocol));
             }
             Source::Trace(replay) => {
                 let Some(record) = replay.take() else { return false };
                 writer.traced(&record, out);
                 let command = record.command;
                 conversation.expect(match protocol {
-                    Protocol::Text if command.is_get() => Kind::Get { command, keys: 1 },
-                    Protocol::Meta if command.is_get() => Kind::MetaGet(command),
-                    _ => Kind::Change(command, protocol),
+                    CommandProtocol::Text if command.is_get() => RequestKind::Get { command, keys: 1 },
+                    CommandProtocol::Meta if command.is_get() => RequestKind::MetaGet(command),
+                    _ => RequestKind::Change(command, protocol),
                 });
             }
             Source::Mix { prng, chooser, mix, multiget } => {
@@ -125,7 +130,7 @@ impl<'a> Composer<'a> {
                     if let Some(recorder) = recorder {
                         recorder.note(command, item);
                     }
-                    conversation.expect(Kind::Change(command, protocol));
+                    conversation.expect(RequestKind::Change(command, protocol));
                     return true;
                 }
                 let chosen = (0..*multiget).map(|_| chooser.choose(prng));
@@ -140,9 +145,9 @@ impl<'a> Composer<'a> {
                 writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *track }, out);
                 let keys = *multiget as u32;
                 conversation.expect(match protocol {
-                    Protocol::Text => Kind::Get { command, keys },
-                    Protocol::Meta if keys == 1 => Kind::MetaGet(command),
-                    Protocol::Meta => Kind::MetaGets { command, keys },
+                    CommandProtocol::Text => RequestKind::Get { command, keys },
+                    CommandProtocol::Meta if keys == 1 => RequestKind::MetaGet(command),
+                    CommandProtocol::Meta => RequestKind::MetaGets { command, keys },
                 });
             }
         }
@@ -156,9 +161,9 @@ mod tests {
     use crate::types::description::Description;
     use crate::types::part::Part;
 
-    fn plan(line: &str) -> Plan {
+    fn plan(line: &str) -> RunPlan {
         let run = Description::of(line.split_ascii_whitespace()).expect(line);
-        Plan::new(&run, Part::WHOLE).expect(line)
+        RunPlan::new(&run, Part::WHOLE).expect(line)
     }
 
     /// The first two requests of a run.

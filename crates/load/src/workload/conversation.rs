@@ -2,13 +2,13 @@
 
 mod kind;
 
-pub(crate) use kind::Kind;
+pub(crate) use kind::RequestKind;
 
 use crate::measure::tally::{Tally, printable};
 use crate::types::error::Error;
 use crate::types::mix::Command;
 use crate::workload::items::Items;
-use kind::{Outcome, outcome};
+use kind::{ReplyOutcome, outcome};
 use protocol::client::{Broken, ErrorKind, Framer, Line, Piece, Value};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -37,7 +37,7 @@ struct Ledger {
 
 #[derive(Debug)]
 struct Pending {
-    kind: Kind,
+    kind: RequestKind,
     /// Values that have arrived.
     found: u32,
     /// Keys of a get without a value so far, and how many of these are before the place where the latest value was; only
@@ -81,7 +81,7 @@ struct Body {
 }
 
 /// The worker's state for reading replies.
-pub(crate) struct Reading<'a> {
+pub(crate) struct ReplyContext<'a> {
     pub(crate) items: &'a Items,
     pub(crate) verify: bool,
     /// Whether the items of requests are tracked.
@@ -110,7 +110,7 @@ impl Conversation {
 
     /// A request was composed; the items of a get matter only where they are tracked.
     #[inline]
-    pub(crate) fn expect(&mut self, kind: Kind) {
+    pub(crate) fn expect(&mut self, kind: RequestKind) {
         let unanswered = kind.keys();
         self.ledger.pending.push_back(Pending { kind, found: 0, unanswered, passed: 0 });
     }
@@ -143,7 +143,7 @@ impl Conversation {
 
     /// Pending requests will not be answered.
     #[cold]
-    pub(crate) fn abandon(&mut self, reading: &mut Reading<'_>) {
+    pub(crate) fn abandon(&mut self, reading: &mut ReplyContext<'_>) {
         reading.tally.lost += self.unanswered(&reading.window_ns);
         *self = Conversation::default();
     }
@@ -154,13 +154,13 @@ impl Conversation {
         let counts = |at: usize| {
             intended.get(at).is_none_or(|intended: &Intended| window_ns.contains(&intended.at_ns))
         };
-        let asked = |pending: &Pending| !matches!(pending.kind, Kind::Refill(_));
+        let asked = |pending: &Pending| !matches!(pending.kind, RequestKind::Refill(_));
         pending.iter().enumerate().filter(|(at, pending)| asked(pending) && counts(*at)).count() as u64
     }
 
     /// Takes received bytes and counts the requests that they complete.
     #[inline]
-    pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {
+    pub(crate) fn receive(&mut self, mut input: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
         while let Some(piece) = self.framer.next(&mut input).map_err(broken)? {
             match piece {
                 Piece::Line { line, raw } => self.ledger.line(&line, raw, reading)?,
@@ -173,24 +173,24 @@ impl Conversation {
 
 impl Ledger {
     #[inline]
-    fn line(&mut self, line: &Line<'_>, raw: &[u8], reading: &mut Reading<'_>) -> Result<(), Error> {
+    fn line(&mut self, line: &Line<'_>, raw: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
         let Some(kind) = self.pending.front().map(|pending| pending.kind) else {
             return Err(unexpected(raw, "nothing: no request is on its way"));
         };
         match (kind, line) {
-            (Kind::Get { .. }, Line::Value(Value { key, .. })) => {
+            (RequestKind::Get { .. }, Line::Value(Value { key, .. })) => {
                 if reading.track {
                     self.find_item(Some(key), reading);
                 }
             }
-            (Kind::MetaGet(_) | Kind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
+            (RequestKind::MetaGet(_) | RequestKind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
                 if reading.track {
                     self.find_item(flags.key(), reading);
                 }
             }
-            (Kind::Get { .. }, Line::End)
-            | (Kind::MetaGet(_), Line::Miss(_))
-            | (Kind::MetaGets { .. }, Line::Noop) => {
+            (RequestKind::Get { .. }, Line::End)
+            | (RequestKind::MetaGet(_), Line::Miss(_))
+            | (RequestKind::MetaGets { .. }, Line::Noop) => {
                 self.complete(Ending::Answered, reading);
             }
             // The connection exceeds the server's limit: the server closes it, whatever was asked.
@@ -200,19 +200,19 @@ impl Ledger {
             (kind, Line::Error { line, .. }) => {
                 reading.tally.error(line);
                 // Within quiet gets an error answers one key; `MN` still ends the request.
-                if !matches!(kind, Kind::MetaGets { .. }) {
+                if !matches!(kind, RequestKind::MetaGets { .. }) {
                     self.complete(Ending::Error, reading);
                 }
             }
             (kind, line) => {
                 let (command, protocol) = match kind {
-                    Kind::Change(command, protocol) => (command, protocol),
-                    Kind::Refill(protocol) => (Command::Set, protocol),
+                    RequestKind::Change(command, protocol) => (command, protocol),
+                    RequestKind::Refill(protocol) => (Command::Set, protocol),
                     _ => return Err(unexpected(raw, kind.expected())),
                 };
                 match outcome(command, protocol, line) {
-                    Some(Outcome::Done) => self.complete(Ending::Answered, reading),
-                    Some(Outcome::Declined) => self.complete(Ending::Declined, reading),
+                    Some(ReplyOutcome::Done) => self.complete(Ending::Answered, reading),
+                    Some(ReplyOutcome::Declined) => self.complete(Ending::Declined, reading),
                     None => return Err(unexpected(raw, kind.expected())),
                 }
             }
@@ -221,7 +221,7 @@ impl Ledger {
     }
 
     #[inline]
-    fn body(&mut self, bytes: &[u8], end: bool, reading: &mut Reading<'_>) {
+    fn body(&mut self, bytes: &[u8], end: bool, reading: &mut ReplyContext<'_>) {
         if reading.verify {
             self.verify(bytes, end, reading);
         }
@@ -229,13 +229,13 @@ impl Ledger {
             && end
         {
             pending.found += 1;
-            if matches!(pending.kind, Kind::MetaGet(_)) {
+            if matches!(pending.kind, RequestKind::MetaGet(_)) {
                 self.complete(Ending::Answered, reading);
             }
         }
     }
 
-    fn verify(&mut self, bytes: &[u8], end: bool, reading: &mut Reading<'_>) {
+    fn verify(&mut self, bytes: &[u8], end: bool, reading: &mut ReplyContext<'_>) {
         let body = &mut self.body;
         let values = &reading.items.values;
         if let Some(item) = body.item {
@@ -250,7 +250,7 @@ impl Ledger {
 
     /// The reply to the request at the front is whole.
     #[inline]
-    fn complete(&mut self, ending: Ending, reading: &mut Reading<'_>) {
+    fn complete(&mut self, ending: Ending, reading: &mut ReplyContext<'_>) {
         let Some(Pending { kind, found, unanswered, .. }) = self.pending.pop_front() else { return };
         if reading.track {
             let unanswered = self.asked.drain(..unanswered as usize);
@@ -261,7 +261,7 @@ impl Ledger {
         let sent_ns = self.sent();
         let intended = self.intended.pop_front();
         let tally = &mut *reading.tally;
-        if matches!(kind, Kind::Refill(_)) {
+        if matches!(kind, RequestKind::Refill(_)) {
             tally.refills += u64::from(reading.window_ns.contains(&reading.done_ns));
             return;
         }
@@ -307,7 +307,7 @@ impl Ledger {
 
     /// A server sends values in the order of the keys and leaves out missing ones, so the search begins where the
     /// latest one was. A proxy that asks several servers sends them as they come.
-    fn find_item(&mut self, key: Option<&[u8]>, reading: &mut Reading<'_>) {
+    fn find_item(&mut self, key: Option<&[u8]>, reading: &mut ReplyContext<'_>) {
         self.body = Body { item: None, offset: 0, wrong: true };
         let (Some(key), Some(pending)) = (key, self.pending.front_mut()) else { return };
         let (passed, unanswered) = (pending.passed as usize, pending.unanswered as usize);

@@ -1,14 +1,14 @@
 //! Items that exist: their keys, values and times to live.
 
 use crate::types::ttl::Expiry;
-use crate::workload::keyspace::{Keys, Values};
+use crate::workload::keyspace::{ItemKeys, ItemValues};
 
 /// The items that exist, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct Items {
     pub(crate) count: u64,
-    pub(crate) keys: Keys,
-    pub(crate) values: Values,
+    pub(crate) keys: ItemKeys,
+    pub(crate) values: ItemValues,
     pub(crate) expiry: Expiry,
     /// When the run began, in seconds since 1970.
     pub(crate) start: u64,

@@ -3,7 +3,7 @@
 //! Item `id` has one key, one value size and one value, whatever the seed and the command line of the run that
 //! stores it: a later run can verify what an earlier one stored, if the sizes are the same.
 
-use crate::types::sizes::{Sizer, Sizes};
+use crate::types::sizes::{ItemSizes, Sizer};
 use stdx::prng::{Prng, mix};
 
 /// memcached's limit.
@@ -13,14 +13,14 @@ const VALUE_SIZE_MAX: usize = 1_000_000;
 
 /// The names of the items: `key:0000000017`, padded with zeros to the size asked for.
 #[derive(Clone, Debug)]
-pub(crate) struct Keys {
+pub(crate) struct ItemKeys {
     sizes: Sizer,
     template: [u8; KEY_SIZE_MAX],
 }
 
-impl Keys {
+impl ItemKeys {
     /// Keys of `sizes` for `count` items; `Err` says what is wrong with the sizes.
-    pub(crate) fn new(count: u64, sizes: &Sizes) -> Result<Keys, String> {
+    pub(crate) fn new(count: u64, sizes: &ItemSizes) -> Result<ItemKeys, String> {
         let digits = count.saturating_sub(1).to_string().len();
         let sizes = sizes.sizer(PREFIX.len() + digits..=KEY_SIZE_MAX);
         if sizes.min() < digits {
@@ -36,7 +36,7 @@ impl Keys {
         if sizes.min() >= PREFIX.len() + digits {
             template[..PREFIX.len()].copy_from_slice(PREFIX);
         }
-        Ok(Keys { sizes, template })
+        Ok(ItemKeys { sizes, template })
     }
 
     /// Whether there is room for a prefix, by which a counter's key differs from an item's.
@@ -112,16 +112,16 @@ const PAIRS: [u8; 200] = {
 
 /// The values of the items: eight letters that name the item, then a stretch of one fixed pool of letters.
 #[derive(Clone, Debug)]
-pub(crate) struct Values {
+pub(crate) struct ItemValues {
     sizes: Sizer,
     pool: Vec<u8>,
 }
 
-impl Values {
-    pub(crate) fn new(sizes: &Sizes) -> Values {
+impl ItemValues {
+    pub(crate) fn new(sizes: &ItemSizes) -> ItemValues {
         let mut prng = Prng::new(0x706f_6f6c);
         let pool = (0..POOL_LEN).map(|_| letter(prng.next_u64())).collect();
-        Values { sizes: sizes.sizer(0..=VALUE_SIZE_MAX), pool }
+        ItemValues { sizes: sizes.sizer(0..=VALUE_SIZE_MAX), pool }
     }
 
     /// The largest size.
@@ -202,11 +202,11 @@ fn letter(bits: u64) -> u8 {
 mod tests {
     use super::*;
 
-    fn sizes(text: &str) -> Sizes {
+    fn sizes(text: &str) -> ItemSizes {
         text.parse().expect(text)
     }
 
-    fn key(keys: &Keys, id: u64) -> String {
+    fn key(keys: &ItemKeys, id: u64) -> String {
         let mut out = b"x".to_vec();
         keys.write(id, &mut out);
         String::from_utf8(out[1..].to_vec()).expect("letters")
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_key_is_its_number_padded() {
         let check = |count, size: usize, id, expected: &str| {
-            let keys = Keys::new(count, &sizes(&size.to_string())).expect("room");
+            let keys = ItemKeys::new(count, &sizes(&size.to_string())).expect("room");
             assert_eq!(key(&keys, id), expected);
             assert!(keys.is(expected.as_bytes(), id, &mut Vec::new()));
         };
@@ -225,21 +225,21 @@ mod tests {
         check(100_000, 5, 12_345, "12345");
         check(10, 1, 9, "9");
         check(u64::MAX, 24, u64::MAX - 1, "key:18446744073709551614");
-        assert!(Keys::new(1000, &sizes("2")).is_err());
-        assert!(Keys::new(1000, &sizes("251")).is_err());
-        assert!(Keys::new(1000, &sizes("240-251")).is_err());
+        assert!(ItemKeys::new(1000, &sizes("2")).is_err());
+        assert!(ItemKeys::new(1000, &sizes("251")).is_err());
+        assert!(ItemKeys::new(1000, &sizes("240-251")).is_err());
     }
 
     #[test]
     fn keys_of_mixed_sizes_differ() {
-        let keys = Keys::new(1000, &sizes("3-9")).expect("room");
+        let keys = ItemKeys::new(1000, &sizes("3-9")).expect("room");
         let all: std::collections::HashSet<_> = (0..1000).map(|id| key(&keys, id)).collect();
         assert_eq!(all.len(), 1000);
     }
 
     #[test]
     fn a_law_makes_no_key_too_short_or_too_long() {
-        let keys = Keys::new(1000, &sizes("exp:60")).expect("room");
+        let keys = ItemKeys::new(1000, &sizes("exp:60")).expect("room");
         let mut sizes: Vec<_> = (0..1000).map(|id| key(&keys, id).len()).collect();
         sizes.sort_unstable();
         assert_eq!((sizes[0], sizes[999]), (PREFIX.len() + 3, KEY_SIZE_MAX));
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_value_is_always_the_same_and_only_its_own() {
-        let values = Values::new(&sizes("0-3000"));
+        let values = ItemValues::new(&sizes("0-3000"));
         for id in 0..300 {
             let mut out = Vec::new();
             values.write(id, &mut out);
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn values_longer_than_the_pool_wrap() {
-        let values = Values::new(&sizes("192k"));
+        let values = ItemValues::new(&sizes("192k"));
         let mut out = Vec::new();
         values.write(5, &mut out);
         assert!(values.matches(5, 0, &out));
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_values_never_change_between_versions() {
-        let values = Values::new(&sizes("16"));
+        let values = ItemValues::new(&sizes("16"));
         let shown = |id| {
             let mut out = Vec::new();
             values.write(id, &mut out);

@@ -7,16 +7,16 @@ use crate::types::churn::{ChurnPlan, Storm};
 use crate::types::description::{Description, EngineChoice};
 use crate::types::error::Error;
 use crate::types::mix::{Command, Mix};
-use crate::types::pace::{Pace, Sleep, Timing};
+use crate::types::pace::{OpenLoopPace, Sleep, Timing};
 use crate::types::part::Part;
 use crate::types::part::Share;
 use crate::types::popularity::Popularity;
 use crate::types::probes::Probes;
 use crate::types::span::Span;
-use crate::workload::asked::Asked;
+use crate::workload::asked::RequestedLoad;
 use crate::workload::chooser::Chooser;
 use crate::workload::items::Items;
-use crate::workload::keyspace::{Keys, Values};
+use crate::workload::keyspace::{ItemKeys, ItemValues};
 use crate::workload::trace::Trace;
 use os::clock::unix_s;
 use std::ops::Range;
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 /// A run that can be carried out without further checks.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct RunPlan {
     /// As requested, for all machines together.
     pub(crate) run: Description,
     /// The part that is this machine's.
@@ -33,7 +33,7 @@ pub(crate) struct Plan {
     /// With encryption.
     pub(crate) tls: Option<Tls>,
     pub(crate) items: Items,
-    pub(crate) asked: Asked,
+    pub(crate) asked: RequestedLoad,
     pub(crate) chooser: Chooser,
     /// Of this machine.
     pub(crate) connections: usize,
@@ -51,21 +51,21 @@ pub(crate) struct Plan {
     /// How open loops wait for the next request: the load's and, but for slots, the probes'.
     pub(crate) sleep: Sleep,
     /// Of an open loop.
-    pub(crate) pace: Option<Pace>,
+    pub(crate) pace: Option<OpenLoopPace>,
     /// The trace that gives the pace.
     pub(crate) trace: Option<Trace>,
 }
 
-impl Plan {
+impl RunPlan {
     /// The plan of a machine that carries out this part of the run.
-    pub(crate) fn new(run: &Description, part: Part) -> Result<Plan, Error> {
+    pub(crate) fn new(run: &Description, part: Part) -> Result<RunPlan, Error> {
         check(run, part).map_err(Error::Arguments)?;
         let mut filled = run.clone();
-        let asked = Asked::fill(&mut filled).map_err(Error::Arguments)?;
+        let asked = RequestedLoad::fill(&mut filled).map_err(Error::Arguments)?;
         filled.arrivals.take_if(|_| run.rate.is_none());
         filled.duration = run.window().map(Span);
         let keys = check_items(run, &asked).map_err(Error::Arguments)?;
-        let values = Values::new(&asked.value_size);
+        let values = ItemValues::new(&asked.value_size);
         if run.udp {
             check_udp(run, &asked.mix, keys.longest() + values.longest()).map_err(Error::Arguments)?;
         }
@@ -76,7 +76,7 @@ impl Plan {
             Some(_) => Some(Timing::Trace),
             None => run.rate.map(|rate| Timing::Law(rate, asked.arrivals)),
         };
-        Ok(Plan {
+        Ok(RunPlan {
             target: Target::of(run)?,
             tls: run.tls.then(|| Tls::new(run, Target::host(run))).transpose()?,
             items: Items { count: run.keys, keys, values, expiry, start },
@@ -89,7 +89,7 @@ impl Plan {
             probes: probes(run).map_err(Error::Arguments)?,
             server_pid: run.server_pid,
             sleep: Sleep::of(run),
-            pace: timing.map(|timing| Pace { timing, sleep: Sleep::of(run) }),
+            pace: timing.map(|timing| OpenLoopPace { timing, sleep: Sleep::of(run) }),
             // With a trace these flags have no effect.
             run: if trace.is_some() { run.clone() } else { filled },
             trace,
@@ -202,7 +202,7 @@ fn check_pace(run: &Description) -> Result<(), String> {
 }
 
 /// The keys, or an error about them.
-fn check_items(run: &Description, asked: &Asked) -> Result<Keys, String> {
+fn check_items(run: &Description, asked: &RequestedLoad) -> Result<ItemKeys, String> {
     let mix = &asked.mix;
     if matches!(asked.popularity, Popularity::Hot { keys, .. } if keys >= run.keys) {
         return Err(format!("{} of {} keys: some have to be cold", asked.popularity, run.keys));
@@ -210,7 +210,7 @@ fn check_items(run: &Description, asked: &Asked) -> Result<Keys, String> {
     if run.verify && mix.has(|command| matches!(command, Command::Append | Command::Prepend)) {
         return Err(String::from("append and prepend change values, which --verify would find wrong"));
     }
-    let keys = Keys::new(run.keys, &asked.key_size)?;
+    let keys = ItemKeys::new(run.keys, &asked.key_size)?;
     if mix.has(Command::counts) && !keys.have_prefix() {
         return Err(String::from(
             "incr and decr need keys of at least 4 bytes and the digits of the largest number",

@@ -162,13 +162,13 @@ impl Recorder {
         self.timed = self.notes.len();
     }
 
-    /// Hands over what makes a round.
+    /// Passes on a full round.
     #[inline]
     pub(crate) fn turn(&mut self) -> Result<(), Error> {
         if self.notes.len() < ROUND { Ok(()) } else { self.send(WAITING_MAX) }
     }
 
-    /// Hands over the rest.
+    /// Passes on the rest.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         // At most a round and a turn of each worker: they fit in any case.
         self.send(usize::MAX)

@@ -1,7 +1,7 @@
 //! A worker's part of a trace: the next request and its time.
 
 use crate::types::clock::now_ns;
-use crate::workload::trace::Record;
+use crate::workload::trace::TraceRecord;
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
@@ -9,15 +9,15 @@ use std::time::Duration;
 /// Requests in the order of their time. The loop first gets the time of one, and takes it when a connection has room.
 #[derive(Debug)]
 pub(crate) struct Replay {
-    rounds: Receiver<Vec<Record>>,
-    queue: VecDeque<Record>,
+    rounds: Receiver<Vec<TraceRecord>>,
+    queue: VecDeque<TraceRecord>,
     /// The first of the queue, whose time has been passed over.
     due: usize,
 }
 
 /// The time of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextDue {
     /// Since the start, in nanoseconds.
     At(u64),
     /// The reader has not come to it yet.
@@ -27,7 +27,7 @@ pub(crate) enum Next {
 }
 
 impl Replay {
-    pub(crate) fn new(rounds: Receiver<Vec<Record>>) -> Replay {
+    pub(crate) fn new(rounds: Receiver<Vec<TraceRecord>>) -> Replay {
         Replay { rounds, queue: VecDeque::new(), due: 0 }
     }
 
@@ -40,15 +40,15 @@ impl Replay {
     }
 
     /// When the next request is due.
-    pub(crate) fn next(&mut self) -> Next {
+    pub(crate) fn next(&mut self) -> NextDue {
         while self.due == self.queue.len() {
             match self.rounds.try_recv() {
                 Ok(round) => self.queue.extend(round),
-                Err(TryRecvError::Empty) => return Next::Unread,
-                Err(TryRecvError::Disconnected) => return Next::End,
+                Err(TryRecvError::Empty) => return NextDue::Unread,
+                Err(TryRecvError::Disconnected) => return NextDue::End,
             }
         }
-        Next::At(self.queue[self.due].at_ns)
+        NextDue::At(self.queue[self.due].at_ns)
     }
 
     /// Passes over the time of the next request.
@@ -57,7 +57,7 @@ impl Replay {
     }
 
     /// The first request that is due.
-    pub(crate) fn take(&mut self) -> Option<Record> {
+    pub(crate) fn take(&mut self) -> Option<TraceRecord> {
         self.due = self.due.checked_sub(1)?;
         self.queue.pop_front()
     }
@@ -66,7 +66,7 @@ impl Replay {
     /// are counted for as long as `patience`.
     pub(crate) fn left(&mut self, before_ns: u64, patience: Duration) -> u64 {
         let end_ns = now_ns().saturating_add(patience.as_nanos() as u64);
-        let is_before = |record: &&Record| record.at_ns < before_ns;
+        let is_before = |record: &&TraceRecord| record.at_ns < before_ns;
         let mut round_len = self.queue.len() - self.due;
         let mut in_round = self.queue.iter().skip(self.due).take_while(is_before).count();
         let mut left = in_round;
@@ -92,9 +92,14 @@ mod tests {
     fn what_the_reader_still_has_is_left() {
         let (sender, rounds) = sync_channel(1);
         let mut replay = Replay::new(rounds);
-        let round = |range: std::ops::Range<u64>| -> Vec<Record> {
-            let record =
-                |at_ns| Record { at_ns, command: Command::Get, key: [b'a'].into(), value_len: 0, ttl: 0 };
+        let round = |range: std::ops::Range<u64>| -> Vec<TraceRecord> {
+            let record = |at_ns| TraceRecord {
+                at_ns,
+                command: Command::Get,
+                key: [b'a'].into(),
+                value_len: 0,
+                ttl: 0,
+            };
             range.map(record).collect()
         };
         let reader = std::thread::spawn(move || {
@@ -107,7 +112,7 @@ mod tests {
         });
         replay.prepare();
         for at_ns in 0..3 {
-            assert_eq!(replay.next(), Next::At(at_ns));
+            assert_eq!(replay.next(), NextDue::At(at_ns));
             replay.advance();
         }
         assert_eq!(replay.left(5, Duration::MAX), 2);

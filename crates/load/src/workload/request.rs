@@ -1,10 +1,10 @@
 //! Bytes of requests, in either protocol.
 
-use crate::types::description::Protocol;
+use crate::types::description::CommandProtocol;
 use crate::types::mix::Command;
 use crate::types::ttl::on_the_wire;
 use crate::workload::items::Items;
-use crate::workload::trace::Record;
+use crate::workload::trace::TraceRecord;
 use protocol::client::Flag;
 use protocol::client::command::{self, Reply, Stored};
 use protocol::request::{ArithmeticMode, SetMode, Verb};
@@ -13,7 +13,7 @@ use protocol::request::{ArithmeticMode, SetMode, Verb};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) items: &'a Items,
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: CommandProtocol,
 }
 
 /// The form of a get's reply.
@@ -38,9 +38,9 @@ impl Writer<'_> {
         let keys = &self.items.keys;
         let chosen = chosen.map(|item| move |out: &mut Vec<u8>| keys.write(item, out));
         match (self.protocol, command) {
-            (Protocol::Text, Command::Gets) => command::gets(out, chosen),
-            (Protocol::Text, _) => command::get(out, chosen),
-            (Protocol::Meta, _) => {
+            (CommandProtocol::Text, Command::Gets) => command::gets(out, chosen),
+            (CommandProtocol::Text, _) => command::get(out, chosen),
+            (CommandProtocol::Meta, _) => {
                 command::meta_get_each(out, chosen, retrieval_flags(command, answer));
                 // Several keys are asked for quietly: misses are left out and `mn` marks the end.
                 if answer.several {
@@ -83,10 +83,10 @@ impl Writer<'_> {
         };
         let exptime = exptime(ttl);
         match self.protocol {
-            Protocol::Text => {
+            CommandProtocol::Text => {
                 command::store(out, verb, key, Stored { flags: 0, exptime, len }, Reply::Wanted);
             }
-            Protocol::Meta => {
+            CommandProtocol::Meta => {
                 match (mode.map(Flag::SetMode), (exptime > 0).then_some(Flag::Exptime(exptime))) {
                     (None, None) => command::meta_set(out, key, len, &[]),
                     (Some(flag), None) | (None, Some(flag)) => command::meta_set(out, key, len, &[flag]),
@@ -105,8 +105,8 @@ impl Writer<'_> {
     }
 
     /// The requests of a trace. Values of less than 20 bytes are numbers, so that counters can count.
-    pub(crate) fn traced(self, record: &Record, out: &mut Vec<u8>) {
-        let Record { command, key, value_len, .. } = record;
+    pub(crate) fn traced(self, record: &TraceRecord, out: &mut Vec<u8>) {
+        let TraceRecord { command, key, value_len, .. } = record;
         let ttl = on_the_wire(record.ttl, self.items.start);
         let key = |out: &mut Vec<u8>| out.extend_from_slice(key);
         if !command.is_store() {
@@ -127,23 +127,25 @@ impl Writer<'_> {
             _ => ArithmeticMode::Increment,
         };
         match (self.protocol, command) {
-            (Protocol::Text, Command::Incr | Command::Decr) => {
+            (CommandProtocol::Text, Command::Incr | Command::Decr) => {
                 command::arithmetic(out, mode, key, 1, Reply::Wanted);
             }
-            (Protocol::Text, Command::Touch) => command::touch(out, key, exptime(ttl), Reply::Wanted),
-            (Protocol::Text, Command::Get) => command::get(out, [key]),
-            (Protocol::Text, Command::Gets) => command::gets(out, [key]),
-            (Protocol::Text, _) => command::delete(out, key, Reply::Wanted),
-            (Protocol::Meta, Command::Incr) => command::meta_arithmetic(out, key, &[]),
-            (Protocol::Meta, Command::Decr) => {
+            (CommandProtocol::Text, Command::Touch) => command::touch(out, key, exptime(ttl), Reply::Wanted),
+            (CommandProtocol::Text, Command::Get) => command::get(out, [key]),
+            (CommandProtocol::Text, Command::Gets) => command::gets(out, [key]),
+            (CommandProtocol::Text, _) => command::delete(out, key, Reply::Wanted),
+            (CommandProtocol::Meta, Command::Incr) => command::meta_arithmetic(out, key, &[]),
+            (CommandProtocol::Meta, Command::Decr) => {
                 command::meta_arithmetic(out, key, &[Flag::ArithmeticMode(mode)]);
             }
-            (Protocol::Meta, Command::Touch) => command::meta_get(out, key, &[Flag::Exptime(exptime(ttl))]),
-            (Protocol::Meta, Command::Get | Command::Gets) => {
+            (CommandProtocol::Meta, Command::Touch) => {
+                command::meta_get(out, key, &[Flag::Exptime(exptime(ttl))])
+            }
+            (CommandProtocol::Meta, Command::Get | Command::Gets) => {
                 let answer = Answer { several: false, keyed: false };
                 command::meta_get(out, key, retrieval_flags(command, answer));
             }
-            (Protocol::Meta, _) => command::meta_delete(out, key, &[]),
+            (CommandProtocol::Meta, _) => command::meta_delete(out, key, &[]),
         }
     }
 

@@ -15,7 +15,7 @@ use stdx::prng::mix;
 
 /// A request of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct TraceRecord {
     /// Since the first request, at the speed of the replay.
     pub(crate) at_ns: u64,
     pub(crate) command: Command,
@@ -24,7 +24,7 @@ pub(crate) struct Record {
     pub(crate) ttl: u64,
 }
 
-impl Record {
+impl TraceRecord {
     /// The same for all requests of a key.
     pub(crate) fn hash(&self) -> u64 {
         self.key.iter().fold(0, |hash, byte| mix(hash ^ u64::from(*byte)).wrapping_add(1))
@@ -53,8 +53,8 @@ pub(crate) struct Reader {
     lines: BufReader<File>,
     /// Of all machines' workers, those of this one.
     part: Part,
-    workers: Vec<SyncSender<Vec<Record>>>,
-    round: Vec<Vec<Record>>,
+    workers: Vec<SyncSender<Vec<TraceRecord>>>,
+    round: Vec<Vec<TraceRecord>>,
     in_round: usize,
 }
 
@@ -62,7 +62,7 @@ impl Reader {
     pub(crate) fn open(
         trace: &Trace,
         part: Part,
-        workers: Vec<SyncSender<Vec<Record>>>,
+        workers: Vec<SyncSender<Vec<TraceRecord>>>,
     ) -> Result<Reader, Error> {
         let file = File::open(&trace.path).map_err(|source| unreadable(&trace.path, source))?;
         let round = workers.iter().map(|_| Vec::new()).collect();
@@ -121,7 +121,7 @@ impl Reader {
     }
 
     /// Passes on the requests of one second, evenly.
-    fn spread(&mut self, second: &mut Vec<Record>) {
+    fn spread(&mut self, second: &mut Vec<TraceRecord>) {
         let gap_ns = 1e9 / self.trace.speed / second.len() as f64;
         for (place, mut record) in second.drain(..).enumerate() {
             record.at_ns += (place as f64 * gap_ns) as u64;
@@ -130,7 +130,7 @@ impl Reader {
     }
 
     /// `false`: a worker has ended, so the run has.
-    fn pass(&mut self, record: Record) -> bool {
+    fn pass(&mut self, record: TraceRecord) -> bool {
         let all = self.workers.len() * self.part.of;
         let worker = (record.hash() % all as u64) as usize;
         let (part, worker) = (worker / self.workers.len(), worker % self.workers.len());
@@ -162,7 +162,7 @@ fn unreadable(path: &Path, source: io::Error) -> Error {
 }
 
 /// A line: its time in seconds, whether that has no fraction, and the request; `Err` says what was expected.
-fn parse(line: &str) -> Result<(f64, bool, Record), &'static str> {
+fn parse(line: &str) -> Result<(f64, bool, TraceRecord), &'static str> {
     // A key may have commas, the other fields have none.
     let (time, rest) = line.split_once(',').ok_or(FIELDS)?;
     let mut fields = rest.rsplitn(6, ',');
@@ -188,7 +188,7 @@ fn parse(line: &str) -> Result<(f64, bool, Record), &'static str> {
     let value_len =
         value_size.parse().ok().filter(|len| *len <= VALUE_LEN_MAX).ok_or("a value size of at most 1 GiB")?;
     let ttl = ttl.parse().map_err(|_| "a TTL in seconds")?;
-    Ok((at_s, !time.contains('.'), Record { at_ns: 0, command, key: key.into(), value_len, ttl }))
+    Ok((at_s, !time.contains('.'), TraceRecord { at_ns: 0, command, key: key.into(), value_len, ttl }))
 }
 
 const KEY: &str = "a key of 1 to 250 letters, digits and signs of ASCII";
@@ -211,10 +211,10 @@ mod tests {
             .and_then(|mut reader| reader.run());
         std::fs::remove_file(&path).expect("the file");
         outcome.map_err(|error| error.to_string().replace(&path.display().to_string(), "FILE"))?;
-        let mut records: Vec<Record> = receivers.iter().flatten().flatten().collect();
+        let mut records: Vec<TraceRecord> = receivers.iter().flatten().flatten().collect();
         records.sort_by_key(|record| record.at_ns);
-        let show = |record: Record| {
-            let Record { at_ns, command, key, value_len, ttl } = record;
+        let show = |record: TraceRecord| {
+            let TraceRecord { at_ns, command, key, value_len, ttl } = record;
             format!("{} {} {} {value_len} {ttl}", at_ns / 1_000_000, command.name(), key.escape_ascii())
         };
         Ok(records.into_iter().map(show).collect())
@@ -279,7 +279,7 @@ mod tests {
             receivers.extend(two);
         }
         std::fs::remove_file(&path).expect("the file");
-        let keys = |receiver: std::sync::mpsc::Receiver<Vec<Record>>| {
+        let keys = |receiver: std::sync::mpsc::Receiver<Vec<TraceRecord>>| {
             let keys: std::collections::BTreeSet<_> =
                 receiver.iter().flatten().map(|record| record.key).collect();
             keys

@@ -205,7 +205,7 @@ fn a_search_ends_with_a_knee() {
     let objective = arguments.search.expect("an objective");
     let search = || load::search(&arguments, &objective, &mut std::io::sink()).expect(&line);
     // One clock tick that another guest of the machine takes spoils so short a run, and three in a row end the search.
-    let is_spoilt = |knee: &load::Knee| knee.tries.iter().all(|one| one.outcome == load::Outcome::Invalid);
+    let is_spoilt = |knee: &load::Knee| knee.tries.iter().all(|one| one.outcome == load::TryOutcome::Invalid);
     let Some(knee) = (0..CHANCES).map(|_| search()).find(|knee| !is_spoilt(knee)) else {
         return eprintln!("left out, because other guests take this machine's CPU time");
     };

@@ -62,7 +62,7 @@ fn probes_that_are_not_answered_are_judged_apart() {
     let probes = summary.probes.as_ref().expect("probes");
     assert_eq!((probes.requests, probes.waits.unanswered), (10, 1), "{line}\n{summary}");
     assert!(probes.waits.unsent > 0, "{line}\n{summary}");
-    let reasons = |verdict: &load::Verdict| {
+    let reasons = |verdict: &load::RunVerdict| {
         let reasons: Vec<String> = verdict.reasons.iter().map(|reason| reason.what.clone()).collect();
         reasons
     };

@@ -2,13 +2,13 @@
 
 use super::output::{About, Doubt, Figures, LoadResults, figures};
 use crate::experiment::Workload;
-use load::{CpuCost, Latency, Reason, Second, Verdict, WaitsSummary};
+use load::{CpuCost, InvalidReason, Latency, RunVerdict, Second, WaitsSummary};
 use serde::{Deserialize, Serialize};
 
 /// The fields of a `load::Summary` that are used: another version may have more, or fewer of the rest.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Summary {
-    verdict: Verdict,
+    verdict: RunVerdict,
     seconds: f64,
     keys_asked: u64,
     hits: u64,
@@ -77,7 +77,7 @@ pub(super) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, Stri
         .verdict
         .reasons
         .iter()
-        .map(|Reason { what, why }| Doubt { why: format!("{what}: {why}"), about: about(what) });
+        .map(|InvalidReason { what, why }| Doubt { why: format!("{what}: {why}"), about: about(what) });
     let is_clean = summary.errors == 0 && summary.wrong_values == 0 && summary.not_stored == 0;
     let unclean = (!is_clean).then(|| Doubt {
         why: format!(
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn its_own_verdict_is_a_doubt() {
         let mut summary: Summary = serde_json::from_str(CLOSED).expect("a summary");
-        let reason = |what: &str| Reason { what: what.to_owned(), why: "because".to_owned() };
+        let reason = |what: &str| InvalidReason { what: what.to_owned(), why: "because".to_owned() };
         summary.verdict.reasons = ["steal", "client-saturated", "late", "overloaded"].map(reason).into();
         summary.errors = 2;
         let text = serde_json::to_string(&summary).expect("text");

@@ -1,7 +1,7 @@
 //! The course of a load by agents, from its beginning until all have ended.
 
 use super::super::talk::{End, FromAgent, ToAgent};
-use super::super::unite::{Seconds, Told, unite};
+use super::super::unite::{SecondReport, Seconds, unite};
 use super::crew::Crew;
 use super::meter::Meter;
 use super::rounds::Rounds;
@@ -92,7 +92,7 @@ impl<'a, 's> Course<'a, 's> {
         match said {
             FromAgent::Second { second, latency, slip, errors } => {
                 let slip_ns = slip.map(|slip| slip.0);
-                self.seconds.add(agent, second, Told { latency_ns: latency, slip_ns, errors });
+                self.seconds.add(agent, second, SecondReport { latency_ns: latency, slip_ns, errors });
                 Ok(false)
             }
             FromAgent::Passed(second) => {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::types::pace::{Pace, Timing};
+use crate::types::pace::{OpenLoopPace, Timing};
 use clap::Parser;
 
 #[derive(Parser)]
@@ -15,7 +15,7 @@ fn check(flags: &str, wanted: Result<(usize, usize), &str>) {
     let arguments = Load::parse_from(words).arguments;
     let found = Coordinator::new(&arguments).map_err(|error| error.to_string());
     let parts = found.map(|coordinator| {
-        let of = |index| Plan::new(&coordinator.run, Part { index, of: 2 }).expect("a plan").connections;
+        let of = |index| RunPlan::new(&coordinator.run, Part { index, of: 2 }).expect("a plan").connections;
         (of(0), of(1))
     });
     match (parts, wanted) {
@@ -42,14 +42,14 @@ fn a_part_is_of_the_numbers_that_all_have_together() {
     let line =
         "--connections 5 --rate 30 --requests 7 --reconnect-after 9 --churn 30 --storm 1@3s --duration 9";
     let run = Description::of(line.split(' ')).expect(line);
-    let plan = |index| Plan::new(&run, Part { index, of: 2 }).expect(line);
+    let plan = |index| RunPlan::new(&run, Part { index, of: 2 }).expect(line);
     let (first, second) = (plan(0), plan(1));
     assert_eq!((first.connections, second.connections), (3, 2));
     assert_eq!((first.requests, second.requests), (Some(4), Some(3)));
     let storms = [first.churn, second.churn].map(|churn| churn.and_then(|churn| churn.storm));
     assert_eq!(storms.map(|storm| storm.map(|storm| storm.connections)), [Some(1), Some(0)]);
     // Schedules are parts of one: each is told the rate of all, and which of the threads it is for.
-    assert!(matches!(second.pace, Some(Pace { timing: Timing::Law(30.0, _), .. })), "{second:?}");
+    assert!(matches!(second.pace, Some(OpenLoopPace { timing: Timing::Law(30.0, _), .. })), "{second:?}");
     assert!(second.churn.is_some_and(|churn| churn.rate == Some(30.0)));
     assert_eq!((second.thread(0).index, second.thread(0).threads), (1, 2));
 }

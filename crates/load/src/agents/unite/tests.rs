@@ -1,15 +1,15 @@
 use super::*;
 use crate::measure::tally::Tally;
-use crate::report::summary::{Edge, Measured};
+use crate::report::summary::{Edge, RunMeasurements};
 use crate::types::clock::now_ns;
 use crate::types::description::Description;
 use crate::types::part::Part;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 
 /// The end of an agent whose requests took these times in milliseconds, in one second.
 fn end(latencies_ms: &[u64], valid: bool) -> End {
     let run = Description::of("--rate 2000 --connections 16 --duration 1s".split(' ')).expect("good flags");
-    let plan = Plan::new(&run, Part { index: 0, of: 2 }).expect("a good plan");
+    let plan = RunPlan::new(&run, Part { index: 0, of: 2 }).expect("a good plan");
     let mut tally = Tally::open();
     for ms in latencies_ms {
         tally.done[0] += 1;
@@ -29,7 +29,7 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
     let (open, close) = (edge(at_ns, 0), edge(at_ns + 1_000_000_000, latencies_ms.len() as u64));
     let series = vec![Second::between(&open, &close)];
     (tally.unanswered, tally.unsent) = (1, 2);
-    let measured = Measured {
+    let measured = RunMeasurements {
         engine: "epoll",
         tally: tally.clone(),
         open,
@@ -40,15 +40,15 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
         probes: None,
     };
     let mut summary = Summary::new(&plan, measured);
-    let reason = Reason { what: String::from("late"), why: String::from("it was") };
-    summary.verdict = Verdict { valid, reasons: if valid { Vec::new() } else { vec![reason] } };
+    let reason = InvalidReason { what: String::from("late"), why: String::from("it was") };
+    summary.verdict = RunVerdict { valid, reasons: if valid { Vec::new() } else { vec![reason] } };
     End { summary, tally }
 }
 
 /// What an agent tells of a second in which it did all this.
-fn told(tally: &Tally) -> Told {
+fn told(tally: &Tally) -> SecondReport {
     let slip_ns = tally.waits.as_ref().map(|waits| waits.slip_ns.clone());
-    Told { latency_ns: tally.latency_ns.clone(), slip_ns, errors: tally.errors }
+    SecondReport { latency_ns: tally.latency_ns.clone(), slip_ns, errors: tally.errors }
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub(super) struct Screen {
 
 /// What the user in front of it asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum UserKey {
     /// The run is to end: q, Ctrl-C, Ctrl-D.
     Leave,
     /// The terminal has another size.
@@ -61,12 +61,12 @@ impl Screen {
     }
 
     /// The keys since the last call.
-    pub(super) fn asked(&self) -> io::Result<Option<Asked>> {
+    pub(super) fn asked(&self) -> io::Result<Option<UserKey>> {
         let mut asked = None;
         while event::poll(Duration::ZERO)? {
             match event::read()? {
-                Event::Key(key) if is_leave(key) => return Ok(Some(Asked::Leave)),
-                Event::Resize(..) => asked = Some(Asked::Redraw),
+                Event::Key(key) if is_leave(key) => return Ok(Some(UserKey::Leave)),
+                Event::Resize(..) => asked = Some(UserKey::Redraw),
                 _ => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use super::heat::Heat;
 use crate::measure::latency::Latency;
-use crate::measure::seconds::Interval;
+use crate::measure::seconds::SecondStats;
 use crate::measure::seconds::Whole;
 use crate::measure::verdict::BUSY_MAX;
 use crate::report::figures::grouped;
@@ -24,7 +24,7 @@ pub(super) struct View {
     pub(super) stage: Stage,
     passed_s: f64,
     latest: Option<Second>,
-    interval: Option<Interval>,
+    interval: Option<SecondStats>,
     errors: u64,
     /// If several machines make the load.
     pub(super) agents: Vec<AgentNow>,

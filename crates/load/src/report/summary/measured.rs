@@ -3,10 +3,10 @@
 use super::{CpuCost, Second};
 use crate::measure::backlog::Growth;
 use crate::measure::tally::Tally;
-use crate::measure::verdict::{Evidence, OpenEvidence, Verdict};
+use crate::measure::verdict::{OpenEvidence, RunEvidence, RunVerdict};
 use crate::types::pace::Timing;
 use crate::types::probes::Traffic;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use crate::workload::recording;
 use hdrhistogram::Histogram;
 use os::cpu_time::{HostTime, ThreadTimes};
@@ -25,7 +25,7 @@ pub(crate) struct Edge {
 
 /// A run as the workers and the edges report it.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct RunMeasurements {
     pub(crate) engine: &'static str,
     pub(crate) tally: Tally,
     pub(crate) open: Edge,
@@ -122,9 +122,9 @@ impl Room {
 /// Nine of ten requests take longer than this quantile, be the server overloaded or not.
 const QUICK: f64 = 0.1;
 
-impl Measured {
+impl RunMeasurements {
     /// What lies between the edges. A schedule whose last request is answered ends before its window does.
-    pub(super) fn span(&self, plan: &Plan) -> Span {
+    pub(super) fn span(&self, plan: &RunPlan) -> Span {
         let span = Span::between(&self.open, &self.close);
         let is_scheduled = matches!(plan.pace.map(|pace| pace.timing), Some(Timing::Law(..)));
         match plan.duration {
@@ -135,7 +135,7 @@ impl Measured {
         }
     }
 
-    pub(super) fn verdict(&self, plan: &Plan, span: &Span, steal: f64) -> Verdict {
+    pub(super) fn verdict(&self, plan: &RunPlan, span: &Span, steal: f64) -> RunVerdict {
         let busy = |second: &Second| (second.seconds > SHORT_S).then_some(second.busiest_thread);
         let open = plan.pace.zip(self.tally.waits.as_ref()).map(|(pace, waits)| {
             let answered = self.tally.requests();
@@ -175,7 +175,7 @@ impl Measured {
                 spins: pace.sleep.is_spin(),
             }
         });
-        Verdict::of(&Evidence {
+        RunVerdict::of(&RunEvidence {
             busy: self.series.iter().filter_map(busy).collect(),
             waited: busiest(span, &self.open, &self.close).1,
             steal,

@@ -2,7 +2,7 @@
 
 use super::measured::{Edge, Span, busiest, client_cost, ratio, server_cost};
 use crate::measure::latency::Latency;
-use crate::measure::seconds::Interval;
+use crate::measure::seconds::SecondStats;
 use crate::measure::tally::Tally;
 use crate::types::mix::Command;
 use serde::{Deserialize, Serialize};
@@ -149,7 +149,7 @@ impl Second {
     }
 
     /// For the live view; `latest` is of the last second that is complete.
-    pub(crate) fn line(&self, latest: Option<&Interval>) -> String {
+    pub(crate) fn line(&self, latest: Option<&SecondStats>) -> String {
         let rate = format!("{:.0} requests/s", self.requests_per_second);
         match latest.and_then(|interval| interval.latency) {
             Some(Latency { p50_us, p99_us, .. }) => format!("{rate}, p50 {p50_us:.0} µs, p99 {p99_us:.0} µs"),

@@ -5,11 +5,11 @@ use super::parts::{error_lines, unread};
 use super::{ErrorLine, WaitsSummary};
 use crate::measure::latency::Latency;
 use crate::measure::seconds::Seconds;
-use crate::measure::verdict::{Evidence, OpenEvidence, Verdict};
+use crate::measure::verdict::{OpenEvidence, RunEvidence, RunVerdict};
 use crate::report::figures::{grouped, percentiles};
 use crate::types::arrivals::Arrivals;
 use crate::types::probes::Traffic;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -17,7 +17,7 @@ use std::fmt;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Probes {
     /// Whether their latencies can be believed.
-    pub verdict: Verdict,
+    pub verdict: RunVerdict,
     /// How many connections they have, each with at most one request on its way.
     pub connections: usize,
     /// Requests per second asked for.
@@ -55,7 +55,7 @@ pub(crate) struct Probing {
 
 impl Probed {
     /// The result, for a window of this many seconds in which other guests of the machine took a share of its time.
-    pub(crate) fn figures(&self, plan: &Plan, seconds: f64, steal: f64) -> Option<Probes> {
+    pub(crate) fn figures(&self, plan: &RunPlan, seconds: f64, steal: f64) -> Option<Probes> {
         let (asked, tally) = (plan.probes?, &self.tally);
         // They end with the load, or by their schedule, however late the end is noticed.
         let scheduled_s = plan.duration.map_or(seconds, |duration| duration.as_secs_f64().min(seconds));
@@ -64,7 +64,7 @@ impl Probed {
         let answered = tally.requests();
         let due = answered + tally.lost + tally.unanswered + tally.unsent;
         let completed_per_s = ratio(self.completed as f64, scheduled_s.max(seconds));
-        let verdict = Verdict::of(&Evidence {
+        let verdict = RunVerdict::of(&RunEvidence {
             steal,
             waited: ratio(self.time.wait_ns as f64 / 1e9, seconds),
             lost: ratio(tally.lost as f64, (tally.lost + answered) as f64),
@@ -80,7 +80,7 @@ impl Probed {
                 response_p99_us: latency.p99_us,
                 spins: plan.sleep.is_spin(),
             }),
-            ..Evidence::default()
+            ..RunEvidence::default()
         });
         Some(Probes {
             verdict,

@@ -281,7 +281,7 @@ fn commands_asked(mix: &Mix) -> String {
     }
 }
 
-/// Always present in a result: `Plan::new` fills it in.
+/// Always present in a result: `RunPlan::new` fills it in.
 fn text(given: &Option<impl fmt::Display>) -> String {
     given.as_ref().map_or_else(String::new, ToString::to_string)
 }

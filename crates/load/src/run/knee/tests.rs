@@ -1,9 +1,9 @@
 use super::*;
-use crate::measure::verdict::Reason;
+use crate::measure::verdict::InvalidReason;
 use crate::report::summary::WaitsSummary;
 
 /// What came of the rate that the search wanted.
-fn tried(search: &mut Search, outcome: Outcome, latency_us: f64) {
+fn tried(search: &mut Search, outcome: TryOutcome, latency_us: f64) {
     let rate = search.rate;
     let none = Try { rate, outcome, latency_us, missing: 0, errors: 0, wrong_values: 0, not_stored: 0 };
     search.tried(none);
@@ -15,7 +15,7 @@ fn search(knee: f64, first: f64, noise: f64, seed: u64) -> Knee {
     let mut prng = Prng::new(seed + 1);
     while let Some(rate) = search.next() {
         let latency_us = 1000.0 * (rate / knee).powi(4) * (1.0 + noise * (2.0 * prng.unit() - 1.0));
-        let outcome = if latency_us < 1000.0 { Outcome::Held } else { Outcome::Missed };
+        let outcome = if latency_us < 1000.0 { TryOutcome::Held } else { TryOutcome::Missed };
         tried(&mut search, outcome, latency_us);
         assert!(search.tries.len() < 80, "it ends: {:?}", search.tries);
     }
@@ -52,7 +52,7 @@ fn a_run_that_was_disturbed_does_not_hide_the_knee() {
     while let Some(rate) = search.next() {
         let held = rate < 50_000.0 && (disturbed || rate < 8000.0);
         disturbed |= rate >= 8000.0;
-        tried(&mut search, if held { Outcome::Held } else { Outcome::Missed }, 0.0);
+        tried(&mut search, if held { TryOutcome::Held } else { TryOutcome::Missed }, 0.0);
     }
     let knee = search.knee(&"p99<1ms".parse().expect("an objective"), Description::default());
     assert!(knee.rate.is_some_and(|rate| rate > 45_000.0 && rate < 50_000.0), "{knee}");
@@ -70,14 +70,14 @@ fn a_server_that_never_keeps_it_is_told() {
 fn a_generator_that_is_too_slow_ends_the_search() {
     let mut search = Search::new(1000.0, 1);
     while let Some(rate) = search.next() {
-        tried(&mut search, if rate < 5000.0 { Outcome::Held } else { Outcome::Invalid }, 10.0);
+        tried(&mut search, if rate < 5000.0 { TryOutcome::Held } else { TryOutcome::Invalid }, 10.0);
     }
     let knee = search.knee(&"max<5ms".parse().expect("an objective"), Description::default());
     assert_eq!((knee.rate, knee.missed_from), (Some(4000.0), None));
     let ended = knee.ended.expect("too early");
     assert!(ended.starts_with("3 runs in a row at 8000 requests/s say nothing: "), "{ended}");
     let mut search = Search::new(1000.0, 1);
-    (0..3).for_each(|_| tried(&mut search, Outcome::Invalid, 10.0));
+    (0..3).for_each(|_| tried(&mut search, TryOutcome::Invalid, 10.0));
     let knee = search.knee(&"max<5ms".parse().expect("an objective"), Description::default()).to_string();
     assert!(knee.contains("no run says whether max<5000us holds\n"), "{knee}");
 }
@@ -95,32 +95,36 @@ fn run(reasons: &[&str], own_us: f64) -> Summary {
     let mut summary =
         Summary { requests: 100_000, latency: all(2000.0), waits: Some(waits), ..Summary::default() };
     summary.verdict.reasons =
-        reasons.iter().map(|&what| Reason { what: what.to_owned(), why: String::new() }).collect();
+        reasons.iter().map(|&what| InvalidReason { what: what.to_owned(), why: String::new() }).collect();
     summary
 }
 
 #[track_caller]
-fn judged(objective: &str, summary: &Summary) -> Outcome {
+fn judged(objective: &str, summary: &Summary) -> TryOutcome {
     objective.parse::<Objective>().expect("an objective").judge(1000.0, summary).outcome
 }
 
 #[test]
 fn a_run_without_requests_says_nothing() {
     let judge = |what: &str| judged("p99<3ms", &run(&[what], 0.0));
-    assert_eq!(judge("empty"), Outcome::Invalid);
-    assert_eq!(judge("rate-missed"), Outcome::Missed);
-    assert_eq!(judge("unsteady"), Outcome::Held);
+    assert_eq!(judge("empty"), TryOutcome::Invalid);
+    assert_eq!(judge("rate-missed"), TryOutcome::Missed);
+    assert_eq!(judge("unsteady"), TryOutcome::Held);
 }
 
 #[test]
 fn the_server_is_not_blamed_for_the_generators_lateness() {
-    assert_eq!(judged("p99<1ms", &run(&[], 0.0)), Outcome::Missed);
-    assert_eq!(judged("p99<1ms", &run(&["late"], 1500.0)), Outcome::Invalid);
-    assert_eq!(judged("p99<1ms", &run(&["late", "rate-missed"], 1500.0)), Outcome::Invalid);
-    assert_eq!(judged("p99<1ms", &run(&["late"], 500.0)), Outcome::Missed, "it was slow enough without that");
-    assert_eq!(judged("p99<3ms", &run(&["late"], 1600.0)), Outcome::Invalid, "half of the limit");
+    assert_eq!(judged("p99<1ms", &run(&[], 0.0)), TryOutcome::Missed);
+    assert_eq!(judged("p99<1ms", &run(&["late"], 1500.0)), TryOutcome::Invalid);
+    assert_eq!(judged("p99<1ms", &run(&["late", "rate-missed"], 1500.0)), TryOutcome::Invalid);
+    assert_eq!(
+        judged("p99<1ms", &run(&["late"], 500.0)),
+        TryOutcome::Missed,
+        "it was slow enough without that"
+    );
+    assert_eq!(judged("p99<3ms", &run(&["late"], 1600.0)), TryOutcome::Invalid, "half of the limit");
     let lost = Summary { lost: 2000, ..run(&["late"], 500.0) };
-    assert_eq!(judged("p99<3ms", &lost), Outcome::Missed, "so little has lost no request");
+    assert_eq!(judged("p99<3ms", &lost), TryOutcome::Missed, "so little has lost no request");
 }
 
 #[test]
@@ -130,7 +134,7 @@ fn a_server_that_answers_with_errors_does_not_hold() {
         Summary { wrong_values: 1, ..run(&["late"], 1900.0) },
         Summary { not_stored: 1, ..run(&[], 0.0) },
     ] {
-        assert_eq!(judged("p99<3ms", &summary), Outcome::Missed);
+        assert_eq!(judged("p99<3ms", &summary), TryOutcome::Missed);
     }
     let objective: Objective = "p99<3ms".parse().expect("an objective");
     let mut search = Search::new(1000.0, 1);
@@ -151,10 +155,10 @@ fn what_was_never_answered_is_slower_than_any_limit() {
         summary.waits = summary.waits.map(|waits| WaitsSummary { unanswered, unsent, ..waits });
         summary
     };
-    assert_eq!(judged("max<3ms", &missing(0, 0, 0)), Outcome::Held);
+    assert_eq!(judged("max<3ms", &missing(0, 0, 0)), TryOutcome::Held);
     for (unanswered, unsent, lost) in [(1, 0, 0), (0, 1, 0), (0, 0, 1)] {
-        assert_eq!(judged("max<3ms", &missing(unanswered, unsent, lost)), Outcome::Missed);
+        assert_eq!(judged("max<3ms", &missing(unanswered, unsent, lost)), TryOutcome::Missed);
     }
-    assert_eq!(judged("p99.9<3ms", &missing(50, 25, 24)), Outcome::Held);
-    assert_eq!(judged("p99.9<3ms", &missing(50, 26, 26)), Outcome::Missed);
+    assert_eq!(judged("p99.9<3ms", &missing(50, 25, 24)), TryOutcome::Held);
+    assert_eq!(judged("p99.9<3ms", &missing(50, 26, 26)), TryOutcome::Missed);
 }

@@ -81,7 +81,7 @@ fn summary(rate: f64, valid: bool) -> Summary {
     });
     assert!(summary.misses > 0 && summary.errors == 0, "{summary}");
     (summary.requests, summary.seconds) = (rate as u64, 1.0);
-    let late = crate::Reason { what: String::from("late"), why: String::new() };
+    let late = crate::InvalidReason { what: String::from("late"), why: String::new() };
     summary.verdict.reasons = if valid { Vec::new() } else { vec![late] };
     summary
 }

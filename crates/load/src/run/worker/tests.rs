@@ -12,7 +12,7 @@ use crate::types::description::Description;
 use crate::types::pace::Sleep;
 use crate::types::part::Part;
 use crate::types::part::Share;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
@@ -122,9 +122,9 @@ fn try_sleeping(
     sleep: Sleep,
     on_second: OnSecond<'_>,
 ) -> Result<(Tally, Simulated), Error> {
-    let plan = Plan::new(&Description::default(), Part::WHOLE).expect("defaults");
+    let plan = RunPlan::new(&Description::default(), Part::WHOLE).expect("defaults");
     let window_ns = SECOND..21 * SECOND;
-    let shared = Shared::new(1, Phase::WarmUp);
+    let shared = RunState::new(1, Phase::WarmUp);
     shared.begin(Start { at_ns: SECOND, window_ns: window_ns.clone() });
     shared.open(SECOND);
     let feed = match rate {
@@ -134,7 +134,7 @@ fn try_sleeping(
             Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, sleep)
         }
     };
-    let worker = Worker {
+    let worker = LoadWorker {
         engine: server,
         composer: Composer::mix(&plan, 1, 0, None),
         feed,

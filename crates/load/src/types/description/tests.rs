@@ -5,8 +5,8 @@ use crate::agents::talk::{ToAgent, say};
 use crate::report::summary::{Summary, TOLD};
 use crate::types::arguments::Arguments;
 use crate::types::part::Part;
-use crate::workload::asked::Asked;
-use crate::workload::plan::Plan;
+use crate::workload::asked::RequestedLoad;
+use crate::workload::plan::RunPlan;
 
 /// Flags that are not in the description of a run, and why.
 const LOCAL: [(&str, &str); 11] = [
@@ -94,7 +94,7 @@ fn no_flag_is_lost_on_the_way_to_an_agent_or_into_the_result() {
     let mut planned = 0;
     for flag in flags::<Description>() {
         let (run, id) = (with(&flag), flag.get_id().as_str());
-        if let Ok(plan) = Plan::new(&run, Part::WHOLE) {
+        if let Ok(plan) = RunPlan::new(&run, Part::WHOLE) {
             assert_eq!(json(&plan.run)[id], json(&run)[id], "--{id}");
             planned += 1;
         }
@@ -129,9 +129,9 @@ fn agents_hear_numbers_as_they_were_typed() {
         let mut run = Description::of(line.split(' ')).expect(line);
         assert_eq!(told(&run), run, "{line}");
         // Also what is filled in from other flags.
-        if let Ok(asked) = Asked::fill(&mut run) {
+        if let Ok(asked) = RequestedLoad::fill(&mut run) {
             assert_eq!(told(&run), run, "{line}");
-            assert_eq!(Asked::fill(&mut told(&run)).expect(line).mix, asked.mix);
+            assert_eq!(RequestedLoad::fill(&mut told(&run)).expect(line).mix, asked.mix);
         }
     }
 }

@@ -3,12 +3,12 @@
 use super::*;
 use crate::types::description::Description;
 use crate::types::part::Part;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 use std::path::PathBuf;
 
-fn plan(line: &str) -> Plan {
+fn plan(line: &str) -> RunPlan {
     let run = Description::of(line.split_ascii_whitespace()).expect(line);
-    Plan::new(&run, Part::WHOLE).expect(line)
+    RunPlan::new(&run, Part::WHOLE).expect(line)
 }
 
 /// A file of one test, gone with it.

@@ -30,7 +30,7 @@ fn second(requests_per_second: f64, server: Option<CpuCost>) -> Second {
 /// A second whose latencies are known: of 100 requests, one took as long as the p99.
 fn whole(p99_us: f64, errors: u64) -> Whole {
     let (latency, slip) = (Some(latency(p99_us)), Some(latency(p99_us / 2.0)));
-    let interval = Interval { second: 0, latency, slip, errors };
+    let interval = SecondStats { second: 0, latency, slip, errors };
     let mut latency_ns = crate::measure::histogram::histogram();
     latency_ns.record_n(20_000, 99).expect("in range");
     latency_ns.record((p99_us * 1e3) as u64).expect("in range");

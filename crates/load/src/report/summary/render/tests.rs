@@ -1,15 +1,15 @@
 use super::*;
 use crate::measure::latency::Latency;
-use crate::measure::verdict::{Reason, Verdict};
+use crate::measure::verdict::{InvalidReason, RunVerdict};
 use crate::report::summary::{ErrorLine, WaitsSummary};
 use crate::types::description::Description;
 use crate::types::part::Part;
-use crate::workload::plan::Plan;
+use crate::workload::plan::RunPlan;
 
 /// As a plan has it.
 fn run(line: &str) -> Description {
     let run = Description::of(line.split(' ')).expect(line);
-    Plan::new(&run, Part::WHOLE).expect(line).run
+    RunPlan::new(&run, Part::WHOLE).expect(line).run
 }
 
 fn summary() -> Summary {
@@ -21,7 +21,7 @@ fn summary() -> Summary {
     Summary {
         run: run("--depth 16 --gets 0.9 --multiget 10 --value-size 64-1k --popularity zipf"),
         r#loop: String::from("closed"),
-        verdict: Verdict { valid: true, reasons: Vec::new() },
+        verdict: RunVerdict { valid: true, reasons: Vec::new() },
         engine: String::from("io_uring"),
         target: String::from("127.0.0.1:11211"),
         transport: String::from("tcp"),
@@ -150,9 +150,12 @@ fn a_bad_run_says_what_was_bad() {
         errors: 4000,
         error_lines: vec![ErrorLine { line: String::from("SERVER_ERROR busy"), times: 4000 }],
         misses: 5_000_000,
-        verdict: Verdict {
+        verdict: RunVerdict {
             valid: false,
-            reasons: vec![Reason { what: String::from("steal"), why: String::from("others took 9 %") }],
+            reasons: vec![InvalidReason {
+                what: String::from("steal"),
+                why: String::from("others took 9 %"),
+            }],
         },
         ..summary()
     };
