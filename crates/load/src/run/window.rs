@@ -138,8 +138,8 @@ impl Runner<'_> {
     /// Waits for the last replies of a window that closed at `close_ns`, and for all threads.
     fn drain(
         &self,
-        shared: &Shared,
-        probes: Option<&Shared>,
+        shared: &RunState,
+        probes: Option<&RunState>,
         all: &mut All,
         reports: &Receiver<Report>,
         close_ns: u64,

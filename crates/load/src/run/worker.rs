@@ -1,4 +1,4 @@
-//! Worker, one thread of load: exchange with the kernel, read replies, compose requests, again.
+//! LoadWorker, one thread of load: exchange with the kernel, read replies, compose requests, again.
 
 use self::standing::{OnSecond, Standing, unanswered};
 use crate::engine::{Engine, ConnectionEvent, Wait};
@@ -83,7 +83,7 @@ impl<E: Engine> LoadWorker<'_, E> {
         let now_ns = self.engine.now_ns();
         let Standing { conversations, outbox, backlog, .. } = standing;
         let mut turn =
-            Turn { composer: &mut self.composer, conversations, outbox, depth: self.depth, now_ns };
+            TurnInput { composer: &mut self.composer, conversations, outbox, depth: self.depth, now_ns };
         let more = self.feed.fill(&mut turn);
         if let Some(backlog) = backlog {
             take_stock(&self.feed, backlog, conversations, now_ns);
@@ -129,9 +129,9 @@ impl<E: Engine> LoadWorker<'_, E> {
     /// Reads what has arrived, and follows what has become of connections.
     #[inline]
     fn read(&mut self, standing: &mut Standing, done_ns: u64) -> Result<(), Error> {
-        let Worker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = self;
+        let LoadWorker { engine, composer, feed, items, depth, verify, backfill, churn, .. } = self;
         let Standing { conversations, tally, silence, window_ns, .. } = standing;
-        let mut reading = Reading {
+        let mut reading = ReplyContext {
             items,
             verify: *verify,
             track: *verify || *backfill,
@@ -159,25 +159,25 @@ impl<E: Engine> LoadWorker<'_, E> {
             Ok(())
         })?;
         engine.events(|event| match event {
-            Event::Lost(connection) => {
+            ConnectionEvent::Lost(connection) => {
                 conversations[connection].abandon(&mut reading);
                 feed.served(connection, true, done_ns);
             }
-            Event::Opened { connection, took_ns } => {
+            ConnectionEvent::Opened { connection, took_ns } => {
                 reading.tally.churn().opened(took_ns);
                 churn.iter_mut().for_each(|churn| churn.opened(connection));
                 feed.served(connection, true, done_ns);
             }
-            Event::Closed(connection) => {
+            ConnectionEvent::Closed(connection) => {
                 reading.tally.churn().closed += 1;
                 conversations[connection].abandon(&mut reading);
                 churn.iter_mut().for_each(|churn| churn.closed(connection));
                 feed.withdraw(connection);
             }
-            Event::Refused => reading.tally.churn().refused += 1,
-            Event::TimedOut => reading.tally.churn().timed_out += 1,
-            Event::Agreed { took_ns, is_resumed } => reading.tally.agreed(took_ns, is_resumed),
-            Event::Stray(datagrams) => reading.tally.strays += datagrams,
+            ConnectionEvent::Refused => reading.tally.churn().refused += 1,
+            ConnectionEvent::TimedOut => reading.tally.churn().timed_out += 1,
+            ConnectionEvent::Agreed { took_ns, is_resumed } => reading.tally.agreed(took_ns, is_resumed),
+            ConnectionEvent::Stray(datagrams) => reading.tally.strays += datagrams,
         })?;
         if let Some(churn) = churn {
             churn.leave_due(done_ns, |connection| feed.withdraw(connection));

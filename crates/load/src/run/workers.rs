@@ -255,7 +255,7 @@ impl Runner<'_> {
 impl Task<'_> {
     /// Whether its requests have times by a law.
     fn has_schedule(&self) -> bool {
-        matches!(self.pace, Some(Pace { timing: Timing::Law(..), .. }))
+        matches!(self.pace, Some(OpenLoopPace { timing: Timing::Law(..), .. }))
     }
 
     /// When its requests are sent.
@@ -263,10 +263,10 @@ impl Task<'_> {
         let Start { at_ns, window_ns } = start;
         match self.pace {
             None => Feed::closed(self.connections),
-            Some(Pace { timing: Timing::Trace, sleep }) => {
+            Some(OpenLoopPace { timing: Timing::Trace, sleep }) => {
                 Feed::trace(*at_ns, window_ns.end, self.connections, sleep)
             }
-            Some(Pace { timing: Timing::Law(rate, arrivals), sleep }) => {
+            Some(OpenLoopPace { timing: Timing::Law(rate, arrivals), sleep }) => {
                 let schedule = Schedule::new(arrivals, rate, self.share, self.seed);
                 let most = self.requests_max.unwrap_or(u64::MAX);
                 Feed::open(schedule.during(*at_ns, window_ns.clone(), most), self.connections, sleep)
