@@ -12,10 +12,11 @@ pub mod placeholders;
 pub mod rounds;
 mod types;
 
-use self::rounds::Plan;
+use self::rounds::RoundPlan;
 use self::types::ROUNDS_MIN;
 pub use self::types::{
-    Error, Experiment, Factor, FileSystem, Kernel, Level, Measure, Parser, Ready, Repeat, Subject, Workload,
+    Error, Experiment, Factor, FileSystem, GuestKernel, Level, Measure, Parser, Ready, Repeat, Subject,
+    TrialLoad,
 };
 
 /// Cells times rounds of one experiment: a week of trials of a minute.
@@ -38,7 +39,7 @@ impl Experiment {
         experiment.check()?;
         let keys: toml::Table = text.parse().map_err(wrong)?;
         if keys.get("repeat").and_then(|repeat| repeat.get("rounds")).is_none()
-            && let Some(plan) = Plan::of(&experiment)
+            && let Some(plan) = RoundPlan::of(&experiment)
         {
             experiment.repeat.rounds = plan.rounds.max(ROUNDS_MIN);
             experiment.check()?;

@@ -10,8 +10,8 @@ pub mod inside;
 mod modules;
 
 use crate::error::Error;
-use crate::experiment::{Kernel, Level};
-use crate::record::Guest as Recorded;
+use crate::experiment::{GuestKernel, Level};
+use crate::record::GuestRecord as Recorded;
 use crate::trial::settings;
 use crate::trial::trace::quoted;
 use files::Files;
@@ -23,10 +23,10 @@ use std::path::{Path, PathBuf};
 
 /// The machine of one cell.
 #[derive(Clone, Debug)]
-pub(crate) struct Guest<'e> {
+pub(crate) struct GuestMachine<'e> {
     /// The key in the experiment's file.
     place: String,
-    kernel: &'e Kernel,
+    kernel: &'e GuestKernel,
 }
 
 /// The program to run there.
@@ -73,12 +73,12 @@ exec "$0" "$@""#;
 /// The first program of the machine.
 const INIT: &str = include_str!("guest/init.sh");
 
-impl<'e> Guest<'e> {
+impl<'e> GuestMachine<'e> {
     /// The machine of these levels, if one of them has a kernel.
-    pub(crate) fn of(levels: &[(&'e str, &'e Level)]) -> Result<Option<Guest<'e>>, Error> {
+    pub(crate) fn of(levels: &[(&'e str, &'e Level)]) -> Result<Option<GuestMachine<'e>>, Error> {
         let mut asked = levels.iter().filter_map(|(factor, level)| {
             let place = format!("{}: kernel", settings::place(factor, level));
-            Some(Guest { place, kernel: level.kernel.as_ref()? })
+            Some(GuestMachine { place, kernel: level.kernel.as_ref()? })
         });
         let first = asked.next();
         match asked.next() {
@@ -181,7 +181,7 @@ impl<'e> Guest<'e> {
 
     /// The command that boots it, for the shell. `samples` is the file for its samples.
     pub(crate) fn command(&self, archive: &Path, port: u16, samples: &Path) -> String {
-        let Kernel { image, append, cpus, memory_mb, .. } = self.kernel;
+        let GuestKernel { image, append, cpus, memory_mb, .. } = self.kernel;
         let (accelerator, cpu) = accelerator();
         // The archive is as large as it is, and not half of the memory at most.
         let append = format!("console=ttyS0 panic=-1 quiet rootfstype=ramfs {append}");
@@ -291,13 +291,13 @@ mod tests {
     use super::*;
     use crate::scratch::Scratch;
 
-    fn kernel(image: &Path) -> Kernel {
+    fn kernel(image: &Path) -> GuestKernel {
         let text = format!("image = \"{}\"\nappend = \"mitigations=off\"", image.display());
         toml::from_str(&text).expect("a kernel")
     }
 
-    fn guest(kernel: &Kernel) -> Guest<'_> {
-        Guest { place: "here".into(), kernel }
+    fn guest(kernel: &GuestKernel) -> GuestMachine<'_> {
+        GuestMachine { place: "here".into(), kernel }
     }
 
     /// The beginning of a bzImage that calls itself so.
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn a_card_with_queues_has_a_namespace_and_interrupts_for_each() {
         let command = |queues| {
-            let kernel = Kernel { queues: Some(queues), ..kernel(Path::new("/boot/it")) };
+            let kernel = GuestKernel { queues: Some(queues), ..kernel(Path::new("/boot/it")) };
             guest(&kernel).command(Path::new("/run/a"), 4711, Path::new("/run/s"))
         };
         let two = command(2);
@@ -380,10 +380,10 @@ mod tests {
         let level =
             |name: &str| Level { name: name.into(), kernel: Some(kernel.clone()), ..Level::default() };
         let (a, b, none) = (level("a"), level("b"), Level::default());
-        assert!(Guest::of(&[("f", &none)]).expect("none").is_none());
-        let only = Guest::of(&[("f", &none), ("g", &a)]).expect("one").expect("one");
+        assert!(GuestMachine::of(&[("f", &none)]).expect("none").is_none());
+        let only = GuestMachine::of(&[("f", &none), ("g", &a)]).expect("one").expect("one");
         assert_eq!(only.place, "factor \"g\": level \"a\": kernel");
-        let error = Guest::of(&[("f", &a), ("g", &b)]).expect_err("two").to_string();
+        let error = GuestMachine::of(&[("f", &a), ("g", &b)]).expect_err("two").to_string();
         assert!(error.contains("factor \"g\": level \"b\": kernel: another factor has a kernel"), "{error}");
     }
 }

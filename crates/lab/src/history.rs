@@ -20,7 +20,7 @@ mod store;
 mod student;
 
 pub use self::entry::{Entry, entries};
-pub use self::series::{Point, Series};
+pub use self::series::{MetricSeries, Point};
 use self::sqlite::Sqlite;
 pub use self::store::{Added, Error};
 use self::store::{Line, Store, Value, better_word, values_text};
@@ -28,7 +28,7 @@ use crate::analyze::comparison::Comparison;
 use crate::experiment::design::{Cell, Design};
 use crate::history::definition::{Definition, of_cells};
 use crate::record::is_credible;
-use crate::record::profile::Profile;
+use crate::record::profile::CpuProfile;
 use crate::run::results::Results;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -117,7 +117,7 @@ impl History {
     }
 
     /// The profiles of the runs of a series: by index among its points.
-    pub fn profiles(&mut self, series: &Series) -> Result<BTreeMap<usize, Profile>, Error> {
+    pub fn profiles(&mut self, series: &MetricSeries) -> Result<BTreeMap<usize, CpuProfile>, Error> {
         let mut found = BTreeMap::new();
         for (commit, began_unix_s, text) in self.store.profiles(&series.machine, &series.definition)? {
             let is_it = |point: &Point| point.commit == commit && point.began_unix_s == began_unix_s as u64;
@@ -129,8 +129,8 @@ impl History {
     }
 
     /// All series, those of an experiment together, and those that decide first.
-    pub fn series(&mut self) -> Result<Vec<Series>, Error> {
-        let mut all: BTreeMap<[String; 5], Series> = BTreeMap::new();
+    pub fn series(&mut self) -> Result<Vec<MetricSeries>, Error> {
+        let mut all: BTreeMap<[String; 5], MetricSeries> = BTreeMap::new();
         // An earlier version may have stored values that no trial can have.
         let is_credible = |(_, point): &Line| is_credible(point.median.middle);
         for (mut series, point) in self.store.lines()?.into_iter().filter(is_credible) {
@@ -140,7 +140,7 @@ impl History {
             series.points.push(point);
             all.insert(key, series);
         }
-        let mut all: Vec<Series> = all.into_values().collect();
+        let mut all: Vec<MetricSeries> = all.into_values().collect();
         all.sort_by(|a, b| a.place().cmp(&b.place()));
         Ok(all)
     }

@@ -1,7 +1,7 @@
 //! Performance lab: experiments whose verdicts survive noise, their trials, comparisons and history.
 //!
 //! An [`Experiment`](experiment::Experiment) is a file with one question. Its trials run in random order and in
-//! turns, each writes a [`Record`](record::Record), and the records are judged with the trial as the unit, never one
+//! turns, each writes a [`TrialRecord`](record::TrialRecord), and the records are judged with the trial as the unit, never one
 //! second of it. The [change points](history::change_point) of a history tell a regression from a noisy day.
 //!
 //! ```text

@@ -24,7 +24,7 @@ pub(crate) fn incredible(metric: &str, figure: f64) -> String {
 /// One trial of one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Record {
+pub struct TrialRecord {
     /// The round, from 0.
     pub round: u32,
     /// Its place in the order of all trials, from 0.
@@ -43,7 +43,7 @@ pub struct Record {
     pub host: String,
     /// The virtual machine that the subject ran in, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub guest: Option<Guest>,
+    pub guest: Option<GuestRecord>,
     /// The subject's version, if it has a command for it.
     pub version: Option<String>,
     /// SHA-256 of the executable that CPU time is charged to. Where there is none, a remark or a doubt has the
@@ -69,7 +69,7 @@ pub struct Record {
 /// A virtual machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Guest {
+pub struct GuestRecord {
     /// Its kernel's release, as `uname -r` prints it there.
     pub kernel: String,
     /// The accelerator: `kvm`, or `tcg`, which is software.
@@ -140,7 +140,7 @@ impl CpuShares {
     }
 }
 
-impl Record {
+impl TrialRecord {
     /// The name of its cell: subject and levels, as a row of a table has it.
     pub fn cell(&self) -> String {
         cell_name(&self.subject, &self.levels)
@@ -181,7 +181,7 @@ mod tests {
         for figure in [1e308, -1e308, 1.1 * FIGURE_MAX, f64::INFINITY, f64::NAN] {
             let metrics = [("rate", figure), ("p99_us", figure), ("mean_us", FIGURE_MAX)];
             let metrics = metrics.map(|(name, figure)| (name.to_owned(), figure)).into();
-            let mut record = Record { metrics, ..Record::default() };
+            let mut record = TrialRecord { metrics, ..TrialRecord::default() };
             assert_eq!((record.figure("rate"), record.figure("mean_us")), (None, Some(FIGURE_MAX)));
             record.leave_out_incredible("rate");
             assert_eq!(record.doubts, [incredible("rate", figure)]);

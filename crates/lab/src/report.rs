@@ -8,15 +8,15 @@ pub mod trend;
 mod verdict;
 
 use crate::analyze::against::could_show;
-use crate::analyze::comparison::{Comparison, Metric, Noted, Standing};
-use crate::analyze::effects::Effect;
+use crate::analyze::comparison::{CellStanding, Comparison, Metric, Noted};
+use crate::analyze::effects::FactorEffect;
 use crate::analyze::efficiency::Efficiency;
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::Better;
 use crate::record::quantity::{chance, change, number, title};
 
 pub use history::{commits, grown_functions, history, nothing_worse, suspicion};
-pub use table::Table;
+pub use table::ReportTable;
 pub use verdict::verdict;
 
 /// The whole report, for a terminal.
@@ -94,22 +94,22 @@ fn counted(count: usize, thing: &str) -> String {
 }
 
 /// All tables: a metric each, the one that decides first, then the trials that were left out.
-pub fn tables(comparison: &Comparison) -> Vec<Table> {
+pub fn tables(comparison: &Comparison) -> Vec<ReportTable> {
     let of_metric = |it: &Metric| std::iter::once(metric(it)).chain(effects(it)).collect::<Vec<_>>();
-    let mut tables: Vec<Table> = comparison.metrics.iter().flat_map(of_metric).collect();
+    let mut tables: Vec<ReportTable> = comparison.metrics.iter().flat_map(of_metric).collect();
     tables.extend(efficiencies(comparison));
     tables.extend(noted("Left out", "why", &comparison.left_out));
     tables
 }
 
 /// Trials with doubts or remarks.
-fn noted(title: &str, what: &'static str, trials: &[Noted]) -> Option<Table> {
+fn noted(title: &str, what: &'static str, trials: &[Noted]) -> Option<ReportTable> {
     let row = |trial: &Noted| vec![format!("{:04}", trial.place), trial.cell.clone(), trial.notes.join("; ")];
     let rows: Vec<Vec<String>> = trials.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Table { title: title.into(), header: vec!["trial", "cell", what], rows })
+    (!rows.is_empty()).then(|| ReportTable { title: title.into(), header: vec!["trial", "cell", what], rows })
 }
 
-fn metric(metric: &Metric) -> Table {
+fn metric(metric: &Metric) -> ReportTable {
     let better = match metric.better {
         Some(Better::Lower) => "lower is better; ",
         Some(Better::Higher) => "higher is better; ",
@@ -119,7 +119,7 @@ fn metric(metric: &Metric) -> Table {
         0.0 => String::new(),
         noise => format!("; equals differ by up to {} %", number(noise * 100.0)),
     };
-    Table {
+    ReportTable {
         title: format!(
             "{}: {better}below {} % does not matter{noise}",
             title(&metric.name),
@@ -130,11 +130,11 @@ fn metric(metric: &Metric) -> Table {
     }
 }
 
-fn effects(metric: &Metric) -> Option<Table> {
+fn effects(metric: &Metric) -> Option<ReportTable> {
     if metric.effects.is_empty() {
         return None;
     }
-    let row = |effect: &Effect| {
+    let row = |effect: &FactorEffect| {
         vec![
             effect.name.clone(),
             effect.rounds.to_string(),
@@ -144,7 +144,7 @@ fn effects(metric: &Metric) -> Option<Table> {
             effect.verdict.words().to_owned(),
         ]
     };
-    Some(Table {
+    Some(ReportTable {
         title: format!(
             "Effects on {}, each against the first level of its factor over all levels of the others; with ×, what two \
              give beyond both",
@@ -155,7 +155,7 @@ fn effects(metric: &Metric) -> Option<Table> {
     })
 }
 
-fn efficiencies(comparison: &Comparison) -> Option<Table> {
+fn efficiencies(comparison: &Comparison) -> Option<ReportTable> {
     let row = |efficiency: &Efficiency| {
         let Efficiency { rates: (below, all), busy_percent: (low, high), slope, ratio, .. } = *efficiency;
         let of_ratio = |say: &dyn Fn(Interval) -> String| ratio.map_or(String::new(), say);
@@ -174,7 +174,7 @@ fn efficiencies(comparison: &Comparison) -> Option<Table> {
         ]
     };
     let rows: Vec<Vec<String>> = comparison.efficiencies.iter().map(row).collect();
-    (!rows.is_empty()).then(|| Table {
+    (!rows.is_empty()).then(|| ReportTable {
         title: "Compute efficiency: requests/s for each percentage point of the machine's CPU, over the rates that do \
                 not raise latency; three make a slope"
             .into(),
@@ -195,7 +195,7 @@ fn efficiencies(comparison: &Comparison) -> Option<Table> {
     })
 }
 
-fn row(standing: &Standing) -> Vec<String> {
+fn row(standing: &CellStanding) -> Vec<String> {
     let ratio = |say: &dyn Fn(Interval) -> String| standing.ratio.map_or(String::new(), say);
     vec![
         standing.cell(),

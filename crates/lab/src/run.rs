@@ -12,17 +12,17 @@ pub mod results;
 
 use crate::error::Error;
 use crate::experiment::difference;
-use crate::experiment::matrix::{Turn, cells, lost, to_come};
-use crate::experiment::rounds::Plan;
+use crate::experiment::matrix::{TrialTurn, cells, lost, to_come};
+use crate::experiment::rounds::RoundPlan;
 use crate::experiment::{Experiment, Measure};
-use crate::guest::Guest;
-use crate::record::Record;
-use crate::record::profile::{self, Profile};
+use crate::guest::GuestMachine;
+use crate::record::TrialRecord;
+use crate::record::profile::{self, CpuProfile};
 use crate::run::results::PROFILES;
 use crate::trial::context::Site;
 use crate::trial::process::ProcessControl;
 use crate::trial::program::DIGITS_SHOWN;
-use crate::trial::trace::{self, Trace};
+use crate::trial::trace::{self, CleanupRecord};
 use crate::trial::{check, program, settings};
 use os::clock::Stopwatch;
 use rustix::fs::{FlockOperation, flock};
@@ -35,7 +35,7 @@ use tuner::Root;
 
 /// The experiment, the directory of the run and of the state.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RunRequest {
     /// The experiment's file.
     pub text: String,
     /// The directory of the run: a new one, or one to be continued.
@@ -46,9 +46,9 @@ pub struct Asked {
 
 /// Progress of a run, for the caller to show.
 #[derive(Debug)]
-pub enum Progress<'a> {
+pub enum RunProgress<'a> {
     /// Before the first trial: the needs of its comparisons, and the number of rounds.
-    Planned(Plan, u32),
+    Planned(RoundPlan, u32),
     /// The remains of a run that was killed.
     Restored(&'a [String]),
     /// A trial begins.
@@ -67,17 +67,17 @@ pub enum Progress<'a> {
     /// It has ended.
     Ended {
         /// Its record.
-        record: &'a Record,
+        record: &'a TrialRecord,
         /// The metrics of the experiment.
         measure: &'a Measure,
     },
     /// Perf has sampled a cell, or could not.
-    Sampled(&'a Profile),
+    Sampled(&'a CpuProfile),
 }
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// All records.
     pub trials: usize,
     /// Of these, those of this call.
@@ -92,15 +92,15 @@ pub struct Outcome {
 
 /// Runs all trials that have no record yet.
 pub fn run(
-    asked: &Asked,
+    asked: &RunRequest,
     control: &ProcessControl,
-    tell: &mut dyn FnMut(Progress),
-) -> Result<Outcome, Error> {
+    tell: &mut dyn FnMut(RunProgress),
+) -> Result<RunOutcome, Error> {
     let experiment = Experiment::parse(&asked.text)?;
     check(&experiment)?;
     let (restored, is_all) = restore(&asked.state, settings::are_changed_by(&experiment));
     if !restored.is_empty() {
-        tell(Progress::Restored(&restored));
+        tell(RunProgress::Restored(&restored));
     }
     is_all?;
     let failed = |what| Error::io(what, &asked.directory);
@@ -125,15 +125,15 @@ pub fn run(
             }
             false => None,
         },
-        trace: Trace::begin(&asked.state, os::clock::unix_s())?,
+        trace: CleanupRecord::begin(&asked.state, os::clock::unix_s())?,
         versions: BTreeMap::new(),
         programs: programs(&records),
         lab,
         sampled: None,
     };
     let before = records.len();
-    if let Some(plan) = Plan::of(&experiment) {
-        tell(Progress::Planned(plan, experiment.repeat.rounds));
+    if let Some(plan) = RoundPlan::of(&experiment) {
+        tell(RunProgress::Planned(plan, experiment.repeat.rounds));
     }
     let conducted =
         conduct(&mut site, &mut records, tell).and_then(|()| sample_all(&mut site, &records, tell));
@@ -146,17 +146,17 @@ pub fn run(
     }?;
     let doubtful = records.values().filter(|record| !record.is_valid()).count();
     let (lost, turns) = lost(&experiment, &records);
-    Ok(Outcome { trials: records.len(), new: records.len() - before, doubtful, lost, turns })
+    Ok(RunOutcome { trials: records.len(), new: records.len() - before, doubtful, lost, turns })
 }
 
 /// Refuses errors that can be found before anything is done.
 fn check(experiment: &Experiment) -> Result<(), Error> {
-    Plan::check(experiment)?;
+    RoundPlan::check(experiment)?;
     settings::check(experiment).map_err(Error::of_the_file)?;
     let cells = cells(experiment);
     cells.iter().try_for_each(|cell| check::check(experiment, cell)).map_err(Error::of_the_file)?;
-    for guest in cells.iter().map(|cell| Guest::of(&cell.levels(experiment))) {
-        guest?.as_ref().map_or(Ok(()), Guest::check)?;
+    for guest in cells.iter().map(|cell| GuestMachine::of(&cell.levels(experiment))) {
+        guest?.as_ref().map_or(Ok(()), GuestMachine::check)?;
     }
     Ok(())
 }
@@ -164,8 +164,8 @@ fn check(experiment: &Experiment) -> Result<(), Error> {
 /// All trials that have no record yet.
 fn conduct(
     site: &mut Site,
-    records: &mut BTreeMap<u32, Record>,
-    tell: &mut dyn FnMut(Progress),
+    records: &mut BTreeMap<u32, TrialRecord>,
+    tell: &mut dyn FnMut(RunProgress),
 ) -> Result<(), Error> {
     let (experiment, clock) = (site.experiment, Stopwatch::start());
     let mut new = 0;
@@ -178,10 +178,10 @@ fn conduct(
             site.control.halt.pause(Duration::from_secs(experiment.repeat.rest_s.into()))?;
         }
         let cell = turn.cell.name(experiment);
-        tell(Progress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });
+        tell(RunProgress::Begins { cell, number: records.len() + 1, of, repeat: turn.repeat, left_s });
         let tried = site.conduct(turn)?;
         // With figures, whether or not something has disturbed them.
-        let has_figures = |it: &Record| it.metrics.contains_key(&experiment.measure.primary);
+        let has_figures = |it: &TrialRecord| it.metrics.contains_key(&experiment.measure.primary);
         let has_worked = || records.values().any(|it| has_figures(it) && turn.cell.is_of(it, experiment));
         if let Some(error) = tried.broken
             && !has_worked()
@@ -189,7 +189,7 @@ fn conduct(
             return Err(error);
         }
         save(site.directory, &tried.record)?;
-        tell(Progress::Ended { record: &tried.record, measure: &experiment.measure });
+        tell(RunProgress::Ended { record: &tried.record, measure: &experiment.measure });
         records.insert(turn.place, tried.record);
         new += 1;
     }
@@ -199,8 +199,8 @@ fn conduct(
 /// disturb them.
 fn sample_all(
     site: &mut Site,
-    records: &BTreeMap<u32, Record>,
-    tell: &mut dyn FnMut(Progress),
+    records: &BTreeMap<u32, TrialRecord>,
+    tell: &mut dyn FnMut(RunProgress),
 ) -> Result<(), Error> {
     let experiment = site.experiment;
     if !experiment.measure.profile {
@@ -215,7 +215,7 @@ fn sample_all(
             continue;
         }
         let name = cell.name(experiment);
-        let turn = Turn { place: first + number, round: experiment.repeat.rounds, repeat: 0, cell };
+        let turn = TrialTurn { place: first + number, round: experiment.repeat.rounds, repeat: 0, cell };
         site.sampled = Some(Err("the trial has ended before its load".to_owned()));
         let tried = site.conduct(&turn)?;
         let report = site.sampled.take().unwrap_or_else(|| Err("it was not sampled".to_owned()));
@@ -224,7 +224,7 @@ fn sample_all(
         let profile = profile::of_trial(name, records, report);
         let text = serde_json::to_string_pretty(&profile).expect("it is plain data") + "\n";
         write_whole(&path, text.as_bytes())?;
-        tell(Progress::Sampled(&profile));
+        tell(RunProgress::Sampled(&profile));
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ fn enter(directory: &Path, text: &str, experiment: &Experiment) -> Result<File, 
 }
 
 /// The executable of each cell, by its name, as its first trial had it.
-fn programs(records: &BTreeMap<u32, Record>) -> BTreeMap<String, (u32, String)> {
+fn programs(records: &BTreeMap<u32, TrialRecord>) -> BTreeMap<String, (u32, String)> {
     let mut programs = BTreeMap::new();
     for record in records.values() {
         if let Some(program) = &record.program {
@@ -299,7 +299,11 @@ fn programs(records: &BTreeMap<u32, Record>) -> BTreeMap<String, (u32, String)> 
 
 /// Refuses to continue on another machine, under another kernel, or with another program of our own, which is mostly
 /// the load, too: such trials do not belong to one experiment.
-fn same_place(directory: &Path, records: &BTreeMap<u32, Record>, lab: Option<&str>) -> Result<(), Error> {
+fn same_place(
+    directory: &Path,
+    records: &BTreeMap<u32, TrialRecord>,
+    lab: Option<&str>,
+) -> Result<(), Error> {
     let Some(first) = records.values().next() else { return Ok(()) };
     let root = Root::new("/");
     let now = |path| root.read(path).map(Option::unwrap_or_default);
@@ -331,16 +335,17 @@ fn trial_files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths.filter(|path| path.extension().is_some_and(|extension| extension == "json")).collect())
 }
 
-fn records(directory: &Path) -> Result<BTreeMap<u32, Record>, Error> {
+fn records(directory: &Path) -> Result<BTreeMap<u32, TrialRecord>, Error> {
     let read = |path: PathBuf| {
         let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
-        let record: Record = serde_json::from_slice(&text).map_err(|source| Error::Json { path, source })?;
+        let record: TrialRecord =
+            serde_json::from_slice(&text).map_err(|source| Error::Json { path, source })?;
         Ok((record.place, record))
     };
     trial_files(directory)?.into_iter().map(read).collect()
 }
 
-fn save(directory: &Path, record: &Record) -> Result<(), Error> {
+fn save(directory: &Path, record: &TrialRecord) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(record).expect("it is plain data") + "\n";
     write_whole(&directory.join("trials").join(format!("{:04}.json", record.place)), text.as_bytes())
 }

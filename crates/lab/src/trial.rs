@@ -17,9 +17,9 @@ pub(crate) mod trace;
 
 use crate::error::Error;
 use crate::experiment::Subject;
-use crate::experiment::matrix::Turn;
+use crate::experiment::matrix::TrialTurn;
 use crate::guest;
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::trial::context::{Context, Site};
 use crate::trial::judge::judge;
 use crate::trial::program::{Program, Unknown};
@@ -30,14 +30,14 @@ use tuner::Root;
 /// The result of a trial.
 #[derive(Debug)]
 pub(crate) struct Tried {
-    pub(crate) record: Record,
+    pub(crate) record: TrialRecord,
     /// The reason why there are no figures; if there never were any, the experiment does not work.
     pub(crate) broken: Option<Error>,
 }
 
 impl Site<'_> {
     /// Runs a trial and undoes everything. An error: there is nothing to record.
-    pub(crate) fn conduct(&mut self, turn: &Turn) -> Result<Tried, Error> {
+    pub(crate) fn conduct(&mut self, turn: &TrialTurn) -> Result<Tried, Error> {
         let work = self.directory.join("work");
         // After a trial that could not restore the host, its changes are still there.
         clear(&work)?;
@@ -50,11 +50,11 @@ impl Site<'_> {
         clear(&work).and(result)
     }
 
-    fn attempt(&mut self, turn: &Turn, dir: &Path) -> Result<Tried, Error> {
+    fn attempt(&mut self, turn: &TrialTurn, dir: &Path) -> Result<Tried, Error> {
         std::fs::create_dir_all(dir).map_err(Error::io("create", dir))?;
         let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
         let root = Root::new("/");
-        let mut record = Record {
+        let mut record = TrialRecord {
             round: turn.round,
             place: turn.place,
             repeat: turn.repeat,
@@ -64,7 +64,7 @@ impl Site<'_> {
             kernel: root.read("/proc/sys/kernel/osrelease")?.unwrap_or_default(),
             host: root.read("/proc/sys/kernel/hostname")?.unwrap_or_default(),
             lab: self.lab.clone(),
-            ..Record::default()
+            ..TrialRecord::default()
         };
         let broken = match self.measure(turn, dir, &mut record) {
             Ok(broken) => broken,
@@ -80,7 +80,12 @@ impl Site<'_> {
     }
 
     /// The course of a trial, from its settings to its figures.
-    fn measure(&mut self, turn: &Turn, dir: &Path, record: &mut Record) -> Result<Option<Error>, Error> {
+    fn measure(
+        &mut self,
+        turn: &TrialTurn,
+        dir: &Path,
+        record: &mut TrialRecord,
+    ) -> Result<Option<Error>, Error> {
         let mut context = Context::new(self, turn, dir)?;
         let (experiment, subject) = (self.experiment, turn.cell.subject(self.experiment));
         for (factor, level) in turn.cell.levels(experiment) {
@@ -120,9 +125,9 @@ impl Site<'_> {
     /// known does not count if that of others is; the doubt gives the reason.
     fn same_program(
         &mut self,
-        turn: &Turn,
+        turn: &TrialTurn,
         program: Result<String, Unknown>,
-        record: &mut Record,
+        record: &mut TrialRecord,
     ) -> Result<(), Error> {
         let cell = turn.cell.name(self.experiment);
         let now = match (program, self.programs.get(&cell)) {

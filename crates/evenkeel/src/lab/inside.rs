@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lab::Halt;
-use lab::guest::inside::{Asked, inside};
+use lab::guest::inside::{GuestTask, inside};
 
 use crate::failure::Failure;
 use crate::output::print;
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { strategy, nic, subject, samples, state } = arguments;
-    let asked = Asked { strategy, nic, subject, samples, state };
+    let asked = GuestTask { strategy, nic, subject, samples, state };
     // A console that takes no words is one that nobody reads.
     let Err(error) =
         inside(&asked, &Halt::default(), &mut |line| drop(print(format!("{line}\n").as_bytes())));

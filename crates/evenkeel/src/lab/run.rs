@@ -7,9 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use lab::experiment::Measure;
-use lab::record::Record;
+use lab::record::TrialRecord;
 use lab::record::quantity::number;
-use lab::run::{Asked, Outcome, Progress};
+use lab::run::{RunOutcome, RunProgress, RunRequest};
 use lab::{Halt, ProcessControl};
 
 use super::ending::{SYSTEM, USAGE};
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // Signals do not end this process from now on: there must be time to put everything back.
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
-    let asked = Asked { text, directory: directory.clone(), state: arguments.state.path() };
+    let asked = RunRequest { text, directory: directory.clone(), state: arguments.state.path() };
     let control = ProcessControl { unblock: unblock_in, halt };
     let outcome = lab::run::run(&asked, &control, &mut told);
     let _ = write!(io::stderr(), "{}", erase());
@@ -103,8 +103,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn summary(outcome: &Outcome, directory: &Path) -> String {
-    let Outcome { trials, new, doubtful, lost, turns } = *outcome;
+fn summary(outcome: &RunOutcome, directory: &Path) -> String {
+    let RunOutcome { trials, new, doubtful, lost, turns } = *outcome;
     let lost = match lost {
         0 => String::new(),
         lost => format!("{lost} of {turns} turns have no trial that counts\n"),
@@ -141,25 +141,25 @@ fn erase() -> &'static str {
 }
 
 /// A line for each trial, on standard error; on a terminal also one for the trial that runs.
-fn told(progress: Progress) {
+fn told(progress: RunProgress) {
     let (mut out, erase) = (io::stderr(), erase());
     // It is for somebody who waits; nothing is lost without.
     let _ = match progress {
-        Progress::Restored(lines) => {
+        RunProgress::Restored(lines) => {
             lines.iter().try_for_each(|line| writeln!(out, "{erase}left by a run that was killed: {line}"))
         }
-        Progress::Planned(plan, rounds) => writeln!(out, "{erase}{}", plan.sentence(rounds)),
-        Progress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {
+        RunProgress::Planned(plan, rounds) => writeln!(out, "{erase}{}", plan.sentence(rounds)),
+        RunProgress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {
             let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
             write!(out, "{erase}trial {number} of {of}: {cell}{}{left}", repeated(repeat))
                 .and_then(|()| out.flush())
         }
-        Progress::Begins { .. } => Ok(()),
-        Progress::Sampled(profile) => match &profile.why_not {
+        RunProgress::Begins { .. } => Ok(()),
+        RunProgress::Sampled(profile) => match &profile.why_not {
             None => writeln!(out, "{erase}{}: {} samples for its profile", profile.cell, profile.samples()),
             Some(why) => writeln!(out, "{erase}{}: no profile: {why}", profile.cell),
         },
-        Progress::Ended { record, measure } => {
+        RunProgress::Ended { record, measure } => {
             let (place, round, cell) = (record.place, record.round + 1, record.cell());
             let doubts = record.doubts.join("; ");
             let doubts = if doubts.is_empty() { doubts } else { format!(" DOUBTFUL: {doubts}") };
@@ -175,7 +175,7 @@ fn repeated(repeat: u32) -> String {
 }
 
 /// What the experiment is about, so that whoever watches sees early that something is odd.
-fn figures(record: &Record, measure: &Measure) -> String {
+fn figures(record: &TrialRecord, measure: &Measure) -> String {
     let shown = std::iter::once(&measure.primary).chain(&measure.also);
     let figure =
         |name: &String| record.metrics.get(name).map(|figure| format!(" {name} {}", number(*figure)));

@@ -6,10 +6,10 @@
 use stdx::statistics::{ALPHA, Shift};
 
 use crate::analyze::compare::values;
-use crate::analyze::comparison::{Comparison, Metric, Noted, Standing};
+use crate::analyze::comparison::{CellStanding, Comparison, Metric, Noted};
 use crate::analyze::verdict::{Interval, Verdict};
 use crate::experiment::design::{Cell, Design};
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::record::quantity;
 use crate::record::quantity::Better;
 use crate::run::results::Results;
@@ -17,8 +17,8 @@ use crate::run::results::Results;
 /// Compares the cells that both have, by the measure of the new one.
 pub fn against(old: &Results, new: &Results) -> Comparison {
     let measure = &new.experiment.measure;
-    let olds: Vec<&Record> = old.valid().collect();
-    let news: Vec<&Record> = new.valid().collect();
+    let olds: Vec<&TrialRecord> = old.valid().collect();
+    let news: Vec<&TrialRecord> = new.valid().collect();
     let old_cells = Design::of(&old.experiment).cells;
     let in_both = |cell: &Cell| {
         old_cells.iter().any(|other| (&other.subject, &other.levels) == (&cell.subject, &cell.levels))
@@ -35,7 +35,7 @@ pub fn against(old: &Results, new: &Results) -> Comparison {
         };
         metric(name, better, measure.equivalent, ["old", "new"], cells.iter().map(facing))
     });
-    let noted = |note: fn(&Record) -> Option<Noted>| -> Vec<Noted> {
+    let noted = |note: fn(&TrialRecord) -> Option<Noted>| -> Vec<Noted> {
         let of = |which: &'static str, results: &Results| {
             let noted = results.records.iter().filter_map(note);
             noted.map(|it| Noted { cell: format!("{which}: {}", it.cell), ..it }).collect::<Vec<_>>()
@@ -75,7 +75,7 @@ pub(crate) fn metric(
         let [old, new] = sides.map(|values| {
             let (verdict, which) = verdicts.next().expect("there are two sides");
             let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-            standings.push(Standing {
+            standings.push(CellStanding {
                 treatment: format!("{which}: {treatment}"),
                 condition: condition.clone(),
                 median: Interval::of(&plain),

@@ -6,13 +6,13 @@
 
 use stdx::statistics::Shift;
 
-use super::comparison::{Comparison, Metric, Noted, Standing};
+use super::comparison::{CellStanding, Comparison, Metric, Noted};
 use super::effects::effects;
 use super::efficiency::efficiencies;
 use super::verdict::{Interval, Verdict};
 use crate::experiment::design::{Cell, Design};
 use crate::experiment::{Experiment, Subject};
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::record::quantity;
 use crate::record::quantity::Better;
 use crate::run::results::Results;
@@ -21,7 +21,7 @@ use crate::run::results::Results;
 pub fn compare(results: &Results) -> Comparison {
     let experiment = &results.experiment;
     let design = Design::of(experiment);
-    let valid: Vec<&Record> = results.valid().collect();
+    let valid: Vec<&TrialRecord> = results.valid().collect();
     let measure = &experiment.measure;
     let primary = metric(experiment, &design, &valid, &measure.primary, Some(measure.better));
     let others = measure.also.iter().filter(|name| **name != measure.primary);
@@ -42,7 +42,7 @@ pub fn compare(results: &Results) -> Comparison {
 
 /// One metric of a run, whether its experiment names it or not.
 pub fn compare_metric(results: &Results, name: &str) -> Metric {
-    let valid: Vec<&Record> = results.valid().collect();
+    let valid: Vec<&TrialRecord> = results.valid().collect();
     let experiment = &results.experiment;
     metric(experiment, &Design::of(experiment), &valid, name, quantity::better(name))
 }
@@ -50,13 +50,13 @@ pub fn compare_metric(results: &Results, name: &str) -> Metric {
 fn metric(
     experiment: &Experiment,
     design: &Design,
-    records: &[&Record],
+    records: &[&TrialRecord],
     name: &str,
     better: Option<Better>,
 ) -> Metric {
     let values = |cell: &Cell| values(records, cell, name);
     let band = experiment.measure.equivalent;
-    let mut standings: Vec<Standing> = Vec::new();
+    let mut standings: Vec<CellStanding> = Vec::new();
     let mut compared: Vec<(usize, Vec<f64>)> = Vec::new();
     for cell in &design.cells {
         let own = values(cell);
@@ -64,7 +64,7 @@ fn metric(
         let is_baseline = baseline == cell;
         let logs = if is_baseline { Vec::new() } else { log_ratios(&own, &values(baseline)) };
         let plain: Vec<f64> = own.iter().map(|(_, value)| *value).collect();
-        standings.push(Standing {
+        standings.push(CellStanding {
             treatment: cell.treatment.clone(),
             condition: cell.condition.clone(),
             median: Interval::of(&plain),
@@ -96,7 +96,7 @@ fn metric(
 }
 
 /// The values of a cell by round; of a round that was repeated, the last.
-pub(crate) fn values(records: &[&Record], cell: &Cell, metric: &str) -> Vec<(u32, f64)> {
+pub(crate) fn values(records: &[&TrialRecord], cell: &Cell, metric: &str) -> Vec<(u32, f64)> {
     let own = records.iter().filter(|record| cell.holds(record));
     let found = own.filter_map(|record| Some((record.round, record.figure(metric)?)));
     found.collect::<std::collections::BTreeMap<u32, f64>>().into_iter().collect()

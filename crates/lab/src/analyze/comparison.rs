@@ -1,9 +1,9 @@
 //! Results of a comparison: metrics, the cells of each with their verdicts, and what was left out.
 
-use super::effects::Effect;
+use super::effects::FactorEffect;
 use super::efficiency::Efficiency;
 use super::verdict::{Interval, Verdict};
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::record::quantity::Better;
 use serde::Serialize;
 
@@ -38,15 +38,15 @@ pub struct Noted {
 }
 
 impl Noted {
-    pub(crate) fn doubts(record: &Record) -> Option<Noted> {
+    pub(crate) fn doubts(record: &TrialRecord) -> Option<Noted> {
         Noted::some(record, &record.doubts)
     }
 
-    pub(crate) fn remarks(record: &Record) -> Option<Noted> {
+    pub(crate) fn remarks(record: &TrialRecord) -> Option<Noted> {
         Noted::some(record, &record.remarks).filter(|_| record.is_valid())
     }
 
-    fn some(record: &Record, notes: &[String]) -> Option<Noted> {
+    fn some(record: &TrialRecord, notes: &[String]) -> Option<Noted> {
         let noted = || Noted { place: record.place, cell: record.cell(), notes: notes.to_vec() };
         (!notes.is_empty()).then(noted)
     }
@@ -65,14 +65,14 @@ pub struct Metric {
     /// there are none.
     pub noise: f64,
     /// In the order of the design.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<CellStanding>,
     /// The effect of each factor, where several vary.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<FactorEffect>,
 }
 
 /// A cell, compared with its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Standing {
+pub struct CellStanding {
     /// The treatment.
     pub treatment: String,
     /// The conditions.
@@ -95,7 +95,7 @@ pub struct Standing {
     pub verdict: Verdict,
 }
 
-impl Standing {
+impl CellStanding {
     /// Treatment and condition, for people.
     pub fn cell(&self) -> String {
         let parts = [&*self.treatment, &*self.condition].into_iter().filter(|part| !part.is_empty());

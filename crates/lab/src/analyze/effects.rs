@@ -15,12 +15,12 @@ use stdx::statistics::Shift;
 use crate::analyze::verdict::{Interval, Verdict};
 use crate::experiment::Experiment;
 use crate::experiment::contrast::{Contrast, Factor, Round, SUBJECT, cells, contrasts, factors};
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::record::quantity::Better;
 
 /// The effect of a level, or of two levels together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Effect {
+pub struct FactorEffect {
     /// The level, or both: `kernel=tuned`, `kernel=tuned × allocator=jemalloc`.
     pub name: String,
     /// Whether it is an interaction of two factors.
@@ -38,10 +38,10 @@ pub struct Effect {
 /// All effects on a metric; none if fewer than two factors vary.
 pub(crate) fn effects(
     experiment: &Experiment,
-    records: &[&Record],
+    records: &[&TrialRecord],
     metric: &str,
     better: Option<Better>,
-) -> Vec<Effect> {
+) -> Vec<FactorEffect> {
     let factors = factors(experiment);
     if factors.len() < 2 {
         return Vec::new();
@@ -57,7 +57,7 @@ pub(crate) fn effects(
     let comparisons = contrasts.len();
     let effect = |(contrast, logs): (Contrast, Vec<f64>)| {
         let shift = Shift::of_pairs(&logs, comparisons).expect("there is a round");
-        Effect {
+        FactorEffect {
             name: contrast.name,
             is_interaction: contrast.is_interaction,
             ratio: Interval::from(shift).exp(),
@@ -71,7 +71,7 @@ pub(crate) fn effects(
 
 /// The logarithms of all cells, by round. A value of zero has none: then there are no rounds, because leaving out
 /// just those cells would select among them.
-fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&Record], metric: &str) -> Vec<Round> {
+fn rounds(factors: &[Factor], cells: &[Vec<usize>], records: &[&TrialRecord], metric: &str) -> Vec<Round> {
     let mut rounds: BTreeMap<u32, Round> = BTreeMap::new();
     for record in records {
         let place = factors.iter().map(|factor| {

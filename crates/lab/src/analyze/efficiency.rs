@@ -14,7 +14,7 @@ use stdx::statistics::{Shift, median};
 
 use crate::analyze::verdict::{Interval, Verdict};
 use crate::experiment::design::{Cell, Design};
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::record::quantity::Better;
 use crate::run::results::Results;
 
@@ -132,7 +132,7 @@ struct Trial {
 impl Ladder {
     fn of(treatment: String, cells: &[&Cell], results: &Results, warm_up_s: f64) -> Option<Ladder> {
         let of_cell = |cell: &&Cell| {
-            let own: Vec<&Record> = results.valid().filter(|record| cell.holds(record)).collect();
+            let own: Vec<&TrialRecord> = results.valid().filter(|record| cell.holds(record)).collect();
             Step::of(&cell.condition, &own, warm_up_s)
         };
         let mut steps: Vec<Step> = cells.iter().filter_map(of_cell).collect();
@@ -191,8 +191,8 @@ impl Ladder {
 }
 
 impl Step {
-    fn of(condition: &str, records: &[&Record], warm_up_s: f64) -> Option<Step> {
-        let trial = |record: &&Record| Some((record.round, Trial::of(record, warm_up_s)?));
+    fn of(condition: &str, records: &[&TrialRecord], warm_up_s: f64) -> Option<Step> {
+        let trial = |record: &&TrialRecord| Some((record.round, Trial::of(record, warm_up_s)?));
         let trials: BTreeMap<u32, Trial> = records.iter().filter_map(trial).collect();
         let rates: Vec<f64> = trials.values().map(|trial| trial.rate).collect();
         let latencies = LATENCIES
@@ -213,7 +213,7 @@ impl Step {
 }
 
 impl Trial {
-    fn of(record: &Record, warm_up_s: f64) -> Option<Trial> {
+    fn of(record: &TrialRecord, warm_up_s: f64) -> Option<Trial> {
         let counts = record.samples.iter().filter(|sample| sample.at_s > warm_up_s);
         let busy: Vec<f64> = counts.flat_map(|sample| &sample.cpus).filter_map(|cpu| cpu.busy()).collect();
         let rate = *record.metrics.get("requests_per_second")?;

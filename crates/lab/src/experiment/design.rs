@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::types::{Experiment, Factor, Level, Subject};
-use crate::record::Record;
+use crate::record::TrialRecord;
 
 /// A subject with a level of each factor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Cell {
 
 impl Cell {
     /// Whether it is a trial of this cell.
-    pub fn holds(&self, record: &Record) -> bool {
+    pub fn holds(&self, record: &TrialRecord) -> bool {
         self.subject == record.subject && self.levels == record.levels
     }
 

@@ -9,7 +9,7 @@
 //! changes of the host since then would be in the pair; at once, the disturbance would have the least time to pass.
 
 use super::types::{Experiment, Level, Subject};
-use crate::record::{Record, cell_name};
+use crate::record::{TrialRecord, cell_name};
 use std::collections::BTreeMap;
 use tuner::verify::tournament::order;
 
@@ -22,7 +22,7 @@ pub struct Cell {
 
 /// One turn of one cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct TrialTurn {
     /// Its place in the order of all trials, from 0.
     pub place: u32,
     /// From 0.
@@ -57,7 +57,7 @@ impl Cell {
     }
 
     /// Whether a record is of this cell.
-    pub fn is_of(&self, record: &Record, experiment: &Experiment) -> bool {
+    pub fn is_of(&self, record: &TrialRecord, experiment: &Experiment) -> bool {
         record.subject == self.subject(experiment).name && record.levels == self.level_names(experiment)
     }
 }
@@ -86,7 +86,7 @@ pub fn rounds(experiment: &Experiment) -> Vec<Vec<Cell>> {
 
 /// The trials that are still to come, as far as known now: those without a record, and those whose records do not
 /// count.
-pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> Vec<Turn> {
+pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, TrialRecord>) -> Vec<TrialTurn> {
     let tallies = tallies(experiment, records);
     let (mut to_come, mut counted) = (Vec::new(), BTreeMap::new());
     let rounds = rounds(experiment);
@@ -107,7 +107,7 @@ pub fn to_come(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> Vec<
     }
     let first = records.last_key_value().map_or(0, |(last, _)| last + 1);
     let turns = to_come.into_iter().zip(first..);
-    turns.map(|((round, repeat, cell), place)| Turn { place, round, repeat, cell }).collect()
+    turns.map(|((round, repeat, cell), place)| TrialTurn { place, round, repeat, cell }).collect()
 }
 
 /// One more trial of each cell whose trials in the round were all `in_vain`, with their number: the fewest first, and
@@ -121,7 +121,7 @@ fn repeats(cells: &[Cell], in_vain: impl Fn(&Cell) -> u32, times_max: u32) -> Ve
 }
 
 /// The number of turns without a trial that counts, repeats included, and the number of all.
-pub fn lost(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> (usize, usize) {
+pub fn lost(experiment: &Experiment, records: &BTreeMap<u32, TrialRecord>) -> (usize, usize) {
     let turns = cells(experiment).len() * experiment.repeat.rounds as usize;
     let kept = tallies(experiment, records).values().filter(|tally| tally.counts).count();
     (turns.saturating_sub(kept), turns)
@@ -135,7 +135,7 @@ struct Tally {
 }
 
 /// By round and cell, of those that have been tried.
-fn tallies(experiment: &Experiment, records: &BTreeMap<u32, Record>) -> BTreeMap<(u32, Cell), Tally> {
+fn tallies(experiment: &Experiment, records: &BTreeMap<u32, TrialRecord>) -> BTreeMap<(u32, Cell), Tally> {
     let cells = cells(experiment);
     let named = |cell| (Cell::subject(cell, experiment).name.as_str(), Cell::level_names(cell, experiment));
     let by_name: BTreeMap<_, &Cell> = cells.iter().map(|cell| (named(cell), cell)).collect();
@@ -181,7 +181,8 @@ mod tests {
         let experiment = Experiment::parse(&format!("{MINIMAL}{factors}")).expect("an experiment");
         for cell in cells(&experiment) {
             let subject = cell.subject(&experiment).name.clone();
-            let record = Record { subject, levels: cell.level_names(&experiment), ..Record::default() };
+            let record =
+                TrialRecord { subject, levels: cell.level_names(&experiment), ..TrialRecord::default() };
             assert_eq!(record.cell(), cell.name(&experiment));
         }
     }
@@ -213,7 +214,7 @@ mod tests {
             assert_eq!(turn.place as usize, made.len());
             let cell = first.iter().position(|cell| *cell == turn.cell).expect("one of them");
             made.push((turn.round, turn.repeat, cell));
-            let record = Record {
+            let record = TrialRecord {
                 round: turn.round,
                 place: turn.place,
                 subject: turn.cell.subject(&experiment).name.clone(),
@@ -222,7 +223,7 @@ mod tests {
                     .then(|| "steal".to_owned())
                     .into_iter()
                     .collect(),
-                ..Record::default()
+                ..TrialRecord::default()
             };
             records.insert(turn.place, record);
         }

@@ -11,7 +11,7 @@ use super::types::{Error, Experiment};
 
 /// The needs of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Plan {
+pub struct RoundPlan {
     /// The number of things compared together: cells with their baselines, or effects of factors, whichever are more.
     pub comparisons: usize,
     /// Pairs that each of them needs to show a difference, however large.
@@ -28,14 +28,14 @@ const SURE: f64 = 0.95;
 /// More rounds than this are too many for any experiment, however many trials are lost.
 const ROUNDS_MAX: u32 = 10_000;
 
-impl Plan {
+impl RoundPlan {
     /// The needs of an experiment; `None` if it compares nothing.
-    pub fn of(experiment: &Experiment) -> Option<Plan> {
+    pub fn of(experiment: &Experiment) -> Option<RoundPlan> {
         let design = Design::of(experiment);
         let cells = design.cells.iter().filter(|cell| design.baseline(cell) != *cell).count();
         let comparisons = cells.max(contrast::count(experiment));
         let (pairs, lost) = (rounds_min(comparisons), experiment.repeat.lost);
-        (comparisons > 0).then(|| Plan { comparisons, pairs, rounds: with_losses(pairs, lost), lost })
+        (comparisons > 0).then(|| RoundPlan { comparisons, pairs, rounds: with_losses(pairs, lost), lost })
     }
 
     /// `1 comparison needs`, `7 comparisons need`.
@@ -49,11 +49,12 @@ impl Plan {
     /// Refuses an experiment that could not reach a verdict with any data.
     pub fn check(experiment: &Experiment) -> Result<(), Error> {
         let rounds = experiment.repeat.rounds;
-        let Some(plan) = Plan::of(experiment).filter(|plan| rounds < plan.pairs && experiment.repeat.verdict)
+        let Some(plan) =
+            RoundPlan::of(experiment).filter(|plan| rounds < plan.pairs && experiment.repeat.verdict)
         else {
             return Ok(());
         };
-        let Plan { pairs, rounds: planned, .. } = plan;
+        let RoundPlan { pairs, rounds: planned, .. } = plan;
         Err(Error::Sense {
             place: "repeat.rounds".to_owned(),
             what: format!(
@@ -67,7 +68,7 @@ impl Plan {
 
     /// The text shown before the first trial.
     pub fn sentence(&self, rounds: u32) -> String {
-        let Plan { pairs, rounds: planned, lost, .. } = *self;
+        let RoundPlan { pairs, rounds: planned, lost, .. } = *self;
         let compared = self.compared(["needs", "need"]);
         let what = format!("{rounds} rounds: {compared} {pairs} pairs to show a difference, however large");
         if rounds < pairs {
@@ -116,7 +117,7 @@ mod tests {
 
     #[track_caller]
     fn check(repeat: &str, levels: usize, wanted: (usize, u32, u32)) {
-        let plan = Plan::of(&experiment(repeat, levels).expect("an experiment")).expect("comparisons");
+        let plan = RoundPlan::of(&experiment(repeat, levels).expect("an experiment")).expect("comparisons");
         assert_eq!((plan.comparisons, plan.pairs, plan.rounds), wanted, "{repeat}, {levels} levels");
     }
 
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_verdict_that_no_data_could_give_is_refused() {
-        let refused = |repeat: &str| Plan::check(&experiment(repeat, 4).expect("an experiment"));
+        let refused = |repeat: &str| RoundPlan::check(&experiment(repeat, 4).expect("an experiment"));
         let error = refused("rounds = 8").expect_err("too few").to_string();
         let wanted = "use the experiment: repeat.rounds: 7 comparisons can show no difference in 8 rounds, however large \
                       it is: it takes 9 at least, and 12 with 5 % of the trials lost; leave the key out to have as many, \
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_planned_is_said() {
-        let plan = Plan::of(&experiment("", 4).expect("an experiment")).expect("comparisons");
+        let plan = RoundPlan::of(&experiment("", 4).expect("an experiment")).expect("comparisons");
         let need = |rounds| {
             format!("{rounds} rounds: 7 comparisons need 9 pairs to show a difference, however large")
         };

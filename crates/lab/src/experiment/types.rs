@@ -18,7 +18,7 @@ pub struct Experiment {
     #[serde(default, rename = "factor", skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factor>,
     /// The load.
-    pub workload: Workload,
+    pub workload: TrialLoad,
     /// The metrics.
     pub measure: Measure,
     /// The number of rounds, and their order.
@@ -115,7 +115,7 @@ pub struct Level {
     pub file_system: Option<FileSystem>,
     /// A kernel of its own: the subject runs in a virtual machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kernel: Option<Kernel>,
+    pub kernel: Option<GuestKernel>,
 }
 
 /// A file system on a loop device.
@@ -134,7 +134,7 @@ pub struct FileSystem {
 /// A kernel, and the virtual machine that it runs in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Kernel {
+pub struct GuestKernel {
     /// Its file: `/boot/vmlinuz-…`.
     pub image: String,
     /// The directory with its modules; left out: `/lib/modules/` and its release.
@@ -168,7 +168,7 @@ pub struct Kernel {
 /// The load on a subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct TrialLoad {
     /// Commands before the load, with the subject running, such as filling it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prepare: Vec<String>,

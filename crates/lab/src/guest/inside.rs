@@ -24,7 +24,7 @@ use tuner::Root;
 
 /// The agent's task.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct GuestTask {
     /// The strategy's name.
     pub strategy: String,
     /// The machine's interface.
@@ -41,7 +41,7 @@ pub struct Asked {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs until the machine is switched off. `tell` takes a line for the console.
-pub fn inside(asked: &Asked, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Result<Infallible, Error> {
+pub fn inside(asked: &GuestTask, halt: &Halt, tell: &mut dyn FnMut(&str)) -> Result<Infallible, Error> {
     let root = Root::new("/");
     let mut facts = tuner::probe(&root, &[asked.subject])?;
     let mut settings = HostSettings::enter(&asked.state)?;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::analyze::against::{Facing, can_show, metric};
 use crate::analyze::comparison::Metric;
-use crate::history::{Point, Series};
+use crate::history::{MetricSeries, Point};
 
 /// At most this many names of commits are listed.
 const SHOWN_MAX: usize = 5;
@@ -70,12 +70,12 @@ pub enum Error {
 }
 
 /// Compares two commits, each given by its name or the beginning of it, on every machine where both have runs.
-pub fn between(series: &[Series], old: &str, new: &str) -> Result<Vec<Between>, Error> {
+pub fn between(series: &[MetricSeries], old: &str, new: &str) -> Result<Vec<Between>, Error> {
     let (old, new) = (known(series, old)?, known(series, new)?);
     if old == new {
         return Err(Error::Same(old.to_owned()));
     }
-    let place = |series: &Series| (series.experiment.clone(), series.machine.clone());
+    let place = |series: &MetricSeries| (series.experiment.clone(), series.machine.clone());
     let found: Vec<Between> = series
         .chunk_by(|a, b| place(a) == place(b))
         .filter_map(|series| on_a_machine(series, old, new))
@@ -84,7 +84,7 @@ pub fn between(series: &[Series], old: &str, new: &str) -> Result<Vec<Between>, 
 }
 
 /// The commit of this name.
-fn known<'s>(series: &'s [Series], name: &str) -> Result<&'s str, Error> {
+fn known<'s>(series: &'s [MetricSeries], name: &str) -> Result<&'s str, Error> {
     let commits = || series.iter().flat_map(|series| &series.points).map(|point| point.commit.as_str());
     if let Some(commit) = commits().find(|commit| *commit == name) {
         return Ok(commit);
@@ -104,9 +104,9 @@ fn known<'s>(series: &'s [Series], name: &str) -> Result<&'s str, Error> {
 }
 
 /// All of `series` are of one experiment on one machine.
-fn on_a_machine(series: &[Series], old: &str, new: &str) -> Option<Between> {
+fn on_a_machine(series: &[MetricSeries], old: &str, new: &str) -> Option<Between> {
     // The cells and metrics that both have are compared.
-    let in_both: Vec<(&Series, [Vec<&Point>; 2])> = series
+    let in_both: Vec<(&MetricSeries, [Vec<&Point>; 2])> = series
         .iter()
         .map(|series| (series, [old, new].map(|commit| points(series, commit))))
         .filter(|(_, sides)| sides.iter().all(|points| !points.is_empty()))
@@ -133,13 +133,13 @@ fn on_a_machine(series: &[Series], old: &str, new: &str) -> Option<Between> {
     })
 }
 
-fn points<'s>(series: &'s Series, commit: &str) -> Vec<&'s Point> {
+fn points<'s>(series: &'s MetricSeries, commit: &str) -> Vec<&'s Point> {
     series.points.iter().filter(|point| point.commit == commit).collect()
 }
 
-fn of_metric(cells: &[(&Series, [Vec<&Point>; 2])], names: [&str; 2], unit: Unit) -> Metric {
+fn of_metric(cells: &[(&MetricSeries, [Vec<&Point>; 2])], names: [&str; 2], unit: Unit) -> Metric {
     let (first, _) = &cells[0];
-    let facing = |(series, sides): &(&Series, [Vec<&Point>; 2])| Facing {
+    let facing = |(series, sides): &(&MetricSeries, [Vec<&Point>; 2])| Facing {
         treatment: series.cell.clone(),
         condition: String::new(),
         sides: sides.each_ref().map(|points| values(points, unit)),

@@ -5,8 +5,8 @@
 //! and files of the commands are not read: the commit of a run identifies them.
 
 use crate::experiment::design::{Cell, Design};
-use crate::experiment::{Experiment, Level, Subject, Workload};
-use crate::record::Record;
+use crate::experiment::{Experiment, Level, Subject, TrialLoad};
+use crate::record::TrialRecord;
 use crate::run::results::Results;
 use crate::trial::program::hex;
 use ring::digest::{SHA256, digest};
@@ -18,7 +18,7 @@ struct Defined<'e> {
     subject: Subject,
     /// Sorted, so that neither the order of factors matters nor one whose level changes nothing.
     levels: Vec<String>,
-    workload: &'e Workload,
+    workload: &'e TrialLoad,
     pid: &'e Option<String>,
     /// Among cells with the same content, the index of this one.
     ordinal: usize,
@@ -60,7 +60,7 @@ fn pinned(experiment: &Experiment, cells: &[Cell], cell: &Cell) -> Option<usize>
 
 /// For the trials of a cell: the digest of its executable, or its version.
 fn program(results: &Results, cell: &Cell) -> Option<String> {
-    let said = |say: fn(&Record) -> Option<String>| {
+    let said = |say: fn(&TrialRecord) -> Option<String>| {
         results.records.iter().filter(|record| cell.holds(record)).find_map(say)
     };
     // A trial that ended early may lack it, and must not count as another unit than all others.
@@ -106,11 +106,11 @@ mod tests {
     fn of(notation: &str, program: &str) -> Vec<(String, String)> {
         let experiment = Experiment::parse(notation).expect(notation);
         let cells = Design::of(&experiment).cells;
-        let record = |cell: &Cell| Record {
+        let record = |cell: &Cell| TrialRecord {
             subject: cell.subject.clone(),
             levels: cell.levels.clone(),
             program: Some(program.to_owned()),
-            ..Record::default()
+            ..TrialRecord::default()
         };
         let records = cells.iter().map(record).collect();
         digests(&Results { experiment, notation: notation.to_owned(), records, profiles: Vec::new() })
@@ -175,13 +175,13 @@ mod tests {
         let pinned = MINIMAL.replacen("name = \"epoll\"", "name = \"epoll\"\npinned = true", 1);
         let experiment = Experiment::parse(&pinned).expect("an experiment");
         let subject = Design::of(&experiment).cells[0].subject.clone();
-        let record = |program: Option<&str>| Record {
+        let record = |program: Option<&str>| TrialRecord {
             subject: subject.clone(),
             program: program.map(str::to_owned),
             version: Some("1.0".to_owned()),
-            ..Record::default()
+            ..TrialRecord::default()
         };
-        let of = |records: Vec<Record>| {
+        let of = |records: Vec<TrialRecord>| {
             let (experiment, notation) = (experiment.clone(), pinned.clone());
             digests(&Results { experiment, notation, records, profiles: Vec::new() })
         };

@@ -11,8 +11,8 @@
 use crate::analyze::verdict::Verdict;
 use crate::history::autoregression::beyond_swings;
 use crate::history::change_point::{ChangePoint, Detector, judged};
-use crate::history::{Entry, Point, Series};
-use crate::record::profile::Profile;
+use crate::history::{Entry, MetricSeries, Point};
+use crate::record::profile::CpuProfile;
 use std::collections::BTreeMap;
 
 /// A change point is new while it is among this many newest runs; older ones have been reported.
@@ -31,7 +31,7 @@ const SWINGS_RUNS: usize = 100;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspicion {
     /// The series.
-    pub series: Series,
+    pub series: MetricSeries,
     /// The change, and how much is left of it: `after` is the newest level.
     pub change: ChangePoint,
 }
@@ -88,11 +88,11 @@ impl Suspicion {
 /// where perf could not sample are used if no other has a profile.
 pub fn sides<'p>(
     suspicion: &Suspicion,
-    profiles: &'p BTreeMap<usize, Profile>,
-) -> [Option<(usize, &'p Profile)>; 2] {
+    profiles: &'p BTreeMap<usize, CpuProfile>,
+) -> [Option<(usize, &'p CpuProfile)>; 2] {
     let at = suspicion.change.index;
-    let place = |(place, profile): (&usize, &'p Profile)| (*place, profile);
-    let is_sampled = |(_, profile): &(&usize, &Profile)| profile.why_not.is_none();
+    let place = |(place, profile): (&usize, &'p CpuProfile)| (*place, profile);
+    let is_sampled = |(_, profile): &(&usize, &CpuProfile)| profile.why_not.is_none();
     let (mut before, mut since) = (profiles.range(..at).rev(), profiles.range(at..));
     let nearest = [before.clone().next(), since.clone().next()];
     let sampled = [before.find(is_sampled), since.find(is_sampled)];
@@ -117,10 +117,10 @@ fn changes(levels: &[f64], matters: f64, p_max: f64) -> Vec<ChangePoint> {
 }
 
 /// Series of the deciding metrics that have become worse lately, the worst first.
-pub fn suspicions(series: &[Series]) -> Vec<Suspicion> {
+pub fn suspicions(series: &[MetricSeries]) -> Vec<Suspicion> {
     let deciding = || series.iter().filter(|series| series.is_primary && !series.is_pinned());
     let count = deciding().count().max(1);
-    let worse = |series: &Series| {
+    let worse = |series: &MetricSeries| {
         let points = changes(&series.levels(), series.matters, CHANCE / count as f64);
         let level = points.last().map_or(f64::NAN, |newest| newest.after);
         let is_new = |change: &ChangePoint| change.index + NEWEST_RUNS >= series.points.len();

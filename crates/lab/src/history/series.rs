@@ -6,7 +6,7 @@ use crate::record::quantity::{Better, number};
 
 /// One metric of one cell on one machine, the oldest run first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Series {
+pub struct MetricSeries {
     /// The question of the experiment, as the newest run has it.
     pub experiment: String,
     /// The host's name.
@@ -48,7 +48,7 @@ pub struct Point {
     pub ratio: Option<f64>,
 }
 
-impl Series {
+impl MetricSeries {
     /// Without a definition, only the names are known.
     pub(super) fn key(&self) -> [String; 5] {
         let named = |name: &String| if self.definition.is_empty() { name.clone() } else { String::new() };

@@ -1,6 +1,6 @@
 //! Store of a history: tables and statements that SQLite and PostgreSQL have in common.
 
-use super::series::{Point, Series};
+use super::series::{MetricSeries, Point};
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::Better;
 use crate::run::results::Unfit;
@@ -113,7 +113,7 @@ pub(super) enum Value {
 }
 
 /// A series that has no points yet, and one of them.
-pub(super) type Line = (Series, Point);
+pub(super) type Line = (MetricSeries, Point);
 
 /// The format of the tables.
 pub(super) const VERSION: i64 = 4;
@@ -201,7 +201,7 @@ pub(super) fn line<E>(
     whole: impl Fn(usize) -> Result<i64, E>,
     number: impl Fn(usize) -> Result<f64, E>,
 ) -> Result<Line, E> {
-    let series = Series {
+    let series = MetricSeries {
         experiment: text(0)?,
         machine: text(1)?,
         cell: text(2)?,

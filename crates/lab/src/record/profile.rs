@@ -3,7 +3,7 @@
 //! A trial of its own, because sampling takes time from the measured processes. The difference of two profiles of one
 //! series shows which functions grew between their commits.
 
-use crate::record::Record;
+use crate::record::TrialRecord;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ const OTHERS: &str = "(others)";
 /// The samples of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Profile {
+pub struct CpuProfile {
     /// The cell's name, as a record has it.
     pub cell: String,
     /// CPU time for each request in microseconds, over the trials that count; none if no requests are counted.
@@ -37,7 +37,7 @@ pub struct Profile {
     pub why_not: Option<String>,
 }
 
-impl Profile {
+impl CpuProfile {
     /// All samples.
     pub fn samples(&self) -> u64 {
         self.functions.values().sum()
@@ -56,24 +56,24 @@ impl Profile {
 /// The output of perf for a trial: `report` is its text, or the reason why it has none.
 pub(crate) fn of_trial(
     cell: String,
-    records: &BTreeMap<u32, Record>,
+    records: &BTreeMap<u32, TrialRecord>,
     report: Result<String, String>,
-) -> Profile {
+) -> CpuProfile {
     let request_us = request_us(&cell, records);
-    match report.map(|text| Profile::bounded(functions(&text))) {
-        Ok(functions) if !functions.is_empty() => Profile { cell, request_us, functions, why_not: None },
-        Ok(_) => Profile {
+    match report.map(|text| CpuProfile::bounded(functions(&text))) {
+        Ok(functions) if !functions.is_empty() => CpuProfile { cell, request_us, functions, why_not: None },
+        Ok(_) => CpuProfile {
             cell,
             request_us,
             why_not: Some("perf has seen none of its processes run".to_owned()),
-            ..Profile::default()
+            ..CpuProfile::default()
         },
-        Err(why) => Profile { cell, request_us, why_not: Some(why), ..Profile::default() },
+        Err(why) => CpuProfile { cell, request_us, why_not: Some(why), ..CpuProfile::default() },
     }
 }
 
 /// Of the trials that count.
-fn request_us(cell: &str, records: &BTreeMap<u32, Record>) -> Option<f64> {
+fn request_us(cell: &str, records: &BTreeMap<u32, TrialRecord>) -> Option<f64> {
     let own = records.values().filter(|record| record.is_valid() && record.cell() == cell);
     let rates: Vec<f64> = own.filter_map(|record| record.figure("requests_per_cpu_second")).collect();
     (!rates.is_empty()).then(|| 1e6 / stdx::statistics::median(&rates)).filter(|us| us.is_finite())
@@ -126,10 +126,10 @@ pub struct Grown {
 const ERRORS_MIN: f64 = 4.0;
 
 /// Functions that take more than before, those that grew most first; whether it is in microseconds.
-pub fn grown(before: &Profile, after: &Profile) -> (Vec<Grown>, bool) {
+pub fn grown(before: &CpuProfile, after: &CpuProfile) -> (Vec<Grown>, bool) {
     let costs = before.request_us.zip(after.request_us);
     let (cost_before, cost_after) = costs.unwrap_or((1.0, 1.0));
-    let of = |profile: &Profile, name: &String, cost: f64| {
+    let of = |profile: &CpuProfile, name: &String, cost: f64| {
         let (samples, all) =
             (profile.functions.get(name).copied().unwrap_or(0) as f64, profile.samples() as f64);
         let share = samples / all.max(1.0);
@@ -192,14 +192,14 @@ mod tests {
     #[test]
     fn no_more_functions_are_kept_than_stated() {
         let many = (0..400).map(|number| (format!("f{number}"), 400 - number)).collect();
-        let kept = Profile::bounded(many);
+        let kept = CpuProfile::bounded(many);
         assert_eq!((kept.len(), kept[OTHERS]), (301, (1..=100).sum::<u64>()));
         assert_eq!(kept.values().sum::<u64>(), (1..=400).sum::<u64>());
     }
 
-    fn profile(request_us: Option<f64>, functions: &[(&str, u64)]) -> Profile {
+    fn profile(request_us: Option<f64>, functions: &[(&str, u64)]) -> CpuProfile {
         let functions = functions.iter().map(|(name, samples)| ((*name).to_owned(), *samples)).collect();
-        Profile { request_us, functions, ..Profile::default() }
+        CpuProfile { request_us, functions, ..CpuProfile::default() }
     }
 
     #[test]
@@ -216,6 +216,6 @@ mod tests {
         let new = profile(None, &[("a", 5000), ("b", 3000), ("d", 2000)]);
         let (found, is_time) = grown(&before, &new);
         assert_eq!((found.len(), is_time, &*found[0].name), (1, false, "d"));
-        assert_eq!(grown(&Profile::default(), &Profile::default()).0, []);
+        assert_eq!(grown(&CpuProfile::default(), &CpuProfile::default()).0, []);
     }
 }

@@ -1,15 +1,15 @@
 //! Text reports of a history: its series, suspicions of the gate, and two commits compared.
 
-use super::{Table, metric, of_few, too_few_values};
-use crate::history::Series;
+use super::{ReportTable, metric, of_few, too_few_values};
+use crate::history::MetricSeries;
 use crate::history::commits::{Between, Side, Unit};
 use crate::history::gate::{self, Suspicion, runs_min};
-use crate::record::profile::{Grown, Profile, grown};
+use crate::record::profile::{CpuProfile, Grown, grown};
 use crate::record::quantity::{chance, change, number, title};
 use std::collections::BTreeMap;
 
 /// All series, a table for each experiment and machine.
-pub fn history(series: &[Series]) -> String {
+pub fn history(series: &[MetricSeries]) -> String {
     if series.is_empty() {
         return "No run is kept yet: `evenkeel lab history --add RUN --commit COMMIT` keeps one.\n"
             .to_owned();
@@ -19,13 +19,13 @@ pub fn history(series: &[Series]) -> String {
 }
 
 /// Series of one experiment on one machine stand together.
-pub(super) fn by_experiment(series: &[Series]) -> impl Iterator<Item = &[Series]> {
+pub(super) fn by_experiment(series: &[MetricSeries]) -> impl Iterator<Item = &[MetricSeries]> {
     series.chunk_by(|a, b| (&a.experiment, &a.machine) == (&b.experiment, &b.machine))
 }
 
 /// Of one experiment on one machine.
-pub(super) fn table(series: &[Series]) -> Table {
-    Table {
+pub(super) fn table(series: &[MetricSeries]) -> ReportTable {
+    ReportTable {
         title: format!("{} ({})", series[0].experiment, series[0].machine),
         header: vec![
             "metric",
@@ -41,7 +41,7 @@ pub(super) fn table(series: &[Series]) -> Table {
     }
 }
 
-fn row(series: &Series) -> Vec<String> {
+fn row(series: &MetricSeries) -> Vec<String> {
     let newest = &series.points[series.points.len() - 1];
     let levels = series.levels();
     let (level, first) = (levels[levels.len() - 1], levels[0]);
@@ -58,11 +58,12 @@ fn row(series: &Series) -> Vec<String> {
 }
 
 /// The sentence that no series raises a suspicion, and from how many runs: few runs show little.
-pub fn nothing_worse(series: &[Series]) -> String {
-    let deciding: Vec<&Series> =
+pub fn nothing_worse(series: &[MetricSeries]) -> String {
+    let deciding: Vec<&MetricSeries> =
         series.iter().filter(|series| series.is_primary && !series.is_pinned()).collect();
-    let same = |a: &&Series, b: &&Series| (&a.experiment, &a.machine) == (&b.experiment, &b.machine);
-    let sentence = |series: &[&Series]| {
+    let same =
+        |a: &&MetricSeries, b: &&MetricSeries| (&a.experiment, &a.machine) == (&b.experiment, &b.machine);
+    let sentence = |series: &[&MetricSeries]| {
         let runs = series.iter().map(|series| series.points.len()).max().unwrap_or(0);
         let place = format!("{} ({})", series[0].experiment, series[0].machine);
         let young = series.iter().filter(|series| series.points.len() < runs_min());
@@ -123,7 +124,7 @@ pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
 const GROWN_MAX: usize = 10;
 
 /// The location of a suspicion: the functions that grew.
-pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, Profile>) -> String {
+pub fn grown_functions(suspicion: &Suspicion, profiles: &BTreeMap<usize, CpuProfile>) -> String {
     let commit = |place: usize| &*suspicion.series.points[place].commit;
     let (before, after) = match gate::sides(suspicion, profiles) {
         [Some(before), Some(after)] => (before, after),

@@ -11,9 +11,9 @@ use super::{basis, noted, tables};
 use crate::analyze::compare::compare_metric;
 use crate::analyze::comparison::{Comparison, Metric};
 use crate::experiment::design::{Cell, Design};
-use crate::record::Record;
+use crate::record::TrialRecord;
 use crate::record::quantity::Unit;
-use crate::report::picture::percentiles::{Line, PERCENTILES};
+use crate::report::picture::percentiles::{PERCENTILES, PercentileCurve};
 use crate::report::picture::{bars, curves, heat, percentiles, seconds};
 use crate::run::results::Results;
 
@@ -29,7 +29,7 @@ pub struct Picture {
 /// All pictures for which a run's records suffice, in the order of the page.
 pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     let design = Design::of(&results.experiment);
-    let valid: Vec<&Record> = results.valid().collect();
+    let valid: Vec<&TrialRecord> = results.valid().collect();
     let mut all: Vec<Picture> = Vec::new();
     let mut add = |name: String, svg: Option<String>| {
         let name = unlike(file_name(&name), &all);
@@ -47,7 +47,7 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
     for condition in design.condition_names() {
         let cells: Vec<&Cell> = design.cells.iter().filter(|cell| cell.condition == condition).collect();
         let under = if condition.is_empty() { String::new() } else { format!(", {condition}") };
-        let lines: Vec<Line> = cells.iter().map(|cell| line(cell, &valid)).collect();
+        let lines: Vec<PercentileCurve> = cells.iter().map(|cell| line(cell, &valid)).collect();
         let what = format!("Percentiles of latency{under}: medians of trials");
         add(format!("percentiles{under}"), percentiles::percentiles(&what, &lines));
         for metric in sampled(&valid) {
@@ -91,7 +91,7 @@ pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) ->
     let remarks = noted("Remarks", "what to know", &comparison.remarked);
     let tables = tables(comparison);
     let (deciding, others) = tables.split_first().expect("the metric that decides has a table");
-    let others: String = others.iter().chain(&remarks).map(super::Table::html).collect();
+    let others: String = others.iter().chain(&remarks).map(super::ReportTable::html).collect();
     let figures = match pictures {
         [] => "<p class=\"basis\">No trial that counts has figures to draw.</p>\n".to_owned(),
         pictures => pictures.iter().map(figure).collect(),
@@ -139,7 +139,7 @@ pub(super) const STYLE: &str = "\
 
 /// Kernels, hosts, versions.
 fn circumstances(results: &Results) -> String {
-    let each = |say: fn(&Record) -> Option<String>| -> String {
+    let each = |say: fn(&TrialRecord) -> Option<String>| -> String {
         let distinct: BTreeSet<String> = results.records.iter().filter_map(say).collect();
         distinct.into_iter().collect::<Vec<_>>().join(", ")
     };
@@ -164,14 +164,14 @@ fn circumstances(results: &Results) -> String {
 }
 
 /// A metric that records have: one of the preferred, or the first with that ending.
-fn known(records: &[&Record], preferred: &[&str], ending: &str) -> Option<String> {
+fn known(records: &[&TrialRecord], preferred: &[&str], ending: &str) -> Option<String> {
     let names: BTreeSet<&String> = records.iter().flat_map(|record| record.metrics.keys()).collect();
     let first = preferred.iter().map(|name| (*name).to_owned()).find(|name| names.contains(name));
     first.or_else(|| names.into_iter().find(|name| name.ends_with(ending)).cloned())
 }
 
 /// Metrics of the load that are sampled, the two that people look at first.
-fn sampled(records: &[&Record]) -> Vec<String> {
+fn sampled(records: &[&TrialRecord]) -> Vec<String> {
     let names: BTreeSet<&String> =
         records.iter().flat_map(|record| &record.samples).flat_map(|sample| sample.load.keys()).collect();
     let first = |preferred: &[&str]| {
@@ -181,7 +181,7 @@ fn sampled(records: &[&Record]) -> Vec<String> {
     found.into_iter().flatten().collect()
 }
 
-fn line(cell: &Cell, records: &[&Record]) -> Line {
+fn line(cell: &Cell, records: &[&TrialRecord]) -> PercentileCurve {
     let points = PERCENTILES.iter().filter_map(|(metric, name)| {
         let own = records.iter().filter(|record| cell.holds(record));
         let values: Vec<f64> = own.filter_map(|record| record.metrics.get(*metric).copied()).collect();
@@ -190,9 +190,9 @@ fn line(cell: &Cell, records: &[&Record]) -> Line {
     (cell.treatment.clone(), points.collect())
 }
 
-fn series(cell: &Cell, records: &[&Record], metric: &str) -> seconds::Trials {
+fn series(cell: &Cell, records: &[&TrialRecord], metric: &str) -> seconds::Trials {
     let own = records.iter().filter(|record| cell.holds(record));
-    let trial = |record: &&Record| -> Vec<(f64, f64)> {
+    let trial = |record: &&TrialRecord| -> Vec<(f64, f64)> {
         let samples = record.samples.iter();
         samples.filter_map(|sample| Some((sample.at_s, *sample.load.get(metric)?))).collect()
     };
@@ -200,9 +200,9 @@ fn series(cell: &Cell, records: &[&Record], metric: &str) -> seconds::Trials {
 }
 
 /// The trial whose value is the median, or just below: one that is typical.
-fn middle_trial<'r>(cell: &Cell, records: &[&'r Record], metric: &str) -> Option<&'r Record> {
+fn middle_trial<'r>(cell: &Cell, records: &[&'r TrialRecord], metric: &str) -> Option<&'r TrialRecord> {
     let own = records.iter().copied().filter(|record| cell.holds(record));
-    let mut own: Vec<(f64, &Record)> =
+    let mut own: Vec<(f64, &TrialRecord)> =
         own.filter_map(|record| Some((*record.metrics.get(metric)?, record))).collect();
     own.sort_by(|a, b| a.0.total_cmp(&b.0));
     own.get(own.len().saturating_sub(1) / 2).map(|(_, record)| *record)

@@ -7,7 +7,7 @@ const LINE_MAX: usize = 80;
 
 /// Rows of texts below a header, as many each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct ReportTable {
     /// Its subject.
     pub title: String,
     /// The columns' names.
@@ -16,7 +16,7 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl ReportTable {
     /// Columns of figures stand at the right: those between the first and the last, if they begin with a digit or sign.
     fn is_figures(&self, column: usize) -> bool {
         let figure =
@@ -57,7 +57,7 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
+impl fmt::Display for ReportTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
         let width = |column: usize| {
@@ -89,9 +89,9 @@ pub(crate) fn escape(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
+    fn table() -> ReportTable {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        Table {
+        ReportTable {
             title: "p99 (µs)".into(),
             header: vec!["cell", "median", "verdict"],
             rows: vec![row(["a<b", "5", "baseline"]), row(["io_uring", "1,234", "better"])],

@@ -5,7 +5,7 @@ use super::page::STYLE;
 use super::table::escape;
 use super::verdict::class;
 use crate::history::change_point::{ChangePoint, Detector};
-use crate::history::{Point, Series};
+use crate::history::{MetricSeries, Point};
 use crate::record::quantity::{chance, change, title};
 use crate::report::picture::trend::trend;
 
@@ -13,7 +13,7 @@ use crate::report::picture::trend::trend;
 const PICTURES_MAX: usize = 100;
 
 /// The page.
-pub fn page(series: &[Series]) -> String {
+pub fn page(series: &[MetricSeries]) -> String {
     let mut left = PICTURES_MAX;
     let parts: String = by_experiment(series).map(|series| of_experiment(series, &mut left)).collect();
     let empty = if series.is_empty() { "<p>No run is kept yet.</p>\n" } else { "" };
@@ -24,7 +24,7 @@ pub fn page(series: &[Series]) -> String {
     )
 }
 
-fn of_experiment(series: &[Series], left: &mut usize) -> String {
+fn of_experiment(series: &[MetricSeries], left: &mut usize) -> String {
     let changes: Vec<Vec<ChangePoint>> = series.iter().map(changes).collect();
     let sentences = series.iter().zip(&changes).filter(|(series, _)| series.is_primary);
     let sentences: String = sentences.flat_map(|(series, changes)| of_series(series, changes)).collect();
@@ -49,13 +49,13 @@ fn of_experiment(series: &[Series], left: &mut usize) -> String {
 }
 
 /// Lasting changes that matter.
-fn changes(series: &Series) -> Vec<ChangePoint> {
+fn changes(series: &MetricSeries) -> Vec<ChangePoint> {
     let detector = Detector { change_min: series.matters, ..Detector::default() };
     detector.change_points(&series.medians())
 }
 
 /// A sentence for each change, the newest first.
-fn of_series<'s>(series: &'s Series, changes: &'s [ChangePoint]) -> impl Iterator<Item = String> + 's {
+fn of_series<'s>(series: &'s MetricSeries, changes: &'s [ChangePoint]) -> impl Iterator<Item = String> + 's {
     let newest_first = changes.iter().rev();
     newest_first.map(|point| {
         let commit = |run: &Point| run.commit.clone();

@@ -3,7 +3,7 @@
 use stdx::statistics::rounds_min;
 
 use super::span;
-use crate::analyze::comparison::{Comparison, Metric, Standing};
+use crate::analyze::comparison::{CellStanding, Comparison, Metric};
 use crate::analyze::verdict::Verdict;
 use crate::record::quantity::{chance, change, title};
 
@@ -77,7 +77,7 @@ pub(super) fn sentences(comparison: &Comparison) -> Vec<(Mark, String)> {
         (Verdict::TooFewPairs, "Too few pairs to show any difference"),
         (Verdict::NotCompared, "Not compared, for want of pairs with values above zero"),
     ] {
-        let names: Vec<String> = judged(metric, verdict).map(Standing::cell).collect();
+        let names: Vec<String> = judged(metric, verdict).map(CellStanding::cell).collect();
         match names.len() {
             0 => {}
             1..=NAMES_MAX => sentences.push((Mark::Plain, format!("{words}: {}.", names.join("; ")))),
@@ -92,7 +92,7 @@ fn is_shown(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Better | Verdict::Worse | Verdict::Different)
 }
 
-fn judged(metric: &Metric, verdict: Verdict) -> impl Iterator<Item = &Standing> {
+fn judged(metric: &Metric, verdict: Verdict) -> impl Iterator<Item = &CellStanding> {
     metric.standings.iter().filter(move |standing| standing.verdict == verdict)
 }
 
@@ -106,10 +106,10 @@ fn of_factors(metric: &Metric) -> Option<String> {
 
 /// The cells that differ most have a sentence each.
 fn of_cells(metric: &Metric, verdict: Verdict) -> Vec<String> {
-    let distance = |standing: &Standing| standing.ratio.map_or(0.0, |ratio| ratio.middle.ln().abs());
-    let mut shown: Vec<&Standing> = judged(metric, verdict).collect();
+    let distance = |standing: &CellStanding| standing.ratio.map_or(0.0, |ratio| ratio.middle.ln().abs());
+    let mut shown: Vec<&CellStanding> = judged(metric, verdict).collect();
     shown.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
-    let sentence = |standing: &&Standing| {
+    let sentence = |standing: &&CellStanding| {
         let ratio = standing.ratio.expect("what was judged has pairs");
         format!(
             "{} is {}: {} {} ({}), p {}.",

@@ -1,6 +1,6 @@
 //! Results of a run, read from its directory: its experiment and the records of its trials.
 //!
-//! `RUN/experiment.toml` is the file as it was carried out, `RUN/trials/NNNN.json` a [`Record`] each.
+//! `RUN/experiment.toml` is the file as it was carried out, `RUN/trials/NNNN.json` a [`TrialRecord`] each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::experiment::design::{Cell, Design};
 use crate::experiment::{self, Experiment};
-use crate::record::Record;
-use crate::record::profile::Profile;
+use crate::record::TrialRecord;
+use crate::record::profile::CpuProfile;
 use serde::de::DeserializeOwned;
 
 /// A run, complete or still in progress.
@@ -21,9 +21,9 @@ pub struct Results {
     /// The same, as its file has it.
     pub notation: String,
     /// The records, in the order in which they were made.
-    pub records: Vec<Record>,
+    pub records: Vec<TrialRecord>,
     /// The profile of each cell, if the experiment asks for it.
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<CpuProfile>,
 }
 
 /// Errors of reading a run's directory.
@@ -119,20 +119,20 @@ impl Results {
         let notation = text(&path)?;
         let experiment = Experiment::parse(&notation).map_err(|source| Error::Experiment { path, source })?;
         let directory = run.join("trials");
-        let mut records: Vec<Record> = all_of(&directory)?;
+        let mut records: Vec<TrialRecord> = all_of(&directory)?;
         let profiles = run.join(PROFILES);
         let profiles = if profiles.exists() { all_of(&profiles)? } else { Vec::new() };
         if records.is_empty() {
             return Err(Error::Empty { path: directory });
         }
         records.iter_mut().for_each(|record| record.leave_out_incredible(&experiment.measure.primary));
-        records.sort_by_key(|record: &Record| record.place);
+        records.sort_by_key(|record: &TrialRecord| record.place);
         Ok(Results { experiment, notation, records, profiles })
     }
 
     /// Its first trial, in the order in which they were made: if the clock was set back meanwhile, times have another
     /// order.
-    pub(crate) fn first(&self) -> Option<&Record> {
+    pub(crate) fn first(&self) -> Option<&TrialRecord> {
         self.records.iter().min_by_key(|record| record.place)
     }
 
@@ -151,7 +151,7 @@ impl Results {
     pub fn whole(&self) -> Result<(), Unfit> {
         let rounds = self.experiment.repeat.rounds as usize;
         let cells = Design::of(&self.experiment).cells;
-        let has_it = |record: &&Record| record.figure(&self.experiment.measure.primary).is_some();
+        let has_it = |record: &&TrialRecord| record.figure(&self.experiment.measure.primary).is_some();
         let seen = |cell: &Cell| {
             distinct(self.valid().filter(has_it).filter(|it| cell.holds(it)).map(|it| it.round))
         };
@@ -172,7 +172,7 @@ impl Results {
         if let Some(cell) = cells.iter().find(|cell| 2 * seen(cell) < rounds) {
             return Err(Unfit::Seldom { cell: cell.name(), seen: seen(cell), rounds, why: why(cell) });
         }
-        let place = |record: &Record| format!("{} with {}", record.host, record.kernel);
+        let place = |record: &TrialRecord| format!("{} with {}", record.host, record.kernel);
         let places: BTreeSet<String> = self.valid().map(place).collect();
         if places.len() > 1 {
             return Err(Unfit::Mixed(places.into_iter().collect::<Vec<_>>().join(" and ")));
@@ -181,7 +181,7 @@ impl Results {
     }
 
     /// The records that count.
-    pub fn valid(&self) -> impl Iterator<Item = &Record> {
+    pub fn valid(&self) -> impl Iterator<Item = &TrialRecord> {
         self.records.iter().filter(|record| record.is_valid())
     }
 }

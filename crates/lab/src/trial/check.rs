@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::experiment::matrix::Cell;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Ready};
-use crate::guest::Guest;
+use crate::guest::GuestMachine;
 use crate::trial::placement::Placement;
 
 /// Names that every experiment has.
@@ -40,7 +40,7 @@ pub(crate) fn check(experiment: &Experiment, cell: &Cell) -> Result<(), Error> {
     }
     Placement::of(placed(&cell.levels(experiment)))?;
     let subject = cell.subject(experiment);
-    let guest = Guest::of(&cell.levels(experiment))?;
+    let guest = GuestMachine::of(&cell.levels(experiment))?;
     if subject.ready != Ready::Port && guest.is_some_and(|guest| guest.is_seen()) {
         let what = "kernel.strategy is carried out as soon as a process listens at {port}: leave `ready` out";
         return Err(Error::place(subject::place(subject, "ready"), what));
@@ -99,7 +99,7 @@ mod tests {
             let text = std::fs::read_to_string(&path).expect("text");
             checked(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let experiment = Experiment::parse(&text).expect("an experiment");
-            crate::experiment::rounds::Plan::check(&experiment).expect("its rounds can show something");
+            crate::experiment::rounds::RoundPlan::check(&experiment).expect("its rounds can show something");
             count += 1;
         }
         assert!(count > 0);

@@ -2,19 +2,19 @@
 
 use super::{parse, settings, subject};
 use crate::error::Error;
-use crate::experiment::matrix::Turn;
+use crate::experiment::matrix::TrialTurn;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Experiment, Level, Ready, Subject};
 use crate::guest::inside::{self, GuestSample};
-use crate::guest::{self, Guest, Task};
+use crate::guest::{self, GuestMachine, Task};
 use crate::record::profile::{self, SAMPLES_PER_S};
 use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
 use crate::trial::placement::Placement;
-use crate::trial::process::{Group, Line, NO_ENV, ProcessControl, last_lines};
+use crate::trial::process::{Group, NO_ENV, ProcessControl, ShellCommand, last_lines};
 use crate::trial::sampler::{Sampler, Watched};
 use crate::trial::settings::HostSettings;
-use crate::trial::trace::Trace;
+use crate::trial::trace::CleanupRecord;
 use os::clock::Stopwatch;
 use os::processes;
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ pub(crate) struct Site<'a> {
     pub(crate) control: &'a ProcessControl,
     /// Of the run.
     pub(crate) directory: &'a Path,
-    pub(crate) trace: Trace,
+    pub(crate) trace: CleanupRecord,
     /// None: the experiment changes nothing of the host.
     pub(crate) settings: Option<HostSettings>,
     /// By subject, once it has been asked.
@@ -77,12 +77,12 @@ pub(super) struct Context<'a> {
     /// Of the subject.
     env: BTreeMap<String, String>,
     placement: Placement,
-    pub(super) guest: Option<Guest<'a>>,
+    pub(super) guest: Option<GuestMachine<'a>>,
     dir: PathBuf,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(site: &Site<'a>, turn: &Turn, dir: &Path) -> Result<Context<'a>, Error> {
+    pub(super) fn new(site: &Site<'a>, turn: &TrialTurn, dir: &Path) -> Result<Context<'a>, Error> {
         let experiment = site.experiment;
         let logs = site.directory.join("logs").join(format!("{:04}", turn.place));
         // An interrupted trial has left some.
@@ -107,15 +107,15 @@ impl<'a> Context<'a> {
             logs,
             env: levels.iter().flat_map(|(_, level)| level.env.clone()).collect(),
             placement: Placement::of(placed(&levels))?,
-            guest: Guest::of(&levels)?,
+            guest: GuestMachine::of(&levels)?,
             dir: dir.to_owned(),
         })
     }
 
     /// The environment and directories of a command.
-    pub(super) fn line<'l>(&'l self, text: &'l str, place: &'l str, log: &str) -> Line<'l> {
+    pub(super) fn line<'l>(&'l self, text: &'l str, place: &'l str, log: &str) -> ShellCommand<'l> {
         let log = self.logs.join(log);
-        Line { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
+        ShellCommand { text, place, env: &NO_ENV, mark: &self.mark, log, output: None, placement: None }
     }
 
     /// Runs a command with its names filled in.
@@ -128,7 +128,7 @@ impl<'a> Context<'a> {
     pub(super) fn asked(&self, text: &str, place: &str, name: &str) -> Result<String, Error> {
         let (text, output) = (self.placeholders.fill(text, place)?, self.logs.join(name));
         let line = self.line(&text, place, &format!("{name}.log"));
-        Line { output: Some(output.clone()), ..line }.run(self.control, PREPARE_TIME_MAX)?;
+        ShellCommand { output: Some(output.clone()), ..line }.run(self.control, PREPARE_TIME_MAX)?;
         let said = std::fs::read(&output).map_err(Error::io("read", &output))?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
@@ -175,7 +175,8 @@ impl<'a> Context<'a> {
         env: &BTreeMap<String, String>,
         place: &str,
     ) -> Result<Group, Error> {
-        let line = Line { env, placement: Some(&self.placement), ..self.line(text, place, SUBJECT_LOG) };
+        let line =
+            ShellCommand { env, placement: Some(&self.placement), ..self.line(text, place, SUBJECT_LOG) };
         subject::start(subject, &line, &self.placeholders, self.port, self.control)
     }
 
@@ -234,7 +235,7 @@ impl<'a> Context<'a> {
         let (workload, place) = (&self.experiment.workload, "workload.run");
         let text = self.placeholders.fill(&workload.run, place)?;
         let printed = self.logs.join("load.out");
-        let line = Line { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
+        let line = ShellCommand { output: Some(printed.clone()), ..self.line(&text, place, "load.log") };
         let before = self.inside()?.len();
         let clock = Stopwatch::start();
         let mut load = line.start(self.control)?;
@@ -312,7 +313,8 @@ impl<'a> Context<'a> {
             data.display()
         );
         let line = self.line(&text, "measure.profile", PERF_LOG);
-        let reported = Line { output: Some(printed.clone()), ..line }.run(self.control, PERF_REPORT_TIME_MAX);
+        let reported =
+            ShellCommand { output: Some(printed.clone()), ..line }.run(self.control, PERF_REPORT_TIME_MAX);
         // Megabytes of samples: only perf's report on them is read.
         let _ = std::fs::remove_file(&data);
         Ok(match reported {

@@ -4,9 +4,9 @@
 use crate::error::Error;
 use crate::experiment::{Experiment, Parser};
 use crate::guest::inside::GuestSample;
-use crate::record::{Record, Sample};
+use crate::record::{Sample, TrialRecord};
 use crate::trial::parse::output::{About, Doubt, LoadResults};
-use crate::trial::sampler::Seen;
+use crate::trial::sampler::Samples;
 use std::collections::BTreeMap;
 use stdx::steady;
 use tuner::verify::limits;
@@ -18,7 +18,7 @@ pub(crate) struct Loaded {
     pub(crate) results: Result<LoadResults, Error>,
     /// The failure of the load, if there are results all the same.
     pub(crate) failed: Option<Error>,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Samples,
     /// A virtual machine's samples of the same seconds; empty: there are none.
     pub(crate) inside: Vec<GuestSample>,
     /// Seconds from the load's start to its end.
@@ -45,7 +45,7 @@ const IDLE_SHARE: f64 = 0.01;
 /// Completes a record. `moved` are settings that did not stay in force. An error beside it: if the experiment has
 /// never worked, it is not noise.
 pub(crate) fn judge(
-    record: &mut Record,
+    record: &mut TrialRecord,
     experiment: &Experiment,
     loaded: Loaded,
     moved: Vec<String>,
@@ -107,7 +107,7 @@ pub(crate) fn judge(
 
 /// Doubts about the load's threads and the subject's, where these did not get the CPU time that they needed.
 fn starved(
-    seen: &Seen,
+    seen: &Samples,
     counts: &std::ops::Range<usize>,
     used_s: f64,
     parser: &Parser,
@@ -134,7 +134,7 @@ fn add_load(samples: &mut [Sample], results: &LoadResults, end_s: f64) {
 }
 
 /// Doubts about the primary metric keep the trial from counting; others are remarks.
-fn note(record: &mut Record, doubts: Vec<Doubt>, primary: &str) {
+fn note(record: &mut TrialRecord, doubts: Vec<Doubt>, primary: &str) {
     for Doubt { why, about } in doubts {
         if about.concerns(primary) {
             record.doubts.push(why);
@@ -163,7 +163,7 @@ fn first_s(samples: &[Sample], counts: &std::ops::Range<usize>) -> f64 {
 
 /// The host's figures over these samples, the first of which began at `from_s`. The subject used this much CPU time
 /// in them, including that of ended threads and processes.
-fn host_metrics(record: &mut Record, samples: &[Sample], from_s: f64, used_s: f64) {
+fn host_metrics(record: &mut TrialRecord, samples: &[Sample], from_s: f64, used_s: f64) {
     let Some(last) = samples.last() else { return };
     let seconds = last.at_s - from_s;
     let run_s: f64 = samples.iter().map(|sample| sample.run_s).sum();
@@ -276,8 +276,8 @@ fn unsettled(results: &LoadResults, primary: &str, measured_s: f64, parser: &Par
 mod tests {
     use super::*;
     use crate::experiment::tests::MINIMAL;
-    use crate::record::{CpuShares, Guest};
-    use crate::trial::parse::output::Figures;
+    use crate::record::{CpuShares, GuestRecord};
+    use crate::trial::parse::output::LoadFigures;
     use tuner::Facts;
 
     /// Twenty seconds count, after two of warm-up; the load takes a quarter of a second to get ready.
@@ -296,14 +296,14 @@ mod tests {
             cpus: vec![cpu; 2],
             ..Sample::default()
         };
-        let figures = |value: f64| Figures::from([("requests_per_second".to_owned(), value)]);
+        let figures = |value: f64| LoadFigures::from([("requests_per_second".to_owned(), value)]);
         let results = LoadResults {
             metrics: figures(100.0),
             seconds: (1..=22).map(|second| (second as f64, figures(rate(second)))).collect(),
             end_s: 22.0,
             doubts: vec![Doubt { why: "late".to_owned(), about: About::WallClock }],
         };
-        let seen = Seen {
+        let seen = Samples {
             samples: (1..=22).map(sample).collect(),
             load_busy: vec![busy; 22],
             load_waited: vec![0.0; 22],
@@ -323,8 +323,8 @@ mod tests {
         }
     }
 
-    fn judged(experiment: &Experiment, loaded: Loaded) -> (Record, Option<Error>) {
-        let mut record = Record::default();
+    fn judged(experiment: &Experiment, loaded: Loaded) -> (TrialRecord, Option<Error>) {
+        let mut record = TrialRecord::default();
         let broken = judge(&mut record, experiment, loaded, Vec::new());
         (record, broken)
     }
@@ -404,7 +404,7 @@ mod tests {
             ..Sample::default()
         };
         let inside: Vec<Sample> = (0..22).map(|second| sample(f64::from(second) + 0.9)).collect();
-        let mut record = Record { guest: Some(Guest::default()), ..Record::default() };
+        let mut record = TrialRecord { guest: Some(GuestRecord::default()), ..TrialRecord::default() };
         let said = |sample: &Sample| GuestSample { sample: sample.clone(), cost_s: sample.at_s / 8.0 };
         let loaded = Loaded { inside: inside.iter().map(said).collect(), ..loaded(|_| 100.0, 0.1) };
         judge(&mut record, &experiment, loaded, Vec::new());
@@ -420,11 +420,11 @@ mod tests {
         let experiment = experiment("\"sysbench\"", "\"requests_per_cpu_second\"");
         // The machine's clock stood still.
         let inside = vec![GuestSample { sample: Sample::default(), cost_s: 0.0 }];
-        let mut record = Record { guest: Some(Guest::default()), ..Record::default() };
+        let mut record = TrialRecord { guest: Some(GuestRecord::default()), ..TrialRecord::default() };
         judge(&mut record, &experiment, Loaded { inside, ..loaded(|_| 100.0, 0.1) }, Vec::new());
         assert!(record.remarks.iter().any(|it| it.starts_with("guest_sampler_cpu_share is NaN: no figure")));
         let text = serde_json::to_string(&record).expect("it is plain data");
-        let read = serde_json::from_str::<Record>(&text).expect("it is a record");
+        let read = serde_json::from_str::<TrialRecord>(&text).expect("it is a record");
         assert_eq!(read.remarks, record.remarks);
     }
 
@@ -461,7 +461,7 @@ mod tests {
             record.doubts[0],
             "the subject ended in mid-trial, with signal: 9 (SIGKILL): out of memory"
         );
-        let mut moved = Record::default();
+        let mut moved = TrialRecord::default();
         judge(&mut moved, &experiment, loaded(|_| 1.0, 0.1), vec!["x was set to 1, but was 2".into()]);
         assert!(moved.doubts.contains(&"x was set to 1, but was 2".to_owned()));
     }

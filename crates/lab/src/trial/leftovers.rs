@@ -223,7 +223,7 @@ fn boot_id() -> String {
 mod tests {
     use super::*;
     use crate::scratch::Scratch;
-    use crate::trial::process::{Line, NO_ENV, ProcessControl};
+    use crate::trial::process::{NO_ENV, ProcessControl, ShellCommand};
 
     #[test]
     fn a_number_that_was_given_to_another_group_is_none_of_ours() {
@@ -255,7 +255,7 @@ mod tests {
         let control = ProcessControl { unblock: |_| {}, halt: Halt::default() };
         let pid = scratch.path().join("pid");
         let text = text.replace("PID", &pid.display().to_string());
-        let line = Line {
+        let line = ShellCommand {
             text: &text,
             place: "x",
             env: &NO_ENV,

@@ -9,11 +9,11 @@ mod sysbench;
 
 use self::output::LoadResults;
 use crate::error::Error;
-use crate::experiment::{Parser, Workload};
+use crate::experiment::{Parser, TrialLoad};
 use crate::record::{incredible, is_credible};
 
 /// The results of a load; `text` is its output file, or its output if it wrote none.
-pub(crate) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, Error> {
+pub(crate) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, Error> {
     let results = match &workload.parser {
         Parser::EvenkeelLoad => evenkeel_load::parse(text, workload),
         Parser::Sysbench => sysbench::parse(text, workload.warm_up_s),
@@ -45,21 +45,21 @@ pub(crate) fn check(parser: &Parser) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::output::Figures;
+    use super::output::LoadFigures;
     use super::*;
 
     #[test]
     fn what_cannot_be_is_refused_by_its_name() {
         let results = |figure| {
-            let figures = Figures::from([("requests_per_second".to_owned(), figure)]);
+            let figures = LoadFigures::from([("requests_per_second".to_owned(), figure)]);
             LoadResults { metrics: figures.clone(), seconds: vec![(1.0, figures)], ..LoadResults::default() }
         };
         assert_eq!(credible(results(1e6)), Ok(results(1e6)));
         for figure in [1e308, f64::INFINITY, f64::NAN] {
             assert_eq!(credible(results(figure)), Err(incredible("requests_per_second", figure)));
             let of_a_second =
-                credible(LoadResults { metrics: Figures::new(), ..results(figure) }).expect("the rest");
-            assert_eq!(of_a_second.seconds, [(1.0, Figures::new())]);
+                credible(LoadResults { metrics: LoadFigures::new(), ..results(figure) }).expect("the rest");
+            assert_eq!(of_a_second.seconds, [(1.0, LoadFigures::new())]);
         }
     }
 }

@@ -33,7 +33,7 @@ pub(crate) static NO_ENV: BTreeMap<String, String> = BTreeMap::new();
 
 /// A command line with its environment and directories.
 #[derive(Clone, Debug)]
-pub(crate) struct Line<'a> {
+pub(crate) struct ShellCommand<'a> {
     /// For the shell.
     pub(crate) text: &'a str,
     /// The key in the experiment's file.
@@ -61,7 +61,7 @@ pub(crate) struct Group {
     is_gone: bool,
 }
 
-impl Line<'_> {
+impl ShellCommand<'_> {
     pub(crate) fn start(&self, control: &ProcessControl) -> Result<Group, Error> {
         let append = |path: &Path| {
             OpenOptions::new().create(true).append(true).open(path).map_err(Error::io("write to", path))
@@ -203,8 +203,21 @@ mod tests {
         ProcessControl { unblock: |_| {}, halt: Halt::default() }
     }
 
-    fn line<'a>(text: &'a str, log: &Path, env: &'a BTreeMap<String, String>, mark: &'a Mark) -> Line<'a> {
-        Line { text, place: "workload.run", env, mark, log: log.to_owned(), output: None, placement: None }
+    fn line<'a>(
+        text: &'a str,
+        log: &Path,
+        env: &'a BTreeMap<String, String>,
+        mark: &'a Mark,
+    ) -> ShellCommand<'a> {
+        ShellCommand {
+            text,
+            place: "workload.run",
+            env,
+            mark,
+            log: log.to_owned(),
+            output: None,
+            placement: None,
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) struct Watched {
 
 /// The samples.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Samples {
     /// Second by second; without the load's figures.
     pub(crate) samples: Vec<Sample>,
     /// By second: the share of it that the busiest thread of the load ran.
@@ -49,7 +49,7 @@ pub(crate) struct Seen {
 #[derive(Debug)]
 pub(crate) struct Sampler {
     halt: Halt,
-    thread: JoinHandle<Result<Seen, Error>>,
+    thread: JoinHandle<Result<Samples, Error>>,
 }
 
 /// A second that was cut off is kept if at least this share of it is there.
@@ -67,13 +67,13 @@ impl Sampler {
     }
 
     /// Stops, and returns the samples.
-    pub(crate) fn stop(self) -> Result<Seen, Error> {
+    pub(crate) fn stop(self) -> Result<Samples, Error> {
         self.halt.set();
         self.thread.join().expect("looking does not panic")
     }
 }
 
-fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> Result<Seen, Error> {
+fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> Result<Samples, Error> {
     let root = Root::new("/");
     let mut moments = vec![Moment::now(&root, &mut facts, watched, clock)?];
     loop {
@@ -90,7 +90,7 @@ fn look(mut facts: Facts, watched: Watched, clock: Stopwatch, until: &Halt) -> R
     let pairs = || moments.windows(2).map(|pair| (&pair[0], &pair[1]));
     let samples = pairs().map(|(from, to)| sample(&facts, from, to)).collect();
     let most = |time: fn(&ThreadTimes) -> u64| pairs().map(|(from, to)| most(from, to, time)).collect();
-    Ok(Seen {
+    Ok(Samples {
         samples,
         load_busy: most(|times| times.run_ns),
         load_waited: most(|times| times.wait_ns),

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};
-use crate::trial::process::{Group, Line, ProcessControl};
+use crate::trial::process::{Group, ShellCommand, ProcessControl};
 use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub(crate) fn port(subject: &Subject) -> Result<u16, Error> {
 /// filled in.
 pub(crate) fn start(
     subject: &Subject,
-    line: &Line,
+    line: &ShellCommand,
     placeholders: &Placeholders,
     port: u16,
     control: &ProcessControl,
@@ -68,7 +68,7 @@ pub(crate) fn start(
 
 fn is_ready(
     subject: &Subject,
-    line: &Line,
+    line: &ShellCommand,
     placeholders: &Placeholders,
     port: u16,
     log_before: u64,
@@ -83,8 +83,13 @@ fn is_ready(
             let place = place(subject, "ready.command");
             let text = placeholders.fill(text, &place)?;
             // Error messages of checks while the subject is not ready are not kept.
-            let asking =
-                Line { text: &text, place: &place, log: "/dev/null".into(), placement: None, ..line.clone() };
+            let asking = ShellCommand {
+                text: &text,
+                place: &place,
+                log: "/dev/null".into(),
+                placement: None,
+                ..line.clone()
+            };
             let status = asking.start(control)?.wait(control, ASK_TIME_MAX)?;
             Ok(status.is_some_and(|status| status.success()))
         }
@@ -121,7 +126,7 @@ mod tests {
         let (log, env) = (scratch.path().join("log"), BTreeMap::new());
         let (place, control) =
             (place(subject, "start"), ProcessControl { unblock: |_| {}, halt: Halt::default() });
-        let line = Line {
+        let line = ShellCommand {
             text: &subject.start,
             place: &place,
             env: &env,

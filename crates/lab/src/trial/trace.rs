@@ -11,7 +11,7 @@ use crate::experiment::FileSystem;
 use crate::trial::halt::Halt;
 use crate::trial::leftovers::Mark;
 use crate::trial::mounts;
-use crate::trial::process::{Line, ProcessControl};
+use crate::trial::process::{ShellCommand, ProcessControl};
 use os::clock::Stopwatch;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 /// The file of a run in progress.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct CleanupRecord {
     path: PathBuf,
     file: File,
     left: Left,
@@ -53,9 +53,9 @@ const UNMOUNT_TIME_MAX: Duration = Duration::from_secs(10);
 /// The time limit for making one.
 const MAKE_TIME_MAX: Duration = Duration::from_secs(600);
 
-impl Trace {
+impl CleanupRecord {
     /// Begins one. Its mark is like no other's on this host.
-    pub(crate) fn begin(state: &Path, at_unix_s: u64) -> Result<Trace, Error> {
+    pub(crate) fn begin(state: &Path, at_unix_s: u64) -> Result<CleanupRecord, Error> {
         let directory = directory(state);
         std::fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
         let mark = format!("{}-{at_unix_s}", std::process::id());
@@ -66,7 +66,7 @@ impl Trace {
             .map_err(|errno| Error::io("lock", &path)(errno.into()))?;
         let groups = path.with_extension("groups");
         let mut trace =
-            Trace { mark: Mark::new(&mark, groups), path, file, left: Left { mark, mount: None } };
+            CleanupRecord { mark: Mark::new(&mark, groups), path, file, left: Left { mark, mount: None } };
         trace.write()?;
         Ok(trace)
     }
@@ -90,7 +90,7 @@ impl Trace {
         &mut self,
         wanted: &FileSystem,
         at: &Path,
-        line: &Line,
+        line: &ShellCommand,
         control: &ProcessControl,
     ) -> Result<(), Error> {
         let image = at.with_extension("image");
@@ -107,7 +107,7 @@ impl Trace {
         let options = quoted(Path::new(&options));
         let mount = format!("exec mount -t {kind} -o {options} {} {}", quoted(&image), quoted(at));
         for text in [make, mount] {
-            Line { text: &text, ..line.clone() }.run(control, MAKE_TIME_MAX)?;
+            ShellCommand { text: &text, ..line.clone() }.run(control, MAKE_TIME_MAX)?;
         }
         // What is not found there now would not be unmounted either.
         match mounts::is_point(at)? {
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_living_run_is_left_alone_and_a_dead_one_is_cleared_away() {
         let scratch = Scratch::new("trace");
-        let mut trace = Trace::begin(scratch.path(), 7).expect("a trace");
+        let mut trace = CleanupRecord::begin(scratch.path(), 7).expect("a trace");
         let restore = |restored: &mut Vec<String>| restore(scratch.path(), restored);
         let mut restored = Vec::new();
         restore(&mut restored).expect("nothing to do");
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn a_trace_that_ends_leaves_nothing() {
         let scratch = Scratch::new("trace-ends");
-        Trace::begin(scratch.path(), 7).and_then(Trace::end).expect("it ends");
+        CleanupRecord::begin(scratch.path(), 7).and_then(CleanupRecord::end).expect("it ends");
         assert_eq!(std::fs::read_dir(directory(scratch.path())).expect("a directory").count(), 0);
     }
 

@@ -159,10 +159,10 @@ fn noise_in_what_is_busy_does_not_flatten_the_slope() {
     // By the least squares of the rate on busy, as it was before.
     let other_way_round = |results: &Results, treatment: &str| {
         let cells = lab::experiment::design::Design::of(&results.experiment).cells;
-        let own = |record: &&lab::record::Record| {
+        let own = |record: &&lab::record::TrialRecord| {
             cells.iter().any(|cell| cell.treatment == treatment && cell.holds(record))
         };
-        let point = |record: &lab::record::Record| {
+        let point = |record: &lab::record::TrialRecord| {
             let busy = 100.0 * (1.0 - record.samples[0].cpus[0].idle);
             (busy, record.metrics["requests_per_second"])
         };

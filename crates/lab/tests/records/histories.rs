@@ -5,8 +5,8 @@ use lab::analyze::compare::compare;
 use lab::analyze::verdict::Verdict;
 use lab::history::commits::{Error, Unit, between};
 use lab::history::gate::{NoRerun, Suspicion, suspicions};
-use lab::history::{Added, Entry, History, Series, entries};
-use lab::record::profile::Profile;
+use lab::history::{Added, Entry, History, MetricSeries, entries};
+use lab::record::profile::CpuProfile;
 use lab::run::results::Results;
 use std::collections::BTreeMap;
 use stdx::prng::Prng;
@@ -165,9 +165,9 @@ fn a_run_without_a_trial_that_counts_of_each_cell_is_not_kept() {
 }
 
 /// What perf has seen of ours, with what a request costs and the samples of each function.
-fn profile(request_us: f64, functions: &[(&str, u64)]) -> Profile {
+fn profile(request_us: f64, functions: &[(&str, u64)]) -> CpuProfile {
     let functions = functions.iter().map(|(name, samples)| ((*name).to_owned(), *samples)).collect();
-    Profile { cell: "ours".into(), request_us: Some(request_us), functions, why_not: None }
+    CpuProfile { cell: "ours".into(), request_us: Some(request_us), functions, why_not: None }
 }
 
 #[test]
@@ -199,12 +199,12 @@ fn a_suspicion_says_which_functions_grew() {
     let of = |places: std::ops::Range<usize>| places.filter_map(|at| Some((at, profiles.get(&at)?.clone())));
     assert!(said(of(0..30).collect()).contains("no run since has a profile; `profile = true`"));
     assert!(said(of(30..45).collect()).contains("no run before has a profile; `profile = true`"));
-    let mut refused: BTreeMap<usize, Profile> = of(0..33).collect();
+    let mut refused: BTreeMap<usize, CpuProfile> = of(0..33).collect();
     refused.get_mut(&31).expect("a profile").why_not = Some("perf is not installed".into());
     assert!(said(refused.clone()).contains("10000 samples at c28 and 11500 at c32"), "the next has one");
     refused.get_mut(&32).expect("a profile").why_not = Some("perf is refused".into());
     assert_eq!(said(refused), "  Where: c31 has no profile: perf is not installed\n");
-    let same: BTreeMap<usize, Profile> = [(28, profiles[&28].clone()), (31, profiles[&28].clone())].into();
+    let same: BTreeMap<usize, CpuProfile> = [(28, profiles[&28].clone()), (31, profiles[&28].clone())].into();
     assert!(said(same).contains("no function grew by more than chance"));
 }
 
@@ -228,7 +228,7 @@ fn a_history_of_format_3_has_profiles_from_then_on() {
 }
 
 /// A series of one cell with those medians, give or take half a percent.
-fn series_of(medians: impl Iterator<Item = f64>) -> Series {
+fn series_of(medians: impl Iterator<Item = f64>) -> MetricSeries {
     let mut history = History::in_memory().expect("a history");
     let results = night(1, 1.0);
     history.add(&results, &compare(&results), "c0").expect("added");
@@ -245,7 +245,7 @@ fn series_of(medians: impl Iterator<Item = f64>) -> Series {
 }
 
 /// Nights with what ours is slowed down by, and the host.
-fn nights(notation: &str, factors: impl Iterator<Item = (f64, f64)>) -> Vec<Series> {
+fn nights(notation: &str, factors: impl Iterator<Item = (f64, f64)>) -> Vec<MetricSeries> {
     let mut history = History::in_memory().expect("a history");
     for (number, (ours, host)) in (0..).zip(factors) {
         let mut results = night_of(notation, number, ours);
@@ -261,7 +261,7 @@ fn nights(notation: &str, factors: impl Iterator<Item = (f64, f64)>) -> Vec<Seri
 fn a_slower_host_alarms_nobody_where_a_subject_is_pinned() {
     let pinned = NIGHTLY.replace("name = \"theirs\"", "name = \"theirs\"\npinned = true");
     let slower = || (0..45).map(|number| (1.0, if number < 30 { 1.0 } else { 0.85 }));
-    let cells = |series: &[Series]| -> Vec<String> {
+    let cells = |series: &[MetricSeries]| -> Vec<String> {
         let mut cells: Vec<String> = suspicions(series).into_iter().map(|it| it.series.cell).collect();
         cells.sort();
         cells
@@ -394,7 +394,7 @@ fn a_run_is_kept_once() {
 }
 
 /// A history with so many runs of a commit each, one after the other.
-fn kept(commits: &[(&str, u32, f64)]) -> Vec<Series> {
+fn kept(commits: &[(&str, u32, f64)]) -> Vec<MetricSeries> {
     let (mut history, mut number) = (History::in_memory().expect("a history"), 0);
     for (commit, runs, factor) in commits {
         for _ in 0..*runs {
@@ -413,7 +413,7 @@ fn commits_with_a_run_each_are_compared_as_these_runs_are() {
     assert_eq!((found.len(), found[0].unit), (1, Unit::Trial));
     let runs = against(&night(1, 1.0), &night(2, 0.9));
     for (commits, runs) in found[0].metrics[0].standings.iter().zip(&runs.metrics[0].standings) {
-        let told = |it: &lab::analyze::comparison::Standing| {
+        let told = |it: &lab::analyze::comparison::CellStanding| {
             (it.values.clone(), it.median, it.ratio, it.p, it.verdict)
         };
         assert_eq!(told(commits), told(runs));
@@ -505,7 +505,7 @@ fn a_file_of_something_else_is_refused() {
 }
 
 /// A series of one cell, the first run of which others are made like.
-fn template() -> Series {
+fn template() -> MetricSeries {
     let mut history = History::in_memory().expect("a history");
     let results = night(1, 1.0);
     history.add(&results, &compare(&results), "c1").expect("added");
@@ -516,7 +516,7 @@ fn template() -> Series {
 const NOISE: f64 = 0.03;
 
 /// A series without a change: runs that resemble their neighbours by `rho`, and now and then a bad night.
-fn quiet(template: &Series, runs: usize, rho: f64, noise: f64, prng: &mut Prng) -> Series {
+fn quiet(template: &MetricSeries, runs: usize, rho: f64, noise: f64, prng: &mut Prng) -> MetricSeries {
     let mut series = template.clone();
     let point = series.points[0].clone();
     let mut swing = normal(prng);

@@ -5,7 +5,7 @@ use std::path::Path;
 use lab::analyze::compare::compare;
 use lab::analyze::verdict::Verdict;
 use lab::experiment::design::Cell;
-use lab::record::Guest;
+use lab::record::GuestRecord;
 use lab::report::page::{Picture, page, pictures};
 use lab::run::results::Results;
 
@@ -222,7 +222,7 @@ fn a_virtual_machine_that_says_so_has_its_own_cpus_in_the_picture() {
         pictures.into_iter().find(|picture| picture.name.starts_with("cpus-")).expect("one").svg
     };
     assert!(heat(&results).contains("\nCPU 1\n"));
-    results.records[0].guest = Some(Guest { samples, ..Guest::default() });
+    results.records[0].guest = Some(GuestRecord { samples, ..GuestRecord::default() });
     let inside = heat(&results);
     assert!(inside.contains(", in the virtual machine\n") && !inside.contains("\nCPU 1\n"), "{inside}");
 }

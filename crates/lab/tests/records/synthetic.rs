@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lab::experiment::Experiment;
 use lab::experiment::design::{Cell, Design};
-use lab::record::{CpuShares, Record, Sample};
+use lab::record::{CpuShares, Sample, TrialRecord};
 use lab::run::results::Results;
 use stdx::prng::Prng;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(notation: &str, host: &Host, seed: u64) -> Results {
     Results { experiment, notation: notation.to_owned(), records, profiles: Vec::new() }
 }
 
-fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng: &mut Prng) -> Record {
+fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng: &mut Prng) -> TrialRecord {
     let efficiency = 120_000.0 * (host.effect)(cell) * (drift + host.noise * normal(prng)).exp();
     let rate = (host.rate)(cell);
     let busy = (rate / efficiency / 4.0).min(0.98);
@@ -60,7 +60,7 @@ fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng:
         ("p999_us", p99 * 2.5),
         ("steal_share", 0.0),
     ];
-    Record {
+    TrialRecord {
         round,
         place,
         subject: cell.subject.clone(),
@@ -71,7 +71,7 @@ fn trial(cell: &Cell, host: &Host, (round, place): (u32, u32), drift: f64, prng:
         version: Some(format!("{} 1.0", cell.subject)),
         metrics: metrics.map(|(name, value)| (name.to_owned(), value)).into(),
         samples,
-        ..Record::default()
+        ..TrialRecord::default()
     }
 }
 

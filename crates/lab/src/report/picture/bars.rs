@@ -7,7 +7,7 @@ use super::{
     Axes, Figures, IN_MEMORY, INK, LETTER, NAME_MAX, TEXT, are_numbered, chart, color, from_zero, plot,
     short, write,
 };
-use crate::analyze::comparison::{Metric, Standing};
+use crate::analyze::comparison::{CellStanding, Metric};
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::{Unit, title};
 
@@ -76,7 +76,7 @@ pub fn bars(metric: &Metric) -> Option<String> {
 }
 
 /// Names of treatments or conditions, each once.
-fn names(metric: &Metric, name: fn(&Standing) -> &str) -> Vec<&str> {
+fn names(metric: &Metric, name: fn(&CellStanding) -> &str) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for standing in &metric.standings {
         if !names.contains(&name(standing)) {

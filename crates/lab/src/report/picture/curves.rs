@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::{Axes, Figures, IN_MEMORY, PLOT_WIDTH, chart, color, from_zero, plot};
-use crate::analyze::comparison::{Metric, Standing};
+use crate::analyze::comparison::{CellStanding, Metric};
 use crate::analyze::verdict::Interval;
 use crate::record::quantity::Unit;
 
@@ -18,7 +18,7 @@ pub fn curves(throughput: &Metric, latency: &Metric) -> Option<String> {
     for (x, y) in throughput.standings.iter().zip(&latency.standings) {
         let Some((x_value, y_value)) = x.median.zip(y.median) else { continue };
         let point = (x_value, y_value.times(unit.factor));
-        let name = |standing: &Standing| -> String { standing.treatment.clone() };
+        let name = |standing: &CellStanding| -> String { standing.treatment.clone() };
         match lines.iter_mut().find(|(other, _)| *other == name(x)) {
             Some((_, points)) => points.push(point),
             None => lines.push((&x.treatment, vec![point])),

@@ -7,7 +7,7 @@ use super::{Area, Axes, Chart, Figures, IN_MEMORY, PLOT_WIDTH, RULE, TEXT, chart
 use crate::record::quantity::{Unit, number};
 
 /// A line: its name, and the latency at each percentile that is known.
-pub type Line = (String, Vec<(&'static str, f64)>);
+pub type PercentileCurve = (String, Vec<(&'static str, f64)>);
 
 /// Metrics that are percentiles of latency, in order, with their names for people.
 pub const PERCENTILES: [(&str, &str); 7] = [
@@ -21,7 +21,7 @@ pub const PERCENTILES: [(&str, &str); 7] = [
 ];
 
 /// Draws them if there are three percentiles.
-pub fn percentiles(title: &str, lines: &[Line]) -> Option<String> {
+pub fn percentiles(title: &str, lines: &[PercentileCurve]) -> Option<String> {
     let has = |name: &str| lines.iter().any(|(_, points)| points.iter().any(|point| point.0 == name));
     let known: Vec<&str> = PERCENTILES.iter().map(|(_, name)| *name).filter(|name| has(name)).collect();
     let values =

@@ -5,7 +5,7 @@ use plotters::style::text_anchor::HPos;
 
 use super::{Axes, Figures, IN_MEMORY, INK, PLOT_WIDTH, SERIES, TEXT, chart, svg, write};
 use crate::analyze::verdict::Verdict;
-use crate::history::Series;
+use crate::history::MetricSeries;
 use crate::history::change_point::ChangePoint;
 use crate::record::quantity::Unit;
 
@@ -24,7 +24,7 @@ const WORSE: RGBColor = SERIES[5];
 const OTHER: RGBColor = SERIES[6];
 
 /// Draws the newest runs; `changes` are places in all of them. The axis reaches from the least to the most, not from zero.
-pub fn trend(series: &Series, changes: &[ChangePoint]) -> String {
+pub fn trend(series: &MetricSeries, changes: &[ChangePoint]) -> String {
     let skipped = series.points.len().saturating_sub(RUNS_MAX);
     let points = &series.points[skipped..];
     let ends = || points.iter().flat_map(|point| [point.median.low, point.median.middle, point.median.high]);

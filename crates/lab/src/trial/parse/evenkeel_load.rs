@@ -1,7 +1,7 @@
 //! The JSON of `evenkeel load --json`.
 
-use super::output::{About, Doubt, Figures, LoadResults, figures};
-use crate::experiment::Workload;
+use super::output::{About, Doubt, LoadFigures, LoadResults, figures};
+use crate::experiment::TrialLoad;
 use load::{CpuCost, InvalidReason, Latency, RunVerdict, Second, WaitsSummary};
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ fn about(reason: &str) -> About {
     }
 }
 
-pub(super) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, String> {
+pub(super) fn parse(text: &str, workload: &TrialLoad) -> Result<LoadResults, String> {
     let summary: Summary = serde_json::from_str(text)
         .map_err(|error| format!("understand what `evenkeel load --json {{output}}` wrote: {error}"))?;
     let measured = f64::from(workload.seconds - workload.warm_up_s);
@@ -90,7 +90,7 @@ pub(super) fn parse(text: &str, workload: &Workload) -> Result<LoadResults, Stri
     Ok(LoadResults { metrics, seconds, end_s: at_s, doubts: doubts.chain(unclean).collect() })
 }
 
-fn latencies(latency: &Latency) -> Figures {
+fn latencies(latency: &Latency) -> LoadFigures {
     figures([
         ("p50_us", Some(latency.p50_us)),
         ("p90_us", Some(latency.p90_us)),
@@ -108,8 +108,14 @@ mod tests {
 
     const CLOSED: &str = include_str!("fixtures/evenkeel-load-closed.json");
 
-    fn workload(seconds: u32, warm_up_s: u32) -> Workload {
-        Workload { prepare: Vec::new(), run: String::new(), parser: Parser::EvenkeelLoad, seconds, warm_up_s }
+    fn workload(seconds: u32, warm_up_s: u32) -> TrialLoad {
+        TrialLoad {
+            prepare: Vec::new(),
+            run: String::new(),
+            parser: Parser::EvenkeelLoad,
+            seconds,
+            warm_up_s,
+        }
     }
 
     #[test]

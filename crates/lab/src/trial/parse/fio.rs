@@ -1,6 +1,6 @@
 //! The JSON of `fio --output-format=json+`. It drops its warm-up itself (`--ramp_time`).
 
-use super::output::{Figures, LoadResults, figures};
+use super::output::{LoadFigures, LoadResults, figures};
 use serde_json::Value;
 
 /// The directions of fio's I/O, with the names of their figures here.
@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str) -> Result<LoadResults, String> {
             job["jobname"], job["error"]
         ));
     }
-    let mut metrics = Figures::new();
+    let mut metrics = LoadFigures::new();
     for (direction, name) in DIRECTIONS {
         metrics.extend(of_direction(jobs, direction, name));
     }
@@ -32,14 +32,14 @@ pub(super) fn parse(text: &str) -> Result<LoadResults, String> {
 }
 
 /// Rates are added over jobs; of latencies, the worst job's is taken. Directions without I/O have no figures.
-fn of_direction(jobs: &[Value], direction: &str, name: &str) -> Figures {
+fn of_direction(jobs: &[Value], direction: &str, name: &str) -> LoadFigures {
     let did = || {
         jobs.iter().map(|job| &job[direction]).filter(|it| it["total_ios"].as_u64().is_some_and(|n| n > 0))
     };
     let sum = |key: &str| did().filter_map(|it| it[key].as_f64()).sum::<f64>();
     let worst = |pointer: &str| did().filter_map(|it| it.pointer(pointer)?.as_f64()).reduce(f64::max);
     if did().next().is_none() {
-        return Figures::new();
+        return LoadFigures::new();
     }
     let us = |pointer: &str| worst(pointer).map(|ns| ns / 1000.0);
     let all = figures([

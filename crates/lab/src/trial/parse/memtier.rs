@@ -3,7 +3,7 @@
 //! Its totals have the warm-up in them. With one, figures come from its seconds: the rate is their mean, and a
 //! percentile that of the median second.
 
-use super::output::{About, Doubt, Figures, LoadResults, figures, typical};
+use super::output::{About, Doubt, LoadFigures, LoadResults, figures, typical};
 use serde_json::Value;
 
 pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
@@ -33,7 +33,7 @@ pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
 }
 
 /// By the number of the second. The last seconds are not whole: late replies.
-fn seconds(series: &Value, end_s: f64) -> Vec<(f64, Figures)> {
+fn seconds(series: &Value, end_s: f64) -> Vec<(f64, LoadFigures)> {
     let second = |(number, second): (&String, &Value)| {
         let at_s = number.parse::<f64>().ok()? + 1.0;
         let count = second["Count"].as_f64()?;
@@ -48,7 +48,7 @@ fn seconds(series: &Value, end_s: f64) -> Vec<(f64, Figures)> {
     seconds
 }
 
-fn of_totals(totals: &Value) -> Figures {
+fn of_totals(totals: &Value) -> LoadFigures {
     let per_second = |key: &str| totals[key].as_f64();
     let lookups =
         per_second("Hits/sec").zip(per_second("Misses/sec")).filter(|(hits, misses)| hits + misses > 0.0);
@@ -62,7 +62,7 @@ fn of_totals(totals: &Value) -> Figures {
 }
 
 /// `p99.90` in milliseconds is `p999_us`.
-fn percentiles(value: &Value) -> Figures {
+fn percentiles(value: &Value) -> LoadFigures {
     let us = |key: &str| value[key].as_f64().map(|ms| ms * 1000.0);
     figures([("p50_us", us("p50.00")), ("p99_us", us("p99.00")), ("p999_us", us("p99.90"))])
 }

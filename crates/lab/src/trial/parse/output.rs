@@ -4,15 +4,15 @@ use crate::record::quantity::is_latency;
 use std::collections::BTreeMap;
 
 /// Figures by name; latencies are `p50_us`, `p99_us`, `mean_us`…, rates `requests_per_second` and the like.
-pub(crate) type Figures = BTreeMap<String, f64>;
+pub(crate) type LoadFigures = BTreeMap<String, f64>;
 
 /// The results of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LoadResults {
     /// Over the seconds that count.
-    pub(crate) metrics: Figures,
+    pub(crate) metrics: LoadFigures,
     /// Second by second, warm-up included: when it ended, by the load's own clock, and its figures.
-    pub(crate) seconds: Vec<(f64, Figures)>,
+    pub(crate) seconds: Vec<(f64, LoadFigures)>,
     /// When the load ended, by its own clock; 0 if it does not say.
     pub(crate) end_s: f64,
     /// Reasons not to believe it, reported by the load itself.
@@ -51,17 +51,17 @@ impl About {
 }
 
 /// Collects figures, without those that are missing or not finite.
-pub(super) fn figures<const N: usize>(figures: [(&str, Option<f64>); N]) -> Figures {
+pub(super) fn figures<const N: usize>(figures: [(&str, Option<f64>); N]) -> LoadFigures {
     let there = figures.into_iter().filter_map(|(name, figure)| Some((name.to_owned(), figure?)));
     there.filter(|(_, figure)| figure.is_finite()).collect()
 }
 
 /// The mean of every rate, and the median of every latency, over the seconds after the warm-up. Percentiles of seconds
 /// cannot be added up, so theirs is that of a typical second.
-pub(super) fn typical(seconds: &[(f64, Figures)], warm_up_s: u32) -> Figures {
+pub(super) fn typical(seconds: &[(f64, LoadFigures)], warm_up_s: u32) -> LoadFigures {
     // A second is known by its end: one that ends with the warm-up belongs to it.
     let counts = || seconds.iter().filter(|(at_s, _)| *at_s > f64::from(warm_up_s) + 0.5).map(|(_, it)| it);
-    let Some(first) = counts().next() else { return Figures::new() };
+    let Some(first) = counts().next() else { return LoadFigures::new() };
     let one = |name: &String| {
         let mut values: Vec<f64> = counts().filter_map(|figures| figures.get(name).copied()).collect();
         values.sort_by(f64::total_cmp);

@@ -3,10 +3,10 @@
 //! Its summary has the warm-up in it (Debian's 1.0.20 has no `--warmup-time`), so figures come from the lines of the
 //! seconds: the rate is their mean, and the percentile (`--percentile`) that of the median second.
 
-use super::output::{About, Doubt, Figures, LoadResults, typical};
+use super::output::{About, Doubt, LoadFigures, LoadResults, typical};
 
 pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
-    let seconds: Vec<(f64, Figures)> = text.lines().filter_map(second).collect();
+    let seconds: Vec<(f64, LoadFigures)> = text.lines().filter_map(second).collect();
     let metrics = typical(&seconds, warm_up_s);
     if metrics.is_empty() {
         return Err(format!(
@@ -25,10 +25,10 @@ pub(super) fn parse(text: &str, warm_up_s: u32) -> Result<LoadResults, String> {
 }
 
 /// `[ 7s ] thds: 2 tps: 13.5 qps: 270.1 (r/w/o: 189.0/54.0/27.0) lat (ms,99%): 2.97 err/s: 0.00 reconn/s: 0.00`
-fn second(line: &str) -> Option<(f64, Figures)> {
+fn second(line: &str) -> Option<(f64, LoadFigures)> {
     let (at, rest) = line.strip_prefix('[')?.split_once(']')?;
     let at_s = number(at)?;
-    let mut figures = Figures::new();
+    let mut figures = LoadFigures::new();
     let mut set = |name: &str, figure: f64| figures.insert(name.to_owned(), figure);
     // Names end with a colon; `lat (ms,99%):` is two words.
     let words: Vec<&str> = rest.split_whitespace().collect();
