@@ -20,10 +20,10 @@ use serde_json::Value;
 use support::client::client;
 use support::inner::{INNER, in_namespaces};
 use support::until::until;
-use tuner::apply::saved::{Origin, Saved};
-use tuner::observe::facts::Listener;
-use tuner::plan::{Asked, Plan, plan};
-use tuner::{Change, Facts, Finding, Root, Setting, Severity, Verdict};
+use tuner::apply::saved::{PlanOrigin, Saved};
+use tuner::observe::facts::ListeningSocket;
+use tuner::plan::{Plan, PlanRequest, plan};
+use tuner::{Change, Facts, Finding, RemedyStatus, Root, Setting, Severity};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
@@ -117,7 +117,7 @@ fn facts() -> Facts {
     tuner::probe(&Root::new("/"), &[]).expect("probe /")
 }
 
-fn listener() -> Listener {
+fn listener() -> ListeningSocket {
     let found = facts().listeners.into_iter().find(|listener| listener.address == ADDRESS.to_string());
     found.expect("memcached's listener")
 }
@@ -130,12 +130,12 @@ fn planned(rule: &str) -> Plan {
         subject: ADDRESS.to_string(),
         cause: String::new(),
         effect: String::new(),
-        verdict: Verdict::Fixable,
+        verdict: RemedyStatus::Fixable,
         evidence: Vec::new(),
         alike: Vec::new(),
         consequences: Vec::new(),
     };
-    plan(&facts(), &Asked { findings: &[finding], live: true, ..Asked::default() })
+    plan(&facts(), &PlanRequest { findings: &[finding], live: true, ..PlanRequest::default() })
 }
 
 /// A directory for journals and plans, gone with the value.
@@ -157,7 +157,7 @@ impl Desk {
 
     fn apply(&self, plan: &Plan) -> Command {
         let file = self.0.join("plan");
-        let made = Origin::of(&Root::new("/")).expect("this place");
+        let made = PlanOrigin::of(&Root::new("/")).expect("this place");
         let saved = Saved { made, plan: plan.clone() };
         fs::write(&file, serde_json::to_string(&saved).unwrap()).unwrap();
         self.tune(&["apply", "--plan", file.to_str().expect("UTF-8")])

@@ -22,7 +22,7 @@ pub struct CpuSet {
 
 /// A text that is no set of CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
+pub enum CpuSetError {
     /// Not a list.
     #[error("expected a CPU list such as 0-3,8, found {0:?}")]
     List(String),
@@ -97,8 +97,8 @@ impl CpuSet {
     }
 
     /// Reads a list: `0-3,8`; empty for none.
-    pub fn parse_list(text: &str) -> Result<CpuSet, ParseError> {
-        let wrong = || ParseError::List(text.to_owned());
+    pub fn parse_list(text: &str) -> Result<CpuSet, CpuSetError> {
+        let wrong = || CpuSetError::List(text.to_owned());
         let number =
             |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX).ok_or_else(wrong);
         let mut set = CpuSet::new();
@@ -114,8 +114,8 @@ impl CpuSet {
     }
 
     /// Reads a mask: `ff`, `3,00000000`. As the kernel does, takes an empty word for 0.
-    pub fn parse_mask(text: &str) -> Result<CpuSet, ParseError> {
-        let wrong = || ParseError::Mask(text.to_owned());
+    pub fn parse_mask(text: &str) -> Result<CpuSet, CpuSetError> {
+        let wrong = || CpuSetError::Mask(text.to_owned());
         let trimmed = text.trim();
         let bare = trimmed.strip_prefix("0x").unwrap_or(trimmed);
         if bare.is_empty() || bare.chars().any(|c| !c.is_ascii_hexdigit() && c != ',') {
@@ -181,17 +181,17 @@ impl FromIterator<u32> for CpuSet {
 }
 
 impl FromStr for CpuSet {
-    type Err = ParseError;
+    type Err = CpuSetError;
 
-    fn from_str(text: &str) -> Result<CpuSet, ParseError> {
+    fn from_str(text: &str) -> Result<CpuSet, CpuSetError> {
         CpuSet::parse_list(text)
     }
 }
 
 impl TryFrom<String> for CpuSet {
-    type Error = ParseError;
+    type Error = CpuSetError;
 
-    fn try_from(text: String) -> Result<CpuSet, ParseError> {
+    fn try_from(text: String) -> Result<CpuSet, CpuSetError> {
         CpuSet::parse_list(&text)
     }
 }

@@ -18,8 +18,8 @@ use rustix::io::Errno;
 
 use crate::observe::root;
 use crate::plan::change::{Change, Setting};
-use host::Host;
-use journal::{Journal, Record};
+use host::HostAccess;
+use journal::{Journal, JournalRecord};
 use rollback::RolledBack;
 
 /// Attempts for a setting that is busy; irqbalance, too, treats EBUSY as temporary.
@@ -116,7 +116,11 @@ fn outcome(undone: &RolledBack) -> String {
 }
 
 /// Carries out the changes in their order.
-pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> Result<Applied, Box<Failed>> {
+pub fn apply(
+    host: &mut dyn HostAccess,
+    changes: &[Change],
+    journal: &mut Journal,
+) -> Result<Applied, Box<Failed>> {
     apply_then(host, changes, journal, &|| false, || Ok(Vec::new()))
 }
 
@@ -124,7 +128,7 @@ pub fn apply(host: &mut dyn Host, changes: &[Change], journal: &mut Journal) -> 
 /// plan: in one journal, and undone together. Before each step, and before the last record, `stop` decides whether to
 /// go back instead.
 pub fn apply_then(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     changes: &[Change],
     journal: &mut Journal,
     stop: &dyn Fn() -> bool,
@@ -140,7 +144,7 @@ pub fn apply_then(
         if stop() {
             return Err(StepError::Stopped);
         }
-        journal.append(Record::Applied)?;
+        journal.append(JournalRecord::Applied)?;
         Ok(applied)
     };
     both(journal).map_err(|error| taken_back(host, journal, error))
@@ -149,20 +153,20 @@ pub fn apply_then(
 /// Carries out the changes for a while: until they are undone the journal has them as unfinished, so that, whatever
 /// ends this process, no other plan is applied before.
 pub fn try_out(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     changes: &[Change],
     journal: &mut Journal,
 ) -> Result<Applied, Box<Failed>> {
     steps(host, changes, journal, &|| false).map_err(|error| taken_back(host, journal, error))
 }
 
-fn taken_back(host: &mut dyn Host, journal: &mut Journal, error: StepError) -> Box<Failed> {
+fn taken_back(host: &mut dyn HostAccess, journal: &mut Journal, error: StepError) -> Box<Failed> {
     let undone = rollback::undo(host, journal, &format!("failed to {error}"));
     Box::new(Failed { error, undone })
 }
 
 fn steps(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     changes: &[Change],
     journal: &mut Journal,
     stop: &dyn Fn() -> bool,
@@ -194,9 +198,9 @@ fn steps(
         let mut records = kept(host, setting, journal.next_step());
         let number = journal.next_step() + records.len();
         if let Some(identity) = host.identity(setting) {
-            records.push(Record::Identity { step: number, identity });
+            records.push(JournalRecord::Identity { step: number, identity });
         }
-        records.push(Record::Step {
+        records.push(JournalRecord::Step {
             step: number,
             setting: setting.clone(),
             before: before.clone(),
@@ -210,7 +214,7 @@ fn steps(
             Ok(()) => {}
             Err(error) if is_left_alone(host, setting, &before, &error) => {
                 let why = meaning(setting, &error);
-                journal.append(Record::Left { step: number, why: why.clone() })?;
+                journal.append(JournalRecord::Left { step: number, why: why.clone() })?;
                 applied.left.push((setting.clone(), why));
                 continue;
             }
@@ -224,7 +228,7 @@ fn steps(
             let (setting, wanted) = (setting.clone(), change.wanted.clone());
             return Err(StepError::NotTaken { setting, wanted, found });
         }
-        journal.append(Record::Done { step: number })?;
+        journal.append(JournalRecord::Done { step: number })?;
         applied.done.push(setting.clone());
         moved.extend(came.map(|(irq, came)| (irq, came, change.wanted.clone())));
     }
@@ -238,14 +242,17 @@ fn steps(
 
 /// Settings that a step may reset, to be restored after the step is undone. A setting that cannot be read has no
 /// value to restore: a single queue has no XPS.
-fn kept(host: &dyn Host, setting: &Setting, first: usize) -> Vec<Record> {
+fn kept(host: &dyn HostAccess, setting: &Setting, first: usize) -> Vec<JournalRecord> {
     let reset = host.reset_by(setting).into_iter();
     let values = reset.filter_map(|setting| host.read(&setting).ok().map(|before| (setting, before)));
-    values.zip(first..).map(|((setting, before), step)| Record::Kept { step, setting, before }).collect()
+    values
+        .zip(first..)
+        .map(|((setting, before), step)| JournalRecord::Kept { step, setting, before })
+        .collect()
 }
 
 /// Writes, again while it is busy.
-pub(crate) fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::Result<()> {
+pub(crate) fn write(host: &mut dyn HostAccess, setting: &Setting, text: &str) -> io::Result<()> {
     let busy = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::BUSY);
     let mut result = host.write(setting, text);
     for _ in 1..TRIES_MAX {
@@ -259,7 +266,7 @@ pub(crate) fn write(host: &mut dyn Host, setting: &Setting, text: &str) -> io::R
 
 /// Whether an interrupt arrives where it should. It moves when it arrives the next time; the one after that must have
 /// moved.
-pub(crate) fn has_moved(host: &dyn Host, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
+pub(crate) fn has_moved(host: &dyn HostAccess, irq: u32, came: u64, wanted: &str) -> Result<bool, StepError> {
     let Ok((count, effective)) = host.interrupt(irq) else { return Ok(false) };
     let wanted = os::CpuSet::parse_mask(wanted).unwrap_or_default();
     if effective.is_empty() || !effective.without(&wanted).is_empty() {
@@ -282,7 +289,7 @@ fn has_ended(setting: &Setting, error: &io::Error) -> bool {
 
 /// Whether the refusal concerns this interrupt or this driver alone, and the setting is unchanged; or a thread that
 /// has ended.
-fn is_left_alone(host: &dyn Host, setting: &Setting, before: &str, error: &io::Error) -> bool {
+fn is_left_alone(host: &dyn HostAccess, setting: &Setting, before: &str, error: &io::Error) -> bool {
     if has_ended(setting, error) {
         return true;
     }

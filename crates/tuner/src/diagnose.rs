@@ -7,5 +7,5 @@ pub mod finding;
 pub mod masks;
 pub mod rules;
 
-pub use finding::{Evidence, Finding, Severity, Verdict};
+pub use finding::{Evidence, Finding, RemedyStatus, Severity};
 pub use rules::{explain, judge};

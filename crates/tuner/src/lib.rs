@@ -13,7 +13,7 @@
 //! report    findings, verdicts, standings ─► text for people, metrics for programs
 //! ```
 //!
-//! Folders use only those above them in this picture. Rules and plans are pure: their input is [`Facts`] and in the
+//! Folders use only those above them in this picture. Rules and plans are pure: their input is [`Facts`] and
 //! [`Reading`]s, both plain data, so a captured host is a test fixture. The root of the file system is an argument
 //! everywhere. Nothing on the host is changed that the journal does not hold yet. Going back, everything is restored
 //! first and recorded afterwards.
@@ -28,11 +28,11 @@ mod text;
 pub mod verify;
 pub mod watch;
 
-pub use diagnose::{Evidence, Finding, Severity, Verdict, explain, judge};
+pub use diagnose::{Evidence, Finding, RemedyStatus, Severity, explain, judge};
 pub use observe::capture::Capture;
 pub use observe::facts::Facts;
 pub use observe::probe::probe;
 pub use observe::read::read;
 pub use observe::reading::{Reading, Series};
 pub use observe::root::Root;
-pub use plan::change::{Change, Refusal, Setting};
+pub use plan::change::{Change, PlanRefusal, Setting};

@@ -22,16 +22,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::facts::{Facts, Nic};
-use crate::plan::change::{Refusal, Setting};
+use crate::plan::change::{PlanRefusal, Setting};
 use means::Means;
 
 pub use check::reads_back;
 pub use file::{Keep, PersistentFile};
-pub use surroundings::Surroundings;
+pub use surroundings::HostMeans;
 
 /// The setting that a file makes at every start, whatever numbers devices have then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HeldSetting {
     /// The setting.
     pub setting: Setting,
     /// Its value.
@@ -44,19 +44,19 @@ pub struct Persistence {
     /// In the order of their paths.
     pub files: Vec<PersistentFile>,
     /// The settings after the next start by these files alone. Those of the intent have a journal then.
-    pub held: Vec<Held>,
+    pub held: Vec<HeldSetting>,
     /// The settings that are not kept, and the reasons.
-    pub left: Vec<Refusal>,
+    pub left: Vec<PlanRefusal>,
 }
 
 /// Chooses the means of each setting.
-pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persistence {
+pub fn persistence(keeps: &[Keep], facts: &Facts, here: &HostMeans) -> Persistence {
     let mut left = Vec::new();
     let mut kept = Vec::new();
     for keep in keeps {
         match means::of(keep, keeps, facts, here) {
             Ok(means) => kept.push((keep, means)),
-            Err(reason) => left.push(Refusal {
+            Err(reason) => left.push(PlanRefusal {
                 subject: keep.setting.to_string(),
                 asked_by: keep.asked_by.clone(),
                 reason,
@@ -72,8 +72,9 @@ pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persis
         Means::Unit { .. } | Means::Boot(_) | Means::Implied => false,
     };
     let held = kept.iter().filter(|(_, means)| holds(means));
-    let held =
-        held.map(|(keep, _)| Held { setting: keep.setting.clone(), wanted: keep.wanted.clone() }).collect();
+    let held = held
+        .map(|(keep, _)| HeldSetting { setting: keep.setting.clone(), wanted: keep.wanted.clone() })
+        .collect();
     let parts = intent::merged(kept.iter().filter_map(|(_, means)| match means {
         Means::Boot(part) => Some(part.clone()),
         _ => None,
@@ -84,8 +85,8 @@ pub fn persistence(keeps: &[Keep], facts: &Facts, here: &Surroundings) -> Persis
 }
 
 /// A `.link` file for each interface with a setting of ethtool.
-fn links(kept: &[(&Keep, Means)], here: &Surroundings, left: &mut Vec<Refusal>) -> Vec<PersistentFile> {
-    let mut asked: BTreeMap<&str, (&Nic, Vec<link::Asked>)> = BTreeMap::new();
+fn links(kept: &[(&Keep, Means)], here: &HostMeans, left: &mut Vec<PlanRefusal>) -> Vec<PersistentFile> {
+    let mut asked: BTreeMap<&str, (&Nic, Vec<link::LinkSettings>)> = BTreeMap::new();
     for (keep, means) in kept {
         if let Means::Link { nic, knob } = means {
             asked.entry(&nic.name).or_insert((nic, Vec::new())).1.push((keep, *knob));
@@ -95,7 +96,7 @@ fn links(kept: &[(&Keep, Means)], here: &Surroundings, left: &mut Vec<Refusal>) 
     for (nic, asked) in asked.into_values() {
         match link::file(nic, &asked, &here.links) {
             Ok(file) => files.push(file),
-            Err(reason) => left.push(Refusal {
+            Err(reason) => left.push(PlanRefusal {
                 subject: nic.name.clone(),
                 asked_by: asked[0].0.asked_by.clone(),
                 reason,

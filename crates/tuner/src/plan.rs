@@ -19,13 +19,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::diagnose::finding::{Finding, Severity, Verdict};
+use crate::diagnose::finding::{Finding, RemedyStatus, Severity};
 use crate::diagnose::rules::{self, Remedy};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::cpu_model::{Choice, CpuModel, Left, Measured};
 use crate::observe::facts::{Facts, Nic};
 use crate::observe::irqbalance;
-use change::{Change, Refusal, Setting, Stage};
+use change::{Change, PlanRefusal, Setting, Stage};
 use os::CpuSet;
 use profile::Profile;
 use proposal::ProposedChanges;
@@ -33,7 +33,7 @@ use strategy::{Strategy, queues, turns};
 
 /// The request for a plan.
 #[derive(Clone, Debug, Default)]
-pub struct Asked<'a> {
+pub struct PlanRequest<'a> {
     /// A strategy.
     pub strategy: Option<Strategy>,
     /// A profile.
@@ -63,7 +63,7 @@ pub struct Plan {
     pub changes: Vec<Change>,
     /// Requests that are not planned.
     #[serde(default)]
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<PlanRefusal>,
     /// Actions that no live setting can replace.
     #[serde(default)]
     pub advice: Vec<String>,
@@ -111,7 +111,7 @@ pub fn profile_behind(asked_by: &str) -> Option<Profile> {
 
 /// Makes a plan. One that gives an interface other queues holds nothing else: changes that depend on them are planned
 /// by [`rest`] when they exist.
-pub fn plan(facts: &Facts, asked: &Asked) -> Plan {
+pub fn plan(facts: &Facts, asked: &PlanRequest) -> Plan {
     let narrowed = narrowed(facts, asked.pids);
     let facts = narrowed.as_ref().unwrap_or(facts);
     let nics = meant(facts, asked.nic);
@@ -141,13 +141,13 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
     let of_rings = |finding: &Finding| strategy_behind(&finding.rule) == Some(Strategy::Rings);
     let findings = rules::unfold(&intent.findings).into_iter().map(|(finding, _)| finding);
     let findings: Vec<Finding> = findings.filter(|finding| !of_rings(finding)).collect();
-    let asked = Asked {
+    let asked = PlanRequest {
         strategy: intent.strategy.filter(|strategy| *strategy != Strategy::Rings),
         profile: intent.profile,
         findings: &findings,
         live: intent.live,
         choice: intent.choice.clone(),
-        ..Asked::default()
+        ..PlanRequest::default()
     };
     let mut plan = complete(facts, &asked, &nics);
     plan.changes.retain(|change| change.stage != Stage::Queues);
@@ -157,12 +157,12 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
 /// Requested settings, each with its first requester.
 type Taken = BTreeMap<Setting, String>;
 
-fn complete(facts: &Facts, asked: &Asked, nics: &[&Nic]) -> Plan {
+fn complete(facts: &Facts, asked: &PlanRequest, nics: &[&Nic]) -> Plan {
     let mut plan = Plan::default();
     let mut taken = Taken::new();
     let each = rules::unfold(asked.findings);
     let mut findings: Vec<&(Finding, Option<&str>)> =
-        each.iter().filter(|(finding, _)| finding.verdict == Verdict::Fixable).collect();
+        each.iter().filter(|(finding, _)| finding.verdict == RemedyStatus::Fixable).collect();
     // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
     findings.sort_by_key(|(finding, _)| !moves_interrupts(finding));
     let model = CpuModel::new(facts, asked.measured.clone(), asked.choice.clone());
@@ -344,10 +344,10 @@ fn left_alone(facts: &Facts, taken: &Taken) -> ProposedChanges {
 
 impl Plan {
     fn refuse(&mut self, subject: &str, asked_by: &str, reason: &str) {
-        let is_same = |other: &Refusal| other.subject == subject && other.reason == reason;
+        let is_same = |other: &PlanRefusal| other.subject == subject && other.reason == reason;
         if !self.refusals.iter().any(is_same) {
             let (subject, asked_by) = (subject.to_owned(), asked_by.to_owned());
-            self.refusals.push(Refusal { subject, asked_by, reason: reason.to_owned() });
+            self.refusals.push(PlanRefusal { subject, asked_by, reason: reason.to_owned() });
         }
     }
 
@@ -396,7 +396,7 @@ impl Plan {
         moved.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&then.irq_cpus(nic)))
     }
 
-    fn add(&mut self, proposed: ProposedChanges, rule: Option<&str>, asked: &Asked, taken: &mut Taken) {
+    fn add(&mut self, proposed: ProposedChanges, rule: Option<&str>, asked: &PlanRequest, taken: &mut Taken) {
         for change in proposed.changes {
             let mut asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
             // The intent at boot needs the chosen CPUs.
@@ -414,9 +414,10 @@ impl Plan {
         }
         for refusal in proposed.refusals {
             let asked_by = rule.map_or(refusal.asked_by, str::to_owned);
-            let known = |other: &Refusal| other.subject == refusal.subject && other.reason == refusal.reason;
+            let known =
+                |other: &PlanRefusal| other.subject == refusal.subject && other.reason == refusal.reason;
             if !self.refusals.iter().any(known) {
-                self.refusals.push(Refusal { asked_by, ..refusal });
+                self.refusals.push(PlanRefusal { asked_by, ..refusal });
             }
         }
         for advice in proposed.advice {

@@ -19,7 +19,7 @@ use crate::{Facts, Finding, Series};
 pub use crate::text::folded::folded;
 pub use bars::bars;
 pub use heat::heat;
-pub use paint::{Look, Paint, Tint};
+pub use paint::{Paint, TextStyle, Tint};
 pub use prometheus::prometheus;
 pub use table::{explanation, findings, list};
 pub use tournament::standings;
@@ -48,7 +48,7 @@ pub fn json(facts: &Facts, series: &Series, findings: &[Finding]) -> String {
 }
 
 /// Host, CPUs and findings, for people.
-pub fn diagnosis(facts: &Facts, series: &Series, found: &[Finding], look: Look) -> String {
+pub fn diagnosis(facts: &Facts, series: &Series, found: &[Finding], look: TextStyle) -> String {
     let mut text = format!("{}\n", host(facts, series));
     let loads = crate::observe::cpu_load::loads(series);
     if !loads.is_empty() {
@@ -105,7 +105,7 @@ mod tests {
     fn what_could_not_be_seen_is_said() {
         let (mut facts, series, findings) = sample();
         facts.gaps.push("ring sizes of eth0: not permitted".into());
-        let look = Look { columns: 80, paint: Paint::Plain };
+        let look = TextStyle { columns: 80, paint: Paint::Plain };
         assert!(
             diagnosis(&facts, &series, &findings, look)
                 .ends_with("not seen: ring sizes of eth0: not permitted\n")

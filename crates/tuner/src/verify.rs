@@ -16,14 +16,14 @@ use serde::Serialize;
 
 use crate::Capture;
 use crate::apply::has_moved;
-use crate::apply::host::Host;
-use crate::apply::journal::Step;
+use crate::apply::host::HostAccess;
+use crate::apply::journal::JournalStep;
 use crate::diagnose::finding::{Finding, Severity};
 use crate::diagnose::rules::judge_each;
 use crate::observe::reading::Series;
 use crate::plan::change::{Change, Setting};
-use crate::plan::signal::{Expected, Figure, Moves};
-use measure::{Measured, Nothing, Subject};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
+use measure::{FigureSubject, Nothing, WindowFigure};
 use stdx::statistics::median;
 
 /// A smaller movement may have happened by itself.
@@ -53,7 +53,7 @@ pub enum Holding {
 /// The result of an expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ExpectationResult {
     /// It moved as expected.
     Moved,
     /// It has the expected value, but without the change it would, too, as far as was measured: it stood still
@@ -83,11 +83,11 @@ pub struct Judged {
     pub unit: &'static str,
     /// The result.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: ExpectationResult,
 }
 
 /// Whether the step's value holds. `came` is the count of its interrupt when the check began.
-pub fn holding(host: &dyn Host, step: &Step, came: Option<u64>) -> Holding {
+pub fn holding(host: &dyn HostAccess, step: &JournalStep, came: Option<u64>) -> Holding {
     let setting = &step.setting;
     match host.read(setting) {
         Ok(found) if !setting.same(&found, &step.wanted) => {
@@ -105,7 +105,7 @@ pub fn holding(host: &dyn Host, step: &Step, came: Option<u64>) -> Holding {
 }
 
 /// The counts of the interrupts that these steps move.
-pub fn interrupts(host: &dyn Host, steps: &[Step]) -> BTreeMap<u32, u64> {
+pub fn interrupts(host: &dyn HostAccess, steps: &[JournalStep]) -> BTreeMap<u32, u64> {
     let irqs = steps.iter().filter_map(|step| step.setting.irq());
     irqs.filter_map(|irq| Some((irq, host.interrupt(irq).ok()?.0))).collect()
 }
@@ -122,9 +122,9 @@ pub fn limits(capture: &Capture) -> Vec<Finding> {
 /// The results of all expectations of these changes; the same expectation of several changes is listed once.
 pub fn signals(changes: &[Change], before: Option<&Capture>, after: &Capture) -> Vec<Judged> {
     let mut judged: Vec<Judged> = Vec::new();
-    let mut seen: Vec<(Expected, Subject)> = Vec::new();
+    let mut seen: Vec<(ExpectedSignals, FigureSubject)> = Vec::new();
     for change in changes {
-        let subject = Subject::of(change, &after.facts);
+        let subject = FigureSubject::of(change, &after.facts);
         for expected in &change.signal.0 {
             let key = (expected.clone(), subject_of(expected, &subject));
             match seen.iter().position(|other| *other == key) {
@@ -140,17 +140,17 @@ pub fn signals(changes: &[Change], before: Option<&Capture>, after: &Capture) ->
 }
 
 /// Words concern all settings alike.
-fn subject_of(expected: &Expected, subject: &Subject) -> Subject {
+fn subject_of(expected: &ExpectedSignals, subject: &FigureSubject) -> FigureSubject {
     match expected {
-        Expected::Words(_) => Subject::default(),
-        Expected::Figure { .. } => subject.clone(),
+        ExpectedSignals::Words(_) => FigureSubject::default(),
+        ExpectedSignals::Figure { .. } => subject.clone(),
     }
 }
 
 fn one(
-    expected: &Expected,
+    expected: &ExpectedSignals,
     setting: &Setting,
-    subject: &Subject,
+    subject: &FigureSubject,
     before: Option<&Capture>,
     after: &Capture,
 ) -> Judged {
@@ -160,60 +160,65 @@ fn one(
         before: None,
         after: None,
         unit: "",
-        verdict: Verdict::Unknown { why: "no counter shows it; give --objective".to_owned() },
+        verdict: ExpectationResult::Unknown { why: "no counter shows it; give --objective".to_owned() },
     };
-    let Expected::Figure { figure, moves } = expected else { return judged };
+    let ExpectedSignals::Figure { figure, moves } = expected else { return judged };
     judged.unit = measure::unit(*figure);
     let then = before.map(|capture| windows(*figure, subject, capture));
     let now = windows(*figure, subject, after);
-    let value = |windows: &Result<Vec<Measured>, Nothing>| Some(middle(windows.as_ref().ok()?, |m| m.value));
+    let value =
+        |windows: &Result<Vec<WindowFigure>, Nothing>| Some(middle(windows.as_ref().ok()?, |m| m.value));
     judged.before = then.as_ref().and_then(value);
     judged.after = value(&now);
     judged.verdict = match now {
-        Err(why) => Verdict::Unknown { why: why.to_string() },
+        Err(why) => ExpectationResult::Unknown { why: why.to_string() },
         Ok(now) => moved(*moves, then, &now),
     };
     judged
 }
 
 /// The figure in each window of a capture.
-fn windows(figure: Figure, subject: &Subject, capture: &Capture) -> Result<Vec<Measured>, Nothing> {
+fn windows(figure: Figure, subject: &FigureSubject, capture: &Capture) -> Result<Vec<WindowFigure>, Nothing> {
     let pairs = capture.series.readings().windows(2);
     let series = pairs.map(|pair| Series::new(pair.to_vec()).expect("parts of a series are in order"));
     series.map(|series| measure::measure(figure, subject, &capture.facts, &series)).collect()
 }
 
-fn middle(windows: &[Measured], of: fn(&Measured) -> f64) -> f64 {
+fn middle(windows: &[WindowFigure], of: fn(&WindowFigure) -> f64) -> f64 {
     median(&windows.iter().map(of).collect::<Vec<_>>())
 }
 
-fn moved(moves: Moves, then: Option<Result<Vec<Measured>, Nothing>>, now: &[Measured]) -> Verdict {
+fn moved(
+    moves: Moves,
+    then: Option<Result<Vec<WindowFigure>, Nothing>>,
+    now: &[WindowFigure],
+) -> ExpectationResult {
     let still = now.iter().all(|window| window.value == 0.0);
     match (moves, then) {
-        (Moves::StandsStill, _) if !still => Verdict::NotMoved,
+        (Moves::StandsStill, _) if !still => ExpectationResult::NotMoved,
         // That it grew before, under load, makes standing still an effect.
         (Moves::StandsStill, Some(Ok(then))) if then.iter().any(|window| window.value > 0.0) => {
-            Verdict::Moved
+            ExpectationResult::Moved
         }
-        (Moves::StandsStill, _) => Verdict::AsBefore,
-        (Moves::Grows, _) if still => Verdict::NotMoved,
-        (_, None) => Verdict::Unknown {
+        (Moves::StandsStill, _) => ExpectationResult::AsBefore,
+        (Moves::Grows, _) if still => ExpectationResult::NotMoved,
+        (_, None) => ExpectationResult::Unknown {
             why: "it was not measured before the plan was applied; apply with --before".to_owned(),
         },
-        (_, Some(Err(why))) => Verdict::Unknown { why: format!("before the plan: {why}") },
+        (_, Some(Err(why))) => ExpectationResult::Unknown { why: format!("before the plan: {why}") },
         (_, Some(Ok(then))) => compared(moves, &then, now),
     }
 }
 
-fn compared(moves: Moves, then: &[Measured], now: &[Measured]) -> Verdict {
+fn compared(moves: Moves, then: &[WindowFigure], now: &[WindowFigure]) -> ExpectationResult {
     let (load_then, load_now) = (middle(then, |m| m.load_per_s), middle(now, |m| m.load_per_s));
     let ratio = load_now / load_then;
     if !(1.0 / LOAD_RATIO_MAX..=LOAD_RATIO_MAX).contains(&ratio) {
         let why = format!("the load was {load_then:.0} a second before and is {load_now:.0}: not comparable");
-        return Verdict::Unknown { why };
+        return ExpectationResult::Unknown { why };
     }
-    let least = |windows: &[Measured]| windows.iter().map(|m| m.value).fold(f64::INFINITY, f64::min);
-    let most = |windows: &[Measured]| windows.iter().map(|m| m.value).fold(f64::NEG_INFINITY, f64::max);
+    let least = |windows: &[WindowFigure]| windows.iter().map(|m| m.value).fold(f64::INFINITY, f64::min);
+    let most = |windows: &[WindowFigure]| windows.iter().map(|m| m.value).fold(f64::NEG_INFINITY, f64::max);
     let (old, new) = (middle(then, |m| m.value), middle(now, |m| m.value));
     let far = (new - old).abs() >= old.abs() * MOVED_PERCENT_MIN / 100.0 && new != old;
     let fell = far && most(now) < least(then);
@@ -222,15 +227,15 @@ fn compared(moves: Moves, then: &[Measured], now: &[Measured]) -> Verdict {
         Moves::Falls => fell,
         Moves::Rises | Moves::Grows => rose,
         Moves::DoesNotRise if fell => true,
-        Moves::DoesNotRise if !rose => return Verdict::AsBefore,
+        Moves::DoesNotRise if !rose => return ExpectationResult::AsBefore,
         Moves::DoesNotRise | Moves::StandsStill => false,
     };
-    if as_expected { Verdict::Moved } else { Verdict::NotMoved }
+    if as_expected { ExpectationResult::Moved } else { ExpectationResult::NotMoved }
 }
 
 /// The steps of several plans, the newest first, without those that a newer plan has set since, nor those that were
 /// left out or undone.
-pub fn in_force(newest_first: impl IntoIterator<Item = Vec<Step>>) -> Vec<Step> {
+pub fn in_force(newest_first: impl IntoIterator<Item = Vec<JournalStep>>) -> Vec<JournalStep> {
     let mut taken = BTreeSet::new();
     let steps = newest_first.into_iter().flatten().filter(|step| !step.left && !step.undone);
     steps.filter(|step| taken.insert(step.setting.clone())).collect()
@@ -240,19 +245,19 @@ pub fn in_force(newest_first: impl IntoIterator<Item = Vec<Step>>) -> Vec<Step> 
 mod tests {
     use super::*;
 
-    fn windows(values: &[f64], load_per_s: f64) -> Vec<Measured> {
-        values.iter().map(|value| Measured { value: *value, load_per_s }).collect()
+    fn windows(values: &[f64], load_per_s: f64) -> Vec<WindowFigure> {
+        values.iter().map(|value| WindowFigure { value: *value, load_per_s }).collect()
     }
 
     #[track_caller]
-    fn check(moves: Moves, before: &[f64], after: &[f64], wanted: Verdict) {
+    fn check(moves: Moves, before: &[f64], after: &[f64], wanted: ExpectationResult) {
         let before = (!before.is_empty()).then(|| Ok(windows(before, 1000.0)));
         assert_eq!(moved(moves, before, &windows(after, 1500.0)), wanted, "{moves:?}");
     }
 
     #[test]
     fn a_figure_has_moved_when_no_window_overlaps_and_the_middle_is_a_tenth_away() {
-        use Verdict::{AsBefore, Moved, NotMoved};
+        use ExpectationResult::{AsBefore, Moved, NotMoved};
         check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 60.0, 55.0], Moved);
         check(Moves::Falls, &[90.0, 80.0, 85.0], &[50.0, 81.0, 55.0], NotMoved);
         check(Moves::Falls, &[90.0, 90.0, 90.0], &[89.0, 89.0, 89.0], NotMoved);
@@ -274,7 +279,7 @@ mod tests {
     #[test]
     fn nothing_is_credited_that_was_not_measured_alike() {
         let why = |verdict| match verdict {
-            Verdict::Unknown { why } => why,
+            ExpectationResult::Unknown { why } => why,
             other => panic!("{other:?}"),
         };
         let now = windows(&[5.0], 1000.0);

@@ -1,10 +1,10 @@
 //! Drift watch over the settings in force: detects drift, finds its cause, and repairs it if allowed.
 //!
 //! ```text
-//! netlink, uevents ─► Event ──────────────┐
-//! journals ─► desired states ─► look(root) ─► Look ┴─► Watch ─► News { Because, Act } ─► [journal] ─► repair
-//!                                              ▲                                               │
-//!                                              └──────────────── repaired ◄────────────────────┘
+//! netlink, uevents ─► KernelEvent ──────────────────────────┐
+//! journals ─► desired states ─► look(root) ─► WatchSnapshot ┴─► Watch ─► News { Because, Act } ─► [journal] ─► repair
+//!                                                                 ▲                                             │
+//!                                                                 └───────────────── repaired ◄─────────────────┘
 //! ```
 //!
 //! [`Watch`] decides and does nothing: time, events and looks are its inputs, and so is every repair. Nothing is
@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use cause::{Because, Cause, Sure};
 pub use desired_state::{DesiredState, desired_states, persisting};
-pub use event::Event;
-pub use line::{Line, watching};
-pub use look::{Found, Look, NicState, Seen, look};
+pub use event::KernelEvent;
+pub use line::{NewsLine, watching};
+pub use look::{Found, NicState, SettingReading, WatchSnapshot, look};
 pub use metrics::prometheus;
 pub use repair::repair;
 
@@ -98,7 +98,7 @@ pub struct Watch {
     policy: Policy,
     kept: BTreeMap<Setting, Kept>,
     /// With their times, the oldest first.
-    events: VecDeque<(u64, Event)>,
+    events: VecDeque<(u64, KernelEvent)>,
     looked_ms: Option<u64>,
     /// Of the first event since the last look.
     told_ms: Option<u64>,
@@ -159,8 +159,8 @@ impl Watch {
     }
 
     /// Takes an event.
-    pub fn event(&mut self, at_ms: u64, event: Event) {
-        if event == Event::Asked {
+    pub fn event(&mut self, at_ms: u64, event: KernelEvent) {
+        if event == KernelEvent::Asked {
             self.due_ms = at_ms;
             return;
         }
@@ -180,11 +180,11 @@ impl Watch {
     }
 
     /// Judges a look. Every [`Act::Repair`] is followed by [`Watch::repaired`].
-    pub fn look(&mut self, at_ms: u64, look: &Look) -> Vec<News> {
+    pub fn look(&mut self, at_ms: u64, look: &WatchSnapshot) -> Vec<News> {
         self.kept.retain(|setting, kept| {
             look.seen.iter().any(|seen| seen.desired.setting == *setting && seen.desired == kept.desired)
         });
-        let events: Vec<(u64, Event)> = self.events.iter().cloned().collect();
+        let events: Vec<(u64, KernelEvent)> = self.events.iter().cloned().collect();
         let news: Vec<News> =
             look.seen.iter().filter_map(|seen| self.judge(at_ms, seen, &events, look)).collect();
         self.events.retain(|(told_ms, _)| told_ms + REVERSIONS_MS > at_ms);
@@ -212,7 +212,13 @@ impl Watch {
         self.looked_ms.map_or(at_ms, |looked_ms| looked_ms + self.policy.every_ms)
     }
 
-    fn judge(&mut self, at_ms: u64, seen: &Seen, events: &[(u64, Event)], look: &Look) -> Option<News> {
+    fn judge(
+        &mut self,
+        at_ms: u64,
+        seen: &SettingReading,
+        events: &[(u64, KernelEvent)],
+        look: &WatchSnapshot,
+    ) -> Option<News> {
         let (policy, desired) = (self.policy, &seen.desired);
         let kept = self.kept.entry(desired.setting.clone()).or_insert_with(|| Kept::new(desired));
         let news = |because, act| News { desired: desired.clone(), found: seen.found.clone(), because, act };
@@ -268,7 +274,14 @@ impl Kept {
     }
 
     /// It does not have the desired value: choose the action.
-    fn decide(&mut self, at_ms: u64, policy: Policy, seen: &Seen, cause: Cause, online: &CpuSet) -> Act {
+    fn decide(
+        &mut self,
+        at_ms: u64,
+        policy: Policy,
+        seen: &SettingReading,
+        cause: Cause,
+        online: &CpuSet,
+    ) -> Act {
         if matches!(cause, Cause::Gone | Cause::Renumbered) || seen.found == Found::Gone {
             return Act::Gone;
         }

@@ -14,11 +14,11 @@ use std::time::Duration;
 use namespace::in_namespace;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
 use tuner::apply::apply;
-use tuner::apply::host::{FileHost, Host};
-use tuner::apply::journal::{Journals, Place, State};
+use tuner::apply::host::{FileHost, HostAccess};
+use tuner::apply::journal::{BootAndNamespace, Journals, PlanState};
 use tuner::apply::rollback::undo;
 use tuner::plan::change::{Change, Risk, Stage};
-use tuner::plan::signal::Signal;
+use tuner::plan::signal::ExpectedSignal;
 use tuner::{Root, Setting, probe};
 
 const ALONE: &str = "
@@ -41,16 +41,16 @@ fn check(pid: u32) {
         why: String::new(),
         asked_by: String::new(),
         risk: Risk::Low,
-        signal: Signal::default(),
+        signal: ExpectedSignal::default(),
     };
     let state = std::env::temp_dir().join(format!("tuner-irqbalance-{}", std::process::id()));
-    let place = Place::of(&Root::new("/")).unwrap();
+    let place = BootAndNamespace::of(&Root::new("/")).unwrap();
     let mut journal = Journals::new(&state).begin(&place, 0, None).unwrap();
     let done = apply(&mut host, &[change], &mut journal).unwrap().done;
     assert_eq!((done.len(), &done[0]), (1, &setting));
     assert_eq!(host.read(&setting).unwrap(), "31 38 39");
     assert!(undo(&mut host, &mut journal, "asked").is_whole());
-    assert_eq!((host.read(&setting).unwrap().as_str(), journal.state()), ("31", State::RolledBack));
+    assert_eq!((host.read(&setting).unwrap().as_str(), journal.state()), ("31", PlanState::RolledBack));
     host.write(&setting, "").unwrap();
     assert_eq!(host.read(&setting).unwrap(), "");
     fs::remove_dir_all(state).unwrap();

@@ -14,10 +14,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, bind, ipproto, listen, s
 use serde_json::Value;
 use tuner::apply::apply;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{Journals, Place};
+use tuner::apply::journal::{BootAndNamespace, Journals};
 use tuner::apply::rollback::undo;
 use tuner::plan::profile::Profile;
-use tuner::plan::{Asked, plan};
+use tuner::plan::{PlanRequest, plan};
 use tuner::{Facts, Finding, Root, Series, judge, probe, read};
 
 #[track_caller]
@@ -213,10 +213,10 @@ fn workers_that_share_a_port_all_get_the_longer_queue_and_the_old_one_back() {
     }
     let backlogs = || here().listeners.iter().map(|listener| listener.backlog).collect::<Vec<_>>();
     let before = backlogs();
-    let asked = Asked { profile: Some(Profile::Generic), live: true, ..Asked::default() };
+    let asked = PlanRequest { profile: Some(Profile::Generic), live: true, ..PlanRequest::default() };
     let changes = plan(&here(), &asked).changes;
     let state = std::env::temp_dir().join(format!("tuner-workers-{}", std::process::id()));
-    let place = Place::of(&Root::new("/")).expect("a place");
+    let place = BootAndNamespace::of(&Root::new("/")).expect("a place");
     let mut journal = Journals::new(&state).begin(&place, 0, None).expect("a journal");
     let mut host = FileHost::new(Root::new("/"));
     apply(&mut host, &changes, &mut journal).expect("apply");

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use namespace::in_namespace;
 use tuner::apply::apply_then;
-use tuner::apply::host::{FileHost, Host};
-use tuner::apply::journal::{Journal, Journals, Place, State};
+use tuner::apply::host::{FileHost, HostAccess};
+use tuner::apply::journal::{BootAndNamespace, Journal, Journals, PlanState};
 use tuner::apply::rollback::undo;
 use tuner::observe::ethtool::Knob;
 use tuner::plan::change::{Change, Risk, Stage};
-use tuner::plan::signal::Signal;
+use tuner::plan::signal::ExpectedSignal;
 use tuner::{Root, Setting, probe};
 
 const VETH: &str = "
@@ -31,7 +31,7 @@ fn change(stage: Stage, setting: Setting, now: &str, wanted: &str) -> Change {
         why: String::new(),
         asked_by: String::new(),
         risk: Risk::Moderate,
-        signal: Signal::default(),
+        signal: ExpectedSignal::default(),
     }
 }
 
@@ -50,7 +50,7 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn new(test: &str) -> (Scratch, Journal) {
         let path = std::env::temp_dir().join(format!("tuner-{test}-{}", std::process::id()));
-        let place = Place::of(&Root::new("/")).expect("a place");
+        let place = BootAndNamespace::of(&Root::new("/")).expect("a place");
         let journal = Journals::new(&path).begin(&place, 0, None).expect("a journal");
         (Scratch(path), journal)
     }
@@ -93,7 +93,7 @@ fn queues_are_taken_away_and_come_back_with_what_was_set_of_them() {
     let mut journal = Journal::open(journal.path()).unwrap().unwrap();
     let undone = undo(&mut host, &mut journal, "asked");
     assert!(undone.is_whole(), "{undone:?}");
-    assert_eq!((journal.state(), queues()), (State::RolledBack, 4));
+    assert_eq!((journal.state(), queues()), (PlanState::RolledBack, 4));
     assert_eq!(set.map(file), before);
     assert_eq!(host.read(&Setting::mask("/sys/class/net/left/queues/rx-1/rps_cpus")).unwrap().trim(), "0");
 }

@@ -13,7 +13,7 @@ use os::clock::{pause, since_boot_ms};
 use os::command::succeeds_within;
 use os::signals::unblock_in;
 use tuner::Root;
-use tuner::apply::journal::{Journal, State};
+use tuner::apply::journal::{Journal, PlanState};
 use tuner::apply::rollback::is_overdue;
 
 use crate::error::Error;
@@ -90,7 +90,7 @@ pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> 
     loop {
         match Journal::open(journal) {
             Ok(Some(journal)) => match (journal.confirm_by_ms(), journal.state()) {
-                (Some(end), State::Applied | State::Unfinished) => deadline = Some(end),
+                (Some(end), PlanState::Applied | PlanState::Unfinished) => deadline = Some(end),
                 _ => return Ok(()),
             },
             Ok(None) => return Ok(()),

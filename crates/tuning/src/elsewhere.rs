@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use os::clock::since_boot_ms;
 use tuner::Root;
-use tuner::apply::journal::{Journal, Place};
+use tuner::apply::journal::{BootAndNamespace, Journal};
 use tuner::apply::rollback::overdue_elsewhere;
 use tuner::observe::network_namespace::{at, is_same, name};
 
@@ -24,7 +24,7 @@ pub struct Overdue {
     pub way: Option<String>,
 }
 
-pub(crate) fn overdue(journals: &[Journal], here: &Place, root: &Root) -> Vec<Overdue> {
+pub(crate) fn overdue(journals: &[Journal], here: &BootAndNamespace, root: &Root) -> Vec<Overdue> {
     let now_ms = since_boot_ms();
     let overdue = |journal: &Journal| {
         let network = overdue_elsewhere(journal, here, now_ms)?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use os::clock::Stopwatch;
 use protocol::client::{Broken, Framer, Line, Piece, command};
 use tuner::diagnose::rules::per_second;
-use tuner::verify::verification::Objective;
+use tuner::verify::verification::ObjectiveResult;
 
 /// Longest wait for the whole answer.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -124,18 +124,18 @@ pub(crate) fn objective(
     before: io::Result<Stats>,
     after: io::Result<Stats>,
     window_s: f64,
-) -> Objective {
+) -> ObjectiveResult {
     let what = format!("memcached {server}");
     let (before, after) = match (before, after) {
         (Ok(before), Ok(after)) => (before, after),
         (Err(error), _) | (_, Err(error)) => {
-            return Objective { what, seen: format!("it cannot be asked: {error}"), held: Some(false) };
+            return ObjectiveResult { what, seen: format!("it cannot be asked: {error}"), held: Some(false) };
         }
     };
     let now = |name: &str| after.get(name).copied().unwrap_or(0);
     let grown = |name: &str| now(name).saturating_sub(before.get(name).copied().unwrap_or(0));
     if before.get("pid") != after.get("pid") || now("uptime") < before.get("uptime").copied().unwrap_or(0) {
-        return Objective { what, seen: "it was started again meanwhile".into(), held: Some(false) };
+        return ObjectiveResult { what, seen: "it was started again meanwhile".into(), held: Some(false) };
     }
     let commands: u64 = ["cmd_get", "cmd_set", "cmd_touch"].into_iter().map(grown).sum();
     let turned_away = grown("listen_disabled_num") + grown("rejected_connections");
@@ -148,9 +148,9 @@ pub(crate) fn objective(
         grown("rejected_connections")
     );
     match (turned_away, per_s >= COMMANDS_PER_S_MIN) {
-        (0, true) => Objective { what, seen, held: Some(true) },
-        (0, false) => Objective { what, seen: format!("no load: {seen}"), held: None },
-        _ => Objective { what, seen, held: Some(false) },
+        (0, true) => ObjectiveResult { what, seen, held: Some(true) },
+        (0, false) => ObjectiveResult { what, seen: format!("no load: {seen}"), held: None },
+        _ => ObjectiveResult { what, seen, held: Some(false) },
     }
 }
 

@@ -116,7 +116,7 @@ mod tests {
             subject: String::new(),
             cause: String::new(),
             effect: String::new(),
-            verdict: tuner::Verdict::Fixable,
+            verdict: tuner::RemedyStatus::Fixable,
             evidence: Vec::new(),
             alike: Vec::new(),
             consequences: Vec::new(),

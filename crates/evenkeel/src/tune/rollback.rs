@@ -70,8 +70,8 @@ fn report(undone: &Undone) -> String {
         Outcome::RestoredOver(found) => {
             format!("  {setting}: restored; somebody else had set it to {found:?}")
         }
-        Outcome::Vanished => format!("  {setting}: is not there any more"),
-        Outcome::Failed(why) => format!("  {setting}: NOT restored: {why}"),
+        StepOutcome::Vanished => format!("  {setting}: is not there any more"),
+        StepOutcome::Failed(why) => format!("  {setting}: NOT restored: {why}"),
     };
     let mut lines: Vec<String> = undone.steps.iter().map(line).collect();
     if lines.is_empty() {

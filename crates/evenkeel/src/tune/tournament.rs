@@ -7,9 +7,9 @@ use os::signals::Signal;
 use serde_json::{Value, json};
 use tuner::plan::strategy::Strategy;
 use tuner::report;
-use tuner::verify::metric::Metric;
-use tuner::verify::tournament::{Better, Standing};
-use tuning::tournament::{Ending, MissingCapability, Refused, Request, Run, TournamentResult, tournament};
+use tuner::verify::metric::OutputMetric;
+use tuner::verify::tournament::{Preference, Standing};
+use tuning::tournament::{Ending, MissingCapability, PlanRejected, Request, Run, TournamentResult, tournament};
 
 use super::arguments::{Host, StateDirectory, duration, strategy};
 use super::look;
@@ -40,7 +40,7 @@ pub(super) struct Arguments {
     /// Where its output has the figure: 'p99 {}', or a place in its JSON such as /latency/p99_us [default: the seconds
     /// that the command takes]
     #[arg(long, value_name = "WHERE", requires = "better")]
-    metric: Option<Metric>,
+    metric: Option<OutputMetric>,
     /// Which figures are good: lower or higher [default: lower, for the seconds]
     #[arg(long, value_name = "WHICH", requires = "metric")]
     better: Option<Direction>,
@@ -130,21 +130,21 @@ fn contestants(strategies: &[Strategy]) -> Result<Vec<Strategy>, Failure> {
     }
 }
 
-fn better(arguments: &Arguments) -> Better {
+fn better(arguments: &Arguments) -> Preference {
     match arguments.better {
-        Some(Direction::Higher) => Better::Higher,
-        Some(Direction::Lower) | None => Better::Lower,
+        Some(Direction::Higher) => Preference::Higher,
+        Some(Direction::Lower) | None => Preference::Lower,
     }
 }
 
 fn metric(arguments: &Arguments) -> String {
-    arguments.metric.as_ref().map_or_else(|| "seconds".to_owned(), Metric::to_string)
+    arguments.metric.as_ref().map_or_else(|| "seconds".to_owned(), OutputMetric::to_string)
 }
 
 fn text_of(arguments: &Arguments, result: &TournamentResult, columns: usize) -> String {
     let better = match better(arguments) {
-        Better::Lower => "lower",
-        Better::Higher => "higher",
+        Preference::Lower => "lower",
+        Preference::Higher => "higher",
     };
     let (rounds, TournamentResult { refused, missing, runs, standings, .. }) = (arguments.rounds, result);
     let mut text =

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use tuner::report;
-use tuner::verify::metric::Metric;
+use tuner::verify::metric::OutputMetric;
 use tuner::verify::verification::Outcome;
 use tuning::verify::{Request, verify};
 
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     /// Where the objective's output has the figure that --at-most or --at-least is about: 'p99 {}', or a place in its
     /// JSON such as /latency/p99_us
     #[arg(long, value_name = "WHERE", requires = "objective")]
-    metric: Option<Metric>,
+    metric: Option<OutputMetric>,
     /// The figure may not be larger
     #[arg(long, value_name = "FIGURE", requires = "metric")]
     at_most: Option<f64>,
@@ -91,12 +91,12 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
     Ok(status(verification.outcome))
 }
 
-fn status(outcome: Outcome) -> ExitCode {
+fn status(outcome: VerificationOutcome) -> ExitCode {
     match outcome {
-        Outcome::Verified => ExitCode::SUCCESS,
-        Outcome::NotHeld => ExitCode::from(DRIFTED),
-        Outcome::NotMoved => ExitCode::from(NOT_MOVED),
-        Outcome::ObjectiveMissed => ExitCode::from(MISSED),
-        Outcome::NothingShown => ExitCode::from(NOTHING_SHOWN),
+        VerificationOutcome::Verified => ExitCode::SUCCESS,
+        VerificationOutcome::NotHeld => ExitCode::from(DRIFTED),
+        VerificationOutcome::NotMoved => ExitCode::from(NOT_MOVED),
+        VerificationOutcome::ObjectiveMissed => ExitCode::from(MISSED),
+        VerificationOutcome::NothingShown => ExitCode::from(NOTHING_SHOWN),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use os::clock::unix_s;
-use tuner::watch::{Line, Watch, prometheus, watching};
+use tuner::watch::{NewsLine, Watch, prometheus, watching};
 use tuning::watch::{Complaint, Request, Said, watch};
 
 use super::arguments::{Place, duration};

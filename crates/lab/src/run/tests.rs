@@ -3,10 +3,10 @@
 use super::*;
 use crate::scratch::Scratch;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{Journal, Journals, Place};
+use tuner::apply::journal::{BootAndNamespace, Journal, Journals};
 use tuner::apply::try_out;
 use tuner::plan::change::{Change, Risk, Stage};
-use tuner::plan::signal::Signal;
+use tuner::plan::signal::ExpectedSignal;
 use tuner::{Root, Setting};
 
 #[test]
@@ -19,7 +19,7 @@ fn a_directory_is_one_word_for_the_shell() {
 }
 
 /// What a lab that was killed has left in this network namespace: a file that it has changed from 1 to 2.
-fn changed(state: &Path, place: &Place, file: &Path) -> Journal {
+fn changed(state: &Path, place: &BootAndNamespace, file: &Path) -> Journal {
     std::fs::write(file, "1\n").expect("written");
     let journals = Journals::new(state.join(TUNE));
     let mut journal = journals.begin(place, 7, None).expect("a journal");
@@ -31,7 +31,7 @@ fn changed(state: &Path, place: &Place, file: &Path) -> Journal {
         why: String::new(),
         asked_by: "lab".to_owned(),
         risk: Risk::Moderate,
-        signal: Signal::default(),
+        signal: ExpectedSignal::default(),
     };
     try_out(&mut FileHost::new(Root::new("/")), &[change], &mut journal).expect("it is changed");
     journal
@@ -45,10 +45,10 @@ fn number(file: &Path) -> String {
 fn one_thing_that_cannot_be_undone_keeps_the_rest_from_nothing() {
     let scratch = Scratch::new("run-restore");
     let state = scratch.path();
-    let here = Place::of(&Root::new("/")).expect("this place");
+    let here = BootAndNamespace::of(&Root::new("/")).expect("this place");
     let (file, other) = (state.join("file"), state.join("other"));
     drop(changed(state, &here, &file));
-    let elsewhere = Place { network: Some("net:[1]".to_owned()), ..here };
+    let elsewhere = BootAndNamespace { network: Some("net:[1]".to_owned()), ..here };
     let there = changed(state, &elsewhere, &other).path().to_owned();
     std::fs::create_dir_all(state.join("lab")).expect("a directory");
     std::fs::write(state.join("lab/odd.json"), "{}\n").expect("written");

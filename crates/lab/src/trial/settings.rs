@@ -9,14 +9,14 @@ use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-use tuner::apply::host::{FileHost, Host};
-use tuner::apply::journal::{Journal, Journals, Lock, Place, State};
+use tuner::apply::host::{FileHost, HostAccess};
+use tuner::apply::journal::{BootAndNamespace, Journal, Journals, Lock, PlanState};
 use tuner::apply::obstacle::Obstacle;
 use tuner::apply::rollback::{Elsewhere, check_place, undo};
 use tuner::apply::try_out;
-use tuner::plan::Asked;
+use tuner::plan::PlanRequest;
 use tuner::plan::change::{Change, Holds, Risk, Stage};
-use tuner::plan::signal::Signal;
+use tuner::plan::signal::ExpectedSignal;
 use tuner::plan::strategy::Strategy;
 use tuner::verify::{Holding, holding};
 use tuner::{Facts, Root, Setting};
@@ -28,7 +28,7 @@ const ASKED_BY: &str = "lab";
 #[derive(Debug)]
 pub(crate) struct HostSettings {
     journals: Journals,
-    here: Place,
+    here: BootAndNamespace,
     host: FileHost,
     journal: Option<Journal>,
     _lock: Lock,
@@ -136,7 +136,7 @@ impl HostSettings {
         let journals = Journals::new(state);
         let lock = journals.lock()?;
         let settings = HostSettings {
-            here: Place::of(&root)?,
+            here: BootAndNamespace::of(&root)?,
             host: FileHost::new(root),
             journals,
             journal: None,
@@ -191,7 +191,7 @@ impl HostSettings {
                 why: "an experiment".to_owned(),
                 asked_by: ASKED_BY.to_owned(),
                 risk: Risk::Moderate,
-                signal: Signal::default(),
+                signal: ExpectedSignal::default(),
             };
             self.make(&key, &[change])?;
         }
@@ -217,7 +217,7 @@ impl HostSettings {
         nic: Option<&str>,
         facts: &Facts,
     ) -> Result<Vec<String>, Error> {
-        let asked = Asked { strategy: Some(named(key, name)?), nic, ..Asked::default() };
+        let asked = PlanRequest { strategy: Some(named(key, name)?), nic, ..PlanRequest::default() };
         let mut plan = tuner::plan::plan(facts, &asked);
         let refusals =
             plan.refusals.iter().map(|refusal| format!("{name}: {}: {}", refusal.subject, refusal.reason));
@@ -297,12 +297,12 @@ pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Er
     let root = Root::new("/");
     let journals = Journals::new(state);
     let _lock = journals.lock()?;
-    let here = Place::of(&root)?;
+    let here = BootAndNamespace::of(&root)?;
     let mut host = FileHost::new(root);
     // Those that are only stored do not name the requester.
     let is_ours = |journal: &Journal| {
         let is_asked = journal.steps().iter().all(|step| step.asked_by == ASKED_BY || step.left);
-        journal.state() == State::Unfinished && is_asked
+        journal.state() == PlanState::Unfinished && is_asked
     };
     let journals = journals.all()?.into_iter().rev().filter(is_ours);
     Error::all(journals.map(|journal| restore_one(&mut host, &here, journal, restored)).collect::<Vec<_>>())
@@ -310,7 +310,7 @@ pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Er
 
 fn restore_one(
     host: &mut FileHost,
-    here: &Place,
+    here: &BootAndNamespace,
     mut journal: Journal,
     restored: &mut Vec<String>,
 ) -> Result<(), Error> {

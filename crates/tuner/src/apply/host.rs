@@ -41,7 +41,7 @@ fn other_unit(path: &str) -> Option<&'static str> {
 }
 
 /// A host with settings.
-pub trait Host {
+pub trait HostAccess {
     /// The text of a setting, byte for byte.
     fn read(&self, setting: &Setting) -> io::Result<String>;
 
@@ -95,7 +95,7 @@ impl FileHost {
     }
 }
 
-impl Host for FileHost {
+impl HostAccess for FileHost {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         match setting {
             Setting::Thread { tid } => scheduling::read(*tid).map(|scheduling| scheduling.to_string()),
@@ -285,14 +285,14 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
 mod tests {
     use super::*;
     use crate::apply::apply;
-    use crate::apply::journal::{Journals, Place};
-    use crate::apply::rollback::{Outcome, undo};
+    use crate::apply::journal::{BootAndNamespace, Journals};
+    use crate::apply::rollback::{StepOutcome, undo};
     use crate::observe::shapes::Scratch;
     use crate::plan::change::{Change, Risk, Stage};
 
     /// Moves an interrupt of eth0, lets its number be this handler's, and undoes it.
     #[track_caller]
-    fn check(handler_then: &str, outcome: Outcome, affinity: &str) {
+    fn check(handler_then: &str, outcome: StepOutcome, affinity: &str) {
         let scratch = Scratch::new(&format!("identity-{handler_then}"));
         let file = |path: &str| scratch.path().join(path);
         for directory in ["proc/irq/38", "sys/kernel/irq/38"] {
@@ -314,7 +314,7 @@ mod tests {
         };
         let mut host = FileHost::new(Root::new(scratch.path()));
         let journals = Journals::new(file("state"));
-        let place = Place { boot_id: "b".into(), network: None };
+        let place = BootAndNamespace { boot_id: "b".into(), network: None };
         let mut journal = journals.begin(&place, 0, None).unwrap();
         apply(&mut host, &[change], &mut journal).unwrap();
         handler(handler_then);
@@ -326,11 +326,11 @@ mod tests {
 
     #[test]
     fn an_interrupts_affinity_is_restored_unless_its_number_is_another_ones() {
-        check("eth0-rx-0", Outcome::Restored, "f\n");
-        check("usb1,eth0-rx-0", Outcome::Restored, "f\n");
-        check("nvme0q1", Outcome::Vanished, "2");
+        check("eth0-rx-0", StepOutcome::Restored, "f\n");
+        check("usb1,eth0-rx-0", StepOutcome::Restored, "f\n");
+        check("nvme0q1", StepOutcome::Vanished, "2");
         // The interface is down: it still has its interrupt, and no handler.
-        check("", Outcome::Restored, "f\n");
+        check("", StepOutcome::Restored, "f\n");
     }
 
     /// What is in the file of a receive queue's mask after it was applied.
@@ -356,7 +356,7 @@ mod tests {
             signal: Default::default(),
         };
         let mut host = FileHost::new(Root::new(scratch.path()));
-        let place = Place { boot_id: "b".into(), network: None };
+        let place = BootAndNamespace { boot_id: "b".into(), network: None };
         let mut journal = Journals::new(scratch.path().join("state")).begin(&place, 0, None).unwrap();
         apply(&mut host, std::slice::from_ref(&change), &mut journal).unwrap();
         assert_eq!(host.read(&change.setting).unwrap(), wanted);
@@ -463,7 +463,7 @@ mod tests {
         let mut host =
             FileHost { step_time_max: Duration::from_secs(2), ..FileHost::new(Root::new(scratch.path())) };
         let journals = Journals::new(scratch.path().join("state"));
-        let place = Place { boot_id: "b".into(), network: None };
+        let place = BootAndNamespace { boot_id: "b".into(), network: None };
         let mut journal = journals.begin(&place, 0, None).unwrap();
         let failed = apply(&mut host, &[change("/file"), change("/pipe")], &mut journal).unwrap_err();
         writer.join().unwrap();

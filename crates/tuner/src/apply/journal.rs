@@ -52,7 +52,7 @@ const ROOM_PIECE: u64 = 32 << 10;
 
 /// The boot and network namespace in which a journal's settings are in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct BootAndNamespace {
     /// Live settings end with the boot.
     pub boot_id: String,
     /// `net:[4026531840] 1`, see [`network_namespace`]: the same path is another interface in another one.
@@ -62,13 +62,13 @@ pub struct Place {
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
-pub enum Record {
+pub enum JournalRecord {
     /// The first.
     Begin {
         /// The version of the format.
         version: u32,
         /// Boot and namespace.
-        place: Place,
+        place: BootAndNamespace,
         /// When, in seconds since 1970.
         at_unix_s: u64,
         /// To be undone unless confirmed until then, in milliseconds since boot.
@@ -108,7 +108,7 @@ pub enum Record {
     Identity {
         /// The step's number.
         step: usize,
-        /// As [`crate::apply::host::Host::identity`] has it.
+        /// As [`crate::apply::host::HostAccess::identity`] has it.
         identity: String,
     },
     /// About to be written again, because it has drifted. Its text before the plan stays the one to restore.
@@ -223,7 +223,7 @@ impl Error {
 
 /// The state of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PlanState {
     /// Interrupted, or in progress.
     Unfinished,
     /// In force until confirmed or undone.
@@ -236,7 +236,7 @@ pub enum State {
 
 /// A step as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct JournalStep {
     /// Counts from 0.
     pub number: usize,
     /// The setting.
@@ -263,7 +263,7 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
-    records: Vec<Record>,
+    records: Vec<JournalRecord>,
     /// For appending, opened with the first record: reading works on a read-only file system.
     file: Option<File>,
     /// The end of the last whole line.
@@ -286,29 +286,29 @@ fn by(holder: &Option<Holder>, waited: &Duration) -> String {
     }
 }
 
-impl Place {
+impl BootAndNamespace {
     /// Boot and namespace of a root.
-    pub fn of(root: &Root) -> Result<Place, crate::observe::root::Error> {
+    pub fn of(root: &Root) -> Result<BootAndNamespace, crate::observe::root::Error> {
         let boot_id = root.read("/proc/sys/kernel/random/boot_id")?.unwrap_or_default();
-        Ok(Place { boot_id, network: network_namespace::of(root) })
+        Ok(BootAndNamespace { boot_id, network: network_namespace::of(root) })
     }
 }
 
-impl Record {
+impl JournalRecord {
     /// Whether it leads to later records; room for the others is reserved already.
     fn needs_room(&self) -> bool {
-        use Record::{Begin, Identity, Kept, Repair, Step};
+        use JournalRecord::{Begin, Identity, Kept, Repair, Step};
         matches!(self, Begin { .. } | Step { .. } | Kept { .. } | Identity { .. } | Repair { .. })
     }
 
     fn has_step(&self) -> bool {
-        matches!(self, Record::Step { .. } | Record::Kept { .. })
+        matches!(self, JournalRecord::Step { .. } | JournalRecord::Kept { .. })
     }
 }
 
 impl Journal {
     /// A new one, as a file that is not there yet.
-    fn create(path: PathBuf, spare: Option<&Path>, begin: Record) -> Result<Journal, Error> {
+    fn create(path: PathBuf, spare: Option<&Path>, begin: JournalRecord) -> Result<Journal, Error> {
         let created = OpenOptions::new().create_new(true).append(true).mode(0o600).open(&path);
         let file =
             Some(created.map_err(|source| Error::Io { what: "create", path: path.clone(), source })?);
@@ -338,11 +338,11 @@ impl Journal {
             let wrong = || Error::Line { line: index + 1, path: path.to_owned() };
             let record = serde_json::from_str(line).map_err(|_| wrong())?;
             match record {
-                Record::Begin { version, .. } if index == 0 && version != VERSION => {
+                JournalRecord::Begin { version, .. } if index == 0 && version != VERSION => {
                     return Err(Error::Version { path: path.to_owned(), version });
                 }
-                Record::Begin { .. } if index == 0 => {}
-                Record::Begin { .. } => return Err(wrong()),
+                JournalRecord::Begin { .. } if index == 0 => {}
+                JournalRecord::Begin { .. } => return Err(wrong()),
                 _ if index == 0 => return Err(wrong()),
                 _ => {}
             }
@@ -360,12 +360,12 @@ impl Journal {
     }
 
     /// Writes a line to the disk. Takes the [`Lock`] if other processes may be at work.
-    pub fn append(&mut self, record: Record) -> Result<(), Error> {
+    pub fn append(&mut self, record: JournalRecord) -> Result<(), Error> {
         self.append_all(vec![record])
     }
 
     /// Writes lines to the disk, with one wait. Afterwards there is room for the records of undoing them.
-    pub fn append_all(&mut self, records: Vec<Record>) -> Result<(), Error> {
+    pub fn append_all(&mut self, records: Vec<JournalRecord>) -> Result<(), Error> {
         let text = lines(self.unsaved()) + &lines(&records);
         let written = self.write(&records, text.as_bytes());
         written.map_err(|source| Error::Io { what: "append to", path: self.path.clone(), source })?;
@@ -378,7 +378,7 @@ impl Journal {
     }
 
     /// Writes lines to the disk or, if the journal cannot take them, to the spare records.
-    fn append_or_spare(&mut self, records: Vec<Record>) -> Result<(), Error> {
+    fn append_or_spare(&mut self, records: Vec<JournalRecord>) -> Result<(), Error> {
         let Err(error) = self.append_all(records.clone()) else { return Ok(()) };
         let Some(spare) = &self.spare else { return Err(error) };
         let unsaved = [self.unsaved(), &records].concat();
@@ -390,13 +390,13 @@ impl Journal {
         Ok(())
     }
 
-    fn unsaved(&self) -> &[Record] {
+    fn unsaved(&self) -> &[JournalRecord] {
         &self.records[self.records.len() - self.unsaved..]
     }
 
     /// Moves spare records into the journal, if that can take them by now. Takes the [`Lock`].
     pub fn save(&mut self) {
-        if self.unsaved > 0 && self.append_all(Vec::new()).is_ok() && self.state() == State::RolledBack {
+        if self.unsaved > 0 && self.append_all(Vec::new()).is_ok() && self.state() == PlanState::RolledBack {
             self.give_back_room();
             // A remaining file does no harm.
             let _ = ExpectedEffect::forget(&self.path);
@@ -408,7 +408,7 @@ impl Journal {
         spare::place(self.spare.as_deref().filter(|_| self.unsaved > 0)?, &self.path)
     }
 
-    fn write(&mut self, records: &[Record], lines: &[u8]) -> io::Result<()> {
+    fn write(&mut self, records: &[JournalRecord], lines: &[u8]) -> io::Result<()> {
         let mut file = match self.file.take() {
             Some(file) => file,
             None => OpenOptions::new().append(true).custom_flags(NO_LINK).open(&self.path)?,
@@ -419,7 +419,7 @@ impl Journal {
                 file.set_len(self.len)?;
                 (self.is_torn, self.room) = (false, 0);
             }
-            if records.iter().any(Record::needs_room) {
+            if records.iter().any(JournalRecord::needs_room) {
                 let steps = self.records.iter().chain(records).filter(|record| record.has_step()).count();
                 let room = end + END_ROOM + steps as u64 * STEP_ROOM;
                 if self.room < room {
@@ -454,18 +454,18 @@ impl Journal {
     /// Records that undoing begins, unless it has begun before.
     pub(crate) fn rolling_back(&mut self, why: &str) -> Result<(), Error> {
         match self.state() {
-            State::Applied | State::Confirmed => {
-                self.append_or_spare(vec![Record::RollingBack { why: cut(why) }])
+            PlanState::Applied | PlanState::Confirmed => {
+                self.append_or_spare(vec![JournalRecord::RollingBack { why: cut(why) }])
             }
-            State::Unfinished | State::RolledBack => Ok(()),
+            PlanState::Unfinished | PlanState::RolledBack => Ok(()),
         }
     }
 
     /// Records the undone steps, and perhaps that these are all.
     pub(crate) fn undone(&mut self, steps: &[usize], whole: Option<&str>) -> Result<(), Error> {
-        let undone = steps.iter().map(|step| Record::Undone { step: *step });
-        let end = whole.map(|why| Record::RolledBack { why: cut(why) });
-        let records: Vec<Record> = undone.chain(end).collect();
+        let undone = steps.iter().map(|step| JournalRecord::Undone { step: *step });
+        let end = whole.map(|why| JournalRecord::RolledBack { why: cut(why) });
+        let records: Vec<JournalRecord> = undone.chain(end).collect();
         if records.is_empty() {
             return Ok(());
         }
@@ -478,8 +478,8 @@ impl Journal {
 
     /// The number of the next step.
     pub(crate) fn next_step(&self) -> usize {
-        let number = |record: &Record| match record {
-            Record::Step { step, .. } | Record::Kept { step, .. } => Some(step + 1),
+        let number = |record: &JournalRecord| match record {
+            JournalRecord::Step { step, .. } | JournalRecord::Kept { step, .. } => Some(step + 1),
             _ => None,
         };
         self.records.iter().filter_map(number).max().unwrap_or(0)
@@ -496,8 +496,8 @@ impl Journal {
     }
 
     /// The boot and namespace of its settings.
-    pub fn place(&self) -> &Place {
-        let Record::Begin { place, .. } = &self.records[0] else {
+    pub fn place(&self) -> &BootAndNamespace {
+        let JournalRecord::Begin { place, .. } = &self.records[0] else {
             unreachable!("`open` and `begin` see to it")
         };
         place
@@ -505,45 +505,47 @@ impl Journal {
 
     /// The time until which it has to be confirmed, in milliseconds since boot.
     pub fn confirm_by_ms(&self) -> Option<u64> {
-        let Record::Begin { confirm_by_ms, .. } = &self.records[0] else { return None };
+        let JournalRecord::Begin { confirm_by_ms, .. } = &self.records[0] else { return None };
         *confirm_by_ms
     }
 
     /// When it was started, in seconds since 1970.
     pub fn begun_unix_s(&self) -> u64 {
-        let Record::Begin { at_unix_s, .. } = &self.records[0] else { return 0 };
+        let JournalRecord::Begin { at_unix_s, .. } = &self.records[0] else { return 0 };
         *at_unix_s
     }
 
     /// The reason why it was undone, if it was.
     pub fn undone_because(&self) -> Option<&str> {
         self.records.iter().rev().find_map(|record| match record {
-            Record::RolledBack { why } => Some(why.as_str()),
+            JournalRecord::RolledBack { why } => Some(why.as_str()),
             _ => None,
         })
     }
 
     /// Its state.
-    pub fn state(&self) -> State {
-        self.records.iter().fold(State::Unfinished, |state, record| match record {
-            Record::Applied => State::Applied,
-            Record::Confirmed => State::Confirmed,
-            Record::RollingBack { .. } | Record::Undone { .. } => State::Unfinished,
-            Record::RolledBack { .. } => State::RolledBack,
-            Record::Begin { .. } | Record::Identity { .. } | Record::Step { .. } => state,
-            Record::Kept { .. } | Record::Repair { .. } => state,
-            Record::Done { .. } | Record::Left { .. } => state,
+    pub fn state(&self) -> PlanState {
+        self.records.iter().fold(PlanState::Unfinished, |state, record| match record {
+            JournalRecord::Applied => PlanState::Applied,
+            JournalRecord::Confirmed => PlanState::Confirmed,
+            JournalRecord::RollingBack { .. } | JournalRecord::Undone { .. } => PlanState::Unfinished,
+            JournalRecord::RolledBack { .. } => PlanState::RolledBack,
+            JournalRecord::Begin { .. } | JournalRecord::Identity { .. } | JournalRecord::Step { .. } => {
+                state
+            }
+            JournalRecord::Kept { .. } | JournalRecord::Repair { .. } => state,
+            JournalRecord::Done { .. } | JournalRecord::Left { .. } => state,
         })
     }
 
     /// Its steps, the first one first.
-    pub fn steps(&self) -> Vec<Step> {
-        let mut steps: Vec<Step> = Vec::new();
+    pub fn steps(&self) -> Vec<JournalStep> {
+        let mut steps: Vec<JournalStep> = Vec::new();
         let mut identities = BTreeMap::new();
         for record in &self.records {
             match record {
-                Record::Step { step, setting, before, wanted, why, asked_by, interface } => {
-                    steps.push(Step {
+                JournalRecord::Step { step, setting, before, wanted, why, asked_by, interface } => steps
+                    .push(JournalStep {
                         number: *step,
                         setting: setting.clone(),
                         before: before.clone(),
@@ -554,9 +556,8 @@ impl Journal {
                         interface: *interface,
                         left: false,
                         undone: false,
-                    })
-                }
-                Record::Kept { step, setting, before } => steps.push(Step {
+                    }),
+                JournalRecord::Kept { step, setting, before } => steps.push(JournalStep {
                     number: *step,
                     setting: setting.clone(),
                     before: before.clone(),
@@ -568,13 +569,13 @@ impl Journal {
                     left: true,
                     undone: false,
                 }),
-                Record::Identity { step, identity } => {
+                JournalRecord::Identity { step, identity } => {
                     identities.insert(*step, identity.clone());
                 }
-                Record::Left { step: number, .. } => {
+                JournalRecord::Left { step: number, .. } => {
                     steps.iter_mut().filter(|step| step.number == *number).for_each(|step| step.left = true);
                 }
-                Record::Undone { step: number } => {
+                JournalRecord::Undone { step: number } => {
                     steps
                         .iter_mut()
                         .filter(|step| step.number == *number)
@@ -601,7 +602,7 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn lines(records: &[Record]) -> String {
+fn lines(records: &[JournalRecord]) -> String {
     let line = |record| serde_json::to_string(record).expect("records are plain data") + "\n";
     records.iter().map(line).collect()
 }
@@ -627,12 +628,12 @@ mod tests {
     use super::*;
     use crate::observe::shapes::Scratch;
 
-    fn place() -> Place {
-        Place { boot_id: "b".into(), network: None }
+    fn place() -> BootAndNamespace {
+        BootAndNamespace { boot_id: "b".into(), network: None }
     }
 
-    fn step(step: usize) -> Record {
-        Record::Step {
+    fn step(step: usize) -> JournalRecord {
+        JournalRecord::Step {
             step,
             setting: Setting::number("/sys/x"),
             before: "1\n".into(),
@@ -649,13 +650,13 @@ mod tests {
         let journals = Journals::new(scratch.path().join("a/b"));
         let mut journal = journals.begin(&place(), 7, Some(9)).unwrap();
         journal.append(step(0)).unwrap();
-        journal.append(Record::Done { step: 0 }).unwrap();
-        assert_eq!(journal.state(), State::Unfinished);
-        journal.append(Record::Applied).unwrap();
+        journal.append(JournalRecord::Done { step: 0 }).unwrap();
+        assert_eq!(journal.state(), PlanState::Unfinished);
+        journal.append(JournalRecord::Applied).unwrap();
         let again = &journals.all().unwrap()[0];
         assert_eq!(
             (again.state(), again.confirm_by_ms(), again.place()),
-            (State::Applied, Some(9), &place())
+            (PlanState::Applied, Some(9), &place())
         );
         assert_eq!(again.steps(), journal.steps());
         assert_eq!(again.steps()[0].before, "1\n");
@@ -677,8 +678,8 @@ mod tests {
             assert_eq!(read.is_some(), len >= first, "{len}");
             let Some(mut read) = read else { continue };
             assert_eq!(read.steps().len(), usize::from(len == whole.len()), "{len}");
-            read.append(Record::Applied).unwrap();
-            assert_eq!(Journal::open(journal.path()).unwrap().unwrap().state(), State::Applied, "{len}");
+            read.append(JournalRecord::Applied).unwrap();
+            assert_eq!(Journal::open(journal.path()).unwrap().unwrap().state(), PlanState::Applied, "{len}");
         }
     }
 
@@ -690,14 +691,14 @@ mod tests {
         journal.append(step(0)).unwrap();
         // As if the disk had been full in the middle of the second of two lines.
         journal.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let error = journal.append(Record::Done { step: 0 }).unwrap_err().with_causes();
+        let error = journal.append(JournalRecord::Done { step: 0 }).unwrap_err().with_causes();
         assert!(error.starts_with("append to ") && error.contains("No space left"), "{error}");
         let mut file = OpenOptions::new().append(true).open(journal.path()).unwrap();
         file.write_all(b"{\"record\":\"done\",\"step\":0}\n{\"reco").unwrap();
         journal.file = None;
-        journal.append(Record::Applied).unwrap();
+        journal.append(JournalRecord::Applied).unwrap();
         let again = Journal::open(journal.path()).unwrap().unwrap();
-        assert_eq!((again.state(), &again.records), (State::Applied, &journal.records));
+        assert_eq!((again.state(), &again.records), (PlanState::Applied, &journal.records));
         assert_eq!(again.records.len(), 3);
     }
 
@@ -706,7 +707,7 @@ mod tests {
         let spare = scratch.path().join("spare");
         let journals = Journals::new(scratch.path().join("state")).with_spare(spare);
         let mut journal = journals.begin(&place(), 7, None).unwrap();
-        journal.append_all(vec![step(0), Record::Applied]).unwrap();
+        journal.append_all(vec![step(0), JournalRecord::Applied]).unwrap();
         (journals, journal)
     }
 
@@ -725,18 +726,18 @@ mod tests {
             fill(&mut journal, left_behind);
             journal.rolling_back("asked").unwrap();
             let mut again = journals.all().unwrap().remove(0);
-            assert_eq!((again.state(), again.steps()[0].undone), (State::Unfinished, false));
+            assert_eq!((again.state(), again.steps()[0].undone), (PlanState::Unfinished, false));
             assert!(again.spare_path().is_some_and(|path| path.exists()));
             // The way back goes on in another process, and can be recorded no more than before.
             again.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
             again.undone(&[0], Some("asked")).unwrap();
             let mut again = journals.all().unwrap().remove(0);
-            assert_eq!((again.state(), again.steps()[0].undone), (State::RolledBack, true));
+            assert_eq!((again.state(), again.steps()[0].undone), (PlanState::RolledBack, true));
             let spare = again.spare_path().unwrap();
             again.save();
             assert!(!spare.exists() && again.spare_path().is_none());
             let saved = Journal::open(journal.path()).unwrap().unwrap();
-            assert_eq!((saved.state(), saved.is_torn), (State::RolledBack, false), "{left_behind}");
+            assert_eq!((saved.state(), saved.is_torn), (PlanState::RolledBack, false), "{left_behind}");
             assert_eq!(saved.records, again.records);
         }
     }
@@ -748,29 +749,29 @@ mod tests {
         fill(&mut journal, "");
         journal.undone(&[0], Some("asked")).unwrap();
         let spare = journal.spare_path().unwrap();
-        assert_eq!(journals.all().unwrap()[0].state(), State::RolledBack);
+        assert_eq!(journals.all().unwrap()[0].state(), PlanState::RolledBack);
         let text = std::fs::read(journal.path()).unwrap();
         let mut without = Journal::open(journal.path()).unwrap().unwrap();
-        without.append(Record::Confirmed).unwrap();
-        assert_eq!(journals.all().unwrap()[0].state(), State::Confirmed);
+        without.append(JournalRecord::Confirmed).unwrap();
+        assert_eq!(journals.all().unwrap()[0].state(), PlanState::Confirmed);
         // Nor do those that others could have written.
         std::fs::write(journal.path(), text).unwrap();
-        assert_eq!(journals.all().unwrap()[0].state(), State::RolledBack);
+        assert_eq!(journals.all().unwrap()[0].state(), PlanState::RolledBack);
         let directory = spare.parent().unwrap();
         std::fs::set_permissions(directory, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
-        assert_eq!(journals.all().unwrap()[0].state(), State::Applied);
+        assert_eq!(journals.all().unwrap()[0].state(), PlanState::Applied);
     }
 
     #[test]
     fn a_reason_is_cut_to_what_there_is_room_for() {
         let scratch = Scratch::new("journal-reason");
         let mut journal = Journals::new(scratch.path()).begin(&place(), 7, None).unwrap();
-        journal.append_all(vec![step(0), Record::Applied]).unwrap();
+        journal.append_all(vec![step(0), JournalRecord::Applied]).unwrap();
         let why = "\u{1}".repeat(2 * WHY_CHARS_MAX);
         let len = journal.len;
         journal.rolling_back(&why).unwrap();
         journal.undone(&[0], Some(&why)).unwrap();
-        assert!(journal.len - len < END_ROOM && journal.state() == State::RolledBack);
+        assert!(journal.len - len < END_ROOM && journal.state() == PlanState::RolledBack);
         assert_eq!(journal.undone_because().map(str::len), Some(WHY_CHARS_MAX));
     }
 }

@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use crate::apply::journal::{Journal, Place, State};
+use crate::apply::journal::{BootAndNamespace, Journal, PlanState};
 use crate::apply::rollback::check_place;
 
 /// Reasons why no plan can be applied now.
@@ -22,13 +22,13 @@ pub enum Obstacle {
 
 impl Obstacle {
     /// The first one among the journals of this boot and namespace.
-    pub fn find(journals: &[Journal], here: &Place) -> Option<Obstacle> {
+    pub fn find(journals: &[Journal], here: &BootAndNamespace) -> Option<Obstacle> {
         let of = |journal: &Journal| {
             let path = journal.path().to_owned();
             match journal.state() {
-                State::Unfinished => Some(Obstacle::Interrupted(path)),
-                State::Applied if journal.confirm_by_ms().is_some() => Some(Obstacle::Unconfirmed(path)),
-                State::Applied | State::Confirmed | State::RolledBack => None,
+                PlanState::Unfinished => Some(Obstacle::Interrupted(path)),
+                PlanState::Applied if journal.confirm_by_ms().is_some() => Some(Obstacle::Unconfirmed(path)),
+                PlanState::Applied | PlanState::Confirmed | PlanState::RolledBack => None,
             }
         };
         journals.iter().filter(|journal| check_place(journal, here).is_ok()).find_map(of)
@@ -48,15 +48,15 @@ impl Obstacle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::journal::{Journals, Record};
+    use crate::apply::journal::{JournalRecord, Journals};
     use crate::observe::shapes::Scratch;
 
     /// A plan with or without a deadline that has come so far is this obstacle.
     #[track_caller]
-    fn check(deadline: bool, records: &[Record], boot_id: &str, expected: Option<&str>) {
+    fn check(deadline: bool, records: &[JournalRecord], boot_id: &str, expected: Option<&str>) {
         let scratch = Scratch::new("obstacle");
         let journals = Journals::new(scratch.path());
-        let place = |boot_id: &str| Place { boot_id: boot_id.into(), network: None };
+        let place = |boot_id: &str| BootAndNamespace { boot_id: boot_id.into(), network: None };
         let mut journal = journals.begin(&place("a"), 0, deadline.then_some(7)).unwrap();
         journal.append_all(records.to_vec()).unwrap();
         let found = Obstacle::find(&journals.all().unwrap(), &place(boot_id));
@@ -66,17 +66,17 @@ mod tests {
 
     #[test]
     fn a_plan_is_in_the_way_until_it_is_finished() {
-        let undone = Record::Undone { step: 0 };
-        let rolled_back = Record::RolledBack { why: String::new() };
+        let undone = JournalRecord::Undone { step: 0 };
+        let rolled_back = JournalRecord::RolledBack { why: String::new() };
         let (interrupted, unconfirmed) =
             ("an earlier one was interrupted", "an earlier one waits to be confirmed");
         check(false, &[], "a", Some(interrupted));
         check(true, &[], "a", Some(interrupted));
-        check(true, &[Record::Applied], "a", Some(unconfirmed));
-        check(true, &[Record::Applied], "b", None);
-        check(true, &[Record::Applied, Record::Confirmed], "a", None);
-        check(false, &[Record::Applied], "a", None);
-        check(false, &[Record::Applied, undone.clone()], "a", Some(interrupted));
-        check(false, &[Record::Applied, undone, rolled_back], "a", None);
+        check(true, &[JournalRecord::Applied], "a", Some(unconfirmed));
+        check(true, &[JournalRecord::Applied], "b", None);
+        check(true, &[JournalRecord::Applied, JournalRecord::Confirmed], "a", None);
+        check(false, &[JournalRecord::Applied], "a", None);
+        check(false, &[JournalRecord::Applied, undone.clone()], "a", Some(interrupted));
+        check(false, &[JournalRecord::Applied, undone, rolled_back], "a", None);
     }
 }

@@ -2,12 +2,12 @@
 //! was set of a queue is as the driver has it.
 
 use super::*;
-use crate::apply::journal::{Journals, Place, State};
-use crate::apply::rollback::{Outcome, undo};
+use crate::apply::journal::{Journals, BootAndNamespace, PlanState};
+use crate::apply::rollback::{StepOutcome, undo};
 use crate::observe::ethtool::Knob;
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Holds, Risk, Stage};
-use crate::plan::signal::Signal;
+use crate::plan::signal::ExpectedSignal;
 use os::CpuSet;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +72,7 @@ impl Device {
     }
 }
 
-impl Host for Device {
+impl HostAccess for Device {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         match *setting == channels() {
             true => Ok(format!("combined={} rx=0 tx=0", self.rps.len())),
@@ -122,7 +122,7 @@ fn change(stage: Stage, setting: Setting, now: &str, wanted: &str) -> Change {
         why: text(),
         asked_by: text(),
         risk: Risk::Low,
-        signal: Signal::default(),
+        signal: ExpectedSignal::default(),
     }
 }
 
@@ -140,7 +140,7 @@ fn afterwards() -> Vec<Change> {
 }
 
 fn begin(scratch: &Scratch) -> Journal {
-    let place = Place { boot_id: "b".into(), network: None };
+    let place = BootAndNamespace { boot_id: "b".into(), network: None };
     Journals::new(scratch.path()).begin(&place, 0, None).unwrap()
 }
 
@@ -165,7 +165,7 @@ fn what_depends_on_the_queues_is_done_with_the_new_ones_and_undone_before_them()
         (host.rps[3].as_str(), host.affinity[3].as_str(), host.banned.as_str()),
         ("c", "8", "9 50 53")
     );
-    assert_eq!(journal.state(), State::Applied);
+    assert_eq!(journal.state(), PlanState::Applied);
 
     let mut journal = Journal::open(journal.path()).unwrap().unwrap();
     let undone = undo(&mut host, &mut journal, "asked");
@@ -185,7 +185,7 @@ fn a_queue_that_vanished_has_its_settings_again_when_it_is_back() {
     assert_eq!(host.rps.len(), 2);
     let undone = undo(&mut host, &mut journal, "asked");
     assert_as_before(&host, &before);
-    assert!(undone.steps.contains(&(rps(3), Outcome::Restored)), "{undone:?}");
+    assert!(undone.steps.contains(&(rps(3), StepOutcome::Restored)), "{undone:?}");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_crash_after_any_record_is_undone_from_the_journal_alone() {
     for count in announced..=lines.len() {
         std::fs::write(journal.path(), lines[..count].concat()).unwrap();
         let mut journal = Journal::open(journal.path()).unwrap().unwrap();
-        let undone = |step: &journal::Step| step.undone;
+        let undone = |step: &journal::JournalStep| step.undone;
         if journal.steps().iter().any(undone) {
             continue;
         }

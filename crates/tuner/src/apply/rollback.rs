@@ -14,8 +14,8 @@ use std::io;
 use rustix::io::Errno;
 
 use crate::apply::expected_effect::ExpectedEffect;
-use crate::apply::host::{Host, is_same};
-use crate::apply::journal::{self, Journal, Place, State};
+use crate::apply::host::{HostAccess, is_same};
+use crate::apply::journal::{self, BootAndNamespace, Journal, PlanState};
 use crate::apply::meaning;
 use crate::observe::network_namespace;
 use crate::observe::scheduling::Scheduling;
@@ -23,7 +23,7 @@ use crate::plan::change::Setting;
 
 /// The result of undoing one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum StepOutcome {
     /// It had its old value: the step was never done, or another process has undone it.
     AsBefore,
     /// It has its old value again.
@@ -40,7 +40,7 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct RolledBack {
     /// Each step that was done, and the threads that have inherited from it.
-    pub steps: Vec<(Setting, Outcome)>,
+    pub steps: Vec<(Setting, StepOutcome)>,
     /// The error of recording this: without the record, the plan counts as in force, or interrupted.
     pub unrecorded: Option<journal::Error>,
 }
@@ -53,8 +53,8 @@ impl RolledBack {
 
     /// Settings that could not be restored, in words.
     pub fn failures(&self) -> Vec<String> {
-        let failed = |(setting, outcome): &(Setting, Outcome)| match outcome {
-            Outcome::Failed(why) => Some(format!("{setting}: {why}")),
+        let failed = |(setting, outcome): &(Setting, StepOutcome)| match outcome {
+            StepOutcome::Failed(why) => Some(format!("{setting}: {why}")),
             _ => None,
         };
         self.steps.iter().filter_map(failed).collect()
@@ -73,7 +73,7 @@ pub enum Elsewhere {
 }
 
 /// Whether a journal's settings are of this boot and namespace.
-pub fn check_place(journal: &Journal, here: &Place) -> Result<(), Elsewhere> {
+pub fn check_place(journal: &Journal, here: &BootAndNamespace) -> Result<(), Elsewhere> {
     let there = journal.place();
     if there.boot_id != here.boot_id {
         return Err(Elsewhere::Rebooted);
@@ -90,13 +90,13 @@ pub const NOT_CONFIRMED: &str = "not confirmed in time";
 
 /// Whether a plan of this boot and namespace should have been undone by now, because it was not confirmed, in
 /// milliseconds since boot: a clock that cannot be set, and that restarts with the boot that ends all settings.
-pub fn is_overdue(journal: &Journal, here: &Place, now_ms: u64) -> bool {
+pub fn is_overdue(journal: &Journal, here: &BootAndNamespace, now_ms: u64) -> bool {
     has_run_out(journal, now_ms) && check_place(journal, here).is_ok()
 }
 
 /// The network namespace in which a plan should have been undone by now, if it is another one: it cannot be undone
 /// from here.
-pub fn overdue_elsewhere(journal: &Journal, here: &Place, now_ms: u64) -> Option<String> {
+pub fn overdue_elsewhere(journal: &Journal, here: &BootAndNamespace, now_ms: u64) -> Option<String> {
     match check_place(journal, here) {
         Err(Elsewhere::Network(network)) if has_run_out(journal, now_ms) => Some(network),
         _ => None,
@@ -104,19 +104,19 @@ pub fn overdue_elsewhere(journal: &Journal, here: &Place, now_ms: u64) -> Option
 }
 
 fn has_run_out(journal: &Journal, now_ms: u64) -> bool {
-    let is_open = matches!(journal.state(), State::Unfinished | State::Applied);
+    let is_open = matches!(journal.state(), PlanState::Unfinished | PlanState::Applied);
     is_open && journal.confirm_by_ms().is_some_and(|end| end <= now_ms)
 }
 
 /// Undoes a journal. The caller has the lock, and has checked boot and namespace.
-pub fn undo(host: &mut dyn Host, journal: &mut Journal, why: &str) -> RolledBack {
+pub fn undo(host: &mut dyn HostAccess, journal: &mut Journal, why: &str) -> RolledBack {
     undo_below(host, journal, why, &BTreeSet::new())
 }
 
 /// Undoes journals, the newest first, and reports each. A setting of a later plan that could not be undone there is
 /// left alone in the earlier ones, too: the later plan has to restore its value first.
 pub fn undo_all(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     newest_first: &mut [Journal],
     why: &str,
     mut tell: impl FnMut(&Journal, &RolledBack),
@@ -125,33 +125,35 @@ pub fn undo_all(
     for journal in newest_first {
         let undone = undo_below(host, journal, why, &stuck);
         tell(journal, &undone);
-        let failed = undone.steps.into_iter().filter(|(_, outcome)| matches!(outcome, Outcome::Failed(_)));
+        let failed =
+            undone.steps.into_iter().filter(|(_, outcome)| matches!(outcome, StepOutcome::Failed(_)));
         stuck.extend(failed.map(|(setting, _)| setting));
     }
 }
 
 /// Undoes a journal, except for settings that a later one could not restore.
 fn undo_below(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     journal: &mut Journal,
     why: &str,
     stuck: &BTreeSet<Setting>,
 ) -> RolledBack {
     let mut undoing = Undoing::default();
-    if journal.state() == State::RolledBack {
+    if journal.state() == PlanState::RolledBack {
         return undoing.outcomes;
     }
     // A journal of an interrupted rollback must not look like a plan in force.
     let begun = journal.rolling_back(why);
-    let mut refused: Option<journal::Step> = None;
+    let mut refused: Option<journal::JournalStep> = None;
     let steps = under_their_names(host, journal.steps());
     for step in steps.into_iter().rev().filter(|step| !step.undone) {
         let outcome = match stuck.contains(&step.setting) {
-            true => Outcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
+            true => StepOutcome::Failed("a later plan has set it, too, and could not be undone".to_owned()),
             false => restore(host, &step),
         };
         // The settings that it resets are restored next, and may bring it back.
-        let may_come_back = matches!(outcome, Outcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
+        let may_come_back =
+            matches!(outcome, StepOutcome::Failed(_)) && !host.reset_by(&step.setting).is_empty();
         let before = if may_come_back {
             refused.replace(step)
         } else {
@@ -178,7 +180,10 @@ fn undo_below(
 
 /// Steps with the names that their interfaces have now. An interface that is gone, or was made anew, is looked up by
 /// its name, like those from before their numbers were in journals.
-fn under_their_names(host: &dyn Host, mut steps: Vec<journal::Step>) -> Vec<journal::Step> {
+fn under_their_names(
+    host: &dyn HostAccess,
+    mut steps: Vec<journal::JournalStep>,
+) -> Vec<journal::JournalStep> {
     let numbers = steps.iter().filter_map(|step| Some((step.setting.nic()?.to_owned(), step.interface?)));
     let renamed: BTreeMap<String, String> = numbers
         .collect::<BTreeMap<_, _>>()
@@ -201,22 +206,22 @@ struct Undoing {
 }
 
 impl Undoing {
-    fn note(&mut self, step: journal::Step, outcome: Outcome) {
-        if !matches!(outcome, Outcome::Failed(_)) {
+    fn note(&mut self, step: journal::JournalStep, outcome: StepOutcome) {
+        if !matches!(outcome, StepOutcome::Failed(_)) {
             self.done.push(step.number);
         }
         // A step that was left out and needs nothing is not reported.
-        if !(step.left && outcome == Outcome::AsBefore) {
+        if !(step.left && outcome == StepOutcome::AsBefore) {
             self.outcomes.steps.push((step.setting, outcome));
         }
     }
 
     /// Restores a step that was refused before. A limit of 0 bytes cannot be written, but results from restoring the
     /// same limit as a ratio.
-    fn again(&mut self, host: &mut dyn Host, refused: Option<journal::Step>) {
+    fn again(&mut self, host: &mut dyn HostAccess, refused: Option<journal::JournalStep>) {
         let Some(step) = refused else { return };
         let outcome = match restore(host, &step) {
-            Outcome::AsBefore => Outcome::Restored,
+            StepOutcome::AsBefore => StepOutcome::Restored,
             outcome => outcome,
         };
         self.note(step, outcome);
@@ -229,8 +234,8 @@ const LOOKS_MAX: usize = 8;
 /// Resets threads that have inherited a step's setting to the earlier state of that step's thread. Each process is
 /// searched once, with the first of its steps: one plan sets the same for all threads.
 fn disinherit(
-    host: &mut dyn Host,
-    step: &journal::Step,
+    host: &mut dyn HostAccess,
+    step: &journal::JournalStep,
     looked_at: &mut BTreeSet<u32>,
     outcomes: &mut RolledBack,
 ) {
@@ -254,7 +259,7 @@ fn disinherit(
         }
         for (setting, old) in heirs {
             let outcome = match host.write(&setting, &old.to_string()) {
-                Ok(()) => Outcome::Restored,
+                Ok(()) => StepOutcome::Restored,
                 Err(error) => failed(&setting, &error),
             };
             outcomes.steps.push((setting, outcome));
@@ -265,23 +270,23 @@ fn disinherit(
     }
 }
 
-fn failed(setting: &Setting, error: &io::Error) -> Outcome {
+fn failed(setting: &Setting, error: &io::Error) -> StepOutcome {
     match Errno::from_io_error(error) {
-        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => Outcome::Vanished,
-        _ => Outcome::Failed(meaning(setting, error)),
+        Some(Errno::NOENT | Errno::NODEV | Errno::SRCH) => StepOutcome::Vanished,
+        _ => StepOutcome::Failed(meaning(setting, error)),
     }
 }
 
-fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
+fn restore(host: &mut dyn HostAccess, step: &journal::JournalStep) -> StepOutcome {
     let setting = &step.setting;
     let failed = |error: io::Error| failed(setting, &error);
     // Its number is in use by another thread now, which the plan did not set.
     let expected = step.identity.as_deref();
     if expected.is_some_and(|was| host.identity(setting).is_some_and(|is| !is_same(was, &is))) {
-        return Outcome::Vanished;
+        return StepOutcome::Vanished;
     }
     let found = match host.read(setting) {
-        Ok(found) if setting.same(&found, &step.before) => return Outcome::AsBefore,
+        Ok(found) if setting.same(&found, &step.before) => return StepOutcome::AsBefore,
         Ok(found) => found,
         Err(error) => return failed(error),
     };
@@ -290,11 +295,11 @@ fn restore(host: &mut dyn Host, step: &journal::Step) -> Outcome {
     }
     match host.read(setting) {
         Ok(now) if !setting.same(&now, &step.before) => {
-            Outcome::Failed(format!("its old value was accepted, but it reads {now:?}"))
+            StepOutcome::Failed(format!("its old value was accepted, but it reads {now:?}"))
         }
         // A step that was left out was reset by another step.
-        Ok(_) if step.left || setting.same(&found, &step.wanted) => Outcome::Restored,
-        Ok(_) => Outcome::RestoredOver(found.trim().to_owned()),
+        Ok(_) if step.left || setting.same(&found, &step.wanted) => StepOutcome::Restored,
+        Ok(_) => StepOutcome::RestoredOver(found.trim().to_owned()),
         Err(error) => failed(error),
     }
 }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::apply::journal::Place;
+use crate::apply::journal::BootAndNamespace;
 use crate::observe::network_namespace;
 use crate::observe::root::{self, Root};
 use crate::plan::Plan;
@@ -14,19 +14,19 @@ use crate::plan::change::{Holds, Setting};
 
 /// The host on which a plan was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct PlanOrigin {
     /// The host's name, for people.
     pub host: String,
     /// Its boot and the network namespace.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: BootAndNamespace,
 }
 
 /// A plan as it is in a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     /// The host on which it was made.
-    pub made: Origin,
+    pub made: PlanOrigin,
     /// The changes.
     #[serde(flatten)]
     pub plan: Plan,
@@ -34,7 +34,7 @@ pub struct Saved {
 
 /// Reasons why a plan is not carried out here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum PlanRejected {
     /// Numbers of interrupts and threads are those of another host.
     #[error("it was made on {made:?}, and this is {here:?}")]
     Host {
@@ -54,39 +54,39 @@ pub enum Refused {
     Foreign(Setting),
 }
 
-impl Origin {
+impl PlanOrigin {
     /// The host of a root.
-    pub fn of(root: &Root) -> Result<Origin, root::Error> {
+    pub fn of(root: &Root) -> Result<PlanOrigin, root::Error> {
         let host = root.read("/proc/sys/kernel/hostname")?.unwrap_or_default();
-        Ok(Origin { host, place: Place::of(root)? })
+        Ok(PlanOrigin { host, place: BootAndNamespace::of(root)? })
     }
 }
 
 impl Saved {
     /// Whether it may be carried out here.
-    pub fn check(&self, here: &Origin) -> Result<(), Refused> {
+    pub fn check(&self, here: &PlanOrigin) -> Result<(), PlanRejected> {
         let made = &self.made;
         if made.host != here.host {
-            return Err(Refused::Host { made: made.host.clone(), here: here.host.clone() });
+            return Err(PlanRejected::Host { made: made.host.clone(), here: here.host.clone() });
         }
         if made.place.boot_id != here.place.boot_id {
-            return Err(Refused::Boot);
+            return Err(PlanRejected::Boot);
         }
         let is_here = match (&made.place.network, &here.place.network) {
             (Some(made), Some(here)) => network_namespace::is_same(made, here),
             (made, here) => made == here,
         };
         if !is_here {
-            return Err(Refused::Network(made.place.network.clone().unwrap_or_default()));
+            return Err(PlanRejected::Network(made.place.network.clone().unwrap_or_default()));
         }
         self.check_settings()
     }
 
     /// Whether it names only settings of this program.
-    pub fn check_settings(&self) -> Result<(), Refused> {
+    pub fn check_settings(&self) -> Result<(), PlanRejected> {
         match self.plan.changes.iter().find(|change| !is_ours(&change.setting)) {
             None => Ok(()),
-            Some(change) => Err(Refused::Foreign(change.setting.clone())),
+            Some(change) => Err(PlanRejected::Foreign(change.setting.clone())),
         }
     }
 }
@@ -199,15 +199,15 @@ mod tests {
             risk: Risk::Low,
             signal: Default::default(),
         };
-        let place = Place { boot_id: "b".into(), network: Some("net:[1]".into()) };
+        let place = BootAndNamespace { boot_id: "b".into(), network: Some("net:[1]".into()) };
         let plan = Plan { changes: vec![change], ..Plan::default() };
-        Saved { made: Origin { host: "cache1".into(), place }, plan }
+        Saved { made: PlanOrigin { host: "cache1".into(), place }, plan }
     }
 
     #[test]
     fn a_plan_is_for_the_host_the_boot_and_the_network_that_it_was_made_on() {
         let saved = saved();
-        let refused = |change: fn(&mut Origin)| {
+        let refused = |change: fn(&mut PlanOrigin)| {
             let mut here = saved.made.clone();
             change(&mut here);
             saved.check(&here).err().map(|refused| refused.to_string())

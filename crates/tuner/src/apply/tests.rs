@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::apply::journal::{Journals, Place, State};
-use crate::apply::rollback::{Outcome, undo};
+use crate::apply::journal::{Journals, BootAndNamespace, PlanState};
+use crate::apply::rollback::{StepOutcome, undo};
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Risk, Stage};
 use os::CpuSet;
@@ -32,7 +32,7 @@ struct Kernel {
     writes: usize,
 }
 
-impl Host for Kernel {
+impl HostAccess for Kernel {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         self.values.get(setting).cloned().ok_or(Errno::NOENT.into())
     }
@@ -124,7 +124,7 @@ fn changes() -> Vec<Change> {
 }
 
 fn begin(scratch: &Scratch) -> Journal {
-    let place = Place { boot_id: "b".into(), network: None };
+    let place = BootAndNamespace { boot_id: "b".into(), network: None };
     Journals::new(scratch.path()).begin(&place, 0, None).unwrap()
 }
 
@@ -135,13 +135,13 @@ fn a_plan_is_applied_read_back_and_undone_to_the_bytes() {
     let before = kernel.values.clone();
     let applied = apply(&mut kernel, &changes(), &mut journal).unwrap();
     assert_eq!((applied.done.len(), applied.left.len(), applied.pending), (6, 0, vec![40]));
-    assert_eq!(journal.state(), State::Applied);
+    assert_eq!(journal.state(), PlanState::Applied);
     assert_eq!(kernel.values[&settings()[5].0], "always madvise [never]\n");
 
     let mut journal = Journal::open(journal.path()).unwrap().unwrap();
     let undone = undo(&mut kernel, &mut journal, "asked");
-    assert!(undone.steps.iter().all(|(_, outcome)| *outcome == Outcome::Restored), "{undone:?}");
-    assert_eq!((&kernel.values, journal.state()), (&before, State::RolledBack));
+    assert!(undone.steps.iter().all(|(_, outcome)| *outcome == StepOutcome::Restored), "{undone:?}");
+    assert_eq!((&kernel.values, journal.state()), (&before, PlanState::RolledBack));
     assert!(undo(&mut kernel, &mut journal, "again").steps.is_empty());
 }
 
@@ -182,7 +182,11 @@ fn whichever_step_fails_and_however_the_host_is_as_before() {
                 assert!(failed.to_string().ends_with("everything is as it was before"), "{failed}");
             }
             assert_eq!(kernel.values, before, "{case}");
-            assert_eq!(Journal::open(journal.path()).unwrap().unwrap().state(), State::RolledBack, "{case}");
+            assert_eq!(
+                Journal::open(journal.path()).unwrap().unwrap().state(),
+                PlanState::RolledBack,
+                "{case}"
+            );
         }
     }
 }
@@ -227,7 +231,7 @@ fn whenever_it_is_told_to_end_everything_is_as_before() {
         let is_done = asked_max > changes().len();
         assert_eq!(applied.is_ok(), is_done, "{asked_max}");
         assert_eq!(kernel.values == before, !is_done, "{asked_max}");
-        let state = if is_done { State::Applied } else { State::RolledBack };
+        let state = if is_done { PlanState::Applied } else { PlanState::RolledBack };
         assert_eq!(Journal::open(journal.path()).unwrap().unwrap().state(), state, "{asked_max}");
     }
 }
@@ -265,9 +269,9 @@ fn what_somebody_else_changed_is_restored_and_named_and_what_is_gone_is_let_go()
     kernel.values.insert(settings()[2].0.clone(), "0000000f\n".into());
     kernel.values.remove(&settings()[0].0);
     let undone = undo(&mut kernel, &mut journal, "asked").steps;
-    assert_eq!(undone[3].1, Outcome::RestoredOver("0000000f".into()));
-    assert_eq!(undone[5].1, Outcome::Vanished);
-    assert_eq!(journal.state(), State::RolledBack);
+    assert_eq!(undone[3].1, StepOutcome::RestoredOver("0000000f".into()));
+    assert_eq!(undone[5].1, StepOutcome::Vanished);
+    assert_eq!(journal.state(), PlanState::RolledBack);
 }
 
 #[test]
@@ -295,18 +299,18 @@ fn threads_that_have_ended_are_left_and_those_that_have_inherited_are_undone() {
         [(91, "policy=1 priority=1 started=60 seen=99"), (92, "policy=1 priority=9 started=95 seen=99")];
     others.iter().for_each(|(tid, text)| drop(is(*tid, text)));
     let undone = undo(&mut kernel, &mut journal, "asked");
-    assert_eq!(undone.steps, [(thread(81), Outcome::Restored), (thread(90), Outcome::Restored)]);
+    assert_eq!(undone.steps, [(thread(81), StepOutcome::Restored), (thread(90), StepOutcome::Restored)]);
     assert_eq!(kernel.values[&thread(90)], "policy=0 priority=0 slice_ns=7\n");
     for (tid, text) in others {
         assert_eq!(kernel.values[&thread(tid)], text, "who has not inherited it keeps it");
     }
-    assert_eq!(journal.state(), State::RolledBack);
+    assert_eq!(journal.state(), PlanState::RolledBack);
 }
 
 #[test]
 fn many_settings_that_could_not_be_undone_are_one() {
     let step =
-        |irq| (Setting::mask(format!("/proc/irq/{irq}/smp_affinity")), Outcome::Failed("refused".into()));
+        |irq| (Setting::mask(format!("/proc/irq/{irq}/smp_affinity")), StepOutcome::Failed("refused".into()));
     let undone = RolledBack { steps: (0..64).map(step).collect(), unrecorded: None };
     let said = "not everything could be undone: /proc/irq/0/smp_affinity: refused (and 63 more like it)";
     assert_eq!(outcome(&undone), said);

@@ -30,7 +30,7 @@ pub struct Evidence {
 /// Whether there is a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum RemedyStatus {
     /// A setting of this host would help.
     Fixable,
     /// No setting of this host will: the reason, and the remedy elsewhere.
@@ -54,7 +54,7 @@ pub struct Finding {
     /// Expected effect of the remedy, in one sentence.
     pub effect: String,
     /// Whether there is a remedy.
-    pub verdict: Verdict,
+    pub verdict: RemedyStatus,
     /// The numbers.
     pub evidence: Vec<Evidence>,
     /// Findings of the same rule with the same cause for other subjects: three more servers that wait as this one
@@ -75,7 +75,7 @@ impl Finding {
             subject: subject.into(),
             cause: String::new(),
             effect: String::new(),
-            verdict: Verdict::Fixable,
+            verdict: RemedyStatus::Fixable,
             evidence: Vec::new(),
             alike: Vec::new(),
             consequences: Vec::new(),
@@ -106,7 +106,7 @@ impl Finding {
     /// No setting of this host will help: the reason, and the remedy elsewhere.
     #[must_use]
     pub(crate) fn not_here(self, reason: impl Into<String>) -> Finding {
-        Finding { verdict: Verdict::NotHere { reason: reason.into() }, ..self }
+        Finding { verdict: RemedyStatus::NotHere { reason: reason.into() }, ..self }
     }
 
     /// With a number that was measured or read.

@@ -27,7 +27,7 @@ mod published;
 mod situation;
 
 use crate::{Facts, Finding, Series};
-use host::Host;
+use host::RuleInput;
 use rule::Rule;
 
 pub use figures::{bytes, number, per_second, percent};
@@ -54,12 +54,12 @@ const SUBJECTS: [&[Rule]; 13] = [
 
 /// The findings of all rules, most severe first: each cause once, with its consequences and with similar findings.
 pub fn judge(facts: &Facts, series: &Series) -> Vec<Finding> {
-    fold::fold(&Host::new(facts, series), judge_each(facts, series))
+    fold::fold(&RuleInput::new(facts, series), judge_each(facts, series))
 }
 
 /// The findings of each rule by itself, most severe first.
 pub(crate) fn judge_each(facts: &Facts, series: &Series) -> Vec<Finding> {
-    let host = Host::new(facts, series);
+    let host = RuleInput::new(facts, series);
     let mut findings: Vec<Finding> = rules()
         .flat_map(|rule| {
             let named = |finding| Finding { rule: rule.explanation.rule.to_owned(), ..finding };

@@ -1,7 +1,7 @@
 //! Driver parameters, as ethtool reads them: name, channels, rings and driver counters.
 //!
 //! `unsafe` for the one system call that has no file and no safe wrapper: `SIOCETHTOOL`. A captured host has the answers
-//! in `ethtool.json` beside /proc and /sys: a map of interfaces to [`Driver`]s.
+//! in `ethtool.json` beside /proc and /sys: a map of interfaces to [`DriverParameters`]s.
 
 mod knob;
 
@@ -22,7 +22,7 @@ pub use knob::{Knob, Parameters};
 /// A driver's answers about one interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Driver {
+pub struct DriverParameters {
     /// `ena`, `veth`…
     pub driver: Option<String>,
     /// Receive queues in use.
@@ -84,7 +84,10 @@ const COMMAND_WORDS: usize = 24;
 const ANSWER_WORDS: usize = 4 + COUNTERS_ROOM * NAME_LEN / 4;
 
 /// The parameters of each interface without counters: of this host from its drivers, of a captured one from the file.
-pub(crate) fn drivers(root: &Root, nics: &[&str]) -> std::result::Result<BTreeMap<String, Driver>, String> {
+pub(crate) fn drivers(
+    root: &Root,
+    nics: &[&str],
+) -> std::result::Result<BTreeMap<String, DriverParameters>, String> {
     each(root, nics, Asker::driver)
 }
 
@@ -94,9 +97,9 @@ pub(crate) fn statistics(
     root: &Root,
     nics: &[&str],
 ) -> std::result::Result<BTreeMap<String, BTreeMap<String, u64>>, String> {
-    let ask = |asker: &mut Asker, nic: &str| Driver {
+    let ask = |asker: &mut Asker, nic: &str| DriverParameters {
         statistics: asker.statistics(nic).unwrap_or_default(),
-        ..Driver::default()
+        ..DriverParameters::default()
     };
     let drivers = each(root, nics, ask)?.into_iter();
     Ok(drivers.map(|(nic, driver)| (nic, driver.statistics)).collect())
@@ -105,8 +108,8 @@ pub(crate) fn statistics(
 fn each(
     root: &Root,
     nics: &[&str],
-    ask: impl Fn(&mut Asker, &str) -> Driver,
-) -> std::result::Result<BTreeMap<String, Driver>, String> {
+    ask: impl Fn(&mut Asker, &str) -> DriverParameters,
+) -> std::result::Result<BTreeMap<String, DriverParameters>, String> {
     if !root.is_live() {
         let text = root.read("/ethtool.json").map_err(|error| error.to_string())?;
         let text = text.ok_or("the captured host has no ethtool.json")?;
@@ -150,7 +153,7 @@ impl Asker {
     }
 
     /// Parameters that a driver does not support (`EOPNOTSUPP`) are left out.
-    fn driver(&mut self, nic: &str) -> Driver {
+    fn driver(&mut self, nic: &str) -> DriverParameters {
         let channels = self.ask(nic, Knob::Channels.commands().0, &[]).map(|words| {
             let [_, rx_max, tx_max, _, combined_max, rx, tx, _, combined] = first(words);
             Channels { rx: (rx, rx_max), tx: (tx, tx_max), combined: (combined, combined_max) }
@@ -167,7 +170,7 @@ impl Asker {
             rx_usecs: words[1],
             tx_usecs: words[5],
         });
-        Driver {
+        DriverParameters {
             driver: self.ask(nic, GDRVINFO, &[]).ok().map(|words| text(&words[1..1 + NAME_LEN / 4])),
             channels: kinds.map(|kinds| kinds.rx.0 + kinds.combined.0),
             channels_max: kinds.map(|kinds| kinds.rx.1.max(kinds.combined.1)),
@@ -310,8 +313,8 @@ mod tests {
     #[test]
     fn an_interface_that_is_not_there_says_nothing() {
         let mut asker = Asker::new().unwrap();
-        assert_eq!(asker.driver("nosuchnic"), Driver::default());
-        assert_eq!(asker.driver("a name that is too long"), Driver::default());
+        assert_eq!(asker.driver("nosuchnic"), DriverParameters::default());
+        assert_eq!(asker.driver("a name that is too long"), DriverParameters::default());
     }
 
     #[test]

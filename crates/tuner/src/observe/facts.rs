@@ -14,7 +14,7 @@ use os::CpuSet;
 #[serde(default)]
 pub struct Facts {
     /// Its kernel.
-    pub kernel: Kernel,
+    pub kernel: KernelFacts,
     /// The hypervisor and the machine.
     pub guest: Guest,
     /// Bytes of memory.
@@ -44,7 +44,7 @@ pub struct Facts {
     /// The clock source.
     pub clock_source: ClockSource,
     /// Listening TCP sockets.
-    pub listeners: Vec<Listener>,
+    pub listeners: Vec<ListeningSocket>,
     /// UDP sockets without a fixed peer.
     pub datagrams: Vec<DatagramSocket>,
     /// Data servers that run here.
@@ -72,7 +72,7 @@ pub struct Facts {
 /// The kernel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Kernel {
+pub struct KernelFacts {
     /// `6.1.0-18-cloud-amd64`
     pub release: String,
     /// Major and minor number.
@@ -319,7 +319,7 @@ pub struct ClockSource {
 /// A listening TCP socket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Listener {
+pub struct ListeningSocket {
     /// Address and port, as `ss` prints them.
     pub address: String,
     /// The port.
@@ -533,7 +533,7 @@ impl fmt::Display for Service {
 
 impl Facts {
     /// The service that holds a listener.
-    pub(crate) fn service_of(&self, listener: &Listener) -> Option<&Service> {
+    pub(crate) fn service_of(&self, listener: &ListeningSocket) -> Option<&Service> {
         self.services.iter().find(|service| Some(service.pid) == listener.pid)
     }
 

@@ -22,7 +22,7 @@ use crate::observe::scheduling;
 
 /// A socket that a program listens on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Socket {
+pub struct ListenerHandle {
     /// The process that holds it.
     pub pid: u32,
     /// When that process was started, in clock ticks since boot.
@@ -36,7 +36,7 @@ pub struct Socket {
 /// Limits of a listener that can be changed while it is in use. Each is a number of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum QueueLimit {
     /// Connections that may wait to be accepted; `ss` shows it as Send-Q.
     Backlog,
     /// Connections that brought a request with the SYN and whose handshake is not over; 0: no Fast Open.
@@ -51,23 +51,23 @@ const STATE_LISTEN: u8 = 10;
 /// `tcpi_sacked`: for a listener its longest accept queue (`tcp_get_info` in net/ipv4/tcp.c).
 const INFO_BACKLOG: usize = 28;
 
-impl Socket {
+impl ListenerHandle {
     /// A limit as it is now.
-    pub(crate) fn read(&self, limit: Limit) -> io::Result<u32> {
+    pub(crate) fn read(&self, limit: QueueLimit) -> io::Result<u32> {
         let socket = self.duplicate()?;
         match limit {
-            Limit::Backlog => backlog(&socket),
-            Limit::FastOpen => Ok(u32::from_ne_bytes(option(&socket, libc::TCP_FASTOPEN)?)),
+            QueueLimit::Backlog => backlog(&socket),
+            QueueLimit::FastOpen => Ok(u32::from_ne_bytes(option(&socket, libc::TCP_FASTOPEN)?)),
         }
     }
 
     /// Sets a limit; `somaxconn` may cut it.
-    pub(crate) fn write(&self, limit: Limit, connections: u32) -> io::Result<()> {
+    pub(crate) fn write(&self, limit: QueueLimit, connections: u32) -> io::Result<()> {
         let socket = self.duplicate()?;
         let connections = i32::try_from(connections).map_err(|_| Errno::INVAL)?;
         match limit {
-            Limit::Backlog => Ok(rustix::net::listen(socket, connections)?),
-            Limit::FastOpen => set_option(&socket, libc::TCP_FASTOPEN, connections),
+            QueueLimit::Backlog => Ok(rustix::net::listen(socket, connections)?),
+            QueueLimit::FastOpen => set_option(&socket, libc::TCP_FASTOPEN, connections),
         }
     }
 
@@ -110,18 +110,18 @@ impl Socket {
     }
 }
 
-impl fmt::Display for Socket {
+impl fmt::Display for ListenerHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Workers that share a port have a socket each: only the inode tells them apart.
         write!(f, "{} (PID {}, socket {})", self.address, self.pid, self.inode)
     }
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for QueueLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Limit::Backlog => "backlog",
-            Limit::FastOpen => "Fast Open queue",
+            QueueLimit::Backlog => "backlog",
+            QueueLimit::FastOpen => "Fast Open queue",
         })
     }
 }
@@ -167,9 +167,9 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     /// A listener of this process, found as that of any other.
-    fn own(listener: &TcpListener) -> Socket {
+    fn own(listener: &TcpListener) -> ListenerHandle {
         let pid = std::process::id();
-        Socket {
+        ListenerHandle {
             pid,
             started: scheduling::started(pid).unwrap(),
             inode: rustix::fs::fstat(listener).unwrap().st_ino,
@@ -178,8 +178,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn is_gone(socket: &Socket) {
-        for result in [socket.read(Limit::Backlog).map(drop), socket.write(Limit::Backlog, 9)] {
+    fn is_gone(socket: &ListenerHandle) {
+        for result in [socket.read(QueueLimit::Backlog).map(drop), socket.write(QueueLimit::Backlog, 9)] {
             assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::ESRCH), "{socket}");
         }
     }
@@ -190,8 +190,8 @@ mod tests {
         rustix::net::listen(&listener, 7).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let socket = own(&listener);
-        assert_eq!(socket.read(Limit::Backlog).unwrap(), 7);
-        for limit in [Limit::Backlog, Limit::FastOpen] {
+        assert_eq!(socket.read(QueueLimit::Backlog).unwrap(), 7);
+        for limit in [QueueLimit::Backlog, QueueLimit::FastOpen] {
             let before = socket.read(limit).unwrap();
             for connections in [30, before] {
                 socket.write(limit, connections).unwrap();
@@ -210,11 +210,11 @@ mod tests {
         let listener = TcpListener::bind("[::1]:0").or_else(|_| TcpListener::bind("127.0.0.1:0")).unwrap();
         rustix::net::listen(&listener, 7).unwrap();
         let socket = own(&listener);
-        is_gone(&Socket { started: socket.started - 1, ..socket.clone() });
-        is_gone(&Socket { inode: u64::MAX, ..socket.clone() });
-        is_gone(&Socket { pid: u32::MAX, ..socket.clone() });
-        is_gone(&Socket { pid: 0, ..socket.clone() });
-        assert_eq!(socket.read(Limit::Backlog).unwrap(), 7);
+        is_gone(&ListenerHandle { started: socket.started - 1, ..socket.clone() });
+        is_gone(&ListenerHandle { inode: u64::MAX, ..socket.clone() });
+        is_gone(&ListenerHandle { pid: u32::MAX, ..socket.clone() });
+        is_gone(&ListenerHandle { pid: 0, ..socket.clone() });
+        assert_eq!(socket.read(QueueLimit::Backlog).unwrap(), 7);
         drop(listener);
         is_gone(&socket);
     }
@@ -224,6 +224,6 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let inode = rustix::fs::fstat(&client).unwrap().st_ino;
-        is_gone(&Socket { inode, ..own(&listener) });
+        is_gone(&ListenerHandle { inode, ..own(&listener) });
     }
 }

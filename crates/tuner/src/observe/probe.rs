@@ -40,14 +40,14 @@ use crate::observe::facts::{Agent, Facts, Interrupt};
 use crate::observe::root::{Error, Root};
 use os::CpuSet;
 pub use process::pids_of_unit;
-use view::View;
+use view::ProbeView;
 
 /// Probes a host, and these processes even if they are no known data servers.
 ///
 /// Fails only if `root` holds no host.
 pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
     host_is_there(root)?;
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     let nics = nic::nics(&view);
     let disks = disk::disks(&view);
     let processes = process::processes(&view);
@@ -95,24 +95,24 @@ pub fn probe(root: &Root, pids: &[u32]) -> Result<Facts, Error> {
 /// The interrupts of an interface that have a handler: their numbers now, and the handlers' names. Those with an
 /// affinity that the kernel manages are not among them.
 pub(crate) fn handlers_of(root: &Root, nic: &str) -> Vec<(u32, String)> {
-    interrupt::handlers_of(&View::new(root), nic)
+    interrupt::handlers_of(&ProbeView::new(root), nic)
 }
 
 /// CPUs that the kernel takes out of RPS masks (since Linux 5.9).
 pub(crate) fn isolated_cpus(root: &Root) -> CpuSet {
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     cpu::isolated(&view).or(&cpu::nohz_full(&view))
 }
 
 /// Interrupts of interfaces and disks alone.
 pub(crate) fn interrupts(root: &Root) -> Vec<Interrupt> {
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     interrupt::interrupts(&view, &nic::nics(&view), &disk::disks(&view))
 }
 
 /// Only the programs and files that set the same settings.
 pub(crate) fn agents(root: &Root) -> Vec<Agent> {
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     agent::agents(&view, &process::processes(&view))
 }
 

@@ -11,7 +11,7 @@ mod service;
 use std::collections::BTreeMap;
 
 use crate::observe::facts::Facts;
-use crate::observe::probe::view::View;
+use crate::observe::probe::view::ProbeView;
 use crate::observe::probe::{datagram, host_is_there, listener, process};
 use crate::observe::reading::{Accepting, DiskTimes, Reading};
 use crate::observe::root::{Error, Root};
@@ -20,7 +20,7 @@ use crate::observe::root::{Error, Root};
 ///
 /// Fails only if `root` holds no host.
 pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     let accepting = accepting(&view);
     Ok(Reading {
         queued: listener::queued(&view, facts, &accepting),
@@ -44,7 +44,7 @@ pub fn read(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
 /// Fails only if `root` holds no host.
 pub fn cpus(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
     host_is_there(root)?;
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     Ok(Reading {
         at_ms,
         cpus: cpu::times(&view),
@@ -56,7 +56,7 @@ pub fn cpus(root: &Root, facts: &Facts, at_ms: u64) -> Result<Reading, Error> {
 }
 
 /// A file of lines with a name and a number.
-fn pairs(view: &View, path: &str) -> BTreeMap<String, u64> {
+fn pairs(view: &ProbeView, path: &str) -> BTreeMap<String, u64> {
     let pair = |line: &String| {
         let (name, value) = line.split_once(' ')?;
         Some((name.to_owned(), value.trim().parse().ok()?))
@@ -65,7 +65,7 @@ fn pairs(view: &View, path: &str) -> BTreeMap<String, u64> {
 }
 
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`: 1234.
-fn stalled(view: &View) -> BTreeMap<String, u64> {
+fn stalled(view: &ProbeView) -> BTreeMap<String, u64> {
     let total = |kind: &str| {
         let lines = view.lines(&format!("/proc/pressure/{kind}"));
         let some = lines.iter().find(|line| line.starts_with("some "))?;
@@ -76,7 +76,7 @@ fn stalled(view: &View) -> BTreeMap<String, u64> {
 }
 
 /// A captured host does not change.
-fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
+fn accepting(view: &ProbeView) -> BTreeMap<u64, Accepting> {
     if view.root.is_live() { listener::accepting(view) } else { BTreeMap::new() }
 }
 
@@ -87,7 +87,7 @@ const WRITES: usize = 4;
 const WRITE_MS: usize = 7;
 const BUSY_MS: usize = 9;
 
-fn disks(view: &View, facts: &Facts) -> BTreeMap<String, DiskTimes> {
+fn disks(view: &ProbeView, facts: &Facts) -> BTreeMap<String, DiskTimes> {
     let disk = |line: &String| {
         let mut words = line.split_whitespace().skip(2);
         let name = words.next().filter(|name| facts.disks.iter().any(|disk| disk.name == *name))?;

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use super::file::PersistentFile;
 use super::intent::{Device, Intent, IntentPart};
 use super::means::is_plain;
-use super::surroundings::Surroundings;
+use super::surroundings::HostMeans;
 use super::texts::MODE;
-use crate::plan::change::{Refusal, Stage};
+use crate::plan::change::{PlanRefusal, Stage};
 use crate::text::HEADER;
 
 /// The directory of our own files.
@@ -20,8 +20,8 @@ pub(super) const UNIT: &str = "/etc/systemd/system/evenkeel-tune.service";
 /// The files that the intent needs; none without parts.
 pub(super) fn files(
     parts: &[IntentPart],
-    here: &Surroundings,
-    left: &mut Vec<Refusal>,
+    here: &HostMeans,
+    left: &mut Vec<PlanRefusal>,
 ) -> Vec<PersistentFile> {
     if parts.is_empty() {
         return Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn files(
         file(INTENT, why, Intent::new(parts.to_vec(), irqbalance_knows).text(), MODE)
     };
     let mut leave = |subject: &str, reason: String| {
-        left.push(Refusal { subject: subject.to_owned(), asked_by: "persist".to_owned(), reason });
+        left.push(PlanRefusal { subject: subject.to_owned(), asked_by: "persist".to_owned(), reason });
     };
     if !here.systemd {
         let line = format!("{} tune apply --intent {INTENT}", here.program);
@@ -90,7 +90,7 @@ pub(super) fn files(
     files
 }
 
-fn unit(here: &Surroundings, units: &BTreeSet<&str>) -> String {
+fn unit(here: &HostMeans, units: &BTreeSet<&str>) -> String {
     let mut text = format!(
         "{HEADER}\n\n[Unit]\nDescription=Host settings that have to be planned anew at every start\n\
          Documentation=man:evenkeel-tune-persist(1)\n\

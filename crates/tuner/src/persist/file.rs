@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::apply::journal::Step;
+use crate::apply::journal::JournalStep;
 use crate::plan::change::{Change, Setting};
 
 /// A setting that has to be in force after the next start, too.
@@ -38,8 +38,8 @@ impl From<&Change> for Keep {
     }
 }
 
-impl From<Step> for Keep {
-    fn from(step: Step) -> Keep {
+impl From<JournalStep> for Keep {
+    fn from(step: JournalStep) -> Keep {
         Keep { setting: step.setting, wanted: step.wanted, why: step.why, asked_by: step.asked_by }
     }
 }

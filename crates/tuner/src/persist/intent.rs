@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::observe::cpu_model::Choice;
 use crate::observe::facts::{Facts, Nic};
-use crate::plan::change::{Refusal, Stage};
+use crate::plan::change::{PlanRefusal, Stage};
 use crate::plan::profile::Profile;
 use crate::plan::strategy::Strategy;
-use crate::plan::{self, Asked, Plan};
+use crate::plan::{self, Plan, PlanRequest};
 
 /// The version of the format; other versions are refused.
 const VERSION: u32 = 1;
@@ -188,14 +188,14 @@ impl IntentPart {
             Ok(nic) => nic.map(|nic| nic.name.as_str()),
             Err(reason) => {
                 let subject = self.nic.as_ref().map_or(String::new(), |device| device.name.clone());
-                let refusal = Refusal { subject, asked_by: self.asked_by(), reason };
+                let refusal = PlanRefusal { subject, asked_by: self.asked_by(), reason };
                 return (facts.clone(), Plan { refusals: vec![refusal], ..Plan::default() });
             }
         };
         // Chosen CPUs may be gone: an error is better than other CPUs.
         if let Err(error) = self.choice.check(facts) {
             let subject = self.nic.as_ref().map_or("CPUs".to_owned(), |device| device.name.clone());
-            let refusal = Refusal { subject, asked_by: self.asked_by(), reason: error.to_string() };
+            let refusal = PlanRefusal { subject, asked_by: self.asked_by(), reason: error.to_string() };
             return (facts.clone(), Plan { refusals: vec![refusal], ..Plan::default() });
         }
         let mut facts = facts.clone();
@@ -205,12 +205,12 @@ impl IntentPart {
                     && (self.unit.is_none() || service.unit == self.unit)
             });
         }
-        let asked = Asked {
+        let asked = PlanRequest {
             strategy: self.strategy,
             profile: self.profile,
             nic,
             choice: self.choice.clone(),
-            ..Asked::default()
+            ..PlanRequest::default()
         };
         let plan = plan::plan(&facts, &asked);
         (facts, plan)

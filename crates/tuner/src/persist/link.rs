@@ -13,10 +13,10 @@ use crate::observe::facts::Nic;
 use crate::text::HEADER;
 
 /// The settings of one interface.
-pub(super) type Asked<'k> = (&'k Keep, Knob);
+pub(super) type LinkSettings<'k> = (&'k Keep, Knob);
 
 /// The file for one interface; or the reason why there is none.
-pub(super) fn file(nic: &Nic, asked: &[Asked], links: &[Ordered]) -> Result<PersistentFile, String> {
+pub(super) fn file(nic: &Nic, asked: &[LinkSettings], links: &[Ordered]) -> Result<PersistentFile, String> {
     let bus = nic.bus.as_ref().filter(|bus| bus.contains(':') && is_plain(bus));
     let bus = bus.ok_or("a .link file finds an interface by its place on a PCI bus, and it is on none")?;
     let mut lines = String::new();

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use super::file::Keep;
 use super::intent::{Device, IntentPart};
-use super::surroundings::Surroundings;
+use super::surroundings::HostMeans;
 use crate::observe::cpu_model::Choice;
 use crate::observe::ethtool::Knob;
 use crate::observe::facts::{Disk, Facts, Nic, Service};
-use crate::observe::listening::Limit;
+use crate::observe::listening::QueueLimit;
 use crate::observe::scheduling;
 use crate::plan;
-use crate::plan::change::{Setting, Stage, Value};
+use crate::plan::change::{Setting, SettingValue, Stage};
 use crate::plan::profile::Profile;
 
 /// The means of a setting.
@@ -80,7 +80,7 @@ pub(super) fn of<'f>(
     keep: &'f Keep,
     keeps: &[Keep],
     facts: &'f Facts,
-    here: &Surroundings,
+    here: &HostMeans,
 ) -> Result<Means<'f>, String> {
     if !is_plain(&keep.wanted) {
         return Err("its value has characters that no configuration file holds safely".to_owned());
@@ -141,12 +141,12 @@ pub(super) fn of<'f>(
 }
 
 /// A program sets both when it begins to listen.
-fn until_restart(limit: Limit) -> &'static str {
+fn until_restart(limit: QueueLimit) -> &'static str {
     match limit {
-        Limit::Backlog => {
+        QueueLimit::Backlog => {
             "it ends with the program, whose own flag keeps it (memcached: -b, Redis: tcp-backlog)"
         }
-        Limit::FastOpen => {
+        QueueLimit::FastOpen => {
             "it ends with the program; net.ipv4.tcp_fastopen = 1027 gives it to every one that listens later"
         }
     }
@@ -158,11 +158,11 @@ fn thread<'f>(
     tid: u32,
     keeps: &[Keep],
     facts: &'f Facts,
-    here: &Surroundings,
+    here: &HostMeans,
 ) -> Result<Means<'f>, String> {
     let has = |service: &&Service| service.threads.iter().any(|thread| thread.tid == tid);
     let service = facts.services.iter().find(has).ok_or("its program does not run any more")?;
-    let Ok(Value::Scheduling(wanted)) = keep.setting.value(&keep.wanted) else {
+    let Ok(SettingValue::Scheduling(wanted)) = keep.setting.value(&keep.wanted) else {
         return Err("its value cannot be understood".to_owned());
     };
     if wanted.get("policy") != Some(scheduling::FIFO.into()) {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::io;
 
 use super::boot::DIRECTORY;
-use super::{Held, Persistence, PersistentFile};
+use super::{HeldSetting, Persistence, PersistentFile};
 use crate::observe::root::Root;
 pub use disk::{Disk, Found, RootDisk};
 use manifest::{Manifest, State};
@@ -78,7 +78,7 @@ pub enum Error {
 
 /// The state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub enum FileState {
     /// As it was written.
     AsWritten,
     /// Its text, its kind or its permissions are not those that were written.
@@ -102,7 +102,7 @@ pub struct Done {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// The files, and their states.
-    pub files: Vec<(PersistentFile, Condition)>,
+    pub files: Vec<(PersistentFile, FileState)>,
     /// Whether writing or removing was interrupted.
     pub interrupted: bool,
 }
@@ -121,7 +121,7 @@ pub fn status(root: &Root) -> Result<Status, Error> {
 }
 
 /// The settings since the last start, because the files existed then.
-pub fn held(root: &Root) -> Result<Vec<Held>, Error> {
+pub fn held(root: &Root) -> Result<Vec<HeldSetting>, Error> {
     let manifest = manifest::read(&RootDisk::new(root.clone()))?;
     Ok(if manifest.boot_id == boot_id(root) { Vec::new() } else { manifest.held })
 }
@@ -176,14 +176,14 @@ fn write_to(
                 _ => return Err(Error::Foreign { path: file.path.clone() }),
             }
         };
-        if condition(disk, known)? == Condition::Edited {
+        if condition(disk, known)? == FileState::Edited {
             edited.push(known.path.clone());
         }
     }
     let gone = before.files.iter().filter(|known| !files.iter().any(|file| file.path == known.path));
     let gone: Vec<PersistentFile> = gone.cloned().collect();
     for known in &gone {
-        if condition(disk, known)? == Condition::Edited {
+        if condition(disk, known)? == FileState::Edited {
             edited.push(known.path.clone());
         }
     }
@@ -250,9 +250,9 @@ pub(crate) fn remove_from(disk: &mut dyn Disk) -> Result<Done, Error> {
     let mut done = Done { recovered, ..Done::default() };
     for file in &manifest.files {
         match condition(disk, file)? {
-            Condition::Missing => continue,
-            Condition::AsWritten => {}
-            Condition::Edited => {
+            FileState::Missing => continue,
+            FileState::AsWritten => {}
+            FileState::Edited => {
                 let aside = copy_aside(disk, &file.path)?;
                 done.aside.push((file.path.clone(), aside));
             }
@@ -330,11 +330,11 @@ fn missing_directories(disk: &dyn Disk, path: &str) -> Vec<String> {
     missing
 }
 
-fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<Condition, Error> {
+fn condition(disk: &dyn Disk, file: &PersistentFile) -> Result<FileState, Error> {
     Ok(match find(disk, &file.path)? {
-        Found::Nothing => Condition::Missing,
-        Found::File { text, mode } if text == file.text && mode == file.mode => Condition::AsWritten,
-        _ => Condition::Edited,
+        Found::Nothing => FileState::Missing,
+        Found::File { text, mode } if text == file.text && mode == file.mode => FileState::AsWritten,
+        _ => FileState::Edited,
     })
 }
 

@@ -5,7 +5,7 @@ use crate::observe::root::{Error, Root};
 
 /// The available means.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Surroundings {
+pub struct HostMeans {
     /// The program that the boot unit starts: ours.
     pub program: String,
     /// Whether systemd starts this host: units, drop-ins, tmpfiles.d.
@@ -40,9 +40,9 @@ pub(super) const LINKS: [&str; 5] = [
     "/lib/systemd/network",
 ];
 
-impl Surroundings {
+impl HostMeans {
     /// Reads the host's means.
-    pub fn read(root: &Root, program: String) -> Result<Surroundings, Error> {
+    pub fn read(root: &Root, program: String) -> Result<HostMeans, Error> {
         let any = |paths: &[&str]| paths.iter().any(|path| root.exists(path));
         let systemd = any(&["/usr/lib/systemd/systemd", "/lib/systemd/systemd"]);
         let unit = irqbalance_unit(root)?;
@@ -53,7 +53,7 @@ impl Surroundings {
             policy = policy.or(text.lines().any(sets).then_some(path));
         }
         let irqbalance = unit.as_deref().and_then(exec_start);
-        Ok(Surroundings {
+        Ok(HostMeans {
             program,
             systemd,
             udev: any(&[

@@ -6,7 +6,7 @@ use crate::observe::shapes::{ENA, Shape};
 use crate::plan::change::{Holds, Stage};
 use crate::plan::profile::Profile;
 use crate::plan::strategy::Strategy;
-use crate::plan::{self, Asked, plan};
+use crate::plan::{self, PlanRequest, plan};
 use crate::text::HEADER;
 
 /// A made-up server: 8 CPUs, two queues, a memcached in its unit.
@@ -40,8 +40,8 @@ fn host() -> Facts {
     facts
 }
 
-fn all() -> Surroundings {
-    Surroundings {
+fn all() -> HostMeans {
+    HostMeans {
         program: "/usr/bin/evenkeel".into(),
         systemd: true,
         udev: true,
@@ -53,7 +53,7 @@ fn all() -> Surroundings {
 }
 
 fn keeps(facts: &Facts, strategy: Option<Strategy>, profile: Option<Profile>) -> Vec<Keep> {
-    let asked = Asked { strategy, profile, ..Asked::default() };
+    let asked = PlanRequest { strategy, profile, ..PlanRequest::default() };
     plan(facts, &asked).changes.iter().map(Keep::from).collect()
 }
 
@@ -64,7 +64,7 @@ fn one(path: &str, wanted: &str) -> Keep {
 
 /// The files of a strategy, with their texts from the third line on: behind the header and the empty line.
 #[track_caller]
-fn check(keeps: &[Keep], facts: &Facts, here: &Surroundings, wanted: &[(&str, &str)]) -> Persistence {
+fn check(keeps: &[Keep], facts: &Facts, here: &HostMeans, wanted: &[(&str, &str)]) -> Persistence {
     let persistence = persistence(keeps, facts, here);
     reads_back(&persistence.files).unwrap();
     for (path, part) in wanted {
@@ -210,7 +210,7 @@ fn interrupts_are_planned_anew_and_irqbalance_is_told_by_device() {
 fn a_policy_script_that_is_there_is_left_to_its_owner() {
     let facts = host();
     let keeps = keeps(&facts, Some(Strategy::Spread), None);
-    let here = Surroundings { irqbalance: Some("/usr/sbin/irqbalance --policyscript=/x".into()), ..all() };
+    let here = HostMeans { irqbalance: Some("/usr/sbin/irqbalance --policyscript=/x".into()), ..all() };
     let persistence = persistence(&keeps, &facts, &here);
     assert!(persistence.files.iter().all(|file| !file.path.contains("irqbalance")));
     assert!(persistence.left[0].reason.contains("has a policy script already"), "{:?}", persistence.left);
@@ -249,7 +249,7 @@ fn an_intent_finds_the_interface_again_under_other_numbers_and_another_name() {
 fn chosen_cpus_are_chosen_again_at_boot_and_no_others_if_they_are_gone() {
     let mut facts = host();
     let choice = Choice { irq_cpus: Some("6-7".parse().unwrap()), cpus: None };
-    let asked = Asked { strategy: Some(Strategy::Spread), choice, ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Spread), choice, ..PlanRequest::default() };
     let keeps: Vec<Keep> = plan(&facts, &asked).changes.iter().map(Keep::from).collect();
     let persistence = check(&keeps, &facts, &all(), &[("/etc/evenkeel/tune.json", "\"irq_cpus\": \"6-7\"")]);
     let text = &persistence.files.iter().find(|file| file.path.ends_with("tune.json")).unwrap().text;
@@ -269,7 +269,7 @@ fn chosen_cpus_are_chosen_again_at_boot_and_no_others_if_they_are_gone() {
 fn irqbalance_that_asks_the_script_keeps_nobody_from_placing_interrupts_at_boot() {
     let mut facts = host();
     let keeps = keeps(&facts, Some(Strategy::Spread), None);
-    let planned = |here: &Surroundings, facts: &Facts| {
+    let planned = |here: &HostMeans, facts: &Facts| {
         let persistence = persistence(&keeps, facts, here);
         let text = &persistence.files.iter().find(|file| file.path.ends_with("tune.json")).unwrap().text;
         intent::Intent::parse(text).unwrap().plan(facts)
@@ -280,7 +280,7 @@ fn irqbalance_that_asks_the_script_keeps_nobody_from_placing_interrupts_at_boot(
     let told = planned(&all(), &facts);
     assert_eq!((affinities(&told), told.changes.len()), (keeps.len(), keeps.len()), "{told:?}");
     // Otherwise it is banned first, or the strategy refuses.
-    let untold = planned(&Surroundings { policy: Some("/etc/default/irqbalance".into()), ..all() }, &facts);
+    let untold = planned(&HostMeans { policy: Some("/etc/default/irqbalance".into()), ..all() }, &facts);
     assert!(affinities(&untold) == 0 || untold.changes.len() > affinities(&untold), "{untold:?}");
 }
 
@@ -304,7 +304,7 @@ fn queues_are_set_by_a_link_file() {
         path: "/etc/systemd/network/10-x.link".into(),
         text: "[Match]\nHost=x".into(),
     };
-    let left = persistence(&[keep], &facts, &Surroundings { links: vec![others], ..all() }).left;
+    let left = persistence(&[keep], &facts, &HostMeans { links: vec![others], ..all() }).left;
     assert!(left[0].reason.contains("/etc/systemd/network/10-x.link may be meant for it"), "{left:?}");
 }
 
@@ -313,16 +313,16 @@ fn at_boot_queues_come_first_and_the_rest_is_planned_with_them() {
     let mut facts = host();
     let interrupts = facts.interrupts.len();
     (facts.nics[0].channels, facts.nics[0].channels_max) = (Some(2), Some(4));
-    let asked = Asked { strategy: Some(Strategy::Queues), whole: true, ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Queues), whole: true, ..PlanRequest::default() };
     let keeps: Vec<Keep> = plan(&facts, &asked).changes.iter().map(Keep::from).collect();
-    let intent = |here: &Surroundings| {
+    let intent = |here: &HostMeans| {
         let persistence = persistence(&keeps, &facts, here);
         let file = persistence.files.into_iter().find(|file| file.path.ends_with("tune.json"));
         intent::Intent::parse(&file.unwrap().text).unwrap()
     };
     let stages =
         |plan: plan::Plan| -> Vec<Stage> { plan.changes.iter().map(|change| change.stage).collect() };
-    let alone = intent(&Surroundings { program: "/usr/bin/evenkeel".into(), ..Surroundings::default() });
+    let alone = intent(&HostMeans { program: "/usr/bin/evenkeel".into(), ..HostMeans::default() });
     assert_eq!(stages(alone.plan(&facts)), [Stage::Queues]);
     assert_eq!(stages(alone.rest(&facts)), vec![Stage::Affinity; interrupts]);
     // A .link file makes the queues; if it has not, the interrupts that there are have their places all the same.
@@ -335,7 +335,7 @@ fn longer_rings_are_not_left_to_a_strategy_that_doubles_them() {
     let facts = host();
     let setting = Setting::Device { nic: "eth0".into(), knob: crate::observe::ethtool::Knob::Rings };
     let keep = Keep { setting, wanted: "rx=4096".into(), why: String::new(), asked_by: "rings".into() };
-    let left = persistence(&[keep], &facts, &Surroundings::default()).left;
+    let left = persistence(&[keep], &facts, &HostMeans::default()).left;
     assert!(left[0].reason.contains("call `ethtool -G eth0 rx 4096` at the start"), "{left:?}");
 }
 
@@ -387,7 +387,7 @@ fn turns_are_given_again_whenever_the_service_starts() {
 #[test]
 fn without_systemd_and_udev_the_intent_is_what_is_left() {
     let facts = host();
-    let here = Surroundings { program: "/usr/bin/evenkeel".into(), ..Surroundings::default() };
+    let here = HostMeans { program: "/usr/bin/evenkeel".into(), ..HostMeans::default() };
     assert_eq!(here.gaps().len(), 3);
     for (strategy, profile, count) in [
         (Some(Strategy::RpsRfs), None, 5),
@@ -431,9 +431,13 @@ fn a_reason_cannot_break_out_of_its_comment() {
 
 #[test]
 fn what_a_program_asks_for_itself_is_left_to_its_flags() {
-    let socket =
-        crate::observe::listening::Socket { pid: 8, started: 1, inode: 2, address: "0.0.0.0:11211".into() };
-    let setting = Setting::Listener { socket, limit: crate::observe::listening::Limit::Backlog };
+    let socket = crate::observe::listening::ListenerHandle {
+        pid: 8,
+        started: 1,
+        inode: 2,
+        address: "0.0.0.0:11211".into(),
+    };
+    let setting = Setting::Listener { socket, limit: crate::observe::listening::QueueLimit::Backlog };
     let keep =
         Keep { setting, wanted: "4096".into(), why: String::new(), asked_by: "profile generic".into() };
     let left = persistence(&[keep], &host(), &all()).left;

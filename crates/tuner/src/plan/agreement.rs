@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stdx::prng::Prng;
 
-use super::{Asked, Plan, plan};
+use super::{PlanRequest, Plan, plan};
 use crate::Series;
-use crate::diagnose::finding::{Finding, Severity, Verdict};
+use crate::diagnose::finding::{Finding, Severity, RemedyStatus};
 use crate::diagnose::rules::judge_each;
 use crate::observe::cpu_model::{Choice, CpuModel, Measured};
 use crate::observe::facts::{Facts, Service, Thread};
@@ -18,7 +18,7 @@ use crate::observe::irq_name::of_queues;
 use crate::observe::reading::{CpuTimes, Reading};
 use crate::observe::scheduling::Scheduling;
 use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
-use crate::plan::change::{Refusal, Setting, Value};
+use crate::plan::change::{PlanRefusal, Setting, SettingValue};
 use crate::plan::strategy::Strategy;
 use os::CpuSet;
 
@@ -161,7 +161,7 @@ fn after(facts: &Facts, plan: &Plan) -> Facts {
         let value = change.setting.value(&change.wanted).unwrap();
         let queue = || path.split("-").nth(1).unwrap().split('/').next().unwrap().parse::<usize>().unwrap();
         match value {
-            Value::Cpus(cpus) if change.setting.irq().is_some() => {
+            SettingValue::Cpus(cpus) if change.setting.irq().is_some() => {
                 let number = change.setting.irq();
                 let irq = facts.interrupts.iter_mut().find(|irq| Some(irq.irq) == number).unwrap();
                 assert!(
@@ -172,22 +172,22 @@ fn after(facts: &Facts, plan: &Plan) -> Facts {
                 );
                 (irq.affinity, irq.effective) = (cpus.clone(), cpus);
             }
-            Value::Cpus(cpus) if path.ends_with("rps_cpus") => {
+            SettingValue::Cpus(cpus) if path.ends_with("rps_cpus") => {
                 assert!(
                     cpus.and(&isolated).is_empty(),
                     "{path} {cpus}: the kernel would take {isolated} out"
                 );
                 facts.nics[0].rx[queue()].rps = cpus;
             }
-            Value::Cpus(cpus) => facts.nics[0].tx[queue()].xps = Some(cpus),
-            Value::Number(number) if path.ends_with("rps_flow_cnt") => {
+            SettingValue::Cpus(cpus) => facts.nics[0].tx[queue()].xps = Some(cpus),
+            SettingValue::Number(number) if path.ends_with("rps_flow_cnt") => {
                 facts.nics[0].rx[queue()].flows = number as u32;
             }
-            Value::Number(number) => {
+            SettingValue::Number(number) => {
                 let name = path.trim_start_matches("/proc/sys/").replace('/', ".");
                 facts.sysctls.insert(name, number.to_string());
             }
-            Value::Scheduling(wanted) => schedule(&mut facts, &change.setting, &wanted),
+            SettingValue::Scheduling(wanted) => schedule(&mut facts, &change.setting, &wanted),
             other => panic!("{path}: {other:?}"),
         }
     }
@@ -208,7 +208,7 @@ fn found(case: &Case, facts: &Facts) -> (Vec<Finding>, Plan) {
     let series = counted(case, facts);
     let findings = judge_each(facts, &series);
     let measured = Measured::of(&series);
-    let plan = plan(facts, &Asked { findings: &findings, measured, ..Asked::default() });
+    let plan = plan(facts, &PlanRequest { findings: &findings, measured, ..PlanRequest::default() });
     (findings, plan)
 }
 
@@ -267,13 +267,13 @@ fn plans_until_rest(seed: u64) -> Result<u64, String> {
         if plan.changes.is_empty() {
             // For each finding without a change the plan has a reason.
             let is_answered = |finding: &&Finding| {
-                let is_it = |refusal: &Refusal| {
+                let is_it = |refusal: &PlanRefusal| {
                     refusal.asked_by == finding.rule || refusal.subject == finding.subject
                 };
                 plan.refusals.iter().any(is_it)
             };
             let asks = |finding: &&Finding| {
-                OF_CPUS.contains(&finding.rule.as_str()) && finding.verdict == Verdict::Fixable
+                OF_CPUS.contains(&finding.rule.as_str()) && finding.verdict == RemedyStatus::Fixable
             };
             return match findings.iter().filter(asks).find(|finding| !is_answered(finding)) {
                 Some(finding) => wrong(format!("{} is not answered", finding.rule)),
@@ -324,7 +324,7 @@ fn a_strategy_that_is_in_force_asks_for_nothing_and_no_rule_for_its_opposite() {
         let planned = |facts: &Facts| {
             let measured = Measured::of(&counted(&case, facts));
             let choice = choice.clone();
-            plan(facts, &Asked { strategy: Some(strategy), measured, choice, ..Asked::default() })
+            plan(facts, &PlanRequest { strategy: Some(strategy), measured, choice, ..PlanRequest::default() })
         };
         let first = planned(&case.facts);
         let facts = after(&case.facts, &first);

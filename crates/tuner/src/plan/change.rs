@@ -9,9 +9,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::ethtool::{Knob, Parameters};
-use crate::observe::listening::{Limit, Socket};
+use crate::observe::listening::{ListenerHandle, QueueLimit};
 use crate::observe::scheduling::Scheduling;
-use crate::plan::signal::Signal;
+use crate::plan::signal::ExpectedSignal;
 use os::CpuSet;
 
 /// A setting of the host.
@@ -53,9 +53,9 @@ pub enum Setting {
     /// The limit of waiting connections of a running program's listener; its value is a number.
     Listener {
         /// The listener.
-        socket: Socket,
+        socket: ListenerHandle,
         /// The queue.
-        limit: Limit,
+        limit: QueueLimit,
     },
 }
 
@@ -75,7 +75,7 @@ pub enum Holds {
 
 /// The parsed value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum SettingValue {
     /// Of a mask.
     Cpus(CpuSet),
     /// Of a number.
@@ -162,30 +162,32 @@ impl Setting {
     }
 
     /// The parsed value of a text of this setting.
-    pub fn value(&self, text: &str) -> Result<Value, Misunderstood> {
+    pub fn value(&self, text: &str) -> Result<SettingValue, Misunderstood> {
         let wrong =
             |expected| Misunderstood { setting: self.to_string(), expected, found: text.trim().to_owned() };
         let words = || text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let number = || text.trim().parse().map(Value::Number).map_err(|_| wrong("a number"));
-        let mask = || CpuSet::parse_mask(text).map(Value::Cpus).map_err(|_| wrong("a CPU mask"));
+        let number = || text.trim().parse().map(SettingValue::Number).map_err(|_| wrong("a number"));
+        let mask = || CpuSet::parse_mask(text).map(SettingValue::Cpus).map_err(|_| wrong("a CPU mask"));
         let holds = match self {
             Setting::File { holds, .. } => holds,
-            Setting::Thread { .. } => return text.parse().map(Value::Scheduling).map_err(wrong),
-            Setting::Device { knob, .. } => return knob.parse(text).map(Value::Parameters).map_err(wrong),
+            Setting::Thread { .. } => return text.parse().map(SettingValue::Scheduling).map_err(wrong),
+            Setting::Device { knob, .. } => {
+                return knob.parse(text).map(SettingValue::Parameters).map_err(wrong);
+            }
             Setting::Interrupt { .. } => return mask(),
             Setting::Listener { .. } => return number(),
             Setting::Irqbalance { .. } => {
                 let irqs: Result<_, _> = text.split_whitespace().map(str::parse).collect();
-                return irqs.map(Value::Interrupts).map_err(|_| wrong("numbers of interrupts"));
+                return irqs.map(SettingValue::Interrupts).map_err(|_| wrong("numbers of interrupts"));
             }
         };
         match holds {
             Holds::Mask => mask(),
             Holds::Number => number(),
             Holds::Choice => chosen(text)
-                .map(|word| Value::Words(word.to_owned()))
+                .map(|word| SettingValue::Words(word.to_owned()))
                 .ok_or_else(|| wrong("one word, or one in brackets")),
-            Holds::Words => Ok(Value::Words(words())),
+            Holds::Words => Ok(SettingValue::Words(words())),
         }
     }
 
@@ -193,8 +195,12 @@ impl Setting {
     /// names parameters. A text that cannot be parsed equals only itself.
     pub fn same(&self, found: &str, wanted: &str) -> bool {
         match (self.value(found), self.value(wanted)) {
-            (Ok(Value::Scheduling(found)), Ok(Value::Scheduling(wanted))) => found.fulfils(&wanted),
-            (Ok(Value::Parameters(found)), Ok(Value::Parameters(wanted))) => found.fulfils(&wanted),
+            (Ok(SettingValue::Scheduling(found)), Ok(SettingValue::Scheduling(wanted))) => {
+                found.fulfils(&wanted)
+            }
+            (Ok(SettingValue::Parameters(found)), Ok(SettingValue::Parameters(wanted))) => {
+                found.fulfils(&wanted)
+            }
             (Ok(found), Ok(wanted)) => found == wanted,
             _ => found == wanted,
         }
@@ -290,7 +296,7 @@ pub struct Change {
     pub risk: Risk,
     /// The figure that should move, and its direction.
     #[serde(default)]
-    pub signal: Signal,
+    pub signal: ExpectedSignal,
 }
 
 impl Change {
@@ -314,8 +320,10 @@ impl Change {
                 let irqs = if now.trim().is_empty() { "none" } else { now.trim() };
                 format!("tell irqbalance to leave alone: {irqs}")
             }
-            Setting::Listener { limit: Limit::Backlog, .. } => format!("listen(2) with {now} again"),
-            Setting::Listener { limit: Limit::FastOpen, .. } => format!("set TCP_FASTOPEN to {now} again"),
+            Setting::Listener { limit: QueueLimit::Backlog, .. } => format!("listen(2) with {now} again"),
+            Setting::Listener { limit: QueueLimit::FastOpen, .. } => {
+                format!("set TCP_FASTOPEN to {now} again")
+            }
         }
     }
 
@@ -335,7 +343,7 @@ impl Change {
 
 /// A request that is not planned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct PlanRefusal {
     /// Its subject: `eth0`, `memcached (PID 812)`.
     pub subject: String,
     /// The requester.
@@ -419,8 +427,8 @@ mod tests {
     #[test]
     fn listeners_come_after_the_sysctl_that_cuts_them_and_are_written_and_read_as_json() {
         assert!(Stage::Sysctl < Stage::Listener && Stage::Listener < Stage::Scheduling);
-        let socket = Socket { pid: 812, started: 7, inode: 33, address: "[::]:11211".into() };
-        let setting = Setting::Listener { socket, limit: Limit::FastOpen };
+        let socket = ListenerHandle { pid: 812, started: 7, inode: 33, address: "[::]:11211".into() };
+        let setting = Setting::Listener { socket, limit: QueueLimit::FastOpen };
         assert_eq!(setting.to_string(), "Fast Open queue of [::]:11211 (PID 812, socket 33)");
         assert!(setting.same("128", "128\n") && !setting.same("128", "4096"));
         let json = serde_json::to_string(&setting).unwrap();

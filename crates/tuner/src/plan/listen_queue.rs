@@ -4,12 +4,12 @@
 //! `--live` the running program is changed, too. That change ends with the program, so the advice stays.
 
 use crate::diagnose::finding::Finding;
-use crate::observe::facts::{Facts, Listener, Service, ServiceKind};
-use crate::observe::listening::{Limit, Socket};
+use crate::observe::facts::{Facts, ListeningSocket, Service, ServiceKind};
+use crate::observe::listening::{ListenerHandle, QueueLimit};
 use crate::plan::change::{Risk, Setting, Stage};
 use crate::plan::profile::{self, Profile};
 use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{Expected, Figure, Moves};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 
 /// Connections that may wait: what perftune and tuned's profiles set, and more than any burst that was reported.
 pub(crate) const BACKLOG: u32 = 4096;
@@ -27,27 +27,27 @@ const LONGER: Reason = Reason {
     why: "clients that find the queue full wait a second or more; listen(2) again changes its length and nothing else",
     risk: Risk::Low,
     signal: &[
-        Expected::figure(Figure::ListenOverflows, Moves::StandsStill),
-        Expected::words("`ss -ltn` shows the new length as Send-Q"),
+        ExpectedSignals::figure(Figure::ListenOverflows, Moves::StandsStill),
+        ExpectedSignals::words("`ss -ltn` shows the new length as Send-Q"),
     ],
 };
 const EARLIER: Reason = Reason {
     why: "clients that support it send their first request with the SYN, a round trip sooner; such a request may \
           arrive twice (RFC 7413, section 2.1)",
     risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::FastOpens, Moves::Grows)],
+    signal: &[ExpectedSignals::figure(Figure::FastOpens, Moves::Grows)],
 };
 
 /// Accept queues of [`BACKLOG`] where they are shorter.
 pub(crate) fn longer<'f>(
     proposed: &mut ProposedChanges,
     facts: &Facts,
-    listeners: impl Iterator<Item = &'f Listener>,
+    listeners: impl Iterator<Item = &'f ListeningSocket>,
     live: bool,
 ) {
     for listener in listeners.filter(|listener| listener.backlog < BACKLOG) {
         let (who, option) = (holder(facts, listener), backlog_option(facts.service_of(listener)));
-        if live && change(proposed, facts, listener, Limit::Backlog) {
+        if live && change(proposed, facts, listener, QueueLimit::Backlog) {
             proposed.advice.push(format!(
                 "the longer queue of {who} is lost when it is started again: give it {option} before that, and have \
                  net.core.somaxconn raised at boot"
@@ -67,14 +67,14 @@ pub(crate) fn longer<'f>(
 pub(crate) fn fast_open<'f>(
     proposed: &mut ProposedChanges,
     facts: &Facts,
-    listeners: impl Iterator<Item = &'f Listener>,
+    listeners: impl Iterator<Item = &'f ListeningSocket>,
     live: bool,
 ) {
     for listener in listeners.filter(|listener| listener.fast_open == Some(0)) {
         let who = holder(facts, listener);
         // 0x400 stands for TCP_FASTOPEN in every program that begins to listen (ip-sysctl.rst).
         const AT_START: &str = "set TCP_FASTOPEN in it, or net.ipv4.tcp_fastopen = 1027";
-        if live && change(proposed, facts, listener, Limit::FastOpen) {
+        if live && change(proposed, facts, listener, QueueLimit::FastOpen) {
             proposed.advice.push(format!(
                 "Fast Open of {who} is lost when it is started again: {AT_START} at boot, before it starts"
             ));
@@ -114,8 +114,9 @@ pub(crate) fn fast_open_remedy(facts: &Facts, finding: &Finding, live: bool) -> 
     profile::set(&mut proposed, facts, &profile::FAST_OPEN);
     let mut listeners = at(facts, &finding.subject);
     if listeners.is_empty() {
-        let gains =
-            |listener: &&Listener| facts.service_of(listener).is_some_and(Service::clients_speak_first);
+        let gains = |listener: &&ListeningSocket| {
+            facts.service_of(listener).is_some_and(Service::clients_speak_first)
+        };
         listeners = facts.listeners.iter().filter(gains).collect();
     }
     fast_open(&mut proposed, facts, listeners.into_iter(), live);
@@ -123,27 +124,33 @@ pub(crate) fn fast_open_remedy(facts: &Facts, finding: &Finding, live: bool) -> 
 }
 
 /// Several, if workers share a port.
-fn at<'f>(facts: &'f Facts, address: &str) -> Vec<&'f Listener> {
+fn at<'f>(facts: &'f Facts, address: &str) -> Vec<&'f ListeningSocket> {
     facts.listeners.iter().filter(|listener| listener.address == address).collect()
 }
 
 /// Proposes the change, or gives the reason why it is not possible.
-fn change(proposed: &mut ProposedChanges, facts: &Facts, listener: &Listener, limit: Limit) -> bool {
-    let Listener { address, inode, pid, started, .. } = listener;
+fn change(
+    proposed: &mut ProposedChanges,
+    facts: &Facts,
+    listener: &ListeningSocket,
+    limit: QueueLimit,
+) -> bool {
+    let ListeningSocket { address, inode, pid, started, .. } = listener;
     let refusal = match (pid, started) {
         _ if facts.kernel.version < KERNEL_MIN => "changing a running program takes Linux 5.6",
         _ if facts.sysctl("kernel.yama.ptrace_scope") == Some(PTRACE_NEVER) => {
             "kernel.yama.ptrace_scope is 3, so until the next boot no running program can be changed"
         }
         (Some(pid), Some(started)) => {
-            let socket = Socket { pid: *pid, started: *started, inode: *inode, address: address.clone() };
+            let socket =
+                ListenerHandle { pid: *pid, started: *started, inode: *inode, address: address.clone() };
             let (now, wanted, reason) = match limit {
-                Limit::Backlog => (listener.backlog, BACKLOG, LONGER),
-                Limit::FastOpen => (0, FAST_OPEN, EARLIER),
+                QueueLimit::Backlog => (listener.backlog, BACKLOG, LONGER),
+                QueueLimit::FastOpen => (0, FAST_OPEN, EARLIER),
             };
             let setting = Setting::Listener { socket, limit };
             proposed.propose(Stage::Listener, setting, now.to_string(), wanted.to_string(), reason);
-            if limit == Limit::Backlog {
+            if limit == QueueLimit::Backlog {
                 proposed.at_cost(u64::from(wanted) * profile::CONNECTION_BYTES);
             }
             return true;
@@ -154,8 +161,8 @@ fn change(proposed: &mut ProposedChanges, facts: &Facts, listener: &Listener, li
     false
 }
 
-fn holder(facts: &Facts, listener: &Listener) -> String {
-    let Listener { address, pid, .. } = listener;
+fn holder(facts: &Facts, listener: &ListeningSocket) -> String {
+    let ListeningSocket { address, pid, .. } = listener;
     match (facts.service_of(listener), pid) {
         (Some(Service { name, pid, .. }), _) => format!("{name} (PID {pid}) at {address}"),
         (None, Some(pid)) => format!("process {pid} at {address}"),
@@ -182,7 +189,7 @@ mod tests {
 
     /// memcached with two workers of its own sockets at one port, and MySQL, all with short queues.
     fn host() -> Facts {
-        let listener = |port: u16, inode, pid, backlog| Listener {
+        let listener = |port: u16, inode, pid, backlog| ListeningSocket {
             address: format!("0.0.0.0:{port}"),
             port,
             inode,
@@ -190,7 +197,7 @@ mod tests {
             pid: Some(pid),
             started: Some(70),
             fast_open: Some(0),
-            ..Listener::default()
+            ..ListeningSocket::default()
         };
         let service = |pid, name: &str, kind| Service { pid, name: name.into(), kind, ..Service::default() };
         let mut facts = Facts {

@@ -98,13 +98,13 @@ fn risk(risk: Risk) -> &'static str {
 mod tests {
     use super::*;
     use crate::observe::shapes::{ENA, Shape, XEN};
-    use crate::plan::change::Refusal;
+    use crate::plan::change::PlanRefusal;
     use crate::plan::strategy::Strategy;
 
     #[test]
     fn a_plan_says_everything_that_one_asks_before_doing_it() {
         let facts = Shape { cpus: 4, threads: 1, nodes: 1, queues: 1, irqs: XEN }.facts();
-        let asked = crate::plan::Asked { strategy: Some(Strategy::RpsRfs), ..Default::default() };
+        let asked = crate::plan::PlanRequest { strategy: Some(Strategy::RpsRfs), ..Default::default() };
         let plan = crate::plan::plan(&facts, &asked);
         let wanted = "\
 1 change:
@@ -132,7 +132,7 @@ Not planned (rps-rfs): eth0: net.core.rps_sock_flow_entries cannot be read, so p
     #[test]
     fn what_is_alike_is_said_once() {
         let facts = Shape { cpus: 8, threads: 1, nodes: 1, queues: 4, irqs: ENA }.facts();
-        let asked = crate::plan::Asked { strategy: Some(Strategy::Spread), ..Default::default() };
+        let asked = crate::plan::PlanRequest { strategy: Some(Strategy::Spread), ..Default::default() };
         let text = text(&crate::plan::plan(&facts, &asked));
         assert!(text.contains("\n  4  /proc/irq/43/smp_affinity: ff → 8\n     why"), "{text}");
         assert_eq!(text.matches("each gets its old value again").count(), 1, "{text}");
@@ -140,7 +140,7 @@ Not planned (rps-rfs): eth0: net.core.rps_sock_flow_entries cannot be read, so p
 
     #[test]
     fn an_empty_plan_says_so_and_why() {
-        let refusal = Refusal { subject: "eth0".into(), asked_by: "spread".into(), reason: "no".into() };
+        let refusal = PlanRefusal { subject: "eth0".into(), asked_by: "spread".into(), reason: "no".into() };
         let plan = Plan { refusals: vec![refusal], advice: vec!["go".into()], ..Plan::default() };
         assert_eq!(
             text(&plan),

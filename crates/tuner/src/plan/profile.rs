@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::facts::{Disk, Facts, Listener, ServiceKind};
+use crate::observe::facts::{Disk, Facts, ListeningSocket, ServiceKind};
 use crate::plan::change::{Holds, Risk, Setting, Stage};
 use crate::plan::listen_queue;
 use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{Expected, Figure, Moves};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 
 /// The length of the longest queue that a profile requests.
 const BACKLOG: u64 = listen_queue::BACKLOG as u64;
@@ -121,7 +121,7 @@ impl Profile {
     }
 
     /// Those of the services of the plan.
-    fn listeners(self, facts: &Facts) -> impl Iterator<Item = &Listener> {
+    fn listeners(self, facts: &Facts) -> impl Iterator<Item = &ListeningSocket> {
         facts.listeners.iter().filter(move |listener| {
             facts
                 .service_of(listener)
@@ -146,8 +146,8 @@ const ACCEPT_QUEUE: Sysctl = Sysctl {
         why: "it cuts every listener's backlog when it begins to listen (listen(2)); clients that find it full wait a second",
         risk: Risk::Low,
         signal: &[
-            Expected::figure(Figure::ListenOverflows, Moves::StandsStill),
-            Expected::words("the listener has to be started again or changed with --live first"),
+            ExpectedSignals::figure(Figure::ListenOverflows, Moves::StandsStill),
+            ExpectedSignals::words("the listener has to be started again or changed with --live first"),
         ],
     },
 };
@@ -157,7 +157,7 @@ const SYN_QUEUE: Sysctl = Sysctl {
     reason: Reason {
         why: "without SYN cookies handshakes of unknown clients are dropped from three quarters of it on",
         risk: Risk::Low,
-        signal: &[Expected::figure(Figure::SynQueueFull, Moves::StandsStill)],
+        signal: &[ExpectedSignals::figure(Figure::SynQueueFull, Moves::StandsStill)],
     },
 };
 pub(crate) const FAST_OPEN: Sysctl = Sysctl {
@@ -168,8 +168,8 @@ pub(crate) const FAST_OPEN: Sysctl = Sysctl {
         why: "clients that support it send their first request with the SYN, a round trip sooner",
         risk: Risk::Low,
         signal: &[
-            Expected::figure(Figure::FastOpens, Moves::Grows),
-            Expected::words("the server has to set TCP_FASTOPEN"),
+            ExpectedSignals::figure(Figure::FastOpens, Moves::Grows),
+            ExpectedSignals::words("the server has to set TCP_FASTOPEN"),
         ],
     },
 };
@@ -179,7 +179,7 @@ pub(crate) const SWAPPINESS: Sysctl = Sysctl {
     reason: Reason {
         why: "a cache whose memory is on the disk is slower than none; 1 swaps only to avoid running out of memory",
         risk: Risk::Low,
-        signal: &[Expected::figure(Figure::Swapping, Moves::StandsStill)],
+        signal: &[ExpectedSignals::figure(Figure::Swapping, Moves::StandsStill)],
     },
 };
 const OVERCOMMIT: Sysctl = Sysctl {
@@ -188,7 +188,7 @@ const OVERCOMMIT: Sysctl = Sysctl {
     reason: Reason {
         why: "saving in the background forks, which otherwise fails when memory is half used (Redis administration guide)",
         risk: Risk::Moderate,
-        signal: &[Expected::words("no more \"Can't save in background: fork\" in its log")],
+        signal: &[ExpectedSignals::words("no more \"Can't save in background: fork\" in its log")],
     },
 };
 pub(crate) const DIRTY_BACKGROUND: Sysctl = Sysctl {
@@ -197,7 +197,7 @@ pub(crate) const DIRTY_BACKGROUND: Sysctl = Sysctl {
     reason: Reason {
         why: "writing begins earlier and in smaller portions (vm.rst), so reads wait less behind it",
         risk: Risk::Low,
-        signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
+        signal: &[ExpectedSignals::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
 pub(crate) const DIRTY: Sysctl = Sysctl {
@@ -206,20 +206,20 @@ pub(crate) const DIRTY: Sysctl = Sysctl {
     reason: Reason {
         why: "write-back begins before so much has gathered that all programs wait for it (vm.rst)",
         risk: Risk::Low,
-        signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
+        signal: &[ExpectedSignals::figure(Figure::DiskWait, Moves::Falls)],
     },
 };
 pub(crate) const HUGE_PAGES: Reason = Reason {
     why: "huge pages for programs that did not ask cost memory, and pauses when pages are compacted or copied after a fork",
     risk: Risk::Low,
-    signal: &[Expected::figure(Figure::Compaction, Moves::StandsStill)],
+    signal: &[ExpectedSignals::figure(Figure::Compaction, Moves::StandsStill)],
 };
 const SCHEDULER: Reason = Reason {
     why: "a disk that does not turn has no order that is better than the one of arrival",
     risk: Risk::Low,
     signal: &[
-        Expected::figure(Figure::DiskWait, Moves::DoesNotRise),
-        Expected::words("CPU time per request falls"),
+        ExpectedSignals::figure(Figure::DiskWait, Moves::DoesNotRise),
+        ExpectedSignals::words("CPU time per request falls"),
     ],
 };
 
@@ -346,13 +346,13 @@ mod tests {
             ..Service::default()
         }];
         facts.listeners = [8, 9]
-            .map(|pid| Listener {
+            .map(|pid| ListeningSocket {
                 address: format!("0.0.0.0:{pid}"),
                 backlog: 128,
                 pid: Some(pid),
                 started: Some(1),
                 fast_open: Some(0),
-                ..Listener::default()
+                ..ListeningSocket::default()
             })
             .into();
         let asked = |profile: Profile, live| {

@@ -1,8 +1,8 @@
 //! Proposed changes of a strategy, a profile or a remedy, with its refusals and the actions left to the user.
 
 use crate::observe::facts::Nic;
-use crate::plan::change::{Change, Refusal, Risk, Setting, Stage};
-use crate::plan::signal::{Expected, Signal};
+use crate::plan::change::{Change, PlanRefusal, Risk, Setting, Stage};
+use crate::plan::signal::{ExpectedSignals, ExpectedSignal};
 use os::CpuSet;
 
 /// Changes that a strategy, a profile or a remedy proposes.
@@ -13,7 +13,7 @@ pub struct ProposedChanges {
     /// The requested values, also where they are in force already.
     pub changes: Vec<Change>,
     /// Requests that are not possible, and the reasons.
-    pub refusals: Vec<Refusal>,
+    pub refusals: Vec<PlanRefusal>,
     /// Actions that no live setting can replace.
     pub advice: Vec<String>,
     /// CPUs that interrupts are gathered on, so that services should have the others.
@@ -23,7 +23,7 @@ pub struct ProposedChanges {
 impl ProposedChanges {
     pub(crate) fn refuse(&mut self, subject: impl Into<String>, reason: impl Into<String>) {
         let asked_by = self.asked_by.clone();
-        self.refusals.push(Refusal { subject: subject.into(), asked_by, reason: reason.into() });
+        self.refusals.push(PlanRefusal { subject: subject.into(), asked_by, reason: reason.into() });
     }
 
     /// A change with one of the known reasons.
@@ -48,9 +48,9 @@ impl ProposedChanges {
         wanted: String,
         why: String,
         risk: Risk,
-        signal: &[Expected],
+        signal: &[ExpectedSignals],
     ) {
-        let (asked_by, signal) = (self.asked_by.clone(), Signal(signal.to_vec()));
+        let (asked_by, signal) = (self.asked_by.clone(), ExpectedSignal(signal.to_vec()));
         self.changes.push(Change { stage, setting, now, wanted, why, asked_by, risk, signal });
     }
 
@@ -75,5 +75,5 @@ impl ProposedChanges {
 pub(crate) struct Reason {
     pub(crate) why: &'static str,
     pub(crate) risk: Risk,
-    pub(crate) signal: &'static [Expected],
+    pub(crate) signal: &'static [ExpectedSignals],
 }

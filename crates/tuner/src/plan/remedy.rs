@@ -10,7 +10,7 @@ use crate::plan::profile::{
     DIRTY, DIRTY_BACKGROUND, HUGE_PAGES, Profile, SWAPPINESS, Sysctl, Want, scheduler, set,
 };
 use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{Expected, Figure, Moves};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 use crate::plan::strategy::Strategy;
 
 /// The kernel's default of `read_ahead_kb`.
@@ -136,25 +136,25 @@ pub(crate) fn clock(facts: &Facts) -> ProposedChanges {
 const LONGER_BACKLOG: Reason = Reason {
     why: "bursts of steered packets wait here for their CPU; what does not fit is dropped",
     risk: Risk::Low,
-    signal: &[Expected::words("softnet_stat dropped stands still")],
+    signal: &[ExpectedSignals::words("softnet_stat dropped stands still")],
 };
 const NO_MERGES: Reason = Reason {
     why: "random requests have no neighbours, and the search for them costs CPU for each",
     risk: Risk::Low,
     signal: &[
-        Expected::figure(Figure::DiskWait, Moves::DoesNotRise),
-        Expected::words("CPU time per request falls"),
+        ExpectedSignals::figure(Figure::DiskWait, Moves::DoesNotRise),
+        ExpectedSignals::words("CPU time per request falls"),
     ],
 };
 const LESS_AHEAD: Reason = Reason {
     why: "a database reads pages at random, and what is read ahead of them takes bandwidth and cache",
     risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::DiskWait, Moves::Falls)],
+    signal: &[ExpectedSignals::figure(Figure::DiskWait, Moves::Falls)],
 };
 const FAST_CLOCK: Reason = Reason {
     why: "programs read this clock without a system call (vDSO)",
     risk: Risk::Moderate,
-    signal: &[Expected::words(
+    signal: &[ExpectedSignals::words(
         "CPU time in the kernel falls, and the kernel's log does not call the clock unstable",
     )],
 };

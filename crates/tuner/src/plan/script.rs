@@ -100,7 +100,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::listening::{Limit, Socket};
+    use crate::observe::listening::{ListenerHandle, QueueLimit};
     use crate::observe::shapes::Scratch;
     use crate::plan::change::{Risk, Stage};
 
@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn what_no_command_does_is_named_when_the_script_runs() {
         let mut change = change("", "128", "4096");
-        let socket = Socket { pid: 8, started: 1, inode: 9, address: "0.0.0.0:11211".into() };
-        change.setting = Setting::Listener { socket, limit: Limit::Backlog };
+        let socket = ListenerHandle { pid: 8, started: 1, inode: 9, address: "0.0.0.0:11211".into() };
+        change.setting = Setting::Listener { socket, limit: QueueLimit::Backlog };
         let plan = Plan { changes: vec![change], ..Plan::default() };
         let run = |script: String| std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         let done = run(doing(&plan, "/dev/null"));

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 /// Everything that should be observed when a change has its effect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written")]
-pub struct Signal(pub Vec<Expected>);
+pub struct ExpectedSignal(pub Vec<ExpectedSignals>);
 
 /// One observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Expected {
+pub enum ExpectedSignals {
     /// A figure that programs compare, too.
     Figure {
         /// The figure.
@@ -85,34 +85,34 @@ pub enum Moves {
 #[serde(untagged)]
 enum Written {
     Words(String),
-    List(Vec<Expected>),
+    List(Vec<ExpectedSignals>),
 }
 
-impl From<Written> for Signal {
-    fn from(written: Written) -> Signal {
+impl From<Written> for ExpectedSignal {
+    fn from(written: Written) -> ExpectedSignal {
         match written {
-            Written::Words(words) => Signal::from(words),
-            Written::List(list) => Signal(list),
+            Written::Words(words) => ExpectedSignal::from(words),
+            Written::List(list) => ExpectedSignal(list),
         }
     }
 }
 
 /// In words only.
-impl From<String> for Signal {
-    fn from(words: String) -> Signal {
-        Signal(if words.is_empty() { Vec::new() } else { vec![Expected::Words(words.into())] })
+impl From<String> for ExpectedSignal {
+    fn from(words: String) -> ExpectedSignal {
+        ExpectedSignal(if words.is_empty() { Vec::new() } else { vec![ExpectedSignals::Words(words.into())] })
     }
 }
 
-impl Expected {
+impl ExpectedSignals {
     /// A figure, and its expected movement.
-    pub const fn figure(figure: Figure, moves: Moves) -> Expected {
-        Expected::Figure { figure, moves }
+    pub const fn figure(figure: Figure, moves: Moves) -> ExpectedSignals {
+        ExpectedSignals::Figure { figure, moves }
     }
 
     /// Observations for people only.
-    pub const fn words(words: &'static str) -> Expected {
-        Expected::Words(Cow::Borrowed(words))
+    pub const fn words(words: &'static str) -> ExpectedSignals {
+        ExpectedSignals::Words(Cow::Borrowed(words))
     }
 }
 
@@ -143,11 +143,11 @@ impl Figure {
     }
 }
 
-impl fmt::Display for Expected {
+impl fmt::Display for ExpectedSignals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (figure, moves) = match self {
-            Expected::Words(words) => return f.write_str(words),
-            Expected::Figure { figure, moves } => (figure, moves),
+            ExpectedSignals::Words(words) => return f.write_str(words),
+            ExpectedSignals::Figure { figure, moves } => (figure, moves),
         };
         let (name, plural, source) = figure.name();
         let verb = match (moves, plural) {
@@ -166,9 +166,9 @@ impl fmt::Display for Expected {
     }
 }
 
-impl fmt::Display for Signal {
+impl fmt::Display for ExpectedSignal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let said: Vec<String> = self.0.iter().map(Expected::to_string).collect();
+        let said: Vec<String> = self.0.iter().map(ExpectedSignals::to_string).collect();
         f.write_str(&said.join("; "))
     }
 }
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn the_words_come_from_the_figure_and_its_direction() {
-        let signal = Signal(vec![
-            Expected::figure(Figure::InterruptsPerPacket, Moves::Falls),
-            Expected::figure(Figure::Steered, Moves::StandsStill),
-            Expected::words("p99 latency falls"),
+        let signal = ExpectedSignal(vec![
+            ExpectedSignals::figure(Figure::InterruptsPerPacket, Moves::Falls),
+            ExpectedSignals::figure(Figure::Steered, Moves::StandsStill),
+            ExpectedSignals::words("p99 latency falls"),
         ]);
         assert_eq!(
             signal.to_string(),
@@ -193,12 +193,12 @@ mod tests {
 
     #[test]
     fn programs_and_people_may_write_it() {
-        let read = |json: &str| serde_json::from_str::<Signal>(json).unwrap();
-        let figure = Expected::figure(Figure::Swapping, Moves::StandsStill);
-        let signal = Signal(vec![figure, Expected::words("less noise")]);
+        let read = |json: &str| serde_json::from_str::<ExpectedSignal>(json).unwrap();
+        let figure = ExpectedSignals::figure(Figure::Swapping, Moves::StandsStill);
+        let signal = ExpectedSignal(vec![figure, ExpectedSignals::words("less noise")]);
         assert_eq!(read(&serde_json::to_string(&signal).unwrap()), signal);
         assert_eq!(read("\"less noise\"").to_string(), "less noise");
-        assert_eq!(read("\"\""), Signal::default());
-        assert!(serde_json::from_str::<Signal>(r#"[{"figure": "mood", "moves": "rises"}]"#).is_err());
+        assert_eq!(read("\"\""), ExpectedSignal::default());
+        assert!(serde_json::from_str::<ExpectedSignal>(r#"[{"figure": "mood", "moves": "rises"}]"#).is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::observe::cpu_model::CpuModel;
 use crate::observe::facts::{Facts, Nic, Service};
 use crate::plan::change::{Holds, Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{Expected, Figure, Moves};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 use os::CpuSet;
 
 /// Interrupts deferred in a row before one is taken anyway; from the memcached measurements in the cover letter of
@@ -141,56 +141,59 @@ pub(crate) fn first_at_risk(model: &CpuModel) -> ProposedChanges {
 const MOVE_IRQ: Reason = Reason {
     why: "each interrupt on a core of its own, on the interface's NUMA node, keeps one CPU from doing all the work",
     risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::BusiestNetRx, Moves::Falls)],
+    signal: &[ExpectedSignals::figure(Figure::BusiestNetRx, Moves::Falls)],
 };
 const GATHER_IRQ: Reason = Reason {
     why: "with all interrupts on one CPU the others are free for packets and programs",
     risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::BusiestInterrupts, Moves::Rises)],
+    signal: &[ExpectedSignals::figure(Figure::BusiestInterrupts, Moves::Rises)],
 };
 const STEER: Reason = Reason {
     why: "there are fewer queues than CPUs: other CPUs of the node can take over work from those with interrupts",
     risk: Risk::Moderate,
     signal: &[
-        Expected::figure(Figure::SteeredTo, Moves::Grows),
-        Expected::figure(Figure::BusiestSoftirq, Moves::Falls),
+        ExpectedSignals::figure(Figure::SteeredTo, Moves::Grows),
+        ExpectedSignals::figure(Figure::BusiestSoftirq, Moves::Falls),
     ],
 };
 const FLOWS: Reason = Reason {
     why: "packets go to the CPU where the application reads them, so its cache has them",
     risk: Risk::Low,
     signal: &[
-        Expected::words("p99 latency falls"),
-        Expected::figure(Figure::BusyTimePerPacket, Moves::DoesNotRise),
+        ExpectedSignals::words("p99 latency falls"),
+        ExpectedSignals::figure(Figure::BusyTimePerPacket, Moves::DoesNotRise),
     ],
 };
 const NO_STEERING: Reason = Reason {
     why: "without steering, packets are handled on the CPUs that take their interrupts, without a hop to another",
     risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::Steered, Moves::StandsStill)],
+    signal: &[ExpectedSignals::figure(Figure::Steered, Moves::StandsStill)],
 };
 const SEND: Reason = Reason {
     why: "a CPU sends through the queue whose completions are handled on it or near it, and shares it with few",
     risk: Risk::Low,
-    signal: &[Expected::figure(Figure::BusyTimePerPacket, Moves::Falls)],
+    signal: &[ExpectedSignals::figure(Figure::BusyTimePerPacket, Moves::Falls)],
 };
 const PUT_OFF: Reason = Reason {
     why: "while packets keep coming, they are fetched in batches rather than with an interrupt each",
     risk: Risk::Moderate,
     signal: &[
-        Expected::figure(Figure::InterruptsPerPacket, Moves::Falls),
-        Expected::words("p99 latency falls under load and may rise when idle"),
+        ExpectedSignals::figure(Figure::InterruptsPerPacket, Moves::Falls),
+        ExpectedSignals::words("p99 latency falls under load and may rise when idle"),
     ],
 };
 const POLL: Reason = Reason {
     why: "a reader that finds nothing looks at the interface's queue itself before it sleeps",
     risk: Risk::Moderate,
-    signal: &[Expected::words("latency falls"), Expected::figure(Figure::BusyTime, Moves::Rises)],
+    signal: &[
+        ExpectedSignals::words("latency falls"),
+        ExpectedSignals::figure(Figure::BusyTime, Moves::Rises),
+    ],
 };
 pub(crate) const LEFT_ALONE: Reason = Reason {
     why: "irqbalance would move these interrupts back in its next round, every ten seconds",
     risk: Risk::Low,
-    signal: &[Expected::words("the affinities still hold after ten seconds (evenkeel tune status)")],
+    signal: &[ExpectedSignals::words("the affinities still hold after ten seconds (evenkeel tune status)")],
 };
 
 fn irqbalance(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::diagnose::finding::Severity;
-use crate::observe::facts::{Listener, Service, Thread};
+use crate::observe::facts::{ListeningSocket, Service, Thread};
 use crate::observe::shapes::{ENA, Shape};
 
 const HOST: Shape = Shape { cpus: 32, threads: 1, nodes: 2, queues: 4, irqs: ENA };
 
-fn finding(rule: &str, verdict: Verdict) -> Finding {
+fn finding(rule: &str, verdict: RemedyStatus) -> Finding {
     Finding {
         rule: rule.into(),
         severity: Severity::Warning,
@@ -23,7 +23,7 @@ fn finding(rule: &str, verdict: Verdict) -> Finding {
 
 #[track_caller]
 fn check(findings: &[Finding], wanted: &[(&str, &str)]) {
-    let plan = plan(&HOST.facts(), &Asked { findings, ..Asked::default() });
+    let plan = plan(&HOST.facts(), &PlanRequest { findings, ..PlanRequest::default() });
     let file = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
     let mut said: Vec<_> =
         plan.changes.iter().map(|change| (file(change), change.asked_by.clone())).collect();
@@ -35,7 +35,7 @@ fn check(findings: &[Finding], wanted: &[(&str, &str)]) {
 #[test]
 fn findings_are_mended_in_the_order_of_stages() {
     check(
-        &[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)],
+        &[finding("xps-missing", RemedyStatus::Fixable), finding("irqs-piled-up", RemedyStatus::Fixable)],
         &[("smp_affinity", "irqs-piled-up"), ("xps_cpus", "xps-missing")],
     );
 }
@@ -56,9 +56,9 @@ fn settings(plan: &Plan) -> Vec<String> {
 #[test]
 fn a_plan_with_other_queues_holds_them_alone_and_the_rest_follows_from_what_is_there_then() {
     let rules = ["queues-few", "xps-missing", "ring-overrun"];
-    let findings = rules.map(|rule| finding(rule, Verdict::Fixable));
+    let findings = rules.map(|rule| finding(rule, RemedyStatus::Fixable));
     let facts = with_queues_to_spare();
-    let first = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    let first = plan(&facts, &PlanRequest { findings: &findings, ..PlanRequest::default() });
     assert_eq!(settings(&first), ["channels of eth0 combined=8", "rings of eth0 rx=4096"]);
     let text = serde_json::to_string(&first).unwrap();
     let first: Plan = serde_json::from_str(&text).unwrap();
@@ -70,8 +70,10 @@ fn a_plan_with_other_queues_holds_them_alone_and_the_rest_follows_from_what_is_t
     assert_eq!((then.changes.len(), then.then.is_none()), (16, true), "{:?}", settings(&then));
     assert_eq!(settings(&then)[3], "/proc/irq/43/smp_affinity 8");
     assert!(then.changes.iter().all(|change| change.stage != Stage::Queues) && then.refusals.is_empty());
-    let whole =
-        plan(&with_queues_to_spare(), &Asked { findings: &findings, whole: true, ..Asked::default() });
+    let whole = plan(
+        &with_queues_to_spare(),
+        &PlanRequest { findings: &findings, whole: true, ..PlanRequest::default() },
+    );
     assert!(whole.then.is_none() && whole.changes.len() > 1, "what is to last is said as a whole");
 }
 
@@ -81,11 +83,11 @@ fn queues_without_load_and_rings_of_a_busy_cpu_are_left() {
     let planned = |finding: Finding, percent: u32| {
         let interrupts_percent = BTreeMap::from([(0, percent), (1, 0)]);
         let measured = Measured { interrupts_percent, ..Measured::default() };
-        plan(&facts, &Asked { findings: &[finding], measured, ..Asked::default() })
+        plan(&facts, &PlanRequest { findings: &[finding], measured, ..PlanRequest::default() })
     };
-    let note = Finding { severity: Severity::Note, ..finding("queues-few", Verdict::Fixable) };
+    let note = Finding { severity: Severity::Note, ..finding("queues-few", RemedyStatus::Fixable) };
     assert_eq!(planned(note, 0).refusals.len(), 1);
-    let overrun = || finding("ring-overrun", Verdict::Fixable);
+    let overrun = || finding("ring-overrun", RemedyStatus::Fixable);
     assert_eq!(settings(&planned(overrun(), 5)), ["rings of eth0 rx=4096"]);
     let busy = planned(overrun(), 70);
     assert_eq!((busy.changes.len(), busy.refusals[0].asked_by.as_str()), (0, "ring-overrun"));
@@ -96,14 +98,17 @@ fn queues_without_load_and_rings_of_a_busy_cpu_are_left() {
 fn who_asks_for_a_place_asks_irqbalance_to_respect_it() {
     let mut facts = HOST.facts();
     facts.irqbalance = Some(crate::observe::facts::Irqbalance { pid: 7, banned: [9].into() });
-    let made = |findings: &[Finding]| plan(&facts, &Asked { findings, ..Asked::default() }).changes;
-    let changes =
-        made(&[finding("xps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)]);
+    let made =
+        |findings: &[Finding]| plan(&facts, &PlanRequest { findings, ..PlanRequest::default() }).changes;
+    let changes = made(&[
+        finding("xps-missing", RemedyStatus::Fixable),
+        finding("irqs-piled-up", RemedyStatus::Fixable),
+    ]);
     let (told, by) = (&changes[0], changes[0].asked_by.as_str());
     assert_eq!((told.wanted.as_str(), by), ("9 40 41 42 43", "irqs-piled-up"));
     assert_eq!(changes[1].stage, Stage::Affinity);
     assert!(
-        made(&[finding("xps-missing", Verdict::Fixable)])
+        made(&[finding("xps-missing", RemedyStatus::Fixable)])
             .iter()
             .all(|change| change.stage == Stage::Steering)
     );
@@ -113,26 +118,26 @@ fn who_asks_for_a_place_asks_irqbalance_to_respect_it() {
 fn where_interrupts_cannot_be_put_off_the_device_gathers_packets() {
     let mut facts = with_queues_to_spare();
     facts.nics[0].coalescing = Some(crate::observe::facts::Coalescing::default());
-    let findings = [finding("interrupt-per-packet", Verdict::Fixable)];
-    let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    let findings = [finding("interrupt-per-packet", RemedyStatus::Fixable)];
+    let made = plan(&facts, &PlanRequest { findings: &findings, ..PlanRequest::default() });
     assert_eq!(settings(&made), ["coalescing of eth0 rx-usecs=50"]);
     assert_eq!(made.changes[0].asked_by, "coalesce");
     (facts.nics[0].defer_hard_irqs, facts.nics[0].gro_flush_timeout_ns) = (Some(0), Some(0));
     facts.kernel.version = (6, 1);
-    let made = plan(&facts, &Asked { findings: &findings, ..Asked::default() });
+    let made = plan(&facts, &PlanRequest { findings: &findings, ..PlanRequest::default() });
     assert_eq!((made.changes.len(), made.changes[0].asked_by.as_str()), (2, "interrupt-per-packet"));
 }
 
 #[test]
 fn what_cannot_be_mended_here_asks_for_nothing() {
-    check(&[finding("xps-missing", Verdict::NotHere { reason: String::new() })], &[]);
-    check(&[finding("allowance-exceeded", Verdict::Fixable)], &[]);
+    check(&[finding("xps-missing", RemedyStatus::NotHere { reason: String::new() })], &[]);
+    check(&[finding("allowance-exceeded", RemedyStatus::Fixable)], &[]);
 }
 
 /// What a finding about a listener asks for, with live changes allowed.
 #[track_caller]
 fn check_listener(rule: &str, subject: &str, wanted: &[&str]) {
-    let listener = |port: u16, backlog| Listener {
+    let listener = |port: u16, backlog| ListeningSocket {
         address: format!("0.0.0.0:{port}"),
         port,
         inode: port.into(),
@@ -140,7 +145,7 @@ fn check_listener(rule: &str, subject: &str, wanted: &[&str]) {
         pid: Some(8),
         started: Some(1),
         fast_open: Some(0),
-        ..Listener::default()
+        ..ListeningSocket::default()
     };
     let mut facts = HOST.facts();
     facts.kernel.version = (6, 1);
@@ -149,8 +154,8 @@ fn check_listener(rule: &str, subject: &str, wanted: &[&str]) {
         .into();
     facts.services = vec![Service { pid: 8, name: "memcached".into(), ..Service::default() }];
     facts.listeners = vec![listener(1, 128), listener(2, 128), listener(3, 4096)];
-    let finding = Finding { subject: subject.into(), ..finding(rule, Verdict::Fixable) };
-    let plan = plan(&facts, &Asked { findings: &[finding], live: true, ..Asked::default() });
+    let finding = Finding { subject: subject.into(), ..finding(rule, RemedyStatus::Fixable) };
+    let plan = plan(&facts, &PlanRequest { findings: &[finding], live: true, ..PlanRequest::default() });
     let last = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
     let said = plan.changes.iter().map(last);
     let refused = plan.refusals.iter().map(|refusal| format!("no: {}", refusal.subject));
@@ -188,27 +193,29 @@ fn who_is_named_is_meant_alone() {
         ..Service::default()
     };
     facts.services = vec![service(7), service(8)];
-    let threads = |asked: &Asked| plan(&facts, asked).changes.into_iter().map(|change| change.setting);
-    let slice = Asked { strategy: Some(Strategy::SchedSlice), ..Asked::default() };
+    let threads = |asked: &PlanRequest| plan(&facts, asked).changes.into_iter().map(|change| change.setting);
+    let slice = PlanRequest { strategy: Some(Strategy::SchedSlice), ..PlanRequest::default() };
     assert_eq!(threads(&slice).count(), 2);
     let wanted = [Setting::Thread { tid: 8 }];
-    assert!(threads(&Asked { pids: &[8], ..slice }).eq(wanted.clone()));
+    assert!(threads(&PlanRequest { pids: &[8], ..slice }).eq(wanted.clone()));
     let delayed =
-        Finding { subject: "memcached (PID 8)".into(), ..finding("scheduling-delay", Verdict::Fixable) };
-    assert!(threads(&Asked { findings: &[delayed], ..Asked::default() }).eq(wanted));
+        Finding { subject: "memcached (PID 8)".into(), ..finding("scheduling-delay", RemedyStatus::Fixable) };
+    assert!(threads(&PlanRequest { findings: &[delayed], ..PlanRequest::default() }).eq(wanted));
 }
 
 #[test]
 fn what_has_no_setting_is_said_in_words() {
-    let findings = [finding("mount-options", Verdict::Fixable), finding("agents", Verdict::Fixable)];
-    let advice = plan(&HOST.facts(), &Asked { findings: &findings, ..Asked::default() }).advice;
+    let findings =
+        [finding("mount-options", RemedyStatus::Fixable), finding("agents", RemedyStatus::Fixable)];
+    let advice = plan(&HOST.facts(), &PlanRequest { findings: &findings, ..PlanRequest::default() }).advice;
     assert_eq!(advice, ["mount-options (eth0): noatime in /etc/fstab, and fstrim.timer in place of discard"]);
 }
 
 #[test]
 fn interrupts_are_spread_before_anybody_thinks_of_steering() {
-    let findings = [finding("rps-missing", Verdict::Fixable), finding("irqs-piled-up", Verdict::Fixable)];
-    let asked = Asked { findings: &findings, ..Asked::default() };
+    let findings =
+        [finding("rps-missing", RemedyStatus::Fixable), finding("irqs-piled-up", RemedyStatus::Fixable)];
+    let asked = PlanRequest { findings: &findings, ..PlanRequest::default() };
     let mut facts = HOST.facts();
     let first = plan(&facts, &asked);
     assert!(first.changes.iter().all(|change| change.setting.irq().is_some()), "{:?}", first.changes);
@@ -228,17 +235,17 @@ fn a_synthetic_interface_means_the_function_below() {
     let mut facts = HOST.facts();
     let synthetic = Nic { name: "eth9".into(), lower: vec!["eth0".into()], ..facts.nics[0].clone() };
     facts.nics.push(synthetic);
-    let asked = Asked { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..PlanRequest::default() };
     let changes = plan(&facts, &asked).changes;
     assert!(changes.len() == 4 && changes.iter().all(|change| change.setting.to_string().contains("/eth0/")));
 }
 
 #[test]
 fn what_is_found_on_one_interface_is_not_mended_on_another() {
-    let findings = [finding("xps-missing", Verdict::Fixable)];
+    let findings = [finding("xps-missing", RemedyStatus::Fixable)];
     let mut facts = HOST.facts();
     facts.nics.push(Nic { name: "eth1".into(), ..facts.nics[0].clone() });
-    let asked = |nic| Asked { findings: &findings, nic: Some(nic), ..Asked::default() };
+    let asked = |nic| PlanRequest { findings: &findings, nic: Some(nic), ..PlanRequest::default() };
     assert_eq!(plan(&facts, &asked("eth0")).changes.len(), 4);
     assert_eq!(plan(&facts, &asked("eth1")).changes, []);
 }
@@ -247,17 +254,17 @@ fn what_is_found_on_one_interface_is_not_mended_on_another() {
 fn what_is_mounted_read_only_is_left_to_the_host() {
     let mut facts = HOST.facts();
     facts.read_only = vec!["/proc/sys".into(), "/sys".into(), "/proc/ir".into()];
-    let asked = Asked { strategy: Some(Strategy::Xps), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Xps), ..PlanRequest::default() };
     let refused = plan(&facts, &asked);
     assert_eq!((refused.changes.len(), refused.refusals.len()), (0, 1));
     assert_eq!(refused.refusals[0].subject, "/sys");
-    let asked = Asked { strategy: Some(Strategy::Spread), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Spread), ..PlanRequest::default() };
     assert_eq!(plan(&facts, &asked).changes.len(), 4, "/proc/irq is another place");
 }
 
 #[test]
 fn what_is_so_already_is_left_out() {
-    let asked = Asked { strategy: Some(Strategy::Spread), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Spread), ..PlanRequest::default() };
     let mut facts = HOST.facts();
     for _ in 0..4 {
         let before = plan(&facts, &asked).changes;
@@ -280,8 +287,12 @@ fn a_vlan_on_a_bond_means_the_devices_below() {
         ..Nic::default()
     };
     facts.nics.extend([stacked("bond0", "eth0"), stacked("bond0.7", "bond0"), stacked("br0", "gone")]);
-    let named =
-        |nic| plan(&facts, &Asked { strategy: Some(Strategy::Spread), nic: Some(nic), ..Asked::default() });
+    let named = |nic| {
+        plan(
+            &facts,
+            &PlanRequest { strategy: Some(Strategy::Spread), nic: Some(nic), ..PlanRequest::default() },
+        )
+    };
     assert!(!named("eth0").changes.is_empty());
     assert_eq!(named("bond0.7"), named("eth0"));
     assert_eq!(named("br0").refusals[0].subject, "br0");
@@ -289,7 +300,7 @@ fn a_vlan_on_a_bond_means_the_devices_below() {
 
 #[test]
 fn an_interface_that_is_not_there_is_refused() {
-    let asked = Asked { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Xps), nic: Some("eth9"), ..PlanRequest::default() };
     let plan = plan(&HOST.facts(), &asked);
     assert_eq!((plan.changes.len(), plan.refusals.len()), (0, 1));
 }
@@ -310,7 +321,7 @@ fn interrupts_are_kept_to_the_cpus_that_were_chosen_and_services_get_the_others(
     let service = |cpus: &str| Service { pid: 7, threads: vec![thread(cpus)], ..Service::default() };
     facts.services = vec![Service { name: "memcached".into(), ..service("0-7") }];
     let choice = Choice { irq_cpus: Some("4-5".parse().unwrap()), cpus: Some("2-7".parse().unwrap()) };
-    let asked = Asked { strategy: Some(Strategy::Spread), choice, ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::Spread), choice, ..PlanRequest::default() };
     let made = plan(&facts, &asked);
     let by = "spread --irq-cpus 4-5 --cpus 2-7";
     assert_eq!(asked_of(&made), [format!("smp_affinity 10 {by}"), format!("smp_affinity 20 {by}")]);
@@ -327,7 +338,7 @@ fn interrupts_are_kept_to_the_cpus_that_were_chosen_and_services_get_the_others(
     facts.services = vec![service("2-3,6-7")];
     let again = plan(&facts, &asked);
     assert_eq!((again.changes.len(), again.advice.len(), again.service_cpus), (0, 0, made.service_cpus));
-    let free = Asked { choice: Choice::default(), ..asked };
+    let free = PlanRequest { choice: Choice::default(), ..asked };
     assert_eq!(plan(&facts, &free).service_cpus, None, "nothing was kept apart");
 }
 
@@ -337,7 +348,7 @@ fn cpus_where_interrupts_stay_are_not_left_to_services() {
     let left = |facts: &Facts, strategy, irq_cpus: Option<&str>, cpus: Option<&str>| {
         let set = |list: &str| list.parse().unwrap();
         let choice = Choice { irq_cpus: irq_cpus.map(set), cpus: cpus.map(set) };
-        plan(facts, &Asked { strategy: Some(strategy), choice, ..Asked::default() })
+        plan(facts, &PlanRequest { strategy: Some(strategy), choice, ..PlanRequest::default() })
             .service_cpus
             .unwrap()
             .list
@@ -360,22 +371,22 @@ fn a_plan_steers_to_where_packets_were_not_measured_to_arrive() {
     facts.sysctls.insert("net.core.rps_sock_flow_entries".into(), "32768".into());
     let arrivals = BTreeMap::from([(crate::observe::shapes::IRQ_FIRST, CpuSet::from_iter([6]))]);
     let measured = Measured { arrivals, ..Measured::default() };
-    let asked = Asked { strategy: Some(Strategy::RpsRfs), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::RpsRfs), ..PlanRequest::default() };
     assert_eq!(settings(&plan(&facts, &asked))[0], "/sys/class/net/eth0/queues/rx-0/rps_cpus fe");
-    let asked = Asked { measured, ..asked };
+    let asked = PlanRequest { measured, ..asked };
     assert_eq!(settings(&plan(&facts, &asked))[0], "/sys/class/net/eth0/queues/rx-0/rps_cpus bf");
 }
 
 #[test]
 fn wrong_steering_is_put_right_where_there_is_a_right_one_and_switched_off_where_there_is_none() {
-    let findings = [finding("rps-harmful", Verdict::Fixable)];
+    let findings = [finding("rps-harmful", RemedyStatus::Fixable)];
     let masks = |shape: Shape, measured: Measured| {
         let mut facts = shape.facts();
         facts.nics[0]
             .rx
             .iter_mut()
             .for_each(|queue| queue.rps = facts.cpus.iter().map(|cpu| cpu.id).collect());
-        let made = plan(&facts, &Asked { findings: &findings, measured, ..Asked::default() });
+        let made = plan(&facts, &PlanRequest { findings: &findings, measured, ..PlanRequest::default() });
         made.changes.into_iter().map(|change| change.wanted).collect::<Vec<_>>()
     };
     let host = Shape { cpus: 8, threads: 1, nodes: 1, queues: 1, irqs: ENA };

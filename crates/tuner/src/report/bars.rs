@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::paint::{Look, Tint};
+use super::paint::{TextStyle, Tint};
 use crate::observe::cpu_load::Load;
 
 /// A kind of time.
@@ -29,7 +29,7 @@ const BESIDE: usize = 38;
 const CPUS_MAX: usize = 32;
 
 /// A line for each CPU, and a legend.
-pub fn bars(loads: &BTreeMap<u32, Load>, look: Look) -> String {
+pub fn bars(loads: &BTreeMap<u32, Load>, look: TextStyle) -> String {
     let width = look.columns.saturating_sub(BESIDE).clamp(10, BAR_MAX);
     let mut shown: Vec<u32> = loads.keys().copied().collect();
     shown.sort_by(|a, b| loads[a].idle.total_cmp(&loads[b].idle));
@@ -57,7 +57,7 @@ pub fn bars(loads: &BTreeMap<u32, Load>, look: Look) -> String {
 }
 
 /// A letter for each share of the width, rounded so that the whole is not longer than the bar.
-fn bar(load: Load, width: usize, look: Look) -> String {
+fn bar(load: Load, width: usize, look: TextStyle) -> String {
     let mut text = String::new();
     let (mut sum, mut drawn) = (0.0, 0);
     for part in &PARTS {
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_bar_has_a_letter_for_each_share() {
         let load = Load { user: 20.0, system: 10.0, softirq: 50.0, idle: 20.0, ..Load::default() };
-        let look = Look { columns: 48, paint: Paint::Plain };
+        let look = TextStyle { columns: 48, paint: Paint::Plain };
         let text = bars(&BTreeMap::from([(0, load), (10, Load { idle: 100.0, ..Load::default() })]), look);
         assert_eq!(
             text,
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn of_many_cpus_the_busiest_are_shown() {
         let load = |cpu: u32| (cpu, Load { idle: if cpu == 99 { 0.0 } else { 100.0 }, ..Load::default() });
-        let text = bars(&(0..100).map(load).collect(), Look { columns: 80, paint: Paint::Plain });
+        let text = bars(&(0..100).map(load).collect(), TextStyle { columns: 80, paint: Paint::Plain });
         assert!(text.contains("CPU 99 ["), "{text}");
         assert!(text.contains("and 68 CPUs with less to do"), "{text}");
     }

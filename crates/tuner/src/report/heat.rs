@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::paint::{Look, Tint};
+use super::paint::{TextStyle, Tint};
 use crate::diagnose::rules;
 use crate::observe::cpu_load::{self, Load};
 use crate::{Facts, Series};
@@ -23,7 +23,7 @@ const BESIDE: usize = 57;
 const BAR_MAX: usize = 30;
 
 /// The maximum number of rows: if there are more CPUs, those with most in soft interrupts.
-pub fn heat(facts: &Facts, series: &Series, look: Look, rows_max: usize) -> String {
+pub fn heat(facts: &Facts, series: &Series, look: TextStyle, rows_max: usize) -> String {
     let all = rows(facts, series);
     let total = all.len();
     let mut shown = all;
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_busiest_cpu_has_the_longest_bars() {
         let series = Series::new(vec![reading(0, 0, 0), reading(1000, 80, 5000)]).unwrap();
-        let look = Look { columns: 72, paint: Paint::Plain };
+        let look = TextStyle { columns: 72, paint: Paint::Plain };
         assert_eq!(
             heat(&Facts::default(), &series, look, 10),
             "        softirq        NET_RX                 interrupts

@@ -4,7 +4,7 @@ use crate::Severity;
 
 /// The form of a text.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct TextStyle {
     /// Columns of the terminal.
     pub columns: usize,
     /// Whether it shows colours.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::text::escaped;
-use crate::{Finding, Series, Severity, Verdict};
+use crate::{Finding, RemedyStatus, Series, Severity};
 
 /// The text of a `.prom` file, with the time of the last reading.
 pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String {
@@ -15,7 +15,7 @@ pub fn prometheus(series: &Series, findings: &[Finding], unix_s: u64) -> String 
     let mut samples: BTreeMap<String, usize> = BTreeMap::new();
     // Each by itself, as before they were merged: an alarm for a rule must not end because its cause is known.
     for (finding, cause) in crate::diagnose::rules::unfold(findings) {
-        let fixable = finding.verdict == Verdict::Fixable;
+        let fixable = finding.verdict == RemedyStatus::Fixable;
         let cause = cause.map_or(String::new(), |cause| format!(",cause=\"{}\"", escaped(cause)));
         let labels = format!(
             "rule=\"{}\",severity=\"{}\",subject=\"{}\",fixable=\"{fixable}\"{cause}",

@@ -1,12 +1,12 @@
 //! Findings and explanations as text.
 
-use super::paint::{Look, Tint};
+use super::paint::{TextStyle, Tint};
 use crate::diagnose::rules::Explanation;
 use crate::text::wrap;
-use crate::{Evidence, Finding, Severity, Verdict};
+use crate::{Evidence, Finding, RemedyStatus, Severity};
 
 /// Findings, in their order, and the number of each severity.
-pub fn findings(findings: &[Finding], look: Look) -> String {
+pub fn findings(findings: &[Finding], look: TextStyle) -> String {
     if findings.is_empty() {
         return "Nothing was found that holds this host back.\n".to_owned();
     }
@@ -23,7 +23,7 @@ pub fn findings(findings: &[Finding], look: Look) -> String {
     text
 }
 
-fn one(finding: &Finding, look: Look) -> String {
+fn one(finding: &Finding, look: TextStyle) -> String {
     let severity = look.paint.tinted(Tint::of(finding.severity), &format!("{:<8}", finding.severity.word()));
     let rule = look.paint.tinted(Tint::Bold, &finding.rule);
     let mut text = format!("{severity}  {rule}  {}\n", finding.subject);
@@ -34,7 +34,7 @@ fn one(finding: &Finding, look: Look) -> String {
         label = "          ";
     }
     text += &wrap::hanging("  effect  ", &finding.effect, look.columns);
-    if let Verdict::NotHere { reason } = &finding.verdict {
+    if let RemedyStatus::NotHere { reason } = &finding.verdict {
         let lines = wrap::hanging("  verdict ", &format!("cannot be fixed here: {reason}"), look.columns);
         text += &lines.replacen(
             "cannot be fixed here",
@@ -84,7 +84,7 @@ fn seen(evidence: &Evidence) -> String {
 }
 
 /// One rule, explained.
-pub fn explanation(explanation: &Explanation, look: Look) -> String {
+pub fn explanation(explanation: &Explanation, look: TextStyle) -> String {
     let mut text = format!("{}: {}\n\n", look.paint.tinted(Tint::Bold, explanation.rule), explanation.title);
     for (label, words) in [
         ("found when  ", explanation.evidence),
@@ -97,7 +97,7 @@ pub fn explanation(explanation: &Explanation, look: Look) -> String {
 }
 
 /// All rules, a line each.
-pub fn list<'e>(explanations: impl Iterator<Item = &'e Explanation> + Clone, look: Look) -> String {
+pub fn list<'e>(explanations: impl Iterator<Item = &'e Explanation> + Clone, look: TextStyle) -> String {
     let widest = explanations.clone().map(|explanation| explanation.rule.len()).max().unwrap_or(0);
     let line = |explanation: &Explanation| {
         wrap::hanging(&format!("{:<widest$}  ", explanation.rule), explanation.title, look.columns)
@@ -120,7 +120,7 @@ mod tests {
             .saw(Evidence::setting("driver", "ena"));
         let finding = Finding { rule: "allowance-exceeded".into(), ..finding };
         assert_eq!(
-            findings(&[finding], Look { columns: 60, paint: Paint::Plain }),
+            findings(&[finding], TextStyle { columns: 60, paint: Paint::Plain }),
             "critical  allowance-exceeded  eth0
   cause   the instance's packet allowance is used up
   seen    pps_allowance_exceeded: 7 (0.2 /s) (over 30 s;
@@ -146,7 +146,7 @@ mod tests {
         let mut cause = of("cpu-throttled", "/a".into());
         cause.alike = (0..10).map(|i| of("cpu-throttled", format!("/b{i}"))).collect();
         cause.consequences = vec![follows];
-        let shown = findings(&[cause], Look { columns: 200, paint: Paint::Plain });
+        let shown = findings(&[cause], TextStyle { columns: 200, paint: Paint::Plain });
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(
             lines[4..],
@@ -165,8 +165,9 @@ mod tests {
     #[test]
     fn colours_are_for_terminals() {
         let finding = Finding::about(Severity::Note, "eth0");
-        let shown =
-            |paint| findings(std::slice::from_ref(&finding), Look { columns: 80, paint }).contains('\x1b');
+        let shown = |paint| {
+            findings(std::slice::from_ref(&finding), TextStyle { columns: 80, paint }).contains('\x1b')
+        };
         assert_eq!((shown(Paint::Colours), shown(Paint::Plain)), (true, false));
     }
 }

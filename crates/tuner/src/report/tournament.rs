@@ -1,8 +1,8 @@
 //! Tournament standings, for people: a table, and each ratio with its interval as a picture.
 
-use super::paint::{Look, Tint};
+use super::paint::{TextStyle, Tint};
 use crate::diagnose::rules::number;
-use crate::verify::tournament::{Standing, Verdict};
+use crate::verify::tournament::{ContestantVerdict, Standing};
 
 /// The text beside the picture: the median, the ratio and its interval.
 const BESIDE: usize = 46;
@@ -10,7 +10,7 @@ const BESIDE: usize = 46;
 const PICTURE: (usize, usize) = (20, 48);
 
 /// A line for each strategy.
-pub fn standings(standings: &[(String, Standing)], look: Look) -> String {
+pub fn standings(standings: &[(String, Standing)], look: TextStyle) -> String {
     let names = standings.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max("strategy".len());
     let width = look.columns.saturating_sub(names + BESIDE).clamp(PICTURE.0, PICTURE.1);
     let scale = Scale::of(standings);
@@ -19,7 +19,7 @@ pub fn standings(standings: &[(String, Standing)], look: Look) -> String {
     let mut text = format!("{}\n", look.paint.tinted(Tint::Bold, heading.trim_end()));
     for (name, standing) in standings {
         let median = number(standing.median);
-        if standing.verdict == Verdict::Baseline {
+        if standing.verdict == ContestantVerdict::Baseline {
             text += &format!("{name:names$}  {median:>12}  baseline\n");
             continue;
         }
@@ -35,7 +35,9 @@ pub fn standings(standings: &[(String, Standing)], look: Look) -> String {
         );
     }
     text += "\n";
-    for (name, standing) in standings.iter().filter(|(_, standing)| standing.verdict != Verdict::Baseline) {
+    for (name, standing) in
+        standings.iter().filter(|(_, standing)| standing.verdict != ContestantVerdict::Baseline)
+    {
         text += &format!("{name:names$}  [{}]\n", picture(standing, scale, width));
     }
     let (low, high) = (format!("{:.3}", scale.low.exp()), format!("{:.3}", scale.high.exp()));
@@ -43,12 +45,12 @@ pub fn standings(standings: &[(String, Standing)], look: Look) -> String {
     text + &format!("{:names$}   {low}{}{high}   | is 1: as the baseline\n", "", " ".repeat(room))
 }
 
-fn verdict(verdict: Verdict, look: Look) -> String {
+fn verdict(verdict: ContestantVerdict, look: TextStyle) -> String {
     match verdict {
-        Verdict::Baseline => "baseline".to_owned(),
-        Verdict::Better => look.paint.tinted(Tint::Green, "better"),
-        Verdict::Worse => look.paint.tinted(Tint::Red, "worse"),
-        Verdict::NoDifferenceShown => "no difference shown".to_owned(),
+        ContestantVerdict::Baseline => "baseline".to_owned(),
+        ContestantVerdict::Better => look.paint.tinted(Tint::Green, "better"),
+        ContestantVerdict::Worse => look.paint.tinted(Tint::Red, "worse"),
+        ContestantVerdict::NoDifferenceShown => "no difference shown".to_owned(),
     }
 }
 
@@ -107,12 +109,15 @@ mod tests {
             verdict,
         };
         let all = [
-            ("none".to_owned(), standing(1500.0, 1.0, 1.0, 1.0, Verdict::Baseline)),
-            ("rps-rfs".to_owned(), standing(1200.0, 0.8, 1.1, 0.0039, Verdict::Better)),
-            ("defer-50".to_owned(), standing(1501.5, 1.0, 1.2, 0.5, Verdict::NoDifferenceShown)),
-            ("spread".to_owned(), standing(1600.0, 1.1, f64::INFINITY, 0.125, Verdict::NoDifferenceShown)),
+            ("none".to_owned(), standing(1500.0, 1.0, 1.0, 1.0, ContestantVerdict::Baseline)),
+            ("rps-rfs".to_owned(), standing(1200.0, 0.8, 1.1, 0.0039, ContestantVerdict::Better)),
+            ("defer-50".to_owned(), standing(1501.5, 1.0, 1.2, 0.5, ContestantVerdict::NoDifferenceShown)),
+            (
+                "spread".to_owned(),
+                standing(1600.0, 1.1, f64::INFINITY, 0.125, ContestantVerdict::NoDifferenceShown),
+            ),
         ];
-        let text = standings(&all, Look { columns: 76, paint: Paint::Plain });
+        let text = standings(&all, TextStyle { columns: 76, paint: Paint::Plain });
         let wanted = "\
 strategy        median     ratio        95 %               p
 none             1,500  baseline

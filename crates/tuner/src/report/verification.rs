@@ -1,14 +1,14 @@
 //! Verification report, for people.
 
-use super::paint::{Look, Tint};
+use super::paint::{TextStyle, Tint};
 use crate::diagnose::rules::number;
 use crate::text::folded::folded;
 use crate::text::wrap;
-use crate::verify::verification::{Objective, Outcome, Value, Verification};
-use crate::verify::{Holding, Judged, Verdict};
+use crate::verify::verification::{ObjectiveResult, ValueResult, Verification, VerificationOutcome};
+use crate::verify::{ExpectationResult, Holding, Judged};
 
 /// Values, signals, objectives, limits, and the conclusion.
-pub fn verification(verification: &Verification, look: Look) -> String {
+pub fn verification(verification: &Verification, look: TextStyle) -> String {
     let Verification { values, signals, objectives, limits, .. } = verification;
     let mut text = format!("Over {:.0} s.\n\nvalues\n", verification.window_s);
     text += &all(values, look);
@@ -31,15 +31,17 @@ pub fn verification(verification: &Verification, look: Look) -> String {
         }
     }
     let tint = match verification.outcome {
-        Outcome::Verified => Tint::Green,
-        Outcome::NothingShown => Tint::Yellow,
-        Outcome::NotHeld | Outcome::ObjectiveMissed | Outcome::NotMoved => Tint::Red,
+        VerificationOutcome::Verified => Tint::Green,
+        VerificationOutcome::NothingShown => Tint::Yellow,
+        VerificationOutcome::NotHeld
+        | VerificationOutcome::ObjectiveMissed
+        | VerificationOutcome::NotMoved => Tint::Red,
     };
     format!("{text}\n{}\n", look.paint.tinted(tint, verification.outcome.sentence()))
 }
 
 /// A word in a column of its own, then text that hangs behind it.
-fn row(word: &str, tint: Tint, text: &str, look: Look) -> String {
+fn row(word: &str, tint: Tint, text: &str, look: TextStyle) -> String {
     let lines = wrap::hanging(&format!("  {word:<10}"), text, look.columns);
     lines.replacen(word, &look.paint.tinted(tint, word), 1)
 }
@@ -48,7 +50,7 @@ fn row(word: &str, tint: Tint, text: &str, look: Look) -> String {
 const WORD_END: char = '\t';
 
 /// All values; those that differ in numbers alone are shown once.
-fn all(values: &[Value], look: Look) -> String {
+fn all(values: &[ValueResult], look: TextStyle) -> String {
     let lines: Vec<String> = values.iter().map(value).collect();
     let shown = |line: &String| {
         let (word, said) = line.split_once(WORD_END).expect("every value has its word");
@@ -65,7 +67,7 @@ fn all(values: &[Value], look: Look) -> String {
 const HOLDS: &str = "holds";
 const PENDING: &str = "pending";
 
-fn value(value: &Value) -> String {
+fn value(value: &ValueResult) -> String {
     let said = format!("{} = {}", value.setting, value.wanted.trim());
     match &value.holding {
         Holding::Yes => format!("{HOLDS}{WORD_END}{said}"),
@@ -74,7 +76,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-fn signal(judged: &Judged, look: Look) -> String {
+fn signal(judged: &Judged, look: TextStyle) -> String {
     let figure = |figure: Option<f64>| match figure {
         Some(figure) => format!("{} {}", number(figure), judged.unit).trim_end().to_owned(),
         None => "?".to_owned(),
@@ -85,14 +87,14 @@ fn signal(judged: &Judged, look: Look) -> String {
     };
     let said = format!("{}{figures}", judged.expected);
     match &judged.verdict {
-        Verdict::Moved => row("moved", Tint::Green, &said, look),
-        Verdict::AsBefore => row("as before", Tint::Green, &said, look),
-        Verdict::NotMoved => row("NOT MOVED", Tint::Red, &said, look),
-        Verdict::Unknown { why } => row("unknown", Tint::Yellow, &format!("{said} ({why})"), look),
+        ExpectationResult::Moved => row("moved", Tint::Green, &said, look),
+        ExpectationResult::AsBefore => row("as before", Tint::Green, &said, look),
+        ExpectationResult::NotMoved => row("NOT MOVED", Tint::Red, &said, look),
+        ExpectationResult::Unknown { why } => row("unknown", Tint::Yellow, &format!("{said} ({why})"), look),
     }
 }
 
-fn objective(objective: &Objective, look: Look) -> String {
+fn objective(objective: &ObjectiveResult, look: TextStyle) -> String {
     let said = format!("{}: {}", objective.what, objective.seen);
     match objective.held {
         Some(true) => row("held", Tint::Green, &said, look),
@@ -108,14 +110,14 @@ mod tests {
 
     #[test]
     fn values_that_differ_in_numbers_alone_are_said_once() {
-        let value = |irq: u32| Value {
+        let value = |irq: u32| ValueResult {
             setting: format!("/proc/irq/{irq}/smp_affinity"),
             wanted: format!("{:x}", 1u64 << (irq - 38)),
             holding: if irq == 50 { Holding::Pending } else { Holding::Yes },
         };
-        let values: Vec<Value> = (38..102).map(value).collect();
+        let values: Vec<ValueResult> = (38..102).map(value).collect();
         assert_eq!(
-            all(&values, Look { columns: 100, paint: Paint::Plain }),
+            all(&values, TextStyle { columns: 100, paint: Paint::Plain }),
             "  holds     /proc/irq/38/smp_affinity = 1 (and 62 more like it)
   pending   /proc/irq/50/smp_affinity = 1000: its interrupt has not come since
 "
@@ -132,23 +134,24 @@ mod tests {
             unit,
             verdict,
         };
-        let silent =
-            Verdict::Unknown { why: "no load: NET_RX counted 2.0 a second, and it takes 100".into() };
+        let silent = ExpectationResult::Unknown {
+            why: "no load: NET_RX counted 2.0 a second, and it takes 100".into(),
+        };
         let found = Verification::conclude(
             vec![
-                Value { setting: "/sys/a".into(), wanted: "1\n".into(), holding: Holding::Yes },
-                Value {
+                ValueResult { setting: "/sys/a".into(), wanted: "1\n".into(), holding: Holding::Yes },
+                ValueResult {
                     setting: "/sys/b".into(),
                     wanted: "1".into(),
                     holding: Holding::No { found: "0".into() },
                 },
             ],
             vec![
-                judged("the share falls", Some(93.4), Some(51.25), "%", Verdict::Moved),
+                judged("the share falls", Some(93.4), Some(51.25), "%", ExpectationResult::Moved),
                 judged("p99 falls", None, None, "", silent),
-                judged("it grows", None, Some(1204.0), "/s", Verdict::NotMoved),
+                judged("it grows", None, Some(1204.0), "/s", ExpectationResult::NotMoved),
             ],
-            vec![Objective { what: "./load".into(), seen: "status 0".into(), held: Some(true) }],
+            vec![ObjectiveResult { what: "./load".into(), seen: "status 0".into(), held: Some(true) }],
             Vec::new(),
             false,
             60.0,
@@ -171,6 +174,6 @@ objectives
 
 Not verified: a value is no longer what it was set to.
 ";
-        assert_eq!(verification(&found, Look { columns: 100, paint: Paint::Plain }), wanted);
+        assert_eq!(verification(&found, TextStyle { columns: 100, paint: Paint::Plain }), wanted);
     }
 }

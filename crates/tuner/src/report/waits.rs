@@ -1,6 +1,6 @@
 //! Waits of the services' threads for a CPU: a line for each, the longest waits first.
 
-use super::paint::{Look, Tint};
+use super::paint::{TextStyle, Tint};
 use crate::diagnose::rules;
 use crate::observe::facts::Thread;
 use crate::{Facts, Series};
@@ -19,7 +19,7 @@ const WARM_PERCENT: f64 = 2.0;
 const HOT_PERCENT: f64 = 10.0;
 
 /// The maximum number of rows; nothing if no threads are read.
-pub fn waits(facts: &Facts, series: &Series, look: Look, rows_max: usize) -> String {
+pub fn waits(facts: &Facts, series: &Series, look: TextStyle, rows_max: usize) -> String {
     let mut rows = rows(facts, series);
     if rows.is_empty() {
         return String::new();
@@ -110,7 +110,7 @@ mod tests {
             Reading { at_ms, threads, ..Reading::default() }
         };
         let series = Series::new(vec![reading(0), reading(1000)]).unwrap();
-        let look = Look { columns: 80, paint: Paint::Plain };
+        let look = TextStyle { columns: 80, paint: Paint::Plain };
         assert_eq!(
             waits(&facts, &series, look, 8),
             "threads                                runs    waits    a turn  policy CPUs

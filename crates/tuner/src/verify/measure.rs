@@ -19,7 +19,7 @@ const RUNS_PERCENT_MIN: f64 = 1.0;
 
 /// One window's figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct WindowFigure {
     /// The figure, in [`unit`].
     pub value: f64,
     /// The rate of the events that load the figure: packets, connections.
@@ -46,17 +46,17 @@ pub enum Nothing {
 
 /// The subject of a change's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Subject {
+pub struct FigureSubject {
     nic: Option<String>,
     disk: Option<String>,
     thread: Option<u32>,
     steered_to: CpuSet,
 }
 
-impl Subject {
+impl FigureSubject {
     /// Derived from the setting.
-    pub fn of(change: &Change, facts: &Facts) -> Subject {
-        let mut subject = Subject::default();
+    pub fn of(change: &Change, facts: &Facts) -> FigureSubject {
+        let mut subject = FigureSubject::default();
         match &change.setting {
             Setting::Thread { tid } => subject.thread = Some(*tid),
             Setting::Device { nic, .. } | Setting::Interrupt { nic, .. } => subject.nic = Some(nic.clone()),
@@ -102,10 +102,10 @@ pub fn unit(figure: Figure) -> &'static str {
 /// The figure over a series.
 pub fn measure(
     figure: Figure,
-    subject: &Subject,
+    subject: &FigureSubject,
     facts: &Facts,
     series: &Series,
-) -> Result<Measured, Nothing> {
+) -> Result<WindowFigure, Nothing> {
     let window_s = series.window_s();
     match figure {
         Figure::BusiestNetRx => {
@@ -113,20 +113,20 @@ pub fn measure(
             let sum: u64 = counts.values().sum();
             let load_per_s = enough("NET_RX", sum as f64 / window_s, EVENTS_PER_S_MIN)?;
             let most = counts.values().max().copied().unwrap_or(0);
-            Ok(Measured { value: 100.0 * most as f64 / sum as f64, load_per_s })
+            Ok(WindowFigure { value: 100.0 * most as f64 / sum as f64, load_per_s })
         }
         Figure::BusiestInterrupts => {
             let (counts, what) = interrupts(subject, facts, series)?;
             let sum: u64 = counts.values().sum();
             let load_per_s = enough(&what, sum as f64 / window_s, EVENTS_PER_S_MIN)?;
             let most = counts.values().max().copied().unwrap_or(0);
-            Ok(Measured { value: 100.0 * most as f64 / sum as f64, load_per_s })
+            Ok(WindowFigure { value: 100.0 * most as f64 / sum as f64, load_per_s })
         }
         Figure::BusiestSoftirq => {
             let sum: u64 = softirqs(series, "NET_RX").values().sum();
             let load_per_s = enough("NET_RX", sum as f64 / window_s, EVENTS_PER_S_MIN)?;
             let most = loads(series).values().map(|load| load.softirq).reduce(f64::max);
-            Ok(Measured { value: most.ok_or_else(|| missing("/proc/stat"))?, load_per_s })
+            Ok(WindowFigure { value: most.ok_or_else(|| missing("/proc/stat"))?, load_per_s })
         }
         Figure::Steered | Figure::SteeredTo => {
             let load_per_s = packets(subject, series, &["rx_packets"])?;
@@ -137,14 +137,14 @@ pub fn measure(
                 meant.map(|(_, row)| row.received_rps).sum()
             };
             let rate = series.rate(|reading| Some(wakeups(reading)));
-            Ok(Measured { value: rate.ok_or_else(|| missing("received_rps"))?.per_s(), load_per_s })
+            Ok(WindowFigure { value: rate.ok_or_else(|| missing("received_rps"))?.per_s(), load_per_s })
         }
         Figure::BusyTime => {
             let load_per_s = packets(subject, series, &["rx_packets", "tx_packets"])?;
             let idle = loads(series).values().map(|load| load.idle).collect::<Vec<_>>();
             let cpus = Some(idle.len() as f64).filter(|cpus| *cpus > 0.0);
             let cpus = cpus.ok_or_else(|| missing("/proc/stat"))?;
-            Ok(Measured { value: 100.0 - idle.iter().sum::<f64>() / cpus, load_per_s })
+            Ok(WindowFigure { value: 100.0 - idle.iter().sum::<f64>() / cpus, load_per_s })
         }
         Figure::BusyTimePerPacket => {
             let load_per_s = packets(subject, series, &["rx_packets", "tx_packets"])?;
@@ -153,13 +153,13 @@ pub fn measure(
                 return Err(missing("/proc/stat"));
             }
             let busy: f64 = busy.into_iter().sum();
-            Ok(Measured { value: busy * 10_000.0 / load_per_s, load_per_s })
+            Ok(WindowFigure { value: busy * 10_000.0 / load_per_s, load_per_s })
         }
         Figure::InterruptsPerPacket => {
             let load_per_s = packets(subject, series, &["rx_packets"])?;
             let (counts, _) = interrupts(subject, facts, series)?;
             let per_s = counts.values().sum::<u64>() as f64 / window_s;
-            Ok(Measured { value: per_s / load_per_s, load_per_s })
+            Ok(WindowFigure { value: per_s / load_per_s, load_per_s })
         }
         Figure::ThreadWait => {
             let tid = subject.thread.unwrap_or_default();
@@ -171,7 +171,7 @@ pub fn measure(
             let runs = share(|times| times.run_ns)?;
             let load_per_s =
                 enough(&format!("percent of time that thread {tid} ran"), runs, RUNS_PERCENT_MIN)?;
-            Ok(Measured { value: share(|times| times.wait_ns)?, load_per_s })
+            Ok(WindowFigure { value: share(|times| times.wait_ns)?, load_per_s })
         }
         Figure::ListenOverflows => connections(series, &["TcpExt.ListenOverflows"]),
         Figure::SynQueueFull => {
@@ -196,7 +196,7 @@ fn enough(counter: &str, per_s: f64, least: f64) -> Result<f64, Nothing> {
 }
 
 /// Packets a second, of the interface or of all.
-fn packets(subject: &Subject, series: &Series, counters: &[&str]) -> Result<f64, Nothing> {
+fn packets(subject: &FigureSubject, series: &Series, counters: &[&str]) -> Result<f64, Nothing> {
     let what = format!("{} of {}", counters.join(" + "), subject.nic.as_deref().unwrap_or("all interfaces"));
     let nics: Vec<&String> = match &subject.nic {
         Some(nic) => vec![nic],
@@ -210,7 +210,7 @@ fn packets(subject: &Subject, series: &Series, counters: &[&str]) -> Result<f64,
 
 /// By CPU, of all interrupts of the interface.
 fn interrupts(
-    subject: &Subject,
+    subject: &FigureSubject,
     facts: &Facts,
     series: &Series,
 ) -> Result<(std::collections::BTreeMap<u32, u64>, String), Nothing> {
@@ -226,25 +226,25 @@ fn interrupts(
 }
 
 /// A counter of which new connections are the load.
-fn connections(series: &Series, counters: &[&str]) -> Result<Measured, Nothing> {
+fn connections(series: &Series, counters: &[&str]) -> Result<WindowFigure, Nothing> {
     let opens = series.protocol("Tcp.PassiveOpens").ok_or_else(|| missing("Tcp PassiveOpens"))?;
     let load_per_s = enough("Tcp PassiveOpens", opens.per_s(), CONNECTIONS_PER_S_MIN)?;
     let rates: Option<Vec<Rate>> = counters.iter().map(|counter| series.protocol(counter)).collect();
     let rates = rates.ok_or_else(|| missing(counters.join(" + ")))?;
-    Ok(Measured { value: rates.into_iter().map(Rate::per_s).sum(), load_per_s })
+    Ok(WindowFigure { value: rates.into_iter().map(Rate::per_s).sum(), load_per_s })
 }
 
 /// A counter of which page faults are the load.
-fn memory(series: &Series, counters: &[&str]) -> Result<Measured, Nothing> {
+fn memory(series: &Series, counters: &[&str]) -> Result<WindowFigure, Nothing> {
     let rate = |name: &str| series.rate(|reading| reading.vmstat.get(name).copied());
     let faults = rate("pgfault").ok_or_else(|| missing("pgfault"))?;
     let load_per_s = enough("pgfault", faults.per_s(), EVENTS_PER_S_MIN)?;
     let rates: Option<Vec<Rate>> = counters.iter().map(|counter| rate(counter)).collect();
     let rates = rates.ok_or_else(|| missing(counters.join(" + ")))?;
-    Ok(Measured { value: rates.into_iter().map(Rate::per_s).sum(), load_per_s })
+    Ok(WindowFigure { value: rates.into_iter().map(Rate::per_s).sum(), load_per_s })
 }
 
-fn disk_wait(subject: &Subject, series: &Series) -> Result<Measured, Nothing> {
+fn disk_wait(subject: &FigureSubject, series: &Series) -> Result<WindowFigure, Nothing> {
     let meant = |reading: &Reading, of: fn(&crate::observe::reading::DiskTimes) -> u64| match &subject.disk {
         Some(disk) => reading.disks.get(disk).map(of),
         None => Some(reading.disks.values().map(of).sum()),
@@ -254,7 +254,7 @@ fn disk_wait(subject: &Subject, series: &Series) -> Result<Measured, Nothing> {
     let waited = series.rate(|reading| meant(reading, |disk| disk.waited_ms));
     let (Some(requests), Some(waited)) = (requests, waited) else { return Err(missing(what)) };
     let load_per_s = enough(&what, requests.per_s(), CONNECTIONS_PER_S_MIN)?;
-    Ok(Measured { value: waited.count as f64 / requests.count as f64, load_per_s })
+    Ok(WindowFigure { value: waited.count as f64 / requests.count as f64, load_per_s })
 }
 
 #[cfg(test)]
@@ -340,7 +340,7 @@ mod tests {
     #[track_caller]
     fn check(figure: Figure, setting: Setting, wanted: &str, value: f64) {
         let series = Series::new(vec![reading(1), reading(6), reading(11)]).unwrap();
-        let subject = Subject::of(&change(setting, wanted), &facts());
+        let subject = FigureSubject::of(&change(setting, wanted), &facts());
         let found = measure(figure, &subject, &facts(), &series).unwrap();
         assert!((found.value - value).abs() < 1e-9, "{figure:?}: {found:?}");
     }
@@ -380,7 +380,7 @@ mod tests {
         let idle = |at_ms| Reading { at_ms, ..reading(1) };
         let series = Series::new(vec![idle(0), idle(10_000)]).unwrap();
         let said = |figure, setting: Setting| {
-            let subject = Subject::of(&change(setting, "2"), &facts());
+            let subject = FigureSubject::of(&change(setting, "2"), &facts());
             measure(figure, &subject, &facts(), &series).unwrap_err().to_string()
         };
         let rps = Setting::mask("/sys/class/net/eth0/queues/rx-0/rps_cpus");

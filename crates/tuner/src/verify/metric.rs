@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The place of the number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Metric {
+pub enum OutputMetric {
     /// Between these texts in a line; the last such line counts.
     Pattern {
         /// Before the number; blanks stand for any number of blanks.
@@ -29,39 +29,39 @@ pub struct NoMetric;
 /// Why there is no figure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("find {0} in what the command printed")]
-pub struct NotFound(Metric);
+pub struct NotFound(OutputMetric);
 
-impl FromStr for Metric {
+impl FromStr for OutputMetric {
     type Err = NoMetric;
 
-    fn from_str(text: &str) -> Result<Metric, NoMetric> {
+    fn from_str(text: &str) -> Result<OutputMetric, NoMetric> {
         match text.split_once("{}") {
             Some((before, after)) if !after.contains("{}") => {
-                Ok(Metric::Pattern { before: single_spaced(before), after: single_spaced(after) })
+                Ok(OutputMetric::Pattern { before: single_spaced(before), after: single_spaced(after) })
             }
-            None if text.starts_with('/') => Ok(Metric::Pointer(text.to_owned())),
+            None if text.starts_with('/') => Ok(OutputMetric::Pointer(text.to_owned())),
             _ => Err(NoMetric),
         }
     }
 }
 
-impl fmt::Display for Metric {
+impl fmt::Display for OutputMetric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Metric::Pattern { before, after } => write!(f, "'{before}{{}}{after}'"),
-            Metric::Pointer(pointer) => write!(f, "{pointer} (JSON)"),
+            OutputMetric::Pattern { before, after } => write!(f, "'{before}{{}}{after}'"),
+            OutputMetric::Pointer(pointer) => write!(f, "{pointer} (JSON)"),
         }
     }
 }
 
-impl Metric {
+impl OutputMetric {
     /// The figure in an output.
     pub fn find(&self, output: &str) -> Result<f64, NotFound> {
         let found = match self {
-            Metric::Pattern { before, after } => {
+            OutputMetric::Pattern { before, after } => {
                 output.lines().rev().find_map(|line| in_line(&single_spaced(line), before, after))
             }
-            Metric::Pointer(pointer) => at(output, pointer),
+            OutputMetric::Pointer(pointer) => at(output, pointer),
         };
         found.filter(|figure| figure.is_finite()).ok_or_else(|| NotFound(self.clone()))
     }
@@ -108,7 +108,7 @@ mod tests {
 
     #[track_caller]
     fn check(metric: &str, output: &str, wanted: Option<f64>) {
-        let metric: Metric = metric.parse().unwrap();
+        let metric: OutputMetric = metric.parse().unwrap();
         assert_eq!(metric.find(output).ok(), wanted, "{metric} in {output:?}");
     }
 
@@ -138,7 +138,7 @@ mod tests {
         check("p99 {}", "", None);
         check("/a", "{\"a\": \"fast\"} ", None);
         check("/a", "text", None);
-        let said = "p99 {}".parse::<Metric>().unwrap().find("").unwrap_err().to_string();
+        let said = "p99 {}".parse::<OutputMetric>().unwrap().find("").unwrap_err().to_string();
         assert_eq!(said, "find 'p99 {}' in what the command printed");
     }
 
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn other_texts_are_no_metrics() {
         for text in ["", "p99", "{} {}"] {
-            assert_eq!(text.parse::<Metric>(), Err(NoMetric), "{text}");
+            assert_eq!(text.parse::<OutputMetric>(), Err(NoMetric), "{text}");
         }
     }
 }

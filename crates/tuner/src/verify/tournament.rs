@@ -12,7 +12,7 @@ use stdx::statistics::{ALPHA, Shift, median};
 /// Whether high or low figures are good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Better {
+pub enum Preference {
     /// Latencies, times.
     Lower,
     /// Rates.
@@ -22,7 +22,7 @@ pub enum Better {
 /// The conclusion from the runs of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ContestantVerdict {
     /// The baseline of the others.
     Baseline,
     /// A difference was shown, for the better.
@@ -49,7 +49,7 @@ pub struct Standing {
     /// interval does not contain 1.
     pub p: f64,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ContestantVerdict,
 }
 
 impl Standing {
@@ -82,7 +82,7 @@ fn shuffled(contestants: usize, prng: &mut Prng) -> Vec<usize> {
 }
 
 /// The standings from whole rounds: `figures[contestant][round]`, all of them above zero. There must be a round.
-pub fn standings(figures: &[Vec<f64>], better: Better) -> Vec<Standing> {
+pub fn standings(figures: &[Vec<f64>], better: Preference) -> Vec<Standing> {
     let baseline = &figures[0];
     let log_ratios = |runs: &Vec<f64>| -> Vec<f64> {
         runs.iter().zip(baseline).map(|(run, base)| run.ln() - base.ln()).collect()
@@ -93,7 +93,7 @@ pub fn standings(figures: &[Vec<f64>], better: Better) -> Vec<Standing> {
         ratio_low: 1.0,
         ratio_high: 1.0,
         p: 1.0,
-        verdict: Verdict::Baseline,
+        verdict: ContestantVerdict::Baseline,
     };
     let comparisons = figures.len() - 1;
     let others = figures[1..].iter().map(|runs| {
@@ -105,9 +105,9 @@ pub fn standings(figures: &[Vec<f64>], better: Better) -> Vec<Standing> {
             ratio_high: shift.high.exp(),
             p: shift.p,
             verdict: match shift.p <= ALPHA {
-                false => Verdict::NoDifferenceShown,
-                true if (shift.high < 0.0) == (better == Better::Lower) => Verdict::Better,
-                true => Verdict::Worse,
+                false => ContestantVerdict::NoDifferenceShown,
+                true if (shift.high < 0.0) == (better == Preference::Lower) => ContestantVerdict::Better,
+                true => ContestantVerdict::Worse,
             },
         }
     });
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn verdicts(figures: &[Vec<f64>], better: Better) -> Vec<Verdict> {
+    fn verdicts(figures: &[Vec<f64>], better: Preference) -> Vec<ContestantVerdict> {
         standings(figures, better).into_iter().map(|standing| standing.verdict).collect()
     }
 
@@ -158,7 +158,7 @@ mod tests {
     fn equals_are_told_apart_no_more_often_than_stated() {
         let alarm = |seed: &u64| {
             let figures = runs(&[1.0; 4], 8, *seed);
-            standings(&figures, Better::Lower).iter().any(|standing| standing.p <= ALPHA)
+            standings(&figures, Preference::Lower).iter().any(|standing| standing.p <= ALPHA)
         };
         let alarms = (0..2000).filter(alarm).count();
         // 5 % of 2,000 are 100; three standard deviations more are 130.
@@ -169,28 +169,33 @@ mod tests {
     #[test]
     fn planted_effects_are_found_and_sized() {
         let figures = runs(&[1.0, 0.6, 1.0, 1.7], 12, 5);
-        let wanted = [Verdict::Baseline, Verdict::Better, Verdict::NoDifferenceShown, Verdict::Worse];
-        assert_eq!(verdicts(&figures, Better::Lower), wanted);
-        let standing = &standings(&figures, Better::Lower)[1];
+        let wanted = [
+            ContestantVerdict::Baseline,
+            ContestantVerdict::Better,
+            ContestantVerdict::NoDifferenceShown,
+            ContestantVerdict::Worse,
+        ];
+        assert_eq!(verdicts(&figures, Preference::Lower), wanted);
+        let standing = &standings(&figures, Preference::Lower)[1];
         assert!(standing.ratio_low < 0.6 && 0.6 < standing.ratio_high, "{standing:?}");
         assert!((0.5..0.7).contains(&standing.ratio) && standing.p < 0.01, "{standing:?}");
         assert_eq!(
-            verdicts(&figures, Better::Higher)[1..],
-            [Verdict::Worse, Verdict::NoDifferenceShown, Verdict::Better]
+            verdicts(&figures, Preference::Higher)[1..],
+            [ContestantVerdict::Worse, ContestantVerdict::NoDifferenceShown, ContestantVerdict::Better]
         );
     }
 
     #[test]
     fn too_few_rounds_show_nothing_however_large_the_effect() {
         let figures = vec![vec![100.0; 5], vec![1.0; 5]];
-        assert_eq!(verdicts(&figures, Better::Lower)[1], Verdict::NoDifferenceShown);
+        assert_eq!(verdicts(&figures, Preference::Lower)[1], ContestantVerdict::NoDifferenceShown);
         let figures = vec![vec![100.0; 6], vec![1.0; 6]];
-        assert_eq!(verdicts(&figures, Better::Lower)[1], Verdict::Better);
+        assert_eq!(verdicts(&figures, Preference::Lower)[1], ContestantVerdict::Better);
     }
 
     #[test]
     fn what_is_exactly_the_same_shows_nothing() {
         let figures = vec![vec![7.0; 12]; 3];
-        assert_eq!(verdicts(&figures, Better::Lower)[1..], [Verdict::NoDifferenceShown; 2]);
+        assert_eq!(verdicts(&figures, Preference::Lower)[1..], [ContestantVerdict::NoDifferenceShown; 2]);
     }
 }

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use crate::diagnose::finding::Finding;
-use crate::verify::{Holding, Judged, Verdict};
+use crate::verify::{ExpectationResult, Holding, Judged};
 
 /// A value that a plan has set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Value {
+pub struct ValueResult {
     /// The setting.
     pub setting: String,
     /// The value.
@@ -19,7 +19,7 @@ pub struct Value {
 
 /// A requirement of the service meanwhile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Objective {
+pub struct ObjectiveResult {
     /// The command, or the server.
     pub what: String,
     /// The observation.
@@ -32,13 +32,13 @@ pub struct Objective {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verification {
     /// The conclusion.
-    pub outcome: Outcome,
+    pub outcome: VerificationOutcome,
     /// Of all plans in force.
-    pub values: Vec<Value>,
+    pub values: Vec<ValueResult>,
     /// Of the newest plan.
     pub signals: Vec<Judged>,
     /// Under load.
-    pub objectives: Vec<Objective>,
+    pub objectives: Vec<ObjectiveResult>,
     /// Limits that no setting can change, and that spoil every comparison.
     pub limits: Vec<Finding>,
     /// Whether the host was measured before the newest plan.
@@ -50,7 +50,7 @@ pub struct Verification {
 /// The conclusion, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum VerificationOutcome {
     /// A value is no longer the one that was set.
     NotHeld,
     /// An objective was missed.
@@ -66,9 +66,9 @@ pub enum Outcome {
 impl Verification {
     /// Draws the conclusion.
     pub fn conclude(
-        values: Vec<Value>,
+        values: Vec<ValueResult>,
         mut signals: Vec<Judged>,
-        objectives: Vec<Objective>,
+        objectives: Vec<ObjectiveResult>,
         limits: Vec<Finding>,
         measured_before: bool,
         window_s: f64,
@@ -76,35 +76,39 @@ impl Verification {
         if !limits.is_empty() {
             for judged in &mut signals {
                 let why = "the host's limits, named below, change every figure".to_owned();
-                judged.verdict = Verdict::Unknown { why };
+                judged.verdict = ExpectationResult::Unknown { why };
             }
         }
         let broken = values.iter().any(|value| matches!(value.holding, Holding::No { .. }));
         let missed = objectives.iter().any(|objective| objective.held == Some(false));
-        let not_moved = signals.iter().any(|judged| judged.verdict == Verdict::NotMoved);
-        let is_shown = |judged: &Judged| matches!(judged.verdict, Verdict::Moved | Verdict::AsBefore);
+        let not_moved = signals.iter().any(|judged| judged.verdict == ExpectationResult::NotMoved);
+        let is_shown = |judged: &Judged| {
+            matches!(judged.verdict, ExpectationResult::Moved | ExpectationResult::AsBefore)
+        };
         let shown =
             signals.iter().any(is_shown) || objectives.iter().any(|objective| objective.held == Some(true));
         let outcome = match () {
-            () if broken => Outcome::NotHeld,
-            () if missed => Outcome::ObjectiveMissed,
-            () if not_moved => Outcome::NotMoved,
-            () if !shown || !limits.is_empty() => Outcome::NothingShown,
-            () => Outcome::Verified,
+            () if broken => VerificationOutcome::NotHeld,
+            () if missed => VerificationOutcome::ObjectiveMissed,
+            () if not_moved => VerificationOutcome::NotMoved,
+            () if !shown || !limits.is_empty() => VerificationOutcome::NothingShown,
+            () => VerificationOutcome::Verified,
         };
         Verification { outcome, values, signals, objectives, limits, measured_before, window_s }
     }
 }
 
-impl Outcome {
+impl VerificationOutcome {
     /// In one sentence.
     pub fn sentence(self) -> &'static str {
         match self {
-            Outcome::NotHeld => "Not verified: a value is no longer what it was set to.",
-            Outcome::ObjectiveMissed => "Not verified: an objective was missed.",
-            Outcome::NotMoved => "Not verified: a figure did not move as expected.",
-            Outcome::NothingShown => "Nothing shown: no figure can be credited to the plan.",
-            Outcome::Verified => "Verified: the values hold, and what was measured is as expected.",
+            VerificationOutcome::NotHeld => "Not verified: a value is no longer what it was set to.",
+            VerificationOutcome::ObjectiveMissed => "Not verified: an objective was missed.",
+            VerificationOutcome::NotMoved => "Not verified: a figure did not move as expected.",
+            VerificationOutcome::NothingShown => "Nothing shown: no figure can be credited to the plan.",
+            VerificationOutcome::Verified => {
+                "Verified: the values hold, and what was measured is as expected."
+            }
         }
     }
 }
@@ -114,23 +118,28 @@ mod tests {
     use super::*;
     use crate::diagnose::finding::Severity;
 
-    fn value(holding: Holding) -> Value {
-        Value { setting: "/sys/x".into(), wanted: "1".into(), holding }
+    fn value(holding: Holding) -> ValueResult {
+        ValueResult { setting: "/sys/x".into(), wanted: "1".into(), holding }
     }
 
-    fn signal(verdict: Verdict) -> Judged {
+    fn signal(verdict: ExpectationResult) -> Judged {
         let (expected, settings) = ("it falls".into(), Vec::new());
         Judged { expected, settings, before: None, after: None, unit: "", verdict }
     }
 
-    fn objective(held: Option<bool>) -> Objective {
-        Objective { what: "true".into(), seen: String::new(), held }
+    fn objective(held: Option<bool>) -> ObjectiveResult {
+        ObjectiveResult { what: "true".into(), seen: String::new(), held }
     }
 
     #[track_caller]
-    fn check(signals: &[Verdict], held: &[Option<bool>], limits: usize, wanted: Outcome) {
+    fn check(
+        signals: &[ExpectationResult],
+        held: &[Option<bool>],
+        limits: usize,
+        wanted: VerificationOutcome,
+    ) {
         for (holding, wanted) in
-            [(Holding::Yes, wanted), (Holding::No { found: "2".into() }, Outcome::NotHeld)]
+            [(Holding::Yes, wanted), (Holding::No { found: "2".into() }, VerificationOutcome::NotHeld)]
         {
             let verification = Verification::conclude(
                 vec![value(holding)],
@@ -146,18 +155,18 @@ mod tests {
 
     #[test]
     fn the_worst_decides_and_nothing_is_credited_unmeasured() {
-        use Verdict::{AsBefore, Moved, NotMoved};
-        let unknown = || Verdict::Unknown { why: "no load".into() };
-        check(&[Moved, unknown()], &[], 0, Outcome::Verified);
-        check(&[AsBefore], &[], 0, Outcome::Verified);
-        check(&[unknown()], &[], 0, Outcome::NothingShown);
-        check(&[], &[], 0, Outcome::NothingShown);
-        check(&[], &[None], 0, Outcome::NothingShown);
-        check(&[unknown()], &[Some(true)], 0, Outcome::Verified);
-        check(&[Moved, NotMoved], &[Some(true)], 0, Outcome::NotMoved);
-        check(&[NotMoved], &[Some(false)], 0, Outcome::ObjectiveMissed);
-        check(&[Moved], &[Some(true)], 1, Outcome::NothingShown);
-        check(&[NotMoved], &[Some(true)], 1, Outcome::NothingShown);
-        check(&[Moved], &[Some(false)], 1, Outcome::ObjectiveMissed);
+        use ExpectationResult::{AsBefore, Moved, NotMoved};
+        let unknown = || ExpectationResult::Unknown { why: "no load".into() };
+        check(&[Moved, unknown()], &[], 0, VerificationOutcome::Verified);
+        check(&[AsBefore], &[], 0, VerificationOutcome::Verified);
+        check(&[unknown()], &[], 0, VerificationOutcome::NothingShown);
+        check(&[], &[], 0, VerificationOutcome::NothingShown);
+        check(&[], &[None], 0, VerificationOutcome::NothingShown);
+        check(&[unknown()], &[Some(true)], 0, VerificationOutcome::Verified);
+        check(&[Moved, NotMoved], &[Some(true)], 0, VerificationOutcome::NotMoved);
+        check(&[NotMoved], &[Some(false)], 0, VerificationOutcome::ObjectiveMissed);
+        check(&[Moved], &[Some(true)], 1, VerificationOutcome::NothingShown);
+        check(&[NotMoved], &[Some(true)], 1, VerificationOutcome::NothingShown);
+        check(&[Moved], &[Some(false)], 1, VerificationOutcome::ObjectiveMissed);
     }
 }

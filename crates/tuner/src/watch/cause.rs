@@ -5,8 +5,8 @@
 
 use serde::Serialize;
 
-use super::event::Event;
-use super::look::{Found, Look, NicState, Seen, is_affinity, nic_of};
+use super::event::KernelEvent;
+use super::look::{Found, NicState, SettingReading, WatchSnapshot, is_affinity, nic_of};
 use crate::apply::host::is_same;
 use crate::observe::facts::Agent;
 use crate::plan::change::Setting;
@@ -99,7 +99,7 @@ impl Cause {
 
 impl Held {
     /// The state in this look, in which the setting has its desired value.
-    pub(super) fn now(at_ms: u64, seen: &Seen, look: &Look) -> Held {
+    pub(super) fn now(at_ms: u64, seen: &SettingReading, look: &WatchSnapshot) -> Held {
         let nic = nic_of(&seen.desired.setting, &look.interrupts);
         let state = nic.and_then(|nic| Some((nic.to_owned(), look.nics.get(nic)?.clone())));
         Held { at_ms, identity: seen.identity.clone(), nic: state, online: look.online.clone() }
@@ -108,11 +108,11 @@ impl Held {
 
 /// Cause of a setting's drift. `events` are all that are remembered, with their times.
 pub(super) fn because(
-    seen: &Seen,
+    seen: &SettingReading,
     held: Option<&Held>,
-    events: &[(u64, Event)],
+    events: &[(u64, KernelEvent)],
     now_ms: u64,
-    look: &Look,
+    look: &WatchSnapshot,
 ) -> Because {
     let since = held.map_or(0, |held| held.at_ms.saturating_sub(EVENT_LAG_MS));
     let context =
@@ -137,14 +137,14 @@ type Told = (Cause, Sure, Vec<String>);
 /// The state of one setting that does not hold.
 #[derive(Clone)]
 struct DriftContext<'a, E> {
-    seen: &'a Seen,
+    seen: &'a SettingReading,
     held: Option<&'a Held>,
     events: E,
     now_ms: u64,
-    look: &'a Look,
+    look: &'a WatchSnapshot,
 }
 
-impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
+impl<'a, E: Iterator<Item = &'a (u64, KernelEvent)> + Clone> DriftContext<'a, E> {
     fn other_interrupt(self) -> Option<Told> {
         let setting = &self.seen.desired.setting;
         let was = self.seen.desired.identity.as_ref().or(self.held?.identity.as_ref())?;
@@ -208,7 +208,7 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
             return None;
         }
         let told = self.clone().events.filter_map(|(at, event)| match event {
-            Event::Cpu { cpu, online } => {
+            KernelEvent::Cpu { cpu, online } => {
                 let what = if *online { "came into use" } else { "was taken out of use" };
                 Some(format!("CPU {cpu} {what} {}", self.ago(*at)))
             }
@@ -226,14 +226,14 @@ impl<'a, E: Iterator<Item = &'a (u64, Event)> + Clone> DriftContext<'a, E> {
         let of_nic = held.or_else(|| nic_of(&self.seen.desired.setting, &self.look.interrupts))?;
         let mut sure = Sure::Guess;
         let told = self.clone().events.filter_map(|(at, event)| match event {
-            Event::Link { nic, up: false, .. } if nic == of_nic => {
+            KernelEvent::Link { nic, up: false, .. } if nic == of_nic => {
                 sure = Sure::Likely;
                 Some(format!("{nic} was without link {}", self.ago(*at)))
             }
-            Event::Link { nic, .. } if nic == of_nic => {
+            KernelEvent::Link { nic, .. } if nic == of_nic => {
                 Some(format!("{nic} was configured or came up {}", self.ago(*at)))
             }
-            Event::Device { name, subsystem, action } if name == of_nic => {
+            KernelEvent::Device { name, subsystem, action } if name == of_nic => {
                 Some(format!("{name}: {action} ({subsystem}) {}", self.ago(*at)))
             }
             _ => None,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::apply::journal::{Journal, State};
-use crate::persist::Held;
+use crate::apply::journal::{Journal, PlanState};
+use crate::persist::HeldSetting;
 use crate::plan::change::Setting;
 
 /// One setting with its desired value.
@@ -48,8 +48,8 @@ pub fn desired_states(journals: &[Journal]) -> Vec<DesiredState> {
 }
 
 /// Adds the persistent settings; a plan of this start has precedence.
-pub fn persisting(mut states: Vec<DesiredState>, held: Vec<Held>) -> Vec<DesiredState> {
-    for Held { setting, wanted } in held {
+pub fn persisting(mut states: Vec<DesiredState>, held: Vec<HeldSetting>) -> Vec<DesiredState> {
+    for HeldSetting { setting, wanted } in held {
         if !states.iter().any(|desired| desired.setting == setting) {
             states.push(DesiredState {
                 setting,
@@ -65,24 +65,24 @@ pub fn persisting(mut states: Vec<DesiredState>, held: Vec<Held>) -> Vec<Desired
 }
 
 fn is_in_force(journal: &Journal) -> bool {
-    matches!(journal.state(), State::Applied | State::Confirmed)
+    matches!(journal.state(), PlanState::Applied | PlanState::Confirmed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::apply::journal::{Journals, Place, Record};
+    use crate::apply::journal::{BootAndNamespace, JournalRecord, Journals};
     use crate::observe::shapes::Scratch;
 
     #[test]
     fn the_later_plan_decides_and_an_unfinished_one_says_nothing() {
         let scratch = Scratch::new("watch-holds");
         let journals = Journals::new(scratch.path());
-        let place = Place { boot_id: "b".into(), network: None };
+        let place = BootAndNamespace { boot_id: "b".into(), network: None };
         let step = |step, path: &str, before: &str, wanted: &str| {
             let (before, wanted, why, asked_by) =
                 (before.to_owned(), wanted.to_owned(), String::new(), String::new());
-            Record::Step {
+            JournalRecord::Step {
                 step,
                 setting: Setting::number(path),
                 before,
@@ -92,14 +92,14 @@ mod tests {
                 interface: None,
             }
         };
-        let plans: [&[Record]; 3] = [
-            &[step(0, "/a", "0\n", "1"), step(1, "/b", "0\n", "1"), Record::Applied],
+        let plans: [&[JournalRecord]; 3] = [
+            &[step(0, "/a", "0\n", "1"), step(1, "/b", "0\n", "1"), JournalRecord::Applied],
             &[
                 step(0, "/a", "1\n", "2"),
                 step(1, "/c", "0\n", "1"),
-                Record::Left { step: 1, why: "".into() },
-                Record::Applied,
-                Record::Confirmed,
+                JournalRecord::Left { step: 1, why: "".into() },
+                JournalRecord::Applied,
+                JournalRecord::Confirmed,
             ],
             &[step(0, "/b", "1\n", "3")],
         ];
@@ -112,7 +112,7 @@ mod tests {
             .iter()
             .map(|desired| format!("{}={} {:?}", desired.setting, desired.wanted, desired.before));
         assert_eq!(said.collect::<Vec<_>>(), [r#"/b=1 ["0\n"]"#, r#"/a=2 ["0\n", "1\n"]"#]);
-        let held = |path: &str| Held { setting: Setting::number(path), wanted: "9".into() };
+        let held = |path: &str| HeldSetting { setting: Setting::number(path), wanted: "9".into() };
         let all = persisting(states, vec![held("/a"), held("/d")]);
         let said = all
             .iter()

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum KernelEvent {
     /// The state of a network interface.
     Link {
         /// `eth0`
@@ -55,9 +55,9 @@ const IFF_RUNNING: u32 = 0x40;
 /// Bridges send messages of their own about their ports, which are not about the link.
 const AF_UNSPEC: u8 = 0;
 
-impl Event {
+impl KernelEvent {
     /// The links in a datagram of route netlink.
-    pub fn of_route(mut bytes: &[u8]) -> Vec<Event> {
+    pub fn of_route(mut bytes: &[u8]) -> Vec<KernelEvent> {
         let mut events = Vec::new();
         while let Some(len) = u32_at(bytes, 0).map(|len| len as usize) {
             let (Some(message), Some(kind)) = (bytes.get(HEADER_LEN..len), u16_at(bytes, 4)) else { break };
@@ -68,7 +68,7 @@ impl Event {
     }
 
     /// The event of a uevent, if it is about something that settings belong to.
-    pub fn of_uevent(bytes: &[u8]) -> Option<Event> {
+    pub fn of_uevent(bytes: &[u8]) -> Option<KernelEvent> {
         let text = std::str::from_utf8(bytes).ok()?;
         let word = |key: &str| text.split('\0').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='));
         let (action, path, subsystem) = (word("ACTION")?, word("DEVPATH")?, word("SUBSYSTEM")?);
@@ -76,7 +76,7 @@ impl Event {
         let name = match (subsystem, action) {
             ("cpu", "online" | "offline") => {
                 let cpu = last(path)?.strip_prefix("cpu")?.parse().ok()?;
-                return Some(Event::Cpu { cpu, online: action == "online" });
+                return Some(KernelEvent::Cpu { cpu, online: action == "online" });
             }
             ("net", _) => word("INTERFACE")?.to_owned(),
             // /devices/…/net/eth0/queues/rx-3
@@ -84,11 +84,11 @@ impl Event {
             ("block", _) => last(path)?,
             _ => return None,
         };
-        Some(Event::Device { name, subsystem: subsystem.to_owned(), action: action.to_owned() })
+        Some(KernelEvent::Device { name, subsystem: subsystem.to_owned(), action: action.to_owned() })
     }
 }
 
-fn link(kind: u16, message: &[u8]) -> Option<Event> {
+fn link(kind: u16, message: &[u8]) -> Option<KernelEvent> {
     if *message.first()? != AF_UNSPEC {
         return None;
     }
@@ -104,8 +104,10 @@ fn link(kind: u16, message: &[u8]) -> Option<Event> {
         attributes = attributes.get(len.next_multiple_of(4)..)?;
     };
     match kind {
-        RTM_NEWLINK => Some(Event::Link { nic, index, up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0 }),
-        RTM_DELLINK => Some(Event::LinkGone { nic }),
+        RTM_NEWLINK => {
+            Some(KernelEvent::Link { nic, index, up: flags & IFF_UP != 0 && flags & IFF_RUNNING != 0 })
+        }
+        RTM_DELLINK => Some(KernelEvent::LinkGone { nic }),
         _ => None,
     }
 }
@@ -143,37 +145,38 @@ mod tests {
         bytes.extend(message(RTM_NEWLINK, 7, IFF_UP, "port"));
         bytes.extend(message(RTM_NEWLINK, AF_UNSPEC, IFF_UP, "left"));
         bytes.extend(message(RTM_DELLINK, AF_UNSPEC, 0, "right"));
-        let link = |nic: &str, up| Event::Link { nic: nic.into(), index: 7, up };
-        let expected = [link("eth0", true), link("left", false), Event::LinkGone { nic: "right".into() }];
-        assert_eq!(Event::of_route(&bytes), expected);
+        let link = |nic: &str, up| KernelEvent::Link { nic: nic.into(), index: 7, up };
+        let expected =
+            [link("eth0", true), link("left", false), KernelEvent::LinkGone { nic: "right".into() }];
+        assert_eq!(KernelEvent::of_route(&bytes), expected);
     }
 
     #[test]
     fn whatever_is_cut_off_says_nothing() {
         let bytes = message(RTM_NEWLINK, AF_UNSPEC, IFF_UP, "eth0");
         for len in 0..bytes.len() {
-            assert!(Event::of_route(&bytes[..len]).len() <= 1, "{len}");
+            assert!(KernelEvent::of_route(&bytes[..len]).len() <= 1, "{len}");
         }
-        assert_eq!(Event::of_route(&bytes[..bytes.len() - 8]), []);
+        assert_eq!(KernelEvent::of_route(&bytes[..bytes.len() - 8]), []);
         let mut zero = bytes.clone();
         zero[..4].fill(0);
-        assert_eq!(Event::of_route(&zero), [], "a length of nothing does not go on for ever");
+        assert_eq!(KernelEvent::of_route(&zero), [], "a length of nothing does not go on for ever");
     }
 
     #[track_caller]
-    fn check_uevent(text: &str, expected: Option<Event>) {
-        assert_eq!(Event::of_uevent(text.as_bytes()), expected, "{text:?}");
+    fn check_uevent(text: &str, expected: Option<KernelEvent>) {
+        assert_eq!(KernelEvent::of_uevent(text.as_bytes()), expected, "{text:?}");
     }
 
     #[test]
     fn a_uevent_is_about_a_cpu_a_queue_an_interface_or_a_disk() {
         let device = |name: &str, subsystem: &str, action: &str| {
             let [name, subsystem, action] = [name, subsystem, action].map(str::to_owned);
-            Some(Event::Device { name, subsystem, action })
+            Some(KernelEvent::Device { name, subsystem, action })
         };
         check_uevent(
             "offline@/devices/system/cpu/cpu3\0ACTION=offline\0DEVPATH=/devices/system/cpu/cpu3\0SUBSYSTEM=cpu\0SEQNUM=9\0",
-            Some(Event::Cpu { cpu: 3, online: false }),
+            Some(KernelEvent::Cpu { cpu: 3, online: false }),
         );
         check_uevent(
             "x\0ACTION=add\0DEVPATH=/devices/virtual/net/left/queues/rx-0\0SUBSYSTEM=queues\0",

@@ -6,7 +6,7 @@ use super::{Act, Cause, Found, News, REVERSIONS_MAX, REVERSIONS_MS, Sure};
 
 /// News with the result of the repair.
 #[derive(Clone, Debug)]
-pub struct Line<'a> {
+pub struct NewsLine<'a> {
     /// When, in seconds since 1970.
     pub unix_s: u64,
     /// The news.
@@ -45,7 +45,7 @@ pub fn watching(unix_s: u64, settings: usize, json: bool) -> String {
     }
 }
 
-impl Line<'_> {
+impl NewsLine<'_> {
     /// The action, in one word.
     pub fn done(&self) -> &'static str {
         match (&self.news.act, self.failure) {
@@ -247,13 +247,13 @@ mod tests {
     #[test]
     fn a_line_says_what_was_found_why_and_what_was_done() {
         let news = news(Act::Repair);
-        let line = Line { unix_s: 0, news: &news, failure: None };
+        let line = NewsLine { unix_s: 0, news: &news, failure: None };
         assert_eq!(
             line.text(),
             "1970-01-01T00:00:00Z repaired: /sys/class/net/eth0/queues/rx-0/rps_cpus was to be 3 and read 0; \
              the interface was made anew: eth0 was interface 4 and is 9 now"
         );
-        let failed = Line { failure: Some("write it: it is busy"), ..line };
+        let failed = NewsLine { failure: Some("write it: it is busy"), ..line };
         assert!(failed.text().ends_with("; failed to write it: it is busy"), "{}", failed.text());
     }
 
@@ -261,7 +261,7 @@ mod tests {
     fn json_has_the_same() {
         let news = news(Act::StepAside);
         let json: serde_json::Value =
-            serde_json::from_str(&Line { unix_s: 7, news: &news, failure: None }.json()).unwrap();
+            serde_json::from_str(&NewsLine { unix_s: 7, news: &news, failure: None }.json()).unwrap();
         let word = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
         assert_eq!(
             ["done", "cause", "sure", "found"].map(word),

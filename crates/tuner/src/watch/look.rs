@@ -8,9 +8,9 @@ use std::io;
 use rustix::io::Errno;
 
 use super::desired_state::DesiredState;
-use crate::apply::host::{Host, is_same};
+use crate::apply::host::{HostAccess, is_same};
 use crate::apply::{has_moved, meaning};
-use crate::observe::ethtool::{self, Driver};
+use crate::observe::ethtool::{self, DriverParameters};
 use crate::observe::facts::{Agent, Interrupt};
 use crate::observe::probe;
 use crate::observe::root::Root;
@@ -26,9 +26,9 @@ const ZERO_BY_DEFAULT: [&str; 4] =
 
 /// The state of a host.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Look {
+pub struct WatchSnapshot {
     /// All that is watched.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<SettingReading>,
     /// Interfaces that watched settings belong to.
     pub nics: BTreeMap<String, NicState>,
     /// Interrupts of interfaces and disks, if an interrupt is watched.
@@ -43,7 +43,7 @@ pub struct Look {
 
 /// One watched setting.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct SettingReading {
     /// The desired value.
     pub desired: DesiredState,
     /// The reading.
@@ -78,7 +78,7 @@ pub struct NicState {
     pub resets: u64,
 }
 
-impl Seen {
+impl SettingReading {
     /// Whether it has its desired value.
     pub fn holds(&self) -> bool {
         let is_the_same = match (&self.desired.identity, &self.identity) {
@@ -106,8 +106,13 @@ impl Seen {
 
 /// Looks. `came` is from the look before: an interrupt moves when it arrives the next time, so two looks are
 /// necessary to see that it does not.
-pub fn look(root: &Root, host: &dyn Host, desired: &[DesiredState], came: &BTreeMap<u32, u64>) -> Look {
-    let mut seen: Vec<Seen> = desired.iter().map(|desired| seen(root, host, desired)).collect();
+pub fn look(
+    root: &Root,
+    host: &dyn HostAccess,
+    desired: &[DesiredState],
+    came: &BTreeMap<u32, u64>,
+) -> WatchSnapshot {
+    let mut seen: Vec<SettingReading> = desired.iter().map(|desired| seen(root, host, desired)).collect();
     let came =
         seen.iter_mut().filter(|seen| seen.holds()).filter_map(|seen| followed(host, seen, came)).collect();
     let watches_interrupts = desired.iter().any(|desired| is_affinity(&desired.setting));
@@ -117,9 +122,9 @@ pub fn look(root: &Root, host: &dyn Host, desired: &[DesiredState], came: &BTree
         .filter_map(|desired| nic_of(&desired.setting, &interrupts))
         .map(str::to_owned)
         .collect();
-    let agents = if seen.iter().all(Seen::holds) { Vec::new() } else { probe::agents(root) };
+    let agents = if seen.iter().all(SettingReading::holds) { Vec::new() } else { probe::agents(root) };
     let online = root.read("/sys/devices/system/cpu/online").ok().flatten();
-    Look {
+    WatchSnapshot {
         nics: states(root, &nics),
         interrupts,
         online: online.and_then(|list| CpuSet::parse_list(&list).ok()).unwrap_or_default(),
@@ -130,7 +135,11 @@ pub fn look(root: &Root, host: &dyn Host, desired: &[DesiredState], came: &BTree
 }
 
 /// Judges where an interrupt arrives, and returns the count from which on to judge it the next time.
-fn followed(host: &dyn Host, seen: &mut Seen, came: &BTreeMap<u32, u64>) -> Option<(u32, u64)> {
+fn followed(
+    host: &dyn HostAccess,
+    seen: &mut SettingReading,
+    came: &BTreeMap<u32, u64>,
+) -> Option<(u32, u64)> {
     let irq = seen.desired.setting.irq()?;
     let (now, effective) = host.interrupt(irq).ok()?;
     let Some(then) = came.get(&irq).copied() else { return Some((irq, now)) };
@@ -144,14 +153,14 @@ fn followed(host: &dyn Host, seen: &mut Seen, came: &BTreeMap<u32, u64>) -> Opti
     }
 }
 
-fn seen(root: &Root, host: &dyn Host, desired: &DesiredState) -> Seen {
+fn seen(root: &Root, host: &dyn HostAccess, desired: &DesiredState) -> SettingReading {
     let setting = &desired.setting;
     let found = match host.read(setting) {
         Ok(text) => Found::Text(text),
         Err(error) if is_gone(&error) => Found::Gone,
         Err(error) => Found::Unreadable(meaning(setting, &error)),
     };
-    Seen {
+    SettingReading {
         desired: desired.clone(),
         found,
         identity: host.identity(setting),
@@ -195,7 +204,7 @@ fn states(root: &Root, nics: &BTreeSet<String>) -> BTreeMap<String, NicState> {
         let index = root.value(&format!("{NICS}{name}/ifindex"), "a number").ok().flatten()?;
         let queues = root.names(&format!("{NICS}{name}/queues")).unwrap_or_default();
         let count = |prefix: &str| queues.iter().filter(|queue| queue.starts_with(prefix)).count();
-        let driver: Driver = drivers.remove(name).unwrap_or_default();
+        let driver: DriverParameters = drivers.remove(name).unwrap_or_default();
         let resets = RESETS.iter().filter_map(|counter| driver.statistics.get(*counter)).sum();
         Some((name.to_owned(), NicState { index, queues: (count("rx-"), count("tx-")), resets }))
     });

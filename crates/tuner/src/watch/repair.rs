@@ -5,8 +5,8 @@
 
 use super::desired_state::DesiredState;
 use super::look::Found;
-use crate::apply::host::Host;
-use crate::apply::journal::{Journal, Record};
+use crate::apply::host::HostAccess;
+use crate::apply::journal::{Journal, JournalRecord};
 use crate::apply::{StepError, refused, write};
 
 /// Repairs are recorded in a journal of at most this length. A journal that is too long to be one (64 MiB) would be set
@@ -17,7 +17,7 @@ const RECORDED_LEN_MAX: u64 = 8 << 20;
 /// Sets it again and reads it back; also a setting that reads right and has no effect. The caller has the lock, and
 /// has read the journal and the desired state since it got it.
 pub fn repair(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     journal: &mut Journal,
     desired: &DesiredState,
     seen: &Found,
@@ -29,7 +29,7 @@ pub fn repair(
     }
     let is_recorded = journal.len() < RECORDED_LEN_MAX;
     if is_recorded {
-        journal.append(Record::Repair { step, found })?;
+        journal.append(JournalRecord::Repair { step, found })?;
     }
     write(host, setting, wanted).map_err(|source| refused("write", setting, source))?;
     let found = host.read(setting).map_err(|source| refused("read", setting, source))?;
@@ -37,7 +37,7 @@ pub fn repair(
         return Err(StepError::NotTaken { setting: setting.clone(), wanted: wanted.clone(), found });
     }
     if is_recorded {
-        journal.append(Record::Done { step })?;
+        journal.append(JournalRecord::Done { step })?;
     }
     Ok(())
 }
@@ -46,8 +46,8 @@ pub fn repair(
 mod tests {
     use super::*;
     use crate::apply::host::FileHost;
-    use crate::apply::journal::{Journals, Place, State};
-    use crate::apply::rollback::{Outcome, undo};
+    use crate::apply::journal::{BootAndNamespace, Journals, PlanState};
+    use crate::apply::rollback::{StepOutcome, undo};
     use crate::observe::root::Root;
     use crate::observe::shapes::Scratch;
     use crate::plan::change::Setting;
@@ -58,8 +58,9 @@ mod tests {
     /// A plan in force that has set `mask` to 3.
     fn applied(scratch: &Scratch) -> (Journals, FileHost) {
         let journals = Journals::new(scratch.path().join("state"));
-        let mut journal = journals.begin(&Place { boot_id: "b".into(), network: None }, 0, None).unwrap();
-        let step = Record::Step {
+        let mut journal =
+            journals.begin(&BootAndNamespace { boot_id: "b".into(), network: None }, 0, None).unwrap();
+        let step = JournalRecord::Step {
             step: 0,
             setting: Setting::mask("/mask"),
             before: BEFORE.into(),
@@ -68,7 +69,9 @@ mod tests {
             asked_by: String::new(),
             interface: None,
         };
-        for record in [step, Record::Done { step: 0 }, Record::Applied, Record::Confirmed] {
+        for record in
+            [step, JournalRecord::Done { step: 0 }, JournalRecord::Applied, JournalRecord::Confirmed]
+        {
             journal.append(record).unwrap();
         }
         (journals, FileHost::new(Root::new(scratch.path())))
@@ -79,7 +82,7 @@ mod tests {
         let scratch = Scratch::new("watch-repair-limit");
         let (journals, mut host) = applied(&scratch);
         let mut journal = journals.all().unwrap().remove(0);
-        let repairs = Record::Repair { step: 0, found: "x".repeat(RECORDED_LEN_MAX as usize) };
+        let repairs = JournalRecord::Repair { step: 0, found: "x".repeat(RECORDED_LEN_MAX as usize) };
         journal.append(repairs).unwrap();
         let len = journal.len();
         let file = scratch.path().join("mask");
@@ -103,7 +106,7 @@ mod tests {
         repair(&mut host, &mut journal, &desired, &Found::Text("2".into())).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "3");
         let mut journal = journals.all().unwrap().remove(0);
-        assert_eq!(journal.state(), State::Confirmed);
+        assert_eq!(journal.state(), PlanState::Confirmed);
         // What holds is not written, unless it has no effect.
         let repairs = |journals: &Journals| {
             let text = std::fs::read_to_string(journals.all().unwrap()[0].path()).unwrap();
@@ -116,7 +119,7 @@ mod tests {
         assert_eq!(desired_states(&[journal]), [desired], "what should be has not changed");
         journal = journals.all().unwrap().remove(0);
         let undone = undo(&mut host, &mut journal, "asked");
-        assert_eq!(undone.steps, [(setting, Outcome::Restored)]);
+        assert_eq!(undone.steps, [(setting, StepOutcome::Restored)]);
         assert_eq!(std::fs::read_to_string(&file).unwrap(), BEFORE);
     }
 }

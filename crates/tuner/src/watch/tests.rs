@@ -19,7 +19,7 @@ const BACKLOG: &str = "/proc/sys/net/core/somaxconn";
 struct Scene {
     watch: Watch,
     repair: bool,
-    look: Look,
+    look: WatchSnapshot,
     /// Repairs fail from now on.
     refuses: bool,
 }
@@ -37,11 +37,11 @@ fn desired(setting: Setting, before: &str, wanted: &str, step: usize) -> Desired
     }
 }
 
-fn seen(desired: DesiredState, default: Option<&str>) -> Seen {
+fn seen(desired: DesiredState, default: Option<&str>) -> SettingReading {
     let identity = desired.identity.clone();
     // As the kernel writes it.
     let found = Found::Text(format!("{}\n", desired.wanted));
-    Seen { desired, found, identity, default: default.map(str::to_owned) }
+    SettingReading { desired, found, identity, default: default.map(str::to_owned) }
 }
 
 fn interrupt(irq: u32, name: &str) -> Interrupt {
@@ -50,7 +50,7 @@ fn interrupt(irq: u32, name: &str) -> Interrupt {
 
 impl Scene {
     fn new(repair: bool) -> Scene {
-        let look = Look {
+        let look = WatchSnapshot {
             seen: vec![
                 seen(desired(Setting::mask(IRQ), "00000000,000000ff\n", "8", 0), Some("ff")),
                 seen(desired(Setting::mask(RPS), "00\n", "f0", 1), Some("0")),
@@ -73,13 +73,13 @@ impl Scene {
             ["look"] => return self.look(at_ms),
             ["cpu", cpu, state] => {
                 let cpu = cpu.parse().unwrap();
-                self.watch.event(at_ms, Event::Cpu { cpu, online: *state == "online" });
+                self.watch.event(at_ms, KernelEvent::Cpu { cpu, online: *state == "online" });
             }
             ["link", nic, state] => {
                 let index = self.look.nics["eth0"].index;
-                self.watch.event(at_ms, Event::Link { nic: (*nic).into(), index, up: *state == "up" });
+                self.watch.event(at_ms, KernelEvent::Link { nic: (*nic).into(), index, up: *state == "up" });
             }
-            ["asked"] => self.watch.event(at_ms, Event::Asked),
+            ["asked"] => self.watch.event(at_ms, KernelEvent::Asked),
             ["online", list] => self.look.online = CpuSet::parse_list(list).unwrap(),
             ["index", index] => {
                 let state = NicState { index: index.parse().unwrap(), queues: (2, 2), resets: 0 };
@@ -128,7 +128,7 @@ impl Scene {
         }
         assert!(self.repair || news.act != Act::Repair);
         let failure = self.refuses.then_some("write it");
-        let line = Line { unix_s: at_ms / 1000, news, failure };
+        let line = NewsLine { unix_s: at_ms / 1000, news, failure };
         let name = match news.desired.setting.to_string() {
             path if path == IRQ => "irq",
             path if path == RPS => "rps",
@@ -511,7 +511,7 @@ fn it_looks_when_the_kernel_has_told_all_but_does_not_wait_for_ever() {
 #[test]
 fn a_storm_of_events_is_not_kept_for_ever() {
     let mut scene = Scene::new(false);
-    (0..5000).for_each(|at_ms| scene.watch.event(at_ms, Event::Lost));
+    (0..5000).for_each(|at_ms| scene.watch.event(at_ms, KernelEvent::Lost));
     assert_eq!(scene.watch.events.len(), EVENTS_MAX);
     scene.watch.look(5000 + REVERSIONS_MS, &scene.look);
     assert_eq!(scene.watch.events.len(), 0);

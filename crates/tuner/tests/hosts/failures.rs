@@ -32,14 +32,14 @@ use std::io;
 use os::CpuSet;
 use rustix::io::Errno;
 use tuner::apply::apply;
-use tuner::apply::host::{FileHost, Host};
-use tuner::apply::journal::{Journal, Journals, Place};
+use tuner::apply::host::{FileHost, HostAccess};
+use tuner::apply::journal::{BootAndNamespace, Journal, Journals};
 use tuner::apply::rollback::undo;
 use tuner::observe::cpu_model::CpuModel;
 use tuner::observe::facts::Irqbalance;
 use tuner::plan::change::{Change, Setting};
 use tuner::plan::strategy::Strategy;
-use tuner::plan::{Asked, Plan, plan, rest};
+use tuner::plan::{PlanRequest, Plan, plan, rest};
 use tuner::{Facts, Root, probe};
 
 use crate::shapes;
@@ -53,7 +53,7 @@ fn facts(tree: &Tree) -> Facts {
 }
 
 fn planned(facts: &Facts, strategy: Strategy) -> Plan {
-    plan(facts, &Asked { strategy: Some(strategy), ..Asked::default() })
+    plan(facts, &PlanRequest { strategy: Some(strategy), ..PlanRequest::default() })
 }
 
 fn reasons(plan: &Plan) -> Vec<&str> {
@@ -146,7 +146,7 @@ struct Refusing {
     errno: Errno,
 }
 
-impl Host for Refusing {
+impl HostAccess for Refusing {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         self.host.read(setting)
     }
@@ -166,7 +166,7 @@ impl Host for Refusing {
 
 fn journal(root: &Root) -> Journal {
     let journals = Journals::new(root.path("/var/lib/evenkeel/tune"));
-    journals.begin(&Place::of(root).expect("a place"), 0, None).expect("begin a journal")
+    journals.begin(&BootAndNamespace::of(root).expect("a place"), 0, None).expect("begin a journal")
 }
 
 /// Spreads four interrupts of which the kernel refuses one: it alone is left, with a word that says why.

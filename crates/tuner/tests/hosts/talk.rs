@@ -22,8 +22,8 @@ use tuner::observe::facts::{Facts, Nic};
 use tuner::observe::reading::CpuTimes;
 use tuner::plan::change::Change;
 use tuner::plan::strategy::Strategy;
-use tuner::plan::{Asked, plan};
-use tuner::{Finding, Reading, Series, Severity, Verdict, judge, probe, read};
+use tuner::plan::{PlanRequest, plan};
+use tuner::{Finding, Reading, Series, Severity, RemedyStatus, judge, probe, read};
 
 use crate::tree::Tree;
 
@@ -91,7 +91,7 @@ fn talk(tree: &Tree, load: &str) -> String {
     let _ = writeln!(text, "notes    {}", notes.join(", "));
     let measured = Measured::of(&series);
     let model = CpuModel::new(&facts, measured.clone(), Choice::default());
-    let plan = plan(&facts, &Asked { findings: &findings, measured, ..Asked::default() });
+    let plan = plan(&facts, &PlanRequest { findings: &findings, measured, ..PlanRequest::default() });
     for line in layout(&plan.changes) {
         let _ = writeln!(text, "plan     {line}");
     }
@@ -137,8 +137,8 @@ fn also(finding: &Finding) -> String {
 
 fn verdict(finding: &Finding) -> &'static str {
     match finding.verdict {
-        Verdict::Fixable => "",
-        Verdict::NotHere { .. } => " [cannot be fixed here]",
+        RemedyStatus::Fixable => "",
+        RemedyStatus::NotHere { .. } => " [cannot be fixed here]",
     }
 }
 

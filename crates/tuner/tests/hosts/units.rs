@@ -6,11 +6,11 @@ use os::CpuSet;
 use rustix::io::Errno;
 use tuner::Root;
 use tuner::apply::apply;
-use tuner::apply::host::{FileHost, Host};
-use tuner::apply::journal::{Journals, Place};
+use tuner::apply::host::{FileHost, HostAccess};
+use tuner::apply::journal::{BootAndNamespace, Journals};
 use tuner::apply::rollback::undo;
 use tuner::plan::change::{Change, Holds, Risk, Setting, Stage};
-use tuner::plan::signal::Signal;
+use tuner::plan::signal::ExpectedSignal;
 
 use crate::tree::Tree;
 
@@ -27,7 +27,7 @@ fn setting(name: &str) -> Setting {
 /// Does as mm/page-writeback.c and mm/util.c do.
 struct Kernel(FileHost);
 
-impl Host for Kernel {
+impl HostAccess for Kernel {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         self.0.read(setting)
     }
@@ -67,7 +67,8 @@ fn check(changes: &[(&str, &str)], before: [(&str, &str); 2], then: [&str; 2]) {
     let root: Root = tree.root();
     let mut kernel = Kernel(FileHost::new(tree.root()));
     let journals = Journals::new(root.path("/var/lib/evenkeel/tune"));
-    let mut journal = journals.begin(&Place::of(&root).expect("a place"), 0, None).expect("a journal");
+    let mut journal =
+        journals.begin(&BootAndNamespace::of(&root).expect("a place"), 0, None).expect("a journal");
     for (name, wanted) in changes {
         let change = Change {
             stage: Stage::Sysctl,
@@ -77,7 +78,7 @@ fn check(changes: &[(&str, &str)], before: [(&str, &str); 2], then: [&str; 2]) {
             why: String::new(),
             asked_by: String::new(),
             risk: Risk::Low,
-            signal: Signal::default(),
+            signal: ExpectedSignal::default(),
         };
         apply(&mut kernel, &[change], &mut journal).expect("it is made");
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketFlags, SocketType, bind, recvfrom, socket_with};
 use rustix::pipe::{PipeFlags, pipe_with};
-use tuner::watch::Event;
+use tuner::watch::KernelEvent;
 
 use super::complaint::Complaint;
 use crate::error::Error;
@@ -22,7 +22,7 @@ const UEVENTS: u32 = 1;
 const DATAGRAM_LEN_MAX: usize = 32 * 1024;
 
 /// How a datagram is understood.
-type Understood = fn(&[u8]) -> Vec<Event>;
+type Understood = fn(&[u8]) -> Vec<KernelEvent>;
 
 /// What is waited for.
 pub(super) struct Wake {
@@ -49,10 +49,10 @@ impl Wake {
             .map_err(|error| Error::system("start the thread that waits for signals", error))?;
         let mut news: Vec<(OwnedFd, Understood)> = Vec::new();
         if is_live {
-            let uevent: Understood = |bytes| Event::of_uevent(bytes).into_iter().collect();
+            let uevent: Understood = |bytes| KernelEvent::of_uevent(bytes).into_iter().collect();
             // The protocol for routes and links is number 0.
             for (protocol, groups, understood) in
-                [(None, LINKS, Event::of_route as Understood), (Some(KOBJECT_UEVENT), UEVENTS, uevent)]
+                [(None, LINKS, KernelEvent::of_route as Understood), (Some(KOBJECT_UEVENT), UEVENTS, uevent)]
             {
                 match listen(protocol, groups) {
                     Ok(socket) => news.push((socket, understood)),
@@ -82,7 +82,7 @@ impl Wake {
         }
         let mut bytes = [0; 64];
         if rustix::io::read(&self.asked, &mut bytes).is_ok_and(|len| len > 0) {
-            events.push(Event::Asked);
+            events.push(KernelEvent::Asked);
         }
         Ok(events)
     }
@@ -96,7 +96,7 @@ fn listen(protocol: Option<Protocol>, groups: u32) -> rustix::io::Result<OwnedFd
 }
 
 /// All that is there.
-fn hear(socket: &OwnedFd, understood: Understood, events: &mut Vec<Event>) -> rustix::io::Result<()> {
+fn hear(socket: &OwnedFd, understood: Understood, events: &mut Vec<KernelEvent>) -> rustix::io::Result<()> {
     let mut datagram = vec![0; DATAGRAM_LEN_MAX];
     loop {
         match recvfrom(socket, &mut datagram[..], RecvFlags::empty()) {
@@ -107,7 +107,7 @@ fn hear(socket: &OwnedFd, understood: Understood, events: &mut Vec<Event>) -> ru
                 }
             }
             Ok((_, _, None)) => {}
-            Err(Errno::NOBUFS) => events.push(Event::Lost),
+            Err(Errno::NOBUFS) => events.push(KernelEvent::Lost),
             Err(Errno::AGAIN) => return Ok(()),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),

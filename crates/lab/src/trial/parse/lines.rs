@@ -2,10 +2,10 @@
 
 use super::output::LoadResults;
 use std::collections::BTreeMap;
-use tuner::verify::metric::Metric;
+use tuner::verify::metric::OutputMetric;
 
 pub(super) fn parse(text: &str, patterns: &BTreeMap<String, String>) -> Result<LoadResults, String> {
-    let one = |(name, metric): (String, Metric)| {
+    let one = |(name, metric): (String, OutputMetric)| {
         let figure = metric.find(text).map_err(|error| format!("lines.{name}: {error}"))?;
         Ok((name, figure))
     };
@@ -14,7 +14,7 @@ pub(super) fn parse(text: &str, patterns: &BTreeMap<String, String>) -> Result<L
 }
 
 /// The parsed patterns.
-pub(super) fn metrics(patterns: &BTreeMap<String, String>) -> Result<Vec<(String, Metric)>, String> {
+pub(super) fn metrics(patterns: &BTreeMap<String, String>) -> Result<Vec<(String, OutputMetric)>, String> {
     let one = |(name, pattern): (&String, &String)| {
         let metric = pattern.parse().map_err(|error| format!("lines.{name}: {error}"))?;
         Ok((name.clone(), metric))

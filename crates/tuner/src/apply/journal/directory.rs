@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::holder::{Holder, holder};
-use super::{Error, Journal, NO_LINK, Place, Record, State, VERSION};
+use super::{BootAndNamespace, Error, Journal, JournalRecord, NO_LINK, PlanState, VERSION};
 use crate::apply::expected_effect::ExpectedEffect;
 
 /// The interval of checks whether the lock is free.
@@ -163,12 +163,17 @@ impl Journals {
     }
 
     /// A new journal.
-    pub fn begin(&self, place: &Place, at_unix_s: u64, confirm_by_ms: Option<u64>) -> Result<Journal, Error> {
+    pub fn begin(
+        &self,
+        place: &BootAndNamespace,
+        at_unix_s: u64,
+        confirm_by_ms: Option<u64>,
+    ) -> Result<Journal, Error> {
         create_directory(&self.directory, 0o700)?;
         // Its number is also above those of journals that were set aside, to avoid a reused name.
         let last = self.names()?.iter().filter_map(|name| number(name)).max().unwrap_or(0);
         let path = self.directory.join(format!("{:06}.jsonl", last + 1));
-        let begin = Record::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms };
+        let begin = JournalRecord::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms };
         let journal = Journal::create(path.clone(), self.spare.as_deref(), begin)
             .and_then(|journal| sync_directory(&self.directory).map(|()| journal));
         if journal.is_err() {
@@ -220,11 +225,11 @@ impl Journals {
 
     /// Removes the oldest journals that are not needed for undoing: of plans that are undone, or ended with an
     /// earlier boot. The caller has the lock. Files that cannot be removed stay.
-    pub fn prune(&self, here: &Place, now_unix_s: u64) -> Result<(), Error> {
+    pub fn prune(&self, here: &BootAndNamespace, now_unix_s: u64) -> Result<(), Error> {
         let mut finished = self.all()?;
         finished.retain(|journal| {
             let is_over = !here.boot_id.is_empty() && journal.place().boot_id != here.boot_id;
-            journal.state() == State::RolledBack || is_over
+            journal.state() == PlanState::RolledBack || is_over
         });
         let too_many = finished.len().saturating_sub(FINISHED_MAX);
         for (index, journal) in finished.iter().enumerate() {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::{NO_LINK, Record, lines, text_of};
+use super::{JournalRecord, NO_LINK, lines, text_of};
 
 /// Records of one journal that are not in it.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Spare {
     /// The valid length of the journal's file: the rest of a failed write does not count.
     pub(super) whole_len: u64,
     /// The records after it.
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<JournalRecord>,
 }
 
 /// The first line.
@@ -33,7 +33,12 @@ struct Head {
 }
 
 /// Stores records of a journal with this valid length.
-pub(super) fn keep(directory: &Path, journal: &Path, whole_len: u64, records: &[Record]) -> io::Result<()> {
+pub(super) fn keep(
+    directory: &Path,
+    journal: &Path,
+    whole_len: u64,
+    records: &[JournalRecord],
+) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ if !is_private(directory)? => return Err(io::ErrorKind::PermissionDenied.into()),

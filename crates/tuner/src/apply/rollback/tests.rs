@@ -15,7 +15,7 @@ struct Shelf {
     refused: Option<(String, usize)>,
 }
 
-impl Host for Shelf {
+impl HostAccess for Shelf {
     fn read(&self, setting: &Setting) -> io::Result<String> {
         self.values.get(setting).cloned().ok_or(Errno::NOENT.into())
     }
@@ -53,8 +53,8 @@ fn change(name: &str, now: &str, wanted: &str) -> Change {
     }
 }
 
-fn place() -> Place {
-    Place { boot_id: "b".into(), network: None }
+fn place() -> BootAndNamespace {
+    BootAndNamespace { boot_id: "b".into(), network: None }
 }
 
 /// A host on which both plans are in force, the second one over the first, and what it is like: `a=3 b=2`.
@@ -101,10 +101,10 @@ fn what_the_later_plan_cannot_undo_is_left_by_the_earlier_one_too() {
         ]
     );
     let mut journals = newest_first(&scratch);
-    assert!(journals.iter().all(|journal| journal.state() == State::Unfinished));
+    assert!(journals.iter().all(|journal| journal.state() == PlanState::Unfinished));
     undo_all(&mut host, &mut journals, "asked", |_, undone| assert!(undone.is_whole()));
     assert_eq!(shown(&host), "a=1 b=1");
-    assert!(journals.iter().all(|journal| journal.state() == State::RolledBack));
+    assert!(journals.iter().all(|journal| journal.state() == PlanState::RolledBack));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn everything_is_restored_also_if_nothing_can_be_recorded() {
     let mut journals = newest_first(&scratch);
     undo_all(&mut host, &mut journals, "asked", |_, undone| assert!(undone.unrecorded.is_none()));
     assert_eq!(shown(&host), "a=1 b=1");
-    assert!(newest_first(&scratch).iter().all(|journal| journal.state() == State::RolledBack));
+    assert!(newest_first(&scratch).iter().all(|journal| journal.state() == PlanState::RolledBack));
 }
 
 #[test]
@@ -139,32 +139,35 @@ fn who_finds_an_undoing_that_was_killed_does_not_take_the_plan_for_one_in_force(
     let scratch = Scratch::new("rollback-killed");
     let (mut host, mut journals) = stacked(&scratch);
     journals[0].rolling_back("asked").unwrap();
-    assert_eq!(newest_first(&scratch)[0].state(), State::Unfinished);
+    assert_eq!(newest_first(&scratch)[0].state(), PlanState::Unfinished);
     // What is as before by then is left alone.
     host.values.insert(Setting::number("a"), "2".into());
     let undone = undo(&mut host, &mut newest_first(&scratch)[0], "asked");
-    assert_eq!(undone.steps, [(Setting::number("a"), Outcome::AsBefore)]);
+    assert_eq!(undone.steps, [(Setting::number("a"), StepOutcome::AsBefore)]);
 }
 
 #[test]
 fn a_plan_is_overdue_at_its_deadline_and_in_its_place_alone() {
     let scratch = Scratch::new("rollback-overdue");
     let mut journal = Journals::new(scratch.path()).begin(&place(), 0, Some(500)).unwrap();
-    let elsewhere = Place { boot_id: "c".into(), network: None };
+    let elsewhere = BootAndNamespace { boot_id: "c".into(), network: None };
     let overdue = |journal: &Journal| {
         [(&place(), 499), (&place(), 500), (&elsewhere, 500)].map(|(here, at)| is_overdue(journal, here, at))
     };
     assert_eq!(overdue(&journal), [false, true, false]);
-    journal.append(journal::Record::Applied).unwrap();
+    journal.append(journal::JournalRecord::Applied).unwrap();
     assert_eq!(overdue(&journal), [false, true, false]);
-    journal.append(journal::Record::Confirmed).unwrap();
+    journal.append(journal::JournalRecord::Confirmed).unwrap();
     assert_eq!(overdue(&journal), [false; 3]);
 }
 
 #[test]
 fn a_plan_of_another_network_namespace_is_overdue_there() {
     let scratch = Scratch::new("rollback-elsewhere");
-    let of = |boot_id: &str, network: &str| Place { boot_id: boot_id.into(), network: Some(network.into()) };
+    let of = |boot_id: &str, network: &str| BootAndNamespace {
+        boot_id: boot_id.into(),
+        network: Some(network.into()),
+    };
     let mut journal = Journals::new(scratch.path()).begin(&of("b", "net:[1]"), 0, Some(500)).unwrap();
     let elsewhere = |journal: &Journal| {
         let places = [(of("b", "net:[2]"), 499), (of("b", "net:[2]"), 500), (of("b", "net:[1]"), 500)];
@@ -176,6 +179,6 @@ fn a_plan_of_another_network_namespace_is_overdue_there() {
             .collect::<Vec<_>>()
     };
     assert_eq!(elsewhere(&journal), [None, Some("net:[1]".to_owned()), None, None]);
-    journal.append(journal::Record::Confirmed).unwrap();
+    journal.append(journal::JournalRecord::Confirmed).unwrap();
     assert_eq!(elsewhere(&journal), [None, None, None, None]);
 }

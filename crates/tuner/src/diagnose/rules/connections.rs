@@ -1,7 +1,7 @@
 //! Connections: limits of the program that holds them, and retransmissions.
 
 use super::figures::{count, happened, percent};
-use super::host::{Host, named};
+use super::host::{RuleInput, named};
 use super::queues::lost_for_want_of_descriptors;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::Service;
@@ -87,7 +87,7 @@ fn full(what: &str, now: u64, max: u64) -> Evidence {
     Evidence::setting(what, format!("{} of {}", count(now), count(max))).threshold(percent(NEAR_PERCENT))
 }
 
-fn descriptors(host: &Host) -> Vec<Finding> {
+fn descriptors(host: &RuleInput) -> Vec<Finding> {
     let finding = |service: &Service| {
         let (now, max) = (service.descriptors?, service.descriptors_max?);
         Some(
@@ -100,7 +100,7 @@ fn descriptors(host: &Host) -> Vec<Finding> {
     host.facts.services.iter().filter_map(finding).collect()
 }
 
-fn limit(host: &Host) -> Vec<Finding> {
+fn limit(host: &RuleInput) -> Vec<Finding> {
     let finding = |service: &Service| {
         let listens =
             host.facts.listeners.iter().filter(|listener| listener.pid == Some(service.pid)).count();
@@ -117,11 +117,11 @@ fn limit(host: &Host) -> Vec<Finding> {
     host.facts.services.iter().filter_map(finding).collect()
 }
 
-fn refused(host: &Host) -> Vec<Finding> {
+fn refused(host: &RuleInput) -> Vec<Finding> {
     host.series.last().caches.keys().filter_map(|server| refused_by(host, server)).collect()
 }
 
-fn refused_by(host: &Host, server: &str) -> Option<Finding> {
+fn refused_by(host: &RuleInput, server: &str) -> Option<Finding> {
     let asked: Vec<_> =
         host.series.readings().iter().filter_map(|reading| reading.caches.get(server)).collect();
     // A program that is full does not answer this program either.
@@ -155,7 +155,7 @@ fn refused_by(host: &Host, server: &str) -> Option<Finding> {
     Some(known.fold(finding, |finding, (name, value)| finding.saw(Evidence::setting(name, count(*value)))))
 }
 
-fn retransmits(host: &Host) -> Vec<Finding> {
+fn retransmits(host: &RuleInput) -> Vec<Finding> {
     let rate = |name: &str| host.series.protocol(name);
     let (Some(again), Some(sent)) = (rate("Tcp.RetransSegs"), rate("Tcp.OutSegs")) else { return Vec::new() };
     let share = 100.0 * again.count as f64 / sent.count.max(1) as f64;
@@ -182,7 +182,7 @@ fn retransmits(host: &Host) -> Vec<Finding> {
 }
 
 /// Whether this host lost packets itself: in a device's ring, a CPU's backlog, on output, or by an allowance.
-fn drops_here(host: &Host) -> bool {
+fn drops_here(host: &RuleInput) -> bool {
     let backlog =
         host.by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.dropped)).collect()));
     let is_lost = |counter: &str| ["tx_dropped", "tx_errors", "rx_dropped"].contains(&counter);

@@ -1,7 +1,7 @@
 //! CPU contention: CPUs without idle time, and the programs that take it.
 
 use super::figures::{cpus, percent};
-use super::host::Host;
+use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::{RealtimeThread, Service, Thread};
@@ -34,10 +34,11 @@ const SHARE_MIN_PERCENT: f64 = 5.0;
 /// More than these cannot be handled in one finding.
 const NAMED_MAX: usize = 3;
 
-fn full(host: &Host) -> Vec<Finding> {
+fn full(host: &RuleInput) -> Vec<Finding> {
     let (full, pressure) = (full_cpus(host), pressure_percent(host));
-    let lasts =
-        |part: &Host| pressure_percent(part) >= PRESSURE_PERCENT && full.without(&full_cpus(part)).is_empty();
+    let lasts = |part: &RuleInput| {
+        pressure_percent(part) >= PRESSURE_PERCENT && full.without(&full_cpus(part)).is_empty()
+    };
     if full.is_empty() || pressure < PRESSURE_PERCENT || !host.mostly(lasts) {
         return Vec::new();
     }
@@ -73,14 +74,14 @@ fn full(host: &Host) -> Vec<Finding> {
     }]
 }
 
-fn full_cpus(host: &Host) -> CpuSet {
+fn full_cpus(host: &RuleInput) -> CpuSet {
     let full =
         host.loads.iter().filter(|(_, load)| load.idle < FULL_IDLE_PERCENT && load.steal < BUSY_PERCENT);
     full.map(|(cpu, _)| *cpu).collect()
 }
 
 /// Part of the time in which some task waited for a CPU; 0 where the kernel does not report it (no PSI).
-fn pressure_percent(host: &Host) -> f64 {
+fn pressure_percent(host: &RuleInput) -> f64 {
     let stalled = host.series.rate(|reading| reading.stalled_us.get("cpu").copied());
     stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)
 }
@@ -93,7 +94,7 @@ pub(super) struct User {
 }
 
 impl User {
-    fn evidence(&self, host: &Host) -> Evidence {
+    fn evidence(&self, host: &RuleInput) -> Evidence {
         host.measured(format!("CPU time of {} (PID {})", self.name, self.pid), percent(self.percent))
     }
 }
@@ -105,13 +106,13 @@ fn list(users: &[User]) -> String {
 }
 
 /// CPU time of a process in the window, in percent of one CPU; `None`: it came or went meanwhile.
-pub(super) fn share(host: &Host, pid: u32) -> Option<f64> {
+pub(super) fn share(host: &RuleInput, pid: u32) -> Option<f64> {
     let rate = host.series.rate(|reading| Some(reading.processes.get(&pid)?.ticks))?;
     Some(rate.per_s())
 }
 
 /// Programs with most CPU time, as far as they were seen on these CPUs; without one process.
-fn busiest(host: &Host, on: &CpuSet, without: Option<u32>) -> Vec<User> {
+fn busiest(host: &RuleInput, on: &CpuSet, without: Option<u32>) -> Vec<User> {
     let was_seen = |pid: u32| {
         let readings = host.series.readings().iter();
         readings.filter_map(|reading| reading.processes.get(&pid)).any(|process| on.contains(process.cpu))
@@ -139,7 +140,7 @@ pub(super) enum Competitor {
 
 impl Competitor {
     /// The cause of a service thread's waiting.
-    pub(super) fn of(host: &Host, service: &Service, thread: &Thread) -> Competitor {
+    pub(super) fn of(host: &RuleInput, service: &Service, thread: &Thread) -> Competitor {
         let allowed = thread.affinity.and(&host.online);
         let allowed = if allowed.is_empty() { host.online.clone() } else { allowed };
         if let Some(realtime) = realtime(host, service, thread, &allowed) {
@@ -183,7 +184,7 @@ impl Competitor {
         }
     }
 
-    pub(super) fn evidence(&self, host: &Host) -> Vec<Evidence> {
+    pub(super) fn evidence(&self, host: &RuleInput) -> Vec<Evidence> {
         match self {
             Competitor::Realtime { who, percent: took } => vec![host.measured(who, percent(*took))],
             Competitor::Interrupts { cpus: on, percent: took } => {
@@ -196,7 +197,7 @@ impl Competitor {
 
 /// Real-time threads of others on these CPUs that took a noticeable part of one. Against a real-time thread only those
 /// of at least its priority count.
-fn realtime(host: &Host, service: &Service, waiting: &Thread, on: &CpuSet) -> Option<Competitor> {
+fn realtime(host: &RuleInput, service: &Service, waiting: &Thread, on: &CpuSet) -> Option<Competitor> {
     let goes_first = |other: &&RealtimeThread| {
         let is_first = waiting.policy == 0 || other.thread.priority >= waiting.priority;
         other.pid != service.pid && is_first && !other.thread.affinity.and(on).is_empty()

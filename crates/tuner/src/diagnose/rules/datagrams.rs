@@ -1,7 +1,7 @@
 //! UDP datagrams that were dropped for lack of room, and their sockets.
 
 use super::figures::{bytes, count, happened};
-use super::host::{Host, named};
+use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
 use super::stalled::stopped;
 use crate::observe::facts::DatagramSocket;
@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
 const LOSS_CRITICAL: f64 = 1e-4;
 
 /// The counters of both families, those that have grown.
-fn grown(host: &Host, name: &str) -> Vec<(String, Rate)> {
+fn grown(host: &RuleInput, name: &str) -> Vec<(String, Rate)> {
     let counters = ["Udp", "Udp6"].map(|family| format!("{family}.{name}"));
     let rate = |counter: String| {
         let rate = host.series.protocol(&counter).filter(|rate| rate.count > 0)?;
@@ -54,7 +54,7 @@ fn grown(host: &Host, name: &str) -> Vec<(String, Rate)> {
     counters.into_iter().filter_map(rate).collect()
 }
 
-fn receive_full(host: &Host) -> Vec<Finding> {
+fn receive_full(host: &RuleInput) -> Vec<Finding> {
     let errors = grown(host, "RcvbufErrors");
     let dropping = dropping(host);
     if dropping.is_empty() && errors.is_empty() {
@@ -98,7 +98,7 @@ fn receive_full(host: &Host) -> Vec<Finding> {
 }
 
 /// Sockets that dropped datagrams in the window, the worst first.
-fn dropping<'a>(host: &Host<'a>) -> Vec<(&'a DatagramSocket, Rate)> {
+fn dropping<'a>(host: &RuleInput<'a>) -> Vec<(&'a DatagramSocket, Rate)> {
     let drops = |socket: &'a DatagramSocket| {
         let dropped = |reading: &Reading| Some(reading.datagrams.get(&socket.inode)?.dropped);
         Some((socket, host.series.rate(dropped).filter(|rate| rate.count > 0)?))
@@ -109,7 +109,7 @@ fn dropping<'a>(host: &Host<'a>) -> Vec<(&'a DatagramSocket, Rate)> {
 }
 
 /// The process that holds a socket, and its CPU time.
-fn holder(host: &Host, socket: &DatagramSocket) -> (String, String) {
+fn holder(host: &RuleInput, socket: &DatagramSocket) -> (String, String) {
     let Some(pid) = socket.pid else { return (format!("the program at {}", socket.address), String::new()) };
     let service = host.facts.services.iter().find(|service| service.pid == pid);
     let process = host.series.last().processes.get(&pid);
@@ -122,7 +122,7 @@ fn holder(host: &Host, socket: &DatagramSocket) -> (String, String) {
     (name, used.map_or(String::new(), |used| format!(", with {} of a CPU", super::figures::percent(used))))
 }
 
-fn send_full(host: &Host) -> Vec<Finding> {
+fn send_full(host: &RuleInput) -> Vec<Finding> {
     let errors = grown(host, "SndbufErrors");
     if errors.is_empty() {
         return Vec::new();

@@ -1,7 +1,7 @@
 //! Disks, arrays of them, and file systems on them.
 
 use super::figures::{bytes, count, per_second, percent};
-use super::host::Host;
+use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Disk, Mount, Service, ServiceKind};
 use crate::{Evidence, Finding, Severity};
@@ -102,7 +102,7 @@ const SATURATED_PERCENT: f64 = 90.0;
 const SLOW_MS: f64 = 10.0;
 
 /// A disk's work: busy in percent, requests per second, milliseconds per request.
-fn work(host: &Host, disk: &Disk) -> Option<(f64, f64, f64)> {
+fn work(host: &RuleInput, disk: &Disk) -> Option<(f64, f64, f64)> {
     let rate = |part: fn(&crate::observe::reading::DiskTimes) -> u64| {
         host.series.rate(|reading| reading.disks.get(&disk.name).map(part))
     };
@@ -110,15 +110,15 @@ fn work(host: &Host, disk: &Disk) -> Option<(f64, f64, f64)> {
     Some((busy.per_s() / 10.0, requests.per_s(), waited.count as f64 / requests.count.max(1) as f64))
 }
 
-fn fast<'a>(host: &Host<'a>) -> impl Iterator<Item = &'a Disk> {
+fn fast<'a>(host: &RuleInput<'a>) -> impl Iterator<Item = &'a Disk> {
     host.facts.disks.iter().filter(|disk| !disk.rotational)
 }
 
-fn has_database(host: &Host) -> bool {
+fn has_database(host: &RuleInput) -> bool {
     !host.services(&[ServiceKind::Mysql]).is_empty()
 }
 
-fn scheduler(host: &Host) -> Vec<Finding> {
+fn scheduler(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let scheduler = disk.scheduler.as_deref().filter(|scheduler| *scheduler != "none")?;
         let (busy, ..) = work(host, disk).unwrap_or_default();
@@ -134,7 +134,7 @@ fn scheduler(host: &Host) -> Vec<Finding> {
     fast(host).filter_map(finding).collect()
 }
 
-fn merges(host: &Host) -> Vec<Finding> {
+fn merges(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let nomerges = disk.nomerges.filter(|nomerges| *nomerges != 2)?;
         let (_, requests, _) = work(host, disk)?;
@@ -152,7 +152,7 @@ fn merges(host: &Host) -> Vec<Finding> {
     fast(host).filter_map(finding).collect()
 }
 
-fn read_ahead(host: &Host) -> Vec<Finding> {
+fn read_ahead(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let ahead = disk.read_ahead_kb.filter(|ahead| *ahead > READ_AHEAD_MAX_KB && has_database(host))?;
         Some(
@@ -168,7 +168,7 @@ fn read_ahead(host: &Host) -> Vec<Finding> {
     host.facts.disks.iter().filter_map(finding).collect()
 }
 
-fn mounts(host: &Host) -> Vec<Finding> {
+fn mounts(host: &RuleInput) -> Vec<Finding> {
     let finding = |mount: &Mount| {
         let has = |option: &str| mount.options.iter().any(|found| found == option);
         let (severity, cause) = match () {
@@ -195,7 +195,7 @@ fn mounts(host: &Host) -> Vec<Finding> {
 }
 
 /// Whether a service keeps its data there. On other file systems options do not affect requests.
-fn holds_data(host: &Host, mount: &Mount) -> bool {
+fn holds_data(host: &RuleInput, mount: &Mount) -> bool {
     let services = &host.facts.services;
     let unknown = |service: &Service| service.kind == ServiceKind::Mysql && service.data.is_empty();
     let mut paths = services.iter().flat_map(|service| &service.data);
@@ -203,7 +203,7 @@ fn holds_data(host: &Host, mount: &Mount) -> bool {
 }
 
 /// The mount point of a path's file system: the longest of those above it.
-fn mount_of<'a>(host: &Host<'a>, path: &str) -> Option<&'a String> {
+fn mount_of<'a>(host: &RuleInput<'a>, path: &str) -> Option<&'a String> {
     let is_above = |mount: &&String| {
         let rest = path.strip_prefix(mount.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -211,7 +211,7 @@ fn mount_of<'a>(host: &Host<'a>, path: &str) -> Option<&'a String> {
     host.facts.mounts.iter().map(|mount| &mount.path).filter(is_above).max_by_key(|mount| mount.len())
 }
 
-fn degraded(host: &Host) -> Vec<Finding> {
+fn degraded(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let raid = disk.raid.as_ref().filter(|raid| raid.degraded > 0)?;
         Some(
@@ -228,7 +228,7 @@ fn degraded(host: &Host) -> Vec<Finding> {
     host.facts.disks.iter().filter_map(finding).collect()
 }
 
-fn chunk(host: &Host) -> Vec<Finding> {
+fn chunk(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let raid = disk.raid.as_ref()?;
         let small = raid.level == "raid0" && (1..CHUNK_MIN_BYTES).contains(&raid.chunk_bytes);
@@ -243,10 +243,10 @@ fn chunk(host: &Host) -> Vec<Finding> {
     host.facts.disks.iter().filter_map(finding).collect()
 }
 
-fn saturated(host: &Host) -> Vec<Finding> {
+fn saturated(host: &RuleInput) -> Vec<Finding> {
     let finding = |disk: &Disk| {
         let (busy, requests, wait_ms) = work(host, disk)?;
-        let is_full = |part: &Host| work(part, disk).is_some_and(|(busy, ..)| busy >= SATURATED_PERCENT);
+        let is_full = |part: &RuleInput| work(part, disk).is_some_and(|(busy, ..)| busy >= SATURATED_PERCENT);
         (busy >= SATURATED_PERCENT && wait_ms >= SLOW_MS && host.mostly(is_full)).then(|| {
             Finding::about(Severity::Critical, &disk.name)
                 .cause(format!("requests come faster than {} serves them", disk.name))

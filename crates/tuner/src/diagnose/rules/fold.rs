@@ -4,9 +4,9 @@
 //! A table holds which rule explains which; each row has the condition that both must share. Nothing is left out: a
 //! consequence keeps its evidence and its verdict below its cause.
 
-use super::host::Host;
+use super::host::RuleInput;
 use crate::observe::facts::{Facts, Service};
-use crate::{Finding, Severity, Verdict};
+use crate::{Finding, Severity, RemedyStatus};
 use os::CpuSet;
 
 /// The condition that a cause and its consequence share.
@@ -95,7 +95,7 @@ const ACCEPTING: &[Consequence] = &[
 const LOST: &[Consequence] = &[("retransmits", Share::Host)];
 
 /// Findings with their consequences, similar ones merged.
-pub(super) fn fold(host: &Host, findings: Vec<Finding>) -> Vec<Finding> {
+pub(super) fn fold(host: &RuleInput, findings: Vec<Finding>) -> Vec<Finding> {
     let causes: Vec<Option<usize>> = (0..findings.len()).map(|place| cause(host, &findings, place)).collect();
     let mut places: Vec<Option<Finding>> = findings.into_iter().map(Some).collect();
     let roots: Vec<usize> = (0..places.len()).filter(|place| causes[*place].is_none()).collect();
@@ -103,7 +103,7 @@ pub(super) fn fold(host: &Host, findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 /// The index of a finding's cause. Causes stand above their consequences in the table, so there is no circle.
-fn cause(host: &Host, findings: &[Finding], place: usize) -> Option<usize> {
+fn cause(host: &RuleInput, findings: &[Finding], place: usize) -> Option<usize> {
     let explains = |(cause, least, leads_to): &Cause| {
         let (_, share) = leads_to.iter().find(|(rule, _)| *rule == findings[place].rule)?;
         findings.iter().enumerate().position(|(other, finding)| {
@@ -143,7 +143,7 @@ fn alike(mut findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 fn is_alike(one: &Finding, other: &Finding) -> bool {
-    let is_fixable = |finding: &Finding| finding.verdict == Verdict::Fixable;
+    let is_fixable = |finding: &Finding| finding.verdict == RemedyStatus::Fixable;
     one.rule == other.rule && is_fixable(one) == is_fixable(other) && sentence(one) == sentence(other)
 }
 
@@ -153,7 +153,7 @@ fn sentence(finding: &Finding) -> String {
         .replace("CPUs #", "CPU #")
 }
 
-fn shares(host: &Host, cause: &Finding, consequence: &Finding, share: Share) -> bool {
+fn shares(host: &RuleInput, cause: &Finding, consequence: &Finding, share: Share) -> bool {
     let facts = host.facts;
     match share {
         Share::Host => true,
@@ -190,7 +190,7 @@ fn service_of<'f>(facts: &'f Facts, subject: &str) -> Option<&'f Service> {
 }
 
 /// The CPUs of a subject, or those that take its interrupts.
-fn cpus(host: &Host, subject: &str) -> CpuSet {
+fn cpus(host: &RuleInput, subject: &str) -> CpuSet {
     if let Some(nic) = host.facts.nic(subject) {
         return host.receiving_cpus(nic);
     }

@@ -11,7 +11,7 @@ use crate::{Evidence, Facts, Series};
 use os::CpuSet;
 
 /// Facts, series, and values derived from them once.
-pub(crate) struct Host<'a> {
+pub(crate) struct RuleInput<'a> {
     pub(crate) facts: &'a Facts,
     pub(crate) series: &'a Series,
     /// CPUs in use.
@@ -22,10 +22,10 @@ pub(crate) struct Host<'a> {
     pub(crate) loads: BTreeMap<u32, Load>,
 }
 
-impl<'a> Host<'a> {
-    pub(crate) fn new(facts: &'a Facts, series: &'a Series) -> Host<'a> {
+impl<'a> RuleInput<'a> {
+    pub(crate) fn new(facts: &'a Facts, series: &'a Series) -> RuleInput<'a> {
         let model = CpuModel::new(facts, Measured::of(series), Choice::default());
-        Host { facts, series, online: facts.online(), model, loads: loads(series) }
+        RuleInput { facts, series, online: facts.online(), model, loads: loads(series) }
     }
 
     /// Evidence that was measured over the whole window.
@@ -45,12 +45,12 @@ impl<'a> Host<'a> {
 
     /// Whether a condition holds in more than half of the windows between readings: a burst in one of them, or a job
     /// that ended, is not the normal load. Windows too short for the kernel's ticks are taken together.
-    pub(crate) fn mostly(&self, holds: impl Fn(&Host) -> bool) -> bool {
+    pub(crate) fn mostly(&self, holds: impl Fn(&RuleInput) -> bool) -> bool {
         let windows = self.series.windows();
         if windows.iter().any(|window| window.window_s() < WINDOW_MIN_S) {
             return holds(self);
         }
-        let held = windows.iter().filter(|window| holds(&Host::new(self.facts, window))).count();
+        let held = windows.iter().filter(|window| holds(&RuleInput::new(self.facts, window))).count();
         held * 2 > windows.len()
     }
 

@@ -1,7 +1,7 @@
 //! External limits: the instance, the hypervisor, a quota. No setting of the host changes them.
 
 use super::figures::{count, happened, percent};
-use super::host::{Host, is_allowance};
+use super::host::{RuleInput, is_allowance};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::Nic;
 use crate::observe::reading::Rate;
@@ -77,7 +77,7 @@ const HELD_BACK_CRITICAL: f64 = 1e-4;
 const THROTTLED_WARNING_PERCENT: f64 = 1.0;
 const THROTTLED_CRITICAL_PERCENT: f64 = 10.0;
 
-fn allowance(host: &Host) -> Vec<Finding> {
+fn allowance(host: &RuleInput) -> Vec<Finding> {
     let finding = |(counter, rate): (String, Rate), nic: &Nic| {
         let (what, remedy) = match counter.as_str() {
             "bw_in_allowance_exceeded" => {
@@ -137,7 +137,7 @@ fn is_drop(driver: &str, counter: &str) -> bool {
     }
 }
 
-fn device_dropped(host: &Host) -> Vec<Finding> {
+fn device_dropped(host: &RuleInput) -> Vec<Finding> {
     let finding = |nic: &Nic| {
         let driver = nic.driver.as_deref()?;
         let dropped = host.grown(nic, |counter| is_drop(driver, counter));
@@ -163,7 +163,7 @@ fn device_dropped(host: &Host) -> Vec<Finding> {
     host.wires().filter_map(finding).collect()
 }
 
-fn stolen(host: &Host) -> Vec<Finding> {
+fn stolen(host: &RuleInput) -> Vec<Finding> {
     let mean = host.mean(|load| load.steal);
     let most = host.loads.values().map(|load| load.steal).fold(0.0, f64::max);
     let severity = match mean {
@@ -182,7 +182,7 @@ fn stolen(host: &Host) -> Vec<Finding> {
     ]
 }
 
-fn throttled(host: &Host) -> Vec<Finding> {
+fn throttled(host: &RuleInput) -> Vec<Finding> {
     let finding = |cgroup: &String| {
         let periods = host.series.rate(|reading| Some(reading.cgroups.get(cgroup)?.periods))?;
         let stopped = host.series.rate(|reading| Some(reading.cgroups.get(cgroup)?.throttled))?;

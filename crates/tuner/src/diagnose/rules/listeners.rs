@@ -1,10 +1,10 @@
 //! Listeners: sockets whose queues overflow, and those that soon will.
 
 use super::figures::{count, happened};
-use super::host::{Host, named};
+use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
 use super::stalled::stall;
-use crate::observe::facts::{Listener, Service};
+use crate::observe::facts::{ListeningSocket, Service};
 use crate::observe::reading::{Rate, Reading};
 use crate::{Evidence, Finding, Severity};
 
@@ -99,11 +99,11 @@ const CONNECTIONS_PER_S: f64 = 100.0;
 /// The bit of net.ipv4.tcp_fastopen for servers (ip-sysctl).
 const FASTOPEN_SERVER: u64 = 2;
 
-fn grown(host: &Host, counter: &str) -> Option<Rate> {
+fn grown(host: &RuleInput, counter: &str) -> Option<Rate> {
     host.series.protocol(counter).filter(|rate| rate.count > 0)
 }
 
-fn overflow(host: &Host) -> Vec<Finding> {
+fn overflow(host: &RuleInput) -> Vec<Finding> {
     let Some(overflows) = grown(host, "TcpExt.ListenOverflows") else { return Vec::new() };
     let mut full = turned_away(host);
     if full.is_empty() {
@@ -115,7 +115,12 @@ fn overflow(host: &Host) -> Vec<Finding> {
         .collect()
 }
 
-fn overflow_finding(host: &Host, all: Rate, listener: Option<&Listener>, own: Option<Rate>) -> Finding {
+fn overflow_finding(
+    host: &RuleInput,
+    all: Rate,
+    listener: Option<&ListeningSocket>,
+    own: Option<Rate>,
+) -> Finding {
     let severity =
         if all.per_s() > OVERFLOWS_CRITICAL_PER_S { Severity::Critical } else { Severity::Warning };
     let subject = listener.map_or("accept queues".to_owned(), |listener| listener.address.clone());
@@ -158,8 +163,8 @@ fn overflow_finding(host: &Host, all: Rate, listener: Option<&Listener>, own: Op
 }
 
 /// Listeners that dropped connections in the window, an address each; of workers that share one, the fullest.
-fn turned_away<'a>(host: &Host<'a>) -> Vec<(&'a Listener, Rate)> {
-    let mut found: Vec<(&Listener, Rate)> = Vec::new();
+fn turned_away<'a>(host: &RuleInput<'a>) -> Vec<(&'a ListeningSocket, Rate)> {
+    let mut found: Vec<(&ListeningSocket, Rate)> = Vec::new();
     for listener in &host.facts.listeners {
         let count =
             |reading: &Reading| reading.accepting.get(&listener.inode).map(|queue| queue.dropped.into());
@@ -178,14 +183,14 @@ fn turned_away<'a>(host: &Host<'a>) -> Vec<(&'a Listener, Rate)> {
 }
 
 /// The most connections that waited, when facts were gathered or at any reading since.
-fn waiting(host: &Host, listener: &Listener) -> u32 {
+fn waiting(host: &RuleInput, listener: &ListeningSocket) -> u32 {
     let readings = host.series.readings().iter();
     let seen = readings.filter_map(|reading| reading.accepting.get(&listener.inode));
     seen.map(|queue| queue.waiting).fold(listener.waiting, u32::max)
 }
 
 /// The listener that most likely overflows: the fullest, else the one with the shortest queue of a service.
-fn suspect<'a>(host: &Host<'a>) -> Option<&'a Listener> {
+fn suspect<'a>(host: &RuleInput<'a>) -> Option<&'a ListeningSocket> {
     let fullest =
         host.facts.listeners.iter().filter(|listener| half_full(host, listener)).max_by_key(|listener| {
             u64::from(waiting(host, listener)) * 1000 / u64::from(listener.backlog.max(1))
@@ -194,33 +199,34 @@ fn suspect<'a>(host: &Host<'a>) -> Option<&'a Listener> {
     fullest.or_else(|| of_service.min_by_key(|listener| listener.backlog))
 }
 
-fn half_full(host: &Host, listener: &Listener) -> bool {
+fn half_full(host: &RuleInput, listener: &ListeningSocket) -> bool {
     let waiting = waiting(host, listener);
     waiting > 0 && waiting * 2 >= listener.backlog
 }
 
-fn owner(host: &Host, listener: &Listener) -> String {
+fn owner(host: &RuleInput, listener: &ListeningSocket) -> String {
     host.facts.service_of(listener).map_or(listener.address.clone(), named)
 }
 
-fn queue(host: &Host, listener: &Listener) -> Evidence {
+fn queue(host: &RuleInput, listener: &ListeningSocket) -> Evidence {
     Evidence::setting(
         format!("waiting / backlog of {}", listener.address),
         format!("{} / {}", count(waiting(host, listener).into()), count(listener.backlog.into())),
     )
 }
 
-fn small(host: &Host) -> Vec<Finding> {
-    let short =
-        |listener: &&Listener| host.facts.service_of(listener).is_some() && listener.backlog < BACKLOG_MIN;
-    let wanting = |listener: &&Listener| short(listener) || half_full(host, listener);
+fn small(host: &RuleInput) -> Vec<Finding> {
+    let short = |listener: &&ListeningSocket| {
+        host.facts.service_of(listener).is_some() && listener.backlog < BACKLOG_MIN
+    };
+    let wanting = |listener: &&ListeningSocket| short(listener) || half_full(host, listener);
     // For a program that does not accept, the queue's length means nothing.
     let wanting =
         host.facts.listeners.iter().filter(wanting).filter(|listener| stall(host, listener).is_none());
     wanting.map(|listener| small_finding(host, listener)).collect()
 }
 
-fn small_finding(host: &Host, listener: &Listener) -> Finding {
+fn small_finding(host: &RuleInput, listener: &ListeningSocket) -> Finding {
     let somaxconn = host.facts.sysctl("net.core.somaxconn");
     let cut = somaxconn == Some(listener.backlog.into());
     let cause = match (half_full(host, listener), cut) {
@@ -242,7 +248,7 @@ fn small_finding(host: &Host, listener: &Listener) -> Finding {
     }
 }
 
-fn somaxconn(host: &Host) -> Vec<Finding> {
+fn somaxconn(host: &RuleInput) -> Vec<Finding> {
     let low = host.facts.sysctl("net.core.somaxconn").filter(|somaxconn| *somaxconn < SOMAXCONN_MIN);
     let finding = |somaxconn| {
         Finding::about(Severity::Note, "net.core.somaxconn")
@@ -263,11 +269,11 @@ struct ShortOf {
     by_setting: bool,
 }
 
-fn syn_queue(host: &Host) -> Vec<Finding> {
+fn syn_queue(host: &RuleInput) -> Vec<Finding> {
     short_of(host).into_iter().map(|short| syn_finding(host, &short)).collect()
 }
 
-fn short_of(host: &Host) -> Vec<ShortOf> {
+fn short_of(host: &RuleInput) -> Vec<ShortOf> {
     let cookies = host.facts.sysctl("net.ipv4.tcp_syncookies");
     let of_backlog = [
         ("TcpExt.TCPReqQFullDrop", Severity::Critical, "dropped", true),
@@ -292,7 +298,7 @@ fn short_of(host: &Host) -> Vec<ShortOf> {
     of_backlog.chain(by_setting).collect()
 }
 
-fn syn_finding(host: &Host, short: &ShortOf) -> Finding {
+fn syn_finding(host: &RuleInput, short: &ShortOf) -> Finding {
     let most = most_half_open(host);
     let full = most.filter(|(listener, half_open)| *half_open >= room(host, listener) || short.by_setting);
     let whose = full.map_or(String::new(), |(listener, _)| format!(" for {}", owner(host, listener)));
@@ -348,15 +354,15 @@ const COOKIES: [&str; 2] = ["TcpExt.SyncookiesSent", "TcpExt.SyncookiesRecv"];
 const COOKIES_MIN: u64 = 100;
 
 /// Whether fewer than one cookie in ten came back; `None`: too few were sent.
-fn cookies_unanswered(host: &Host) -> Option<bool> {
+fn cookies_unanswered(host: &RuleInput) -> Option<bool> {
     let [sent, received] = COOKIES.map(|counter| host.series.protocol(counter).map(|rate| rate.count));
     let sent = sent.filter(|sent| *sent >= COOKIES_MIN)?;
     Some(received? * 10 < sent)
 }
 
 /// The listener with most handshakes under way for its backlog, and how many there were at most.
-fn most_half_open<'a>(host: &Host<'a>) -> Option<(&'a Listener, u32)> {
-    let half_open = |listener: &Listener| {
+fn most_half_open<'a>(host: &RuleInput<'a>) -> Option<(&'a ListeningSocket, u32)> {
+    let half_open = |listener: &ListeningSocket| {
         let readings = host.series.readings().iter();
         readings.filter_map(|reading| Some(reading.accepting.get(&listener.inode)?.half_open)).max()
     };
@@ -367,12 +373,12 @@ fn most_half_open<'a>(host: &Host<'a>) -> Option<(&'a Listener, u32)> {
 }
 
 /// The backlogs of all that listen at the same address.
-fn room(host: &Host, listener: &Listener) -> u32 {
+fn room(host: &RuleInput, listener: &ListeningSocket) -> u32 {
     let same = host.facts.listeners.iter().filter(|other| other.address == listener.address);
     same.map(|listener| listener.backlog).fold(0, u32::saturating_add)
 }
 
-fn fast_open(host: &Host) -> Vec<Finding> {
+fn fast_open(host: &RuleInput) -> Vec<Finding> {
     let Some(setting) = host.facts.sysctl("net.ipv4.tcp_fastopen") else { return Vec::new() };
     let Some(opens) = host.series.protocol("Tcp.PassiveOpens") else { return Vec::new() };
     if opens.per_s() < CONNECTIONS_PER_S {
@@ -392,7 +398,7 @@ fn fast_open(host: &Host) -> Vec<Finding> {
         let cause = "every new connection waits a round trip before its first request".to_owned();
         return vec![finding("net.ipv4.tcp_fastopen", cause)];
     }
-    let mut without: Vec<&Listener> = host.facts.listeners.iter().collect();
+    let mut without: Vec<&ListeningSocket> = host.facts.listeners.iter().collect();
     without.retain(|listener| {
         listener.fast_open == Some(0)
             && host.facts.service_of(listener).is_some_and(Service::clients_speak_first)

@@ -1,7 +1,7 @@
 //! Memory: huge pages, swap, dirty pages, allocators.
 
 use super::figures::{bytes, count, happened, per_second, percent};
-use super::host::{Host, named};
+use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Service, ServiceKind};
 use crate::{Evidence, Finding, Severity};
@@ -97,7 +97,7 @@ const DIRTY_BYTES_MAX: u64 = 8 << 30;
 const DATA: [ServiceKind; 4] =
     [ServiceKind::Memcached, ServiceKind::Evenkeel, ServiceKind::Mysql, ServiceKind::Redis];
 
-fn huge_pages(host: &Host) -> Vec<Finding> {
+fn huge_pages(host: &RuleInput) -> Vec<Finding> {
     if host.facts.huge_pages.enabled.as_deref() != Some("always") {
         return Vec::new();
     }
@@ -129,7 +129,7 @@ fn huge_pages(host: &Host) -> Vec<Finding> {
     host.services(&DATA).into_iter().filter_map(finding).collect()
 }
 
-fn swapping(host: &Host) -> Vec<Finding> {
+fn swapping(host: &RuleInput) -> Vec<Finding> {
     let rate = |counter: &str| host.series.rate(|reading| reading.vmstat.get(counter).copied());
     let mut findings = Vec::new();
     if let (Some(into), Some(out)) = (rate("pswpin"), rate("pswpout"))
@@ -155,12 +155,12 @@ fn swapping(host: &Host) -> Vec<Finding> {
     findings
 }
 
-fn is_swapping(host: &Host) -> bool {
+fn is_swapping(host: &RuleInput) -> bool {
     let rate = |counter: &str| host.series.rate(|reading| reading.vmstat.get(counter).copied());
     ["pswpin", "pswpout"].into_iter().filter_map(rate).any(|rate| rate.per_s() >= SWAPPED_IN_PER_S)
 }
 
-fn swappiness(host: &Host) -> Vec<Finding> {
+fn swappiness(host: &RuleInput) -> Vec<Finding> {
     let high = host.facts.sysctl("vm.swappiness").filter(|swappiness| *swappiness > SWAPPINESS_MAX);
     let (Some(swappiness), Some(service)) = (high, host.services(&DATA).first().copied()) else {
         return Vec::new();
@@ -181,7 +181,7 @@ fn swappiness(host: &Host) -> Vec<Finding> {
     ]
 }
 
-fn pressure(host: &Host) -> Vec<Finding> {
+fn pressure(host: &RuleInput) -> Vec<Finding> {
     let share = stalled_percent(host);
     if share < PRESSURE_WARNING_PERCENT
         || !host.mostly(|part| stalled_percent(part) >= PRESSURE_WARNING_PERCENT)
@@ -202,12 +202,12 @@ fn pressure(host: &Host) -> Vec<Finding> {
 }
 
 /// Part of the time in which some task waited for memory; 0 where the kernel does not report it (no PSI).
-fn stalled_percent(host: &Host) -> f64 {
+fn stalled_percent(host: &RuleInput) -> f64 {
     let stalled = host.series.rate(|reading| reading.stalled_us.get("memory").copied());
     stalled.map_or(0.0, |stalled| stalled.per_s() / 1e4)
 }
 
-fn dirty(host: &Host) -> Vec<Finding> {
+fn dirty(host: &RuleInput) -> Vec<Finding> {
     let databases = host.services(&[ServiceKind::Mysql]);
     let in_bytes = host.facts.sysctl("vm.dirty_bytes").is_some_and(|bytes| bytes > 0);
     let Some(ratio) = host.facts.sysctl("vm.dirty_ratio").filter(|_| !in_bytes && !databases.is_empty())
@@ -230,7 +230,7 @@ fn dirty(host: &Host) -> Vec<Finding> {
     ]
 }
 
-fn allocator(host: &Host) -> Vec<Finding> {
+fn allocator(host: &RuleInput) -> Vec<Finding> {
     let plain =
         host.services(&[ServiceKind::Mysql]).into_iter().filter(|service| service.allocator == "libc");
     let finding = |service: &Service| {

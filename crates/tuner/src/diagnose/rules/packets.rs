@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::contention::share;
 use super::figures::{count, cpus, happened, per_second, percent};
-use super::host::Host;
+use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::cpu_load::{BUSY_PERCENT, Load};
 use crate::observe::facts::Nic;
@@ -129,13 +129,13 @@ const PLANNING_OTHERS: f64 = 0.2;
 const PLANNING_STOLEN_PERCENT: f64 = 5.0;
 
 /// The CPUs that are saturated by packets while others idle, with their share of NET_RX in percent.
-pub(super) fn saturated(host: &Host) -> BTreeMap<u32, f64> {
+pub(super) fn saturated(host: &RuleInput) -> BTreeMap<u32, f64> {
     let mut saturated = saturated_in(host);
     saturated.retain(|cpu, _| host.mostly(|part| saturated_in(part).contains_key(cpu)));
     saturated
 }
 
-fn saturated_in(host: &Host) -> BTreeMap<u32, f64> {
+fn saturated_in(host: &RuleInput) -> BTreeMap<u32, f64> {
     let (net_rx, block) = (host.softirqs("NET_RX"), host.softirqs("BLOCK"));
     let all: u64 = net_rx.values().sum();
     let cpus = host.loads.len();
@@ -168,11 +168,11 @@ fn is_full(load: Load) -> bool {
         && load.interrupts() + load.system >= FULL_KERNEL_PERCENT
 }
 
-fn one_core(host: &Host) -> Vec<Finding> {
+fn one_core(host: &RuleInput) -> Vec<Finding> {
     saturated(host).into_iter().map(|(cpu, share)| one_core_finding(host, cpu, share)).collect()
 }
 
-fn one_core_finding(host: &Host, cpu: u32, share: f64) -> Finding {
+fn one_core_finding(host: &RuleInput, cpu: u32, share: f64) -> Finding {
     let load = host.load(cpu);
     let others =
         (host.mean(|load| load.idle) * host.loads.len() as f64 - load.idle) / (host.loads.len() - 1) as f64;
@@ -211,11 +211,11 @@ fn one_core_finding(host: &Host, cpu: u32, share: f64) -> Finding {
     finding
 }
 
-fn piled_up(host: &Host) -> Vec<Finding> {
+fn piled_up(host: &RuleInput) -> Vec<Finding> {
     host.wires().filter_map(|nic| pile(host, nic)).collect()
 }
 
-fn pile(host: &Host, nic: &Nic) -> Option<Finding> {
+fn pile(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let receivers = host.receivers(nic);
     let taken = host.receiving_cpus(nic);
     let could = host.model.is_piled(nic, &taken)?;
@@ -255,20 +255,20 @@ fn pile(host: &Host, nic: &Nic) -> Option<Finding> {
 }
 
 /// Whether there are services, and none may run on these CPUs.
-fn is_kept_free(host: &Host, cpus: &CpuSet) -> bool {
+fn is_kept_free(host: &RuleInput, cpus: &CpuSet) -> bool {
     let mut threads = host.facts.services.iter().flat_map(|service| &service.threads).peekable();
     threads.peek().is_some() && threads.all(|thread| thread.affinity.and(cpus).is_empty())
 }
 
 /// Whether too many of the interrupts are managed to be spread.
-fn stays_piled(host: &Host, nic: &Nic, could: usize) -> bool {
+fn stays_piled(host: &RuleInput, nic: &Nic, could: usize) -> bool {
     let (managed, movable): (Vec<_>, Vec<_>) =
         host.receivers(nic).into_iter().partition(|interrupt| interrupt.managed);
     let stay = managed.iter().fold(CpuSet::new(), |cpus, interrupt| cpus.or(&host.taken_by(interrupt)));
     (stay.len() + movable.len()) * 2 <= could
 }
 
-fn irqbalance(host: &Host) -> Vec<Finding> {
+fn irqbalance(host: &RuleInput) -> Vec<Finding> {
     let Some(agent) =
         host.facts.agents.iter().find(|agent| agent.name == "irqbalance" && agent.pid.is_some())
     else {
@@ -277,7 +277,7 @@ fn irqbalance(host: &Host) -> Vec<Finding> {
     host.wires().filter_map(|nic| moved(host, nic, agent.pid)).collect()
 }
 
-fn moved(host: &Host, nic: &Nic, pid: Option<u32>) -> Option<Finding> {
+fn moved(host: &RuleInput, nic: &Nic, pid: Option<u32>) -> Option<Finding> {
     let moves: BTreeMap<u32, usize> = host
         .receivers(nic)
         .into_iter()
@@ -298,7 +298,7 @@ fn moved(host: &Host, nic: &Nic, pid: Option<u32>) -> Option<Finding> {
 }
 
 /// How often the CPU that takes most of an interrupt's arrivals changed between windows.
-fn moves(host: &Host, irq: u32) -> usize {
+fn moves(host: &RuleInput, irq: u32) -> usize {
     let taker = |pair: &[crate::Reading]| {
         let (before, after) = (pair[0].interrupts.get(&irq)?, pair[1].interrupts.get(&irq)?);
         let grown = |cpu: &u32, after: &u64| after.saturating_sub(*before.get(cpu).unwrap_or(&0));
@@ -312,7 +312,7 @@ fn moves(host: &Host, irq: u32) -> usize {
 /// Fewer arrivals than this in a window do not show where an interrupt goes.
 const ARRIVALS_MIN: u64 = 100;
 
-fn backlog_dropped(host: &Host) -> Vec<Finding> {
+fn backlog_dropped(host: &RuleInput) -> Vec<Finding> {
     let dropped =
         host.by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.dropped)).collect()));
     let all: u64 = dropped.values().sum();
@@ -331,7 +331,7 @@ fn backlog_dropped(host: &Host) -> Vec<Finding> {
     vec![finding]
 }
 
-fn squeezed(host: &Host) -> Vec<Finding> {
+fn squeezed(host: &RuleInput) -> Vec<Finding> {
     let squeezes = host
         .by_cpu(|reading| Some(reading.softnet.iter().map(|(cpu, row)| (*cpu, row.time_squeeze)).collect()));
     let window_s = host.series.window_s();
@@ -352,7 +352,7 @@ fn squeezed(host: &Host) -> Vec<Finding> {
     ]
 }
 
-fn per_core(host: &Host) -> Vec<Finding> {
+fn per_core(host: &RuleInput) -> Vec<Finding> {
     let packets: f64 = host.wires().map(|nic| host.packets_per_s(nic)).sum();
     if packets < PLANNING_PACKETS_PER_S {
         return Vec::new();
@@ -398,7 +398,7 @@ fn per_core(host: &Host) -> Vec<Finding> {
 }
 
 /// CPU time of programs that are no services, in percent of one CPU; `None`: there is no service, or no process was read.
-fn others_percent(host: &Host) -> Option<f64> {
+fn others_percent(host: &RuleInput) -> Option<f64> {
     let processes = &host.series.last().processes;
     if host.facts.services.is_empty() || processes.is_empty() {
         return None;

@@ -4,7 +4,7 @@
 use super::situation::{check, stage};
 use crate::observe::cpu_model::Measured;
 use crate::observe::facts::{Agent, Irqbalance};
-use crate::plan::{Asked, plan};
+use crate::plan::{PlanRequest, plan};
 
 /// The changes of the plan for a situation, a line each: the file and its value.
 #[track_caller]
@@ -17,7 +17,7 @@ fn check_plan(situation: &str, irqbalance: bool, wanted: &[&str]) {
     }
     let findings = super::judge(&facts, &series);
     let measured = Measured::of(&series);
-    let plan = plan(&facts, &Asked { findings: &findings, measured, ..Asked::default() });
+    let plan = plan(&facts, &PlanRequest { findings: &findings, measured, ..PlanRequest::default() });
     let said = plan.changes.iter().map(|change| {
         format!("{} {}", change.setting, change.wanted).replace("/sys/class/net/eth0/queues/", "")
     });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::figures::{count, happened, per_second, percent};
-use super::host::Host;
+use super::host::RuleInput;
 use super::packets::saturated;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::cpu_load::BUSY_PERCENT;
@@ -108,11 +108,11 @@ const OVERRUNS: [&str; 9] = [
     "rx_no_buffers_posted[N]",
 ];
 
-fn few(host: &Host) -> Vec<Finding> {
+fn few(host: &RuleInput) -> Vec<Finding> {
     host.wires().filter_map(|nic| few_of(host, nic)).collect()
 }
 
-fn few_of(host: &Host, nic: &Nic) -> Option<Finding> {
+fn few_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let (now, max) = (nic.channels?, nic.channels_max?);
     let cores = host.model.cores(nic);
     if now >= max || now as usize >= cores {
@@ -134,15 +134,15 @@ fn few_of(host: &Host, nic: &Nic) -> Option<Finding> {
 }
 
 /// Whether packets found no descriptor in the window.
-pub(super) fn lost_for_want_of_descriptors(host: &Host, nic: &Nic) -> bool {
+pub(super) fn lost_for_want_of_descriptors(host: &RuleInput, nic: &Nic) -> bool {
     !host.grown(nic, |counter| OVERRUNS.contains(&counter)).is_empty()
 }
 
-fn overrun(host: &Host) -> Vec<Finding> {
+fn overrun(host: &RuleInput) -> Vec<Finding> {
     host.wires().filter_map(|nic| overrun_of(host, nic)).collect()
 }
 
-fn overrun_of(host: &Host, nic: &Nic) -> Option<Finding> {
+fn overrun_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let overruns = host.grown(nic, |counter| OVERRUNS.contains(&counter));
     // Drivers count the same packet under several names.
     let lost = overruns.iter().map(|(_, rate)| rate.count).max()?;
@@ -180,11 +180,11 @@ fn overrun_of(host: &Host, nic: &Nic) -> Option<Finding> {
     })
 }
 
-fn per_packet(host: &Host) -> Vec<Finding> {
+fn per_packet(host: &RuleInput) -> Vec<Finding> {
     host.wires().filter_map(|nic| per_packet_of(host, nic)).collect()
 }
 
-fn per_packet_of(host: &Host, nic: &Nic) -> Option<Finding> {
+fn per_packet_of(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let packets = host.packets(nic)?;
     let receivers = host.receivers(nic);
     let interrupts: u64 =
@@ -216,7 +216,7 @@ fn per_packet_of(host: &Host, nic: &Nic) -> Option<Finding> {
 }
 
 /// Packets by receive queue, where the driver counts them.
-fn by_queue(host: &Host, nic: &Nic) -> BTreeMap<u32, u64> {
+fn by_queue(host: &RuleInput, nic: &Nic) -> BTreeMap<u32, u64> {
     let Some(counters) = host.series.last().nics.get(&nic.name) else { return BTreeMap::new() };
     let queue = |counter: &String| {
         let queue = queue_of(counter)?;
@@ -250,16 +250,16 @@ struct Uneven {
     connections: Option<u64>,
 }
 
-fn unevenness(host: &Host, nic: &Nic) -> Option<Uneven> {
+fn unevenness(host: &RuleInput, nic: &Nic) -> Option<Uneven> {
     let queues = by_queue(host, nic);
     let all: u64 = queues.values().sum();
     let (queue, most) = queues.iter().max_by_key(|(_, count)| **count)?;
-    let busy = |host: &Host| by_queue(host, nic).values().sum::<u64>() as f64 / host.series.window_s();
+    let busy = |host: &RuleInput| by_queue(host, nic).values().sum::<u64>() as f64 / host.series.window_s();
     if queues.len() < 2 || busy(host) < SPREAD_PACKETS_PER_S {
         return None;
     }
     // Connections come and go; only a queue that always has most packets matters.
-    let leads = |part: &Host| {
+    let leads = |part: &RuleInput| {
         let most = by_queue(part, nic).into_iter().max_by_key(|(_, count)| *count);
         most.is_some_and(|(first, _)| first == *queue)
     };
@@ -281,7 +281,7 @@ impl Uneven {
         self.percent >= ELEPHANT_PERCENT || (few && self.times_mean > UNEVEN_TIMES)
     }
 
-    fn finding(&self, host: &Host, severity: Severity, nic: &Nic) -> Finding {
+    fn finding(&self, host: &RuleInput, severity: Severity, nic: &Nic) -> Finding {
         let finding = Finding::about(severity, &nic.name)
             .saw(host.measured(format!("packets in queue {}", self.queue), percent(self.percent)))
             .saw(
@@ -295,7 +295,7 @@ impl Uneven {
     }
 }
 
-fn elephant(host: &Host) -> Vec<Finding> {
+fn elephant(host: &RuleInput) -> Vec<Finding> {
     let finding = |nic: &Nic| {
         let uneven = unevenness(host, nic).filter(Uneven::is_elephant)?;
         Some(
@@ -314,7 +314,7 @@ fn elephant(host: &Host) -> Vec<Finding> {
     host.wires().filter_map(finding).collect()
 }
 
-fn uneven(host: &Host) -> Vec<Finding> {
+fn uneven(host: &RuleInput) -> Vec<Finding> {
     let finding = |nic: &Nic| {
         let uneven = unevenness(host, nic)
             .filter(|uneven| !uneven.is_elephant() && uneven.times_mean > UNEVEN_TIMES)?;

@@ -1,6 +1,6 @@
 //! Rules, their explanations and their remedies.
 
-use super::host::Host;
+use super::host::RuleInput;
 use crate::Finding;
 
 /// One rule.
@@ -10,7 +10,7 @@ pub(crate) struct Rule {
     /// The plan's action.
     pub(crate) remedy: Remedy,
     /// Its function.
-    pub(crate) find: fn(&Host) -> Vec<Finding>,
+    pub(crate) find: fn(&RuleInput) -> Vec<Finding>,
 }
 
 /// The explanation of a rule.

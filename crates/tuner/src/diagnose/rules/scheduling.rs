@@ -2,7 +2,7 @@
 
 use super::contention::Competitor;
 use super::figures::percent;
-use super::host::{Host, named};
+use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Service, Thread};
 use crate::observe::realtime;
@@ -77,7 +77,7 @@ struct Waited<'a> {
     slice_delay_us: f64,
 }
 
-fn waits<'a>(host: &Host, service: &'a Service) -> Vec<Waited<'a>> {
+fn waits<'a>(host: &RuleInput, service: &'a Service) -> Vec<Waited<'a>> {
     let waited = |thread: &'a Thread| {
         let times = |part: fn(&os::cpu_time::ThreadTimes) -> u64| {
             host.series.rate(|reading| reading.threads.get(&thread.tid).map(part))
@@ -94,17 +94,17 @@ fn waits<'a>(host: &Host, service: &'a Service) -> Vec<Waited<'a>> {
     service.threads.iter().filter_map(waited).collect()
 }
 
-fn delay(host: &Host) -> Vec<Finding> {
+fn delay(host: &RuleInput) -> Vec<Finding> {
     host.facts.services.iter().filter_map(|service| delay_of(host, service)).collect()
 }
 
-fn delay_of(host: &Host, service: &Service) -> Option<Finding> {
+fn delay_of(host: &RuleInput, service: &Service) -> Option<Finding> {
     let waits = waits(host, service);
     let worst = waits.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
     let idle = host.mean(|load| load.idle);
     let placement = idle > PLACEMENT_IDLE_PERCENT;
     let threshold = if placement { PLACEMENT_WAIT_PERCENT } else { CONTENTION_WAIT_PERCENT };
-    let waits_in = |part: &Host| {
+    let waits_in = |part: &RuleInput| {
         let of_part = self::waits(part, service);
         of_part.iter().any(|wait| wait.thread.tid == worst.thread.tid && wait.percent >= threshold)
     };
@@ -157,7 +157,7 @@ fn thread(thread: &Thread) -> String {
 }
 
 /// Actions on this kernel, the cheapest for others first.
-fn effect(host: &Host, placement: bool) -> String {
+fn effect(host: &RuleInput, placement: bool) -> String {
     let place = match placement {
         true => "CPUs of its own first",
         false => "CPUs of its own first, if any can be spared",
@@ -180,7 +180,7 @@ struct Outside {
 }
 
 /// The external limit of the CPU, if there is one.
-fn outside(host: &Host, service: &Service) -> Option<Outside> {
+fn outside(host: &RuleInput, service: &Service) -> Option<Outside> {
     let is_above = |cgroup: &str| {
         cgroup == "/" || service.cgroup == cgroup || service.cgroup.starts_with(&format!("{cgroup}/"))
     };
@@ -202,7 +202,7 @@ fn outside(host: &Host, service: &Service) -> Option<Outside> {
     })
 }
 
-fn replaced(host: &Host) -> Vec<Finding> {
+fn replaced(host: &RuleInput) -> Vec<Finding> {
     let finding = |name: &String| {
         Finding::about(Severity::Note, "scheduler")
             .cause(format!("{name} schedules ordinary threads in place of the kernel's own scheduler"))
@@ -215,7 +215,7 @@ fn replaced(host: &Host) -> Vec<Finding> {
 /// As in sched(7).
 const POLICIES_REALTIME: [u32; 2] = [1, 2];
 
-fn realtime(host: &Host) -> Vec<Finding> {
+fn realtime(host: &RuleInput) -> Vec<Finding> {
     let starved: u64 = host
         .wires()
         .filter_map(|nic| host.series.nic(&nic.name, "suspected_poll_starvation"))
@@ -224,7 +224,7 @@ fn realtime(host: &Host) -> Vec<Finding> {
     host.facts.services.iter().filter_map(|service| realtime_of(host, service, starved)).collect()
 }
 
-fn realtime_of(host: &Host, service: &Service, starved: u64) -> Option<Finding> {
+fn realtime_of(host: &RuleInput, service: &Service, starved: u64) -> Option<Finding> {
     let is_realtime = |thread: &&Thread| POLICIES_REALTIME.contains(&thread.policy);
     let threads: Vec<&Thread> = service.threads.iter().filter(is_realtime).collect();
     let cpus = threads.iter().fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(&host.online);

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use crate::observe::facts::*;
 use crate::observe::reading::{Accepting, CpuTimes, Datagrams, DiskTimes, ProcessTimes, Reading, Throttling};
-use crate::{Facts, Finding, Series, Severity, Verdict};
+use crate::{Facts, Finding, Series, Severity, RemedyStatus};
 use os::CpuSet;
 use os::cpu_time::ThreadTimes;
 
@@ -105,8 +105,8 @@ fn is_described(finding: &Finding, line: &str) -> bool {
 
 fn verdict(finding: &Finding) -> &'static str {
     match finding.verdict {
-        Verdict::Fixable => "fixable",
-        Verdict::NotHere { .. } => "not-here",
+        RemedyStatus::Fixable => "fixable",
+        RemedyStatus::NotHere { .. } => "not-here",
     }
 }
 
@@ -266,14 +266,14 @@ impl Stage {
     fn listener(&mut self, address: &str, queued: Option<&str>, number: &impl Fn(&str) -> Option<u32>) {
         let inode = self.facts.listeners.len() as u64 + 1;
         let waiting = number("waiting").unwrap_or(0);
-        self.facts.listeners.push(Listener {
+        self.facts.listeners.push(ListeningSocket {
             address: address.to_owned(),
             backlog: number("backlog").unwrap_or(0),
             waiting,
             inode,
             pid: number("pid"),
             fast_open: number("fast_open"),
-            ..Listener::default()
+            ..ListeningSocket::default()
         });
         for (i, reading) in self.readings.iter_mut().enumerate() {
             let now = if i == 0 { waiting } else { number("later").unwrap_or(waiting) };

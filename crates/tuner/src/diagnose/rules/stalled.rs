@@ -1,9 +1,9 @@
 //! Stalled programs, which do not read their input: stopped, blocked in the kernel, or without progress of accept(2).
 
 use super::figures::count;
-use super::host::{Host, named};
+use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
-use crate::observe::facts::Listener;
+use crate::observe::facts::ListeningSocket;
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[Rule {
@@ -35,7 +35,7 @@ pub(super) struct Stall {
     pub(super) state: Option<String>,
 }
 
-fn stalled(host: &Host) -> Vec<Finding> {
+fn stalled(host: &RuleInput) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for listener in &host.facts.listeners {
         // Workers that share an address wait for the same connections.
@@ -47,7 +47,7 @@ fn stalled(host: &Host) -> Vec<Finding> {
     found
 }
 
-fn finding(host: &Host, listener: &Listener, stall: &Stall) -> Finding {
+fn finding(host: &RuleInput, listener: &ListeningSocket, stall: &Stall) -> Finding {
     let who = host.facts.service_of(listener).map(named);
     let who = who.or_else(|| listener.pid.map(|pid| program(host, pid)));
     let who = who.unwrap_or_else(|| format!("the program at {}", listener.address));
@@ -69,18 +69,18 @@ fn finding(host: &Host, listener: &Listener, stall: &Stall) -> Finding {
     }
 }
 
-fn program(host: &Host, pid: u32) -> String {
+fn program(host: &RuleInput, pid: u32) -> String {
     let name = host.series.last().processes.get(&pid).map_or("process", |process| &process.name);
     format!("{name} (PID {pid})")
 }
 
-fn waiting(host: &Host, listener: &Listener) -> u64 {
+fn waiting(host: &RuleInput, listener: &ListeningSocket) -> u64 {
     host.series.last().accepting.get(&listener.inode).map_or(0, |queue| queue.waiting.into())
 }
 
 /// Why the program of a listener with waiting connections does not accept them; `None`: it does, or the reason is
 /// unknown.
-pub(super) fn stall(host: &Host, listener: &Listener) -> Option<Stall> {
+pub(super) fn stall(host: &RuleInput, listener: &ListeningSocket) -> Option<Stall> {
     let accepts = accepts(host, listener);
     if waiting(host, listener) == 0 || accepts == Some(true) {
         return None;
@@ -98,7 +98,7 @@ pub(super) fn stall(host: &Host, listener: &Listener) -> Option<Stall> {
 }
 
 /// Whether a process is stopped at the last two looks, or waits in the kernel at all of them.
-pub(super) fn stopped(host: &Host, pid: Option<u32>) -> Option<Stall> {
+pub(super) fn stopped(host: &RuleInput, pid: Option<u32>) -> Option<Stall> {
     let pid = pid?;
     let readings = host.series.readings();
     let states: Option<Vec<char>> =
@@ -120,13 +120,13 @@ pub(super) fn stopped(host: &Host, pid: Option<u32>) -> Option<Stall> {
     })
 }
 
-fn state(host: &Host, pid: Option<u32>) -> Option<char> {
+fn state(host: &RuleInput, pid: Option<u32>) -> Option<char> {
     Some(host.series.last().processes.get(&pid?)?.state)
 }
 
 /// Whether a connection was accepted meanwhile; `None`: it is unknown which ones wait. The kernel returns them in the
 /// order of arrival: as long as all that waited still do, none was accepted.
-fn accepts(host: &Host, listener: &Listener) -> Option<bool> {
+fn accepts(host: &RuleInput, listener: &ListeningSocket) -> Option<bool> {
     let (first, last) = (host.series.first(), host.series.last());
     let before = first.queued.get(&listener.inode).filter(|queued| !queued.is_empty())?;
     let after = last.queued.get(&listener.inode)?;

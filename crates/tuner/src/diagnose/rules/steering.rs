@@ -1,7 +1,7 @@
 //! Packet steering, in software (RPS, RFS), and transmit queues (XPS).
 
 use super::figures::{count, cpus, per_second, percent};
-use super::host::Host;
+use super::host::RuleInput;
 use super::packets::saturated;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::diagnose::masks;
@@ -123,7 +123,7 @@ fn mask(nic: &Nic) -> Evidence {
     Evidence::setting(format!("rps_cpus of {}, {} queues", nic.name, nic.rx.len()), cpus(&steered(nic)))
 }
 
-fn missing(host: &Host) -> Vec<Finding> {
+fn missing(host: &RuleInput) -> Vec<Finding> {
     let saturated = saturated(host);
     let wanting = |nic: &&Nic| {
         let near = host.near(nic).len();
@@ -137,7 +137,7 @@ fn missing(host: &Host) -> Vec<Finding> {
         if (busiest < BUSY_PERCENT && !full) || host.at_allowance(nic) {
             return None;
         }
-        let is_busy = |part: &Host| part.interrupts_at_most(&takes) >= BUSY_PERCENT;
+        let is_busy = |part: &RuleInput| part.interrupts_at_most(&takes) >= BUSY_PERCENT;
         // If the CPUs with interrupts and their siblings are all CPUs, there is none to steer to.
         if !(full || host.mostly(is_busy)) || masks::rps(&host.model, nic, &takes).is_err() {
             return None;
@@ -170,7 +170,7 @@ fn queues(number: usize) -> String {
     if number == 1 { "one receive queue".to_owned() } else { format!("{number} receive queues") }
 }
 
-fn redundant(host: &Host) -> Vec<Finding> {
+fn redundant(host: &RuleInput) -> Vec<Finding> {
     let is_redundant = |nic: &&Nic| {
         let (steered, taken) = (steered(nic), host.receiving_cpus(nic));
         let adds = host.model.is_piled(nic, &taken).is_some() || steered.and(&taken).is_empty();
@@ -196,13 +196,13 @@ fn redundant(host: &Host) -> Vec<Finding> {
     host.wires().filter(is_redundant).map(finding).collect()
 }
 
-fn harmful(host: &Host) -> Vec<Finding> {
+fn harmful(host: &RuleInput) -> Vec<Finding> {
     let steering = host.wires().filter(|nic| !steered(nic).is_empty());
     steering.flat_map(|nic| [far(host, nic), full(host, nic)].into_iter().flatten()).collect()
 }
 
 /// Packets are steered to another node.
-fn far(host: &Host, nic: &Nic) -> Option<Finding> {
+fn far(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let by_interrupts = || {
         let nodes = host
             .receiving_cpus(nic)
@@ -228,7 +228,7 @@ fn far(host: &Host, nic: &Nic) -> Option<Finding> {
 }
 
 /// Packets are steered to the CPUs that have no time for them.
-fn full(host: &Host, nic: &Nic) -> Option<Finding> {
+fn full(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let takes = host.receiving_cpus(nic);
     let busy: CpuSet = takes.iter().filter(|cpu| host.load(*cpu).interrupts() >= BUSY_PERCENT).collect();
     let cores: CpuSet = busy
@@ -254,11 +254,11 @@ fn full(host: &Host, nic: &Nic) -> Option<Finding> {
     })
 }
 
-fn flow_entries(host: &Host) -> Option<u64> {
+fn flow_entries(host: &RuleInput) -> Option<u64> {
     host.facts.sysctl("net.core.rps_sock_flow_entries")
 }
 
-fn half_set(host: &Host) -> Vec<Finding> {
+fn half_set(host: &RuleInput) -> Vec<Finding> {
     let Some(entries) = flow_entries(host) else { return Vec::new() };
     let is_half = |nic: &&Nic| match nic.rx.iter().any(|queue| queue.flows > 0) {
         true => entries == 0,
@@ -278,7 +278,7 @@ fn half_set(host: &Host) -> Vec<Finding> {
     host.wires().filter(is_half).filter(|_| !whole).map(finding).collect()
 }
 
-fn flows_off(host: &Host) -> Vec<Finding> {
+fn flows_off(host: &RuleInput) -> Vec<Finding> {
     let off = |nic: &&Nic| !steered(nic).is_empty() && nic.rx.iter().all(|queue| queue.flows == 0);
     if flow_entries(host) != Some(0) || host.facts.services.is_empty() {
         return Vec::new();
@@ -293,7 +293,7 @@ fn flows_off(host: &Host) -> Vec<Finding> {
     host.wires().filter(off).map(finding).collect()
 }
 
-fn xps_missing(host: &Host) -> Vec<Finding> {
+fn xps_missing(host: &RuleInput) -> Vec<Finding> {
     let without = |nic: &&Nic| {
         let chooses = nic.tx.iter().filter_map(|queue| queue.xps.as_ref());
         let mut masks = chooses.peekable();
@@ -309,11 +309,11 @@ fn xps_missing(host: &Host) -> Vec<Finding> {
     host.wires().filter(without).map(finding).collect()
 }
 
-fn xps_crossed(host: &Host) -> Vec<Finding> {
+fn xps_crossed(host: &RuleInput) -> Vec<Finding> {
     host.wires().filter_map(|nic| crossed(host, nic)).collect()
 }
 
-fn crossed(host: &Host, nic: &Nic) -> Option<Finding> {
+fn crossed(host: &RuleInput, nic: &Nic) -> Option<Finding> {
     let interrupts = of_queues(host.facts, nic);
     let completes = |queue: usize| {
         let mut sending = interrupts.iter().filter(|irq| irq.sends());

@@ -1,7 +1,7 @@
 //! Kernel and machine: clock, versions, per-packet costs, other programs that set things.
 
 use super::figures::{count, per_second, percent};
-use super::host::Host;
+use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::ClockSource;
 use crate::{Evidence, Finding, Severity};
@@ -124,7 +124,7 @@ const CONNTRACK_CRITICAL_PERCENT: f64 = 95.0;
 const TAXED_PACKETS_PER_S: f64 = 10_000.0;
 const GOVERNORS_SLOW: [&str; 4] = ["powersave", "ondemand", "conservative", "schedutil"];
 
-fn clock(host: &Host) -> Vec<Finding> {
+fn clock(host: &RuleInput) -> Vec<Finding> {
     let source = &host.facts.clock_source;
     let Some(current) = source.current.as_deref().filter(|current| CLOCKS_SLOW.contains(current)) else {
         return Vec::new();
@@ -146,7 +146,7 @@ pub(crate) fn clock_better(source: &ClockSource) -> Option<&'static str> {
     CLOCKS_FAST.into_iter().find(|fast| source.available.iter().any(|available| available == fast))
 }
 
-fn kernel(host: &Host) -> Vec<Finding> {
+fn kernel(host: &RuleInput) -> Vec<Finding> {
     let kernel = &host.facts.kernel;
     let missing: Vec<&((u32, u32), &str)> =
         KERNEL_SINCE.iter().filter(|(since, _)| kernel.version < *since).collect();
@@ -171,7 +171,7 @@ fn kernel(host: &Host) -> Vec<Finding> {
     vec![missing.into_iter().fold(finding, lacking)]
 }
 
-fn conntrack(host: &Host) -> Vec<Finding> {
+fn conntrack(host: &RuleInput) -> Vec<Finding> {
     let Some((now, max)) = host.facts.per_packet_costs.conntrack.filter(|(_, max)| *max > 0) else {
         return Vec::new();
     };
@@ -191,7 +191,7 @@ fn conntrack(host: &Host) -> Vec<Finding> {
     ]
 }
 
-fn per_packet_costs(host: &Host) -> Vec<Finding> {
+fn per_packet_costs(host: &RuleInput) -> Vec<Finding> {
     let costs = &host.facts.per_packet_costs;
     let packets: f64 = host.wires().map(|nic| host.packets_per_s(nic)).sum();
     let mut paid = Vec::new();
@@ -223,7 +223,7 @@ fn per_packet_costs(host: &Host) -> Vec<Finding> {
     vec![paid.into_iter().fold(finding, Finding::saw)]
 }
 
-fn governor(host: &Host) -> Vec<Finding> {
+fn governor(host: &RuleInput) -> Vec<Finding> {
     let slow = |cpu: &&crate::observe::facts::Cpu| {
         cpu.online && cpu.governor.as_deref().is_some_and(|governor| GOVERNORS_SLOW.contains(&governor))
     };
@@ -238,7 +238,7 @@ fn governor(host: &Host) -> Vec<Finding> {
     ]
 }
 
-fn agents(host: &Host) -> Vec<Finding> {
+fn agents(host: &RuleInput) -> Vec<Finding> {
     if host.facts.agents.is_empty() {
         return Vec::new();
     }
@@ -254,7 +254,7 @@ fn agents(host: &Host) -> Vec<Finding> {
     vec![host.facts.agents.iter().fold(finding, saw)]
 }
 
-fn dead(host: &Host) -> Vec<Finding> {
+fn dead(host: &RuleInput) -> Vec<Finding> {
     let dead = &host.facts.obsolete_sysctls;
     if dead.is_empty() {
         return Vec::new();

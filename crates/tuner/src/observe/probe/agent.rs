@@ -1,7 +1,7 @@
 //! Other programs and files that set the same settings: they may undo a plan.
 
 use super::process::Process;
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::{Agent, Irqbalance};
 use crate::observe::irqbalance;
 
@@ -49,7 +49,7 @@ const SCRIPTS: &[&str] = &[
 /// Words that identify them.
 const WORDS: [&str; 5] = ["smp_affinity", "rps_cpus", "rps_flow_cnt", "xps_cpus", "rps_sock_flow_entries"];
 
-pub(super) fn agents(view: &View, processes: &[Process]) -> Vec<Agent> {
+pub(super) fn agents(view: &ProbeView, processes: &[Process]) -> Vec<Agent> {
     let mut agents: Vec<Agent> = processes.iter().filter_map(running).collect();
     agents.extend(FILES.iter().filter(|(_, path, _)| view.root.exists(path)).map(|(name, _, sets)| Agent {
         name: (*name).to_owned(),
@@ -61,7 +61,7 @@ pub(super) fn agents(view: &View, processes: &[Process]) -> Vec<Agent> {
 }
 
 /// irqbalance's answers; a captured host has them in `irqbalance.json`.
-pub(super) fn irqbalance(view: &View, agents: &[Agent]) -> Option<Irqbalance> {
+pub(super) fn irqbalance(view: &ProbeView, agents: &[Agent]) -> Option<Irqbalance> {
     if !view.root.is_live() {
         return serde_json::from_str(&view.text("/irqbalance.json")?).ok();
     }
@@ -81,7 +81,7 @@ fn running(process: &Process) -> Option<Agent> {
 }
 
 /// The file itself, or those in the directory.
-fn files(view: &View, place: &str) -> Vec<String> {
+fn files(view: &ProbeView, place: &str) -> Vec<String> {
     if !place.ends_with('/') {
         return vec![place.to_owned()];
     }
@@ -89,7 +89,7 @@ fn files(view: &View, place: &str) -> Vec<String> {
     paths.filter(|path| view.root.path(path).is_file()).collect()
 }
 
-fn script(view: &View, path: String) -> Option<Agent> {
+fn script(view: &ProbeView, path: String) -> Option<Agent> {
     let lines = view.lines(&path);
     // Files that this program keeps over a restart do not count.
     if lines.first().is_some_and(|line| line == crate::text::HEADER) {

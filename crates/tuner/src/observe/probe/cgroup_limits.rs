@@ -2,7 +2,7 @@
 
 use super::host::cgroup_mounts;
 use super::process::cgroup_of;
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::CpuWeight;
 use os::CpuSet;
 
@@ -23,7 +23,7 @@ pub(super) struct CgroupLimits {
 }
 
 /// Of a process with these lines in /proc/PID/cgroup.
-pub(super) fn cgroup_limits(view: &View, cgroups: &str) -> CgroupLimits {
+pub(super) fn cgroup_limits(view: &ProbeView, cgroups: &str) -> CgroupLimits {
     let mounts = cgroup_mounts(view);
     let directory = |mount: &Option<String>, controller: &str| {
         // The root's weights have no effect; a path beyond the own namespace cannot be followed.
@@ -62,7 +62,7 @@ pub(super) fn cgroup_limits(view: &View, cgroups: &str) -> CgroupLimits {
 }
 
 /// CPUs of the innermost cgroup that limits them: one whose parent does not pass the controller on has no file.
-fn cpuset(view: &View, mount: Option<&str>, cgroup: Option<&str>, files: &[&str]) -> Option<CpuSet> {
+fn cpuset(view: &ProbeView, mount: Option<&str>, cgroup: Option<&str>, files: &[&str]) -> Option<CpuSet> {
     let (mount, cgroup) = (mount?, cgroup?.trim_end_matches('/'));
     let above = cgroup.rmatch_indices('/').map(|(end, _)| &cgroup[..end]);
     let list = |path: &str| files.iter().find_map(|file| view.list(&format!("{mount}{path}/{file}")));
@@ -70,7 +70,7 @@ fn cpuset(view: &View, mount: Option<&str>, cgroup: Option<&str>, files: &[&str]
 }
 
 /// The smallest limit of a cgroup and those above it.
-fn memory_limit(view: &View, mount: Option<&str>, cgroup: Option<&str>, file: &str) -> Option<u64> {
+fn memory_limit(view: &ProbeView, mount: Option<&str>, cgroup: Option<&str>, file: &str) -> Option<u64> {
     let (mount, cgroup) = (mount?, cgroup?);
     let above = cgroup.match_indices('/').map(|(end, _)| &cgroup[..end]).chain([cgroup]);
     let limit = |path: &str| view.text(&format!("{mount}{path}/{file}"))?.parse::<u64>().ok();

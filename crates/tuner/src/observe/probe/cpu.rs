@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::host::cgroup_mounts;
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::Cpu;
 use os::CpuSet;
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-pub(super) fn cpus(view: &View) -> Vec<Cpu> {
+pub(super) fn cpus(view: &ProbeView) -> Vec<Cpu> {
     let online = online(view);
     let present = view.list(&format!("{CPUS}/present")).unwrap_or_default().or(&online);
     let nodes = nodes(view);
@@ -18,7 +18,7 @@ pub(super) fn cpus(view: &View) -> Vec<Cpu> {
 }
 
 /// From /sys; in a container without it, those that /proc/stat counts.
-pub(crate) fn online(view: &View) -> CpuSet {
+pub(crate) fn online(view: &ProbeView) -> CpuSet {
     if let Some(online) = view.list(&format!("{CPUS}/online")).filter(|online| !online.is_empty()) {
         return online;
     }
@@ -28,7 +28,7 @@ pub(crate) fn online(view: &View) -> CpuSet {
 }
 
 /// CPUs that ordinary tasks are kept off: by `isolcpus`, or by a partition of cgroup v2 that is isolated (since 6.7).
-pub(crate) fn isolated(view: &View) -> CpuSet {
+pub(crate) fn isolated(view: &ProbeView) -> CpuSet {
     let by_boot = view.list(&format!("{CPUS}/isolated")).unwrap_or_default();
     let unified = cgroup_mounts(view).unified;
     let partitions = unified.and_then(|mount| view.list(&format!("{mount}/cpuset.cpus.isolated")));
@@ -36,13 +36,13 @@ pub(crate) fn isolated(view: &View) -> CpuSet {
 }
 
 /// CPUs without a tick, whose kernel work is done by others (`nohz_full`). Without any the file says `(null)`.
-pub(crate) fn nohz_full(view: &View) -> CpuSet {
+pub(crate) fn nohz_full(view: &ProbeView) -> CpuSet {
     let text = view.text(&format!("{CPUS}/nohz_full")).unwrap_or_default();
     CpuSet::parse_list(&text).unwrap_or_default()
 }
 
 /// The NUMA node of each CPU.
-fn nodes(view: &View) -> BTreeMap<u32, u32> {
+fn nodes(view: &ProbeView) -> BTreeMap<u32, u32> {
     let directory = "/sys/devices/system/node";
     let mut nodes = BTreeMap::new();
     for node in view.names(directory).iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()) {
@@ -52,7 +52,7 @@ fn nodes(view: &View) -> BTreeMap<u32, u32> {
     nodes
 }
 
-fn cpu(view: &View, id: u32, online: bool, node: Option<u32>) -> Cpu {
+fn cpu(view: &ProbeView, id: u32, online: bool, node: Option<u32>) -> Cpu {
     let directory = format!("{CPUS}/cpu{id}");
     // A node's list holds CPUs in use only, but the others keep their link to it.
     let linked =
@@ -74,7 +74,7 @@ fn cpu(view: &View, id: u32, online: bool, node: Option<u32>) -> Cpu {
 }
 
 /// The CPUs that share the cache of the highest level.
-fn last_cache(view: &View, directory: &str) -> Option<CpuSet> {
+fn last_cache(view: &ProbeView, directory: &str) -> Option<CpuSet> {
     let level = |index: &str| view.number::<u32>(&format!("{directory}/cache/{index}/level"));
     let indexes = view.names(&format!("{directory}/cache"));
     let last = indexes

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::listener::Owners;
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::{DatagramSocket, Facts};
 use crate::observe::reading::Datagrams;
 
@@ -21,7 +21,7 @@ const DROPS: usize = 12;
 const SOCKETS_MAX: usize = 4096;
 
 /// All sockets, with their processes.
-pub(super) fn sockets(view: &View, owners: &Owners) -> Vec<DatagramSocket> {
+pub(super) fn sockets(view: &ProbeView, owners: &Owners) -> Vec<DatagramSocket> {
     let socket = |row: &String| {
         let (mut socket, _) = parse(row)?;
         socket.pid = owners.holder(socket.inode);
@@ -32,7 +32,7 @@ pub(super) fn sockets(view: &View, owners: &Owners) -> Vec<DatagramSocket> {
 }
 
 /// Counts of datagrams at the sockets of the facts, by inode.
-pub(crate) fn counts(view: &View, facts: &Facts) -> BTreeMap<u64, Datagrams> {
+pub(crate) fn counts(view: &ProbeView, facts: &Facts) -> BTreeMap<u64, Datagrams> {
     if facts.datagrams.is_empty() {
         return BTreeMap::new();
     }

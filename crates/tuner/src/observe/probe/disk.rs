@@ -1,12 +1,12 @@
 //! Disks, arrays of disks, and the file systems on them.
 
-use super::view::{View, choices, chosen};
+use super::view::{ProbeView, choices, chosen};
 use crate::observe::facts::{Disk, Mount, Raid};
 
 /// Block devices that are no disks.
 const NO_DISKS: [&str; 6] = ["loop", "ram", "zram", "sr", "fd", "nbd"];
 
-pub(super) fn disks(view: &View) -> Vec<Disk> {
+pub(super) fn disks(view: &ProbeView) -> Vec<Disk> {
     let names = view.names("/sys/block");
     names.iter().filter(|name| is_disk(name)).map(|name| disk(view, name)).collect()
 }
@@ -15,7 +15,7 @@ fn is_disk(name: &str) -> bool {
     !NO_DISKS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
 
-fn disk(view: &View, name: &str) -> Disk {
+fn disk(view: &ProbeView, name: &str) -> Disk {
     let here = format!("/sys/block/{name}");
     let scheduler = view.text(&format!("{here}/queue/scheduler")).unwrap_or_default();
     Disk {
@@ -32,7 +32,7 @@ fn disk(view: &View, name: &str) -> Disk {
 }
 
 /// The disk's identifier: NVMe, SCSI, virtio, in the order of uniqueness.
-fn identity(view: &View, here: &str) -> Option<(String, String)> {
+fn identity(view: &ProbeView, here: &str) -> Option<(String, String)> {
     let files = ["wwid", "device/wwid", "serial", "device/serial"];
     let said = |file: &str| {
         let text = view.text(&format!("{here}/{file}"))?;
@@ -41,7 +41,7 @@ fn identity(view: &View, here: &str) -> Option<(String, String)> {
     files.into_iter().find_map(said)
 }
 
-fn raid(view: &View, here: &str) -> Option<Raid> {
+fn raid(view: &ProbeView, here: &str) -> Option<Raid> {
     Some(Raid {
         level: view.text(&format!("{here}/level")).filter(|level| !level.is_empty())?,
         disks: view.number(&format!("{here}/raid_disks")).unwrap_or(0),
@@ -50,12 +50,12 @@ fn raid(view: &View, here: &str) -> Option<Raid> {
     })
 }
 
-pub(super) fn mounts(view: &View) -> Vec<Mount> {
+pub(super) fn mounts(view: &ProbeView) -> Vec<Mount> {
     view.lines("/proc/mounts").iter().filter_map(|line| mount(line)).collect()
 }
 
 /// The kernel's settings are read-only here.
-pub(super) fn read_only(view: &View) -> Vec<String> {
+pub(super) fn read_only(view: &ProbeView) -> Vec<String> {
     let place = |line: &String| {
         let mut words = line.split_whitespace().skip(1);
         let (place, _, options) = (words.next()?, words.next()?, words.next()?);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::view::{View, choices, chosen};
-use crate::observe::facts::{ClockSource, Guest, HugePages, Kernel, Realtime};
+use super::view::{ProbeView, choices, chosen};
+use crate::observe::facts::{ClockSource, Guest, HugePages, KernelFacts, Realtime};
 
 /// Settings that a rule, plan or report uses.
 const SYSCTLS: &[&str] = &[
@@ -74,9 +74,9 @@ const MAKERS: &[(&str, &str)] = &[
     ("innotek", "virtualbox"),
 ];
 
-pub(super) fn kernel(view: &View) -> Kernel {
+pub(super) fn kernel(view: &ProbeView) -> KernelFacts {
     let release = view.text("/proc/sys/kernel/osrelease").unwrap_or_default();
-    Kernel {
+    KernelFacts {
         version: version(&release),
         boot_id: view.text("/proc/sys/kernel/random/boot_id").unwrap_or_default(),
         rt_group_sched: rt_group_sched(view, &release),
@@ -91,7 +91,7 @@ fn version(release: &str) -> (u32, u32) {
 }
 
 /// From the kernel's configuration where it is on disk; else from the file that cgroup v1 has with it.
-fn rt_group_sched(view: &View, release: &str) -> Option<bool> {
+fn rt_group_sched(view: &ProbeView, release: &str) -> Option<bool> {
     let config = [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")]
         .iter()
         .find_map(|path| view.text(path));
@@ -120,7 +120,7 @@ pub(crate) struct CgroupMounts {
     pub(crate) unified: Option<String>,
 }
 
-pub(crate) fn cgroup_mounts(view: &View) -> CgroupMounts {
+pub(crate) fn cgroup_mounts(view: &ProbeView) -> CgroupMounts {
     let mut mounts = CgroupMounts { cpu: None, memory: None, cpuset: None, unified: None };
     for line in view.lines("/proc/mounts") {
         let mut words = line.split_whitespace().skip(1);
@@ -139,14 +139,14 @@ pub(crate) fn cgroup_mounts(view: &View) -> CgroupMounts {
     mounts
 }
 
-pub(super) fn guest(view: &View) -> Guest {
+pub(super) fn guest(view: &ProbeView) -> Guest {
     let vendor = view.text("/sys/class/dmi/id/sys_vendor").filter(|vendor| !vendor.is_empty());
     let product = view.text("/sys/class/dmi/id/product_name").filter(|product| !product.is_empty());
     let hypervisor = hypervisor(view, vendor.as_deref(), product.as_deref());
     Guest { hypervisor, vendor, product }
 }
 
-fn hypervisor(view: &View, vendor: Option<&str>, product: Option<&str>) -> Option<String> {
+fn hypervisor(view: &ProbeView, vendor: Option<&str>, product: Option<&str>) -> Option<String> {
     if let Some(kind) = view.text("/sys/hypervisor/type").filter(|kind| !kind.is_empty()) {
         return Some(kind);
     }
@@ -171,26 +171,26 @@ fn hypervisor(view: &View, vendor: Option<&str>, product: Option<&str>) -> Optio
 }
 
 /// Whether x86's flag `hypervisor` is set; `None`: there are no such flags.
-fn virtual_flag(view: &View) -> Option<bool> {
+fn virtual_flag(view: &ProbeView) -> Option<bool> {
     let cpuinfo = view.text("/proc/cpuinfo")?;
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
     Some(flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// A line of /proc/meminfo, in bytes.
-pub(super) fn memory(view: &View, name: &str) -> Option<u64> {
+pub(super) fn memory(view: &ProbeView, name: &str) -> Option<u64> {
     kilobytes(&view.text("/proc/meminfo")?, name)
 }
 
 /// The name of a loaded scheduler (sched_ext), while it is active.
-pub(super) fn sched_ext(view: &View) -> Option<String> {
+pub(super) fn sched_ext(view: &ProbeView) -> Option<String> {
     let state = view.text("/sys/kernel/sched_ext/state")?;
     let name = view.text("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
     (state == "enabled").then(|| if name.is_empty() { "unnamed".to_owned() } else { name })
 }
 
 /// Limits of real-time threads in debugfs. Before Linux 5.13 its files were elsewhere.
-pub(super) fn realtime(view: &View) -> Realtime {
+pub(super) fn realtime(view: &ProbeView) -> Realtime {
     const DEBUG: &str = "/sys/kernel/debug";
     let servers = view.names(&format!("{DEBUG}/sched/fair_server"));
     let runtime = |name: &String| {
@@ -212,7 +212,7 @@ pub(crate) fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-pub(super) fn sysctls(view: &View) -> BTreeMap<String, String> {
+pub(super) fn sysctls(view: &ProbeView) -> BTreeMap<String, String> {
     let value = |name: &&str| {
         let text = view.text(&format!("/proc/sys/{}", name.replace('.', "/")))?;
         Some(((*name).to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
@@ -220,12 +220,12 @@ pub(super) fn sysctls(view: &View) -> BTreeMap<String, String> {
     SYSCTLS.iter().filter_map(value).collect()
 }
 
-pub(super) fn huge_pages(view: &View) -> HugePages {
+pub(super) fn huge_pages(view: &ProbeView) -> HugePages {
     let choice = |name: &str| chosen(&view.text(&format!("/sys/kernel/mm/transparent_hugepage/{name}"))?);
     HugePages { enabled: choice("enabled"), defrag: choice("defrag") }
 }
 
-pub(super) fn clock_source(view: &View) -> ClockSource {
+pub(super) fn clock_source(view: &ProbeView) -> ClockSource {
     let text = |name: &str| view.text(&format!("/sys/devices/system/clocksource/clocksource0/{name}"));
     ClockSource {
         current: text("current_clocksource"),

@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::{Disk, Interrupt, Nic};
 
 /// Handlers by interrupt, for those that have one.
 type Handlers = BTreeMap<u32, String>;
 
-pub(super) fn interrupts(view: &View, nics: &[Nic], disks: &[Disk]) -> Vec<Interrupt> {
+pub(super) fn interrupts(view: &ProbeView, nics: &[Nic], disks: &[Disk]) -> Vec<Interrupt> {
     let handlers = handlers(view);
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
     for nic in nics.iter().filter(|nic| nic.physical) {
@@ -32,14 +32,14 @@ pub(super) fn interrupts(view: &View, nics: &[Nic], disks: &[Disk]) -> Vec<Inter
 }
 
 /// The interrupts of an interface that have a handler and can be moved.
-pub(super) fn handlers_of(view: &View, nic: &str) -> Vec<(u32, String)> {
+pub(super) fn handlers_of(view: &ProbeView, nic: &str) -> Vec<(u32, String)> {
     let handlers = handlers(view);
     let irqs = interrupts_of_nic(view, &handlers, nic).into_iter();
     let known = irqs.filter_map(|irq| Some((irq, handlers.get(&irq)?.clone())));
     known.filter(|(irq, name)| !is_managed(view, *irq, name)).collect()
 }
 
-fn interrupt(view: &View, irq: u32, device: String, name: &str) -> Interrupt {
+fn interrupt(view: &ProbeView, irq: u32, device: String, name: &str) -> Interrupt {
     let affinity = view.list(&format!("/proc/irq/{irq}/smp_affinity_list")).unwrap_or_default();
     // Kernels without effective affinities use the first allowed CPU.
     let effective = view.list(&format!("/proc/irq/{irq}/effective_affinity_list"));
@@ -54,7 +54,7 @@ fn interrupt(view: &View, irq: u32, device: String, name: &str) -> Interrupt {
 }
 
 /// Handlers' names by interrupt; since 4.9 from /sys/kernel/irq, before that from /proc/interrupts.
-fn handlers(view: &View) -> Handlers {
+fn handlers(view: &ProbeView) -> Handlers {
     let action = |irq: &u32| view.text(&format!("/sys/kernel/irq/{irq}/actions"));
     let listed: Handlers = view
         .numbers("/sys/kernel/irq")
@@ -74,7 +74,7 @@ fn handler_of_row(line: &str) -> Option<(u32, String)> {
     Some((irq.trim().parse().ok()?, handler.trim().to_owned()))
 }
 
-fn interrupts_of_nic(view: &View, handlers: &Handlers, nic: &str) -> Vec<u32> {
+fn interrupts_of_nic(view: &ProbeView, handlers: &Handlers, nic: &str) -> Vec<u32> {
     let device = format!("/sys/class/net/{nic}/device");
     let listed = [format!("{device}/msi_irqs"), format!("{device}/../msi_irqs")]
         .iter()
@@ -99,7 +99,7 @@ fn is_named_after(handler: &str, nic: &str) -> bool {
     })
 }
 
-fn interrupts_of_disk(view: &View, disk: &str) -> Vec<u32> {
+fn interrupts_of_disk(view: &ProbeView, disk: &str) -> Vec<u32> {
     // With native multipathing a namespace belongs to a subsystem; its name still contains the controller.
     let controller = disk
         .strip_prefix("nvme")
@@ -111,7 +111,7 @@ fn interrupts_of_disk(view: &View, disk: &str) -> Vec<u32> {
 
 /// Whether the kernel manages the affinity itself. Since 6.10 the file's mode shows it; before that, the handlers'
 /// names: queues of NVMe but for the first (administration), and of virtio-blk.
-fn is_managed(view: &View, irq: u32, name: &str) -> bool {
+fn is_managed(view: &ProbeView, irq: u32, name: &str) -> bool {
     if view.root.is_live() {
         let file = view.root.path(&format!("/proc/irq/{irq}/smp_affinity"));
         let mode = std::fs::metadata(file).map(|metadata| metadata.permissions().mode());

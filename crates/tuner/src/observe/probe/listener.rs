@@ -1,7 +1,7 @@
 //! TCP listeners, with the backlog in force: the program's value, cut by `somaxconn` as it was at that time. Only the
 //! kernel knows it, and reports it through `inet_diag` (as `ss -ltn` shows it).
 //!
-//! A captured host has the answer in `listeners.json` beside /proc and /sys: a list of [`Listener`]s.
+//! A captured host has the answer in `listeners.json` beside /proc and /sys: a list of [`ListeningSocket`]s.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,9 +13,9 @@ use rustix::net::{
 };
 
 use super::process::Process;
-use super::view::View;
-use crate::observe::facts::{Facts, Listener, Service};
-use crate::observe::listening::{Limit, Socket};
+use super::view::ProbeView;
+use crate::observe::facts::{Facts, ListeningSocket, Service};
+use crate::observe::listening::{ListenerHandle, QueueLimit};
 use crate::observe::reading::Accepting;
 use crate::observe::scheduling;
 
@@ -59,15 +59,15 @@ const FAMILIES: [AddressFamily; 2] = [AddressFamily::INET, AddressFamily::INET6]
 
 /// A listener, and the counts of connections there.
 struct Answer {
-    listener: Listener,
+    listener: ListeningSocket,
     accepting: Accepting,
 }
 
-pub(super) fn listeners(view: &View, services: &[Service], owners: &Owners) -> Vec<Listener> {
+pub(super) fn listeners(view: &ProbeView, services: &[Service], owners: &Owners) -> Vec<ListeningSocket> {
     if !view.root.is_live() {
         return captured(view);
     }
-    let mut listeners: Vec<Listener> = all(view).into_iter().map(|answer| answer.listener).collect();
+    let mut listeners: Vec<ListeningSocket> = all(view).into_iter().map(|answer| answer.listener).collect();
     for listener in &mut listeners {
         listener.pid = owners.holder(listener.inode);
         listener.started = listener.pid.and_then(|pid| scheduling::started(pid).ok());
@@ -86,7 +86,7 @@ pub(super) fn listeners(view: &View, services: &[Service], owners: &Owners) -> V
 }
 
 /// The counts of connections at each, by inode.
-pub(crate) fn accepting(view: &View) -> BTreeMap<u64, Accepting> {
+pub(crate) fn accepting(view: &ProbeView) -> BTreeMap<u64, Accepting> {
     let answers = all(view);
     let addresses: Vec<&str> = answers.iter().map(|answer| answer.listener.address.as_str()).collect();
     let half_open = by_listener(&addresses, half_open(view));
@@ -117,12 +117,13 @@ const PORTS_MAX: usize = 16;
 
 /// The connections that wait at listeners, by inode. Workers that share a port share the set, too.
 pub(crate) fn queued(
-    view: &View,
+    view: &ProbeView,
     facts: &Facts,
     accepting: &BTreeMap<u64, Accepting>,
 ) -> BTreeMap<u64, BTreeSet<u64>> {
-    let waits = |listener: &&Listener| accepting.get(&listener.inode).is_some_and(|queue| queue.waiting > 0);
-    let full: Vec<&Listener> = facts.listeners.iter().filter(waits).collect();
+    let waits =
+        |listener: &&ListeningSocket| accepting.get(&listener.inode).is_some_and(|queue| queue.waiting > 0);
+    let full: Vec<&ListeningSocket> = facts.listeners.iter().filter(waits).collect();
     let ports: BTreeSet<u16> = full.iter().map(|listener| listener.port).take(PORTS_MAX).collect();
     let by_port: BTreeMap<u16, BTreeSet<u64>> =
         ports.into_iter().filter_map(|port| Some((port, queued_at(view, port)?))).collect();
@@ -130,7 +131,7 @@ pub(crate) fn queued(
 }
 
 /// A connection without an inode is not accepted yet.
-fn queued_at(view: &View, port: u16) -> Option<BTreeSet<u64>> {
+fn queued_at(view: &ProbeView, port: u16) -> Option<BTreeSet<u64>> {
     let mut cookies = BTreeSet::new();
     for family in FAMILIES {
         let each = |body: &[u8]| {
@@ -149,7 +150,7 @@ fn queued_at(view: &View, port: u16) -> Option<BTreeSet<u64>> {
 }
 
 /// The local address of each handshake that is under way.
-fn half_open(view: &View) -> Vec<(String, u16)> {
+fn half_open(view: &ProbeView) -> Vec<(String, u16)> {
     let mut all = Vec::new();
     for family in FAMILIES {
         match dump(family, STATES_HALF_OPEN, ANY_PORT, |body| all.extend(local_address(body))) {
@@ -161,7 +162,7 @@ fn half_open(view: &View) -> Vec<(String, u16)> {
 }
 
 /// inet_diag answers for our own network namespace alone: notes the services that are in another one.
-pub(super) fn note_strangers(view: &View, services: &[Service]) {
+pub(super) fn note_strangers(view: &ProbeView, services: &[Service]) {
     let network = |pid: &str| view.root.link(&format!("/proc/{pid}/ns/net"));
     let here = network("self");
     for Service { pid, name, .. } in services {
@@ -175,10 +176,11 @@ pub(super) fn note_strangers(view: &View, services: &[Service]) {
 }
 
 /// Only the socket itself has it.
-fn fast_open(view: &View, listener: &Listener) -> Option<u32> {
-    let Listener { address, inode, pid, started, .. } = listener;
-    let socket = Socket { pid: (*pid)?, started: (*started)?, inode: *inode, address: address.clone() };
-    match socket.read(Limit::FastOpen) {
+fn fast_open(view: &ProbeView, listener: &ListeningSocket) -> Option<u32> {
+    let ListeningSocket { address, inode, pid, started, .. } = listener;
+    let socket =
+        ListenerHandle { pid: (*pid)?, started: (*started)?, inode: *inode, address: address.clone() };
+    match socket.read(QueueLimit::FastOpen) {
         Ok(connections) => Some(connections),
         // It has ended since.
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => None,
@@ -189,7 +191,7 @@ fn fast_open(view: &View, listener: &Listener) -> Option<u32> {
     }
 }
 
-fn captured(view: &View) -> Vec<Listener> {
+fn captured(view: &ProbeView) -> Vec<ListeningSocket> {
     let Some(text) = view.text("/listeners.json") else {
         view.note("listeners are unknown: the captured host has no listeners.json");
         return Vec::new();
@@ -200,7 +202,7 @@ fn captured(view: &View) -> Vec<Listener> {
     })
 }
 
-fn all(view: &View) -> Vec<Answer> {
+fn all(view: &ProbeView) -> Vec<Answer> {
     let mut all = Vec::new();
     for family in FAMILIES {
         match dump(family, STATES_LISTEN, ANY_PORT, |body| all.extend(listener(body))) {
@@ -273,13 +275,13 @@ fn listener(body: &[u8]) -> Option<Answer> {
     }
     let waiting = u32_at(answer, 56);
     let dropped = attribute(attributes, ATTRIBUTE_MEMORY).map_or(0, |memory| u32_at(memory, MEMORY_DROPS));
-    let listener = Listener {
+    let listener = ListeningSocket {
         address: format!("{host}:{port}"),
         port,
         waiting,
         backlog: u32_at(answer, 60),
         inode: u64::from(u32_at(answer, INODE)),
-        ..Listener::default()
+        ..ListeningSocket::default()
     };
     Some(Answer { listener, accepting: Accepting { waiting, dropped, half_open: 0 } })
 }
@@ -323,7 +325,7 @@ pub(super) struct Owners {
 impl Owners {
     /// Examines all processes. If several hold a socket, the first that started is taken; process 1 only if it is
     /// alone, because it keeps the sockets that it has passed to the serving program.
-    pub(super) fn of(view: &View, processes: &[Process]) -> Owners {
+    pub(super) fn of(view: &ProbeView, processes: &[Process]) -> Owners {
         let mut owners = Owners::default();
         let (first, others): (Vec<u32>, Vec<u32>) =
             processes.iter().map(|process| process.pid).partition(|pid| *pid == 1);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::view::View;
-use crate::observe::ethtool::{self, Driver};
+use super::view::ProbeView;
+use crate::observe::ethtool::{self, DriverParameters};
 use crate::observe::facts::{Nic, RxQueue, TxQueue};
 
 const NICS: &str = "/sys/class/net";
@@ -13,7 +13,7 @@ const TYPE_LOOPBACK: u32 = 772;
 /// `IFF_UP` of if.h.
 const FLAG_UP: u32 = 1;
 
-pub(super) fn nics(view: &View) -> Vec<Nic> {
+pub(super) fn nics(view: &ProbeView) -> Vec<Nic> {
     let names = view.names(NICS);
     // `bonding_masters` is a file among them.
     let interfaces = names.iter().filter(|name| view.root.path(&format!("{NICS}/{name}")).is_dir());
@@ -28,7 +28,7 @@ pub(super) fn nics(view: &View) -> Vec<Nic> {
     names.into_iter().map(|name| nic(view, name, drivers.remove(name).unwrap_or_default())).collect()
 }
 
-fn nic(view: &View, name: &str, driver: Driver) -> Nic {
+fn nic(view: &ProbeView, name: &str, driver: DriverParameters) -> Nic {
     let here = format!("{NICS}/{name}");
     let names = view.names(&here);
     let lower = names.iter().filter_map(|entry| entry.strip_prefix("lower_").map(str::to_owned));
@@ -66,7 +66,7 @@ fn nic(view: &View, name: &str, driver: Driver) -> Nic {
 
 /// The innermost PCI address of its device or of a bus above it (`virtio0` is numbered in the order of appearance);
 /// on other buses the device's own name.
-fn bus(view: &View, here: &str) -> Option<String> {
+fn bus(view: &ProbeView, here: &str) -> Option<String> {
     let device = std::fs::canonicalize(view.root.path(&format!("{here}/device"))).ok()?;
     let names = || device.iter().rev().filter_map(|name| name.to_str());
     names().find(|name| is_pci_address(name)).or_else(|| names().next()).map(str::to_owned)
@@ -80,12 +80,12 @@ fn is_pci_address(name: &str) -> bool {
 }
 
 /// Of an interface without a device: `bond`, `vlan`, `bridge`.
-fn device_type(view: &View, here: &str) -> Option<String> {
+fn device_type(view: &ProbeView, here: &str) -> Option<String> {
     let lines = view.lines(&format!("{here}/uevent"));
     lines.iter().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
 }
 
-fn is_up(view: &View, here: &str) -> bool {
+fn is_up(view: &ProbeView, here: &str) -> bool {
     match view.text(&format!("{here}/operstate")).as_deref() {
         Some("up") => true,
         // Drivers that do not report it (tun, some virtual ones) have only this.
@@ -99,20 +99,20 @@ fn is_up(view: &View, here: &str) -> bool {
 }
 
 /// Directories of the queues of one direction, in the order of their numbers.
-fn queues(view: &View, here: &str, direction: &str) -> Vec<String> {
+fn queues(view: &ProbeView, here: &str, direction: &str) -> Vec<String> {
     let names = view.names(&format!("{here}/queues"));
     let of_direction = names.iter().filter(|name| name.starts_with(direction));
     of_direction.map(|name| format!("{here}/queues/{name}")).collect()
 }
 
-fn rx_queue(view: &View, queue: &str) -> RxQueue {
+fn rx_queue(view: &ProbeView, queue: &str) -> RxQueue {
     RxQueue {
         rps: view.mask(&format!("{queue}/rps_cpus")).unwrap_or_default(),
         flows: view.number(&format!("{queue}/rps_flow_cnt")).unwrap_or(0),
     }
 }
 
-fn tx_queue(view: &View, queue: &str) -> TxQueue {
+fn tx_queue(view: &ProbeView, queue: &str) -> TxQueue {
     // An interface with one queue has the file but answers ENOENT.
     let mask = |name: &str| view.mask(&format!("{queue}/{name}"));
     TxQueue { xps: mask("xps_cpus"), xps_rxqs: mask("xps_rxqs") }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::view::View;
+use super::view::ProbeView;
 
 /// The directories of sysctl.d(5), later ones later.
 const DIRECTORIES: [&str; 4] =
@@ -23,7 +23,7 @@ const GONE: [&str; 9] = [
     "net.ipv4.tcp_fack",
 ];
 
-pub(super) fn obsolete_sysctls(view: &View) -> BTreeMap<String, String> {
+pub(super) fn obsolete_sysctls(view: &ProbeView) -> BTreeMap<String, String> {
     let in_directory = |directory: &str| -> Vec<String> {
         let names = view.names(directory).into_iter().filter(|name| name.ends_with(".conf"));
         names.map(|name| format!("{directory}/{name}")).collect()

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::process::Process;
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::PerPacketCosts;
 
-pub(super) fn per_packet_costs(view: &View, processes: &[Process]) -> PerPacketCosts {
+pub(super) fn per_packet_costs(view: &ProbeView, processes: &[Process]) -> PerPacketCosts {
     PerPacketCosts {
         conntrack: conntrack(view),
         filters: filters(view),
@@ -16,13 +16,13 @@ pub(super) fn per_packet_costs(view: &View, processes: &[Process]) -> PerPacketC
     }
 }
 
-fn conntrack(view: &View) -> Option<(u64, u64)> {
+fn conntrack(view: &ProbeView) -> Option<(u64, u64)> {
     let number = |name: &str| view.number(&format!("/proc/sys/net/netfilter/nf_conntrack_{name}"));
     Some((number("count")?, number("max")?))
 }
 
 /// Tables of iptables by name. Those of nftables are not in /proc, but the use of its module is.
-fn filters(view: &View) -> Vec<String> {
+fn filters(view: &ProbeView) -> Vec<String> {
     let files = ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"];
     let mut tables: BTreeSet<String> = files.iter().flat_map(|path| view.lines(path)).collect();
     if view.number::<u32>("/sys/module/nf_tables/refcnt").is_some_and(|users| users > 0) {
@@ -41,7 +41,7 @@ fn taps(rows: &[String]) -> u32 {
     rows.iter().filter(is_tap).count() as u32
 }
 
-fn mitigations(view: &View) -> BTreeMap<String, String> {
+fn mitigations(view: &ProbeView) -> BTreeMap<String, String> {
     let directory = "/sys/devices/system/cpu/vulnerabilities";
     let state = |name: String| {
         let text = view.text(&format!("{directory}/{name}"))?;
@@ -52,7 +52,7 @@ fn mitigations(view: &View) -> BTreeMap<String, String> {
 
 /// The kernel has auditing on while auditd runs. Without auditd another program may have switched it on, unless it
 /// was switched off permanently at boot, or the kernel does not support it.
-fn audit(view: &View, processes: &[Process]) -> Option<bool> {
+fn audit(view: &ProbeView, processes: &[Process]) -> Option<bool> {
     let runs = |name: &str| processes.iter().any(|process| process.is_called(name));
     let boot = view.text("/proc/cmdline").unwrap_or_default();
     if boot.split_whitespace().any(|word| word == "audit=0" || word == "audit=off") {

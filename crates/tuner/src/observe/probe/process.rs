@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cgroup_limits::cgroup_limits;
 use super::host::kilobytes;
-use super::view::View;
+use super::view::ProbeView;
 use crate::observe::facts::{RealtimeThread, Service, ServiceKind, Thread};
 use crate::observe::reading::ProcessTimes;
 use os::CpuSet;
@@ -32,7 +32,7 @@ pub(super) struct Process {
 }
 
 /// All that run. One that ends meanwhile is left out.
-pub(super) fn processes(view: &View) -> Vec<Process> {
+pub(super) fn processes(view: &ProbeView) -> Vec<Process> {
     let named = |pid| {
         let program = view.link_name(&format!("/proc/{pid}/exe")).map(|file| program(&file).to_owned());
         Some(Process { pid, name: view.text(&format!("/proc/{pid}/comm"))?, program })
@@ -60,7 +60,7 @@ impl Process {
 }
 
 /// Data servers among them, and others that were named by their process id.
-pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<Service> {
+pub(super) fn services(view: &ProbeView, processes: &[Process], pids: &[u32]) -> Vec<Service> {
     for pid in pids.iter().filter(|pid| !processes.iter().any(|process| process.pid == **pid)) {
         view.note(format!("there is no process {pid}"));
     }
@@ -75,7 +75,7 @@ pub(super) fn services(view: &View, processes: &[Process], pids: &[u32]) -> Vec<
 }
 
 /// By the executable; by its name only where that is unknown.
-fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
+fn kind(view: &ProbeView, process: &Process) -> Option<ServiceKind> {
     match process.program() {
         "memcached" => Some(ServiceKind::Memcached),
         // The same binary tunes and loads.
@@ -94,7 +94,7 @@ fn kind(view: &View, process: &Process) -> Option<ServiceKind> {
 }
 
 /// `None` if it has ended, or is a zombie.
-fn service(view: &View, process: &Process) -> Option<Service> {
+fn service(view: &ProbeView, process: &Process) -> Option<Service> {
     let pid = process.pid;
     let threads = threads(view, pid);
     if threads.is_empty() {
@@ -129,7 +129,7 @@ fn service(view: &View, process: &Process) -> Option<Service> {
 }
 
 /// MySQL, MariaDB and Redis work in the directory of their data; memcached has files only where a flag names them.
-fn data(view: &View, pid: u32, kind: ServiceKind) -> Vec<String> {
+fn data(view: &ProbeView, pid: u32, kind: ServiceKind) -> Vec<String> {
     match kind {
         ServiceKind::Mysql | ServiceKind::Redis => {
             view.root.link(&format!("/proc/{pid}/cwd")).into_iter().collect()
@@ -148,7 +148,7 @@ fn data(view: &View, pid: u32, kind: ServiceKind) -> Vec<String> {
 }
 
 /// `Max open files            1024                 1048576              files`: 1024.
-fn descriptors_max(view: &View, pid: u32) -> Option<u64> {
+fn descriptors_max(view: &ProbeView, pid: u32) -> Option<u64> {
     let limits = view.text(&format!("/proc/{pid}/limits"))?;
     limits
         .lines()
@@ -163,7 +163,7 @@ fn descriptors_max(view: &View, pid: u32) -> Option<u64> {
 const CONNECTIONS_DEFAULT: u64 = 1024;
 
 /// For memcached and Evenkeel, which take the same flag. Others read it from files that may have changed since.
-fn connections_max(view: &View, pid: u32, kind: ServiceKind) -> Option<u64> {
+fn connections_max(view: &ProbeView, pid: u32, kind: ServiceKind) -> Option<u64> {
     if ![ServiceKind::Memcached, ServiceKind::Evenkeel].contains(&kind) {
         return None;
     }
@@ -181,7 +181,7 @@ fn connections_max(view: &View, pid: u32, kind: ServiceKind) -> Option<u64> {
 
 /// Process ids of those in a unit of systemd: `memcached.service`, or `memcached` for short.
 pub fn pids_of_unit(root: &crate::Root, wanted: &str) -> Vec<u32> {
-    let view = View::new(root);
+    let view = ProbeView::new(root);
     let wanted = if wanted.contains('.') { wanted.to_owned() } else { format!("{wanted}.service") };
     let cgroups = |pid: u32| view.text(&format!("/proc/{pid}/cgroup")).unwrap_or_default();
     view.numbers("/proc").into_iter().filter(|pid| unit(&cgroups(*pid)).as_ref() == Some(&wanted)).collect()
@@ -206,13 +206,13 @@ pub(super) fn cgroup_of<'t>(cgroups: &'t str, controller: &str) -> Option<&'t st
     rows.find(|(controllers, _)| controllers.split(',').any(|other| other == controller)).map(|row| row.1)
 }
 
-fn threads(view: &View, pid: u32) -> Vec<Thread> {
+fn threads(view: &ProbeView, pid: u32) -> Vec<Thread> {
     let tids = view.numbers(&format!("/proc/{pid}/task"));
     tids.into_iter().filter_map(|tid| thread(view, &format!("/proc/{pid}/task/{tid}"), tid)).collect()
 }
 
 /// `None` if it has ended: it is gone, or a zombie.
-fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
+fn thread(view: &ProbeView, here: &str, tid: u32) -> Option<Thread> {
     let stat = view.text(&format!("{here}/stat"))?;
     let status = view.text(&format!("{here}/status"))?;
     if status.lines().any(|line| line.starts_with("State:\tZ")) {
@@ -234,7 +234,7 @@ fn thread(view: &View, here: &str, tid: u32) -> Option<Thread> {
 
 /// Threads with real-time policies. Of the kernel's own, only those that work for devices: the others (migration,
 /// watchdog) are on every host and sleep.
-pub(super) fn realtime(view: &View, processes: &[Process]) -> Vec<RealtimeThread> {
+pub(super) fn realtime(view: &ProbeView, processes: &[Process]) -> Vec<RealtimeThread> {
     let mut found = Vec::new();
     for Process { pid, .. } in processes {
         for tid in view.numbers(&format!("/proc/{pid}/task")) {
@@ -256,7 +256,7 @@ pub(super) fn realtime(view: &View, processes: &[Process]) -> Vec<RealtimeThread
 }
 
 /// The counters of each process since its start.
-pub(crate) fn times(view: &View) -> BTreeMap<u32, ProcessTimes> {
+pub(crate) fn times(view: &ProbeView) -> BTreeMap<u32, ProcessTimes> {
     let pids = view.numbers("/proc").into_iter().take(PROCESSES_MAX);
     pids.filter_map(|pid| Some((pid, times_of(&view.text(&format!("/proc/{pid}/stat"))?)?))).collect()
 }
@@ -273,13 +273,13 @@ fn times_of(stat: &str) -> Option<ProcessTimes> {
 }
 
 /// This line exists only where a time slice can have a length of its own: the kernel shows it since then.
-fn slice_ns(view: &View, here: &str) -> Option<u64> {
+fn slice_ns(view: &ProbeView, here: &str) -> Option<u64> {
     let sched = view.text(&format!("{here}/sched"))?;
     let (_, value) = sched.lines().find(|line| line.starts_with("se.slice "))?.split_once(':')?;
     value.trim().parse().ok()
 }
 
-fn allocator(view: &View, pid: u32) -> String {
+fn allocator(view: &ProbeView, pid: u32) -> String {
     let Some(maps) = view.text(&format!("/proc/{pid}/maps")) else { return "unknown".to_owned() };
     let libraries = ["jemalloc", "tcmalloc", "mimalloc"];
     let found = libraries.iter().find(|library| maps.contains(&format!("/lib{library}")));
@@ -292,7 +292,7 @@ struct Memory {
     swapped: u64,
 }
 
-fn memory(view: &View, pid: u32) -> Memory {
+fn memory(view: &ProbeView, pid: u32) -> Memory {
     let of = |text: &str, name: &str| kilobytes(text, name).unwrap_or(0);
     match view.text(&format!("/proc/{pid}/smaps_rollup")).filter(|text| !text.is_empty()) {
         Some(text) => Memory {

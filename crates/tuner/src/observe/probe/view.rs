@@ -11,16 +11,16 @@ use os::CpuSet;
 const GAPS_MAX: usize = 100;
 
 /// A root, and the files that could not be read there.
-pub(crate) struct View<'r> {
+pub(crate) struct ProbeView<'r> {
     /// The directory of the files.
     pub(crate) root: &'r Root,
     gaps: RefCell<BTreeSet<String>>,
 }
 
-impl<'r> View<'r> {
+impl<'r> ProbeView<'r> {
     /// Nothing has been noted yet.
-    pub(crate) fn new(root: &'r Root) -> View<'r> {
-        View { root, gaps: RefCell::default() }
+    pub(crate) fn new(root: &'r Root) -> ProbeView<'r> {
+        ProbeView { root, gaps: RefCell::default() }
     }
 
     /// Files that could not be read, each once, in order.
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn what_cannot_be_understood_is_noted_and_the_rest_goes_on() {
         let root = Root::new(env!("CARGO_MANIFEST_DIR"));
-        let view = View::new(&root);
+        let view = ProbeView::new(&root);
         assert_eq!(view.number::<u32>("/nothing"), None, "not there: no gap");
         assert_eq!(view.mask("/Cargo.toml"), None);
         let gaps = view.into_gaps();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::observe::facts::Facts;
 use crate::observe::probe::cpu::online;
-use crate::observe::probe::view::View;
+use crate::observe::probe::view::ProbeView;
 use crate::observe::reading::{CpuTimes, Softnet};
 use os::CpuSet;
 
@@ -17,7 +17,7 @@ const FLOW_LIMIT: usize = 10;
 /// Since 5.10. Before, a row did not have its CPU.
 const CPU: usize = 12;
 
-pub(super) fn times(view: &View) -> BTreeMap<u32, CpuTimes> {
+pub(super) fn times(view: &ProbeView) -> BTreeMap<u32, CpuTimes> {
     view.lines("/proc/stat").iter().filter_map(|line| cpu_row(line)).collect()
 }
 
@@ -39,7 +39,7 @@ fn cpu_row(line: &str) -> Option<(u32, CpuTimes)> {
     Some((cpu, times))
 }
 
-pub(super) fn softnet(view: &View) -> BTreeMap<u32, Softnet> {
+pub(super) fn softnet(view: &ProbeView) -> BTreeMap<u32, Softnet> {
     view.text("/proc/net/softnet_stat").map(|text| softnet_rows(&text, &online(view))).unwrap_or_default()
 }
 
@@ -62,7 +62,7 @@ fn softnet_rows(text: &str, online: &CpuSet) -> BTreeMap<u32, Softnet> {
     text.lines().zip(places).filter_map(row).collect()
 }
 
-pub(super) fn softirqs(view: &View) -> BTreeMap<String, BTreeMap<u32, u64>> {
+pub(super) fn softirqs(view: &ProbeView) -> BTreeMap<String, BTreeMap<u32, u64>> {
     let lines = view.lines("/proc/softirqs");
     let Some((header, rows)) = lines.split_first() else { return BTreeMap::new() };
     let cpus = header_cpus(header);
@@ -85,7 +85,7 @@ fn by_cpu<'t>(cpus: &[u32], counts: impl Iterator<Item = &'t str>) -> BTreeMap<u
 
 /// One small file per interrupt that matters, where there are such files: /proc/interrupts has a row for every
 /// interrupt with a column for every CPU, and takes locks for each.
-pub(super) fn interrupts(view: &View, facts: &Facts) -> BTreeMap<u32, BTreeMap<u32, u64>> {
+pub(super) fn interrupts(view: &ProbeView, facts: &Facts) -> BTreeMap<u32, BTreeMap<u32, u64>> {
     if !view.root.exists("/sys/kernel/irq") {
         return rows_of_proc_interrupts(view, facts);
     }
@@ -99,7 +99,7 @@ pub(super) fn interrupts(view: &View, facts: &Facts) -> BTreeMap<u32, BTreeMap<u
     facts.interrupts.iter().filter_map(|interrupt| counts(interrupt.irq)).collect()
 }
 
-fn rows_of_proc_interrupts(view: &View, facts: &Facts) -> BTreeMap<u32, BTreeMap<u32, u64>> {
+fn rows_of_proc_interrupts(view: &ProbeView, facts: &Facts) -> BTreeMap<u32, BTreeMap<u32, u64>> {
     let lines = view.lines("/proc/interrupts");
     let Some((header, rows)) = lines.split_first() else { return BTreeMap::new() };
     let cpus = header_cpus(header);

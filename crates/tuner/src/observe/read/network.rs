@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::observe::ethtool;
 use crate::observe::facts::Facts;
-use crate::observe::probe::view::View;
+use crate::observe::probe::view::ProbeView;
 
-pub(super) fn nics(view: &View, facts: &Facts) -> BTreeMap<String, BTreeMap<String, u64>> {
+pub(super) fn nics(view: &ProbeView, facts: &Facts) -> BTreeMap<String, BTreeMap<String, u64>> {
     let names: Vec<&str> = facts.nics.iter().map(|nic| nic.name.as_str()).collect();
     let mut drivers = ethtool::statistics(view.root, &names).unwrap_or_default();
     let counters = |name: &str| {
@@ -18,7 +18,7 @@ pub(super) fn nics(view: &View, facts: &Facts) -> BTreeMap<String, BTreeMap<Stri
     names.into_iter().map(counters).collect()
 }
 
-fn statistics(view: &View, nic: &str) -> BTreeMap<String, u64> {
+fn statistics(view: &ProbeView, nic: &str) -> BTreeMap<String, u64> {
     let directory = format!("/sys/class/net/{nic}/statistics");
     let counter =
         |name: String| Some((name.clone(), view.value(&format!("{directory}/{name}"), "a counter")?));
@@ -26,7 +26,7 @@ fn statistics(view: &View, nic: &str) -> BTreeMap<String, u64> {
 }
 
 /// `TcpExt.ListenOverflows` and so on.
-pub(super) fn protocols(view: &View) -> BTreeMap<String, u64> {
+pub(super) fn protocols(view: &ProbeView) -> BTreeMap<String, u64> {
     let mut counters = BTreeMap::new();
     for path in ["/proc/net/netstat", "/proc/net/snmp"] {
         counters.extend(counters_of(&view.lines(path)));

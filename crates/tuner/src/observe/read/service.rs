@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::observe::facts::Facts;
 use crate::observe::probe::host::cgroup_mounts;
-use crate::observe::probe::view::View;
+use crate::observe::probe::view::ProbeView;
 use crate::observe::reading::Throttling;
 use os::cpu_time::ThreadTimes;
 
 /// By thread, of services and with real-time policies: the file of the process is about its first thread only.
-pub(super) fn threads(view: &View, facts: &Facts) -> BTreeMap<u32, ThreadTimes> {
+pub(super) fn threads(view: &ProbeView, facts: &Facts) -> BTreeMap<u32, ThreadTimes> {
     let tasks = facts.services.iter().map(|service| format!("/proc/{}/task", service.pid));
     // Threads that have started since the probe count, too.
     let threads = tasks.flat_map(|task| view.numbers(&task).into_iter().map(move |tid| (task.clone(), tid)));
@@ -27,7 +27,7 @@ fn thread_times(text: &str) -> Option<ThreadTimes> {
 }
 
 /// By cgroup, for those of the services and all above them: a quota anywhere on the way stops the service.
-pub(super) fn cgroups(view: &View, facts: &Facts) -> BTreeMap<String, Throttling> {
+pub(super) fn cgroups(view: &ProbeView, facts: &Facts) -> BTreeMap<String, Throttling> {
     let mounts = cgroup_mounts(view);
     let Some(mount) = mounts.cpu.or(mounts.unified) else { return BTreeMap::new() };
     let mut cgroups = BTreeMap::new();

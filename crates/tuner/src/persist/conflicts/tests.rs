@@ -1,7 +1,7 @@
 use super::*;
 use crate::observe::facts::Agent;
 use crate::observe::shapes::{ENA, Scratch, Shape};
-use crate::persist::{Surroundings, persistence};
+use crate::persist::{HostMeans, persistence};
 use crate::plan::change::{Holds, Setting};
 
 /// A host in a directory, and what is kept there.
@@ -51,7 +51,7 @@ impl Host {
     #[track_caller]
     fn check(self, wanted: &[&str]) {
         let root = Root::new(self.scratch.path());
-        let here = Surroundings {
+        let here = HostMeans {
             program: "/usr/bin/evenkeel".into(),
             systemd: true,
             udev: true,
@@ -217,7 +217,7 @@ fn a_policy_script_in_an_environment_file_is_seen() {
             "[Service]\nEnvironmentFile=/etc/sysconfig/irqbalance\nExecStart=/usr/sbin/irqbalance $A\n",
         )
         .file("etc/sysconfig/irqbalance", "#A=--policyscript=/no\nA=\"--policyscript=/x\"\n");
-    let here = Surroundings::read(&Root::new(host.scratch.path()), "/usr/bin/evenkeel".into()).unwrap();
+    let here = HostMeans::read(&Root::new(host.scratch.path()), "/usr/bin/evenkeel".into()).unwrap();
     assert_eq!(here.policy.as_deref(), Some("/etc/sysconfig/irqbalance"));
     assert_eq!((here.systemd, here.udev, here.sysctl), (false, false, false));
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::disk::{Disk, Found};
 use super::{Error, failed, find};
-use crate::persist::{Held, PersistentFile};
+use crate::persist::{HeldSetting, PersistentFile};
 
 /// The version of the format; other versions are refused.
 const VERSION: u32 = 1;
@@ -27,7 +27,7 @@ pub(super) struct Manifest {
     pub(super) previous: Vec<PersistentFile>,
     /// The settings of the files, …
     #[serde(default)]
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<HeldSetting>,
     /// … from the first start after this one on.
     #[serde(default)]
     pub(super) boot_id: String,

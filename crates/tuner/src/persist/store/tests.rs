@@ -149,7 +149,7 @@ fn what_is_written_is_found_replaced_and_taken_away() {
         ("etc/others", "not ours\n"),
     ]);
     let conditions = status(&host.root()).unwrap().files.into_iter().map(|(_, condition)| condition);
-    assert!(conditions.into_iter().all(|condition| condition == Condition::AsWritten));
+    assert!(conditions.into_iter().all(|condition| condition == FileState::AsWritten));
     remove(&host.root()).unwrap();
     host.check(NOTHING);
     assert!(!host.0.path().join("etc/evenkeel").exists());
@@ -230,7 +230,7 @@ fn what_was_edited_is_said_and_never_lost() {
     std::fs::remove_file(host.0.path().join("etc/a.d/one")).unwrap();
     let conditions: Vec<_> =
         status(&host.root()).unwrap().files.into_iter().map(|(_, condition)| condition).collect();
-    assert_eq!(conditions, [Condition::Missing, Condition::Edited, Condition::AsWritten]);
+    assert_eq!(conditions, [FileState::Missing, FileState::Edited, FileState::AsWritten]);
     let error = write(&host.root(), &second(), false).unwrap_err().to_string();
     assert_eq!(error, "write /etc/b: it was edited since it was written");
     let done = write(&host.root(), &second(), true).unwrap();
@@ -288,7 +288,7 @@ fn what_the_files_bring_about_is_due_from_the_next_start_on() {
         host.put("proc/sys/kernel/random/boot_id", id);
     };
     boot("first");
-    let one = Held { setting: crate::Setting::number("/proc/sys/one"), wanted: "1".into() };
+    let one = HeldSetting { setting: crate::Setting::number("/proc/sys/one"), wanted: "1".into() };
     let wanted = Persistence { held: vec![one.clone()], ..of(&first()) };
     super::write(&host.root(), &wanted, false).unwrap();
     assert_eq!(held(&host.root()).unwrap(), []);

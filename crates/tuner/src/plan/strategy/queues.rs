@@ -6,7 +6,7 @@ use crate::observe::ethtool::Knob;
 use crate::observe::facts::{Channels, Coalescing, Facts, Nic};
 use crate::plan::change::{Change, Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{Expected, Figure, Moves};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 
 /// Receive descriptors that hold a burst; the ENA driver's guide recommends them against overruns.
 const RX_RING: u32 = 4096;
@@ -30,15 +30,15 @@ const RX_USECS: u32 = 50;
 const ADAPTIVE: [&str; 10] =
     ["ena", "mlx5_core", "mlx4_en", "i40e", "iavf", "ice", "bnxt_en", "hns3", "enic", "nfp"];
 
-const MORE: &[Expected] = &[Expected::figure(Figure::BusiestNetRx, Moves::Falls)];
-const LONGER: &[Expected] =
-    &[Expected::words("rx_missed_errors, rx_overruns and their like stand still (ethtool -S)")];
+const MORE: &[ExpectedSignals] = &[ExpectedSignals::figure(Figure::BusiestNetRx, Moves::Falls)];
+const LONGER: &[ExpectedSignals] =
+    &[ExpectedSignals::words("rx_missed_errors, rx_overruns and their like stand still (ethtool -S)")];
 const GATHERED: Reason = Reason {
     why: "no moderation is in effect: the device can gather packets for some microseconds before it interrupts",
     risk: Risk::Moderate,
     signal: &[
-        Expected::figure(Figure::InterruptsPerPacket, Moves::Falls),
-        Expected::words("latency may rise when idle"),
+        ExpectedSignals::figure(Figure::InterruptsPerPacket, Moves::Falls),
+        ExpectedSignals::words("latency may rise when idle"),
     ],
 };
 

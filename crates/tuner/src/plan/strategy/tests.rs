@@ -2,7 +2,7 @@ use super::*;
 use crate::observe::facts::{Agent, Channels, Coalescing, Irqbalance};
 use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
 use crate::plan::change::Change;
-use crate::plan::{Asked, plan};
+use crate::plan::{PlanRequest, plan};
 
 pub(super) const XEN_16: Shape = Shape { cpus: 16, threads: 1, nodes: 1, queues: 1, irqs: XEN };
 const ENA_96: Shape = Shape { cpus: 96, threads: 2, nodes: 2, queues: 8, irqs: ENA };
@@ -21,7 +21,7 @@ pub(super) fn host(shape: Shape) -> Facts {
 /// What the strategy would do, a line each, refusals at the end.
 #[track_caller]
 pub(super) fn check(facts: &Facts, strategy: &str, wanted: &[&str]) {
-    let asked = Asked { strategy: Strategy::named(strategy), ..Asked::default() };
+    let asked = PlanRequest { strategy: Strategy::named(strategy), ..PlanRequest::default() };
     let plan = plan(facts, &asked);
     let name = |change: &Change| change.setting.to_string().replace("/sys/class/net/eth0/", "");
     let steps = plan.changes.iter().map(|change| format!("{} {}", name(change), change.wanted));
@@ -184,7 +184,7 @@ fn rings_that_are_kept_do_not_grow_whenever_they_are_kept() {
     let kept = |now| {
         let mut facts = host(XEN_16);
         (facts.nics[0].rx_ring, facts.memory_bytes) = (Some((now, 16384)), 128 << 30);
-        let asked = Asked { strategy: Some(Strategy::Rings), whole: true, ..Asked::default() };
+        let asked = PlanRequest { strategy: Some(Strategy::Rings), whole: true, ..PlanRequest::default() };
         plan(&facts, &asked).changes.remove(0).wanted
     };
     assert_eq!((kept(1024), kept(4096), kept(8192)), ("rx=4096".into(), "rx=4096".into(), "rx=8192".into()));

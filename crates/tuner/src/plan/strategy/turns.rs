@@ -10,7 +10,7 @@ use crate::observe::realtime::{EEVDF_SLICES, safety_net};
 use crate::observe::scheduling;
 use crate::plan::change::{Risk, Setting, Stage};
 use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{Expected, Figure, Moves};
+use crate::plan::signal::{ExpectedSignals, Figure, Moves};
 use os::CpuSet;
 
 /// Length of a time slice for threads that should wait less: of the 0.1 to 100 ms that the kernel allows, short
@@ -27,19 +27,19 @@ const FIFO_PRIORITY: u32 = 1;
 const SHORT_TURNS: Reason = Reason {
     why: "a thread with shorter turns gets its turn sooner (EEVDF)",
     risk: Risk::Moderate,
-    signal: &[Expected::figure(Figure::ThreadWait, Moves::Falls)],
+    signal: &[ExpectedSignals::figure(Figure::ThreadWait, Moves::Falls)],
 };
 const MORE_WEIGHT: Reason = Reason {
     why: "beside neighbours of the ordinary weight it gets ten of eleven turns; shorter turns take Linux 6.12",
     risk: Risk::Moderate,
-    signal: &[Expected::words("its threads wait less (/proc/PID/task/TID/schedstat)")],
+    signal: &[ExpectedSignals::words("its threads wait less (/proc/PID/task/TID/schedstat)")],
 };
 const FIRST: Reason = Reason {
     why: "these threads run before everything that is scheduled fairly",
     risk: Risk::High,
     signal: &[
-        Expected::figure(Figure::ThreadWait, Moves::Falls),
-        Expected::words("ksoftirqd's wait does not rise"),
+        ExpectedSignals::figure(Figure::ThreadWait, Moves::Falls),
+        ExpectedSignals::words("ksoftirqd's wait does not rise"),
     ],
 };
 

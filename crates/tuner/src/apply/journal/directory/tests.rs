@@ -1,8 +1,8 @@
 use super::*;
 use crate::observe::shapes::Scratch;
 
-fn place(boot_id: &str) -> Place {
-    Place { boot_id: boot_id.into(), network: None }
+fn place(boot_id: &str) -> BootAndNamespace {
+    BootAndNamespace { boot_id: boot_id.into(), network: None }
 }
 
 fn mode(path: &Path) -> u32 {
@@ -99,17 +99,17 @@ fn only_journals_that_nobody_can_want_to_undo_are_pruned() {
     let scratch = Scratch::new("journal-prune");
     let journals = Journals::new(scratch.path());
     let now_s = FINISHED_AGE_MAX_S + 1000;
-    let finished = |boot: &str, at_unix_s: u64, records: &[Record]| {
+    let finished = |boot: &str, at_unix_s: u64, records: &[JournalRecord]| {
         let mut journal = journals.begin(&place(boot), at_unix_s, Some(1)).unwrap();
         journal.append_all(records.to_vec()).unwrap();
         journal.path().to_owned()
     };
-    let rolled_back = Record::RolledBack { why: String::new() };
+    let rolled_back = JournalRecord::RolledBack { why: String::new() };
     let unfinished = finished("here", 0, &[]);
-    let unconfirmed = finished("here", 0, &[Record::Applied]);
-    let in_force = finished("here", 0, &[Record::Applied, Record::Confirmed]);
+    let unconfirmed = finished("here", 0, &[JournalRecord::Applied]);
+    let in_force = finished("here", 0, &[JournalRecord::Applied, JournalRecord::Confirmed]);
     let old = finished("here", 0, std::slice::from_ref(&rolled_back));
-    let of_earlier_boot = finished("earlier", 0, &[Record::Applied]);
+    let of_earlier_boot = finished("earlier", 0, &[JournalRecord::Applied]);
     let young: Vec<PathBuf> =
         (0..FINISHED_MAX + 3).map(|_| finished("here", now_s, std::slice::from_ref(&rolled_back))).collect();
     journals.prune(&place("here"), now_s).unwrap();

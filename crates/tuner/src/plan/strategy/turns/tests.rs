@@ -4,7 +4,7 @@ use crate::observe::facts::{CpuWeight, Interrupt};
 use crate::observe::shapes::{Shape, VIRTIO};
 use crate::plan::strategy::Strategy;
 use crate::plan::strategy::{tests::XEN_16, tests::check, tests::host};
-use crate::plan::{Asked, plan};
+use crate::plan::{PlanRequest, plan};
 
 /// Two CPUs, and an interface with an interrupt for each direction.
 const VIRTIO_2: Shape = Shape { cpus: 2, threads: 1, nodes: 1, queues: 1, irqs: VIRTIO };
@@ -160,10 +160,10 @@ fn check_at_risk(change: impl Fn(&mut Facts), wanted: Result<&str, &str>) {
     let sysctl = |name: &str, value: &str| (format!("kernel.sched_rt_{name}_us"), value.to_owned());
     facts.sysctls.extend([sysctl("runtime", "950000"), sysctl("period", "1000000")]);
     change(&mut facts);
-    let asked = Asked { strategy: Some(Strategy::SchedFifo), ..Asked::default() };
+    let asked = PlanRequest { strategy: Some(Strategy::SchedFifo), ..PlanRequest::default() };
     let refused = plan(&facts, &asked);
     assert_eq!((refused.changes.len(), refused.refusals.len()), (0, 1), "not unless it is said");
-    let made = plan(&facts, &Asked { accept_risk: true, ..asked });
+    let made = plan(&facts, &PlanRequest { accept_risk: true, ..asked });
     let said = match made.refusals.as_slice() {
         [] => Ok(made.changes[0].why.as_str()),
         [refusal] => Err(refusal.reason.as_str()),
