@@ -56,7 +56,7 @@ pub use run::{run, search};
 pub use types::arguments::Arguments;
 pub use types::arrivals::Arrivals;
 pub use types::churn::Storm;
-pub use types::description::{Description, EngineChoice, CommandProtocol};
+pub use types::description::{CommandProtocol, Description, EngineChoice};
 pub use types::error::Error;
 pub use types::mix::Mix;
 pub use types::objective::Objective;

@@ -14,4 +14,4 @@ pub mod processes;
 pub mod signals;
 
 pub use cpu_list::CpuList;
-pub use cpu_set::{CpuSet, ParseError};
+pub use cpu_set::{CpuSet, CpuSetError};

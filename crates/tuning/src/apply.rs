@@ -15,7 +15,7 @@ use tuner::persist::intent::Intent;
 use tuner::plan::change::Stage;
 use tuner::plan::{self, Plan};
 use tuner::report::folded;
-use tuner::{Capture, Refusal, Root};
+use tuner::{Capture, PlanRefusal, Root};
 
 use crate::deadline::watch_over;
 use crate::error::Error;
@@ -136,7 +136,7 @@ impl Request {
     fn intended(&self, intent: &Intent) -> Result<Plan, Error> {
         let plan = intent.plan(&self.host.facts()?);
         // At boot nobody looks at what is printed on success, and half of an intent is better than none of it.
-        let line = |refusal: &Refusal| {
+        let line = |refusal: &PlanRefusal| {
             format!("{}: not planned ({}): {}", refusal.subject, refusal.asked_by, refusal.reason)
         };
         let lines: Vec<String> = plan.refusals.iter().map(line).collect();

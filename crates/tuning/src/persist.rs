@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use tuner::apply::journal::{Journal, State};
+use tuner::apply::journal::{Journal, PlanState};
 use tuner::persist::conflicts::{Conflict, Winner, conflicts};
 use tuner::persist::store::{self, Done};
-use tuner::persist::{Held, Keep, Persistence, Surroundings, persistence, reads_back};
+use tuner::persist::{HeldSetting, HostMeans, Keep, Persistence, persistence, reads_back};
 use tuner::{Facts, Root};
 
 use crate::error::Error;
@@ -47,7 +47,7 @@ pub struct Prepared {
     /// Who sets the same.
     pub conflicts: Vec<Conflict>,
     /// What this host has to keep settings.
-    pub surroundings: Surroundings,
+    pub surroundings: HostMeans,
 }
 
 impl Request {
@@ -55,7 +55,7 @@ impl Request {
     pub fn prepared(&self) -> Result<Prepared, Error> {
         let root = Root::new(&self.host.root);
         let (facts, keeps) = self.wanted(&root)?;
-        let surroundings = Surroundings::read(&root, self.program()?).map_err(Error::other)?;
+        let surroundings = HostMeans::read(&root, self.program()?).map_err(Error::other)?;
         let persistence = persistence(&keeps, &facts, &surroundings);
         reads_back(&persistence.files)
             .map_err(|why| Error::refused(format_args!("read back what would be written: {why}")))?;
@@ -103,7 +103,7 @@ impl Request {
             let hint = "`evenkeel tune apply` something first, or say --strategy, --profile or --plan";
             return refuse("nothing is, or it is of an earlier start", hint);
         }
-        if journals.iter().any(|journal| journal.state() == State::Unfinished) {
+        if journals.iter().any(|journal| journal.state() == PlanState::Unfinished) {
             return refuse("a plan was interrupted", "`evenkeel tune rollback` undoes it");
         }
         if journals.iter().any(waits_for_confirmation) {
@@ -145,7 +145,7 @@ pub fn remove(root: &Root) -> Result<Done, Error> {
 }
 
 /// What the files have brought about at this start, if all went well.
-pub(crate) fn held(root: &Root) -> Result<Vec<Held>, Error> {
+pub(crate) fn held(root: &Root) -> Result<Vec<HeldSetting>, Error> {
     store::held(root).map_err(Error::other)
 }
 

@@ -4,13 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use os::CpuSet;
-use tuner::apply::saved::{Origin, Saved};
+use tuner::apply::saved::{PlanOrigin, Saved};
 use tuner::observe::cpu_model::{Choice, Measured};
 use tuner::plan::my_cnf;
 use tuner::plan::profile::Profile;
 use tuner::plan::script;
 use tuner::plan::strategy::Strategy;
-use tuner::plan::{Asked, Plan};
+use tuner::plan::{Plan, PlanRequest};
 use tuner::{Capture, Facts, Root};
 
 use crate::error::Error;
@@ -48,20 +48,21 @@ impl Wanted {
     /// What was asked for, also where it is so already, and the facts that it was planned from.
     pub(crate) fn whole_plan(&self) -> Result<(Facts, Plan), Error> {
         let (facts, pids) = (self.host.facts()?, self.host.named()?);
-        let asked = Asked { whole: true, live: false, choice: self.choice(&facts)?, ..self.asked(&pids) };
+        let asked =
+            PlanRequest { whole: true, live: false, choice: self.choice(&facts)?, ..self.asked(&pids) };
         let plan = tuner::plan::plan(&facts, &asked);
         Ok((facts, plan))
     }
 
-    fn asked<'a>(&'a self, pids: &'a [u32]) -> Asked<'a> {
-        Asked {
+    fn asked<'a>(&'a self, pids: &'a [u32]) -> PlanRequest<'a> {
+        PlanRequest {
             strategy: self.strategy,
             profile: self.profile,
             nic: self.nic.as_deref(),
             live: self.live,
             accept_risk: self.accept_risk,
             pids,
-            ..Asked::default()
+            ..PlanRequest::default()
         }
     }
 
@@ -83,7 +84,7 @@ impl Wanted {
         let (asked, asks) = (self.asked(&pids), self.asks_for_changes());
         if asks && !self.host.root.is_file() {
             let facts = self.host.facts()?;
-            let asked = Asked { choice: self.choice(&facts)?, ..asked };
+            let asked = PlanRequest { choice: self.choice(&facts)?, ..asked };
             return Ok((tuner::plan::plan(&facts, &asked), None));
         }
         // A wrong list is told before half a minute has passed.
@@ -92,14 +93,14 @@ impl Wanted {
         // Where nothing is asked for, findings are remedied.
         let findings = if asks { Vec::new() } else { tuner::judge(&seen.facts, &seen.series) };
         let (measured, choice) = (Measured::of(&seen.series), self.choice(&seen.facts)?);
-        let asked = Asked { findings: &findings, measured, choice, ..asked };
+        let asked = PlanRequest { findings: &findings, measured, choice, ..asked };
         Ok((tuner::plan::plan(&seen.facts, &asked), Some(seen)))
     }
 }
 
 /// A plan as JSON, which [`crate::apply::What::Saved`] takes on this host until its next start.
 pub fn json(plan: Plan, root: &Path) -> Result<String, Error> {
-    let made = Origin::of(&Root::new(root)).map_err(Error::other)?;
+    let made = PlanOrigin::of(&Root::new(root)).map_err(Error::other)?;
     Ok(serde_json::to_string_pretty(&Saved { made, plan }).map_err(Error::other)? + "\n")
 }
 

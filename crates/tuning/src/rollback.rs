@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use os::signals::Signals;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{self, Journal, Place, Record, State};
-use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, Outcome, check_place, undo_all};
+use tuner::apply::journal::{self, BootAndNamespace, Journal, JournalRecord, PlanState};
+use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, StepOutcome, check_place, undo_all};
 use tuner::{Root, Setting};
 
 use crate::error::Error;
@@ -19,7 +19,7 @@ pub struct Undone {
     /// Its journal.
     pub journal: PathBuf,
     /// What became of its steps, the newest first.
-    pub steps: Vec<(Setting, Outcome)>,
+    pub steps: Vec<(Setting, StepOutcome)>,
     /// What could not be restored, in words.
     pub failures: Vec<String>,
     /// Why the journal does not say so.
@@ -42,11 +42,11 @@ pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Resul
         let why = late.unwrap_or_else(|| "confirm a plan: none is waiting for it".to_owned());
         return Err(Error::refused(why).with_hint("`evenkeel tune status` shows what is in force"));
     };
-    journal.append(Record::Confirmed).map_err(Error::other)
+    journal.append(JournalRecord::Confirmed).map_err(Error::other)
 }
 
 /// Why a plan that waits in another network namespace cannot be confirmed in this one.
-fn waits_elsewhere(all: &[Journal], here: &Place) -> Option<String> {
+fn waits_elsewhere(all: &[Journal], here: &BootAndNamespace) -> Option<String> {
     let refused = |journal: &Journal| match check_place(journal, here) {
         Err(why @ Elsewhere::Network(_)) => Some(format!("confirm {}: {why}", journal.path().display())),
         _ => None,
@@ -85,11 +85,11 @@ pub fn rollback(
     Ok(all_undone)
 }
 
-fn nothing_to_undo(all: &[Journal], here: &Place) -> Error {
+fn nothing_to_undo(all: &[Journal], here: &BootAndNamespace) -> Error {
     let elsewhere = all
         .iter()
         .rev()
-        .filter(|journal| journal.state() != State::RolledBack)
+        .filter(|journal| journal.state() != PlanState::RolledBack)
         .find_map(|journal| check_place(journal, here).err().map(|why| (journal.path(), why)));
     match elsewhere {
         Some((path, why)) => Error::refused(format_args!("undo {}: {why}", path.display())),

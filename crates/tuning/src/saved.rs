@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tuner::Root;
-use tuner::apply::saved::{Origin, Saved};
+use tuner::apply::saved::{PlanOrigin, Saved};
 use tuner::persist::intent::Intent;
 use tuner::plan::Plan;
 
@@ -16,7 +16,7 @@ pub(crate) fn plan(path: &Path, root: &Root) -> Result<Plan, Error> {
     let text = std::fs::read(path).map_err(|error| Error::system(what(), error))?;
     let saved: Saved = serde_json::from_slice(&text)
         .map_err(|error| Error::request(format_args!("{}: {error}", what())).with_hint(hint))?;
-    saved.check(&Origin::of(root).map_err(Error::other)?).map_err(|refused| {
+    saved.check(&PlanOrigin::of(root).map_err(Error::other)?).map_err(|refused| {
         Error::refused(format_args!("carry out the plan {}: {refused}", path.display())).with_hint(hint)
     })?;
     Ok(saved.plan)

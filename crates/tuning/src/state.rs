@@ -9,7 +9,7 @@ use os::clock::since_boot_ms;
 use os::signals::{Held, Ignored, Signals};
 use tuner::Root;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{self, Damaged, Journal, Journals, Lock, Place};
+use tuner::apply::journal::{self, BootAndNamespace, Damaged, Journal, Journals, Lock};
 use tuner::apply::obstacle::Obstacle;
 use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 
@@ -34,7 +34,7 @@ pub struct StateDirectory {
 /// The journals, which nobody else changes meanwhile.
 pub(crate) struct State {
     pub(crate) journals: Journals,
-    pub(crate) here: Place,
+    pub(crate) here: BootAndNamespace,
     _lock: Lock,
 }
 
@@ -46,7 +46,7 @@ impl StateDirectory {
     /// For jobs that change something. Waits so long for others that do, or until a signal comes. What is undone on
     /// entering is undone to its end, whatever signal comes.
     pub(crate) fn enter(&self, root: &Root, wait: Duration) -> Result<State, Error> {
-        let here = Place::of(root).map_err(Error::other)?;
+        let here = BootAndNamespace::of(root).map_err(Error::other)?;
         let journals = self.journals();
         let held = Signals::hold().map_err(|error| Error::system("block signals", error))?;
         let lock = self.locked(&journals, wait, &held)?;
@@ -65,8 +65,8 @@ impl StateDirectory {
     }
 
     /// For jobs that only look: the journals, the oldest first, and where they are looked at.
-    pub(crate) fn look(&self, root: &Root) -> Result<(Vec<Journal>, Place), Error> {
-        let here = Place::of(root).map_err(Error::other)?;
+    pub(crate) fn look(&self, root: &Root) -> Result<(Vec<Journal>, BootAndNamespace), Error> {
+        let here = BootAndNamespace::of(root).map_err(Error::other)?;
         let (found, damaged) = self.journals().read().map_err(Error::other)?;
         let is_late = found.iter().any(|journal| is_overdue(journal, &here, since_boot_ms()));
         if damaged.is_empty() && !is_late {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use os::CpuSet;
 use os::clock::since_boot_ms;
-use tuner::apply::host::{FileHost, Host};
-use tuner::apply::journal::{Holder, Journal, State};
+use tuner::apply::host::{FileHost, HostAccess};
+use tuner::apply::journal::{Holder, Journal, PlanState};
 use tuner::persist::store;
 use tuner::{Root, Setting};
 
@@ -108,7 +108,7 @@ impl Status {
     pub fn is_whole(&self) -> bool {
         let persists = |status: &store::Status| {
             let as_written =
-                |(_, condition): &(_, store::Condition)| *condition == store::Condition::AsWritten;
+                |(_, condition): &(_, store::FileState)| *condition == store::FileState::AsWritten;
             status.files.is_empty() || status.files.iter().all(as_written) && !status.interrupted
         };
         self.plans.iter().flat_map(|plan| &plan.settings).all(|value| value.found.holds())
@@ -130,7 +130,7 @@ pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> 
         let steps = journal.steps().into_iter().filter(|step| !step.left && !step.undone);
         // A later plan may have set it since.
         let own: Vec<_> = steps.filter(|step| seen.insert(step.setting.clone())).collect();
-        let value = |step: tuner::apply::journal::Step| {
+        let value = |step: tuner::apply::journal::JournalStep| {
             let wanted = step.wanted.trim().to_owned();
             let found = match host.read(&step.setting) {
                 Ok(found) if step.setting.same(&found, &wanted) => {
@@ -162,12 +162,12 @@ fn still_comes_to(host: &FileHost, setting: &Setting, wanted: &str) -> Option<Cp
 
 fn phase(journal: &Journal, holder: Option<&Holder>) -> Phase {
     match (journal.state(), journal.confirm_by_ms(), holder) {
-        (State::Unfinished, _, Some(holder)) => Phase::AtWork(holder.clone()),
-        (State::Unfinished, _, None) => Phase::Interrupted,
-        (State::Applied, Some(end), _) => {
+        (PlanState::Unfinished, _, Some(holder)) => Phase::AtWork(holder.clone()),
+        (PlanState::Unfinished, _, None) => Phase::Interrupted,
+        (PlanState::Applied, Some(end), _) => {
             Phase::Waiting { left_s: end.saturating_sub(since_boot_ms()) / 1000 }
         }
-        (State::Applied | State::Confirmed, ..) => Phase::InForce,
-        (State::RolledBack, ..) => Phase::Undone,
+        (PlanState::Applied | PlanState::Confirmed, ..) => Phase::InForce,
+        (PlanState::RolledBack, ..) => Phase::Undone,
     }
 }

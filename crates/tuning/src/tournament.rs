@@ -9,8 +9,8 @@ use os::command::{CommandRunner, Interruption};
 use os::signals::Signal;
 use stdx::statistics::rounds_min;
 use tuner::plan::strategy::Strategy;
-use tuner::verify::metric::Metric;
-use tuner::verify::tournament::{Better, Standing, order, standings};
+use tuner::verify::metric::OutputMetric;
+use tuner::verify::tournament::{Preference, Standing, order, standings};
 
 use crate::error::Error;
 use crate::observe::Host;
@@ -28,9 +28,9 @@ pub struct Request {
     /// The command that puts load on the service and prints the figure.
     pub load: String,
     /// Where its output has the figure; without, it is the seconds that the command takes.
-    pub metric: Option<Metric>,
+    pub metric: Option<OutputMetric>,
     /// Which figures are good.
-    pub better: Better,
+    pub better: Preference,
     /// How many times each strategy has its turn.
     pub rounds: u32,
     /// Run the command for so long before each measured run.
@@ -208,7 +208,7 @@ fn enough(request: &Request, result: &TournamentResult) -> Result<(), Error> {
 }
 
 /// The standings of the field, over all rounds.
-fn compared(result: &TournamentResult, better: Better) -> Vec<(String, Standing)> {
+fn compared(result: &TournamentResult, better: Preference) -> Vec<(String, Standing)> {
     let figures_of = |strategy: &Strategy| -> Vec<f64> {
         // Runs are in the order of their rounds.
         let own = result.runs.iter().filter(|run| run.strategy == *strategy);
@@ -238,7 +238,7 @@ mod tests {
             runs: runs.collect(),
             ..TournamentResult::default()
         };
-        let standings = compared(&result, Better::Lower);
+        let standings = compared(&result, Preference::Lower);
         let medians: Vec<_> = standings.iter().map(|(name, it)| (name.as_str(), it.median)).collect();
         assert_eq!(medians, [("none", 10.0), ("xps", 5.0)]);
     }

@@ -6,8 +6,8 @@ use tuner::apply::expected_effect::ExpectedEffect;
 use tuner::apply::host::FileHost;
 use tuner::apply::journal::Journal;
 use tuner::verify;
-use tuner::verify::metric::Metric;
-use tuner::verify::verification::{Objective, Value, Verification};
+use tuner::verify::metric::OutputMetric;
+use tuner::verify::verification::{ObjectiveResult, ValueResult, Verification};
 use tuner::{Finding, Root};
 
 use crate::error::Error;
@@ -26,7 +26,7 @@ pub struct Request {
     /// A command that runs meanwhile, and has to succeed.
     pub objective: Option<String>,
     /// Where its output has a figure.
-    pub metric: Option<Metric>,
+    pub metric: Option<OutputMetric>,
     /// The figure may not be larger.
     pub at_most: Option<f64>,
     /// The figure may not be smaller.
@@ -83,7 +83,7 @@ fn verified(
         objectives.push(commanded(request, line, load)?);
     }
 
-    let value = |step: &tuner::apply::journal::Step| Value {
+    let value = |step: &tuner::apply::journal::JournalStep| ValueResult {
         setting: step.setting.to_string(),
         wanted: step.wanted.clone(),
         holding: verify::holding(host, step, step.setting.irq().and_then(|irq| came.get(&irq).copied())),
@@ -104,9 +104,9 @@ fn verified(
 }
 
 /// The command's status, and its figure if one was asked for.
-fn commanded(request: &Request, line: &str, load: RunningCommand) -> Result<Objective, Error> {
+fn commanded(request: &Request, line: &str, load: RunningCommand) -> Result<ObjectiveResult, Error> {
     let ended = load.ended()?;
-    let objective = |seen: String, held| Objective { what: line.to_owned(), seen, held: Some(held) };
+    let objective = |seen: String, held| ObjectiveResult { what: line.to_owned(), seen, held: Some(held) };
     if !ended.status.success() {
         return Ok(objective(ended.words(), false));
     }

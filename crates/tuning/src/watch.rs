@@ -16,8 +16,10 @@ use os::clock::{Stopwatch, unix_s};
 use os::signals::Signals;
 use tuner::Root;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{self, Journal, Journals, Place};
-use tuner::watch::{Act, Look, News, Policy, Seen, Watch, desired_states, look, persisting, repair};
+use tuner::apply::journal::{self, BootAndNamespace, Journal, Journals};
+use tuner::watch::{
+    Act, News, Policy, SettingReading, Watch, WatchSnapshot, desired_states, look, persisting, repair,
+};
 
 pub use complaint::Complaint;
 
@@ -34,7 +36,7 @@ pub struct Request {
     pub root: PathBuf,
     /// Whether to set again what has drifted, unless somebody chose the value it has now or goes on changing it.
     pub repair: bool,
-    /// Look at least this often.
+    /// WatchSnapshot at least this often.
     pub every: Duration,
     /// Where the journals are.
     pub state: StateDirectory,
@@ -118,7 +120,7 @@ impl Watcher<'_> {
     fn round(&mut self) -> Result<(), Error> {
         let (all, here) = self.request.state.look(&self.root)?;
         let (_, seen) = self.look(all, &here);
-        if seen.seen.iter().all(Seen::holds) {
+        if seen.seen.iter().all(SettingReading::holds) {
             let said = self.judge(&seen, &mut []);
             (self.looked)(&said, &self.watch);
             return Ok(());
@@ -133,7 +135,7 @@ impl Watcher<'_> {
             Err(error) => return Err(Error::other(error)),
         };
         let all = self.journals.all().map_err(Error::other)?;
-        let here = Place::of(&self.root).map_err(Error::other)?;
+        let here = BootAndNamespace::of(&self.root).map_err(Error::other)?;
         let (mut journals, seen) = self.look(all, &here);
         let said = self.judge(&seen, &mut journals);
         // A reader that takes nothing holds up nobody's way back.
@@ -142,7 +144,7 @@ impl Watcher<'_> {
         Ok(())
     }
 
-    fn look(&mut self, all: Vec<Journal>, here: &Place) -> (Vec<Journal>, Look) {
+    fn look(&mut self, all: Vec<Journal>, here: &BootAndNamespace) -> (Vec<Journal>, WatchSnapshot) {
         let mut journals = in_force(all, here);
         journals.reverse();
         // A manifest that is damaged is no reason to stop watching plans.
@@ -160,7 +162,7 @@ impl Watcher<'_> {
     }
 
     /// Does what there is to do about a look, and gives what there is to say.
-    fn judge(&mut self, look: &Look, journals: &mut [Journal]) -> Vec<Said> {
+    fn judge(&mut self, look: &WatchSnapshot, journals: &mut [Journal]) -> Vec<Said> {
         let mut said = Vec::new();
         self.came.clone_from(&look.came);
         if self.watched != Some(look.seen.len()) {

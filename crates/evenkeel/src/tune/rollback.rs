@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tuner::Setting;
-use tuner::apply::rollback::Outcome;
+use tuner::apply::rollback::StepOutcome;
 use tuner::report::folded;
 use tuning::Undone;
 
@@ -64,10 +64,10 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
 }
 
 fn report(undone: &Undone) -> String {
-    let line = |(setting, outcome): &(Setting, Outcome)| match outcome {
-        Outcome::AsBefore => format!("  {setting}: has its old value already"),
-        Outcome::Restored => format!("  {setting}: restored"),
-        Outcome::RestoredOver(found) => {
+    let line = |(setting, outcome): &(Setting, StepOutcome)| match outcome {
+        StepOutcome::AsBefore => format!("  {setting}: has its old value already"),
+        StepOutcome::Restored => format!("  {setting}: restored"),
+        StepOutcome::RestoredOver(found) => {
             format!("  {setting}: restored; somebody else had set it to {found:?}")
         }
         StepOutcome::Vanished => format!("  {setting}: is not there any more"),

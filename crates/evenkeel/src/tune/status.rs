@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tuner::persist::store::{self, Condition};
+use tuner::persist::store::{self, FileState};
 use tuner::report::folded;
 use tuning::status::{Found, Overdue, Phase, PlanStatus, Status, Value, status};
 
@@ -95,9 +95,9 @@ fn persists(status: &store::Status) -> String {
     }
     for (file, condition) in &status.files {
         let condition = match condition {
-            Condition::AsWritten => "as it was written",
-            Condition::Edited => "EDITED since it was written",
-            Condition::Missing => "MISSING",
+            FileState::AsWritten => "as it was written",
+            FileState::Edited => "EDITED since it was written",
+            FileState::Missing => "MISSING",
         };
         let _ = writeln!(text, "  {}: {condition}", file.path);
     }

@@ -9,7 +9,7 @@ use tuner::plan::strategy::Strategy;
 use tuner::report;
 use tuner::verify::metric::OutputMetric;
 use tuner::verify::tournament::{Preference, Standing};
-use tuning::tournament::{Ending, MissingCapability, PlanRejected, Request, Run, TournamentResult, tournament};
+use tuning::tournament::{Ending, MissingCapability, Refused, Request, Run, TournamentResult, tournament};
 
 use super::arguments::{Host, StateDirectory, duration, strategy};
 use super::look;

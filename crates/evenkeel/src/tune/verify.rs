@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tuner::report;
 use tuner::verify::metric::OutputMetric;
-use tuner::verify::verification::Outcome;
+use tuner::verify::verification::VerificationOutcome;
 use tuning::verify::{Request, verify};
 
 use super::arguments::{Host, StateDirectory};

@@ -79,7 +79,7 @@ fn line(said: &Said, json: bool) -> String {
     match said {
         Said::Watching { unix_s, settings } => watching(*unix_s, *settings, json),
         Said::News { unix_s, news, failure } => {
-            let line = Line { unix_s: *unix_s, news, failure: failure.as_deref() };
+            let line = NewsLine { unix_s: *unix_s, news, failure: failure.as_deref() };
             (if json { line.json() } else { line.text() }) + "\n"
         }
     }

@@ -85,7 +85,7 @@ fn ours(words: &[String], is_mentioned: bool) -> Result<(), String> {
     };
     // Of all other verbs clap knows every value, too.
     let Some(("serve", matches)) = matches.subcommand() else { return Ok(()) };
-    let options = flags::LowArgs::read(matches).and_then(|low| Options::new(low, &|_| Ok(String::new())));
+    let options = flags::TABLE.read(matches).and_then(|low| Options::new(low, &|_| Ok(String::new())));
     options.map(drop).map_err(|error| error.to_string())
 }
 

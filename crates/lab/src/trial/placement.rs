@@ -9,7 +9,7 @@ use os::CpuSet;
 use rustix::io::Errno;
 use rustix::thread::{CpuSet as Mask, gettid, sched_getaffinity, sched_setaffinity};
 use std::process::{Child, Command};
-use tuner::apply::host::{FileHost, Host};
+use tuner::apply::host::{FileHost, HostAccess};
 use tuner::{Root, Setting};
 
 /// The placement of a subject; fields that are left out stay as they are.

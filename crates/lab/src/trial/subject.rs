@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};
-use crate::trial::process::{Group, ShellCommand, ProcessControl};
+use crate::trial::process::{Group, ProcessControl, ShellCommand};
 use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::experiment::FileSystem;
 use crate::trial::halt::Halt;
 use crate::trial::leftovers::Mark;
 use crate::trial::mounts;
-use crate::trial::process::{ShellCommand, ProcessControl};
+use crate::trial::process::{ProcessControl, ShellCommand};
 use os::clock::Stopwatch;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};

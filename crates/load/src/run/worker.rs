@@ -1,7 +1,7 @@
 //! LoadWorker, one thread of load: exchange with the kernel, read replies, compose requests, again.
 
 use self::standing::{OnSecond, Standing, unanswered};
-use crate::engine::{Engine, ConnectionEvent, Wait};
+use crate::engine::{ConnectionEvent, Engine, Wait};
 use crate::measure::backlog::Backlog;
 use crate::measure::tally::Tally;
 use crate::pacing::churn::Churn;

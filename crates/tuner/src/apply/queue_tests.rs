@@ -2,7 +2,7 @@
 //! was set of a queue is as the driver has it.
 
 use super::*;
-use crate::apply::journal::{Journals, BootAndNamespace, PlanState};
+use crate::apply::journal::{BootAndNamespace, Journals, PlanState};
 use crate::apply::rollback::{StepOutcome, undo};
 use crate::observe::ethtool::Knob;
 use crate::observe::shapes::Scratch;

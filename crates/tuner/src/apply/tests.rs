@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::apply::journal::{Journals, BootAndNamespace, PlanState};
+use crate::apply::journal::{BootAndNamespace, Journals, PlanState};
 use crate::apply::rollback::{StepOutcome, undo};
 use crate::observe::shapes::Scratch;
 use crate::plan::change::{Risk, Stage};

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use stdx::prng::Prng;
 
-use super::{PlanRequest, Plan, plan};
+use super::{Plan, PlanRequest, plan};
 use crate::Series;
-use crate::diagnose::finding::{Finding, Severity, RemedyStatus};
+use crate::diagnose::finding::{Finding, RemedyStatus, Severity};
 use crate::diagnose::rules::judge_each;
 use crate::observe::cpu_model::{Choice, CpuModel, Measured};
 use crate::observe::facts::{Facts, Service, Thread};

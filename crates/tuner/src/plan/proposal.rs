@@ -2,7 +2,7 @@
 
 use crate::observe::facts::Nic;
 use crate::plan::change::{Change, PlanRefusal, Risk, Setting, Stage};
-use crate::plan::signal::{ExpectedSignals, ExpectedSignal};
+use crate::plan::signal::{ExpectedSignal, ExpectedSignals};
 use os::CpuSet;
 
 /// Changes that a strategy, a profile or a remedy proposes.

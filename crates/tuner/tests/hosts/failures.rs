@@ -39,7 +39,7 @@ use tuner::observe::cpu_model::CpuModel;
 use tuner::observe::facts::Irqbalance;
 use tuner::plan::change::{Change, Setting};
 use tuner::plan::strategy::Strategy;
-use tuner::plan::{PlanRequest, Plan, plan, rest};
+use tuner::plan::{Plan, PlanRequest, plan, rest};
 use tuner::{Facts, Root, probe};
 
 use crate::shapes;

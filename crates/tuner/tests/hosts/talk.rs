@@ -23,7 +23,7 @@ use tuner::observe::reading::CpuTimes;
 use tuner::plan::change::Change;
 use tuner::plan::strategy::Strategy;
 use tuner::plan::{PlanRequest, plan};
-use tuner::{Finding, Reading, Series, Severity, RemedyStatus, judge, probe, read};
+use tuner::{Finding, Reading, RemedyStatus, Series, Severity, judge, probe, read};
 
 use crate::tree::Tree;
 

@@ -9,7 +9,7 @@ use tuner::apply::journal::Journal;
 use tuner::apply::rollback::undo;
 use tuner::apply::try_out;
 use tuner::plan::strategy::Strategy;
-use tuner::plan::{Asked, Plan};
+use tuner::plan::{Plan, PlanRequest};
 use tuner::verify::{self, Holding};
 use tuner::{Capture, Root, Series};
 
@@ -41,7 +41,7 @@ impl<'a> TrialContext<'a> {
     pub(super) fn planned(&self, strategy: Strategy) -> Result<Result<Plan, String>, Error> {
         let (facts, pids) = (self.request.host.facts()?, self.request.host.named()?);
         let nic = self.request.nic.as_deref();
-        let asked = Asked { strategy: Some(strategy), nic, pids: &pids, ..Asked::default() };
+        let asked = PlanRequest { strategy: Some(strategy), nic, pids: &pids, ..PlanRequest::default() };
         let plan = tuner::plan::plan(&facts, &asked);
         if plan.then.is_some() {
             let reason =

@@ -1,4 +1,4 @@
-//! Event sources of a watch, which end its sleep: the kernel's news, SIGHUP, or the time.
+//! KernelEvent sources of a watch, which end its sleep: the kernel's news, SIGHUP, or the time.
 
 use std::process;
 
@@ -65,7 +65,7 @@ impl Wake {
     }
 
     /// Sleeps until something is told or the time is over, and says what was told.
-    pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<Event>, Error> {
+    pub(super) fn wait(&self, at_most_ms: u64) -> Result<Vec<KernelEvent>, Error> {
         let sources = self.news.iter().map(|(socket, _)| socket).chain([&self.asked]);
         let mut polled: Vec<PollFd> = sources.map(|source| PollFd::new(source, PollFlags::IN)).collect();
         let timeout =

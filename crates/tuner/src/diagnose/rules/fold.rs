@@ -6,7 +6,7 @@
 
 use super::host::RuleInput;
 use crate::observe::facts::{Facts, Service};
-use crate::{Finding, Severity, RemedyStatus};
+use crate::{Finding, RemedyStatus, Severity};
 use os::CpuSet;
 
 /// The condition that a cause and its consequence share.

@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 use crate::observe::facts::*;
 use crate::observe::reading::{Accepting, CpuTimes, Datagrams, DiskTimes, ProcessTimes, Reading, Throttling};
-use crate::{Facts, Finding, Series, Severity, RemedyStatus};
+use crate::{Facts, Finding, RemedyStatus, Series, Severity};
 use os::CpuSet;
 use os::cpu_time::ThreadTimes;
 
