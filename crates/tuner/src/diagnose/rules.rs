@@ -115,4 +115,13 @@ mod tests {
             assert!(std::ptr::eq(explain(rule).unwrap(), explanation));
         }
     }
+
+    #[test]
+    fn every_rule_has_a_line_in_the_documentation() {
+        let page = include_str!("../../../../docs/tune/check.md");
+        for Explanation { rule, title, .. } in explanations() {
+            let line = format!("| `{rule}` | {title}");
+            assert!(page.lines().any(|found| found.starts_with(&line)), "docs/tune/check.md lacks {line} |");
+        }
+    }
 }
