@@ -161,7 +161,6 @@ impl<'a> Record<'a> {
     }
 
     /// The number of its large value in the shard. It must have one.
-    #[inline]
     pub(crate) fn large_number(self, lock: &Locked<'_>) -> u32 {
         debug_assert!(self.bits() & LARGE != 0);
         u32::from_le_bytes(self.value(lock).try_into().expect("four bytes"))

@@ -65,9 +65,8 @@ impl Handle {
         body: &Body<'_>,
         now: u32,
     ) -> Result<Stored, Need> {
-        let set = self.set_number();
         let store = &*self.store;
-        let set = &store.open_sets[set];
+        let set = &store.open_sets[self.set_number()];
         let mark = store.segments.flush_mark();
         let mut lock = store.index.lock(key.hash);
         let old = match store.look_up(&mut lock, key, now, &self.counters) {
@@ -102,13 +101,16 @@ impl Handle {
         let joins = matches!(change.condition, Condition::Append | Condition::Prepend);
         let Some(slot) = old.filter(|_| joins) else { return put(&mut lock, body) };
         let record = store.segments.record(slot.at());
-        let old_charge = record.large(&lock).map_or(0, |large| large.charge());
+        let (old_bytes, old_charge) = match record.large(&lock) {
+            Some(large) => (large.as_ref().as_ref(), large.charge()),
+            None => (record.value(&lock), 0),
+        };
         self.join.spared = Some(Spared { hash: key.hash, charge: old_charge });
-        let len = record.len(&lock) + body.len();
+        let len = old_bytes.len() + body.len();
         if store.check_size(key.bytes.len(), item.flags, len).is_err() {
             return Ok(Stored::NotStored);
         }
-        let joined = self.join.at_once(record, &lock, change.condition, body, &mut self.scratch);
+        let joined = self.join.at_once(record, &lock, old_bytes, change.condition, body, &mut self.scratch);
         let Some(joined) = joined.map_err(Need::Large)? else { return Ok(Stored::NotStored) };
         let stored = put(&mut lock, &joined);
         if let (Err(_), Body::Large(joined)) = (&stored, joined) {

@@ -22,24 +22,25 @@ pub(crate) struct JoinBuffers {
 }
 
 impl JoinBuffers {
-    /// The value of `record` and the new one, as one, in `scratch` unless it is large; `None` if there is no memory for
-    /// it. An error is the length of a large value that has to be taken ahead.
+    /// The `old` value, which `record` has, and the new one, as one, in `scratch` unless it is large; `None` if there is
+    /// no memory for it. An error is the length of a large value that has to be taken ahead.
+    #[inline]
     pub(crate) fn at_once<'s>(
         &mut self,
         record: Record<'_>,
         lock: &Locked<'_>,
+        old: &[u8],
         condition: Condition,
         new: &Body<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<Body<'s>>, usize> {
         match &self.prepared {
             Some(Prepared::Nothing) => return Ok(None),
-            Some(Prepared::Whole { old, joined, .. }) if old.is_of(record, lock) => {
+            Some(Prepared::Whole { old: joined_to, joined, .. }) if joined_to.is_of(record, lock) => {
                 return Ok(Some(Body::Large(Arc::clone(joined))));
             }
             _ => {}
         }
-        let old = record.large(lock).map_or(record.value(lock), |large| large.as_ref().as_ref());
         let pieces = match condition {
             Condition::Append => [old, new.as_bytes()],
             _ => [new.as_bytes(), old],
@@ -65,6 +66,7 @@ impl JoinBuffers {
     }
 
     /// The operation is over.
+    #[inline]
     pub(crate) fn end(&mut self) {
         (self.spare, self.spared, self.prepared) = (None, None, None);
     }
