@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use server::Doorkeeper;
+use server::UserRegistry;
 use server::options::{Options, auth};
 
 use crate::failure::say;
@@ -13,14 +13,14 @@ use crate::failure::say;
 /// What is to be read, and who is told.
 pub(crate) struct Reload {
     users_file: Option<PathBuf>,
-    doorkeeper: Doorkeeper,
+    user_registry: UserRegistry,
     verbose: bool,
 }
 
 impl Reload {
-    pub(crate) fn new(options: &Options, doorkeeper: Doorkeeper) -> Self {
+    pub(crate) fn new(options: &Options, user_registry: UserRegistry) -> Self {
         let users_file = options.auth.as_ref().map(|auth| auth.file.clone());
-        Self { users_file, doorkeeper, verbose: options.verbosity > 0 }
+        Self { users_file, user_registry, verbose: options.verbosity > 0 }
     }
 
     /// Reads it now.
@@ -32,7 +32,7 @@ impl Reload {
         match auth::read(file, &|path| std::fs::read_to_string(path)) {
             Ok(users) => {
                 self.say(&format!("{} users may log in (SIGHUP, -Y {shown})", users.len()));
-                self.doorkeeper.replace(users);
+                self.user_registry.replace(users);
             }
             Err(problem) => {
                 say(format_args!("evenkeel: serve: the users stay as they were: -Y {shown}: {problem}"));

@@ -65,7 +65,7 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if let Some(background) = background {
         background.detach(&options)?;
     }
-    let reload = Reload::new(&options, running.doorkeeper());
+    let reload = Reload::new(&options, running.user_registry());
     let ended = wait(running, signals, reload, options.verbosity);
     drop(pidfile);
     ended

@@ -107,7 +107,7 @@ pub struct Running {
 }
 
 /// Knows who may log in (`-Y`).
-pub struct Doorkeeper(Arc<Shared>);
+pub struct UserRegistry(Arc<Shared>);
 
 /// The server as it is told to be by [`Options`].
 pub struct Server;
@@ -227,8 +227,8 @@ impl Running {
     }
 
     /// To say who may log in, from any thread.
-    pub fn doorkeeper(&self) -> Doorkeeper {
-        Doorkeeper(Arc::clone(&self.shared))
+    pub fn user_registry(&self) -> UserRegistry {
+        UserRegistry(Arc::clone(&self.shared))
     }
 
     /// Waits until the server has been ended.
@@ -238,7 +238,7 @@ impl Running {
     }
 }
 
-impl Doorkeeper {
+impl UserRegistry {
     /// From now on these may log in, and no one else. Who has logged in before stays.
     pub fn replace(&self, users: Users) {
         *self.0.users.write().expect("no panic while users are replaced") = users;
