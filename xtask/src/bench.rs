@@ -19,9 +19,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use stdx::prng::Prng;
 
-use report::Report;
-use subject::{Subject, Subjects};
-use workload::{WORKLOADS, Workload};
+use report::BenchReport;
+use subject::{BenchSubject, Subjects};
+use workload::{BenchWorkload, WORKLOADS};
 
 /// Compare servers by requests per server CPU-second
 #[derive(Debug, clap::Args)]
@@ -74,13 +74,13 @@ struct Turns {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     println!("evenkeel: {}", process::build()?.display());
     process::build_null()?;
-    let workloads: Vec<&Workload> =
+    let workloads: Vec<&BenchWorkload> =
         WORKLOADS.iter().filter(|workload| is_wanted(workload.name, &arguments.only)).collect();
     if workloads.is_empty() {
         let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
         bail!("no workload matches; there are: {}", names.join(", "));
     }
-    let mut report = Report::default();
+    let mut report = BenchReport::default();
     let mut prng = Prng::new(arguments.turns.seed);
     for round in 1..=arguments.turns.rounds {
         for group in workload::groups(&workloads) {
@@ -104,9 +104,9 @@ fn is_wanted(name: &str, texts: &[String]) -> bool {
 fn run_group(
     arguments: &Arguments,
     round: usize,
-    group: &[&Workload],
+    group: &[&BenchWorkload],
     prng: &mut Prng,
-    report: &mut Report,
+    report: &mut BenchReport,
 ) -> Result<()> {
     let wanted = |name: &str| arguments.subject.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut subjects = Subjects::start(arguments, group[0])?;
@@ -116,7 +116,7 @@ fn run_group(
     }
     for workload in group {
         for index in shuffled(subjects.len(), prng) {
-            let subject: &Subject = &subjects[index];
+            let subject: &BenchSubject = &subjects[index];
             if !subject.can(workload) {
                 continue;
             }

@@ -16,7 +16,7 @@ type Action = Box<dyn FnOnce(&mut Vec<String>) -> Result<()>>;
 
 /// A run of several steps, each done whether or not the ones before succeeded.
 #[derive(Default)]
-pub(crate) struct Steps {
+pub(crate) struct TestSteps {
     steps: Vec<(String, Action)>,
 }
 
@@ -26,7 +26,7 @@ struct Done {
     took: Duration,
 }
 
-impl Steps {
+impl TestSteps {
     /// Adds a step behind the others.
     pub(crate) fn step(&mut self, name: &str, action: impl FnOnce(&mut Vec<String>) -> Result<()> + 'static) {
         self.steps.push((name.to_owned(), Box::new(action)));
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn steps_run_in_their_order_and_go_on_after_a_failure() {
         let (told, heard) = std::sync::mpsc::channel();
-        let mut steps = Steps::default();
+        let mut steps = TestSteps::default();
         for (name, succeeds) in [("a", true), ("b", false), ("c", true)] {
             let told = told.clone();
             steps.step(name, move |_| {

@@ -1,13 +1,13 @@
 //! `cargo xtask test`: what continuous integration runs, and what a newcomer runs.
 
-use crate::steps::{Steps, cargo, run};
+use crate::steps::{TestSteps, cargo, run};
 use crate::tidy::{self, SHARED_HISTORY};
 use crate::{binaries, tools, vm};
 use anyhow::{Result, ensure};
 
 /// Everything; whether it all held.
 pub(crate) fn test() -> Result<bool> {
-    let mut steps = Steps::default();
+    let mut steps = TestSteps::default();
     steps.step("Tools for the tests", |_| tools::install());
     quick(&mut steps);
     steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
@@ -21,12 +21,12 @@ pub(crate) fn test() -> Result<bool> {
 
 /// The quick part.
 pub(crate) fn ci() -> Result<bool> {
-    let mut steps = Steps::default();
+    let mut steps = TestSteps::default();
     quick(&mut steps);
     Ok(steps.run())
 }
 
-fn quick(steps: &mut Steps) {
+fn quick(steps: &mut TestSteps) {
     steps.step("Tidy", |_| {
         ensure!(tidy::tidy()?, "see above");
         Ok(())

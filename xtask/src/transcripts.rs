@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use end_to_end::judge::judge;
-use end_to_end::subject::Subject;
+use end_to_end::subject::ServerUnderTest;
 use std::path::PathBuf;
 
 /// Which server.
@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
 
 /// Prints each difference; whether there was none.
 pub(crate) fn transcripts(arguments: &Arguments) -> Result<bool> {
-    let subject = Subject::given(&arguments.server, &arguments.arguments)?;
+    let subject = ServerUnderTest::given(&arguments.server, &arguments.arguments)?;
     let verdict = judge(&subject, &transcript::all());
     println!("{}: {verdict}", subject.name);
     Ok(verdict.failures.is_empty())

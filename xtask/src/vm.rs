@@ -13,7 +13,7 @@ mod machine;
 mod modules;
 mod packages;
 
-use crate::steps::{Steps, cargo, run};
+use crate::steps::{TestSteps, cargo, run};
 use anyhow::{Context, Result, ensure};
 use conversation::Conversation;
 use end_to_end::clock;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// The lane alone; whether it held.
 pub(crate) fn test() -> Result<bool> {
-    let mut steps = Steps::default();
+    let mut steps = TestSteps::default();
     if std::env::var_os("EVENKEEL_BIN").is_none() {
         steps.step("Release build", |_| run(cargo(&["build", "--release", "--package", "evenkeel"])));
     }
@@ -32,7 +32,7 @@ pub(crate) fn test() -> Result<bool> {
 }
 
 /// The lane as one of several steps. Where the packages are not available it reports that and succeeds.
-pub(crate) fn step(steps: &mut Steps) {
+pub(crate) fn step(steps: &mut TestSteps) {
     steps.step(
         "Virtual machines: the tuner with 8 CPUs, 2 NUMA nodes, 4 queues; the lab with kernels and interrupts",
         |results| {

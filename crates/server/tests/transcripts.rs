@@ -6,7 +6,7 @@ use net::sim::{Host, Pace, PeerId};
 use server::Worker;
 use server::flags;
 use server::options::Options;
-use transcript::{Peer, Received, Transcript};
+use transcript::{Peer, ReceivedOutput, Transcript};
 
 /// The time of day at which every server here starts.
 const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
@@ -86,7 +86,7 @@ impl Peer for Simulated {
         Ok(())
     }
 
-    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<Received, String> {
+    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String> {
         let peer = self.peer(connection);
         // Who watches is told at the next tick.
         for wait_ms in [0, TICK_MS] {
@@ -96,14 +96,14 @@ impl Peer for Simulated {
             let output = self.host.take_output(peer);
             received.extend_from_slice(&output);
             if !output.is_empty() {
-                return Ok(Received::Some);
+                return Ok(ReceivedOutput::Some);
             }
         }
         if self.host.closed(peer).is_some() {
             self.peers.remove(&connection);
-            return Ok(Received::Closed);
+            return Ok(ReceivedOutput::Closed);
         }
-        Ok(Received::Nothing)
+        Ok(ReceivedOutput::Nothing)
     }
 
     fn close(&mut self, connection: usize) -> Result<(), String> {

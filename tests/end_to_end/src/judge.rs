@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use crate::sockets::Sockets;
-use crate::subject::Subject;
+use crate::subject::ServerUnderTest;
 use std::fmt;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const HELD_UP_MAX: usize = 5;
 
 /// The result of a transcript.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct TranscriptVerdict {
     /// Transcripts that held.
     pub held: usize,
     /// Those that this memcached is too old for, or that are about Evenkeel only.
@@ -30,7 +30,7 @@ pub struct Verdict {
     pub failures: Vec<String>,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for TranscriptVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for failure in &self.failures {
             writeln!(f, "{failure}")?;
@@ -44,7 +44,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Holds `subject` to `transcripts`, each with a process of its own.
-pub fn judge(subject: &Subject, transcripts: &[Transcript]) -> Verdict {
+pub fn judge(subject: &ServerUnderTest, transcripts: &[Transcript]) -> TranscriptVerdict {
     let due: Vec<Transcript> = transcripts
         .iter()
         .cloned()
@@ -58,7 +58,7 @@ pub fn judge(subject: &Subject, transcripts: &[Transcript]) -> Verdict {
     // The slow ones first: the others fit into their waiting.
     let (slow, quick): (Vec<_>, Vec<_>) = due.iter().partition(|t| t.slow);
     let queue = Mutex::new(quick.into_iter().chain(slow).collect::<Vec<&Transcript>>());
-    let verdict = Mutex::new(Verdict { let_off, ..Verdict::default() });
+    let verdict = Mutex::new(TranscriptVerdict { let_off, ..TranscriptVerdict::default() });
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
@@ -82,7 +82,7 @@ fn next<'t>(queue: &Mutex<Vec<&'t Transcript>>) -> Option<&'t Transcript> {
     queue.lock().expect("no panic under this lock").pop()
 }
 
-fn play(subject: &Subject, transcript: &Transcript) -> Result<(), String> {
+fn play(subject: &ServerUnderTest, transcript: &Transcript) -> Result<(), String> {
     let mut held_up = 0;
     loop {
         let server = Server::start(subject, &transcript.flags)

@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::process;
-use crate::subject::Subject;
+use crate::subject::ServerUnderTest;
 use anyhow::{Context, Result, bail};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, socket_with, sockopt};
 use std::fs::File;
@@ -27,11 +27,11 @@ impl Server {
     ///
     /// # Errors
     /// If it does not come up.
-    pub fn start<S: AsRef<str>>(subject: &Subject, flags: &[S]) -> Result<Server> {
+    pub fn start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
         Server::try_start(subject, flags).with_context(|| format!("start {}", subject.name))
     }
 
-    fn try_start<S: AsRef<str>>(subject: &Subject, flags: &[S]) -> Result<Server> {
+    fn try_start<S: AsRef<str>>(subject: &ServerUnderTest, flags: &[S]) -> Result<Server> {
         let (reserved, address) = reserve_port().context("reserve a port")?;
         let mut command = Command::new(&subject.program);
         command.args(&subject.arguments).args(["-l", "127.0.0.1", "-p", &address.port().to_string()]);

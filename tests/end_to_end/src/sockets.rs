@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
-use transcript::{Peer, Received};
+use transcript::{Peer, ReceivedOutput};
 
 /// A second of a transcript in real time: whole server seconds have passed after it, whenever the server's own
 /// clock ticks within the second.
@@ -40,9 +40,9 @@ impl Sockets<'_> {
         Ok(self.streams.get_mut(&connection).expect("just inserted"))
     }
 
-    fn over(&mut self, connection: usize) -> Received {
+    fn over(&mut self, connection: usize) -> ReceivedOutput {
         self.streams.remove(&connection);
-        Received::Closed
+        ReceivedOutput::Closed
     }
 }
 
@@ -55,7 +55,7 @@ impl Peer for Sockets<'_> {
         }
     }
 
-    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<Received, String> {
+    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String> {
         let mut buffer = vec![0; 64 << 10];
         let stream = self.stream(connection)?;
         // A process that was stopped and goes on may find its wait interrupted.
@@ -69,11 +69,11 @@ impl Peer for Sockets<'_> {
             Ok(0) => Ok(self.over(connection)),
             Ok(count) => {
                 received.extend_from_slice(&buffer[..count]);
-                Ok(Received::Some)
+                Ok(ReceivedOutput::Some)
             }
             Err(error) if is_close(error.kind()) => Ok(self.over(connection)),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Ok(Received::Nothing)
+                Ok(ReceivedOutput::Nothing)
             }
             Err(error) => Err(error.to_string()),
         }

@@ -8,7 +8,7 @@ use transcript::Version;
 
 /// A server that can be started.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub struct ServerUnderTest {
     /// For messages.
     pub name: String,
     /// The program.
@@ -21,32 +21,32 @@ pub struct Subject {
 
 /// Which of the two ways to wait for sockets our server uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
+pub enum SocketDriver {
     /// Readiness: works everywhere.
     Epoll,
     /// Completion: Linux with io_uring.
     Uring,
 }
 
-impl Driver {
+impl SocketDriver {
     /// Both, for tests that need each.
-    pub const ALL: [Driver; 2] = [Driver::Epoll, Driver::Uring];
+    pub const ALL: [SocketDriver; 2] = [SocketDriver::Epoll, SocketDriver::Uring];
 
     fn word(self) -> &'static str {
         match self {
-            Driver::Epoll => "epoll",
-            Driver::Uring => "uring",
+            SocketDriver::Epoll => "epoll",
+            SocketDriver::Uring => "uring",
         }
     }
 }
 
-impl Subject {
+impl ServerUnderTest {
     /// Our server, built from this checkout.
     ///
     /// # Panics
     /// If it cannot be built.
-    pub fn evenkeel(driver: Driver) -> Subject {
-        Subject {
+    pub fn evenkeel(driver: SocketDriver) -> ServerUnderTest {
+        ServerUnderTest {
             name: format!("evenkeel ({})", driver.word()),
             program: evenkeel_binary().to_owned(),
             arguments: vec!["serve".to_owned(), "--driver".to_owned(), driver.word().to_owned()],
@@ -58,9 +58,9 @@ impl Subject {
     ///
     /// # Errors
     /// If there is none.
-    pub fn memcached() -> Result<Subject> {
+    pub fn memcached() -> Result<ServerUnderTest> {
         let program = std::env::var_os("EVENKEEL_TEST_MEMCACHED").unwrap_or("/usr/bin/memcached".into());
-        Subject::given(Path::new(&program), &[])
+        ServerUnderTest::given(Path::new(&program), &[])
             .context("hint: `apt-get install memcached`, or set EVENKEEL_TEST_MEMCACHED to one")
     }
 
@@ -69,7 +69,7 @@ impl Subject {
     ///
     /// # Errors
     /// If it does not run.
-    pub fn given(program: &Path, arguments: &[String]) -> Result<Subject> {
+    pub fn given(program: &Path, arguments: &[String]) -> Result<ServerUnderTest> {
         let shown = program.display();
         let output = Command::new(program).arg("-V").output().with_context(|| format!("run {shown} -V"))?;
         let answer = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -79,7 +79,7 @@ impl Subject {
             "{shown} is not a memcached: say how it serves"
         );
         let name = if memcached.is_some() { answer.trim().to_owned() } else { shown.to_string() };
-        Ok(Subject { name, program: program.to_owned(), arguments: arguments.to_vec(), memcached })
+        Ok(ServerUnderTest { name, program: program.to_owned(), arguments: arguments.to_vec(), memcached })
     }
 }
 

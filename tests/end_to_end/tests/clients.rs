@@ -2,7 +2,7 @@
 
 use end_to_end::clients;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use std::process::Command;
 
 /// What libmemcached's checker gets wrong about today's memcached: it wants `delete key 5` refused, which 1.6.45
@@ -10,12 +10,12 @@ use std::process::Command;
 const MEMCCAPABLE_OUTDATED: [&str; 2] = ["delete", "delete noreply"];
 
 #[track_caller]
-fn start(driver: Driver) -> Server {
-    Server::start(&Subject::evenkeel(driver), &["-m", "256"]).expect("a server")
+fn start(driver: SocketDriver) -> Server {
+    Server::start(&ServerUnderTest::evenkeel(driver), &["-m", "256"]).expect("a server")
 }
 
 #[track_caller]
-fn check(command: Command, driver: Driver) {
+fn check(command: Command, driver: SocketDriver) {
     let server = start(driver);
     match clients::passes(command, &server) {
         Ok(report) => println!("{report}"),
@@ -25,37 +25,37 @@ fn check(command: Command, driver: Driver) {
 
 #[test]
 fn pymemcache_works_with_epoll() {
-    check(clients::python("pymemcache_api.py"), Driver::Epoll);
+    check(clients::python("pymemcache_api.py"), SocketDriver::Epoll);
 }
 
 #[test]
 fn pymemcache_works_with_io_uring() {
-    check(clients::python("pymemcache_api.py"), Driver::Uring);
+    check(clients::python("pymemcache_api.py"), SocketDriver::Uring);
 }
 
 #[test]
 fn pylibmc_works_with_epoll() {
-    check(clients::python("pylibmc_api.py"), Driver::Epoll);
+    check(clients::python("pylibmc_api.py"), SocketDriver::Epoll);
 }
 
 #[test]
 fn pylibmc_works_with_io_uring() {
-    check(clients::python("pylibmc_api.py"), Driver::Uring);
+    check(clients::python("pylibmc_api.py"), SocketDriver::Uring);
 }
 
 #[test]
 fn gomemcache_works() {
-    check(clients::gomemcache().expect("gomemcache"), Driver::Uring);
+    check(clients::gomemcache().expect("gomemcache"), SocketDriver::Uring);
 }
 
 #[test]
 fn nodes_memcached_works() {
-    check(clients::node(), Driver::Uring);
+    check(clients::node(), SocketDriver::Uring);
 }
 
 #[test]
 fn libmemcacheds_own_checker_is_content() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let server = start(driver);
         let tests = clients::memccapable(&server).expect("memccapable");
         let failed: Vec<&str> =

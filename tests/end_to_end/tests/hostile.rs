@@ -9,7 +9,7 @@ use end_to_end::honest::Honest;
 use end_to_end::hostile::{ATTACKS, Attackers};
 use end_to_end::process::raise_open_files;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
 const FLAGS: [&str; 10] = ["-m", "64", "-I", "32m", "-t", "2", "-c", "4096", "-o", "track_sizes"];
 const FILES: u64 = 8_192;
@@ -18,9 +18,9 @@ const FILES: u64 = 8_192;
 const LENGTH: Duration = Duration::from_secs(4);
 
 #[track_caller]
-fn survives(driver: Driver) {
+fn survives(driver: SocketDriver) {
     raise_open_files(FILES).expect("files");
-    let mut server = Server::start(&Subject::evenkeel(driver), &FLAGS).expect("a server");
+    let mut server = Server::start(&ServerUnderTest::evenkeel(driver), &FLAGS).expect("a server");
     let honest = Honest::start(server.address()).expect("an honest client");
     let attackers = Attackers::start(server.address(), &ATTACKS);
     clock::pass(LENGTH);
@@ -44,5 +44,5 @@ fn survives(driver: Driver) {
 
 #[test]
 fn all_attacks_at_once_do_no_harm_to_an_honest_client_with_either_driver() {
-    Driver::ALL.into_iter().for_each(survives);
+    SocketDriver::ALL.into_iter().for_each(survives);
 }

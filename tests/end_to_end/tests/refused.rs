@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::process::Command;
 
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
 /// Becomes its arguments behind the first, having forbidden itself io_uring_setup (425 everywhere) with that error: a
 /// seccomp filter that loads the call's number, compares, and answers.
@@ -20,10 +20,10 @@ os.execv(sys.argv[2], sys.argv[2:])
 ";
 
 /// Our server where io_uring is refused with `errno`.
-fn subject(errno: i32, driver: &str) -> Subject {
-    let evenkeel = Subject::evenkeel(Driver::Epoll).program.display().to_string();
+fn subject(errno: i32, driver: &str) -> ServerUnderTest {
+    let evenkeel = ServerUnderTest::evenkeel(SocketDriver::Epoll).program.display().to_string();
     let words = ["-c", FORBID, &errno.to_string(), &evenkeel, "serve", "--driver", driver];
-    Subject {
+    ServerUnderTest {
         name: format!("evenkeel without io_uring ({errno})"),
         program: "/usr/bin/python3".into(),
         arguments: words.map(str::to_owned).to_vec(),

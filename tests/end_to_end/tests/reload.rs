@@ -3,7 +3,7 @@
 use end_to_end::bystander::Client;
 use end_to_end::clock;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ fn is_known(server: &Server, user: &str, password: &str) -> bool {
 /// New users may log in, old ones may not, and connections that are logged in stay. A file that is bad, or gone,
 /// changes nothing; `complaint` is the server's message about it.
 #[track_caller]
-fn check(subject: &Subject, name: &str, complaint: Option<&str>) {
+fn check(subject: &ServerUnderTest, name: &str, complaint: Option<&str>) {
     let users = Users::new(name);
     users.write("ann:one\nbob:two\n");
     let path = users.path().to_str().expect("a path of text");
@@ -92,12 +92,12 @@ fn check(subject: &Subject, name: &str, complaint: Option<&str>) {
 
 #[test]
 fn evenkeel_reads_its_users_again() {
-    for (driver, name) in [(Driver::Epoll, "epoll"), (Driver::Uring, "uring")] {
-        check(&Subject::evenkeel(driver), name, Some("line 2: expected user:password"));
+    for (driver, name) in [(SocketDriver::Epoll, "epoll"), (SocketDriver::Uring, "uring")] {
+        check(&ServerUnderTest::evenkeel(driver), name, Some("line 2: expected user:password"));
     }
 }
 
 #[test]
 fn memcached_reads_its_users_again() {
-    check(&Subject::memcached().expect("a memcached"), "memcached", None);
+    check(&ServerUnderTest::memcached().expect("a memcached"), "memcached", None);
 }

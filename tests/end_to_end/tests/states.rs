@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use end_to_end::clock::wait_for;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
 /// Half a request each, and the state that it leaves its connection in.
 const HALVES: [(&str, &str); 4] = [
@@ -27,7 +27,7 @@ fn statistics(stream: &mut TcpStream) -> String {
 }
 
 #[track_caller]
-fn check(subject: &Subject) {
+fn check(subject: &ServerUnderTest) {
     let server = Server::start::<&str>(subject, &[]).expect("a server");
     let mut asking = server.connect().expect("a connection");
     let mut halves = Vec::new();
@@ -56,10 +56,10 @@ fn check(subject: &Subject) {
 
 #[test]
 fn memcached_names_the_states() {
-    check(&Subject::memcached().expect("a memcached"));
+    check(&ServerUnderTest::memcached().expect("a memcached"));
 }
 
 #[test]
 fn ours_names_the_states_with_both_drivers() {
-    Driver::ALL.into_iter().for_each(|driver| check(&Subject::evenkeel(driver)));
+    SocketDriver::ALL.into_iter().for_each(|driver| check(&ServerUnderTest::evenkeel(driver)));
 }

@@ -6,7 +6,7 @@ use end_to_end::bystander::{Bystander, Client};
 use end_to_end::clock;
 use end_to_end::process;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -41,12 +41,12 @@ struct Arena {
 impl Arena {
     /// Starts a server with `-m memory_mb` and `flags`.
     #[track_caller]
-    fn open(driver: Driver, memory_mb: u64, flags: &[&str]) -> Arena {
+    fn open(driver: SocketDriver, memory_mb: u64, flags: &[&str]) -> Arena {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         process::raise_open_files(FILES).expect("files");
         let memory = memory_mb.to_string();
         let flags = [&["-m", memory.as_str()], flags].concat();
-        let server = Server::start(&Subject::evenkeel(driver), &flags).expect("a server");
+        let server = Server::start(&ServerUnderTest::evenkeel(driver), &flags).expect("a server");
         let bystander = Bystander::start(&server).expect("a bystander");
         Arena { server, bystander, memory_mb, _alone: alone }
     }

@@ -1,11 +1,11 @@
 //! One text, three servers: ours on each driver, and a real memcached, which proves that the text is true.
 
 use end_to_end::judge::judge;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use transcript::Transcript;
 
 #[track_caller]
-fn check(subject: &Subject) {
+fn check(subject: &ServerUnderTest) {
     let transcripts = transcript::all();
     assert!(!transcripts.is_empty(), "no transcripts found");
     let verdict = judge(subject, &transcripts);
@@ -15,17 +15,17 @@ fn check(subject: &Subject) {
 
 #[test]
 fn memcached_itself_holds_to_every_transcript() {
-    check(&Subject::memcached().expect("a memcached"));
+    check(&ServerUnderTest::memcached().expect("a memcached"));
 }
 
 #[test]
 fn evenkeel_holds_to_every_transcript_with_epoll() {
-    check(&Subject::evenkeel(Driver::Epoll));
+    check(&ServerUnderTest::evenkeel(SocketDriver::Epoll));
 }
 
 #[test]
 fn evenkeel_holds_to_every_transcript_with_io_uring() {
-    check(&Subject::evenkeel(Driver::Uring));
+    check(&ServerUnderTest::evenkeel(SocketDriver::Uring));
 }
 
 #[test]
@@ -46,6 +46,6 @@ fn a_transcript_that_lies_is_caught() {
     ];
     let lies: Vec<Transcript> =
         lies.iter().map(|text| Transcript::parse("canary", text).expect("a transcript")).collect();
-    let verdict = judge(&Subject::memcached().expect("a memcached"), &lies);
+    let verdict = judge(&ServerUnderTest::memcached().expect("a memcached"), &lies);
     assert_eq!((verdict.held, verdict.failures.len()), (0, lies.len()), "{verdict}");
 }

@@ -42,8 +42,8 @@ mod parse;
 mod run;
 mod text;
 
-pub use parse::{Action, Expected, ParseError, Step, Transcript, Version, parse_version};
-pub use run::{Failure, Peer, Received, run};
+pub use parse::{Action, ExpectedReply, Transcript, TranscriptError, TranscriptStep, Version, parse_version};
+pub use run::{Mismatch, Peer, ReceivedOutput, run};
 pub use text::{Bindings, Text};
 
 use std::path::PathBuf;

@@ -18,12 +18,12 @@ pub struct Transcript {
     /// Its subject is missing in every version of memcached.
     pub evenkeel_only: bool,
     /// The steps, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TranscriptStep>,
 }
 
 /// One thing that happens, and where it is written.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct TranscriptStep {
     /// The line in the file, from 1.
     pub line: usize,
     /// The first memcached that behaves like this; our own server always has to.
@@ -38,7 +38,7 @@ pub enum Action {
     /// The client sends.
     Send(usize, Text),
     /// The server answers.
-    Expect(usize, Expected),
+    Expect(usize, ExpectedReply),
     /// The client closes its side.
     Close(usize),
     /// Seconds pass.
@@ -47,7 +47,7 @@ pub enum Action {
 
 /// The server's answer.
 #[derive(Debug, Clone)]
-pub enum Expected {
+pub enum ExpectedReply {
     /// These bytes, next.
     Next(Text),
     /// Each of these lines once, in any order, and then `end`.
@@ -65,26 +65,26 @@ pub enum Expected {
 
 /// A line that is not a transcript's.
 #[derive(Debug, PartialEq, Eq)]
-pub struct ParseError {
+pub struct TranscriptError {
     name: String,
     line: usize,
     message: String,
 }
 
-impl fmt::Display for ParseError {
+impl fmt::Display for TranscriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.txt:{}: {}", self.name, self.line, self.message)
     }
 }
 
-impl std::error::Error for ParseError {}
+impl std::error::Error for TranscriptError {}
 
 impl Transcript {
     /// Reads a transcript; `name` is for messages.
     ///
     /// # Errors
     /// On the first line that is neither empty, a comment, nor a step.
-    pub fn parse(name: &str, text: &str) -> Result<Transcript, ParseError> {
+    pub fn parse(name: &str, text: &str) -> Result<Transcript, TranscriptError> {
         let mut transcript = Transcript {
             name: name.to_owned(),
             flags: Vec::new(),
@@ -96,7 +96,7 @@ impl Transcript {
         let mut since = None;
         for (index, source) in text.lines().enumerate() {
             let line = index + 1;
-            let error = |message: String| ParseError { name: name.to_owned(), line, message };
+            let error = |message: String| TranscriptError { name: name.to_owned(), line, message };
             if source.is_empty() {
                 continue;
             }
@@ -106,11 +106,11 @@ impl Transcript {
             }
             let step = parse_step(source).map_err(error)?;
             if let Some(action) = join(step, &mut among).map_err(error)? {
-                transcript.steps.push(Step { line, since, action });
+                transcript.steps.push(TranscriptStep { line, since, action });
             }
         }
         match among {
-            Some(_) => Err(ParseError {
+            Some(_) => Err(TranscriptError {
                 name: name.to_owned(),
                 line: text.lines().count(),
                 message: "`<+` and `<=` want a `<` after them".to_owned(),
@@ -145,7 +145,7 @@ impl Transcript {
             "advance" => {
                 let seconds = rest.strip_suffix(" s").and_then(|seconds| seconds.parse().ok());
                 let seconds = seconds.ok_or("advance wants seconds, such as `advance 2 s`")?;
-                self.steps.push(Step { line, since: *since, action: Action::Advance(seconds) });
+                self.steps.push(TranscriptStep { line, since: *since, action: Action::Advance(seconds) });
             }
             _ => {}
         }
@@ -188,13 +188,13 @@ fn parse_step(source: &str) -> Result<Line, String> {
     let rest = &source[digits..];
     let whole = match rest {
         ">close" => Action::Close(connection),
-        "<closed" => Action::Expect(connection, Expected::Closed),
+        "<closed" => Action::Expect(connection, ExpectedReply::Closed),
         // An empty line of the protocol need not end in an invisible space.
         ">" => Action::Send(connection, Text::parse("")?),
-        "<" => Action::Expect(connection, Expected::Next(Text::parse("")?)),
+        "<" => Action::Expect(connection, ExpectedReply::Next(Text::parse("")?)),
         _ => match rest.split_at_checked(2) {
             Some(("> ", text)) => Action::Send(connection, Text::parse(text)?),
-            Some(("< ", text)) => Action::Expect(connection, Expected::Next(Text::parse(text)?)),
+            Some(("< ", text)) => Action::Expect(connection, ExpectedReply::Next(Text::parse(text)?)),
             Some((mark @ ("<+" | "<="), text)) => {
                 let text = Text::parse(text.strip_prefix(' ').ok_or("a space is missing")?)?;
                 return Ok(Line::Member { connection, exact: mark == "<=", text });
@@ -220,10 +220,10 @@ fn join(line: Line, among: &mut Option<Group>) -> Result<Option<Action>, String>
             *among = Some(group);
             Ok(None)
         }
-        (Line::Whole(Action::Expect(connection, Expected::Next(end))), Some(group))
+        (Line::Whole(Action::Expect(connection, ExpectedReply::Next(end))), Some(group))
             if connection == group.connection =>
         {
-            let expected = Expected::Among { lines: group.lines, exact: group.exact, end };
+            let expected = ExpectedReply::Among { lines: group.lines, exact: group.exact, end };
             Ok(Some(Action::Expect(connection, expected)))
         }
         _ => Err("`<+` and `<=` want a `<` after them".to_owned()),
@@ -243,12 +243,14 @@ mod tests {
         assert_eq!(found, expected);
     }
 
-    fn describe(step: &Step) -> String {
+    fn describe(step: &TranscriptStep) -> String {
         match &step.action {
             Action::Send(connection, text) => format!("{connection}>{}", text.source()),
-            Action::Expect(connection, Expected::Next(text)) => format!("{connection}<{}", text.source()),
-            Action::Expect(connection, Expected::Closed) => format!("{connection}|"),
-            Action::Expect(connection, Expected::Among { lines, exact, end }) => {
+            Action::Expect(connection, ExpectedReply::Next(text)) => {
+                format!("{connection}<{}", text.source())
+            }
+            Action::Expect(connection, ExpectedReply::Closed) => format!("{connection}|"),
+            Action::Expect(connection, ExpectedReply::Among { lines, exact, end }) => {
                 format!("{connection}{}{}{}", if *exact { '=' } else { '+' }, lines.len(), end.source())
             }
             Action::Close(connection) => format!("{connection}x"),

@@ -1,6 +1,6 @@
 //! Holding a server to a transcript.
 
-use crate::parse::{Action, Expected, Step, Transcript};
+use crate::parse::{Action, ExpectedReply, Transcript, TranscriptStep};
 use crate::text::{Bindings, Extent, Text};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,7 +13,7 @@ pub trait Peer {
     fn send(&mut self, connection: usize, bytes: &[u8]) -> Result<(), String>;
 
     /// Waits for more from the server and appends it to `received`.
-    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<Received, String>;
+    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String>;
 
     /// Closes the client's direction; [`Peer::receive`] goes on until the server has closed too.
     fn close(&mut self, connection: usize) -> Result<(), String>;
@@ -27,7 +27,7 @@ pub trait Peer {
 
 /// The result of waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceivedOutput {
     /// At least one byte.
     Some,
     /// Nothing, and nothing more will come unless something is sent first.
@@ -38,7 +38,7 @@ pub enum Received {
 
 /// Where a server left the transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct Mismatch {
     /// The transcript's name.
     pub name: String,
     /// The line in the file.
@@ -49,7 +49,7 @@ pub struct Failure {
     pub got: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.txt:{}: expected {}\n    got {}", self.name, self.line, self.expected, self.got)
     }
@@ -59,9 +59,9 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// Describes the difference.
-pub fn run(transcript: &Transcript, peer: &mut impl Peer) -> Result<(), Failure> {
+pub fn run(transcript: &Transcript, peer: &mut impl Peer) -> Result<(), Mismatch> {
     let mut run = Run { peer, bindings: Bindings::new(), connections: BTreeMap::new() };
-    let failure = |step: Option<&Step>, (expected, got)| Failure {
+    let failure = |step: Option<&TranscriptStep>, (expected, got)| Mismatch {
         name: transcript.name.clone(),
         line: step.map_or(0, |step| step.line),
         expected,
@@ -129,17 +129,17 @@ impl<P: Peer> Run<'_, P> {
         Ok(())
     }
 
-    fn expect(&mut self, connection: usize, expected: &Expected) -> Result<(), Difference> {
+    fn expect(&mut self, connection: usize, expected: &ExpectedReply) -> Result<(), Difference> {
         match expected {
-            Expected::Next(text) => {
+            ExpectedReply::Next(text) => {
                 let received = self.take(connection, text.extent(), text.source())?;
                 if text.matches(&received, &mut self.bindings) {
                     return Ok(());
                 }
                 Err((show(text.source().as_bytes()), show(&received)))
             }
-            Expected::Among { lines, exact, end } => self.among(connection, lines, *exact, end),
-            Expected::Closed => {
+            ExpectedReply::Among { lines, exact, end } => self.among(connection, lines, *exact, end),
+            ExpectedReply::Closed => {
                 self.closed(connection)?;
                 // The same number means a new connection from here on.
                 self.connections.remove(&connection);
@@ -179,9 +179,9 @@ impl<P: Peer> Run<'_, P> {
             self.connections.remove(&connection).unwrap_or_default();
         while received.is_empty() && !closed {
             match self.peer.receive(connection, &mut received).map_err(|error| (expected(), error))? {
-                Received::Some => {}
-                Received::Nothing => return Err((expected(), "an open connection".to_owned())),
-                Received::Closed => closed = true,
+                ReceivedOutput::Some => {}
+                ReceivedOutput::Nothing => return Err((expected(), "an open connection".to_owned())),
+                ReceivedOutput::Closed => closed = true,
             }
         }
         self.connections.insert(connection, Connection { received: Vec::new(), closed });
@@ -206,14 +206,14 @@ impl<P: Peer> Run<'_, P> {
             }
             let difference = |got: String| (show(expected.as_bytes()), got);
             let outcome = if state.closed {
-                Received::Closed
+                ReceivedOutput::Closed
             } else {
                 self.peer.receive(connection, &mut state.received).map_err(difference)?
             };
             match outcome {
-                Received::Some => {}
-                Received::Nothing => return Err(difference(format!("only {}", show(&state.received)))),
-                Received::Closed => {
+                ReceivedOutput::Some => {}
+                ReceivedOutput::Nothing => return Err(difference(format!("only {}", show(&state.received)))),
+                ReceivedOutput::Closed => {
                     state.closed = true;
                     return Err(difference(format!("{} and a closed connection", show(&state.received))));
                 }

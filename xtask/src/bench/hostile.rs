@@ -14,7 +14,7 @@ use end_to_end::honest::{Experience, Honest};
 use end_to_end::hostile::{ATTACKS, Attack, Attackers, Rounds};
 use end_to_end::process::raise_open_files;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use serde::Serialize;
 
 /// Show what an honest client notices of hostile ones
@@ -62,8 +62,10 @@ struct Row {
 pub(crate) fn run(arguments: &Arguments) -> Result<bool> {
     raise_open_files(FILES)?;
     let subject = match &arguments.peer {
-        Some(path) => Subject::given(path, &[])?,
-        None => Subject::evenkeel(if arguments.epoll { Driver::Epoll } else { Driver::Uring }),
+        Some(path) => ServerUnderTest::given(path, &[])?,
+        None => {
+            ServerUnderTest::evenkeel(if arguments.epoll { SocketDriver::Epoll } else { SocketDriver::Uring })
+        }
     };
     println!("{}: {}", subject.name, subject.program.display());
     let wanted = |attack: &&&'static Attack| super::is_wanted(attack.name, &arguments.only);

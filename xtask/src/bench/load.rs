@@ -13,9 +13,9 @@ use anyhow::{Context, Result, bail, ensure};
 use stdx::prng::Prng;
 use stdx::statistics::median;
 
-use super::process::{Process, build};
+use super::process::{BenchProcess, build};
 use super::report::interval;
-use super::store::client::Client;
+use super::store::client::StoreClient;
 use generator::Generator;
 
 /// Compare load generators by requests per client CPU-second
@@ -153,7 +153,7 @@ fn measure(mut command: Command) -> Result<f64> {
 /// `get_hits` of the server: keys, of multigets too.
 fn hits() -> Result<u64> {
     let server = TcpStream::connect(("127.0.0.1", PORT)).context("ask the server for its stats")?;
-    Client::new(server)?.statistic("get_hits")
+    StoreClient::new(server)?.statistic("get_hits")
 }
 
 /// CPU time of the children that have been waited for, which the server is not.
@@ -162,14 +162,14 @@ fn children_cpu_s() -> Result<f64> {
 }
 
 /// Starts the server under load.
-fn start_server(arguments: &Arguments) -> Result<Process> {
+fn start_server(arguments: &Arguments) -> Result<BenchProcess> {
     let mut words = vec!["-u", "root", "-t", "1", "-m", "256", "-l", "127.0.0.1", "-p"];
     if arguments.server.file_name().is_some_and(|name| name == "evenkeel") {
         words.insert(0, "serve");
     }
     let port = PORT.to_string();
     words.push(&port);
-    let mut server = Process::start(&arguments.server, &words, Some(arguments.turns.server_cpu))?;
+    let mut server = BenchProcess::start(&arguments.server, &words, Some(arguments.turns.server_cpu))?;
     server.wait_until(|| TcpStream::connect(("127.0.0.1", PORT)).is_ok())?;
     Ok(server)
 }

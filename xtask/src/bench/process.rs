@@ -44,15 +44,15 @@ pub(super) fn built(name: &str) -> PathBuf {
 /// A running server, ended when dropped; if the thread that started it ends, or this program is killed, the kernel ends it
 /// (PR_SET_PDEATHSIG of prctl(2)).
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct BenchProcess {
     /// To try it by hand.
     line: String,
     child: Child,
 }
 
-impl Process {
+impl BenchProcess {
     /// Runs `program`, on `cpu` only if one is given.
-    pub(crate) fn start(program: &Path, words: &[&str], cpu: Option<usize>) -> Result<Process> {
+    pub(crate) fn start(program: &Path, words: &[&str], cpu: Option<usize>) -> Result<BenchProcess> {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]);
         if let Some(cpu) = cpu {
@@ -60,7 +60,7 @@ impl Process {
         }
         let silent = command.arg(program).args(words).stdin(Stdio::null()).stdout(Stdio::null());
         let child = silent.stderr(Stdio::null()).spawn().context("start setpriv (of util-linux)")?;
-        Ok(Process { line: format!("{} {}", program.display(), words.join(" ")), child })
+        Ok(BenchProcess { line: format!("{} {}", program.display(), words.join(" ")), child })
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -82,7 +82,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for BenchProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();

@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::subject::Figures;
+use super::subject::RunFigures;
 use super::workload::{Goal, WORKLOADS};
 
 /// All single measurements.
 #[derive(Default)]
-pub(crate) struct Report {
+pub(crate) struct BenchReport {
     pub(crate) trials: Vec<Trial>,
 }
 
@@ -19,11 +19,11 @@ pub(crate) struct Trial {
     workload: String,
     subject: String,
     round: usize,
-    figures: Figures,
+    figures: RunFigures,
 }
 
-impl Report {
-    pub(crate) fn add(&mut self, workload: &str, subject: &str, round: usize, figures: Figures) {
+impl BenchReport {
+    pub(crate) fn add(&mut self, workload: &str, subject: &str, round: usize, figures: RunFigures) {
         self.trials.push(Trial { workload: workload.into(), subject: subject.into(), round, figures });
     }
 
@@ -50,12 +50,12 @@ impl Report {
     }
 
     fn line(&self, workload: &str, subject: &str, goal: Goal, text: &mut String) {
-        let of = |name: &str, figure: &dyn Fn(&Figures) -> f64| -> Vec<(usize, f64)> {
+        let of = |name: &str, figure: &dyn Fn(&RunFigures) -> f64| -> Vec<(usize, f64)> {
             let trials = self.trials.iter();
             let mine = trials.filter(|trial| trial.workload == workload && trial.subject == name);
             mine.map(|trial| (trial.round, figure(&trial.figures))).collect()
         };
-        let compared: &dyn Fn(&Figures) -> f64 = match goal {
+        let compared: &dyn Fn(&RunFigures) -> f64 = match goal {
             Goal::PerCpu { .. } => &|figures| figures.per_server_cpu_s,
             Goal::P50 { .. } => &|figures| figures.p50_us,
         };
@@ -66,7 +66,7 @@ impl Report {
                 base.iter().find(|(base_round, _)| base_round == round).map(|(_, base)| value / base)
             })
             .collect();
-        let values = |figure: &dyn Fn(&Figures) -> f64| -> Vec<f64> {
+        let values = |figure: &dyn Fn(&RunFigures) -> f64| -> Vec<f64> {
             of(subject, figure).into_iter().map(|(_, value)| value).collect()
         };
         let per_cpu = median(&values(&|figures| figures.per_server_cpu_s));
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn the_ratio_is_the_median_of_the_ratios_within_rounds() {
-        let mut report = Report::default();
+        let mut report = BenchReport::default();
         for (round, base, ours) in [(1, 100.0, 150.0), (2, 10.0, 20.0), (3, 1000.0, 1300.0)] {
-            let figures = |value| Figures {
+            let figures = |value| RunFigures {
                 per_server_cpu_s: value,
                 per_client_cpu_s: 1.0,
                 per_s: 1.0,

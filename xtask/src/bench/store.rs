@@ -21,8 +21,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use report::{Report, Row};
-use server::{Kind, Subjects};
+use report::{StoreReport, Row};
+use server::{ServerKind, Subjects};
 
 /// Compare what servers do with their memory
 #[derive(Debug, clap::Args)]
@@ -70,12 +70,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
     let path = arguments.evenkeel.clone().map_or_else(super::process::build, Ok)?;
     println!("evenkeel: {}", path.display());
-    let ours = Kind { name: "evenkeel".into(), path, verb: &["serve"] };
+    let ours = ServerKind { name: "evenkeel".into(), path, verb: &["serve"] };
     let name = arguments.peer.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let verb: &[&str] = if name.contains("evenkeel") { &["serve"] } else { &[] };
     let name = if verb.is_empty() { name } else { format!("peer {name}") };
-    let subjects = Subjects { ours, peer: Kind { name, path: arguments.peer.clone(), verb } };
-    let mut report = Report { peer: subjects.peer.name.clone(), rows: Vec::new() };
+    let subjects = Subjects { ours, peer: ServerKind { name, path: arguments.peer.clone(), verb } };
+    let mut report = StoreReport { peer: subjects.peer.name.clone(), rows: Vec::new() };
     let wanted = |name: &str| arguments.only.is_empty() || arguments.only.iter().any(|only| only == name);
     for (name, measure) in PARTS.iter().filter(|(name, _)| wanted(name)) {
         let rows = measure(&subjects, arguments).with_context(|| format!("measure {name}"))?;

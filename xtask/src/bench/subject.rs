@@ -8,13 +8,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::process::{Process, built};
-use super::workload::Workload;
+use super::process::{BenchProcess, built};
+use super::workload::BenchWorkload;
 use super::{Arguments, DRIVERS};
 
 /// The figures of one run of the load generator.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Figures {
+pub(crate) struct RunFigures {
     /// Requests, or keys where a request has many, per CPU-second of the server.
     pub(crate) per_server_cpu_s: f64,
     /// Requests per CPU-second of the load generator.
@@ -26,11 +26,11 @@ pub(crate) struct Figures {
 }
 
 /// A running server.
-pub(crate) struct Subject {
+pub(crate) struct BenchSubject {
     pub(crate) name: String,
     kind: Kind,
     /// TCP and unix where one process listens on both; else one process each.
-    processes: Vec<Process>,
+    processes: Vec<BenchProcess>,
     port: u16,
     socket: PathBuf,
 }
@@ -59,19 +59,19 @@ enum Kind {
 const SETS_PORT: u16 = 100;
 
 /// The subjects of one group of workloads.
-pub(crate) struct Subjects(Vec<Subject>);
+pub(crate) struct Subjects(Vec<BenchSubject>);
 
 impl std::ops::Deref for Subjects {
-    type Target = Vec<Subject>;
+    type Target = Vec<BenchSubject>;
 
-    fn deref(&self) -> &Vec<Subject> {
+    fn deref(&self) -> &Vec<BenchSubject> {
         &self.0
     }
 }
 
 impl Subjects {
     /// Starts all subjects for `workload`'s data. The base of the ratios comes first.
-    pub(crate) fn start(arguments: &Arguments, workload: &Workload) -> Result<Subjects> {
+    pub(crate) fn start(arguments: &Arguments, workload: &BenchWorkload) -> Result<Subjects> {
         let wanted = |driver: &&str| arguments.driver.as_ref().is_none_or(|only| only == driver);
         let drivers: Vec<&'static str> = DRIVERS.into_iter().filter(wanted).collect();
         let mut kinds = Vec::new();
@@ -95,14 +95,14 @@ impl Subjects {
             .into_iter()
             .enumerate()
             .map(|(index, (kind, path))| {
-                Subject::start(arguments, workload, kind, &path, 21_200 + index as u16)
+                BenchSubject::start(arguments, workload, kind, &path, 21_200 + index as u16)
             })
             .collect();
         started.map(Subjects)
     }
 
     /// Keeps the subjects that `keep` selects, by their index and themselves; the others are stopped.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, &Subject) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(usize, &BenchSubject) -> bool) {
         let mut index = 0;
         self.0.retain(|subject| {
             index += 1;
@@ -111,21 +111,21 @@ impl Subjects {
     }
 }
 
-impl Subject {
+impl BenchSubject {
     fn start(
         arguments: &Arguments,
-        workload: &Workload,
+        workload: &BenchWorkload,
         kind: Kind,
         path: &Path,
         port: u16,
-    ) -> Result<Subject> {
+    ) -> Result<BenchSubject> {
         let socket = std::env::temp_dir().join(format!("evenkeel-bench-{port}.sock"));
         let _ = std::fs::remove_file(&socket);
         let (name, lines) = command_lines(kind, workload, port, &socket.to_string_lossy());
-        let mut subject = Subject { name, kind, processes: Vec::new(), port, socket: socket.clone() };
+        let mut subject = BenchSubject { name, kind, processes: Vec::new(), port, socket: socket.clone() };
         for line in lines {
             let line: Vec<&str> = line.iter().map(String::as_str).collect();
-            subject.processes.push(Process::start(path, &line, Some(arguments.turns.server_cpu))?);
+            subject.processes.push(BenchProcess::start(path, &line, Some(arguments.turns.server_cpu))?);
         }
         subject.wait_until_it_answers()?;
         Ok(subject)
@@ -138,7 +138,7 @@ impl Subject {
     }
 
     /// Whether this subject can answer `workload`.
-    pub(crate) fn can(&self, workload: &Workload) -> bool {
+    pub(crate) fn can(&self, workload: &BenchWorkload) -> bool {
         match self.kind {
             Kind::Pogocache => !workload.meta,
             Kind::Null(_) => !workload.meta && workload.keys_per_request == 1,
@@ -147,7 +147,7 @@ impl Subject {
     }
 
     /// Stores the data of `workload`.
-    pub(crate) fn prefill(&self, arguments: &Arguments, workload: &Workload) -> Result<()> {
+    pub(crate) fn prefill(&self, arguments: &Arguments, workload: &BenchWorkload) -> Result<()> {
         if matches!(self.kind, Kind::Null(_)) {
             return Ok(());
         }
@@ -160,7 +160,7 @@ impl Subject {
     }
 
     /// Loads the subject and reads the figures.
-    pub(crate) fn measure(&self, arguments: &Arguments, workload: &Workload) -> Result<Figures> {
+    pub(crate) fn measure(&self, arguments: &Arguments, workload: &BenchWorkload) -> Result<RunFigures> {
         let window = format!("{}ms", arguments.window_ms);
         let extra = [&["--duration", &window, "--warm-up", "200ms"], workload.load].concat();
         let way = match (workload.unix, workload.sets, self.kind) {
@@ -175,7 +175,7 @@ impl Subject {
                 .and_then(serde_json::Value::as_f64)
                 .with_context(|| format!("no {name} in the summary"))
         };
-        Ok(Figures {
+        Ok(RunFigures {
             per_server_cpu_s: number("/server/keys_per_cpu_second")?,
             per_client_cpu_s: number("/client/requests_per_cpu_second")?,
             per_s: number("/requests_per_second")?,
@@ -187,7 +187,7 @@ impl Subject {
     fn load(
         &self,
         arguments: &Arguments,
-        workload: &Workload,
+        workload: &BenchWorkload,
         way: Way,
         extra: &[&str],
     ) -> Result<serde_json::Value> {
@@ -219,7 +219,7 @@ impl Subject {
     }
 }
 
-impl Drop for Subject {
+impl Drop for BenchSubject {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.socket);
     }

@@ -2,7 +2,7 @@
 
 /// One row of the table.
 #[derive(Debug)]
-pub(crate) struct Workload {
+pub(crate) struct BenchWorkload {
     pub(crate) name: &'static str,
     /// Arguments of the load generator.
     pub(crate) load: &'static [&'static str],
@@ -46,33 +46,36 @@ const fn get(
     data: Data,
     must: f64,
     stretch: f64,
-) -> Workload {
+) -> BenchWorkload {
     let goal = Goal::PerCpu { must, stretch };
-    Workload { name, load, unix: false, data, sets: false, meta: false, keys_per_request: 1, goal }
+    BenchWorkload { name, load, unix: false, data, sets: false, meta: false, keys_per_request: 1, goal }
 }
 
 /// All rows.
-pub(crate) static WORKLOADS: [Workload; 16] = [
+pub(crate) static WORKLOADS: [BenchWorkload; 16] = [
     get("get-d1-c64", &["--depth", "1", "--connections", "64"], SMALL, 1.25, 1.38),
     get("get-d1-c500", &["--depth", "1", "--connections", "500"], SMALL, 1.2, 1.3),
     get("get-d16", &["--depth", "16", "--connections", "64"], SMALL, 2.2, 2.8),
     get("get-d64", &["--depth", "64", "--connections", "64"], SMALL, 4.5, 7.5),
-    Workload {
+    BenchWorkload {
         keys_per_request: 16,
         ..get("multiget-16", &["--multiget", "16", "--connections", "64"], SMALL, 2.2, 3.0)
     },
-    Workload {
+    BenchWorkload {
         keys_per_request: 100,
         ..get("multiget-100", &["--multiget", "100", "--connections", "64"], SMALL, 3.0, 5.0)
     },
-    Workload { meta: true, ..get("mg-d16", &["--protocol", "meta", "--depth", "16"], SMALL, 2.2, 2.8) },
-    Workload { unix: true, ..get("unix-get-d1", &["--depth", "1", "--connections", "64"], SMALL, 1.4, 1.6) },
-    Workload {
+    BenchWorkload { meta: true, ..get("mg-d16", &["--protocol", "meta", "--depth", "16"], SMALL, 2.2, 2.8) },
+    BenchWorkload {
+        unix: true,
+        ..get("unix-get-d1", &["--depth", "1", "--connections", "64"], SMALL, 1.4, 1.6)
+    },
+    BenchWorkload {
         goal: Goal::P50 { must: 1.03, stretch: 1.0 },
         ..get("one-connection", &["--depth", "1", "--connections", "1"], SMALL, 0.0, 0.0)
     },
-    Workload { sets: true, ..get("set-d1", &["--gets", "0", "--depth", "1"], SMALL, 1.2, 1.35) },
-    Workload { sets: true, ..get("set-d16", &["--gets", "0", "--depth", "16"], SMALL, 1.8, 2.5) },
+    BenchWorkload { sets: true, ..get("set-d1", &["--gets", "0", "--depth", "1"], SMALL, 1.2, 1.35) },
+    BenchWorkload { sets: true, ..get("set-d16", &["--gets", "0", "--depth", "16"], SMALL, 1.8, 2.5) },
     get("get-d1-4M", &["--depth", "1", "--connections", "64"], MANY, 1.35, 1.5),
     get("get-d16-4M", &["--depth", "16", "--connections", "64"], MANY, 3.0, 4.3),
     get("get-4KB", &["--depth", "1", "--connections", "64"], PAGE, 1.3, 1.5),
@@ -81,8 +84,8 @@ pub(crate) static WORKLOADS: [Workload; 16] = [
 ];
 
 /// The workloads by the data they need, in the order of first appearance.
-pub(crate) fn groups<'a>(workloads: &[&'a Workload]) -> Vec<Vec<&'a Workload>> {
-    let mut groups: Vec<Vec<&Workload>> = Vec::new();
+pub(crate) fn groups<'a>(workloads: &[&'a BenchWorkload]) -> Vec<Vec<&'a BenchWorkload>> {
+    let mut groups: Vec<Vec<&BenchWorkload>> = Vec::new();
     for &workload in workloads {
         match groups.iter_mut().find(|group| group[0].data == workload.data) {
             Some(group) => group.push(workload),

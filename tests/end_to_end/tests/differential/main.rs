@@ -18,7 +18,7 @@ use conversation::Writer;
 use conversation::unwritten::Peer;
 use differences::comparable;
 use end_to_end::server::Server;
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 use stdx::prng::Prng;
 
 /// Conversations in an ordinary run; `EVENKEEL_TEST_SEEDS` asks for others, as `first..last`.
@@ -44,13 +44,13 @@ fn seeds() -> Range<u64> {
 
 #[test]
 fn ours_with_both_drivers_answers_as_memcached() {
-    let memcached = Subject::memcached().expect("a memcached");
+    let memcached = ServerUnderTest::memcached().expect("a memcached");
     let left_out: Vec<String> =
         peer(&memcached).left_out().map(|it| format!("{} ({})", it.requests, it.reason)).collect();
     if !left_out.is_empty() {
         eprintln!("left out, because the peer is {}: {}", memcached.name, left_out.join("; "));
     }
-    let ours = Driver::ALL.map(Subject::evenkeel);
+    let ours = SocketDriver::ALL.map(ServerUnderTest::evenkeel);
     let (next, seeds) = (AtomicU64::new(seeds().start), seeds());
     let failures: Vec<String> = std::thread::scope(|scope| {
         let play = || -> Vec<String> {
@@ -71,12 +71,12 @@ fn ours_with_both_drivers_answers_as_memcached() {
 }
 
 /// Whose answers are compared with ours.
-fn peer(memcached: &Subject) -> Peer {
+fn peer(memcached: &ServerUnderTest) -> Peer {
     Peer(memcached.memcached.expect("the version of a memcached"))
 }
 
 /// Every other conversation is of requests as clients write them, the rest of damaged ones, too.
-fn requests(seed: u64, memcached: &Subject) -> Vec<Vec<u8>> {
+fn requests(seed: u64, memcached: &ServerUnderTest) -> Vec<Vec<u8>> {
     match seed.is_multiple_of(2) {
         true => plain::requests(seed, REQUESTS, peer(memcached)),
         false => Writer::toward(peer(memcached), seed).requests(REQUESTS),
@@ -84,7 +84,12 @@ fn requests(seed: u64, memcached: &Subject) -> Vec<Vec<u8>> {
 }
 
 /// The fewest requests that show how `ours` differs from `memcached`, if it does.
-fn compare(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject) -> Option<String> {
+fn compare(
+    seed: u64,
+    requests: &[Vec<u8>],
+    memcached: &ServerUnderTest,
+    ours: &ServerUnderTest,
+) -> Option<String> {
     let differ = |requests: &[Vec<u8>]| differ(seed, requests, memcached, ours);
     // Twice, because a second may pass in one server and not in the other.
     differ(requests)?;
@@ -102,7 +107,12 @@ fn compare(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject)
     Some(format!("seed {seed}, {name}: {input}\n{difference}"))
 }
 
-fn differ(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject) -> Option<String> {
+fn differ(
+    seed: u64,
+    requests: &[Vec<u8>],
+    memcached: &ServerUnderTest,
+    ours: &ServerUnderTest,
+) -> Option<String> {
     let mut input = requests.concat();
     // Enough to follow to end any value that has been announced: memcached says what is wrong with a request after it has
     // swallowed its value. Only where it matters, for it is long.
@@ -121,7 +131,7 @@ fn differ(seed: u64, requests: &[Vec<u8>], memcached: &Subject, ours: &Subject) 
 }
 
 /// The whole answer of a new server to `input`, which comes in pieces.
-fn hear(seed: u64, subject: &Subject, input: &[u8]) -> Vec<u8> {
+fn hear(seed: u64, subject: &ServerUnderTest, input: &[u8]) -> Vec<u8> {
     let server = Server::start(subject, &["-t", "2"]).expect("a server");
     let mut stream = server.connect().expect("a connection");
     let reader = stream.try_clone().expect("a second handle");
@@ -160,8 +170,8 @@ fn difference(theirs: &str, ours: &str) -> String {
 /// If the comparison believed anything, it would believe this.
 #[test]
 fn a_server_that_answers_otherwise_is_caught() {
-    let memcached = Subject::memcached().expect("a memcached");
-    let other = Subject { arguments: vec!["-F".to_owned()], ..memcached.clone() };
+    let memcached = ServerUnderTest::memcached().expect("a memcached");
+    let other = ServerUnderTest { arguments: vec!["-F".to_owned()], ..memcached.clone() };
     let requests = [b"set a 0 0 1\r\nx\r\n".to_vec(), b"flush_all\r\n".to_vec(), b"get b\r\n".to_vec()];
     let difference = compare(1, &requests, &memcached, &other).expect("a difference");
     assert!(

@@ -6,7 +6,7 @@ use super::*;
 const IDLE_BYTES_MAX: u64 = 600;
 
 #[track_caller]
-fn idle_connections_are_cheap(driver: Driver) {
+fn idle_connections_are_cheap(driver: SocketDriver) {
     const COUNT: u64 = 10_000;
     const AT_ONCE: usize = 500;
     let arena = Arena::open(driver, 64, &["-c", "11000"]);
@@ -50,17 +50,17 @@ fn request(mut stream: &TcpStream) {
 
 #[test]
 fn ten_thousand_idle_connections_are_cheap_with_epoll() {
-    idle_connections_are_cheap(Driver::Epoll);
+    idle_connections_are_cheap(SocketDriver::Epoll);
 }
 
 #[test]
 fn ten_thousand_idle_connections_are_cheap_with_io_uring() {
-    idle_connections_are_cheap(Driver::Uring);
+    idle_connections_are_cheap(SocketDriver::Uring);
 }
 
 /// Asked by many who do not read, `stats conns` would once be held whole for each of them.
 #[track_caller]
-fn a_list_of_all_connections_is_held_for_nobody(driver: Driver) {
+fn a_list_of_all_connections_is_held_for_nobody(driver: SocketDriver) {
     const COUNT: usize = 4_000;
     const ASKING: usize = 100;
     let arena = Arena::open(driver, 8, &["-c", "11000"]);
@@ -95,11 +95,11 @@ fn a_list_of_all_connections_is_held_for_nobody(driver: Driver) {
 
 #[test]
 fn a_list_of_all_connections_is_held_for_nobody_with_either_driver() {
-    Driver::ALL.into_iter().for_each(a_list_of_all_connections_is_held_for_nobody);
+    SocketDriver::ALL.into_iter().for_each(a_list_of_all_connections_is_held_for_nobody);
 }
 
 #[track_caller]
-fn many_reports_at_once_are_all_made(driver: Driver) {
+fn many_reports_at_once_are_all_made(driver: SocketDriver) {
     const ASKING: usize = 60;
     const REPORTS: [&str; 9] = [
         "stats",
@@ -139,12 +139,12 @@ fn many_reports_at_once_are_all_made(driver: Driver) {
 
 #[test]
 fn many_reports_at_once_are_all_made_with_either_driver() {
-    Driver::ALL.into_iter().for_each(many_reports_at_once_are_all_made);
+    SocketDriver::ALL.into_iter().for_each(many_reports_at_once_are_all_made);
 }
 
 #[test]
 fn a_storm_of_connections_passes() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-c", "11000"]);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -172,7 +172,7 @@ fn a_storm_of_connections_passes() {
 #[test]
 fn connections_beyond_the_limit_are_told_so() {
     const LIMIT: usize = 100;
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-c", &LIMIT.to_string()]);
         let (mut served, mut refused) = (Vec::new(), 0);
         for _ in 0..3 * LIMIT {
@@ -212,7 +212,7 @@ fn connections_beyond_the_limit_are_told_so() {
 
 #[test]
 fn a_refused_connection_that_says_nothing_reads_the_reason() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-c", "100"]);
         let streams: Vec<TcpStream> = (0..300).map(|_| arena.connect()).collect();
         let mut last = streams.last().expect("some");
@@ -226,7 +226,7 @@ fn a_refused_connection_that_says_nothing_reads_the_reason() {
 
 #[test]
 fn a_short_listen_queue_delays_but_serves() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-b", "1"]);
         std::thread::scope(|scope| {
             for _ in 0..50 {

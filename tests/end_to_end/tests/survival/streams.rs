@@ -6,7 +6,7 @@ use stdx::prng::Prng;
 #[test]
 fn a_request_may_come_byte_by_byte() {
     let conversation = b"set a 0 0 5\r\nhello\r\nget a b\r\nms c 2 k\r\nhi\r\nmg c v k O1\r\nincr n 1\r\nnonsense\r\nversio\n";
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         let stream = arena.connect();
         for byte in conversation {
@@ -20,7 +20,7 @@ fn a_request_may_come_byte_by_byte() {
 
 #[test]
 fn clients_that_stop_in_the_middle_hold_nothing_up() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-c", "3000"]);
         let beginnings: [&[u8]; 5] =
             [b"g", b"get ke", b"set a 0 0 1000000\r\nxxxx", b"ms a 500 T0\r\n", b"get a b c "];
@@ -44,7 +44,7 @@ fn clients_that_stop_in_the_middle_hold_nothing_up() {
 fn replies_that_nobody_reads_cost_no_memory() {
     const GETS: usize = 100;
     const VALUE: usize = 1_000_000;
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-I", "2m"]);
         let mut client = arena.client();
         let set = [format!("set big 0 0 {VALUE}\r\n").as_bytes(), &vec![b'v'; VALUE], b"\r\n"].concat();
@@ -77,7 +77,7 @@ fn replies_that_nobody_reads_cost_no_memory() {
 #[test]
 fn noise_is_answered_or_hung_up_on() {
     const RANDOM_SEED: u64 = 7;
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         let mut prng = Prng::new(RANDOM_SEED);
         for _ in 0..300 {
@@ -137,7 +137,7 @@ fn words_of_the_protocol_in_any_order_are_answered_or_hung_up_on() {
         "\r\n",
         "\n",
     ];
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         let mut prng = Prng::new(RANDOM_SEED);
         for _ in 0..200 {
@@ -154,7 +154,7 @@ fn words_of_the_protocol_in_any_order_are_answered_or_hung_up_on() {
 
 #[test]
 fn a_line_without_end_ends_the_connection() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         for _ in 0..50 {
             let stream = arena.connect();
@@ -168,7 +168,7 @@ fn a_line_without_end_ends_the_connection() {
 
 #[test]
 fn a_get_without_end_is_answered_as_it_comes_or_refused_but_never_hoarded() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         for word in [&b"k "[..], b"kkkkkkkkkkkkkkkk"] {
             let stream = arena.connect();

@@ -7,7 +7,7 @@ const MEGABYTE: usize = 1 << 20;
 
 #[test]
 fn bodies_shorter_or_longer_than_announced_leave_no_trace() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         for number in 0..300 {
             let stream = arena.connect();
@@ -33,7 +33,7 @@ fn bodies_shorter_or_longer_than_announced_leave_no_trace() {
 
 #[test]
 fn values_as_large_as_allowed_fit_at_the_memory_limit() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 128, &["-I", "32m"]);
         let mut client = arena.client();
         let size = 31 * MEGABYTE;
@@ -56,7 +56,7 @@ fn values_as_large_as_allowed_fit_at_the_memory_limit() {
 
 #[test]
 fn many_large_uploads_at_once_stay_within_the_limit() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &["-I", "16m"]);
         let streams: Vec<TcpStream> = (0..40).map(|_| arena.connect()).collect();
         std::thread::scope(|scope| {
@@ -81,7 +81,7 @@ fn many_large_uploads_at_once_stay_within_the_limit() {
 
 #[test]
 fn clients_killed_in_the_middle_of_a_transfer_are_forgotten() {
-    for driver in Driver::ALL {
+    for driver in SocketDriver::ALL {
         let arena = Arena::open(driver, 64, &[]);
         let mut client = arena.client();
         let set = [&b"set big 0 0 1000000\r\n"[..], &vec![b'v'; 1_000_000], b"\r\n"].concat();

@@ -21,13 +21,13 @@ impl Peer for Parrot {
         Ok(())
     }
 
-    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<Received, String> {
+    fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String> {
         let pending = std::mem::take(self.pending.entry(connection).or_default());
         received.extend_from_slice(&pending);
         Ok(match pending.is_empty() {
-            false => Received::Some,
-            true if self.closed => Received::Closed,
-            true => Received::Nothing,
+            false => ReceivedOutput::Some,
+            true if self.closed => ReceivedOutput::Closed,
+            true => ReceivedOutput::Nothing,
         })
     }
 
@@ -46,7 +46,7 @@ impl Peer for Parrot {
     }
 }
 
-fn play(text: &str, answers: &[&'static str]) -> (Result<(), Failure>, Vec<String>) {
+fn play(text: &str, answers: &[&'static str]) -> (Result<(), Mismatch>, Vec<String>) {
     let transcript = Transcript::parse("t", text).expect("a transcript");
     let mut parrot =
         Parrot { answers: answers.to_vec(), pending: BTreeMap::new(), closed: false, sent: Vec::new() };

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use protocol::client::{Line, command};
 
-use super::super::store::client::Client;
+use super::super::store::client::StoreClient;
 use super::{Arguments, CONNECTIONS, KEYS, OPEN_RATE, PORT, Pace, Workload};
 
 /// A program that makes load.
@@ -169,7 +169,7 @@ const CRUSHER_PREFIX: &str = "crush:";
 /// mc-crusher's keys have no leading zeros.
 fn store_crusher_keys() -> Result<()> {
     let server = TcpStream::connect(("127.0.0.1", PORT)).context("store mc-crusher's keys")?;
-    let mut client = Client::new(server)?;
+    let mut client = StoreClient::new(server)?;
     for number in 0..=KEYS {
         let key = format!("{CRUSHER_PREFIX}{number}");
         client.push_set(|out: &mut Vec<u8>| out.extend_from_slice(key.as_bytes()), 0, &[b'x'; 100]);

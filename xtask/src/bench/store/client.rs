@@ -13,9 +13,9 @@ use protocol::request::Verb;
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct StoreClient {
     stream: TcpStream,
-    /// Requests not yet sent. Callers append; [`Client::send`] is the only one that empties it.
+    /// Requests not yet sent. Callers append; [`StoreClient::send`] is the only one that empties it.
     pub(crate) out: Vec<u8>,
     input: Vec<u8>,
     /// Received, and not yet looked at: `input[start..end]`.
@@ -30,10 +30,10 @@ const INPUT_LEN: usize = 256 * 1024;
 /// Room for replies at most: no benchmark stores values of as much.
 const INPUT_LEN_MAX: usize = 64 * INPUT_LEN;
 
-impl Client {
-    pub(crate) fn new(stream: TcpStream) -> Result<Client> {
+impl StoreClient {
+    pub(crate) fn new(stream: TcpStream) -> Result<StoreClient> {
         stream.set_nodelay(true).context("set TCP_NODELAY")?;
-        Ok(Client { stream, out: Vec::new(), input: vec![0; INPUT_LEN], start: 0, end: 0 })
+        Ok(StoreClient { stream, out: Vec::new(), input: vec![0; INPUT_LEN], start: 0, end: 0 })
     }
 
     /// Sends what has been gathered.
@@ -156,7 +156,7 @@ mod tests {
     use std::thread;
 
     /// A client of a server that answers only this, in pieces of `len` bytes.
-    fn client(says: &[u8], len: usize) -> Client {
+    fn client(says: &[u8], len: usize) -> StoreClient {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let near = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
         let (mut far, _) = listener.accept().expect("a connection");
@@ -167,7 +167,7 @@ mod tests {
             // What is asked is read, too, until the client has gone.
             let _ = far.read_to_end(&mut Vec::new());
         });
-        Client::new(near).expect("a socket")
+        StoreClient::new(near).expect("a socket")
     }
 
     #[test]
@@ -196,13 +196,13 @@ mod tests {
 
     #[test]
     fn other_replies_are_errors() {
-        let error = |says: &str, ask: fn(&mut Client) -> Result<()>| {
+        let error = |says: &str, ask: fn(&mut StoreClient) -> Result<()>| {
             ask(&mut client(says.as_bytes(), 3)).expect_err(says).to_string()
         };
-        let items = |client: &mut Client| client.items(|_, _| Ok(()));
+        let items = |client: &mut StoreClient| client.items(|_, _| Ok(()));
         assert_eq!(error("ERROR\r\n", items), "expected VALUE or END, got \"ERROR\"");
-        assert_eq!(error("VALUE a 0 1\r\n", Client::barrier), "expected no value, got \"VALUE a 0 1\"");
-        assert_eq!(error("STORED\r\n", Client::barrier), "expected MN, got \"STORED\"");
+        assert_eq!(error("VALUE a 0 1\r\n", StoreClient::barrier), "expected no value, got \"VALUE a 0 1\"");
+        assert_eq!(error("STORED\r\n", StoreClient::barrier), "expected MN, got \"STORED\"");
         assert_eq!(
             error("VA x\r\n", items),
             "understand a reply: found \"VA x\", expected VA with a length of at most 2 GiB, perhaps flags"

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, ensure};
 use protocol::client::command::{self, AppendKey};
 
-use super::client::Client;
+use super::client::StoreClient;
 use super::content::{Values, number_in, push_key};
 use super::report::{Goal, MIB, Row, progress};
-use super::server::{Kind, Server, Subjects};
+use super::server::{ServerKind, BenchServer, Subjects};
 
 /// One size of values.
 struct Size {
@@ -89,9 +89,9 @@ pub(crate) fn measure(subjects: &Subjects) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn hold(kind: &Kind, size: &Size) -> Result<Held> {
+fn hold(kind: &ServerKind, size: &Size) -> Result<Held> {
     let values = Values::new();
-    let server = Server::start(kind, MEGABYTES)?;
+    let server = BenchServer::start(kind, MEGABYTES)?;
     let mut client = server.connect()?;
     let mut fitting = Vec::new();
     let mut stored = 0;
@@ -118,7 +118,7 @@ fn hold(kind: &Kind, size: &Size) -> Result<Held> {
 
 /// Stores the items of these numbers.
 pub(crate) fn store(
-    client: &mut Client,
+    client: &mut StoreClient,
     values: &Values,
     numbers: std::ops::Range<u64>,
     value_len: usize,
@@ -132,7 +132,7 @@ pub(crate) fn store(
 
 /// Reads all back, oldest first, and counts. While nothing is stored, nothing is evicted: the order of
 /// reading does not change what is there.
-fn count(client: &mut Client, values: &Values, size: &Size) -> Result<u64> {
+fn count(client: &mut StoreClient, values: &Values, size: &Size) -> Result<u64> {
     let mut found = 0;
     for first in (0..size.stored).step_by(ASKED as usize) {
         let mut gets = 0;

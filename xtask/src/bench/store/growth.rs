@@ -13,11 +13,11 @@ use end_to_end::clock;
 use protocol::client::command;
 use stdx::prng::Prng;
 
-use super::client::Client;
+use super::client::StoreClient;
 use super::content::Values;
 use super::density::{key, store};
 use super::report::{Goal, Row, progress};
-use super::server::{Kind, Server, Subjects};
+use super::server::{ServerKind, BenchServer, Subjects};
 
 const MEGABYTES: u64 = 1024;
 const BEFORE: u64 = 1_000_000;
@@ -70,9 +70,9 @@ struct Latency {
     most: f64,
 }
 
-fn grow(kind: &Kind, seed: u64) -> Result<Grown> {
+fn grow(kind: &ServerKind, seed: u64) -> Result<Grown> {
     let values = Values::new();
-    let server = Server::start(kind, MEGABYTES)?;
+    let server = BenchServer::start(kind, MEGABYTES)?;
     let (mut getter, mut setter) = (server.connect()?, server.connect()?);
     store(&mut setter, &values, 0..BEFORE, VALUE_LEN)?;
     server.settled_bytes()?;
@@ -105,7 +105,7 @@ fn grow(kind: &Kind, seed: u64) -> Result<Grown> {
 }
 
 /// Gets of random keys, one after the other.
-fn gets(client: &mut Client, prng: &mut Prng, is_over: impl Fn() -> bool) -> Result<Latency> {
+fn gets(client: &mut StoreClient, prng: &mut Prng, is_over: impl Fn() -> bool) -> Result<Latency> {
     let mut windows: Vec<Vec<u64>> = vec![Vec::new()];
     let mut window_start = clock::now();
     while !is_over() {
@@ -152,7 +152,7 @@ fn quantile(values: &mut [u64], share: f64) -> u64 {
     values.get(place.min(values.len().saturating_sub(1))).copied().unwrap_or(0)
 }
 
-fn store_at_rate(client: &mut Client, values: &Values, numbers: Range<u64>) -> Result<()> {
+fn store_at_rate(client: &mut StoreClient, values: &Values, numbers: Range<u64>) -> Result<()> {
     let start = clock::now();
     let (from, end) = (numbers.start, numbers.end);
     for first in numbers.step_by(BURST as usize) {

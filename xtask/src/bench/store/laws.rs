@@ -60,7 +60,7 @@ fn normal(prng: &mut Prng) -> f64 {
 /// Ranks 0, 1, 2 …, of which rank r is drawn with a probability proportional to (r + 1)^-alpha: rejection
 /// from an integrated hat (Hörmann and Derflinger 1996), which needs no table and takes any alpha above 0.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Zipf {
+pub(crate) struct ZipfLaw {
     alpha: f64,
     ranks: f64,
     /// The hat's integral up to 1.5, less the first rank's probability, and up to the last rank.
@@ -69,9 +69,9 @@ pub(crate) struct Zipf {
     near: f64,
 }
 
-impl Zipf {
-    pub(crate) fn new(ranks: u64, alpha: f64) -> Zipf {
-        let mut zipf = Zipf { alpha, ranks: ranks as f64, area: (0.0, 0.0), near: 0.0 };
+impl ZipfLaw {
+    pub(crate) fn new(ranks: u64, alpha: f64) -> ZipfLaw {
+        let mut zipf = ZipfLaw { alpha, ranks: ranks as f64, area: (0.0, 0.0), near: 0.0 };
         zipf.area = (zipf.integral(1.5) - 1.0, zipf.integral(zipf.ranks + 0.5));
         zipf.near = 2.0 - zipf.inverse(zipf.integral(2.5) - zipf.hat(2.0));
         zipf
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn ranks_are_drawn_in_proportion_to_their_power() {
         for alpha in [0.3, 0.99, 1.0, 1.3] {
-            let zipf = Zipf::new(1000, alpha);
+            let zipf = ZipfLaw::new(1000, alpha);
             let mut prng = Prng::new(1);
             let mut drawn = [0.0; 1000];
             (0..400_000).for_each(|_| drawn[zipf.draw(&mut prng) as usize] += 1.0);

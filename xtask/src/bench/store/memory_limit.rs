@@ -9,7 +9,7 @@ use stdx::prng::Prng;
 use super::content::Values;
 use super::density::{KEY_LEN, key};
 use super::report::{Goal, MIB, Row, progress};
-use super::server::{Kind, Server, Subjects};
+use super::server::{ServerKind, BenchServer, Subjects};
 
 /// Values between these lengths, until their bytes are this many times the memory.
 struct Phase {
@@ -76,9 +76,9 @@ struct Filled {
 
 /// Stores values of all sizes for a while, and says the most that was resident, in MiB. What the kernel does
 /// behind a server's back (it looks for huge pages to make every ten seconds) shows in time only.
-fn churn(kind: &Kind, seed: u64) -> Result<f64> {
+fn churn(kind: &ServerKind, seed: u64) -> Result<f64> {
     let values = Values::new();
-    let server = Server::start(kind, CHURNED_MEGABYTES)?;
+    let server = BenchServer::start(kind, CHURNED_MEGABYTES)?;
     let mut client = server.connect()?;
     let mut prng = Prng::new(seed);
     let (start, mut number, mut bytes) = (clock::now(), 0, 0.0);
@@ -106,9 +106,9 @@ fn draw((least, most): (u64, u64), prng: &mut Prng) -> usize {
     (least as f64 * ((most as f64 / least as f64).ln() * prng.unit()).exp()) as usize
 }
 
-fn fill(kind: &Kind, megabytes: u64, seed: u64) -> Result<Filled> {
+fn fill(kind: &ServerKind, megabytes: u64, seed: u64) -> Result<Filled> {
     let values = Values::new();
-    let server = Server::start(kind, megabytes)?;
+    let server = BenchServer::start(kind, megabytes)?;
     let mut client = server.connect()?;
     let mut prng = Prng::new(seed);
     let (mut number, mut settled) = (0, Vec::new());

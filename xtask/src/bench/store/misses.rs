@@ -12,11 +12,11 @@ use end_to_end::clock;
 use protocol::client::command::{self, AppendKey, Reply};
 use protocol::request::ArithmeticMode;
 
-use super::client::Client;
+use super::client::StoreClient;
 use super::content::{Values, number_in, push_key};
 use super::report::{Goal, MIB, Row, progress};
-use super::server::{Server, Subjects};
-use super::trace::{PATTERNS, Pattern, Trace, Verb};
+use super::server::{BenchServer, Subjects};
+use super::trace::{PATTERNS, Pattern, BenchTrace, TraceVerb};
 
 const MEGABYTES: u64 = 64;
 
@@ -26,7 +26,7 @@ pub(crate) fn measure(subjects: &Subjects, seed: u64, only: Option<&str>) -> Res
     let mut rows = Vec::new();
     let (mut equal_limit, mut equal_rss) = (Reductions::default(), Reductions::default());
     for pattern in PATTERNS.iter().filter(wanted) {
-        let trace = Trace::new(pattern, seed);
+        let trace = BenchTrace::new(pattern, seed);
         let history = trace.history(seed);
         let floor = 100.0 * trace.unavoidable();
         progress(format!(
@@ -35,8 +35,8 @@ pub(crate) fn measure(subjects: &Subjects, seed: u64, only: Option<&str>) -> Res
             trace.bytes() as f64 / (MEGABYTES << 20) as f64
         ));
         // A server ends with the thread that started it.
-        let ours = Server::start(&subjects.ours, MEGABYTES)?;
-        let peer = Server::start(&subjects.peer, MEGABYTES)?;
+        let ours = BenchServer::start(&subjects.ours, MEGABYTES)?;
+        let peer = BenchServer::start(&subjects.peer, MEGABYTES)?;
         let (ours, peer) = std::thread::scope(|scope| {
             let ours = scope.spawn(|| Player::filled(ours, MEGABYTES, &trace, &history));
             let peer = Player::filled(peer, MEGABYTES, &trace, &history);
@@ -44,7 +44,7 @@ pub(crate) fn measure(subjects: &Subjects, seed: u64, only: Option<&str>) -> Res
         });
         let (ours, peer) = (ours?, peer?);
         let megabytes = equal_megabytes(&ours.server, &peer.server)?;
-        let equal = Server::start(&subjects.peer, megabytes)?;
+        let equal = BenchServer::start(&subjects.peer, megabytes)?;
         let equal = Player::filled(equal, megabytes, &trace, &history)?;
         let [ours, peer, equal] = play_all([ours, peer, equal])?;
         for (what, peer, reductions) in [
@@ -113,7 +113,7 @@ fn middle(sorted: &[f64]) -> f64 {
 }
 
 /// The peer's `-m` with which its resident memory would be as large as ours; both are full.
-fn equal_megabytes(ours: &Server, peer: &Server) -> Result<u64> {
+fn equal_megabytes(ours: &BenchServer, peer: &BenchServer) -> Result<u64> {
     let above_empty = |bytes: u64| bytes.saturating_sub(peer.empty_bytes) as f64;
     let ratio = above_empty(ours.settled_bytes()?) / above_empty(peer.settled_bytes()?);
     Ok((MEGABYTES as f64 * ratio).round().max(1.0) as u64)
@@ -151,25 +151,30 @@ struct Replayed {
 
 /// Sends the requests of a trace, and stores what they miss.
 struct Player<'t> {
-    server: Server,
+    server: BenchServer,
     megabytes: u64,
-    client: Client,
+    client: StoreClient,
     values: Values,
-    trace: &'t Trace,
+    trace: &'t BenchTrace,
     /// Items that were just asked for, and those among them that were not there.
     asked: Vec<u32>,
     missed: Vec<u32>,
 }
 
 /// The key of an item of the trace, for a line.
-fn key(trace: &Trace, item: u32) -> impl AppendKey + use<> {
+fn key(trace: &BenchTrace, item: u32) -> impl AppendKey + use<> {
     let len = usize::from(trace.items[item as usize].key_len);
     move |out: &mut Vec<u8>| push_key(out, u64::from(item), len)
 }
 
 impl<'t> Player<'t> {
     /// Stores every item once, in this order.
-    fn filled(server: Server, megabytes: u64, trace: &'t Trace, history: &[u32]) -> Result<Player<'t>> {
+    fn filled(
+        server: BenchServer,
+        megabytes: u64,
+        trace: &'t BenchTrace,
+        history: &[u32],
+    ) -> Result<Player<'t>> {
         let (client, values) = (server.connect()?, Values::new());
         let (asked, missed) = (Vec::new(), Vec::new());
         let mut player = Player { server, megabytes, client, values, trace, asked, missed };
@@ -216,13 +221,13 @@ impl<'t> Player<'t> {
         }
         for request in &self.trace.requests[group.clone()] {
             match request.verb {
-                Verb::Get => {}
-                Verb::Set => self.set(request.item, self.trace.items[request.item as usize].lifetime),
-                Verb::Delete => {
+                TraceVerb::Get => {}
+                TraceVerb::Set => self.set(request.item, self.trace.items[request.item as usize].lifetime),
+                TraceVerb::Delete => {
                     let key = key(self.trace, request.item);
                     command::delete(&mut self.client.out, key, Reply::Unwanted);
                 }
-                Verb::Count => {
+                TraceVerb::Count => {
                     let (mode, key) = (ArithmeticMode::Increment, key(self.trace, request.item));
                     command::arithmetic(&mut self.client.out, mode, key, 1, Reply::Unwanted);
                 }

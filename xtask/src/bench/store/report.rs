@@ -8,7 +8,7 @@ pub(crate) const MIB: f64 = (1 << 20) as f64;
 
 /// Everything measured.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct StoreReport {
     pub(crate) peer: String,
     pub(crate) rows: Vec<Row>,
 }
@@ -115,7 +115,7 @@ impl Row {
     }
 }
 
-impl Report {
+impl StoreReport {
     pub(crate) fn table(&self) -> String {
         let mut text = format!(
             "| part | measure | evenkeel | {} | ÷ | must / stretch | note |\n|---|---|---|---|---|---|---|\n",

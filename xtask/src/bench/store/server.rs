@@ -8,12 +8,12 @@ use anyhow::{Context, Result};
 
 use end_to_end::clock;
 
-use super::super::process::Process;
-use super::client::Client;
+use super::super::process::BenchProcess;
+use super::client::StoreClient;
 
 /// Which server, and where its program is.
 #[derive(Clone, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct ServerKind {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
     /// Words before the flags that both have.
@@ -29,30 +29,30 @@ pub(crate) struct Subjects {
 
 /// A running server.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct BenchServer {
     pub(crate) name: String,
-    process: Process,
+    process: BenchProcess,
     port: u16,
     /// Resident bytes before the first item.
     pub(crate) empty_bytes: u64,
 }
 
-impl Server {
-    pub(crate) fn start(kind: &Kind, megabytes: u64) -> Result<Server> {
+impl BenchServer {
+    pub(crate) fn start(kind: &ServerKind, megabytes: u64) -> Result<BenchServer> {
         let port = free_port()?;
         let (megabytes, port_word) = (megabytes.to_string(), port.to_string());
         let flags = ["-u", "root", "-t", "1", "-l", "127.0.0.1", "-m", &megabytes, "-p", &port_word];
-        let process = Process::start(&kind.path, &[kind.verb, &flags].concat(), None)?;
-        let mut server = Server { name: kind.name.clone(), process, port, empty_bytes: 0 };
+        let process = BenchProcess::start(&kind.path, &[kind.verb, &flags].concat(), None)?;
+        let mut server = BenchServer { name: kind.name.clone(), process, port, empty_bytes: 0 };
         server.process.wait_until(|| TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         server.connect()?.barrier()?;
         server.empty_bytes = server.settled_bytes()?;
         Ok(server)
     }
 
-    pub(crate) fn connect(&self) -> Result<Client> {
+    pub(crate) fn connect(&self) -> Result<StoreClient> {
         let stream = TcpStream::connect(("127.0.0.1", self.port));
-        Client::new(stream.with_context(|| format!("connect to {}", self.name))?)
+        StoreClient::new(stream.with_context(|| format!("connect to {}", self.name))?)
     }
 
     /// Resident bytes of this moment.

@@ -9,11 +9,11 @@ use anyhow::{Result, bail};
 use end_to_end::clock;
 use protocol::client::{Line, command};
 
-use super::client::Client;
+use super::client::StoreClient;
 use super::content::Values;
 use super::density::{key, store};
 use super::report::{Goal, Row, progress};
-use super::server::{Kind, Server, Subjects};
+use super::server::{ServerKind, BenchServer, Subjects};
 
 const MEGABYTES: u64 = 256;
 const SHORT: usize = 100;
@@ -98,8 +98,8 @@ fn row(way: Way, room: u64, ours: &Shifted, peer: &Shifted) -> Row {
 }
 
 /// How many long values fit when there is nothing else.
-fn room(kind: &Kind) -> Result<u64> {
-    let server = Server::start(kind, MEGABYTES)?;
+fn room(kind: &ServerKind) -> Result<u64> {
+    let server = BenchServer::start(kind, MEGABYTES)?;
     let mut client = server.connect()?;
     store(&mut client, &Values::new(), LONG_FIRST..LONG_FIRST + LONG_STORED, LONG)?;
     client.statistic("curr_items")
@@ -112,9 +112,9 @@ struct Shifted {
     written: u64,
 }
 
-fn shift(kind: &Kind, room: u64, way: Way) -> Result<Shifted> {
+fn shift(kind: &ServerKind, room: u64, way: Way) -> Result<Shifted> {
     let values = Values::new();
-    let server = Server::start(kind, MEGABYTES)?;
+    let server = BenchServer::start(kind, MEGABYTES)?;
     let mut client = server.connect()?;
     store(&mut client, &values, 0..SHORT_STORED, SHORT)?;
     if way.read {
@@ -153,7 +153,7 @@ fn shift(kind: &Kind, room: u64, way: Way) -> Result<Shifted> {
 }
 
 /// Gets the items of these numbers.
-fn read(client: &mut Client, numbers: std::ops::Range<u64>) -> Result<()> {
+fn read(client: &mut StoreClient, numbers: std::ops::Range<u64>) -> Result<()> {
     let end = numbers.end;
     for first in numbers.step_by(100) {
         let keys = (first..(first + 100).min(end)).map(key);
@@ -165,7 +165,7 @@ fn read(client: &mut Client, numbers: std::ops::Range<u64>) -> Result<()> {
 }
 
 /// Of the last `room` values written, how many are there, as a share of `room`.
-fn share_of_youngest(client: &mut Client, written: u64, room: u64) -> Result<f64> {
+fn share_of_youngest(client: &mut StoreClient, written: u64, room: u64) -> Result<f64> {
     let youngest = written.min(room);
     for place in 0..SAMPLE {
         let number = LONG_FIRST + written - 1 - place * youngest / SAMPLE;

@@ -13,7 +13,7 @@ use std::ops::Range;
 use stdx::prng::Prng;
 
 use super::content::{KEY_LEN_MAX, KEY_LEN_MIN};
-use super::laws::{Length, Zipf};
+use super::laws::{Length, ZipfLaw};
 
 /// The properties of a trace.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ pub(crate) const PATTERNS: [Pattern; 10] = [
 
 /// A trace, ready to be replayed.
 #[derive(Debug)]
-pub(crate) struct Trace {
-    pub(crate) items: Vec<Item>,
-    pub(crate) requests: Vec<Request>,
+pub(crate) struct BenchTrace {
+    pub(crate) items: Vec<TraceItem>,
+    pub(crate) requests: Vec<TraceRequest>,
     pub(crate) rate: u32,
     together: usize,
     /// The item of rank r, counted from 1, is asked for in proportion to r^-alpha.
@@ -86,43 +86,45 @@ pub(crate) struct Trace {
 
 /// The value of a key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
+pub(crate) struct TraceItem {
     pub(crate) value_len: u32,
     pub(crate) lifetime: u16,
     pub(crate) key_len: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Request {
+pub(crate) struct TraceRequest {
     pub(crate) item: u32,
-    pub(crate) verb: Verb,
+    pub(crate) verb: TraceVerb,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum TraceVerb {
     Get,
     Set,
     Delete,
     Count,
 }
 
-impl Trace {
+impl BenchTrace {
     /// The same seed gives the same trace, for ever.
-    pub(crate) fn new(pattern: &Pattern, seed: u64) -> Trace {
+    pub(crate) fn new(pattern: &Pattern, seed: u64) -> BenchTrace {
         let mut prng = Prng::new(seed);
-        let items: Vec<Item> = (0..pattern.keys).map(|_| pattern.item(&mut prng)).collect();
-        let zipf = Zipf::new(pattern.keys, pattern.alpha);
+        let items: Vec<TraceItem> = (0..pattern.keys).map(|_| pattern.item(&mut prng)).collect();
+        let zipf = ZipfLaw::new(pattern.keys, pattern.alpha);
         let mut request = |_| {
-            let verb =
-                choose(prng.unit(), pattern.mix.into_iter().zip([Verb::Set, Verb::Delete, Verb::Count]));
+            let verb = choose(
+                prng.unit(),
+                pattern.mix.into_iter().zip([TraceVerb::Set, TraceVerb::Delete, TraceVerb::Count]),
+            );
             let rank = zipf.draw(&mut prng);
             // Not the most wanted items are deleted most: by the published misses, most that are deleted are
             // not asked for soon.
-            let item = if verb == Some(Verb::Delete) { rank * STRIDE % pattern.keys } else { rank };
-            Request { item: item as u32, verb: verb.unwrap_or(Verb::Get) }
+            let item = if verb == Some(TraceVerb::Delete) { rank * STRIDE % pattern.keys } else { rank };
+            TraceRequest { item: item as u32, verb: verb.unwrap_or(TraceVerb::Get) }
         };
         let requests = (0..SECONDS * pattern.rate).map(&mut request).collect();
-        let mut trace = Trace {
+        let mut trace = BenchTrace {
             items,
             requests,
             rate: pattern.rate,
@@ -151,7 +153,7 @@ impl Trace {
     pub(crate) fn asked(&self, group: Range<usize>, asked: &mut Vec<u32>) {
         asked.clear();
         for request in &self.requests[group] {
-            if request.verb == Verb::Get && !asked.contains(&request.item) {
+            if request.verb == TraceVerb::Get && !asked.contains(&request.item) {
                 asked.push(request.item);
             }
         }
@@ -176,16 +178,16 @@ impl Trace {
             0 => usize::MAX,
             lifetime => second + usize::from(lifetime),
         };
-        let immortal = |item: &Item| if item.lifetime == 0 { usize::MAX } else { 0 };
+        let immortal = |item: &TraceItem| if item.lifetime == 0 { usize::MAX } else { 0 };
         let mut gone: Vec<usize> = self.items.iter().map(immortal).collect();
         let (mut gets, mut misses, mut asked) = (0, 0, Vec::new());
         for group in self.groups() {
             let second = group.start / self.rate as usize;
             for request in &self.requests[group.clone()] {
                 match request.verb {
-                    Verb::Set => gone[request.item as usize] = gone_at(request.item, second),
-                    Verb::Delete => gone[request.item as usize] = 0,
-                    Verb::Get | Verb::Count => {}
+                    TraceVerb::Set => gone[request.item as usize] = gone_at(request.item, second),
+                    TraceVerb::Delete => gone[request.item as usize] = 0,
+                    TraceVerb::Get | TraceVerb::Count => {}
                 }
             }
             let counts = group.start >= self.counted_from();
@@ -209,11 +211,11 @@ impl Trace {
 }
 
 impl Pattern {
-    fn item(&self, prng: &mut Prng) -> Item {
+    fn item(&self, prng: &mut Prng) -> TraceItem {
         let key_len = self.key.draw(prng).round().clamp(KEY_LEN_MIN as f64, KEY_LEN_MAX as f64) as u8;
         let value_len = self.value.draw(prng).round().clamp(1.0, LEN_MAX) as u32;
         let lifetime = choose(prng.unit(), self.lifetimes.iter().copied()).unwrap_or(0);
-        Item { value_len, lifetime, key_len }
+        TraceItem { value_len, lifetime, key_len }
     }
 }
 
@@ -232,9 +234,9 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_trace_with_the_mix_of_its_pattern() {
         let pattern = PATTERNS.iter().find(|pattern| pattern.name == "cluster37").expect("listed");
-        let (trace, again) = (Trace::new(pattern, 1), Trace::new(pattern, 1));
+        let (trace, again) = (BenchTrace::new(pattern, 1), BenchTrace::new(pattern, 1));
         assert_eq!(format!("{:?}", trace.requests), format!("{:?}", again.requests));
-        let sets = trace.requests.iter().filter(|request| request.verb == Verb::Set).count();
+        let sets = trace.requests.iter().filter(|request| request.verb == TraceVerb::Set).count();
         let share = sets as f64 / trace.requests.len() as f64;
         assert!((share - 0.37).abs() < 0.01, "{share}");
         let mortal = trace.items.iter().filter(|item| item.lifetime == 3).count();
@@ -243,13 +245,13 @@ mod tests {
 
     #[test]
     fn endless_memory_misses_only_what_has_expired_or_was_deleted() {
-        let (get, set, delete) = (Verb::Get, Verb::Set, Verb::Delete);
-        let check = |lifetime: u16, verbs: &[Verb], expected: f64| {
-            let item = Item { value_len: 1, lifetime, key_len: 8 };
+        let (get, set, delete) = (TraceVerb::Get, TraceVerb::Set, TraceVerb::Delete);
+        let check = |lifetime: u16, verbs: &[TraceVerb], expected: f64| {
+            let item = TraceItem { value_len: 1, lifetime, key_len: 8 };
             let before = std::iter::repeat_n(&set, COUNTED_FROM as usize).chain(verbs);
-            let requests = before.map(|verb| Request { item: 0, verb: *verb }).collect();
+            let requests = before.map(|verb| TraceRequest { item: 0, verb: *verb }).collect();
             let trace =
-                Trace { items: vec![item], requests, rate: 1, together: 1, alpha: 1.0, counts: false };
+                BenchTrace { items: vec![item], requests, rate: 1, together: 1, alpha: 1.0, counts: false };
             assert_eq!(trace.unavoidable(), expected, "{verbs:?}");
         };
         check(0, &[get, get], 0.0);
@@ -261,7 +263,7 @@ mod tests {
     #[test]
     fn history_has_every_item_once_and_the_wanted_ones_late() {
         let trace =
-            Trace::new(PATTERNS.iter().find(|pattern| pattern.name == "cluster50").expect("listed"), 1);
+            BenchTrace::new(PATTERNS.iter().find(|pattern| pattern.name == "cluster50").expect("listed"), 1);
         let history = trace.history(1);
         let place = |item: u32| history.iter().position(|other| *other == item).expect("every item is there");
         let mean = |items: Range<u32>| items.clone().map(place).sum::<usize>() / items.len();
