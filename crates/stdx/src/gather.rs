@@ -37,7 +37,7 @@ impl<H: AsRef<[u8]>> Gather<H> {
         self.copied.extend_from_slice(bytes);
     }
 
-    /// The copied bytes, to append to (and, by who has just appended, to truncate again). What lies
+    /// The copied bytes, to append to (and, by the caller that has just appended, to truncate again). What lies
     /// before the last held piece must stay.
     #[inline]
     pub fn copied(&mut self) -> &mut Vec<u8> {

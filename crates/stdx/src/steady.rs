@@ -4,7 +4,7 @@
 const VALUES_MIN: usize = 10;
 /// A beginning that differs by less from the rest is of no interest.
 const RELEVANT: f64 = 0.05;
-/// By so many standard errors the beginning has to differ. They are those of independent noise: the place to cut was
+/// The beginning has to differ by this many standard errors. They are those of independent noise: the place to cut was
 /// chosen because the two sides differ there, and noise that lasts for some seconds differs by as much as 9.
 const ERRORS: f64 = 10.0;
 /// Medians of seconds do not vary by half of their size, so less will do.

@@ -73,7 +73,7 @@ fn the_list_of_one_that_speaks_as_irqbalance_does() {
     check(pid);
 }
 
-/// As irqbalance(1) says, "API": nothing for who does not show that they are root, and a new list for the old one.
+/// By irqbalance(1), "API": no answer for users other than root, and a new list for the old one.
 fn answer(mut stream: UnixStream, banned: &mut BTreeSet<u32>) {
     let mut bytes = [0; 500];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];

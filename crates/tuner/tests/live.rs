@@ -96,7 +96,7 @@ fn an_empty_directory_is_no_host() {
 fn counters_of_this_host_go_up() {
     let (root, facts) = (Root::new("/"), here());
     let first = read(&root, &facts, 0).expect("read /");
-    // Whoever reads hundreds of files spends time.
+    // Reading hundreds of files takes time.
     let ran = |reading: &tuner::Reading| reading.threads.values().map(|times| times.run_ns).sum::<u64>();
     let mut readings = (1..).map(|at_ms| read(&root, &facts, at_ms).expect("read /"));
     let last = readings.find(|reading| ran(reading) > ran(&first)).expect("some reading");
@@ -115,7 +115,7 @@ fn counters_of_this_host_go_up() {
 /// What the probe and `ss` say of the listener on this port of this address, as `waiting backlog`.
 #[track_caller]
 fn check_listener(address: &str, port: u16, expected: &str) {
-    // The same port of another address may be somebody else's.
+    // The same port of another address may belong to another program.
     let address = format!("{address}:{port}");
     let found = || {
         let facts = here();
@@ -292,7 +292,7 @@ fn syn(from: SocketAddrV4, to: SocketAddrV4) -> Vec<u8> {
     [&ip[..], &source, &destination, &tcp].concat()
 }
 
-/// SYNs of so many clients that never answer, to a listener with this backlog; the finding about its handshakes.
+/// SYNs of this many clients that never answer, to a listener with this backlog; the finding about its handshakes.
 fn storm(backlog: i32, clients: u32) -> Finding {
     let address = SocketAddrV4::new(Ipv4Addr::new(10, 8, 0, 1), 7);
     let listener = TcpListener::bind(address).expect("bind");
@@ -315,7 +315,7 @@ fn storm(backlog: i32, clients: u32) -> Finding {
 
 #[test]
 fn the_backlog_bounds_handshakes_whatever_the_setting_says_while_cookies_are_on() {
-    // Who is asked for on `left` is nobody, and needs no address there.
+    // The address requested on `left` belongs to no host, and needs no interface there.
     let commands = "ip link set lo up; ip link add left type veth peer name right
         ip link set dev left arp off up; ip link set dev right up
         ip addr add 10.8.0.1/24 dev left; ip route add 10.9.0.0/16 dev left

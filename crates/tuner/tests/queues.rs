@@ -58,7 +58,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever empties the directory of temporary files.
+        // Remains are removed with the directory of temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

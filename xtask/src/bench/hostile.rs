@@ -1,7 +1,7 @@
 //! `cargo xtask bench hostile`: what an honest client notices while others misbehave in every way at once.
 //!
 //! Three runs of the same honest client with the same server: alone on the machine; beside a second, attacked server,
-//! which takes CPU time but no more; and with the attacked server itself. The second one tells what the machine does
+//! which takes CPU time but no more; and with the attacked server itself. The second one shows what the machine does
 //! from what the server lets happen.
 
 use std::path::PathBuf;

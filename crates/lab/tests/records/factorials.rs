@@ -117,7 +117,7 @@ fn a_round_counts_with_what_it_has_of_the_combinations() {
     check(16, 11..=11);
 }
 
-/// Four rates that MariaDB is offered by so many threads.
+/// Four rates at which this many threads load MariaDB.
 fn rates() -> String {
     let four = "{ name = \"24\", set = { threads = \"24\" } }, { name = \"32\", set = { threads = \"32\" } }, \
                 { name = \"40\", set = { threads = \"40\" } }]";
@@ -201,7 +201,7 @@ fn rates_that_raise_latency_are_left_out() {
         assert!((efficiency.slope.expect("a slope").middle - 2_000.0).abs() < 1.0, "{efficiency:?}");
         assert_eq!((efficiency.rates, efficiency.up_to), ((3, 4), 48_000.0));
     }
-    // Of a treatment whose knee leaves two rates nothing is said, and the others are not compared with it.
+    // A treatment whose knee leaves two rates has no result, and the others are not compared with it.
     for record in
         results.records.iter_mut().filter(|it| it.levels["threads"] == "32" && it.levels["kernel"] == "tuned")
     {

@@ -102,7 +102,7 @@ fn a_planted_regression_is_found_at_its_commit_and_confirmed_by_a_rerun_only() {
         [again(night(30, 0.9), 3600), again(night(90, 0.88), 0), again(another, 0)],
         [Ok(()), Ok(()), Ok(())]
     );
-    // Becoming quicker stops nobody, and neither does what lies far back.
+    // A change for the better is no alarm, and neither is one that lies far back.
     for number in 40..60 {
         let results = night(number, 0.9);
         history.add(&results, &compare(&results), &format!("c{number}")).expect("added");
@@ -393,7 +393,7 @@ fn a_run_is_kept_once() {
     );
 }
 
-/// A history with so many runs of a commit each, one after the other.
+/// A history with this many runs of a commit each, one after the other.
 fn kept(commits: &[(&str, u32, f64)]) -> Vec<MetricSeries> {
     let (mut history, mut number) = (History::in_memory().expect("a history"), 0);
     for (commit, runs, factor) in commits {
@@ -512,7 +512,7 @@ fn template() -> MetricSeries {
     history.series().expect("series").remove(0)
 }
 
-/// So much of the level is the standard deviation of runs without a change.
+/// The standard deviation of runs without a change, as a share of the level.
 const NOISE: f64 = 0.03;
 
 /// A series without a change: runs that resemble their neighbours by `rho`, and now and then a bad night.

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// Waits for events, at most so long; as many as fit replace those that were there.
+/// Waits for events, at most this long; as many as fit replace those that were there.
 pub(super) fn wait(epoll: &OwnedFd, events: &mut Vec<Event>, at_most: Duration) -> Result<(), Error> {
     events.clear();
     let failed = |error: Errno| Error::Exchange(error.into());

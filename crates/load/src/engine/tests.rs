@@ -39,7 +39,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len as u64).map(|at| stdx::prng::mix(at) as u8).collect()
 }
 
-/// A peer that echoes, but only once told to: until then sockets fill up.
+/// A peer that echoes, but only when it is released: until then sockets fill up.
 fn check<E: Engine, S: Stream>(make: impl FnOnce(Vec<OwnedFd>) -> Option<E>, pair: (S, S)) {
     let (near, mut far) = pair;
     let Some(mut engine) = make(vec![near.into()]) else { return };

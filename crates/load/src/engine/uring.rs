@@ -2,7 +2,7 @@
 //!
 //! Receives are multishot, one per connection, into a ring of buffers that the kernel picks from. Sends never wait:
 //! with `MSG_DONTWAIT` the kernel either completes them inside the call or fails them, so the outbox is free when the
-//! call returns; with `MSG_WAITALL` a partial send counts as failed and tells how far it came. Only failed sends
+//! call returns; with `MSG_WAITALL` a partial send counts as failed and returns how far it came. Only failed sends
 //! report back. The rest of a failed send is kept and goes out when the socket has room.
 //!
 //! With `unsafe`: the memory that is shared with the kernel.

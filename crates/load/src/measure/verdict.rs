@@ -75,7 +75,7 @@ pub(crate) struct OpenEvidence {
 
 /// A thread that is busier than this may be what limits the rate.
 pub(crate) const BUSY_MAX: f64 = 0.85;
-/// For so many seconds in a row: one can be an accident.
+/// For this many seconds in a row: one can be an accident.
 const BUSY_SECONDS: usize = 2;
 /// From here on, time stolen by the hypervisor shows in every percentile of interest.
 const STEAL_MAX: f64 = 0.02;
@@ -134,7 +134,7 @@ fn reason(what: &str, why: String) -> Option<InvalidReason> {
 }
 
 fn saturated(evidence: &RunEvidence) -> Option<InvalidReason> {
-    // A thread that spins is always busy; whether it keeps up, its lateness tells.
+    // A thread that spins is always busy; its lateness shows whether it keeps up.
     if evidence.open.is_some_and(|open| open.spins) {
         return None;
     }

@@ -45,7 +45,7 @@ impl Schedule {
         schedule
     }
 
-    /// Begins at a time, and ends with the window or after so many requests in it.
+    /// Begins at a time, and ends with the window or after this many requests in it.
     pub(crate) fn during(self, start_ns: u64, window_ns: Range<u64>, requests_max: u64) -> Schedule {
         Schedule { start_ns, window_ns, left: requests_max, ..self }
     }

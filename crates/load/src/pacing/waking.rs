@@ -2,7 +2,7 @@
 //!
 //! A thread that sleeps until a request is due wakes up some tens of microseconds later: the processor has to leave its
 //! idle state, and a virtual one has to be given back first. What it takes here is learnt from each sleep. Then the thread
-//! can sleep for so much less, and look at the clock for the rest of the time. Pure: time is given.
+//! can sleep for that much less, and look at the clock for the rest of the time. Pure: time is given.
 
 /// The lateness learnt so far.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ const SHARE_MAX: u64 = 2;
 const PERIOD_NS: u64 = 100_000_000;
 
 impl Waking {
-    /// A sleep ended so much later than it should have.
+    /// A sleep ended this much later than it should have.
     pub(crate) fn woke(&mut self, late_ns: u64) {
         let late_ns = late_ns.min(LEAD_MAX_NS);
         match late_ns.checked_sub(self.lead_ns) {

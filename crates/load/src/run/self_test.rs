@@ -178,7 +178,7 @@ fn serve(listener: &TcpListener, ended: &AtomicBool) -> io::Result<Vec<Stall>> {
 const LOOK_EVERY_NS: u64 = 50_000_000;
 
 impl Stall {
-    /// So many requests have been answered since it began.
+    /// This many requests have been answered since it began.
     fn catch_up(&mut self, answered: usize, now_ns: u64) {
         let since_ns = now_ns - self.begun_ns;
         // One in each connection may be on its way.

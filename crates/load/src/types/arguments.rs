@@ -47,7 +47,7 @@ pub struct Arguments {
     /// Give up when an agent has sent nothing for this long
     #[arg(long, value_name = "TIME", default_value = "30s", help_heading = "Several machines")]
     pub agent_patience: Span,
-    /// Make no load, but print a Kubernetes job of so many pods that can be agents, and how to use it
+    /// Make no load, but print a Kubernetes job of this many pods that can be agents, and how to use it
     #[arg(
         long,
         value_name = "PODS",

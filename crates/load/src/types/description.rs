@@ -80,7 +80,7 @@ pub struct Description {
         help_heading = "Shape of the load"
     )]
     pub trace: Option<PathBuf>,
-    /// Replay so many times as fast
+    /// Replay this many times as fast
     #[arg(
         long,
         value_name = "TIMES",
@@ -106,13 +106,13 @@ pub struct Description {
     /// Close a connection after this many requests and open it anew
     #[arg(long, value_name = "N", help_heading = "Shape of the load")]
     pub reconnect_after: Option<u64>,
-    /// Close and open anew so many connections per second, at random times (poisson)
+    /// Close and open anew this many connections per second, at random times (poisson)
     #[arg(long, value_name = "RATE", help_heading = "Shape of the load")]
     pub churn: Option<f64>,
-    /// Close and open anew N connections at once, so long after the window was opened: 500@3s
+    /// Close and open anew N connections at once, at this time after the window was opened: 500@3s
     #[arg(long, value_name = "N@TIME", help_heading = "Shape of the load")]
     pub storm: Option<Storm>,
-    /// Besides the load, let so many connections of their own ask how slow the server is, in an open loop; nothing of the
+    /// Besides the load, measure latency on this many connections of their own, in an open loop; nothing of the
     /// load's figures includes them. With --agents they are this machine's, which has nothing else to do
     #[arg(
         long,
@@ -199,8 +199,8 @@ pub struct Description {
     /// How to talk to the kernel; auto takes io_uring where it is allowed
     #[arg(long, value_enum, default_value_t = EngineChoice::Auto, help_heading = "Run")]
     pub engine: EngineChoice,
-    /// A reply ends when the kernel has received it (SO_TIMESTAMPNS), not when this program reads it, which is then told
-    /// apart as `unread`; over TCP or TLS, with io_uring
+    /// A reply ends when the kernel has received it (SO_TIMESTAMPNS), not when this program reads it; the time
+    /// between is shown as `unread`; over TCP or TLS, with io_uring
     #[arg(long, help_heading = "Run")]
     pub kernel_timestamps: bool,
     /// Connections whose replies may gather before a turn, for at most 0.5 ms and never more than a quarter of the

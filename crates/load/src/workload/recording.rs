@@ -79,7 +79,7 @@ const ROUND: usize = 4096;
 const WAITING_MAX: usize = 1 << 22;
 
 impl Recording {
-    /// Begins one, and returns its recorders for so many workers.
+    /// Begins one, and returns its recorders for this many workers.
     pub(crate) fn start(path: &Path, workers: usize) -> Result<(Recording, Vec<Recorder>), Error> {
         let path = path.to_path_buf();
         let file = File::create(&path).map_err(|source| Error::Output { path: path.clone(), source })?;
@@ -188,7 +188,7 @@ impl Recorder {
             return Ok(());
         }
         waiting.fetch_add(notes.len(), Ordering::Relaxed);
-        // Nobody listens when the disk has failed: `Recording::join` says how.
+        // The receiver is gone when the disk has failed: `Recording::join` returns the error.
         self.sender.send((self.worker, notes)).map_err(|_| Error::Panic)
     }
 }

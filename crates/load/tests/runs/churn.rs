@@ -62,7 +62,7 @@ fn a_server_that_closes_is_counted_and_met_again() {
 fn who_is_refused_tries_again() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
-    // It takes two connections, and then nobody listens any more.
+    // It takes two connections, and then stops listening.
     thread::spawn(move || {
         let both: Vec<_> = listener.incoming().take(2).collect();
         drop(listener);

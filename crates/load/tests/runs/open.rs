@@ -63,7 +63,7 @@ fn a_rate_that_was_not_reached_is_not_shown_as_reached() {
     for line in
         ["--duration 600ms", "--requests 300", "--duration 600ms --depth 100", "--duration 5m --requests 300"]
     {
-        // What is left at the end takes the server as long again: it is answered before nobody waits any longer.
+        // What is left at the end takes the server as long again: it is answered before the wait for replies ends.
         let line = format!("{} --connections 1 --rate 1000 --warm-up 0 {line}", server(usize::MAX, slow));
         let summary = run(&line).expect(&line);
         let waits = summary.waits.expect("an open loop");
@@ -220,14 +220,14 @@ fn a_search_ends_with_a_knee() {
 
 const CHANCES: usize = 8;
 
-/// If this program was itself stopped for so long, theory does not know of it.
+/// If this program was itself stopped for this long, theory does not include it.
 const STALLED_TOO: Duration = Duration::from_millis(5);
 
 /// How long the server is stopped, and how often.
 const STALL: Duration = Duration::from_millis(100);
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Stops and continues a process until told to end; returns how long it was stopped each time.
+/// Stops and continues a process until it is ended; returns how long it was stopped each time.
 #[expect(clippy::disallowed_methods, reason = "another program lives in real time")]
 fn stall(pid: Pid, ended: &AtomicBool) -> Vec<Duration> {
     let mut stalls = Vec::new();
@@ -281,7 +281,7 @@ fn a_server_that_stops_is_as_slow_as_theory_says() {
             return;
         }
         // A generator that waits for the server before it counts would be off by a factor of 20, whatever else happens.
-        // Unless it is theory that is off, because who stops the server was itself stopped.
+        // Unless it is theory that is off, because the program that stops the server was itself stopped.
         let is_theory_off = stalls.iter().any(|stall| *stall > STALL + STALLED_TOO);
         assert!(
             off > -0.5 || is_theory_off,

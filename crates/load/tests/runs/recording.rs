@@ -53,7 +53,7 @@ fn take(seen: &Seen) -> Vec<(ThreadId, String)> {
     std::mem::take(&mut *seen.lock().expect("no panic"))
 }
 
-/// The requests by who asked them, or by whatever else `group` says.
+/// The requests by client, or by another key that `group` returns.
 fn grouped<K: Ord, T>(
     requests: &[T],
     group: impl Fn(&T) -> K,

@@ -68,7 +68,7 @@ pub(crate) fn serve(
     Ok(())
 }
 
-/// A script's wish that the server closes the connection.
+/// A script's order that the server closes the connection.
 pub(crate) const CLOSE: &[u8] = b"close";
 
 pub(crate) fn answer(words: &[&str], items: &Items, body: &mut impl Read) -> std::io::Result<Vec<u8>> {

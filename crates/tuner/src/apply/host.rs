@@ -455,7 +455,7 @@ mod tests {
             risk: Risk::Low,
             signal: Default::default(),
         };
-        // Answers the one read before the write: who writes to a pipe that nobody reads, waits.
+        // Answers the one read before the write: a write to a pipe without a reader blocks.
         let writer = std::thread::spawn({
             let pipe = pipe.clone();
             move || std::fs::write(pipe, "0\n").unwrap()

@@ -47,7 +47,7 @@ const END_ROOM: u64 = 8 << 10;
 /// A reason is cut to this many characters, so that it fits into [`END_ROOM`], even if JSON takes six bytes for each.
 const WHY_CHARS_MAX: usize = 500;
 
-/// Room is made in pieces of this size: a call for every so many steps.
+/// Room is made in pieces of this size, to save calls.
 const ROOM_PIECE: u64 = 32 << 10;
 
 /// The boot and network namespace in which a journal's settings are in force.

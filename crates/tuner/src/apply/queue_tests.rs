@@ -144,7 +144,7 @@ fn begin(scratch: &Scratch) -> Journal {
     Journals::new(scratch.path()).begin(&place, 0, None).unwrap()
 }
 
-/// But for numbers of interrupts, which nobody can restore.
+/// But for numbers of interrupts, which cannot be restored.
 fn assert_as_before(device: &Device, before: &Device) {
     assert_eq!(
         (&device.rps, &device.affinity, &device.banned),

@@ -1,4 +1,4 @@
-//! A kernel in memory that refuses, hangs, forgets and lies where a test wants it to.
+//! A kernel in memory that refuses, hangs, forgets and lies where a test needs it.
 
 use std::collections::BTreeMap;
 

@@ -305,7 +305,7 @@ fn an_interface_that_is_not_there_is_refused() {
     assert_eq!((plan.changes.len(), plan.refusals.len()), (0, 1));
 }
 
-/// What is planned, by its file's name, its value and who asked.
+/// The plan's changes, by the file's name, the value and the requester.
 fn asked_of(plan: &Plan) -> Vec<String> {
     let name = |change: &Change| change.setting.to_string().rsplit('/').next().unwrap().to_owned();
     plan.changes

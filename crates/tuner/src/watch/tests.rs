@@ -1,4 +1,4 @@
-//! Conversations: what is told and what is seen, line by line, and what the watch makes of it.
+//! Conversations: events and readings, line by line, and the news of the watch.
 //!
 //! ```text
 //! 41 cpu 3 online            an event; also: link eth0 down, link eth0 up, asked
@@ -65,7 +65,7 @@ impl Scene {
         Scene { watch: Watch::new(Policy { repair, every_ms: 30_000 }), repair, look, refuses: false }
     }
 
-    /// One line of the conversation, and what is said to it.
+    /// One line of the conversation, and the answer to it.
     fn play(&mut self, line: &str) -> Vec<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let at_ms = (words[0].parse::<f64>().expect("seconds") * 1000.0) as u64;

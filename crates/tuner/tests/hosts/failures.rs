@@ -15,7 +15,7 @@
 //!
 //! ```text
 //!  6 numbers on the disk: `interrupts_are_planned_anew_and_irqbalance_is_told_by_device` (`persist/tests.rs`)
-//!  7 the wrong variable: the same, and `persist/conflicts`       16 who has the last word: `persist/conflicts`
+//!  7 the wrong variable: the same, and `persist/conflicts`       16 which one wins: `persist/conflicts`
 //!  8 `an_interrupt_that_does_not_follow_its_affinity_is_given_it_anew_and_then_left`, and
 //!    `irqbalance_moves_what_it_was_told_to_leave_alone_and_is_named`
 //!  9 `a_driver_reset_is_known_by_the_drivers_counter`

@@ -157,7 +157,7 @@ pub(crate) fn c5_4xlarge() -> Tree {
         .file(&format!("sys/devices/{pci}/numa_node"), "-1")
         .file(&format!("sys/devices/{pci}/msi_irqs/27"), "msix")
         .interrupt(27, "ena-mgmnt@pci:0000:00:05.0", "0", &[1])
-        // Reserved, and taken by nobody.
+        // Reserved, and not requested.
         .file(&format!("sys/devices/{pci}/msi_irqs/36"), "msix")
         .file("sys/kernel/irq/36/actions", "");
     for queue in 0..8 {
@@ -306,7 +306,7 @@ pub(crate) fn offline_cpus() -> Tree {
         .file("proc/softirqs", &format!("{header}\n      NET_RX:  1 2 3 4 66"))
 }
 
-/// A container that hides /sys and lets nobody write to /proc/sys, as Docker mounts it: counters and settings of /proc
+/// A container that hides /sys and makes /proc/sys read-only, as Docker mounts it: counters and settings of /proc
 /// are all there is.
 pub(crate) fn container() -> Tree {
     Tree::new()

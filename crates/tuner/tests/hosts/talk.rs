@@ -1,6 +1,6 @@
 //! A host, what happens there in thirty seconds, and what the tuner makes of it: as few lines as a screen holds.
 //!
-//! What happens is said in lines, most of them of CPUs or queues and amounts:
+//! Situations are lines, most of them of CPUs or queues and amounts:
 //!
 //! ```text
 //! cpu 0 user=5 softirq=88               percent of the window; the rest is idle
@@ -11,7 +11,8 @@
 //! cgroup /system.slice throttled=60     of 300 periods
 //! ```
 //!
-//! CPUs are lists everywhere, also where the kernel takes masks; what is alike for several queues is said once: `8×0-3`.
+//! CPUs are lists everywhere, also where the kernel takes masks; equal values of several queues are given once:
+//! `8×0-3`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,7 +31,7 @@ use crate::tree::Tree;
 /// Windows of ten seconds.
 const WINDOWS: u64 = 3;
 
-/// Compares what is said of a host with what should be, word by word.
+/// Compares the texts about a host with the expected ones, word by word.
 #[track_caller]
 pub(crate) fn check(tree: &Tree, load: &str, expected: &str) {
     let said = talk(tree, load);

@@ -206,7 +206,7 @@ impl Tree {
             .file(&format!("proc/irq/{irq}/effective_affinity_list"), affinity)
     }
 
-    /// softnet_stat with so many columns: `processed` of each of these CPUs is 0x100 plus its number.
+    /// softnet_stat with this many columns: `processed` of each of these CPUs is 0x100 plus its number.
     pub(crate) fn softnet(self, cpus: &CpuSet, columns: usize) -> Tree {
         let mut text = String::new();
         for cpu in cpus.iter() {

@@ -58,7 +58,7 @@ fn ten_thousand_idle_connections_are_cheap_with_io_uring() {
     idle_connections_are_cheap(SocketDriver::Uring);
 }
 
-/// Asked by many who do not read, `stats conns` would once be held whole for each of them.
+/// Requested by many clients that do not read, `stats conns` would be held whole for each of them.
 #[track_caller]
 fn a_list_of_all_connections_is_held_for_nobody(driver: SocketDriver) {
     const COUNT: usize = 4_000;

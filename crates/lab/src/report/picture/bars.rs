@@ -14,7 +14,7 @@ use crate::record::quantity::{Unit, title};
 /// The minimum width of a bar, in pixels: the dots of ten trials stand side by side in it.
 const BAR_MIN: usize = 30;
 
-/// Of more trials than this, evenly chosen ones have a dot: more could not be told apart.
+/// Of more trials than this, evenly chosen ones have a dot: more could not be distinguished.
 const DOTS_MAX: usize = 200;
 
 /// Draws the bars of a metric; nothing if no cell has a value.

@@ -16,7 +16,7 @@ const POINTS_MAX: usize = 300;
 /// More lines than this, of all treatments together, are thinned out evenly; the medians are of all.
 const LINES_MAX: usize = 200;
 
-/// Of so many trials of so many treatments, one in how many has a line.
+/// The step at which lines are thinned out, for this many trials of this many treatments.
 pub fn one_in(trials: usize, treatments: usize) -> usize {
     trials.div_ceil((LINES_MAX / treatments.max(1)).max(1)).max(1)
 }

@@ -25,7 +25,7 @@ pub(super) struct Crew {
 struct Agent {
     name: String,
     child: Child,
-    /// Closing it tells the agent to end.
+    /// Closing it ends the agent.
     input: Option<ChildStdin>,
     heard_ns: u64,
 }
@@ -70,7 +70,7 @@ impl Crew {
         self.patience += longer;
     }
 
-    /// From now on an agent may be silent for so long at most, whatever it was before.
+    /// From now on an agent may be silent for this long at most, whatever it was before.
     pub(super) fn be_impatient(&mut self, patience: Duration) {
         self.patience = self.patience.min(patience);
         self.waits_since_ns = now_ns();

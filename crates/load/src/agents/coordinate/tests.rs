@@ -48,7 +48,7 @@ fn a_part_is_of_the_numbers_that_all_have_together() {
     assert_eq!((first.requests, second.requests), (Some(4), Some(3)));
     let storms = [first.churn, second.churn].map(|churn| churn.and_then(|churn| churn.storm));
     assert_eq!(storms.map(|storm| storm.map(|storm| storm.connections)), [Some(1), Some(0)]);
-    // Schedules are parts of one: each is told the rate of all, and which of the threads it is for.
+    // Schedules are parts of one: each has the rate of all, and the numbers of its threads.
     assert!(matches!(second.pace, Some(OpenLoopPace { timing: Timing::Law(30.0, _), .. })), "{second:?}");
     assert!(second.churn.is_some_and(|churn| churn.rate == Some(30.0)));
     assert_eq!((second.thread(0).index, second.thread(0).threads), (1, 2));

@@ -45,7 +45,7 @@ fn end(latencies_ms: &[u64], valid: bool) -> End {
     End { summary, tally }
 }
 
-/// What an agent tells of a second in which it did all this.
+/// An agent's report of a second in which it did all this.
 fn told(tally: &Tally) -> SecondReport {
     let slip_ns = tally.waits.as_ref().map(|waits| waits.slip_ns.clone());
     SecondReport { latency_ns: tally.latency_ns.clone(), slip_ns, errors: tally.errors }

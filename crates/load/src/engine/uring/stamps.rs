@@ -32,7 +32,7 @@ impl Stamps {
     pub(super) fn ask(sockets: &[OwnedFd]) -> io::Result<Stamps> {
         for socket in sockets {
             let on: libc::c_int = 1;
-            // SAFETY: the value is an int that outlives the call, and its length is said.
+            // SAFETY: the value is an int that outlives the call, and its length is passed.
             let outcome = unsafe {
                 let (value, len) = ((&raw const on).cast(), size_of::<libc::c_int>() as libc::socklen_t);
                 libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, value, len)

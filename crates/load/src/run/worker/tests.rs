@@ -30,7 +30,7 @@ struct Simulated {
     replies: VecDeque<(u64, usize)>,
     /// The worker is suspended for this long, soon after it has begun.
     suspended_ns: u64,
-    /// So much later than it should a wait ends.
+    /// A wait ends this much later than it should.
     late_ns: u64,
     waits: u64,
 }
@@ -197,7 +197,7 @@ fn what_a_slow_server_leaves_undone_is_counted() {
     let tally = run(Simulated::new(200_000, 0), Some((10_000.0, Arrivals::Constant)), 10, 1);
     let total = tally.requests() + tally.unanswered + tally.unsent;
     assert_eq!(total, 200_000, "{tally:?}");
-    // Whoever is answered has waited in the schedule, up to the end.
+    // An answered request has waited in the schedule, up to the end.
     assert!(quantile_ms(&tally, 0.5) > 1000.0);
 }
 

@@ -11,7 +11,7 @@ use os::CpuSet;
 #[derive(Default)]
 struct Shelf {
     values: BTreeMap<Setting, String>,
-    /// This value is refused, so many times.
+    /// This value is refused, this many times.
     refused: Option<(String, usize)>,
 }
 

@@ -35,7 +35,7 @@ pub enum Winner {
 }
 
 impl Winner {
-    /// As it is said.
+    /// The text of it.
     pub fn words(self) -> &'static str {
         match self {
             Winner::Theirs => "it wins",

@@ -107,7 +107,7 @@ fn a_linked_sysctl_conf_is_one_file_in_its_place() {
             .file("usr/lib/systemd/systemd-sysctl", "")
             .check(&["/etc/sysctl.conf:1: net.core.somaxconn = 128: it wins"]);
     }
-    // Without the link systemd leaves it to whoever calls sysctl.
+    // Without the link systemd does not call sysctl itself.
     Host::new("unlinked", SOMAXCONN)
         .file("etc/sysctl.conf", "net.core.somaxconn = 128\n")
         .file("usr/lib/systemd/systemd-sysctl", "")

@@ -1,7 +1,8 @@
 use super::*;
 use crate::observe::shapes::Scratch;
 
-/// A disk that stops working after so many changes: from then on everything fails, as after a crash, or one step does.
+/// A disk that stops working after this many changes: from then on everything fails, as after a crash, or one step
+/// does.
 struct Failing {
     disk: RootDisk,
     left: usize,

@@ -18,7 +18,7 @@ fn two_do_not_work_at_once_and_who_waits_is_told_for_whom() {
     let itself = format!("another `evenkeel tune` is at work (PID {}: `", std::process::id());
     assert!(error.contains(&itself) && error.ends_with(" s ago)"), "{error}");
     assert_eq!(journals.holder().map(|holder| holder.pid), Some(std::process::id()));
-    // Who waits is asked at each look whether to go on.
+    // A waiting process calls `stop` at each check.
     let looks = std::cell::Cell::new(0);
     let third = || looks.replace(looks.get() + 1) == 2;
     let error = journals.lock_within(Duration::from_secs(3600), &third).unwrap_err();

@@ -152,7 +152,7 @@ fn fifo_is_refused_where_nothing_would_stop_it() {
     );
 }
 
-/// What a service on all CPUs is told when somebody accepts the risk.
+/// The plan for a service on all CPUs when the user accepts the risk.
 #[track_caller]
 fn check_at_risk(change: impl Fn(&mut Facts), wanted: Result<&str, &str>) {
     let mut facts = with_service(host(XEN_16), "0-15");
