@@ -107,7 +107,7 @@ fn judged(ladders: &[Ladder], band: f64) -> Vec<Efficiency> {
 /// A treatment under rising rates, up to its knee.
 struct Ladder {
     treatment: String,
-    /// The number of rates below the knee.
+    /// The number of all rates, those from the knee on included.
     rates: usize,
     steps: Vec<Step>,
 }

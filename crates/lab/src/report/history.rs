@@ -84,7 +84,7 @@ pub fn nothing_worse(series: &[MetricSeries]) -> String {
     deciding.chunk_by(same).map(sentence).collect()
 }
 
-/// The suspicions, and the result of a rerun.
+/// A suspicion, and the result of a rerun.
 pub fn suspicion(suspicion: &Suspicion, confirmed: Option<bool>) -> String {
     let (series, point) = (&suspicion.series, &suspicion.change);
     let (good, bad) = (suspicion.last_good(), suspicion.culprit());

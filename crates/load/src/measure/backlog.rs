@@ -33,7 +33,8 @@ impl Backlog {
         now_ns >= self.next_ns
     }
 
-    /// This many are due and not answered. A worker that was suspended takes the counts that it has missed now.
+    /// Takes a count of the requests that are due and not answered. A worker that was suspended takes the counts that
+    /// it has missed now.
     pub(crate) fn take(&mut self, now_ns: u64, count: u64) {
         while self.is_due(now_ns) {
             self.counts[self.taken] = count;

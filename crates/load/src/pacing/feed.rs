@@ -148,7 +148,8 @@ impl Feed {
         }
     }
 
-    /// Connections that the next requests can use, whatever is read meanwhile; a closed loop does not plan them.
+    /// The number of connections that the next requests can use, whatever is read meanwhile; unlimited for a closed
+    /// loop, which does not plan them.
     #[inline]
     pub(crate) fn spare(&self) -> usize {
         match self {
@@ -289,7 +290,7 @@ impl Open {
             };
             turn.send(connection, portion, refill, |conversation| {
                 let intended_ns = due.pop_front().unwrap_or(now_ns);
-                // A request cannot be sent before it is due: the delay after that is this program's lateness.
+                // The request could not be sent before this second time: a delay after it is this program's lateness.
                 conversation.intend(intended_ns, (intended_ns + slot_ns).max(free_since_ns));
                 intended_ns
             });

@@ -24,7 +24,7 @@ const COMMAND_LEN_MAX: usize = 480;
 /// Bytes of its answer.
 const ANSWER_LEN_MAX: u64 = 1 << 20;
 
-/// The path of its socket: on disk, else (before 1.8, or without the directory) in the abstract name space.
+/// Connects to its socket: on disk, else (before 1.8, or without the directory) in the abstract name space.
 fn connect(pid: u32) -> io::Result<UnixStream> {
     let name = format!("irqbalance{pid}.sock");
     UnixStream::connect(format!("/run/irqbalance/{name}"))

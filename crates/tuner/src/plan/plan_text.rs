@@ -63,7 +63,7 @@ pub fn wrapped(text: &str, columns: usize) -> String {
     text.lines().map(line).collect()
 }
 
-/// The prefixes of a change, and of its details.
+/// Lengths of the prefixes of a change, and of its details.
 const NUMBER_LEN: usize = 5;
 const LABEL_LEN: usize = 13;
 

@@ -22,7 +22,7 @@ const HOT_PERCENT: f64 = 60.0;
 const BESIDE: usize = 57;
 const BAR_MAX: usize = 30;
 
-/// The maximum number of rows: if there are more CPUs, those with most in soft interrupts.
+/// At most `rows_max` rows: if there are more CPUs, those with most in soft interrupts.
 pub fn heat(facts: &Facts, series: &Series, look: TextStyle, rows_max: usize) -> String {
     let all = rows(facts, series);
     let total = all.len();

@@ -18,7 +18,7 @@ struct Row<'a> {
 const WARM_PERCENT: f64 = 2.0;
 const HOT_PERCENT: f64 = 10.0;
 
-/// The maximum number of rows; nothing if no threads are read.
+/// At most `rows_max` rows; nothing if no threads are read.
 pub fn waits(facts: &Facts, series: &Series, look: TextStyle, rows_max: usize) -> String {
     let mut rows = rows(facts, series);
     if rows.is_empty() {

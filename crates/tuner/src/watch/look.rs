@@ -59,7 +59,7 @@ pub struct SettingReading {
 pub enum Found {
     /// This text.
     Text(String),
-    /// An interrupt's desired affinity, but it still arrives on these CPUs.
+    /// An interrupt with the desired affinity that still arrives on these CPUs.
     Elsewhere(String),
     /// It does not exist.
     Gone,

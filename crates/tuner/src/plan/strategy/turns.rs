@@ -131,7 +131,7 @@ fn refused_by_kernel(facts: &Facts, service: &Service) -> Option<String> {
 /// The reason why real-time threads would harm the host.
 fn danger(model: &CpuModel, service: &Service) -> Option<String> {
     // A thread that never waits keeps ksoftirqd from its CPU; ENA resets itself when its interrupts starve
-    // (amzn-drivers #336). So some CPU, and every one that receives packets, must be outside of its CPUs.
+    // (amzn-drivers #336). So the threads must not reach some CPU, nor any that receives packets.
     let (online, irqs) = (&model.online, model.receiving_any());
     let reach = service.threads.iter().filter(|thread| may_be_first(thread));
     let reach = reach.fold(CpuSet::new(), |all, thread| all.or(&thread.affinity)).and(online);
