@@ -231,8 +231,8 @@ mod tests {
         check("evenkeel load --tls-insecure", "64 the following required arguments were not provided: --tls");
         let few = "64 use these arguments: 2 threads of all agents need as many connections";
         check("evenkeel load --agents a,b --connections 1", few);
-        let alone = "64 use these arguments: --record is for one machine: what agents ask would be on their own disks, too \
-                     much to be sent here; record without --agents, and let these replay that with --trace and --speed";
+        let alone = "64 use these arguments: --record is for one machine: the agents' requests would be on their own disks, \
+                     too many to be sent here; record without --agents, and let these replay that with --trace and --speed";
         check("evenkeel load --agents a,b --record x", alone);
         check("evenkeel load --depth 0", "64 use these arguments: --depth must be at least 1");
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");

@@ -253,7 +253,7 @@ fn turns_are_shortened_and_get_their_length_back() {
         return eprintln!("this kernel knows no turns of a thread's own length");
     }
     let before = server.threads();
-    assert!(plan.contains("why     who asks for short turns gets them sooner"), "{plan}");
+    assert!(plan.contains("why     a thread with shorter turns gets its turn sooner"), "{plan}");
     server.succeeds(&["apply", "--strategy", "sched-slice", "--pid", &pid]);
     assert!(server.threads().iter().all(|(_, how)| how.ends_with(" slice 500000")), "{:?}", server.threads());
     server.succeeds(&["rollback"]);
