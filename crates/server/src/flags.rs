@@ -16,10 +16,7 @@ mod threads;
 mod tests;
 
 pub use ::flags::{Effect, Error, Given, Kind};
-pub use low::LowArgs;
-
-/// One flag, or one sub-option of `-o`.
-pub type Flag = ::flags::Flag<LowArgs>;
+pub use low::{Flag, LowArgs};
 
 use ::flags::{Section, Table};
 

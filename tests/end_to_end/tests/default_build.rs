@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use end_to_end::subject::{Driver, Subject};
+use end_to_end::subject::{ServerUnderTest, SocketDriver};
 
 #[test]
 fn a_database_is_refused_with_how_to_build_what_takes_it() {
@@ -12,7 +12,7 @@ fn a_database_is_refused_with_how_to_build_what_takes_it() {
     for scheme in ["postgres://", "postgresql://"] {
         let url = format!("{scheme}bench:hush@db.invalid/lab");
         for job in ["history", "gate"] {
-            let mut command = Command::new(Subject::evenkeel(Driver::Epoll).program);
+            let mut command = Command::new(ServerUnderTest::evenkeel(SocketDriver::Epoll).program);
             command.args(["lab", job, "--store", &url]).current_dir(&directory);
             let output = command.output().expect("run it");
             assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -32,7 +32,7 @@ fn evenkeel_holds_to_every_transcript_with_io_uring() {
 fn memcached_is_let_off_what_only_evenkeel_has() {
     let transcript =
         Transcript::parse("ours", "# evenkeel only\n> version\n< VERSION 0").expect("a transcript");
-    let verdict = judge(&Subject::memcached().expect("a memcached"), &[transcript]);
+    let verdict = judge(&ServerUnderTest::memcached().expect("a memcached"), &[transcript]);
     assert_eq!((verdict.held, verdict.let_off, verdict.failures.len()), (0, 1, 0), "{verdict}");
 }
 

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 
-use report::{StoreReport, Row};
+use report::{Row, StoreReport};
 use server::{ServerKind, Subjects};
 
 /// Compare what servers do with their memory

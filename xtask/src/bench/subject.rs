@@ -226,7 +226,12 @@ impl Drop for BenchSubject {
 }
 
 /// The name of a subject and the command lines of its processes, where `SOCKET` stands for the unix socket.
-fn command_lines(kind: Kind, workload: &Workload, port: u16, socket: &str) -> (String, Vec<Vec<String>>) {
+fn command_lines(
+    kind: Kind,
+    workload: &BenchWorkload,
+    port: u16,
+    socket: &str,
+) -> (String, Vec<Vec<String>>) {
     // 1 GiB holds every data set but one; 4 M items need more in any server that has a large header.
     let gigabytes = if workload.data.keys > 2_000_000 { 2 } else { 1 };
     let (memory, value_len) = (gigabytes * 1024, workload.data.value_len);

@@ -2,7 +2,9 @@
 
 use stdx::units::MIB;
 
-use super::{Effect, Flag, Kind};
+use ::flags::{Effect, Kind};
+
+use super::low::Flag;
 use crate::options::Protocol;
 
 const UDP: &str = "UDP is not built; leave -U out or set it to 0";

@@ -4,6 +4,9 @@ use ::flags::Target;
 
 use crate::options::Options;
 
+/// One flag, or one sub-option of `-o`.
+pub type Flag = flags::Flag<LowArgs>;
+
 /// What was typed: every text checked by itself, nothing compared with anything else yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LowArgs {

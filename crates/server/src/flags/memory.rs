@@ -1,9 +1,9 @@
 //! Memory for items.
 
-use ::flags::Set;
+use ::flags::{Effect, Kind, Set};
 use stdx::units::{GIB, KIB, MIB};
 
-use super::{Effect, Flag, Kind, LowArgs};
+use super::low::{Flag, LowArgs};
 
 /// The item size that the wire and the store can count with, as in memcached.
 const ITEM_SIZE_MAX: u64 = GIB;

@@ -2,7 +2,9 @@
 
 use stdx::units::KIB;
 
-use super::{Effect, Flag, Kind};
+use ::flags::{Effect, Kind};
+
+use super::low::Flag;
 
 /// The long name of `-o`.
 pub(super) const EXTENDED: &str = "extended";

@@ -1,6 +1,8 @@
 //! Flags for the identity of the process and the rights of clients.
 
-use super::{Effect, Flag, Kind};
+use ::flags::{Effect, Kind};
+
+use super::low::Flag;
 
 const TLS: &str = "TLS is not built; put a TLS terminator in front, or use a private network";
 const SASL: &str = "SASL needs the binary protocol, which is not built";

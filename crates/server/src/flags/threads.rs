@@ -1,6 +1,8 @@
 //! Threads, and how work is shared out among connections.
 
-use super::{Effect, Flag, Kind};
+use ::flags::{Effect, Kind};
+
+use super::low::Flag;
 use crate::options::Driver;
 
 /// More threads than this have no machine to run on.

@@ -6,7 +6,7 @@ use protocol::client::command::{self, AppendKey};
 use super::client::StoreClient;
 use super::content::{Values, number_in, push_key};
 use super::report::{Goal, MIB, Row, progress};
-use super::server::{ServerKind, BenchServer, Subjects};
+use super::server::{BenchServer, ServerKind, Subjects};
 
 /// One size of values.
 struct Size {

@@ -17,7 +17,7 @@ use super::client::StoreClient;
 use super::content::Values;
 use super::density::{key, store};
 use super::report::{Goal, Row, progress};
-use super::server::{ServerKind, BenchServer, Subjects};
+use super::server::{BenchServer, ServerKind, Subjects};
 
 const MEGABYTES: u64 = 1024;
 const BEFORE: u64 = 1_000_000;

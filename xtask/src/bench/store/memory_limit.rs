@@ -9,7 +9,7 @@ use stdx::prng::Prng;
 use super::content::Values;
 use super::density::{KEY_LEN, key};
 use super::report::{Goal, MIB, Row, progress};
-use super::server::{ServerKind, BenchServer, Subjects};
+use super::server::{BenchServer, ServerKind, Subjects};
 
 /// Values between these lengths, until their bytes are this many times the memory.
 struct Phase {

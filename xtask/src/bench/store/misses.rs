@@ -16,7 +16,7 @@ use super::client::StoreClient;
 use super::content::{Values, number_in, push_key};
 use super::report::{Goal, MIB, Row, progress};
 use super::server::{BenchServer, Subjects};
-use super::trace::{PATTERNS, Pattern, BenchTrace, TraceVerb};
+use super::trace::{BenchTrace, PATTERNS, Pattern, TraceVerb};
 
 const MEGABYTES: u64 = 64;
 

@@ -23,8 +23,8 @@ pub(crate) struct ServerKind {
 /// The two that are compared.
 #[derive(Debug)]
 pub(crate) struct Subjects {
-    pub(crate) ours: Kind,
-    pub(crate) peer: Kind,
+    pub(crate) ours: ServerKind,
+    pub(crate) peer: ServerKind,
 }
 
 /// A running server.

@@ -13,7 +13,7 @@ use super::client::StoreClient;
 use super::content::Values;
 use super::density::{key, store};
 use super::report::{Goal, Row, progress};
-use super::server::{ServerKind, BenchServer, Subjects};
+use super::server::{BenchServer, ServerKind, Subjects};
 
 const MEGABYTES: u64 = 256;
 const SHORT: usize = 100;

@@ -1,4 +1,4 @@
-//! What the administrative commands and `stats` ask for.
+//! Values of the administrative commands and of `stats`.
 
 /// How to shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
