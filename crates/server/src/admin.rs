@@ -9,8 +9,8 @@ use store::DumpCursor;
 
 use crate::dump::{Dump, DumpKind, ITEM_CLASS};
 use crate::output::Output;
+use crate::remaining::Remaining;
 use crate::reports::Report;
-use crate::served::Served;
 use crate::shared::VERSION;
 use crate::stats::{Connections, PrefixDump, Sizes};
 use crate::tune;
@@ -26,15 +26,17 @@ impl Worker {
         id: ConnectionId,
         request: &Request<'_>,
         output: &mut Output,
-    ) -> Served {
+    ) -> Option<Remaining> {
         let shared = &self.shared;
         let (reply, noreply) = match *request {
             Request::Version => {
                 version(output.copied(), VERSION);
-                return Served::Done;
+                return None;
             }
-            Request::Quit => return Served::Close(CloseReason::Normal),
-            Request::Stats { topic, .. } => return Served::Report(Box::new(self.report(topic, output))),
+            Request::Quit => return Some(Remaining::Close(CloseReason::Normal)),
+            Request::Stats { topic, .. } => {
+                return Some(Remaining::Report(Box::new(self.report(topic, output))));
+            }
             Request::Watch { streams } => return self.watch(id, streams, output),
             Request::FlushAll { delay, noreply } => (self.flush_all(delay), noreply),
             Request::Verbosity { level, noreply } => {
@@ -45,20 +47,20 @@ impl Worker {
             Request::Shutdown { mode: Err(error), noreply } => (error, noreply),
             Request::Shutdown { mode: Ok(_), .. } => {
                 shared.stop.stop();
-                return Served::Close(CloseReason::Shutdown);
+                return Some(Remaining::Close(CloseReason::Shutdown));
             }
             Request::CacheMemlimit { megabytes, noreply } => {
                 match shared.store.set_memory_limit(u64::from(megabytes) * MIB) {
                     Ok(()) => (line::OK, noreply),
                     Err(store::Error::LimitTooSmall { least, .. }) if !noreply => {
                         memlimit_too_small(output.copied(), least.div_ceil(MIB));
-                        return Served::Done;
+                        return None;
                     }
                     Err(_) => (line::MEMLIMIT_FAILED, noreply),
                 }
             }
             Request::LruCrawler { command, noreply } => match self.lru_crawler(command, noreply, output) {
-                Ok(served) => return served,
+                Ok(remaining) => return remaining,
                 Err(reply) => (reply, noreply),
             },
             Request::Slabs { command, noreply } => (tune::slabs(&mut shared.echo(), command), noreply),
@@ -71,7 +73,7 @@ impl Worker {
         if !noreply {
             output.copy(reply);
         }
-        Served::Done
+        None
     }
 
     fn flush_all(&mut self, delay: Result<i32, &'static [u8]>) -> &'static [u8] {
@@ -111,7 +113,7 @@ impl Worker {
         command: LruCrawlerCommand,
         noreply: bool,
         output: &mut Output,
-    ) -> Result<Served, &'static [u8]> {
+    ) -> Result<Option<Remaining>, &'static [u8]> {
         let allowed = self.shared.options.dumping;
         let (kind, classes) = match command {
             LruCrawlerCommand::Enable => {
@@ -151,19 +153,19 @@ impl Worker {
                     output.copy(line::OK);
                 }
                 if !has_items(classes) {
-                    return Ok(Served::Done);
+                    return Ok(None);
                 }
                 self.counters.lru_crawler_starts.add(1);
-                return Ok(Served::Report(Box::new(Report::Crawl(DumpCursor::default()))));
+                return Ok(Some(Remaining::Report(Box::new(Report::Crawl(DumpCursor::default())))));
             }
         };
         // memcached says so since 1.6.43.
         output.copy(line::OK);
         if !has_items(classes) {
             output.copy(kind.end());
-            return Ok(Served::Done);
+            return Ok(None);
         }
-        Ok(Served::Report(Box::new(Report::Dump(Dump::new(kind)))))
+        Ok(Some(Remaining::Report(Box::new(Report::Dump(Dump::new(kind))))))
     }
 
     fn watch(
@@ -171,7 +173,7 @@ impl Worker {
         id: ConnectionId,
         streams: Result<Streams, &'static [u8]>,
         output: &mut Output,
-    ) -> Served {
+    ) -> Option<Remaining> {
         let shared = &self.shared;
         let reply = match streams {
             _ if !shared.options.watch => line::WATCH_NOT_ALLOWED,
@@ -182,12 +184,12 @@ impl Worker {
                 Ok(()) => {
                     self.watched = shared.log.wanted();
                     output.copy(line::OK);
-                    return Served::Watch;
+                    return Some(Remaining::Watch);
                 }
             },
         };
         output.copy(reply);
-        Served::Done
+        None
     }
 }
 

@@ -9,10 +9,10 @@ use crate::flow::Flow;
 use crate::join::{self, Joining};
 use crate::output::{OUTPUT_MAX, Output};
 use crate::plan::{Tail, plan};
+use crate::remaining::Remaining;
 use crate::reports::Report;
 use crate::request::{Body, body_len, text_key};
 use crate::retrieve::RestOfKeys;
-use crate::served::Served;
 use crate::upload::Upload;
 use crate::worker::{BATCH, Worker};
 
@@ -155,8 +155,8 @@ impl Connection {
             }
             State::Body(upload) => match worker.receive(upload, rest, self.fd, output) {
                 (taken, Flow::Go) => {
-                    let served = self.finish(worker, output);
-                    (taken, self.settle(served))
+                    let remaining = self.finish(worker, output);
+                    (taken, remaining.map_or(Flow::Go, |remaining| self.settle(remaining)))
                 }
                 waiting => waiting,
             },
@@ -207,8 +207,8 @@ impl Connection {
     fn after_join(&mut self, flow: Flow, worker: &mut Worker, output: &mut Output) -> Flow {
         match flow {
             Flow::Go => {
-                let served = self.finish_join(worker, output);
-                self.settle(served)
+                let remaining = self.finish_join(worker, output);
+                remaining.map_or(Flow::Go, |remaining| self.settle(remaining))
             }
             Flow::Later => {
                 // Not `Next::Later`: nothing more is needed of a client that has finished sending.
@@ -229,15 +229,14 @@ impl Connection {
 
     /// What is left to do for a request is what this connection is in the middle of.
     #[inline]
-    fn settle(&mut self, served: Served) -> Flow {
-        self.state = match served {
-            Served::Done => return Flow::Go,
-            Served::Close(reason) => return Flow::Close(reason),
-            Served::Refused(len) => State::Swallow(len),
-            Served::Keys { rest, .. } => State::Keys(rest),
-            Served::Join(joining) => State::Join(joining),
-            Served::Report(report) => State::Report(report),
-            Served::Watch => State::Watch,
+    fn settle(&mut self, remaining: Remaining) -> Flow {
+        self.state = match remaining {
+            Remaining::Close(reason) => return Flow::Close(reason),
+            Remaining::Refused(len) => State::Swallow(len),
+            Remaining::Keys { rest, .. } => State::Keys(rest),
+            Remaining::Join(joining) => State::Join(joining),
+            Remaining::Report(report) => State::Report(report),
+            Remaining::Watch => State::Watch,
         };
         Flow::Go
     }
@@ -258,8 +257,8 @@ impl Connection {
             *turns_left -= 1;
             let key = text_key(&request).map(|key| worker.store.key(key));
             return match self.execute(worker, &request, key, input, consumed, output) {
-                Served::Done => (input.len(), Flow::Wait),
-                served => (rest_at(&served, input, input.len()), self.settle(served)),
+                None => (input.len(), Flow::Wait),
+                Some(remaining) => (rest_at(&remaining, input, input.len()), self.settle(remaining)),
             };
         }
         let mut batch = [const { None }; BATCH];
@@ -271,9 +270,12 @@ impl Connection {
             let whole = &input[at..request.end];
             at = request.end;
             let head_len = whole.len() - request.body_len;
-            let served = self.execute(worker, &request.request, request.key, whole, head_len, output);
-            if !matches!(served, Served::Done) || output.len() >= OUTPUT_MAX {
-                return (rest_at(&served, input, at), self.settle(served));
+            let remaining = self.execute(worker, &request.request, request.key, whole, head_len, output);
+            if let Some(remaining) = remaining {
+                return (rest_at(&remaining, input, at), self.settle(remaining));
+            }
+            if output.len() >= OUTPUT_MAX {
+                return (at, Flow::Go);
             }
         }
         match tail {
@@ -316,8 +318,8 @@ impl Connection {
         upload.filled(received);
         match worker.receive(upload, &[], self.fd, output).1 {
             Flow::Go => match self.finish(worker, output) {
-                Served::Done => Next::Read,
-                served => match self.settle(served) {
+                None => Next::Read,
+                Some(remaining) => match self.settle(remaining) {
                     Flow::Close(reason) => Next::Close(reason),
                     _ => Next::Again,
                 },
@@ -332,7 +334,7 @@ impl Connection {
     }
 
     /// Executes the request whose body has arrived.
-    fn finish(&mut self, worker: &mut Worker, output: &mut Output) -> Served {
+    fn finish(&mut self, worker: &mut Worker, output: &mut Output) -> Option<Remaining> {
         let State::Body(upload) = std::mem::replace(&mut self.state, State::Commands) else {
             unreachable!("only a connection with a body finishes one")
         };
@@ -342,7 +344,7 @@ impl Connection {
         let mut body = received.into_body(&mut small);
         if let Some(condition) = join::condition(&request) {
             match worker.begin_join(&request, condition, &head, body) {
-                Ok(joining) => return Served::Join(Box::new(joining)),
+                Ok(joining) => return Some(Remaining::Join(Box::new(joining))),
                 Err(at_once) => body = at_once,
             }
         }
@@ -359,18 +361,18 @@ impl Connection {
         whole: &[u8],
         head_len: usize,
         output: &mut Output,
-    ) -> Served {
+    ) -> Option<Remaining> {
         let (head, body) = whole.split_at(head_len);
         if let Some(condition) = join::condition(request)
             && let Ok(joining) = worker.begin_join(request, condition, head, Body::Bytes(body))
         {
-            return Served::Join(Box::new(joining));
+            return Some(Remaining::Join(Box::new(joining)));
         }
         worker.execute(self.id, self.fd, request, key, Body::Bytes(body), output)
     }
 
     /// Executes the request whose joined value is whole, or cannot be had.
-    fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Served {
+    fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Option<Remaining> {
         let State::Join(joining) = std::mem::replace(&mut self.state, State::Commands) else {
             unreachable!("only a connection that joins ends it")
         };
@@ -378,9 +380,9 @@ impl Connection {
         let Parsed::Head { request, .. } = parse(&head) else { unreachable!("the head was parsed before") };
         let mut bytes = Box::default();
         worker.store.prepare(join);
-        let served = worker.execute(self.id, self.fd, &request, None, new.into_body(&mut bytes), output);
+        let remaining = worker.execute(self.id, self.fd, &request, None, new.into_body(&mut bytes), output);
         worker.store.prepare(None);
-        served
+        remaining
     }
 }
 
@@ -403,8 +405,8 @@ fn swallow(left: &mut usize, input: &[u8]) -> (usize, Flow) {
 
 /// Where the input goes on after a request that ends at `end`.
 #[inline]
-fn rest_at(served: &Served, input: &[u8], end: usize) -> usize {
-    let Served::Keys { unread, .. } = served else { return end };
+fn rest_at(remaining: &Remaining, input: &[u8], end: usize) -> usize {
+    let Remaining::Keys { unread, .. } = remaining else { return end };
     let line_end = if input[..end].ends_with(b"\r\n") { 2 } else { 1 };
     end - unread - line_end
 }

@@ -7,12 +7,12 @@ use protocol::request::Refused;
 use store::Key;
 
 use crate::output::{Output, say};
+use crate::remaining::Remaining;
 use crate::request::Body;
-use crate::served::Served;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Executes one request whose body, if it has one, is whole. `key` is its key, if that was looked at before.
+    /// Executes one request whose body, if it has one, is whole. Returns what it leaves to do, if anything. `key` is its key, if that was looked at before.
     #[inline]
     pub(crate) fn execute(
         &mut self,
@@ -22,11 +22,11 @@ impl Worker {
         key: Option<Key<'_>>,
         body: Body<'_>,
         output: &mut Output,
-    ) -> Served {
+    ) -> Option<Remaining> {
         match request {
             Request::Get(get) => {
                 if let Some((rest, unread)) = self.get(get, key, fd, output) {
-                    return Served::Keys { rest, unread };
+                    return Some(Remaining::Keys { rest, unread });
                 }
             }
             Request::Store(store) => {
@@ -69,15 +69,15 @@ impl Worker {
             Request::Refused(refused) => return refuse(refused, output),
             _ => return self.administer(id, request, output),
         }
-        Served::Done
+        None
     }
 }
 
-fn refuse(refused: &Refused, output: &mut Output) -> Served {
+fn refuse(refused: &Refused, output: &mut Output) -> Option<Remaining> {
     output.copy(refused.reply);
     match refused {
-        Refused { close: true, .. } => Served::Close(CloseReason::Error),
-        Refused { swallow: 0, .. } => Served::Done,
-        Refused { swallow, .. } => Served::Refused(*swallow),
+        Refused { close: true, .. } => Some(Remaining::Close(CloseReason::Error)),
+        Refused { swallow: 0, .. } => None,
+        Refused { swallow, .. } => Some(Remaining::Refused(*swallow)),
     }
 }
