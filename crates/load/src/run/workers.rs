@@ -211,8 +211,7 @@ impl Runner<'_> {
             tell(told..seconds_max, &tally);
             told = seconds_max;
         }
-        let total = Box::new(Total::of(&tally, plan.run.live));
-        let _ = reports.send(Report::Over(traffic, told, total));
+        let _ = reports.send(Report::Over(traffic, told, Box::new(Total::of(&tally, plan.run.live))));
         slot.end();
         Ok((E::NAME, tally))
     }
