@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Test binaries that wait rather than compute: they start programs that look at a host for seconds.
-const WAITING: [&str; 12] = [
+const WAITING: [&str; 11] = [
     "howto",
     "load_live",
     "pages",
@@ -22,7 +22,6 @@ const WAITING: [&str; 12] = [
     "tune_listeners",
     "tune_persist",
     "tune_refused",
-    "tune_verify",
     "tune_waiting",
     "transcripts",
     "watch",
