@@ -286,8 +286,8 @@ fn all_end_when_one_fails() {
         "",
         "(protocol 4), this is ",
     );
-    check("b", "exec cat", "--agent-patience 200ms", "use the agent b: it said nothing for 200");
-    check("b", "exec yes", "--agent-patience 200ms", "use the agent b: it said nothing for 200");
+    check("b", "exec cat", "--agent-patience 200ms", "use the agent b: it sent no message for 200");
+    check("b", "exec yes", "--agent-patience 200ms", "use the agent b: it sent no message for 200");
     check("b", "exec yes '{{'", "", "use the agent b: it speaks another language: ");
     check("a", "echo Welcome!; exec AGENT", "--cpu 1000", "use the agent a: it failed to run on CPU 1000: ");
 }

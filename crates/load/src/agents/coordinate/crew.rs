@@ -196,7 +196,7 @@ impl Crew {
     }
 
     fn silent(&self, index: usize) -> Error {
-        self.blame(index, format!("sent nothing for {:.1?}", self.patience))
+        self.blame(index, format!("sent no message for {:.1?}", self.patience))
     }
 
     fn ended(&mut self, index: usize) -> Error {
