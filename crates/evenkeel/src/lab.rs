@@ -23,7 +23,7 @@ pub(crate) use report::STATUSES as REPORT_STATUSES;
 pub(crate) use run::RESTORE_STATUSES;
 pub(crate) use run::STATUSES as RUN_STATUSES;
 
-/// What can be done with experiments.
+/// Compare servers, settings and versions by experiment
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
     /// Carry out an experiment, or go on with it

@@ -31,7 +31,7 @@ pub(crate) use tournament::STATUSES as TOURNAMENT_STATUSES;
 pub(crate) use verify::STATUSES as VERIFY_STATUSES;
 pub(crate) use watch::STATUSES as WATCH_STATUSES;
 
-/// What can be done about a host.
+/// Find what limits this host, fix it, prove it, undo it
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
     /// Find what holds this host back, with the evidence

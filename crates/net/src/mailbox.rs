@@ -1,4 +1,4 @@
-//! A mailbox: what other threads leave for a worker, new connections and orders.
+//! Mailbox of a worker: connections and orders from other threads.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use rustix::io::{Errno, write};
 
 use crate::handler::Arrival;
 
-/// One piece of mail.
+/// A message to a worker.
 pub(crate) enum Letter<S = OwnedFd> {
     /// Serve this connection.
     Accepted(S, Arrival),
@@ -16,10 +16,10 @@ pub(crate) enum Letter<S = OwnedFd> {
     Stop,
 }
 
-/// A queue with a bell.
+/// A queue of messages, and the eventfd that announces them.
 pub(crate) struct Mailbox<S = OwnedFd> {
     letters: Mutex<Vec<Letter<S>>>,
-    /// Waited for edge-triggered: every write is an event, and nobody has to read it back to zero.
+    /// Waited for edge-triggered: every write is an event, and no read has to reset it.
     pub(crate) bell: OwnedFd,
 }
 
@@ -34,7 +34,7 @@ impl<S> Mailbox<S> {
         let was_empty = queue.is_empty();
         queue.append(letters);
         drop(queue);
-        // Whoever found it empty rings; the worker takes all that is there by then.
+        // The thread that found it empty writes to the eventfd; the worker takes all messages that are there by then.
         if was_empty {
             ring(&self.bell);
         }
@@ -46,12 +46,13 @@ impl<S> Mailbox<S> {
     }
 }
 
-/// Something to ring and to wait for.
+/// An eventfd.
 pub(crate) fn bell() -> Result<OwnedFd, Errno> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
-/// Rings. Cannot fail in a way that matters: a bell too loud to be rung again (2^64 - 2 unread rings) is heard.
+/// Notifies the waiting thread. It fails only when the eventfd counter is saturated (2^64 − 2), and then the thread has been
+/// notified.
 pub(crate) fn ring(bell: &OwnedFd) {
-    let _heard = write(bell, &1u64.to_ne_bytes());
+    let _saturated = write(bell, &1u64.to_ne_bytes());
 }

@@ -84,7 +84,7 @@ pub struct Options {
     pub notes: Vec<String>,
     /// What concerns the process rather than the server.
     pub process: Process,
-    /// What was typed for memcached's organs that Evenkeel does not have.
+    /// Settings of memcached subsystems that Evenkeel does not have.
     pub echo: Echo,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     /// The time of day when the server's clock showed 0.
     pub(crate) started_unix_ms: u64,
     verbosity: AtomicU32,
-    /// What was said about organs that do not exist here, last by commands.
+    /// Settings of memcached subsystems that do not exist here, last changed by commands.
     echo: Mutex<Echo>,
 }
 
@@ -101,7 +101,7 @@ impl Shared {
         self.verbosity.store(level.min(VERBOSITY_MAX), Relaxed);
     }
 
-    /// What was said about organs that do not exist here.
+    /// Settings of memcached subsystems that do not exist here.
     pub(crate) fn echo(&self) -> MutexGuard<'_, Echo> {
         self.echo.lock().expect("no panic while noting something down")
     }

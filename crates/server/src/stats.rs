@@ -1,7 +1,7 @@
 //! `stats` and its sub-commands, under memcached's names, so that existing exporters work.
 //!
-//! Every value is computed on demand from counters that nobody shares while serving. Names of organs that do
-//! not exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
+//! Every value is computed on demand from counters that no two workers share. Names of memcached subsystems
+//! that do not exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
 //! happened", because exporters look them up.
 
 use protocol::reply::{line, stat};

@@ -1,4 +1,4 @@
-//! Commands that tune organs of memcached's which do not exist here: `slabs`, `lru`, and most of `lru_crawler`.
+//! Commands for memcached subsystems that do not exist here: `slabs`, `lru`, and most of `lru_crawler`.
 //!
 //! Nothing but `stats settings`, and what these commands answer, depends on what they say.
 

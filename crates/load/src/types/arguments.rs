@@ -6,7 +6,9 @@ use crate::types::profiles::table;
 use crate::types::span::Span;
 use std::path::PathBuf;
 
-/// Generate load. With --rate in an open loop: requests go out when a schedule says, whatever the server does, and
+/// Generate load, and measure latency and capacity.
+///
+/// With --rate in an open loop: requests go out when a schedule says, whatever the server does, and
 /// latency counts from there. Without it in a closed loop: every connection keeps DEPTH requests on their way and
 /// sends the next when a reply arrives, which measures capacity and requests per CPU-second.
 #[derive(Clone, Debug, clap::Args)]
