@@ -312,6 +312,14 @@ fn a_deadline_of_an_earlier_boot_undoes_nothing() {
     host.holds(|step| step.2);
 }
 
+/// Whether a thread of the process is opening a file, which for a pipe takes until the other end is open.
+fn is_opening_a_file(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut calls = tasks.filter_map(|task| fs::read_to_string(task.path().join("syscall")).ok());
+    let opening = [libc::SYS_openat, libc::SYS_openat2].map(|number| format!("{number} "));
+    calls.any(|call| opening.iter().any(|number| call.starts_with(number)))
+}
+
 #[test]
 fn told_to_end_in_the_middle_it_goes_back() {
     for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
@@ -327,7 +335,8 @@ fn told_to_end_in_the_middle_it_goes_back() {
         let mut apply = here.stderr(std::process::Stdio::piped()).spawn().unwrap();
         fs::write(&file, now).unwrap();
         until("the step in the journal", || host.journal().matches("\"step\",").count() == 2);
-        // The write waits for a reader. By the time that it has one, the signal is there, and a file in its place.
+        until("the write", || is_opening_a_file(apply.id()));
+        // It waits for a reader. By the time that it has one, the signal is there, and a file in its place.
         succeeds(Command::new("kill").args([&format!("-{signal}"), &apply.id().to_string()]));
         fs::rename(&file, &pipe).unwrap();
         fs::write(&file, wanted).unwrap();
