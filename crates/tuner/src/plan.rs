@@ -4,6 +4,7 @@
 //! remedy; the first that asks for a setting decides its value.
 
 pub mod change;
+mod draft;
 pub(crate) mod listen_queue;
 pub mod my_cnf;
 pub mod plan_text;
@@ -14,22 +15,20 @@ pub mod script;
 pub mod signal;
 pub mod strategy;
 
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::diagnose::finding::{Finding, RemedyStatus, Severity};
-use crate::diagnose::rules::{self, Remedy};
-use crate::observe::cpu_load::BUSY_PERCENT;
+use crate::diagnose::finding::Finding;
+use crate::diagnose::rules;
 use crate::observe::cpu_model::{Choice, CpuModel, Left, Measured};
 use crate::observe::facts::{Facts, Nic};
-use crate::observe::irqbalance;
 use change::{Change, PlanRefusal, Setting, Stage};
 use os::CpuSet;
 use profile::Profile;
 use proposal::ProposedChanges;
-use strategy::{Strategy, queues, turns};
+use strategy::Strategy;
 
 /// The request for a plan.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +114,7 @@ pub fn plan(facts: &Facts, asked: &PlanRequest) -> Plan {
     let narrowed = narrowed(facts, asked.pids);
     let facts = narrowed.as_ref().unwrap_or(facts);
     let nics = meant(facts, asked.nic);
-    let mut plan = complete(facts, asked, &nics);
+    let mut plan = draft::complete(facts, asked, &nics);
     let renews = |change: &Change| change.stage == Stage::Queues;
     if !asked.whole && plan.changes.iter().any(renews) {
         plan.changes.retain(renews);
@@ -149,7 +148,7 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
         choice: intent.choice.clone(),
         ..PlanRequest::default()
     };
-    let mut plan = complete(facts, &asked, &nics);
+    let mut plan = draft::complete(facts, &asked, &nics);
     plan.changes.retain(|change| change.stage != Stage::Queues);
     plan
 }
@@ -157,144 +156,8 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
 /// Requested settings, each with its first requester.
 type Taken = BTreeMap<Setting, String>;
 
-fn complete(facts: &Facts, asked: &PlanRequest, nics: &[&Nic]) -> Plan {
-    let mut plan = Plan::default();
-    let mut taken = Taken::new();
-    let each = rules::unfold(asked.findings);
-    let mut findings: Vec<&(Finding, Option<&str>)> =
-        each.iter().filter(|(finding, _)| finding.verdict == RemedyStatus::Fixable).collect();
-    // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
-    findings.sort_by_key(|(finding, _)| !moves_interrupts(finding));
-    let model = CpuModel::new(facts, asked.measured.clone(), asked.choice.clone());
-    let mut moved = facts.clone();
-    let mut moved_irqs: BTreeSet<u32> = BTreeSet::new();
-    let mut gathered = CpuSet::new();
-    let mut spread: BTreeSet<&str> = BTreeSet::new();
-    for (finding, cause) in findings {
-        if let Some(cause) = cause.filter(|cause| hides(&finding.rule, cause)) {
-            let reason =
-                format!("it follows from {cause}, which is remedied first: check again under load then");
-            plan.refuse(&finding.subject, &finding.rule, &reason);
-            continue;
-        }
-        let Some(remedy) = rules::remedy(&finding.rule) else { continue };
-        if remedy == Remedy::ByHand {
-            plan.add(by_hand(finding), None, asked, &mut taken);
-        }
-        if !remedy.is_planned() {
-            continue;
-        }
-        let about: Vec<&Nic> = nics.iter().copied().filter(|nic| nic.name == finding.subject).collect();
-        if about.is_empty() && facts.nic(&finding.subject).is_some() {
-            // It concerns an interface that is not part of the plan.
-            continue;
-        }
-        let concerned: &[&Nic] = if about.is_empty() { nics } else { &about };
-        if let Some(reason) = reason_against(&model, finding, concerned) {
-            plan.refuse(&finding.subject, &finding.rule, &reason);
-            continue;
-        }
-        let mut rule = Some(finding.rule.as_str());
-        let then = model.after(&moved, moved_irqs.iter().copied());
-        let proposed = match remedy {
-            Remedy::Steering => {
-                let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
-                    concerned.iter().partition(|nic| spread.contains(nic.name.as_str()));
-                wait.iter().for_each(|nic| plan.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
-                if go.is_empty() { ProposedChanges::default() } else { Strategy::RpsRfs.changes(&then, &go) }
-            }
-            Remedy::FewerInterrupts => {
-                let first = Strategy::Defer50.changes(&model, concerned);
-                let second = Strategy::Coalesce.changes(&model, concerned);
-                match first.changes.is_empty() && !second.changes.is_empty() {
-                    true => {
-                        // A search for the strategy of the rule would find the first.
-                        rule = None;
-                        second
-                    }
-                    false => first,
-                }
-            }
-            Remedy::Queues => Strategy::Queues.changes(&then, concerned),
-            Remedy::Rings => Strategy::Rings.changes(&then, concerned),
-            Remedy::Spread => Strategy::Spread.changes(&then, concerned),
-            Remedy::Xps => Strategy::Xps.changes(&then, concerned),
-            Remedy::Limits => Profile::Generic.changes(facts, asked.live),
-            Remedy::AcceptQueue => listen_queue::queue_remedy(facts, finding, asked.live),
-            Remedy::FastOpen => listen_queue::fast_open_remedy(facts, finding, asked.live),
-            Remedy::NoSteering => strategy::unsteered(&about),
-            Remedy::Resteering => strategy::resteered(&then, &about),
-            Remedy::Flows => strategy::flows(facts, &about),
-            Remedy::Turns => turns::remedy(&model, finding),
-            Remedy::Backlog => remedy::backlog(facts),
-            Remedy::HugePages => remedy::huge_pages(facts),
-            Remedy::Swappiness => remedy::swappiness(facts),
-            Remedy::DirtyPages => remedy::dirty_pages(facts),
-            Remedy::IoScheduler => remedy::io_scheduler(facts, finding),
-            Remedy::IoMerges => remedy::io_merges(facts, finding),
-            Remedy::ReadAhead => remedy::read_ahead(facts, finding),
-            Remedy::Clock => remedy::clock(facts),
-            Remedy::ReportOnly | Remedy::ByHand => continue,
-        };
-        proposed.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
-        moved_irqs.extend(proposed.changes.iter().filter_map(|change| change.setting.irq()));
-        if moves_interrupts(finding) && proposed.changes.iter().any(Change::is_due) {
-            spread.extend(about.iter().map(|nic| nic.name.as_str()));
-        }
-        let is_bare = proposed.refusals.is_empty() && proposed.advice.is_empty();
-        let is_so = !proposed.changes.is_empty() && !proposed.changes.iter().any(Change::is_due);
-        if is_so && is_bare && !asked.whole {
-            plan.refuse(&finding.subject, &finding.rule, SET_ALREADY);
-        }
-        plan.add(proposed, rule, asked, &mut taken);
-    }
-    if let Some(strategy) = asked.strategy {
-        let mut proposed = match strategy {
-            Strategy::SchedFifo if asked.accept_risk => strategy::first_at_risk(&model),
-            _ => strategy.changes(&model, nics),
-        };
-        if asked.whole {
-            queues::as_long_as_now(&mut proposed);
-        }
-        gathered = proposed.irq_cpus.clone();
-        plan.add(proposed, None, asked, &mut taken);
-    }
-    if let Some(profile) = asked.profile {
-        plan.add(profile.changes(facts, asked.live), None, asked, &mut taken);
-    }
-    plan.add(left_alone(facts, &taken), None, asked, &mut taken);
-    // Within a stage, the strategy's order is kept.
-    plan.changes.sort_by_key(|change| change.stage);
-    plan.refuse_read_only(facts);
-    plan.leave_to_services(&model, &gathered);
-    plan
-}
-
 /// Stages whose changes depend on the chosen CPUs.
 const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
-
-/// The reason why a finding has no change in the plan.
-const SET_ALREADY: &str = "every remedy for it is in force already";
-
-fn hides(rule: &str, cause: &str) -> bool {
-    rules::remedy(rule).is_some_and(Remedy::hides_its_cause)
-        && rules::remedy(cause).is_some_and(Remedy::is_planned)
-}
-
-/// Why packets are not steered in the same plan.
-const SPREAD_FIRST: &str =
-    "its interrupts are spread first: look again under load, for steering may not be needed then";
-
-fn moves_interrupts(finding: &Finding) -> bool {
-    rules::remedy(&finding.rule).is_some_and(Remedy::moves_interrupts)
-}
-
-/// The remedy in words.
-fn by_hand(finding: &Finding) -> ProposedChanges {
-    let remedy = rules::explain(&finding.rule).map_or("", |explanation| explanation.remedy);
-    let advice = format!("{} ({}): {}", finding.rule, finding.subject, remedy.trim_end_matches('.'));
-    ProposedChanges { advice: vec![advice], ..ProposedChanges::default() }
-}
 
 /// The host after the change.
 fn move_interrupt(facts: &mut Facts, change: &Change) {
@@ -303,43 +166,6 @@ fn move_interrupt(facts: &mut Facts, change: &Change) {
         interrupt.affinity = cpus.clone();
         interrupt.effective = cpus.clone();
     }
-}
-
-/// The reason why a finding should not be remedied in its rule's way.
-fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<String> {
-    match finding.rule.as_str() {
-        "queues-few" if finding.severity == Severity::Note => Some(
-            "the fewest queues that do not overflow are the most efficient, and its CPUs have time"
-                .to_owned(),
-        ),
-        "ring-overrun" => {
-            let cpus = nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&model.receiving(nic)));
-            let percent = cpus.iter().filter_map(|cpu| model.interrupts_percent().get(&cpu)).max()?;
-            (f64::from(*percent) >= BUSY_PERCENT).then(|| {
-                format!(
-                    "the CPU that empties its ring is busy with interrupts ({percent} %): a longer ring would only \
-                     delay the drops, so spread its packets first"
-                )
-            })
-        }
-        _ => None,
-    }
-}
-
-/// irqbalance would move back the interrupts that the plan places: they are added to those that it leaves alone. The
-/// requester of a place is the requester of this, too.
-fn left_alone(facts: &Facts, taken: &Taken) -> ProposedChanges {
-    let placed: BTreeMap<u32, &String> =
-        taken.iter().filter_map(|(setting, by)| Some((setting.irq()?, by))).collect();
-    let mut proposed = ProposedChanges::default();
-    if let (Some(irqbalance), Some((_, by))) = (&facts.irqbalance, placed.first_key_value()) {
-        proposed.asked_by = (*by).clone();
-        let wanted = &irqbalance.banned | &placed.keys().copied().collect();
-        let (now, wanted) = (irqbalance::list(&irqbalance.banned), irqbalance::list(&wanted));
-        let setting = Setting::Irqbalance { pid: irqbalance.pid };
-        proposed.propose(Stage::Irqbalance, setting, now, wanted, strategy::LEFT_ALONE);
-    }
-    proposed
 }
 
 impl Plan {

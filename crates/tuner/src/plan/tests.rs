@@ -1,7 +1,8 @@
 //! Plans from facts and findings, and their order.
 
+use super::draft::SPREAD_FIRST;
 use super::*;
-use crate::diagnose::finding::Severity;
+use crate::diagnose::finding::{RemedyStatus, Severity};
 use crate::observe::facts::{ListeningSocket, Service, Thread};
 use crate::observe::shapes::{ENA, Shape};
 

@@ -128,17 +128,7 @@ pub fn measure(
             let most = loads(series).values().map(|load| load.softirq).reduce(f64::max);
             Ok(WindowFigure { value: most.ok_or_else(|| missing("/proc/stat"))?, load_per_s })
         }
-        Figure::Steered | Figure::SteeredTo => {
-            let load_per_s = packets(subject, series, &["rx_packets"])?;
-            let everywhere = figure == Figure::Steered;
-            let wakeups = |reading: &Reading| {
-                let rows = reading.softnet.iter();
-                let meant = rows.filter(|(cpu, _)| everywhere || subject.steered_to.contains(**cpu));
-                meant.map(|(_, row)| row.received_rps).sum()
-            };
-            let rate = series.rate(|reading| Some(wakeups(reading)));
-            Ok(WindowFigure { value: rate.ok_or_else(|| missing("received_rps"))?.per_s(), load_per_s })
-        }
+        Figure::Steered | Figure::SteeredTo => steered(figure == Figure::Steered, subject, series),
         Figure::BusyTime => {
             let load_per_s = packets(subject, series, &["rx_packets", "tx_packets"])?;
             let idle = loads(series).values().map(|load| load.idle).collect::<Vec<_>>();
@@ -161,18 +151,7 @@ pub fn measure(
             let per_s = counts.values().sum::<u64>() as f64 / window_s;
             Ok(WindowFigure { value: per_s / load_per_s, load_per_s })
         }
-        Figure::ThreadWait => {
-            let tid = subject.thread.unwrap_or_default();
-            let share = |of: fn(&os::cpu_time::ThreadTimes) -> u64| {
-                let rate = series.rate(|reading| reading.threads.get(&tid).map(of));
-                let rate = rate.ok_or_else(|| missing(format!("schedstat of thread {tid}")))?;
-                Ok::<f64, Nothing>(rate.per_s() / 10_000_000.0)
-            };
-            let runs = share(|times| times.run_ns)?;
-            let load_per_s =
-                enough(&format!("percent of time that thread {tid} ran"), runs, RUNS_PERCENT_MIN)?;
-            Ok(WindowFigure { value: share(|times| times.wait_ns)?, load_per_s })
-        }
+        Figure::ThreadWait => thread_wait(subject, series),
         Figure::ListenOverflows => connections(series, &["TcpExt.ListenOverflows"]),
         Figure::SynQueueFull => {
             connections(series, &["TcpExt.TCPReqQFullDrop", "TcpExt.TCPReqQFullDoCookies"])
@@ -182,6 +161,31 @@ pub fn measure(
         Figure::Compaction => memory(series, &["compact_stall", "thp_fault_fallback"]),
         Figure::DiskWait => disk_wait(subject, series),
     }
+}
+
+/// Packets per second that CPUs were woken up for: all CPUs (`everywhere`), or those that packets are steered to.
+fn steered(everywhere: bool, subject: &FigureSubject, series: &Series) -> Result<WindowFigure, Nothing> {
+    let load_per_s = packets(subject, series, &["rx_packets"])?;
+    let wakeups = |reading: &Reading| {
+        let rows = reading.softnet.iter();
+        let meant = rows.filter(|(cpu, _)| everywhere || subject.steered_to.contains(**cpu));
+        meant.map(|(_, row)| row.received_rps).sum()
+    };
+    let rate = series.rate(|reading| Some(wakeups(reading)));
+    Ok(WindowFigure { value: rate.ok_or_else(|| missing("received_rps"))?.per_s(), load_per_s })
+}
+
+/// The percentage of time that a thread waited for a CPU.
+fn thread_wait(subject: &FigureSubject, series: &Series) -> Result<WindowFigure, Nothing> {
+    let tid = subject.thread.unwrap_or_default();
+    let share = |of: fn(&os::cpu_time::ThreadTimes) -> u64| {
+        let rate = series.rate(|reading| reading.threads.get(&tid).map(of));
+        let rate = rate.ok_or_else(|| missing(format!("schedstat of thread {tid}")))?;
+        Ok::<f64, Nothing>(rate.per_s() / 10_000_000.0)
+    };
+    let runs = share(|times| times.run_ns)?;
+    let load_per_s = enough(&format!("percent of time that thread {tid} ran"), runs, RUNS_PERCENT_MIN)?;
+    Ok(WindowFigure { value: share(|times| times.wait_ns)?, load_per_s })
 }
 
 fn missing(what: impl Into<String>) -> Nothing {
