@@ -3,7 +3,9 @@
 //! All or nothing: if a file cannot be read to its end, what was read before stays in force, and a line on standard
 //! error says what is wrong, with or without `-v`.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use server::UserRegistry;
 use server::options::{Options, auth};
@@ -29,7 +31,7 @@ impl Reload {
             return self.say("there is nothing to reload (SIGHUP)");
         };
         let shown = file.display();
-        match auth::read(file, &|path| std::fs::read_to_string(path)) {
+        match auth::read(file, &read_users) {
             Ok(users) => {
                 self.say(&format!("{} users may log in (SIGHUP, -Y {shown})", users.len()));
                 self.user_registry.replace(users);
@@ -45,4 +47,17 @@ impl Reload {
             say(format_args!("evenkeel: serve: {what}"));
         }
     }
+}
+
+/// A file of users is not longer; the path may name a device that never ends.
+const USERS_LEN_MAX: u64 = 64 * 1024;
+
+/// The file of `-Y`.
+pub(crate) fn read_users(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(USERS_LEN_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > USERS_LEN_MAX {
+        return Err(io::Error::other(format!("expected at most {USERS_LEN_MAX} bytes")));
+    }
+    Ok(text)
 }

@@ -6,6 +6,7 @@
 
 use std::thread;
 
+use rustix::process::{Resource, getrlimit};
 use server::options::Options;
 use server::{Bound, Running, Server, flags};
 
@@ -14,7 +15,7 @@ use crate::failure::{Failure, say};
 use crate::output::print;
 use crate::pidfile::PidFile;
 use crate::privileges::{self, Identity};
-use crate::reload::Reload;
+use crate::reload::{Reload, read_users};
 use crate::sys;
 use crate::{resources, uring};
 use os::signals::{self, Signal, Signals};
@@ -31,7 +32,10 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     }
     // A log that has become as long as a file may be is no reason to end.
     signals::survive_file_size_limit();
-    let options = Options::new(low, &|path| std::fs::read_to_string(path)).map_err(refused)?;
+    if getrlimit(Resource::As).current.is_some() {
+        sys::share_one_heap();
+    }
+    let options = Options::new(low, &read_users).map_err(refused)?;
     if options.verbosity > 0 {
         options.notes.iter().for_each(|note| say(format_args!("evenkeel: serve: {note}")));
     }

@@ -10,6 +10,15 @@ use std::ptr;
 /// Space for the texts of one line of the user database; 16 times what glibc advises.
 const USER_TEXT_LEN: usize = 16 * 1024;
 
+/// Keeps glibc from giving each thread a heap of its own, for each of which it reserves 64 MiB of addresses.
+pub(crate) fn share_one_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets a number of the allocator, before any other thread is there. A refusal leaves it as it was.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
 /// Which half of a forked process this is.
 pub(crate) enum Half {
     /// The one that was there before, and the other's process id.

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Long, so that a busy machine is no failure.
@@ -26,7 +26,17 @@ impl Server {
     }
 
     /// The same by a command that runs the program with the arguments that follow.
-    fn start_by(mut command: Command, name: &str, arguments: &[&str], said: impl Into<Stdio>) -> Server {
+    fn start_by(command: Command, name: &str, arguments: &[&str], said: impl Into<Stdio>) -> Server {
+        Server::try_start_by(command, name, arguments, said).expect("the server has ended")
+    }
+
+    /// The same where it may end instead.
+    fn try_start_by(
+        mut command: Command,
+        name: &str,
+        arguments: &[&str],
+        said: impl Into<Stdio>,
+    ) -> Result<Server, ExitStatus> {
         let directory = std::env::temp_dir().join(format!("evenkeel-serve-{}-{name}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         command.args(["serve", "-s", "socket"]).args(arguments).current_dir(&directory);
@@ -44,10 +54,12 @@ impl Server {
                     "{error}"
                 ),
             }
-            assert_eq!(child.try_wait().unwrap(), None, "the server has ended");
+            if let Some(status) = child.try_wait().unwrap() {
+                return Err(status);
+            }
         };
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Server { child, directory, client: BufReader::new(stream) }
+        Ok(Server { child, directory, client: BufReader::new(stream) })
     }
 
     /// Sends, and reads one line.
@@ -114,6 +126,24 @@ fn few_addresses_are_enough_for_values_of_every_size() {
     }
 }
 
+/// Either there is room for what clients make of it, or the server says at the start that there is none.
+#[test]
+fn with_few_addresses_it_does_not_start_or_serves_on() {
+    for mib in [240, 256, 264, 272, 300, 340, 390, 460, 520] {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit -c 0; ulimit -v {} && exec \"$0\" \"$@\"", mib * 1024);
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_evenkeel")]);
+        match Server::try_start_by(command, "few", &["-m", "64", "-t", "4"], Stdio::null()) {
+            Err(status) => assert_eq!(status.code(), Some(71), "{mib} MiB"),
+            Ok(mut server) => {
+                for number in 0..2000 {
+                    assert_eq!(server.set(&format!("k{number}"), 40_000), "STORED\r\n", "{mib} MiB");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_log_that_is_as_long_as_a_file_may_be_ends_nobody() {
     let log = std::env::temp_dir().join(format!("evenkeel-serve-{}-log", std::process::id()));
@@ -123,4 +153,13 @@ fn a_log_that_is_as_long_as_a_file_may_be_ends_nobody() {
     assert_eq!(server.set("k", 1), "STORED\r\n");
     assert_eq!(fs::metadata(&log).unwrap().len(), 0, "it has said that it serves, in vain");
     fs::remove_file(log).unwrap();
+}
+
+#[test]
+fn a_file_of_users_that_never_ends_is_refused() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_evenkeel")).args(["serve", "-Y", "/dev/zero"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(64));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("expected at most 65536 bytes"), "{said}");
 }

@@ -137,7 +137,8 @@ impl Worker {
         Change {
             condition,
             compare_cas: flags.compare_cas(),
-            new_cas: flags.new_cas(),
+            // As in memcached: to a set, 0 is no CAS unique, and it gives one of its own.
+            new_cas: flags.new_cas().filter(|cas| *cas != 0),
             flags: flags.client_flags(),
             expiry: flags.exptime().map_or(0, |exptime| self.expiry(exptime)),
             invalidate: flags.invalidate(),

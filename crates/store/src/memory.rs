@@ -93,9 +93,9 @@ impl Mapping {
     }
 }
 
-/// Whether the system would reserve so many more bytes of address space.
-pub(crate) fn is_available(len: usize) -> bool {
-    cfg!(miri) || Mapping::new(len, Huge::No).is_ok()
+/// Fails if the system would not reserve so many more bytes of address space.
+pub(crate) fn check_available(len: usize) -> Result<(), Error> {
+    if cfg!(miri) { Ok(()) } else { Mapping::new(len, Huge::No).map(drop) }
 }
 
 /// Has the system take whole pages back, be they locked or not.

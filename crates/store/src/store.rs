@@ -16,7 +16,7 @@ use crate::hash::KeyHash;
 use crate::index::{Index, LOCATIONS_END, PAGE_CHARGE};
 use crate::join::claim::Joins;
 use crate::large::LargeSpace;
-use crate::memory::{Huge, is_available};
+use crate::memory::{Huge, check_available};
 use crate::open::{CLASSES, OpenSet};
 use crate::partial::uploads::Uploads;
 use crate::reclaim::state::Reclaim;
@@ -72,16 +72,13 @@ impl Store {
         loop {
             let made = Store::reserve(&config, reserve);
             // Where address space is rationed (`ulimit -v`, vm.overcommit_memory 2), room to grow is the first thing to do
-            // without: an allocation of the rest of the process that fails ends it.
-            let is_affordable = match &made {
-                Ok(_) => is_available(HEADROOM + HEADROOM_PER_WORKER * config.workers),
-                Err(error) => !matches!(error, Error::Reserve { .. }),
-            };
-            if is_affordable || reserve / 2 < limit {
-                return made.map(Arc::new);
+            // without: an allocation of the rest of the process that fails ends it. Without that room there is no store.
+            let headroom = HEADROOM + HEADROOM_PER_WORKER * config.workers;
+            let made = made.and_then(|store| check_available(headroom).map(|()| store));
+            match made {
+                Err(Error::Reserve { .. }) if reserve / 2 >= limit => reserve /= 2,
+                made => return made.map(Arc::new),
             }
-            drop(made);
-            reserve /= 2;
         }
     }
 

@@ -1,81 +1,113 @@
 //! The numbers that the flags of one request carry: a place for each flag whose row says that it takes one.
+//!
+//! Those of 32 bits have places of 32 bits: requests are copied into a batch, so their size counts.
 
-use super::table::{Argument, FLAGS};
+use super::table::{Argument, FLAGS, Range};
 
 /// One number for each flag that takes one; negative ones as they wrap.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Numbers([u64; COUNT]);
+pub(super) struct Numbers {
+    wide: [u64; WIDE],
+    narrow: [u32; NARROW],
+}
+
+/// Where a letter's number is kept.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Nowhere: the letter takes none.
+    None,
+    /// Among those of 64 bits.
+    Wide(u8),
+    /// Among those of 32 bits, up to this one.
+    Narrow(u8, u32),
+}
 
 impl Numbers {
-    /// What holds where no flag says otherwise.
+    /// The numbers of a request without these flags.
     pub(super) const DEFAULT: Numbers = {
-        let mut numbers = [0; COUNT];
+        let mut numbers = Numbers { wide: [0; WIDE], narrow: [0; NARROW] };
         let mut at = 0;
         while at < FLAGS.len() {
             if let Argument::Number { default, .. } = FLAGS[at].argument {
-                numbers[PLACES[FLAGS[at].letter as usize] as usize] = default;
+                match PLACES[FLAGS[at].letter as usize] {
+                    Place::Wide(place) => numbers.wide[place as usize] = default,
+                    Place::Narrow(place, _) => numbers.narrow[place as usize] = default as u32,
+                    Place::None => {}
+                }
             }
             at += 1;
         }
-        Numbers(numbers)
+        numbers
     };
 
-    /// The number behind `letter`, or what holds without. Only for the flags that take one.
+    /// The number behind `letter`, or the default of its row; negative ones as 32 or 64 bits of them wrap. Only for the flags
+    /// that take one.
     #[inline]
     pub(super) fn get(&self, letter: u8) -> u64 {
-        self.0[usize::from(PLACES[usize::from(letter)])]
+        match PLACES[usize::from(letter)] {
+            Place::Wide(place) => self.wide[usize::from(place)],
+            Place::Narrow(place, _) => u64::from(self.narrow[usize::from(place)]),
+            Place::None => unreachable!("flag {letter} takes no number"),
+        }
     }
 
     /// Notes a number that is not negative; `None` if the flag takes none, or not this one.
     #[inline]
     pub(super) fn set(&mut self, letter: u8, number: u64) -> Option<()> {
-        let place = usize::from(PLACES[usize::from(letter)]);
-        let max = *MAXIMA.get(place)?;
-        self.0[place] = if number <= max { number } else { return None };
+        match PLACES[usize::from(letter)] {
+            Place::Wide(place) => self.wide[usize::from(place)] = number,
+            Place::Narrow(place, max) if number <= u64::from(max) => {
+                self.narrow[usize::from(place)] = number as u32;
+            }
+            Place::Narrow(..) | Place::None => return None,
+        }
         Some(())
     }
 
     /// Notes a number that is known to be in the flag's range.
     #[inline]
     pub(super) fn set_wrapped(&mut self, letter: u8, number: u64) {
-        self.0[usize::from(PLACES[usize::from(letter)])] = number;
+        match PLACES[usize::from(letter)] {
+            Place::Wide(place) => self.wide[usize::from(place)] = number,
+            Place::Narrow(place, _) => self.narrow[usize::from(place)] = number as u32,
+            Place::None => {}
+        }
     }
 }
 
-/// How many flags take a number.
-const COUNT: usize = {
-    let mut count = 0;
-    let mut at = 0;
+const WIDE: usize = count(true);
+const NARROW: usize = count(false);
+
+/// How many flags take a number of 64 bits, or one of 32.
+const fn count(wide: bool) -> usize {
+    let (mut count, mut at) = (0, 0);
     while at < FLAGS.len() {
-        count += matches!(FLAGS[at].argument, Argument::Number { .. }) as usize;
+        if let Argument::Number { range, .. } = FLAGS[at].argument {
+            count += (matches!(range, Range::U64) == wide) as usize;
+        }
         at += 1;
     }
     count
-};
+}
 
-/// The place of each letter's number; beyond [`COUNT`] for a letter that takes none.
-const PLACES: [u8; 256] = {
-    let mut places = [u8::MAX; 256];
-    let (mut at, mut place) = (0, 0);
+/// The place of each letter's number.
+const PLACES: [Place; 256] = {
+    let mut places = [Place::None; 256];
+    let (mut at, mut wide, mut narrow) = (0, 0, 0);
     while at < FLAGS.len() {
-        if matches!(FLAGS[at].argument, Argument::Number { .. }) {
-            places[FLAGS[at].letter as usize] = place;
-            place += 1;
+        if let Argument::Number { range, .. } = FLAGS[at].argument {
+            places[FLAGS[at].letter as usize] = match range {
+                Range::U64 => {
+                    wide += 1;
+                    Place::Wide(wide - 1)
+                }
+                Range::I32 | Range::U32 => {
+                    narrow += 1;
+                    Place::Narrow(narrow - 1, range.max() as u32)
+                }
+            };
         }
         at += 1;
     }
     places
-};
-
-/// The largest number of each place.
-const MAXIMA: [u64; COUNT] = {
-    let mut maxima = [0; COUNT];
-    let mut at = 0;
-    while at < FLAGS.len() {
-        if let Argument::Number { range, .. } = FLAGS[at].argument {
-            maxima[PLACES[FLAGS[at].letter as usize] as usize] = range.max();
-        }
-        at += 1;
-    }
-    maxima
 };
