@@ -16,9 +16,8 @@ mod threads;
 mod tests;
 
 pub use ::flags::{Effect, Error, Given, Kind};
-pub use low::{Flag, LowArgs};
-
 use ::flags::{Section, Table};
+pub use low::{Flag, LowArgs};
 
 /// The table.
 pub static TABLE: Table<LowArgs> = Table {

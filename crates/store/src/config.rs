@@ -62,8 +62,11 @@ impl Config {
         share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
     }
 
-    /// What CAS uniques start from (decision 17). 0 where the clock is wrong by years.
+    /// The start of CAS uniques (decision 17). 0 where there are none, or where the clock is wrong by years.
     pub(crate) fn first_cas(&self) -> u64 {
+        if !self.cas {
+            return 0;
+        }
         self.started_unix_ms.saturating_sub(CAS_EPOCH_UNIX_MS).saturating_mul(CAS_PER_MS)
     }
 

@@ -101,7 +101,7 @@ impl Store {
             item_size_max: config.item_size_max_bytes,
             evict: config.evict,
             cas: config.cas,
-            first_cas: if config.cas { config.first_cas() } else { 0 },
+            first_cas: config.first_cas(),
             cas_step: shards as u64,
             lifetimes: segments_in_limit / 32 >= sets,
             segments: Segments::new(segment_size, reserve, huge, Arc::clone(&budget), Arc::clone(&runner))?,
