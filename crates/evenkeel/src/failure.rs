@@ -1,7 +1,7 @@
 //! Failures of verbs: the message on standard error, and the exit status.
 
 use std::fmt::{self, Display};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use tuning::Blame;
@@ -55,6 +55,11 @@ impl Failure {
     /// With a line that helps.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// How the system refused, if it was the system.
+    pub(crate) fn io_kind(&self) -> Option<ErrorKind> {
+        self.error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
     }
 
     /// The status that the process ends with.

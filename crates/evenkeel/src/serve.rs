@@ -4,11 +4,12 @@
 //! background before there are threads, which would not follow; memory is locked before there is much of it; and
 //! signals are blocked before threads start, so that only one place ever sees them.
 
+use std::io::ErrorKind;
 use std::thread;
 
 use rustix::process::{Resource, getrlimit};
 use server::options::Options;
-use server::{Bound, Running, Server, flags};
+use server::{Bound, Provisioned, Server, flags};
 
 use crate::background::Background;
 use crate::failure::{Failure, say};
@@ -60,7 +61,9 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     })?;
     let signals = Signals::block().map_err(|error| Failure::system("block signals", error))?;
     let addresses: Vec<_> = bound.addresses().iter().map(ToString::to_string).collect();
-    let running = bound.start(random()?).map_err(Failure::other)?;
+    let prepared = bound.prepare(random()?).map_err(Failure::other)?;
+    start_companions(&prepared, signals, &options).map_err(hint_at_limits)?;
+    let running = prepared.start().map_err(Failure::other).map_err(hint_at_limits)?;
     let driver = match running.uring_refused() {
         None => running.driver().to_owned(),
         Some(error) => format!("{} ({})", running.driver(), uring::refused(&error)),
@@ -69,8 +72,10 @@ pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if let Some(background) = background {
         background.detach(&options)?;
     }
-    let reload = Reload::new(&options, running.user_registry());
-    let ended = wait(running, signals, reload, options.verbosity);
+    let ended = running.wait().map_err(Failure::other);
+    if ended.is_ok() && options.verbosity > 0 {
+        say(format_args!("evenkeel: serve: stopped"));
+    }
     drop(pidfile);
     ended
 }
@@ -108,30 +113,33 @@ fn start_line(options: &Options, addresses: &[String], driver: &str, identity: O
     )
 }
 
-/// Waits for the end, which signals and the `shutdown` command can bring about.
-fn wait(running: Running, signals: Signals, reload: Reload, verbosity: u8) -> Result<(), Failure> {
-    let stop = running.stop();
-    let answer = move || {
-        answer_signals(&signals, || stop.stop(), &reload, verbosity);
-    };
-    let run_ahead = running.run_ahead();
-    // Neither is joined: they wait until the process ends.
-    start("signals", answer)?;
+/// Starts the threads that run beside the workers, before anyone is answered: where the system refuses one, the
+/// server has not begun. Neither is joined: they wait until the process ends.
+fn start_companions(prepared: &Provisioned, signals: Signals, options: &Options) -> Result<(), Failure> {
+    let (stop, run_ahead) = (prepared.stop(), prepared.run_ahead());
+    let reload = Reload::new(options, prepared.user_registry());
+    let verbosity = options.verbosity;
+    start("signals", move || answer_signals(&signals, || stop.stop(), &reload, verbosity))?;
     start("ahead", || {
         // Without permission it competes with the workers, which still wait less than for the faults themselves.
         let _ = sys::become_idle();
         run_ahead();
-    })?;
-    running.wait().map_err(Failure::other)?;
-    if verbosity > 0 {
-        say(format_args!("evenkeel: serve: stopped"));
-    }
-    Ok(())
+    })
 }
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     let started = thread::Builder::new().name(name.to_owned()).spawn(work);
     started.map(drop).map_err(|error| Failure::system(format!("start thread {name}"), error))
+}
+
+/// With what helps where the system has no threads or memory left.
+fn hint_at_limits(failure: Failure) -> Failure {
+    let exhausted =
+        failure.io_kind().is_some_and(|kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory));
+    match exhausted {
+        true => failure.hint("raise `ulimit -u` and `ulimit -v`, or ask for fewer threads with -t"),
+        false => failure,
+    }
 }
 
 /// The first signal to end stops the server; a second one does not wait for it.

@@ -100,6 +100,12 @@ pub struct Bound {
     started_unix_ms: u64,
 }
 
+/// A server that has all its memory: what runs beside it can be started, and nobody has been answered yet.
+pub struct Provisioned {
+    network: Network,
+    shared: Arc<Shared>,
+}
+
 /// A server that serves.
 pub struct Running {
     running: net::Running<Worker>,
@@ -113,7 +119,7 @@ pub struct UserRegistry(Arc<Shared>);
 pub struct Server;
 
 impl Server {
-    /// Binds all sockets. Clients can connect from now on and wait until [`Bound::start`].
+    /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
     ///
     /// `started_unix_ms` is the time of day, in milliseconds since 1970: absolute expiration times are
     /// compared with it. `notice` tells the operator, in a line, what no client can be told.
@@ -180,23 +186,48 @@ impl Bound {
         self.network.addresses()
     }
 
-    /// Starts the workers. `hash_secret` should be random, so that nobody can choose keys that collide.
-    pub fn start(self, hash_secret: u128) -> Result<Running, Error> {
+    /// Takes the memory. `hash_secret` should be random, so that nobody can choose keys that collide.
+    pub fn prepare(self, hash_secret: u128) -> Result<Provisioned, Error> {
         let store = open_store(&self.options, hash_secret, self.started_unix_ms)?;
-        let threads = self.options.threads;
         let shared = Arc::new(Shared::new(self.options, store, &self.network, self.started_unix_ms));
-        let workers = (0..threads).map(|number| Worker::new(Arc::clone(&shared), number)).collect();
-        let demanded = shared.options.driver == Driver::Uring;
-        let running = Running { running: self.network.start(workers)?, shared };
-        if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
-            return Err(Error::NoUring(running.uring_refused()));
-        }
-        Ok(running)
+        Ok(Provisioned { network: self.network, shared })
     }
 
     /// The clock that the workers will see.
     pub fn clock(&self) -> net::clock::Clock {
         self.clock
+    }
+}
+
+impl Provisioned {
+    /// Ends the server, from any thread; it may come before the start.
+    pub fn stop(&self) -> net::Stop {
+        self.shared.stop.clone()
+    }
+
+    /// What a thread of the lowest priority should do all the time: take the page faults of a growing store, so
+    /// that no request waits for them. Ends with the server, or at once where there is nothing to do.
+    pub fn run_ahead(&self) -> impl FnOnce() + Send + 'static {
+        let store = Arc::downgrade(&self.shared.store);
+        move || Store::run_ahead(&store)
+    }
+
+    /// To say who may log in, from any thread.
+    pub fn user_registry(&self) -> UserRegistry {
+        UserRegistry(Arc::clone(&self.shared))
+    }
+
+    /// Starts the workers.
+    pub fn start(self) -> Result<Running, Error> {
+        let Provisioned { network, shared } = self;
+        let worker = |number| Worker::new(Arc::clone(&shared), number);
+        let workers = (0..shared.options.threads).map(worker).collect();
+        let running = Running { running: network.start(workers)?, shared };
+        let demanded = running.shared.options.driver == Driver::Uring;
+        if demanded && running.shared.network.driver(0) != DriverChoice::Uring {
+            return Err(Error::NoUring(running.uring_refused()));
+        }
+        Ok(running)
     }
 }
 
@@ -212,23 +243,6 @@ impl Running {
     /// Why the kernel does not allow io_uring, if it was wanted.
     pub fn uring_refused(&self) -> Option<std::io::Error> {
         self.shared.network.uring_refused(0)
-    }
-
-    /// Ends the server, from any thread.
-    pub fn stop(&self) -> net::Stop {
-        self.shared.stop.clone()
-    }
-
-    /// What a thread of the lowest priority should do all the time: take the page faults of a growing store, so
-    /// that no request waits for them. Ends with the server, or at once where there is nothing to do.
-    pub fn run_ahead(&self) -> impl FnOnce() + Send + 'static {
-        let store = Arc::downgrade(&self.shared.store);
-        move || Store::run_ahead(&store)
-    }
-
-    /// To say who may log in, from any thread.
-    pub fn user_registry(&self) -> UserRegistry {
-        UserRegistry(Arc::clone(&self.shared))
     }
 
     /// Waits until the server has been ended.
