@@ -45,11 +45,13 @@ impl<E: Engine> LoadWorker<'_, E> {
     pub(crate) fn run(mut self, window_ns: Range<u64>, on_second: OnSecond<'_>) -> Result<(Tally, E), Error> {
         let is_open = matches!(self.feed, Feed::Open(_));
         let silence = self.is_endless.then(|| Silence::new(self.engine.now_ns()));
-        let phase = self.shared.phase();
-        let mut standing = Standing::new(self.connections, window_ns.clone(), is_open, phase, silence);
+        let mut standing = Standing::new(self.connections, window_ns.clone(), is_open, silence);
         if let Some(recorder) = self.composer.recorder.as_mut().filter(|_| is_open) {
             recorder.open(window_ns);
         }
+        // On a busy machine the window may be open before this thread runs.
+        let begun_ns = self.engine.now_ns();
+        self.follow_phase(&mut standing, begun_ns);
         let ended_ns = loop {
             let (more, done_ns) = self.exchange(&mut standing)?;
             if self.follow_phase(&mut standing, done_ns) == Phase::Stop {

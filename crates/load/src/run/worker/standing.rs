@@ -35,14 +35,13 @@ impl Standing {
         connections: usize,
         window_ns: Range<u64>,
         is_open: bool,
-        phase: Phase,
         silence: Option<Silence>,
     ) -> Standing {
         Standing {
             conversations: std::iter::repeat_with(Conversation::default).take(connections).collect(),
             outbox: Outbox::default(),
             tally: fresh(is_open),
-            phase,
+            phase: Phase::WarmUp,
             is_open,
             warms_up: is_open,
             seconds: Seconds { open_ns: window_ns.start, passed: 0 },

@@ -13,6 +13,7 @@ use crate::types::pace::Sleep;
 use crate::types::part::Part;
 use crate::types::part::Share;
 use crate::workload::plan::RunPlan;
+use crate::workload::recording::Recording;
 use std::collections::VecDeque;
 
 const MS: u64 = 1_000_000;
@@ -134,9 +135,23 @@ fn try_sleeping(
             Feed::open(schedule.during(SECOND, window_ns.clone(), u64::MAX), connections, sleep)
         }
     };
-    let worker = LoadWorker {
-        engine: server,
-        composer: Composer::mix(&plan, 1, 0, None),
+    let mut worker = worker(server, &plan, feed, (connections, depth), &shared);
+    worker.requests_max = rate.is_none().then_some(200_000);
+    worker.is_endless = rate.is_none();
+    worker.run(window_ns, on_second)
+}
+
+/// A worker that runs until the window closes.
+fn worker<'r>(
+    engine: Simulated,
+    plan: &'r RunPlan,
+    feed: Feed,
+    (connections, depth): (usize, usize),
+    shared: &'r RunState,
+) -> LoadWorker<'r, Simulated> {
+    LoadWorker {
+        engine,
+        composer: Composer::mix(plan, 1, 0, None),
         feed,
         items: &plan.items,
         connections,
@@ -145,13 +160,29 @@ fn try_sleeping(
         backfill: false,
         gather: 1,
         gather_time: GATHER_TIME,
-        requests_max: rate.is_none().then_some(200_000),
+        requests_max: None,
         churn: None,
-        is_endless: rate.is_none(),
-        shared: &shared,
+        is_endless: false,
+        shared,
         slot: &shared.workers[0],
-    };
-    worker.run(window_ns, on_second)
+    }
+}
+
+/// As on a busy machine, where the thread starts late.
+#[test]
+fn a_worker_that_starts_after_the_window_has_opened_records_its_requests() {
+    let plan = RunPlan::new(&Description::default(), Part::WHOLE).expect("defaults");
+    let path = std::env::temp_dir().join(format!("evenkeel-late-worker-{}", std::process::id()));
+    let (recording, mut recorders) = Recording::start(&path, 1).expect("a file");
+    let shared = RunState::new(1, Phase::WarmUp);
+    shared.open(SECOND);
+    let mut worker = worker(Simulated::new(2_000, 0), &plan, Feed::closed(1), (1, 1), &shared);
+    worker.composer.recorder = recorders.pop();
+    worker.requests_max = Some(100);
+    worker.run(SECOND..21 * SECOND, &mut |_, _| {}).expect("a server that answers");
+    let recorded = recording.join().and_then(|notes| notes.write(&plan.items)).expect("a disk");
+    std::fs::remove_file(path).expect("a recording");
+    assert!(recorded.requests >= 100, "{recorded:?}");
 }
 
 fn quantile_ms(tally: &Tally, share: f64) -> f64 {
