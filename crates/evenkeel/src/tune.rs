@@ -48,8 +48,9 @@ enum Job {
     Confirm(rollback::ConfirmArguments),
     /// Undo the last plan
     #[command(
-        after_help = "Ends with 19 if everything is restored, but that could be recorded neither in the journal nor in /run: \
-                      run it again then."
+        after_help = "Ends with 18 if everything is restored that can be read, but a journal has lines that cannot: settings \
+                      that they name may still be changed. Ends with 19 if everything is restored, but that could be \
+                      recorded neither in the journal nor in /run: run it again then."
     )]
     Rollback(rollback::RollbackArguments),
     /// Keep a plan over a restart, by the system's own means, or take it away again
@@ -57,7 +58,8 @@ enum Job {
     /// Say what is in force and what persists, and what no longer holds
     #[command(
         after_help = "Ends with 13 if a value is no longer what it was set to, a file no longer as it was written, or a \
-                      plan that nobody confirmed still in force in another network namespace."
+                      plan that nobody confirmed still in force in another network namespace. Ends with 18 if a journal \
+                      cannot be read in full, or is of another version: more may be in force than is said."
     )]
     Status(arguments::Place),
     /// Say whether the plans in force do what they promised

@@ -3,6 +3,7 @@
 
 mod support {
     pub(crate) mod host;
+    pub(crate) mod journal;
     pub(crate) mod namespaces;
     pub(crate) mod until;
 }
@@ -11,6 +12,7 @@ use std::fs;
 use std::process::Command;
 
 use support::host::{EVENKEEL, Host, STEPS, fails, made, succeeds};
+use support::journal::{EDIT, edit};
 use support::namespaces::{apart, can_be_made};
 use support::until::until;
 
@@ -206,13 +208,7 @@ fn a_plan_that_fails_leaves_nothing() {
 
 /// As if the deadline of the host's plan had passed long ago.
 fn let_pass(host: &Host) {
-    let journal = host.journal();
-    let (before, deadline) = journal.split_once("\"confirm_by_ms\":").unwrap();
-    let (_, after) = deadline.split_once('}').unwrap();
-    // Its watcher finds either the one or the other.
-    let new = host.0.join("new");
-    fs::write(&new, format!("{before}\"confirm_by_ms\":1}}{after}")).unwrap();
-    fs::rename(new, host.0.join("state/000001.jsonl")).unwrap();
+    edit(&host.0.join("state/000001.jsonl"), "s/\"confirm_by_ms\":[0-9]*/\"confirm_by_ms\":1/");
 }
 
 /// Ends the process that watches over the host's plan.
@@ -351,32 +347,6 @@ fn told_to_end_in_the_middle_it_goes_back() {
         }
         succeeds(&mut host.apply());
     }
-}
-
-#[test]
-fn a_damaged_journal_is_set_aside_with_one_line_and_keeps_nothing_from_being_done() {
-    let host = Host::new("damaged");
-    succeeds(&mut host.apply());
-    let journal = host.0.join("state/000002.jsonl");
-    for (job, status) in
-        [("status", Some(0)), ("verify", Some(16)), ("rollback", Some(0)), ("confirm", Some(1))]
-    {
-        fs::write(&journal, "\0\0\0\n").unwrap();
-        let mut command = host.tune(job);
-        if job == "verify" {
-            command.args(["--seconds", "1"]);
-        }
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            (output.status.code(), said.matches("damaged journal").count()),
-            (status, 1),
-            "{job}: {said}"
-        );
-        assert!(said.contains("set aside a damaged journal: understand line 1 of "), "{job}: {said}");
-        assert!(!journal.exists());
-    }
-    host.holds(|step| step.1);
 }
 
 /// A driver that is being reset takes its settings again soon after the deadline.
@@ -577,7 +547,7 @@ grep -x -- --on-active=3600s "$DIR/asked"
 WATCHERS
 # There is no process that could be killed.
 test -z "$(watchers)"
-sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
+let_pass "$DIR/state/000001.jsonl"
 sed '1,/^--$/d' "$DIR/asked" | xargs -d '\n' env
 test "$(cat $timer)" = 0
 tail -n 1 "$DIR/state/000001.jsonl" | grep 'not confirmed in time'
@@ -595,7 +565,7 @@ fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
         return eprintln!("no network namespace can be made here");
     }
     let host = Host::new("systemd");
-    succeeds(&mut apart(&host.0, &SYSTEMD.replace("WATCHERS", WATCHERS)));
+    succeeds(&mut apart(&host.0, &SYSTEMD.replace("WATCHERS", &format!("{WATCHERS}\n{EDIT}"))));
 }
 
 /// A plan in a network namespace whose deadline has passed, looked at from another one.
@@ -613,7 +583,7 @@ overdue() {
     ! tune confirm 2> "$DIR/said"; grep 'it was done in the network namespace net:' "$DIR/said"
     tune status | grep 'Nothing is in force'
     kill -9 $(watchers)
-    sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/$1"
+    let_pass "$DIR/state/$1"
     status=0; tune status > "$DIR/said" || status=$?
     test $status = 13; grep "$1: OVERDUE in the network namespace net:" "$DIR/said"
 }
@@ -659,7 +629,7 @@ second)
 esac
 again() { unshare --net --mount sh -c "$SCRIPT" sh "$1"; }
 again first
-sed -i 's/"confirm_by_ms":[0-9]*/"confirm_by_ms":1/' "$DIR/state/000001.jsonl"
+let_pass "$DIR/state/000001.jsonl"
 # The number is free a moment after the last process in there has ended.
 n=0; until test "$(unshare --net readlink /proc/self/ns/net)" = "$(cat "$DIR/number")" || test $n = 100; do
     n=$((n + 1)); sleep 0.05; done
@@ -672,7 +642,7 @@ fn a_plan_of_a_network_namespace_that_is_gone_is_not_that_of_the_next_one_with_i
         return eprintln!("no network namespace can be made here");
     }
     let host = Host::new("number");
-    let script = SAME_NUMBER.replace("WATCHERS", WATCHERS);
+    let script = SAME_NUMBER.replace("WATCHERS", &format!("{WATCHERS}\n{EDIT}"));
     succeeds(apart(&host.0, &script).env("SCRIPT", &script));
 }
 
@@ -682,7 +652,7 @@ fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
         return eprintln!("no network namespace can be made here");
     }
     let host = Host::new("elsewhere");
-    succeeds(&mut apart(&host.0, &ELSEWHERE.replace("WATCHERS", WATCHERS)));
+    succeeds(&mut apart(&host.0, &ELSEWHERE.replace("WATCHERS", &format!("{WATCHERS}\n{EDIT}"))));
 }
 
 /// What is done inside of the namespace; everything in it ends with it.

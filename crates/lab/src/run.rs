@@ -233,12 +233,17 @@ fn sample_all(
 const TUNE: &str = "tune";
 
 /// Undoes the remains of runs that were killed: the list of them, and whether it is complete. Settings that are
-/// locked by another process are an error only if they are needed.
+/// locked by another process, or by a plan of another version, are an error only if they are needed.
 pub fn restore(state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), Error>) {
+    restore_host(&Root::new("/"), state, needs_settings)
+}
+
+fn restore_host(root: &Root, state: &Path, needs_settings: bool) -> (Vec<String>, Result<(), Error>) {
+    use tuner::apply::journal::Error::{Locked, Version};
     let mut restored = Vec::new();
     let cleared = trace::restore(state, &mut restored);
-    let settings = match settings::restore(&state.join(TUNE), &mut restored) {
-        Err(Error::Journal(tuner::apply::journal::Error::Locked { .. })) if !needs_settings => Ok(()),
+    let settings = match settings::restore(root, &state.join(TUNE), &mut restored) {
+        Err(Error::Journal(Locked { .. } | Version { .. })) if !needs_settings => Ok(()),
         settings => settings,
     };
     (restored, Error::all([cleared, settings]))

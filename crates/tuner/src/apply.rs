@@ -11,6 +11,7 @@ pub mod journal;
 pub mod obstacle;
 pub mod rollback;
 pub mod saved;
+pub mod undoable;
 
 use std::io;
 
@@ -197,9 +198,6 @@ fn steps(
         let came = setting.irq().map(|irq| (irq, host.interrupt(irq).map_or(0, |(count, _)| count)));
         let mut records = kept(host, setting, journal.next_step());
         let number = journal.next_step() + records.len();
-        if let Some(identity) = host.identity(setting) {
-            records.push(JournalRecord::Identity { step: number, identity });
-        }
         records.push(JournalRecord::Step {
             step: number,
             setting: setting.clone(),
@@ -207,7 +205,8 @@ fn steps(
             wanted: change.wanted.clone(),
             why: change.why.clone(),
             asked_by: change.asked_by.clone(),
-            interface: setting.nic().and_then(|nic| host.interface(nic)),
+            interface: interface(host, setting),
+            identity: host.identity(setting),
         });
         journal.append_all(records)?;
         match write(host, setting, &change.wanted) {
@@ -247,8 +246,16 @@ fn kept(host: &dyn HostAccess, setting: &Setting, first: usize) -> Vec<JournalRe
     let values = reset.filter_map(|setting| host.read(&setting).ok().map(|before| (setting, before)));
     values
         .zip(first..)
-        .map(|((setting, before), step)| JournalRecord::Kept { step, setting, before })
+        .map(|((setting, before), step)| {
+            let interface = interface(host, &setting);
+            JournalRecord::Kept { step, setting, before, interface }
+        })
         .collect()
+}
+
+/// The kernel's number for the interface that a setting belongs to.
+fn interface(host: &dyn HostAccess, setting: &Setting) -> Option<u32> {
+    setting.nic().and_then(|nic| host.interface(nic))
 }
 
 /// Writes, again while it is busy.

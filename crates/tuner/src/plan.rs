@@ -233,7 +233,7 @@ impl Plan {
             let Entry::Vacant(first) = taken.entry(change.setting.clone()) else { continue };
             first.insert(asked_by.clone());
             #[cfg(test)]
-            assert!(crate::apply::saved::is_ours(&change.setting), "{} is missing there", change.setting);
+            assert!(crate::apply::undoable::is_ours(&change.setting), "{} is missing there", change.setting);
             if asked.whole || change.is_due() {
                 self.changes.push(Change { asked_by, ..change });
             }

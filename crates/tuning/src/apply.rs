@@ -93,7 +93,7 @@ impl Request {
     pub fn carry_out(&self) -> Result<Outcome, Error> {
         let root = Root::new(&self.host.root);
         // What is undone only now is not what the plan is to begin with.
-        self.state.look(&root)?;
+        self.state.look(&root)?.of_this_version()?;
         let planned = self.planned()?;
         if planned.plan.changes.is_empty() {
             return Ok(Outcome::Nothing(Box::new(planned.plan)));

@@ -89,7 +89,7 @@ pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> 
     let (mut again, mut deadline) = (LOOK_AGAIN, None);
     loop {
         match Journal::open(journal) {
-            Ok(Some(journal)) => match (journal.confirm_by_ms(), journal.state()) {
+            Ok(Some(journal)) => match (journal.confirm_by_ms().or(deadline), journal.state()) {
                 (Some(end), PlanState::Applied | PlanState::Unfinished) => deadline = Some(end),
                 _ => return Ok(()),
             },
@@ -103,7 +103,7 @@ pub fn undo_at_deadline(root: &Root, state: &StateDirectory, journal: &Path) -> 
         let left = Duration::from_millis(end.saturating_sub(since_boot_ms()));
         // Under the lock nobody confirms it any more, and who enters undoes what is overdue.
         if left.is_zero() {
-            match state.enter(root, LOCK_TIME_MAX) {
+            match state.enter_for_deadlines(root, LOCK_TIME_MAX) {
                 Err(error) if error.signal().is_some() => return Err(error),
                 Err(_) => {}
                 Ok(entered) => {

@@ -38,5 +38,5 @@ pub mod watch;
 pub use deadline::undo_at_deadline;
 pub use error::{Blame, Error};
 pub use progress::{Notice, Progress};
-pub use rollback::{Undone, confirm, rollback};
+pub use rollback::{Undoing, Undone, confirm, rollback};
 pub use state::StateDirectory;

@@ -94,7 +94,9 @@ impl Request {
 
     /// The settings of all plans that are in force; of a setting in several of them, the newest.
     fn in_force(&self, root: &Root) -> Result<Vec<Keep>, Error> {
-        let (all, here) = self.state.look(root)?;
+        let seen = self.state.look(root)?;
+        self.state.tell(&seen.doubts());
+        let (all, here) = seen.of_this_version()?;
         let journals = in_force(all, &here);
         let refuse = |why: &str, hint: &str| {
             Err(Error::refused(format_args!("keep what is in force: {why}")).with_hint(hint))

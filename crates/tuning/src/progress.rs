@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tuner::apply::journal::JournalDoubt;
 use tuner::plan::strategy::Strategy;
 
 /// Something that the user should know, whatever comes of the job. Prints a line without a full stop.
@@ -16,25 +17,8 @@ pub enum Notice {
         /// For whom.
         holder: String,
     },
-    /// A damaged journal does not stand in the way any more.
-    SetAside {
-        /// What is wrong with it.
-        error: String,
-        /// Where it is now.
-        aside: PathBuf,
-    },
-    /// A damaged journal could not be set aside.
-    NotSetAside {
-        /// What is wrong with it.
-        error: String,
-        /// Why it is still there.
-        refused: String,
-    },
-    /// A damaged journal was not read.
-    LeftOut {
-        /// What is wrong with it.
-        error: String,
-    },
+    /// Not everything that may be in force can be read.
+    Unread(JournalDoubt),
     /// A plan that nobody confirmed was undone only now.
     UndoneLate(LateUndoing),
     /// A plan that nobody confirmed could not be undone.
@@ -73,15 +57,7 @@ impl fmt::Display for Notice {
             Notice::Waits { at_most, holder } => {
                 write!(f, "waiting up to {} s for {holder}", at_most.as_secs())
             }
-            Notice::SetAside { error, aside } => write!(
-                f,
-                "set aside a damaged journal: {error}; what it says of old values is in {}, and is not undone",
-                aside.display()
-            ),
-            Notice::NotSetAside { error, refused } => {
-                write!(f, "left out a damaged journal: {error}; and failed to {refused}")
-            }
-            Notice::LeftOut { error } => write!(f, "left out a damaged journal: {error}"),
+            Notice::Unread(doubt) => doubt.fmt(f),
             Notice::UndoneLate(undoing) => undoing.fmt(f),
             Notice::StillInForce { error } => {
                 write!(f, "a plan that nobody confirmed is still in force: {error}")

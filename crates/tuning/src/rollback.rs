@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use os::signals::Signals;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{self, BootAndNamespace, Journal, JournalRecord, PlanState};
+use tuner::apply::journal::{self, BootAndNamespace, Journal, JournalDoubt, PlanState};
 use tuner::apply::rollback::{Elsewhere, NOT_CONFIRMED, StepOutcome, check_place, undo_all};
 use tuner::{Root, Setting};
 
@@ -28,6 +28,15 @@ pub struct Undone {
     pub spare: Option<PathBuf>,
 }
 
+/// Everything that was undone.
+#[derive(Debug)]
+pub struct Undoing {
+    /// The plans, the newest first.
+    pub plans: Vec<Undone>,
+    /// What cannot be read, in these journals or in others, and may still be in force.
+    pub doubts: Vec<JournalDoubt>,
+}
+
 /// The last plan stays.
 pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Result<(), Error> {
     let state = directory.enter(root, wait)?;
@@ -42,7 +51,7 @@ pub fn confirm(root: &Root, directory: &StateDirectory, wait: Duration) -> Resul
         let why = late.unwrap_or_else(|| "confirm a plan: none is waiting for it".to_owned());
         return Err(Error::refused(why).with_hint("`evenkeel tune status` shows what is in force"));
     };
-    journal.append(JournalRecord::Confirmed).map_err(Error::other)
+    journal.confirm().map_err(Error::other)
 }
 
 /// Why a plan that waits in another network namespace cannot be confirmed in this one.
@@ -60,7 +69,7 @@ pub fn rollback(
     directory: &StateDirectory,
     wait: Duration,
     all_of_them: bool,
-) -> Result<Vec<Undone>, Error> {
+) -> Result<Undoing, Error> {
     // The way back may take the terminal's connection with it: what has begun is finished. Who only waits can be told to
     // end.
     let _signals = Signals::block().map_err(|error| Error::system("block signals", error))?;
@@ -72,9 +81,9 @@ pub fn rollback(
         return Err(nothing);
     }
     found.truncate(if all_of_them { found.len() } else { 1 });
-    let mut all_undone = Vec::new();
+    let mut plans = Vec::new();
     undo_all(&mut FileHost::new(root.clone()), &mut found, "asked", |journal, undone| {
-        all_undone.push(Undone {
+        plans.push(Undone {
             journal: journal.path().to_owned(),
             steps: undone.steps.clone(),
             failures: undone.failures(),
@@ -82,7 +91,8 @@ pub fn rollback(
             spare: journal.spare_path(),
         });
     });
-    Ok(all_undone)
+    let doubts = state.journals.read().map_err(Error::other)?.doubts(&state.here);
+    Ok(Undoing { plans, doubts })
 }
 
 fn nothing_to_undo(all: &[Journal], here: &BootAndNamespace) -> Error {

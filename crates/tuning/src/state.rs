@@ -1,5 +1,5 @@
-//! The directory of the journals as jobs enter it: what is damaged is set aside, and what should have been undone by now is
-//! undone, whatever has become of the process that was to do it.
+//! The directory of the journals as jobs enter it: what should have been undone by now is undone, whatever has become of the
+//! process that was to do it, what cannot be read is told, and journals of another version are refused.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -9,7 +9,9 @@ use os::clock::since_boot_ms;
 use os::signals::{Held, Ignored, Signals};
 use tuner::Root;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{self, BootAndNamespace, Damaged, Journal, Journals, Lock};
+use tuner::apply::journal::{
+    self, BootAndNamespace, Found, Journal, JournalDoubt, Journals, Lock, OTHER_VERSION_REMEDY,
+};
 use tuner::apply::obstacle::Obstacle;
 use tuner::apply::rollback::{NOT_CONFIRMED, RolledBack, is_overdue, undo_all};
 
@@ -38,6 +40,12 @@ pub(crate) struct State {
     _lock: Lock,
 }
 
+/// The journals as they are at one moment.
+pub(crate) struct Seen {
+    pub(crate) found: Found,
+    pub(crate) here: BootAndNamespace,
+}
+
 impl StateDirectory {
     pub(crate) fn journals(&self) -> Journals {
         Journals::new(&self.path).with_spare(SPARE)
@@ -46,15 +54,21 @@ impl StateDirectory {
     /// For jobs that change something. Waits so long for others that do, or until a signal comes. What is undone on
     /// entering is undone to its end, whatever signal comes.
     pub(crate) fn enter(&self, root: &Root, wait: Duration) -> Result<State, Error> {
+        let state = self.enter_for_deadlines(root, wait)?;
+        let found = state.journals.read().map_err(Error::other)?;
+        self.tell(&found.doubts(&state.here));
+        found.of_this_version(&state.here).map_err(other_version)?;
+        Ok(state)
+    }
+
+    /// For what is overdue alone: another version's journal, or one that cannot be read, keeps nobody from undoing that.
+    pub(crate) fn enter_for_deadlines(&self, root: &Root, wait: Duration) -> Result<State, Error> {
         let here = BootAndNamespace::of(root).map_err(Error::other)?;
         let journals = self.journals();
         let held = Signals::hold().map_err(|error| Error::system("block signals", error))?;
         let lock = self.locked(&journals, wait, &held)?;
-        let (mut found, damaged) = journals.read().map_err(Error::other)?;
+        let mut found = journals.all().map_err(Error::other)?;
         found.iter_mut().for_each(Journal::save);
-        for damaged in &damaged {
-            self.set_aside(&journals, damaged);
-        }
         let now_ms = since_boot_ms();
         let late = found.into_iter().rev().filter(|journal| is_overdue(journal, &here, now_ms));
         let mut late: Vec<Journal> = late.collect();
@@ -64,34 +78,25 @@ impl StateDirectory {
         Ok(State { journals, here, _lock: lock })
     }
 
-    /// For jobs that only look: the journals, the oldest first, and where they are looked at.
-    pub(crate) fn look(&self, root: &Root) -> Result<(Vec<Journal>, BootAndNamespace), Error> {
+    /// For jobs that only look, and say themselves what cannot be read.
+    pub(crate) fn look(&self, root: &Root) -> Result<Seen, Error> {
         let here = BootAndNamespace::of(root).map_err(Error::other)?;
-        let (found, damaged) = self.journals().read().map_err(Error::other)?;
-        let is_late = found.iter().any(|journal| is_overdue(journal, &here, since_boot_ms()));
-        if damaged.is_empty() && !is_late {
-            return Ok((found, here));
+        let found = self.journals().read().map_err(Error::other)?;
+        if !found.journals.iter().any(|journal| is_overdue(journal, &here, since_boot_ms())) {
+            return Ok(Seen { found, here });
         }
-        match self.enter(root, Duration::ZERO) {
-            Ok(state) => Ok((state.journals.all().map_err(Error::other)?, here)),
+        match self.enter_for_deadlines(root, Duration::ZERO) {
+            Ok(state) => Ok(Seen { found: state.journals.read().map_err(Error::other)?, here }),
             Err(failure) => {
-                for Damaged { error, .. } in &damaged {
-                    (self.notice)(&Notice::LeftOut { error: error.with_causes() });
-                }
-                if is_late {
-                    (self.notice)(&Notice::StillInForce { error: failure.with_causes() });
-                }
-                Ok((found, here))
+                (self.notice)(&Notice::StillInForce { error: failure.with_causes() });
+                Ok(Seen { found, here })
             }
         }
     }
 
-    fn set_aside(&self, journals: &Journals, damaged: &Damaged) {
-        let error = damaged.error.with_causes();
-        (self.notice)(&match journals.set_aside(damaged) {
-            Ok(aside) => Notice::SetAside { error, aside },
-            Err(refused) => Notice::NotSetAside { error, refused: refused.with_causes() },
-        });
+    /// Says what cannot be read.
+    pub(crate) fn tell(&self, doubts: &[JournalDoubt]) {
+        doubts.iter().for_each(|doubt| (self.notice)(&Notice::Unread(doubt.clone())));
     }
 
     /// The lock, after waiting for it.
@@ -113,6 +118,24 @@ impl StateDirectory {
             None => not_entered(error),
         })
     }
+}
+
+impl Seen {
+    /// What cannot be read, and may be in force.
+    pub(crate) fn doubts(&self) -> Vec<JournalDoubt> {
+        self.found.doubts(&self.here)
+    }
+
+    /// The journals and their place, for a job that acts upon what they say is in force.
+    pub(crate) fn of_this_version(self) -> Result<(Vec<Journal>, BootAndNamespace), Error> {
+        let journals = self.found.of_this_version(&self.here).map_err(other_version)?;
+        Ok((journals, self.here))
+    }
+}
+
+/// A refusal to change anything beside a journal that this version does not understand.
+fn other_version(error: journal::Error) -> Error {
+    Error::other(error).with_hint(OTHER_VERSION_REMEDY)
 }
 
 impl State {

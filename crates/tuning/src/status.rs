@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use os::CpuSet;
 use os::clock::since_boot_ms;
 use tuner::apply::host::{FileHost, HostAccess};
-use tuner::apply::journal::{Holder, Journal, PlanState};
+use tuner::apply::journal::{Holder, Journal, JournalDoubt, PlanState};
 use tuner::persist::store;
 use tuner::{Root, Setting};
 
@@ -15,7 +15,7 @@ pub use crate::elsewhere::Overdue;
 use crate::elsewhere::overdue;
 use crate::error::Error;
 use crate::in_force::in_force;
-use crate::state::StateDirectory;
+use crate::state::{Seen, StateDirectory};
 
 /// Everything that was found.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub struct Status {
     pub plans: Vec<PlanStatus>,
     /// Plans of other network namespaces that should have been undone.
     pub overdue: Vec<Overdue>,
+    /// What cannot be read, and may be in force.
+    pub doubts: Vec<JournalDoubt>,
     /// What persists; a manifest that is damaged hides no plan.
     pub persists: Result<store::Status, Error>,
 }
@@ -104,7 +106,7 @@ impl PlanStatus {
 }
 
 impl Status {
-    /// Whether all is as it should be.
+    /// Whether all that can be read is as it should be.
     pub fn is_whole(&self) -> bool {
         let persists = |status: &store::Status| {
             let as_written =
@@ -119,17 +121,19 @@ impl Status {
 
 /// Looks at the journals, the settings and the files.
 pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> {
-    let (all, here) = directory.look(root)?;
-    let overdue = overdue(&all, &here, root);
-    let found = in_force(all, &here);
+    let seen = directory.look(root)?;
+    let doubts = seen.doubts();
+    let Seen { found, here } = seen;
+    let overdue = overdue(&found.journals, &here, root);
+    let found = in_force(found.journals, &here);
     let holder = directory.journals().holder();
     let persists = store::status(root).map_err(Error::other);
     let host = FileHost::new(root.clone());
-    let mut seen = BTreeSet::new();
+    let mut set = BTreeSet::new();
     let plan = |journal: &Journal| {
         let steps = journal.steps().into_iter().filter(|step| !step.left && !step.undone);
         // A later plan may have set it since.
-        let own: Vec<_> = steps.filter(|step| seen.insert(step.setting.clone())).collect();
+        let own: Vec<_> = steps.filter(|step| set.insert(step.setting.clone())).collect();
         let value = |step: tuner::apply::journal::JournalStep| {
             let wanted = step.wanted.trim().to_owned();
             let found = match host.read(&step.setting) {
@@ -150,7 +154,7 @@ pub fn status(root: &Root, directory: &StateDirectory) -> Result<Status, Error> 
             settings: own.into_iter().map(value).collect(),
         }
     };
-    Ok(Status { plans: found.iter().map(plan).collect(), overdue, persists })
+    Ok(Status { plans: found.iter().map(plan).collect(), overdue, doubts, persists })
 }
 
 /// Where an interrupt came the last time, if it has to move yet. Whether it does, a single look cannot tell.

@@ -37,16 +37,32 @@ pub struct Request {
     pub state: StateDirectory,
 }
 
-/// Compares; none if no plan is in force.
-pub fn verify(request: &Request) -> Result<Option<Verification>, Error> {
+/// What has come of it.
+#[derive(Debug)]
+pub struct Verified {
+    /// The comparison; none if no plan is in force.
+    pub verification: Option<Verification>,
+    /// Whether a journal cannot be read in full, so that more may be in force than was compared.
+    pub is_in_doubt: bool,
+}
+
+/// Compares, and says what cannot be read.
+pub fn verify(request: &Request) -> Result<Verified, Error> {
     let root = Root::new(&request.host.root);
-    let (all, here) = request.state.look(&root)?;
-    let found = in_force(all, &here);
+    let seen = request.state.look(&root)?;
+    let doubts = seen.doubts();
+    request.state.tell(&doubts);
+    let found = in_force(seen.found.journals, &seen.here);
+    let verification = compared(request, root, &found)?;
+    Ok(Verified { verification, is_in_doubt: !doubts.is_empty() })
+}
+
+fn compared(request: &Request, root: Root, found: &[Journal]) -> Result<Option<Verification>, Error> {
     let Some(newest) = found.first() else { return Ok(None) };
     let expected = ExpectedEffect::of(newest.path()).map_err(|error| {
         Error::system(format_args!("read what {} promised", newest.path().display()), error)
     })?;
-    verified(request, &FileHost::new(root), &found, expected.as_ref()).map(Some)
+    verified(request, &FileHost::new(root), found, expected.as_ref()).map(Some)
 }
 
 fn verified(

@@ -16,7 +16,7 @@ use os::clock::{Stopwatch, unix_s};
 use os::signals::Signals;
 use tuner::Root;
 use tuner::apply::host::FileHost;
-use tuner::apply::journal::{self, BootAndNamespace, Journal, Journals};
+use tuner::apply::journal::{self, BootAndNamespace, Journal, JournalDoubt, Journals};
 use tuner::watch::{
     Act, News, Policy, SettingReading, Watch, WatchSnapshot, desired_states, look, persisting, repair,
 };
@@ -83,6 +83,7 @@ pub fn watch(request: &Request, looked: &mut dyn FnMut(&[Said], &Watch)) -> Resu
         came: BTreeMap::new(),
         watched: None,
         complaint: None,
+        doubts: Vec::new(),
     };
     watcher.round()?;
     if let Err(complaint) = notify::ready() {
@@ -113,12 +114,19 @@ struct Watcher<'a> {
     watched: Option<usize>,
     /// What was said to be in the way, once.
     complaint: Option<Complaint>,
+    /// What could not be read, which was said.
+    doubts: Vec<JournalDoubt>,
 }
 
 impl Watcher<'_> {
     /// Looks, and does what there is to do.
     fn round(&mut self) -> Result<(), Error> {
-        let (all, here) = self.request.state.look(&self.root)?;
+        let seen = self.request.state.look(&self.root)?;
+        self.complain_of(seen.doubts());
+        let (all, here) = match self.request.repair {
+            true => seen.of_this_version()?,
+            false => (seen.found.journals, seen.here),
+        };
         let (_, seen) = self.look(all, &here);
         if seen.seen.iter().all(SettingReading::holds) {
             let said = self.judge(&seen, &mut []);
@@ -142,6 +150,14 @@ impl Watcher<'_> {
         drop(lock);
         (self.looked)(&said, &self.watch);
         Ok(())
+    }
+
+    /// Says what cannot be read, once.
+    fn complain_of(&mut self, doubts: Vec<JournalDoubt>) {
+        for doubt in doubts.iter().filter(|doubt| !self.doubts.contains(doubt)) {
+            (self.request.complain)(&Complaint::Unread(doubt.clone()));
+        }
+        self.doubts = doubts;
     }
 
     fn look(&mut self, all: Vec<Journal>, here: &BootAndNamespace) -> (Vec<Journal>, WatchSnapshot) {
@@ -178,6 +194,11 @@ impl Watcher<'_> {
 
     /// Why it did not work, if it did not.
     fn repair(&mut self, news: &News, journals: &mut [Journal]) -> Option<String> {
+        // A line that cannot be read may be the one that says that the plan is undone, or what a later plan has set.
+        if !self.doubts.is_empty() {
+            self.watch.repaired(self.clock.ms(), &news.desired.setting, false);
+            return Some("set it again: not everything that is in force can be read".to_owned());
+        }
         let journal =
             journals.iter_mut().find(|journal| Some(journal.path()) == news.desired.journal.as_deref());
         let journal = journal.expect("what should be is read from the journals of the same look");

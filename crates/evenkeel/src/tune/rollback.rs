@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use tuner::Setting;
 use tuner::apply::rollback::StepOutcome;
 use tuner::report::folded;
-use tuning::Undone;
+use tuning::{Undoing, Undone};
 
 use super::arguments::{Patience, Place};
+use super::status::UNREAD;
 use crate::failure::Failure;
 use crate::output::tell;
 
@@ -46,7 +47,8 @@ pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure>
 /// The old values again.
 pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let (place, wait) = (&arguments.place, arguments.patience.wait);
-    let undone = tuning::rollback(&place.root(), &place.state.request(), wait, arguments.all)?;
+    let Undoing { plans: undone, doubts } =
+        tuning::rollback(&place.root(), &place.state.request(), wait, arguments.all)?;
     tell(undone.iter().map(report).collect::<String>().as_bytes());
     let failures: Vec<String> = undone.iter().flat_map(|undone| undone.failures.clone()).collect();
     if !failures.is_empty() {
@@ -59,6 +61,10 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
         let hint = "until it is recorded the plan passes for one in force, and `evenkeel tune watch --repair auto` would set \
                     it again: end that, mend what is in the way, and run this again";
         return Err(Failure::other(error).with_status(UNRECORDED).hint(hint));
+    }
+    if !doubts.is_empty() {
+        let error = anyhow::anyhow!("undo everything: not everything can be read, as said above");
+        return Err(Failure::other(error).with_status(UNREAD));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,16 +15,26 @@ use crate::output::print;
 /// What `status` ends with when a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;
 
+/// What `status`, `verify` and `rollback` end with when a journal cannot be read in full, so that more may be changed than
+/// they know.
+pub(super) const UNREAD: u8 = 18;
+
 pub(super) fn run(place: &Place) -> Result<ExitCode, Failure> {
     let status = status(&place.root(), &place.state.request())?;
     print(text(&status, &place.state.path).as_bytes())?;
-    Ok(if status.is_whole() { ExitCode::SUCCESS } else { ExitCode::from(DRIFTED) })
+    Ok(match status.is_whole() {
+        _ if !status.doubts.is_empty() => ExitCode::from(UNREAD),
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(DRIFTED),
+    })
 }
 
 fn text(status: &Status, state: &Path) -> String {
     let mut text = String::new();
-    if status.plans.is_empty() {
-        text += "Nothing is in force.\n";
+    match (status.plans.is_empty(), status.doubts.is_empty()) {
+        (true, true) => text += "Nothing is in force.\n",
+        (true, false) => text += "Nothing that can be read is in force.\n",
+        (false, _) => {}
     }
     for plan in &status.plans {
         let _ = writeln!(text, "{}: {}", plan.journal.display(), phase(plan));
@@ -34,6 +44,7 @@ fn text(status: &Status, state: &Path) -> String {
         let lines: Vec<String> = plan.settings.iter().map(value).collect();
         text.extend(folded(&lines).iter().map(|line| format!("{line}\n")));
     }
+    text.extend(status.doubts.iter().map(|doubt| format!("UNREAD: {doubt}\n")));
     let overdue: Vec<String> = status.overdue.iter().map(|plan| overdue(plan, state)).collect();
     text.extend(folded(&overdue).iter().map(|line| format!("{line}\n")));
     match &status.persists {

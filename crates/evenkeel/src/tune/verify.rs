@@ -6,22 +6,23 @@ use std::process::ExitCode;
 use tuner::report;
 use tuner::verify::metric::OutputMetric;
 use tuner::verify::verification::VerificationOutcome;
-use tuning::verify::{Request, verify};
+use tuning::verify::{Request, Verified, verify};
 
 use super::arguments::{Host, StateDirectory};
 use super::look;
-use super::status::DRIFTED;
+use super::status::{DRIFTED, UNREAD};
 use crate::failure::Failure;
 use crate::output::print;
 
 /// What `verify` ends with.
-pub(crate) const STATUSES: [(&str, &str); 9] = [
+pub(crate) const STATUSES: [(&str, &str); 10] = [
     ("0", "Values hold, nothing contradicts, and something was measured to be as expected."),
     ("13", "A value is no longer what it was set to."),
     ("14", "A figure did not move as expected."),
     ("15", "An objective was missed."),
     ("16", "Nothing is shown: no load, nothing measured before, or limits of the host came and went."),
     ("17", "No plan is in force."),
+    ("18", "As 0 or 17, but a journal cannot be read in full: more may be in force."),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a file cannot be read or written."),
     ("1", "Anything else."),
@@ -77,18 +78,26 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
         let hint = "--at-most or --at-least says which figures are good".to_owned();
         return Err(Failure::usage("--metric alone demands nothing", Some(hint)));
     }
-    let Some(verification) = verify(&arguments.request())? else {
-        let nothing =
-            if arguments.json { "{\"outcome\":\"nothing_in_force\"}\n" } else { "No plan is in force.\n" };
+    let Verified { verification, is_in_doubt } = verify(&arguments.request())?;
+    let Some(verification) = verification else {
+        let nothing = match (arguments.json, is_in_doubt) {
+            (true, false) => "{\"outcome\":\"nothing_in_force\"}\n",
+            (true, true) => "{\"outcome\":\"journal_unread\"}\n",
+            (false, false) => "No plan is in force.\n",
+            (false, true) => "No plan that can be read is in force.\n",
+        };
         print(nothing.as_bytes())?;
-        return Ok(ExitCode::from(NOTHING_IN_FORCE));
+        return Ok(ExitCode::from(if is_in_doubt { UNREAD } else { NOTHING_IN_FORCE }));
     };
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&verification).map_err(Failure::other)? + "\n",
         false => report::verification(&verification, look::at(columns)),
     };
     print(text.as_bytes())?;
-    Ok(status(verification.outcome))
+    Ok(match verification.outcome {
+        VerificationOutcome::Verified if is_in_doubt => ExitCode::from(UNREAD),
+        outcome => status(outcome),
+    })
 }
 
 fn status(outcome: VerificationOutcome) -> ExitCode {

@@ -14,15 +14,13 @@ use tuner::apply::journal::{BootAndNamespace, Journal, Journals, Lock, PlanState
 use tuner::apply::obstacle::Obstacle;
 use tuner::apply::rollback::{Elsewhere, check_place, undo};
 use tuner::apply::try_out;
+use tuner::apply::undoable::{EXPERIMENT, is_of_an_experiment};
 use tuner::plan::PlanRequest;
 use tuner::plan::change::{Change, Holds, Risk, Stage};
 use tuner::plan::signal::ExpectedSignal;
 use tuner::plan::strategy::Strategy;
 use tuner::verify::{Holding, holding};
 use tuner::{Facts, Root, Setting};
-
-/// Name of the requester in the journal.
-const ASKED_BY: &str = "lab";
 
 /// Exclusive access to the host's settings.
 #[derive(Debug)]
@@ -118,8 +116,7 @@ fn wanted(place: &str, level: &Level) -> Result<Vec<(String, Setting, String)>, 
     let mut wanted: Vec<_> = sysctls.collect();
     for (path, value) in &level.file {
         let key = format!("{place}: file {path:?}");
-        let is_below = ["/proc/sys/", "/sys/", "/proc/irq/"].iter().any(|root| path.starts_with(root));
-        if !is_below || path.split('/').any(|part| part == "..") {
+        if !is_of_an_experiment(path) {
             return Err(Error::place(key, "it is not below /proc/sys, /proc/irq or /sys"));
         }
         let is_mask = ["_cpus", "_rxqs", "/smp_affinity", "/cpumask"].iter().any(|end| path.ends_with(end));
@@ -142,7 +139,7 @@ impl HostSettings {
             journal: None,
             _lock: lock,
         };
-        match Obstacle::find(&settings.journals.all()?, &settings.here) {
+        match Obstacle::find(&settings.journals.read()?.of_this_version(&settings.here)?, &settings.here) {
             None => Ok(settings),
             Some(obstacle) => {
                 let what = format!("of the plans of `evenkeel tune`, {obstacle}: {}", obstacle.remedy());
@@ -189,7 +186,7 @@ impl HostSettings {
                 now,
                 wanted: value,
                 why: "an experiment".to_owned(),
-                asked_by: ASKED_BY.to_owned(),
+                asked_by: EXPERIMENT.to_owned(),
                 risk: Risk::Moderate,
                 signal: ExpectedSignal::default(),
             };
@@ -225,7 +222,7 @@ impl HostSettings {
         if plan.changes.is_empty() && !refusals.is_empty() {
             return Err(Error::place(key, refusals.join("; ")));
         }
-        plan.changes.iter_mut().for_each(|change| change.asked_by = ASKED_BY.to_owned());
+        plan.changes.iter_mut().for_each(|change| change.asked_by = EXPERIMENT.to_owned());
         let left = self.make(key, &plan.changes)?;
         Ok(refusals.into_iter().chain(left).collect())
     }
@@ -284,27 +281,32 @@ fn undone(host: &mut FileHost, journal: &mut Journal) -> Result<(), Error> {
         tries += 1;
         std::thread::sleep(TRY_AGAIN);
     }
+    if journal.is_damaged() {
+        return Err(Error::NotRestored(format!(
+            "settings of a run that {} names in lines that cannot be read; what can be read is as before",
+            journal.path().display()
+        )));
+    }
     // The old values of many trials are useless: they are in force again.
     std::fs::remove_file(journal.path()).map_err(Error::io("remove", journal.path()))
 }
 
 /// Undoes the changes of a lab that was killed, and adds them to `restored`. Changes that cannot be undone do not
 /// stop the rest.
-pub(crate) fn restore(state: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
+pub(crate) fn restore(root: &Root, state: &Path, restored: &mut Vec<String>) -> Result<(), Error> {
     if !state.is_dir() {
         return Ok(());
     }
-    let root = Root::new("/");
     let journals = Journals::new(state);
     let _lock = journals.lock()?;
-    let here = BootAndNamespace::of(&root)?;
-    let mut host = FileHost::new(root);
+    let here = BootAndNamespace::of(root)?;
+    let mut host = FileHost::new(root.clone());
     // Those that are only stored do not name the requester.
     let is_ours = |journal: &Journal| {
-        let is_asked = journal.steps().iter().all(|step| step.asked_by == ASKED_BY || step.left);
+        let is_asked = journal.steps().iter().all(|step| step.asked_by == EXPERIMENT || step.left);
         journal.state() == PlanState::Unfinished && is_asked
     };
-    let journals = journals.all()?.into_iter().rev().filter(is_ours);
+    let journals = journals.read()?.of_this_version(&here)?.into_iter().rev().filter(is_ours);
     Error::all(journals.map(|journal| restore_one(&mut host, &here, journal, restored)).collect::<Vec<_>>())
 }
 
@@ -318,6 +320,10 @@ fn restore_one(
     match check_place(&journal, here) {
         Ok(()) => {}
         Err(Elsewhere::Rebooted) => return Ok(()),
+        Err(why @ Elsewhere::Unknown) => {
+            let path = journal.path().display();
+            return Err(Error::NotRestored(format!("settings of a run that {path} names: {why}")));
+        }
         Err(Elsewhere::Network(_)) if steps.iter().all(|step| step.undone) => return Ok(()),
         Err(Elsewhere::Network(network)) => {
             let left = steps.iter().filter(|step| !step.undone).map(|step| step.setting.to_string());
@@ -330,8 +336,10 @@ fn restore_one(
             )));
         }
     }
-    undone(host, &mut journal)?;
-    let steps = steps.iter().rev().filter(|step| !step.left);
-    restored.extend(steps.map(|step| format!("{}: as before", step.setting)));
-    Ok(())
+    let is_undone = undone(host, &mut journal);
+    if journal.state() == PlanState::RolledBack {
+        let steps = steps.iter().rev().filter(|step| !step.left);
+        restored.extend(steps.map(|step| format!("{}: as before", step.setting)));
+    }
+    is_undone
 }

@@ -19,7 +19,7 @@ pub struct ExpectedEffect {
 
 impl ExpectedEffect {
     /// The path of a journal's expected effects: `000001.promise.json` beside `000001.jsonl`.
-    fn path(journal: &Path) -> PathBuf {
+    pub(crate) fn path(journal: &Path) -> PathBuf {
         journal.with_extension("promise.json")
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::apply::undoable::other_unit;
 use crate::observe::ethtool::{self, Knob};
 use crate::observe::irqbalance;
 use crate::observe::probe;
@@ -22,23 +23,6 @@ const STEP_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Longest value of any setting.
 const VALUE_LEN_MAX: u64 = 64 * 1024;
-
-/// One limit in two units: writing one file sets the other one to 0. Most of them do not accept 0 themselves; to get
-/// 0, write the other one.
-const UNITS: [[&str; 2]; 3] = [
-    ["/proc/sys/vm/dirty_bytes", "/proc/sys/vm/dirty_ratio"],
-    ["/proc/sys/vm/dirty_background_bytes", "/proc/sys/vm/dirty_background_ratio"],
-    ["/proc/sys/vm/overcommit_kbytes", "/proc/sys/vm/overcommit_ratio"],
-];
-
-/// The file with the same limit in its other unit.
-fn other_unit(path: &str) -> Option<&'static str> {
-    UNITS.into_iter().find_map(|[one, other]| match path {
-        _ if path == one => Some(other),
-        _ if path == other => Some(one),
-        _ => None,
-    })
-}
 
 /// A host with settings.
 pub trait HostAccess {
@@ -441,13 +425,16 @@ mod tests {
     #[test]
     fn a_write_that_hangs_undoes_the_plan_and_leaves_what_rollback_can_finish() {
         let scratch = Scratch::new("host-hangs");
-        let pipe = scratch.path().join("pipe");
+        const FILE: &str = "proc/sys/net/core/somaxconn";
+        const PIPE: &str = "proc/sys/net/core/busy_read";
+        let pipe = scratch.path().join(PIPE);
+        std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        std::fs::write(scratch.path().join("file"), "0\n").unwrap();
+        std::fs::write(scratch.path().join(FILE), "0\n").unwrap();
         let change = |path: &str| Change {
             stage: Stage::Sysctl,
-            setting: Setting::number(path),
+            setting: Setting::number(format!("/{path}")),
             now: "0".into(),
             wanted: "1".into(),
             why: String::new(),
@@ -465,11 +452,11 @@ mod tests {
         let journals = Journals::new(scratch.path().join("state"));
         let place = BootAndNamespace { boot_id: "b".into(), network: None };
         let mut journal = journals.begin(&place, 0, None).unwrap();
-        let failed = apply(&mut host, &[change("/file"), change("/pipe")], &mut journal).unwrap_err();
+        let failed = apply(&mut host, &[change(FILE), change(PIPE)], &mut journal).unwrap_err();
         writer.join().unwrap();
-        assert_eq!(failed.error.to_string(), "write /pipe: no answer in 10 s");
+        assert_eq!(failed.error.to_string(), format!("write /{PIPE}: no answer in 10 s"));
         assert!(!failed.undone.is_whole(), "the pipe does not answer either when it is to be undone");
-        assert_eq!(std::fs::read_to_string(scratch.path().join("file")).unwrap(), "0\n");
+        assert_eq!(std::fs::read_to_string(scratch.path().join(FILE)).unwrap(), "0\n");
         // It answers again, with the value that came too late.
         std::fs::rename(&pipe, scratch.path().join("gone")).unwrap();
         std::fs::write(&pipe, "1\n").unwrap();

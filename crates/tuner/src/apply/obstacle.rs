@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_plan_is_in_the_way_until_it_is_finished() {
         let undone = JournalRecord::Undone { step: 0 };
-        let rolled_back = JournalRecord::RolledBack { why: String::new() };
+        let rolled_back = JournalRecord::RolledBack { why: String::new(), unread: None };
         let (interrupted, unconfirmed) =
             ("an earlier one was interrupted", "an earlier one waits to be confirmed");
         check(false, &[], "a", Some(interrupted));

@@ -13,7 +13,6 @@ use std::io;
 
 use rustix::io::Errno;
 
-use crate::apply::expected_effect::ExpectedEffect;
 use crate::apply::host::{HostAccess, is_same};
 use crate::apply::journal::{self, BootAndNamespace, Journal, PlanState};
 use crate::apply::meaning;
@@ -67,6 +66,9 @@ pub enum Elsewhere {
     /// The host was restarted since.
     #[error("the host was restarted since, which has reset these settings: there is nothing to undo")]
     Rebooted,
+    /// No line that can be read says of which boot it is.
+    #[error("none of its lines that can be read says of which boot it is")]
+    Unknown,
     /// The paths name other devices here.
     #[error("it was done in the network namespace {}, and this is another one", network_namespace::name(.0))]
     Network(String),
@@ -74,7 +76,7 @@ pub enum Elsewhere {
 
 /// Whether a journal's settings are of this boot and namespace.
 pub fn check_place(journal: &Journal, here: &BootAndNamespace) -> Result<(), Elsewhere> {
-    let there = journal.place();
+    let there = journal.place().ok_or(Elsewhere::Unknown)?;
     if there.boot_id != here.boot_id {
         return Err(Elsewhere::Rebooted);
     }
@@ -171,10 +173,6 @@ fn undo_below(
     let whole = outcomes.is_whole().then_some(why);
     // The beginning is recorded together with the results.
     outcomes.unrecorded = journal.undone(&done, whole).err().or(begun.err().filter(|_| whole.is_none()));
-    if whole.is_some() && outcomes.unrecorded.is_none() {
-        // A remaining file does no harm, and the host is as it was before.
-        let _ = ExpectedEffect::forget(journal.path());
-    }
     outcomes
 }
 
@@ -304,5 +302,7 @@ fn restore(host: &mut dyn HostAccess, step: &journal::JournalStep) -> StepOutcom
     }
 }
 
+#[cfg(test)]
+mod damage_tests;
 #[cfg(test)]
 mod tests;

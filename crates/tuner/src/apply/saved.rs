@@ -7,10 +7,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::apply::journal::BootAndNamespace;
+use crate::apply::undoable::is_ours;
 use crate::observe::network_namespace;
 use crate::observe::root::{self, Root};
 use crate::plan::Plan;
-use crate::plan::change::{Holds, Setting};
+use crate::plan::change::Setting;
 
 /// The host on which a plan was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,102 +92,10 @@ impl Saved {
     }
 }
 
-/// Files that strategies, profiles and remedies set. `#` stands for a number, `*` for any name, `**` for directories.
-/// Tests check all their plans against it.
-const OURS: [(&str, Holds); 27] = [
-    ("/proc/irq/#/smp_affinity", Holds::Mask),
-    ("/sys/class/net/*/queues/rx-#/rps_cpus", Holds::Mask),
-    ("/sys/class/net/*/queues/rx-#/rps_flow_cnt", Holds::Number),
-    ("/sys/class/net/*/queues/tx-#/xps_cpus", Holds::Mask),
-    ("/sys/class/net/*/gro_flush_timeout", Holds::Number),
-    ("/sys/class/net/*/napi_defer_hard_irqs", Holds::Number),
-    ("/proc/sys/net/core/rps_sock_flow_entries", Holds::Number),
-    ("/proc/sys/net/core/netdev_max_backlog", Holds::Number),
-    ("/proc/sys/net/core/somaxconn", Holds::Number),
-    ("/proc/sys/net/core/busy_read", Holds::Number),
-    ("/proc/sys/net/core/busy_poll", Holds::Number),
-    ("/proc/sys/net/ipv4/tcp_max_syn_backlog", Holds::Number),
-    ("/proc/sys/net/ipv4/tcp_fastopen", Holds::Number),
-    ("/proc/sys/vm/swappiness", Holds::Number),
-    ("/proc/sys/vm/overcommit_memory", Holds::Number),
-    ("/proc/sys/vm/dirty_ratio", Holds::Number),
-    ("/proc/sys/vm/dirty_bytes", Holds::Number),
-    ("/proc/sys/vm/dirty_background_ratio", Holds::Number),
-    ("/proc/sys/vm/dirty_background_bytes", Holds::Number),
-    ("/sys/kernel/mm/transparent_hugepage/enabled", Holds::Choice),
-    ("/sys/kernel/mm/transparent_hugepage/defrag", Holds::Choice),
-    ("/sys/block/*/queue/scheduler", Holds::Choice),
-    ("/sys/block/*/queue/nomerges", Holds::Number),
-    ("/sys/block/*/queue/read_ahead_kb", Holds::Number),
-    ("/sys/devices/system/clocksource/clocksource0/current_clocksource", Holds::Choice),
-    ("/sys/fs/cgroup/**/cpu.weight", Holds::Number),
-    ("/sys/fs/cgroup/**/cpu.shares", Holds::Number),
-];
-
-/// Whether a plan of this program could set it. Settings without a file have types of their own, with their own
-/// limits.
-pub(crate) fn is_ours(setting: &Setting) -> bool {
-    let Setting::File { path, holds } = setting else { return true };
-    OURS.iter().any(|(pattern, held)| held == holds && matches(pattern, path))
-}
-
-fn matches(pattern: &str, path: &str) -> bool {
-    let (mut wanted, mut found) = (pattern.split('/').peekable(), path.split('/').peekable());
-    while let Some(pattern) = wanted.next() {
-        if pattern == "**" {
-            while found.peek().is_some_and(|name| Some(name) != wanted.peek()) {
-                if !found.next().is_some_and(is_name) {
-                    return false;
-                }
-            }
-            continue;
-        }
-        let Some(name) = found.next() else { return false };
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let is_it = match pattern.strip_suffix('#') {
-            Some(before) => name.strip_prefix(before).is_some_and(is_number),
-            None => name == pattern || (pattern == "*" && is_name(name)),
-        };
-        if !is_it {
-            return false;
-        }
-    }
-    found.next().is_none()
-}
-
-/// The name of a file or directory without a way out of its parent.
-fn is_name(name: &str) -> bool {
-    !["", ".", ".."].contains(&name) && !name.contains('\0')
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plan::change::{Change, Risk, Stage};
-
-    #[track_caller]
-    fn check(path: &str, holds: Holds, ours: bool) {
-        assert_eq!(is_ours(&Setting::File { path: path.into(), holds }), ours, "{path}");
-    }
-
-    #[test]
-    fn only_files_that_a_plan_of_ours_sets_are_ours() {
-        check("/proc/irq/40/smp_affinity", Holds::Mask, true);
-        check("/sys/class/net/eth0.7/queues/tx-12/xps_cpus", Holds::Mask, true);
-        check("/sys/fs/cgroup/system.slice/memcached.service/cpu.weight", Holds::Number, true);
-        check("/proc/irq/40/smp_affinity", Holds::Words, false);
-        check("/proc/irq/x/smp_affinity", Holds::Mask, false);
-        check("/proc/irq//smp_affinity", Holds::Mask, false);
-        check("/proc/irq/default_smp_affinity", Holds::Mask, false);
-        check("/proc/sys/kernel/core_pattern", Holds::Words, false);
-        check("/proc/sys/net/core/somaxconn/", Holds::Number, false);
-        check("/sys/class/net/../queues/rx-0/rps_cpus", Holds::Mask, false);
-        check("/sys/class/net/eth0/../../../etc/rx-0/rps_cpus", Holds::Mask, false);
-        check("/sys/fs/cgroup/../../../etc/cpu.weight", Holds::Number, false);
-        check("/sys/fs/cgroup//cpu.weight/x", Holds::Number, false);
-        check("/etc/passwd", Holds::Words, false);
-        check("proc/irq/40/smp_affinity", Holds::Mask, false);
-    }
 
     fn saved() -> Saved {
         let change = Change {

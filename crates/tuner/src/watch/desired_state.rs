@@ -74,6 +74,10 @@ mod tests {
     use crate::apply::journal::{BootAndNamespace, JournalRecord, Journals};
     use crate::observe::shapes::Scratch;
 
+    const A: &str = "/proc/sys/net/core/busy_poll";
+    const B: &str = "/proc/sys/net/core/busy_read";
+    const C: &str = "/proc/sys/net/core/somaxconn";
+
     #[test]
     fn the_later_plan_decides_and_an_unfinished_one_says_nothing() {
         let scratch = Scratch::new("watch-holds");
@@ -90,18 +94,19 @@ mod tests {
                 why,
                 asked_by,
                 interface: None,
+                identity: None,
             }
         };
         let plans: [&[JournalRecord]; 3] = [
-            &[step(0, "/a", "0\n", "1"), step(1, "/b", "0\n", "1"), JournalRecord::Applied],
+            &[step(0, A, "0\n", "1"), step(1, B, "0\n", "1"), JournalRecord::Applied],
             &[
-                step(0, "/a", "1\n", "2"),
-                step(1, "/c", "0\n", "1"),
+                step(0, A, "1\n", "2"),
+                step(1, C, "0\n", "1"),
                 JournalRecord::Left { step: 1, why: "".into() },
                 JournalRecord::Applied,
                 JournalRecord::Confirmed,
             ],
-            &[step(0, "/b", "1\n", "3")],
+            &[step(0, B, "1\n", "3")],
         ];
         for records in plans {
             let mut journal = journals.begin(&place, 0, None).unwrap();
@@ -111,12 +116,18 @@ mod tests {
         let said = states
             .iter()
             .map(|desired| format!("{}={} {:?}", desired.setting, desired.wanted, desired.before));
-        assert_eq!(said.collect::<Vec<_>>(), [r#"/b=1 ["0\n"]"#, r#"/a=2 ["0\n", "1\n"]"#]);
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [format!(r#"{B}=1 ["0\n"]"#), format!(r#"{A}=2 ["0\n", "1\n"]"#)]
+        );
         let held = |path: &str| HeldSetting { setting: Setting::number(path), wanted: "9".into() };
-        let all = persisting(states, vec![held("/a"), held("/d")]);
+        let all = persisting(states, vec![held(A), held("/d")]);
         let said = all
             .iter()
             .map(|desired| format!("{}={} {}", desired.setting, desired.wanted, desired.journal.is_some()));
-        assert_eq!(said.collect::<Vec<_>>(), ["/b=1 true", "/a=2 true", "/d=9 false"]);
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [format!("{B}=1 true"), format!("{A}=2 true"), "/d=9 false".to_owned()]
+        );
     }
 }

@@ -9,9 +9,8 @@ use crate::apply::host::HostAccess;
 use crate::apply::journal::{Journal, JournalRecord};
 use crate::apply::{StepError, refused, write};
 
-/// Repairs are recorded in a journal of at most this length. A journal that is too long to be one (64 MiB) would be set
-/// aside, and the values from before the plan with it: ten settings that are reset every five minutes make 80 MB a year.
-/// Rollback needs no record of a repair.
+/// Repairs are recorded in a journal of at most this length. Of a journal that is longer than 64 MiB the rest is not
+/// read, and ten settings that are reset every five minutes make 80 MB a year. Rollback needs no record of a repair.
 const RECORDED_LEN_MAX: u64 = 8 << 20;
 
 /// Sets it again and reads it back; also a setting that reads right and has no effect. The caller has the lock, and
@@ -54,20 +53,27 @@ mod tests {
     use crate::watch::desired_states;
 
     const BEFORE: &str = "00000000,00000000\n";
+    const MASK: &str = "/sys/class/net/eth0/queues/rx-0/rps_cpus";
 
-    /// A plan in force that has set `mask` to 3.
+    fn mask_file(scratch: &Scratch) -> std::path::PathBuf {
+        scratch.path().join(MASK.trim_start_matches('/'))
+    }
+
+    /// A plan in force that has set the mask to 3.
     fn applied(scratch: &Scratch) -> (Journals, FileHost) {
+        std::fs::create_dir_all(mask_file(scratch).parent().unwrap()).unwrap();
         let journals = Journals::new(scratch.path().join("state"));
         let mut journal =
             journals.begin(&BootAndNamespace { boot_id: "b".into(), network: None }, 0, None).unwrap();
         let step = JournalRecord::Step {
             step: 0,
-            setting: Setting::mask("/mask"),
+            setting: Setting::mask(MASK),
             before: BEFORE.into(),
             wanted: "3".into(),
             why: String::new(),
             asked_by: String::new(),
             interface: None,
+            identity: None,
         };
         for record in
             [step, JournalRecord::Done { step: 0 }, JournalRecord::Applied, JournalRecord::Confirmed]
@@ -85,7 +91,7 @@ mod tests {
         let repairs = JournalRecord::Repair { step: 0, found: "x".repeat(RECORDED_LEN_MAX as usize) };
         journal.append(repairs).unwrap();
         let len = journal.len();
-        let file = scratch.path().join("mask");
+        let file = mask_file(&scratch);
         std::fs::write(&file, BEFORE).unwrap();
         let desired = desired_states(&journals.all().unwrap()).remove(0);
         repair(&mut host, &mut journal, &desired, &Found::Text("0".into())).unwrap();
@@ -96,8 +102,8 @@ mod tests {
     #[test]
     fn the_value_from_before_the_plan_stays_the_one_that_is_restored() {
         let scratch = Scratch::new("watch-repair");
-        let file = scratch.path().join("mask");
-        let setting = Setting::mask("/mask");
+        let file = mask_file(&scratch);
+        let setting = Setting::mask(MASK);
         let (journals, mut host) = applied(&scratch);
         let mut journal = journals.all().unwrap().remove(0);
         // An administrator's value, found by the watch.

@@ -2,9 +2,13 @@
 
 use std::fmt;
 
+use tuner::apply::journal::JournalDoubt;
+
 /// What does not work. Prints a half-sentence without a full stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Complaint {
+    /// Not everything that may be in force can be read; it is not watched.
+    Unread(JournalDoubt),
     /// What persists cannot be read.
     PersistenceUnknown(String),
     /// The kernel's news cannot be heard; the next look sees what they would tell.
@@ -21,6 +25,7 @@ pub enum Complaint {
 impl fmt::Display for Complaint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Complaint::Unread(doubt) => doubt.fmt(f),
             Complaint::PersistenceUnknown(error) => {
                 write!(f, "what persists is not watched: failed to {error}")
             }

@@ -12,8 +12,12 @@ use rustix::fs::FlockOperation::NonBlockingLockExclusive;
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+use super::doubt::JournalDoubt;
+use super::error::Error;
+use super::file::NO_LINK;
 use super::holder::{Holder, holder};
-use super::{BootAndNamespace, Error, Journal, JournalRecord, NO_LINK, PlanState, VERSION};
+use super::record::{BootAndNamespace, JournalRecord, VERSION};
+use super::{Journal, PlanState};
 use crate::apply::expected_effect::ExpectedEffect;
 
 /// The interval of checks whether the lock is free.
@@ -42,13 +46,13 @@ pub struct Lock {
     _file: File,
 }
 
-/// A file with the name of a journal that cannot be used.
-#[derive(Debug)]
-pub struct Damaged {
-    /// Its name.
-    pub path: PathBuf,
-    /// The error.
-    pub error: Error,
+/// The files with the names of journals.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Journals of which something can be read, the oldest first.
+    pub journals: Vec<Journal>,
+    /// The others.
+    unusable: Vec<(PathBuf, Error)>,
 }
 
 impl Journals {
@@ -170,7 +174,7 @@ impl Journals {
         confirm_by_ms: Option<u64>,
     ) -> Result<Journal, Error> {
         create_directory(&self.directory, 0o700)?;
-        // Its number is also above those of journals that were set aside, to avoid a reused name.
+        // Its number is also above those of other files that belong to a journal, to avoid a reused name.
         let last = self.names()?.iter().filter_map(|name| number(name)).max().unwrap_or(0);
         let path = self.directory.join(format!("{:06}.jsonl", last + 1));
         let begin = JournalRecord::Begin { version: VERSION, place: place.clone(), at_unix_s, confirm_by_ms };
@@ -183,15 +187,14 @@ impl Journals {
         journal
     }
 
-    /// All of them, the oldest first. One without a whole first line is left out, and so is one that
-    /// [`Journals::read`] finds damaged.
+    /// Those of which something can be read, the oldest first.
     pub fn all(&self) -> Result<Vec<Journal>, Error> {
-        Ok(self.read()?.0)
+        Ok(self.read()?.journals)
     }
 
-    /// All of them, the oldest first, and the files with a journal's name that cannot be used.
-    pub fn read(&self) -> Result<(Vec<Journal>, Vec<Damaged>), Error> {
-        let (mut journals, mut damaged) = (Vec::new(), Vec::new());
+    /// All of them. One that is empty is left out: its process was killed before anything was done.
+    pub fn read(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
         let mut paths: Vec<_> = self
             .names()?
             .into_iter()
@@ -201,35 +204,29 @@ impl Journals {
         paths.sort();
         for (_, path) in paths {
             match Journal::open_with(&path, self.spare.as_deref()) {
-                Ok(journal) => journals.extend(journal),
+                // What is expected of a plan is kept after its journal was begun.
+                Ok(None) if ExpectedEffect::path(&path).exists() => {
+                    let source = io::Error::new(io::ErrorKind::InvalidData, "it is empty");
+                    found.unusable.push((path.clone(), Error::Io { what: "read", path, source }));
+                }
+                Ok(journal) => found.journals.extend(journal),
                 Err(error) if error.is_not_found() => {}
                 Err(error) if is_passing(&error) => return Err(error),
-                Err(error) => damaged.push(Damaged { path, error }),
+                Err(error) => found.unusable.push((path, error)),
             }
         }
-        Ok((journals, damaged))
-    }
-
-    /// Renames a damaged file, so that it is not reported again; returns its new path. The caller has the lock.
-    pub fn set_aside(&self, damaged: &Damaged) -> Result<PathBuf, Error> {
-        let mut aside = damaged.path.with_extension("jsonl.damaged");
-        let mut again = 1;
-        while aside.symlink_metadata().is_ok() {
-            again += 1;
-            aside = damaged.path.with_extension(format!("jsonl.damaged-{again}"));
-        }
-        let renamed = fs::rename(&damaged.path, &aside);
-        renamed.map_err(|source| Error::Io { what: "set aside", path: damaged.path.clone(), source })?;
-        Ok(aside)
+        Ok(found)
     }
 
     /// Removes the oldest journals that are not needed for undoing: of plans that are undone, or ended with an
-    /// earlier boot. The caller has the lock. Files that cannot be removed stay.
+    /// earlier boot. The caller has the lock. Files that cannot be removed stay, and so do those that cannot be read in
+    /// full: people may want to look at them.
     pub fn prune(&self, here: &BootAndNamespace, now_unix_s: u64) -> Result<(), Error> {
         let mut finished = self.all()?;
         finished.retain(|journal| {
-            let is_over = !here.boot_id.is_empty() && journal.place().boot_id != here.boot_id;
-            journal.state() == PlanState::RolledBack || is_over
+            let boot_id = journal.place().map(|place| place.boot_id.as_str());
+            let is_finished = journal.state() == PlanState::RolledBack || is_over(boot_id, here);
+            is_finished && !journal.is_damaged()
         });
         let too_many = finished.len().saturating_sub(FINISHED_MAX);
         for (index, journal) in finished.iter().enumerate() {
@@ -250,6 +247,48 @@ impl Journals {
         };
         Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
     }
+}
+
+impl Found {
+    /// The journals, for a job that changes something: unless another version of this program has changed something,
+    /// too.
+    pub fn of_this_version(self, here: &BootAndNamespace) -> Result<Vec<Journal>, Error> {
+        let is_other = |error: &Error| matches!(error, Error::Version { boot_id, .. } if !is_over(boot_id.as_deref(), here));
+        match self.unusable.into_iter().map(|(_, error)| error).find(is_other) {
+            Some(error) => Err(error),
+            None => Ok(self.journals),
+        }
+    }
+
+    /// What cannot be read and may be about settings that are changed, as far as that has not ended with an earlier
+    /// boot.
+    pub fn doubts(&self, here: &BootAndNamespace) -> Vec<JournalDoubt> {
+        let planned = |path: &Path| Some(ExpectedEffect::path(path)).filter(|path| path.exists());
+        let of_file = |(path, error): &(PathBuf, Error)| match error {
+            Error::Version { boot_id, .. } if is_over(boot_id.as_deref(), here) => None,
+            Error::Version { .. } => Some(JournalDoubt::OtherVersion { error: error.to_string() }),
+            _ => {
+                let (path, planned) = (path.clone(), planned(path));
+                Some(JournalDoubt::File { path, error: error.with_causes(), planned })
+            }
+        };
+        let of_journal = |journal: &Journal| {
+            let boot_id = journal.place().map(|place| place.boot_id.as_str());
+            (journal.is_in_doubt() && !is_over(boot_id, here)).then(|| JournalDoubt::Lines {
+                path: journal.path().to_owned(),
+                unread: journal.unread().to_vec(),
+                is_of_any_boot: boot_id.is_none(),
+                planned: planned(journal.path()),
+            })
+        };
+        let of_journals = self.journals.iter().filter_map(of_journal);
+        of_journals.chain(self.unusable.iter().filter_map(of_file)).collect()
+    }
+}
+
+/// Whether settings of this boot have ended with it.
+fn is_over(boot_id: Option<&str>, here: &BootAndNamespace) -> bool {
+    !here.boot_id.is_empty() && boot_id.is_some_and(|boot_id| boot_id != here.boot_id)
 }
 
 /// The number at the beginning of `000001.jsonl`, and of the files beside it.

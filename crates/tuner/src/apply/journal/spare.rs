@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
-use super::{JournalRecord, NO_LINK, lines, text_of};
+use super::file::{NO_LINK, text_of};
+use super::line::{Lines, lines};
+use super::record::JournalRecord;
 
 /// Records of one journal that are not in it.
 #[derive(Debug, Default)]
 pub(super) struct Spare {
     /// The valid length of the journal's file: the rest of a failed write does not count.
-    pub(super) whole_len: u64,
+    pub(super) whole_len: Option<u64>,
     /// The records after it.
     pub(super) records: Vec<JournalRecord>,
 }
@@ -63,19 +65,20 @@ pub(super) fn keep(
     })
 }
 
-/// The spare records of a journal whose file has this length; none if its file has changed.
-pub(super) fn read(directory: &Path, journal: &Path, file_len: u64) -> Option<Spare> {
+/// The spare records of a journal; none if its file has another length by now.
+pub(super) fn read(directory: &Path, journal: &Path) -> Option<Spare> {
+    let file_len = fs::symlink_metadata(journal).ok()?.len();
     let journal = absolute(journal).ok()?;
     let path = path(directory, &journal);
     if !path.exists() || !is_private(directory).ok()? {
         return None;
     }
-    let text = text_of(&path).ok()?;
-    let mut found = text.lines();
-    let head: Head = serde_json::from_str(found.next()?).ok()?;
-    let records = found.map(serde_json::from_str).collect::<Result<_, _>>().ok()?;
+    let (text, _) = text_of(&path).ok()?;
+    let (head, rest) = text.split_at(text.iter().position(|byte| *byte == b'\n')?);
+    let head: Head = serde_json::from_slice(head).ok()?;
     let is_its = head.journal == journal && head.file_len == file_len && head.whole_len <= file_len;
-    is_its.then_some(Spare { whole_len: head.whole_len, records })
+    let records = Lines::read(rest).records;
+    (is_its && !records.is_empty()).then_some(Spare { whole_len: Some(head.whole_len), records })
 }
 
 /// Removes it. A file that cannot be removed does not count any more: the journal has become longer.

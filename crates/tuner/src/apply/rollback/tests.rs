@@ -9,8 +9,8 @@ use os::CpuSet;
 
 /// Numbers under names.
 #[derive(Default)]
-struct Shelf {
-    values: BTreeMap<Setting, String>,
+pub(super) struct Shelf {
+    pub(super) values: BTreeMap<Setting, String>,
     /// This value is refused, this many times.
     refused: Option<(String, usize)>,
 }
@@ -40,10 +40,15 @@ impl HostAccess for Shelf {
     }
 }
 
-fn change(name: &str, now: &str, wanted: &str) -> Change {
+/// A setting whose name is short in these tests.
+pub(super) fn setting(name: &str) -> Setting {
+    Setting::number(format!("/sys/class/net/{name}/gro_flush_timeout"))
+}
+
+pub(super) fn change(name: &str, now: &str, wanted: &str) -> Change {
     Change {
         stage: Stage::Sysctl,
-        setting: Setting::number(name),
+        setting: setting(name),
         now: now.into(),
         wanted: wanted.into(),
         why: String::new(),
@@ -53,7 +58,7 @@ fn change(name: &str, now: &str, wanted: &str) -> Change {
     }
 }
 
-fn place() -> BootAndNamespace {
+pub(super) fn place() -> BootAndNamespace {
     BootAndNamespace { boot_id: "b".into(), network: None }
 }
 
@@ -61,7 +66,7 @@ fn place() -> BootAndNamespace {
 fn stacked(scratch: &Scratch) -> (Shelf, Vec<Journal>) {
     let mut host = Shelf::default();
     for name in ["a", "b"] {
-        host.values.insert(Setting::number(name), "1".into());
+        host.values.insert(setting(name), "1".into());
     }
     let journals = Journals::new(scratch.path());
     for changes in [vec![change("a", "1", "2"), change("b", "1", "2")], vec![change("a", "2", "3")]] {
@@ -79,7 +84,9 @@ fn newest_first(scratch: &Scratch) -> Vec<Journal> {
 }
 
 fn shown(host: &Shelf) -> String {
-    let each: Vec<String> = host.values.iter().map(|(setting, value)| format!("{setting}={value}")).collect();
+    let name = |setting: &Setting| setting.nic().expect("an interface").to_owned();
+    let each: Vec<String> =
+        host.values.iter().map(|(setting, value)| format!("{}={value}", name(setting))).collect();
     each.join(" ")
 }
 
@@ -93,11 +100,12 @@ fn what_the_later_plan_cannot_undo_is_left_by_the_earlier_one_too() {
     undo_all(&mut host, &mut journals, "asked", |_, undone| said.extend(undone.failures()));
     assert_eq!(shown(&host), "a=3 b=1");
     let said: Vec<&str> = said.iter().map(String::as_str).collect();
+    let name = setting("a");
     assert_eq!(
         said,
         [
-            "a: the kernel does not take this value",
-            "a: a later plan has set it, too, and could not be undone"
+            format!("{name}: the kernel does not take this value"),
+            format!("{name}: a later plan has set it, too, and could not be undone")
         ]
     );
     let mut journals = newest_first(&scratch);
@@ -141,9 +149,9 @@ fn who_finds_an_undoing_that_was_killed_does_not_take_the_plan_for_one_in_force(
     journals[0].rolling_back("asked").unwrap();
     assert_eq!(newest_first(&scratch)[0].state(), PlanState::Unfinished);
     // What is as before by then is left alone.
-    host.values.insert(Setting::number("a"), "2".into());
+    host.values.insert(setting("a"), "2".into());
     let undone = undo(&mut host, &mut newest_first(&scratch)[0], "asked");
-    assert_eq!(undone.steps, [(Setting::number("a"), StepOutcome::AsBefore)]);
+    assert_eq!(undone.steps, [(setting("a"), StepOutcome::AsBefore)]);
 }
 
 #[test]

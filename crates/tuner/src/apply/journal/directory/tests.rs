@@ -62,36 +62,132 @@ fn a_directory_that_others_may_write_to_or_that_is_for_other_things_is_refused_a
     assert!(refused(0o755).contains("it is not for journals alone (passwd)"));
 }
 
+fn step(step: usize) -> JournalRecord {
+    JournalRecord::Step {
+        step,
+        setting: crate::plan::change::Setting::number("/proc/sys/net/core/somaxconn"),
+        before: "128\n".into(),
+        wanted: "4096".into(),
+        why: String::new(),
+        asked_by: String::new(),
+        interface: None,
+        identity: None,
+    }
+}
+
+/// The doubts of a directory, in the words that follow its path.
+fn doubts(journals: &Journals, boot_id: &str) -> Vec<String> {
+    let directory = format!("{}/", journals.directory.display());
+    let doubts = journals.read().unwrap().doubts(&place(boot_id)).into_iter();
+    doubts
+        .map(|doubt| doubt.to_string().replace(&directory, "").split(';').next().unwrap().to_owned())
+        .collect()
+}
+
 #[test]
-fn whatever_is_no_journal_is_set_aside_and_its_number_is_not_given_again() {
+fn whatever_cannot_be_read_is_named_and_keeps_no_journal_from_being_read() {
     let scratch = Scratch::new("journal-damaged");
     let journals = Journals::new(scratch.path());
     let path = |name: &str| scratch.path().join(name);
     let good = journals.begin(&place("a"), 7, None).unwrap();
     let begin = fs::read_to_string(good.path()).unwrap();
     fs::write(path("000002.jsonl"), format!("{begin}{{}}\n")).unwrap();
-    fs::write(path("000003.jsonl"), begin.replace("\"version\":1", "\"version\":2")).unwrap();
-    fs::write(path("000004.jsonl"), b"\xff\xfe\n\0\n").unwrap();
-    fs::create_dir(path("000005.jsonl")).unwrap();
-    std::os::unix::fs::symlink(good.path(), path("000006.jsonl")).unwrap();
+    fs::write(path("000003.jsonl"), b"\xff\xfe\n\0\n").unwrap();
+    fs::create_dir(path("000004.jsonl")).unwrap();
+    std::os::unix::fs::symlink(good.path(), path("000005.jsonl")).unwrap();
     let mode = rustix::fs::Mode::RUSR;
-    rustix::fs::mknodat(rustix::fs::CWD, path("000007.jsonl"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    fs::write(path("000008.jsonl"), format!("{begin}{begin}")).unwrap();
-    fs::write(path("000009.jsonl"), &begin[..9]).unwrap();
-    let (found, damaged) = journals.read().unwrap();
-    assert_eq!(found.iter().map(Journal::path).collect::<Vec<_>>(), [good.path()]);
-    let said: Vec<String> = damaged.iter().map(|damaged| damaged.error.to_string()).collect();
-    assert_eq!(said.len(), 7, "{said:?}");
-    assert_eq!(said[0], format!("understand line 2 of {}", path("000002.jsonl").display()));
-    assert!(said[1].ends_with("it is of version 2, this program supports 1"), "{said:?}");
-    for damaged in &damaged {
-        let aside = journals.set_aside(damaged).unwrap();
-        assert!(aside.symlink_metadata().is_ok() && damaged.path.symlink_metadata().is_err(), "{damaged:?}");
-    }
-    let (found, damaged) = journals.read().unwrap();
-    assert_eq!((found.len(), damaged.len()), (1, 0));
+    rustix::fs::mknodat(rustix::fs::CWD, path("000006.jsonl"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    // A process that was killed while it began.
+    fs::write(path("000007.jsonl"), &begin[..9]).unwrap();
+    fs::write(path("000008.jsonl"), "").unwrap();
+    // Emptied by somebody, since what is expected of its plan is kept later.
+    fs::write(path("000009.jsonl"), "").unwrap();
+    fs::write(path("000009.promise.json"), "{}").unwrap();
+    let said = doubts(&journals, "a");
+    let starts = [
+        "000002.jsonl: line 2 cannot be read",
+        "000003.jsonl: 2 lines cannot be read (1, 2)",
+        "000004.jsonl: nothing in it can be read (read 000004.jsonl: it is no file of ours)",
+        "000005.jsonl: nothing in it can be read (read 000005.jsonl: Too many levels of symbolic links",
+        "000006.jsonl: nothing in it can be read (read 000006.jsonl: it is no file of ours)",
+        "000009.jsonl: nothing in it can be read (read 000009.jsonl: it is empty)",
+    ];
+    assert_eq!(said.len(), starts.len(), "{said:?}");
+    assert!(said.iter().zip(starts).all(|(said, start)| said.starts_with(start)), "{said:?}");
+    let all = journals.all().unwrap();
+    let names = all.iter().map(|journal| journal.path().file_name().unwrap().to_str().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), ["000001.jsonl", "000002.jsonl", "000003.jsonl"]);
+    // Its settings have ended with its boot; what does not say of which boot it is, may be of this one.
+    assert!(doubts(&journals, "b")[0].starts_with("000003.jsonl"));
     assert!(journals.begin(&place("a"), 8, None).unwrap().path().ends_with("000010.jsonl"));
-    assert_eq!(fs::read_to_string(path("000002.jsonl.damaged")).unwrap(), format!("{begin}{{}}\n"));
+}
+
+#[test]
+fn a_doubt_stays_although_everything_that_can_be_read_is_undone() {
+    let scratch = Scratch::new("journal-doubt");
+    let journals = Journals::new(scratch.path());
+    let mut journal = journals.begin(&place("a"), 7, None).unwrap();
+    journal.append_all(vec![step(0), JournalRecord::Applied]).unwrap();
+    journal.undone(&[0], Some("asked")).unwrap();
+    let whole = fs::read_to_string(journal.path()).unwrap();
+    let damaged = whole.replace("\"applied\"", "\"applaud\"");
+    // Undone when everything could be read.
+    fs::write(journal.path(), &damaged).unwrap();
+    assert_eq!(doubts(&journals, "a"), [""; 0]);
+    // Damaged before, and undone as far as it could be read.
+    let (before, _) = damaged.split_once("{\"record\":\"undone\"").unwrap();
+    fs::write(journal.path(), before).unwrap();
+    let mut journal = journals.all().unwrap().remove(0);
+    journal.undone(&[0], Some("asked")).unwrap();
+    assert_eq!(journals.all().unwrap()[0].state(), PlanState::RolledBack);
+    assert_eq!(doubts(&journals, "a"), ["000001.jsonl: line 4 cannot be read"]);
+    assert_eq!(doubts(&journals, "b"), [""; 0]);
+    // It is never removed.
+    journals.prune(&place("b"), FINISHED_AGE_MAX_S + 1000).unwrap();
+    assert!(journal.path().exists());
+}
+
+#[test]
+fn a_line_that_is_gone_is_missed() {
+    let scratch = Scratch::new("journal-missing");
+    let journals = Journals::new(scratch.path());
+    let mut journal = journals.begin(&place("a"), 7, None).unwrap();
+    (0..3).for_each(|number| {
+        journal.append_all(vec![step(number), JournalRecord::Done { step: number }]).unwrap()
+    });
+    let text = fs::read_to_string(journal.path()).unwrap();
+    assert_eq!(doubts(&journals, "a"), [""; 0]);
+    for number in 0..3 {
+        let lines =
+            text.split_inclusive('\n').filter(|line| !line.contains(&format!("\"step\",\"step\":{number},")));
+        fs::write(journal.path(), lines.collect::<String>()).unwrap();
+        assert_eq!(doubts(&journals, "a"), ["000001.jsonl: lines of it are missing"], "{number}");
+    }
+    let lines = text.split_inclusive('\n').filter(|line| !line.contains("\"begin\""));
+    fs::write(journal.path(), lines.collect::<String>()).unwrap();
+    assert_eq!(doubts(&journals, "b"), ["000001.jsonl: lines of it are missing"]);
+}
+
+#[test]
+fn another_version_is_refused_unless_its_settings_have_ended_with_its_boot() {
+    let scratch = Scratch::new("journal-version");
+    let journals = Journals::new(scratch.path());
+    let good = journals.begin(&place("a"), 7, None).unwrap();
+    let old = "{\"record\":\"begin\",\"version\":1,\"place\":{\"boot_id\":\"a\",\"network\":null}}\n";
+    let path = scratch.path().join("000002.jsonl");
+    fs::write(&path, old).unwrap();
+    let error = journals.read().unwrap().of_this_version(&place("a")).unwrap_err().to_string();
+    let what = format!(
+        "read {}: it is of format version 1, and this evenkeel reads version 2 alone",
+        path.display()
+    );
+    assert_eq!(error, what);
+    assert_eq!(journals.read().unwrap().doubts(&place("a")), [JournalDoubt::OtherVersion { error: what }]);
+    let all = journals.read().unwrap().of_this_version(&place("b")).unwrap();
+    assert_eq!(all.iter().map(Journal::path).collect::<Vec<_>>(), [good.path()]);
+    assert_eq!(doubts(&journals, "b"), [""; 0]);
+    fs::write(&path, "{\"record\":\"begin\",\"version\":9}\n").unwrap();
+    assert!(journals.read().unwrap().of_this_version(&place("b")).is_err());
 }
 
 #[test]
@@ -104,7 +200,7 @@ fn only_journals_that_nobody_can_want_to_undo_are_pruned() {
         journal.append_all(records.to_vec()).unwrap();
         journal.path().to_owned()
     };
-    let rolled_back = JournalRecord::RolledBack { why: String::new() };
+    let rolled_back = JournalRecord::RolledBack { why: String::new(), unread: None };
     let unfinished = finished("here", 0, &[]);
     let unconfirmed = finished("here", 0, &[JournalRecord::Applied]);
     let in_force = finished("here", 0, &[JournalRecord::Applied, JournalRecord::Confirmed]);
