@@ -526,6 +526,44 @@ fn neither_a_full_disk_nor_one_that_can_only_be_read_stops_the_way_back() {
     succeeds(&mut apart(&host.0, NO_ROOM));
 }
 
+/// A disk with room for the beginning of a plan alone.
+const ROOM_FOR_A_BEGINNING: &str = r#"
+set -eu
+mkdir "$DIR/state"
+mount -t tmpfs -o size=64k,mode=700 tmpfs "$DIR/state"
+status=0
+"$EVENKEEL" tune apply --plan "$DIR/plan" --root "$DIR" --state "$DIR/state" 2> "$DIR/said" || status=$?
+cat "$DIR/said"
+test $status = 71
+grep 'append to .*everything is as it was before: No space left on device' "$DIR/said"
+grep '"step"' "$DIR/state/000001.jsonl" | tail -n 1
+tail -n 1 "$DIR/state/000001.jsonl" | grep rolled_back
+umount "$DIR/state"
+"#;
+
+#[test]
+fn a_disk_that_becomes_full_on_the_way_is_the_systems_refusal_and_everything_goes_back() {
+    if !can_be_made() {
+        return eprintln!("no mount namespace can be made here");
+    }
+    let host = Host::new("filling");
+    let queue = |number: usize| format!("sys/class/net/eth0/queues/rx-{number}/rps_cpus");
+    let change = |number: usize| {
+        let file = host.0.join(queue(number));
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, "0\n").unwrap();
+        serde_json::json!({
+            "stage": "steering", "setting": {"file": {"path": format!("/{}", queue(number)), "holds": "mask"}},
+            "now": "0", "wanted": "3", "why": "", "asked_by": "", "risk": "low", "signal": "",
+        })
+    };
+    let changes: Vec<_> = (1..65).map(change).collect();
+    fs::write(host.0.join("plan"), serde_json::json!({ "made": made(), "changes": changes }).to_string())
+        .unwrap();
+    succeeds(&mut apart(&host.0, ROOM_FOR_A_BEGINNING));
+    (1..65).for_each(|number| assert_eq!(fs::read_to_string(host.0.join(queue(number))).unwrap(), "0\n"));
+}
+
 /// For scripts: the processes that watch over a deadline. A shell has its script, and with it these words, on its command
 /// line, too.
 const WATCHERS: &str = r#"watchers() { for pid in /proc/[0-9]*; do

@@ -13,6 +13,8 @@ pub mod rollback;
 pub mod saved;
 pub mod undoable;
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 
 use rustix::io::Errno;
@@ -94,13 +96,25 @@ pub enum StepError {
 }
 
 /// A plan that was not carried out.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}; {}", outcome(.undone))]
+#[derive(Debug)]
 pub struct Failed {
     /// The reason.
     pub error: StepError,
     /// The results of undoing the steps before.
     pub undone: RolledBack,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.error, outcome(&self.undone))
+    }
+}
+
+/// Its words begin with the reason's, so the cause of that is the next one.
+impl Error for Failed {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
 }
 
 fn outcome(undone: &RolledBack) -> String {

@@ -315,3 +315,27 @@ fn many_settings_that_could_not_be_undone_are_one() {
     let said = "not everything could be undone: /proc/irq/0/smp_affinity: refused (and 63 more like it)";
     assert_eq!(outcome(&undone), said);
 }
+
+/// Whether the system's own error is among the causes.
+fn is_of_the_system(failed: &Failed) -> bool {
+    let causes = std::iter::successors(failed.source(), |cause| (**cause).source());
+    causes.into_iter().any(<dyn Error>::is::<io::Error>)
+}
+
+#[test]
+fn what_the_system_has_refused_is_the_cause_of_a_plan_that_failed() {
+    let scratch = Scratch::new("apply-cause");
+    let mut kernel = kernel();
+    kernel.fault = Some((settings()[2].0.clone(), Fault::Errno(Errno::INVAL)));
+    let failed = apply(&mut kernel, &changes(), &mut begin(&scratch)).unwrap_err();
+    assert!(is_of_the_system(&failed) && failed.to_string().ends_with("; everything is as it was before"));
+    // The second part of a plan cannot be made.
+    kernel.fault = None;
+    let then = || Err(root::Root::new(scratch.path()).read("/").unwrap_err());
+    let failed = apply_then(&mut kernel, &changes(), &mut begin(&scratch), &|| false, then).unwrap_err();
+    assert!(is_of_the_system(&failed), "{failed}");
+    // Somebody else has changed a setting, which is nobody's refusal.
+    kernel.values.insert(settings()[2].0.clone(), "00000001\n".to_owned());
+    let failed = apply(&mut kernel, &changes(), &mut begin(&scratch)).unwrap_err();
+    assert!(!is_of_the_system(&failed), "{failed}");
+}
