@@ -195,55 +195,14 @@ fn steps(
         // Later comparisons, also those of rollback and `status`, use the kernel's form of the value.
         let change = &Change { wanted: host.taken(&change.setting, &change.wanted), ..change.clone() };
         let setting = &change.setting;
-        let before = match host.read(setting) {
-            Err(error) if has_ended(setting, &error) => {
-                applied.left.push((setting.clone(), meaning(setting, &error)));
-                continue;
+        match step(host, change, journal)? {
+            Step::AsWanted => {}
+            Step::Left(why) => applied.left.push((setting.clone(), why)),
+            Step::Done { came } => {
+                applied.done.push(setting.clone());
+                moved.extend(came.map(|(irq, came)| (irq, came, change.wanted.clone())));
             }
-            read => read.map_err(|source| refused("read", setting, source))?,
-        };
-        if setting.same(&before, &change.wanted) {
-            continue;
         }
-        if !setting.same(&before, &change.now) {
-            let (setting, planned) = (setting.clone(), change.now.clone());
-            return Err(StepError::Moved { setting, planned, found: before });
-        }
-        let came = setting.irq().map(|irq| (irq, host.interrupt(irq).map_or(0, |(count, _)| count)));
-        let mut records = kept(host, setting, journal.next_step());
-        let number = journal.next_step() + records.len();
-        records.push(JournalRecord::Step {
-            step: number,
-            setting: setting.clone(),
-            before: before.clone(),
-            wanted: change.wanted.clone(),
-            why: change.why.clone(),
-            asked_by: change.asked_by.clone(),
-            interface: interface(host, setting),
-            identity: host.identity(setting),
-        });
-        journal.append_all(records)?;
-        match write(host, setting, &change.wanted) {
-            Ok(()) => {}
-            Err(error) if is_left_alone(host, setting, &before, &error) => {
-                let why = meaning(setting, &error);
-                journal.append(JournalRecord::Left { step: number, why: why.clone() })?;
-                applied.left.push((setting.clone(), why));
-                continue;
-            }
-            Err(error) => return Err(refused("write", setting, error)),
-        }
-        let found = match host.read(setting) {
-            Err(error) if has_ended(setting, &error) => change.wanted.clone(),
-            read => read.map_err(|source| refused("read", setting, source))?,
-        };
-        if !setting.same(&found, &change.wanted) {
-            let (setting, wanted) = (setting.clone(), change.wanted.clone());
-            return Err(StepError::NotTaken { setting, wanted, found });
-        }
-        journal.append(JournalRecord::Done { step: number })?;
-        applied.done.push(setting.clone());
-        moved.extend(came.map(|(irq, came)| (irq, came, change.wanted.clone())));
     }
     for (irq, came, wanted) in moved {
         if !has_moved(host, irq, came, &wanted)? {
@@ -251,6 +210,80 @@ fn steps(
         }
     }
     Ok(applied)
+}
+
+/// The result of one step.
+enum Step {
+    /// The setting has the planned value already.
+    AsWanted,
+    /// It is left as it was, for this reason.
+    Left(String),
+    /// It has the planned value now.
+    Done {
+        /// The interrupt that it moves, and how often that had come before.
+        came: Option<(u32, u64)>,
+    },
+}
+
+/// Carries out one change: looks, announces it, writes, and reads back.
+fn step(host: &mut dyn HostAccess, change: &Change, journal: &mut Journal) -> Result<Step, StepError> {
+    let setting = &change.setting;
+    let before = match host.read(setting) {
+        Err(error) if has_ended(setting, &error) => return Ok(Step::Left(meaning(setting, &error))),
+        read => read.map_err(|source| refused("read", setting, source))?,
+    };
+    if setting.same(&before, &change.wanted) {
+        return Ok(Step::AsWanted);
+    }
+    if !setting.same(&before, &change.now) {
+        let (setting, planned) = (setting.clone(), change.now.clone());
+        return Err(StepError::Moved { setting, planned, found: before });
+    }
+    let came = setting.irq().map(|irq| (irq, host.interrupt(irq).map_or(0, |(count, _)| count)));
+    let number = announced(host, change, &before, journal)?;
+    match write(host, setting, &change.wanted) {
+        Ok(()) => {}
+        Err(error) if is_left_alone(host, setting, &before, &error) => {
+            let why = meaning(setting, &error);
+            journal.append(JournalRecord::Left { step: number, why: why.clone() })?;
+            return Ok(Step::Left(why));
+        }
+        Err(error) => return Err(refused("write", setting, error)),
+    }
+    let found = match host.read(setting) {
+        Err(error) if has_ended(setting, &error) => change.wanted.clone(),
+        read => read.map_err(|source| refused("read", setting, source))?,
+    };
+    if !setting.same(&found, &change.wanted) {
+        let (setting, wanted) = (setting.clone(), change.wanted.clone());
+        return Err(StepError::NotTaken { setting, wanted, found });
+    }
+    journal.append(JournalRecord::Done { step: number })?;
+    Ok(Step::Done { came })
+}
+
+/// Records a change before it is made, with everything that it may reset; returns its number.
+fn announced(
+    host: &dyn HostAccess,
+    change: &Change,
+    before: &str,
+    journal: &mut Journal,
+) -> Result<usize, journal::Error> {
+    let setting = &change.setting;
+    let mut records = kept(host, setting, journal.next_step());
+    let number = journal.next_step() + records.len();
+    records.push(JournalRecord::Step {
+        step: number,
+        setting: setting.clone(),
+        before: before.to_owned(),
+        wanted: change.wanted.clone(),
+        why: change.why.clone(),
+        asked_by: change.asked_by.clone(),
+        interface: interface(host, setting),
+        identity: host.identity(setting),
+    });
+    journal.append_all(records)?;
+    Ok(number)
 }
 
 /// Settings that a step may reset, to be restored after the step is undone. A setting that cannot be read has no

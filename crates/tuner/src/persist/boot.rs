@@ -26,12 +26,6 @@ pub(super) fn files(
     if parts.is_empty() {
         return Vec::new();
     }
-    let file = |path: &str, why: &str, text: String, mode| PersistentFile {
-        path: path.to_owned(),
-        text,
-        mode,
-        why: why.to_owned(),
-    };
     let intent = |irqbalance_knows| {
         let why = "strategies that are planned anew at boot, since numbers of interrupts and threads change";
         file(INTENT, why, Intent::new(parts.to_vec(), irqbalance_knows).text(), MODE)
@@ -49,6 +43,34 @@ pub(super) fn files(
         leave(UNIT, format!("a unit cannot start `{}`: install evenkeel under a plain path", here.program));
         return vec![intent(false)];
     }
+    let mut files = units(parts, here);
+    let placed = parts.iter().filter(|part| part.stages.contains(&Stage::Affinity));
+    let nics: Vec<&Device> = placed.filter_map(|part| part.nic.as_ref()).collect();
+    let start = here.irqbalance.as_deref().filter(|_| !nics.is_empty());
+    let told = start.map(|start| irqbalance(start, here.policy.as_deref(), &nics));
+    files.push(intent(matches!(told, Some(Ok(_)))));
+    match told {
+        Some(Ok((policy, drop_in))) => files.extend([
+            file(POLICY, "makes irqbalance leave the interrupts of these devices alone", policy, 0o755),
+            file(
+                "/etc/systemd/system/irqbalance.service.d/50-evenkeel.conf",
+                "lets irqbalance ask the policy script; its own options stay in force",
+                drop_in,
+                MODE,
+            ),
+        ]),
+        Some(Err(reason)) => leave("irqbalance", reason),
+        None => {}
+    }
+    files
+}
+
+fn file(path: &str, why: &str, text: String, mode: u32) -> PersistentFile {
+    PersistentFile { path: path.to_owned(), text, mode, why: why.to_owned() }
+}
+
+/// The boot unit, and the drop-ins that start it.
+fn units(parts: &[IntentPart], here: &HostMeans) -> Vec<PersistentFile> {
     let units: BTreeSet<&str> = parts.iter().filter_map(|part| part.unit.as_deref()).collect();
     let wants = |what: &str| format!("{HEADER}\n\n# {what}\n[Unit]\nWants=evenkeel-tune.service\n");
     let mut files = vec![
@@ -68,24 +90,6 @@ pub(super) fn files(
             wants("Its threads get their turns again whenever it starts."),
             MODE,
         ));
-    }
-    let placed = parts.iter().filter(|part| part.stages.contains(&Stage::Affinity));
-    let nics: Vec<&Device> = placed.filter_map(|part| part.nic.as_ref()).collect();
-    let start = here.irqbalance.as_deref().filter(|_| !nics.is_empty());
-    let told = start.map(|start| irqbalance(start, here.policy.as_deref(), &nics));
-    files.push(intent(matches!(told, Some(Ok(_)))));
-    match told {
-        Some(Ok((policy, drop_in))) => files.extend([
-            file(POLICY, "makes irqbalance leave the interrupts of these devices alone", policy, 0o755),
-            file(
-                "/etc/systemd/system/irqbalance.service.d/50-evenkeel.conf",
-                "lets irqbalance ask the policy script; its own options stay in force",
-                drop_in,
-                MODE,
-            ),
-        ]),
-        Some(Err(reason)) => leave("irqbalance", reason),
-        None => {}
     }
     files
 }

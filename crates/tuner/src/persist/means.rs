@@ -88,19 +88,7 @@ pub(super) fn of<'f>(
     let path = match &keep.setting {
         Setting::File { path, .. } => path,
         Setting::Thread { tid } => return thread(keep, *tid, keeps, facts, here),
-        Setting::Device { nic, knob } => {
-            let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
-            return match knob {
-                knob if here.udev && here.systemd => Ok(Means::Link { nic, knob: *knob }),
-                // The strategy asks for more with every call.
-                Knob::Rings => Err(format!(
-                    "without systemd and udev no file sets it: call `ethtool -G {} {}` at the start",
-                    nic.name,
-                    keep.wanted.replace('=', " ")
-                )),
-                _ => boot(keep, Some(nic), None),
-            };
-        }
+        Setting::Device { nic, knob } => return device(keep, nic, *knob, facts, here),
         Setting::Interrupt { nic, .. } => {
             let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
             return boot(keep, Some(nic), None);
@@ -109,6 +97,11 @@ pub(super) fn of<'f>(
         Setting::Irqbalance { .. } => return Ok(Means::Implied),
         Setting::Listener { limit, .. } => return Err(until_restart(*limit).to_owned()),
     };
+    file(keep, path, facts, here)
+}
+
+/// The means for a setting in a file.
+fn file<'f>(keep: &Keep, path: &'f str, facts: &'f Facts, here: &HostMeans) -> Result<Means<'f>, String> {
     if !is_plain(path) {
         return Err("its path has characters that no configuration file holds safely".to_owned());
     }
@@ -137,6 +130,27 @@ pub(super) fn of<'f>(
             boot(keep, Some(nic), None)
         }
         None => Err("nothing is known that keeps it".to_owned()),
+    }
+}
+
+/// The means for a driver's setting.
+fn device<'f>(
+    keep: &Keep,
+    nic: &str,
+    knob: Knob,
+    facts: &'f Facts,
+    here: &HostMeans,
+) -> Result<Means<'f>, String> {
+    let nic = facts.nic(nic).ok_or_else(|| format!("there is no interface {nic} now"))?;
+    match knob {
+        knob if here.udev && here.systemd => Ok(Means::Link { nic, knob }),
+        // The strategy asks for more with every call.
+        Knob::Rings => Err(format!(
+            "without systemd and udev no file sets it: call `ethtool -G {} {}` at the start",
+            nic.name,
+            keep.wanted.replace('=', " ")
+        )),
+        _ => boot(keep, Some(nic), None),
     }
 }
 
