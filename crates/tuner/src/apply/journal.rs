@@ -99,6 +99,8 @@ pub struct Journal {
     file: Option<File>,
     /// The numbers of lines that cannot be read, when it was opened.
     unread: Vec<usize>,
+    /// Whether steps are known to be cut off its end.
+    is_cut: bool,
     /// The length of its file, without an incomplete line.
     len: u64,
     /// Whether an incomplete line follows there.
@@ -124,6 +126,7 @@ impl Journal {
             records: Vec::new(),
             file,
             unread: Vec::new(),
+            is_cut: false,
             len: 0,
             is_torn: false,
             is_ended: true,
@@ -164,6 +167,7 @@ impl Journal {
             records,
             file: None,
             unread,
+            is_cut: false,
             len: if is_too_long { LEN_MAX } else { whole as u64 },
             // It is cut when something is appended, which takes the lock; now another process may be writing it.
             is_torn: whole < text.len() && !is_too_long,
@@ -337,16 +341,30 @@ impl Journal {
     pub fn is_damaged(&self) -> bool {
         let steps: BTreeSet<usize> = self.steps().iter().map(|step| step.number).collect();
         let named = self.records.iter().filter_map(JournalRecord::step).max();
-        !self.unread.is_empty()
-            || self.begin().is_none()
-            || steps.len() < named.map_or(0, |last| last.saturating_add(1))
+        let has_gap = steps.len() < named.map_or(0, |last| last.saturating_add(1));
+        !self.unread.is_empty() || self.is_cut || self.begin().is_none() || has_gap
     }
 
     /// Whether lines that cannot be read may be about settings that are still changed.
     pub fn is_in_doubt(&self) -> bool {
-        let is_undone =
-            |record: &JournalRecord| matches!(record, JournalRecord::RolledBack { unread: None, .. });
-        self.is_damaged() && !self.records.iter().any(is_undone)
+        let undone = self.records.iter().filter_map(|record| match record {
+            JournalRecord::RolledBack { unread, .. } => Some(unread.is_some()),
+            _ => None,
+        });
+        // A process that could read everything knows better than one that could not.
+        undone.min().unwrap_or_else(|| self.is_damaged())
+    }
+
+    /// Whether steps may have been cut off its end: its plan was never finished, and another process has written it.
+    pub(crate) fn may_be_cut(&self) -> bool {
+        let is_end =
+            |record: &JournalRecord| matches!(record, JournalRecord::Applied | JournalRecord::Confirmed);
+        self.file.is_none() && !self.records.iter().any(is_end)
+    }
+
+    /// Notes that steps were cut off its end.
+    pub(crate) fn note_cut(&mut self) {
+        self.is_cut = true;
     }
 
     fn begin(&self) -> Option<&JournalRecord> {

@@ -13,12 +13,13 @@ use std::io;
 
 use rustix::io::Errno;
 
+use crate::apply::expected_effect::ExpectedEffect;
 use crate::apply::host::{HostAccess, is_same};
 use crate::apply::journal::{self, BootAndNamespace, Journal, PlanState};
 use crate::apply::meaning;
 use crate::observe::network_namespace;
 use crate::observe::scheduling::Scheduling;
-use crate::plan::change::Setting;
+use crate::plan::change::{Change, Setting};
 
 /// The result of undoing one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,6 +145,9 @@ fn undo_below(
     if journal.state() == PlanState::RolledBack {
         return undoing.outcomes;
     }
+    if journal.may_be_cut() && has_steps_besides(host, journal) {
+        journal.note_cut();
+    }
     // A journal of an interrupted rollback must not look like a plan in force.
     let begun = journal.rolling_back(why);
     let mut refused: Option<journal::JournalStep> = None;
@@ -174,6 +178,18 @@ fn undo_below(
     // The beginning is recorded together with the results.
     outcomes.unrecorded = journal.undone(&done, whole).err().or(begun.err().filter(|_| whole.is_none()));
     outcomes
+}
+
+/// Whether planned settings that no step names have their planned values: then the steps were in lines that are gone.
+fn has_steps_besides(host: &dyn HostAccess, journal: &Journal) -> bool {
+    let Ok(Some(expected)) = ExpectedEffect::of(journal.path()) else { return false };
+    let named: BTreeSet<Setting> = journal.steps().into_iter().map(|step| step.setting).collect();
+    let is_set = |change: &Change| {
+        let (setting, wanted) = (&change.setting, host.taken(&change.setting, &change.wanted));
+        let is_changed = |found: &str| setting.same(found, &wanted) && !setting.same(found, &change.now);
+        host.read(setting).is_ok_and(|found| is_changed(&found))
+    };
+    expected.changes.iter().filter(|change| !named.contains(&change.setting)).any(is_set)
 }
 
 /// Steps with the names that their interfaces have now. An interface that is gone, or was made anew, is looked up by

@@ -151,3 +151,38 @@ fn noise_anywhere_is_told_unless_everything_is_undone() {
     }
     assert!(all_undone > 0 && none_undone > 0, "the noise is of all sizes: {all_undone} {none_undone}");
 }
+
+/// What is expected of the plan names the settings that the journal has lost.
+#[test]
+fn wherever_the_file_is_cut_off_whatever_is_not_undone_is_told() {
+    let scratch = Scratch::new("rollback-cut");
+    let (journals, lines) = applied(&scratch, false);
+    let path = journals.all().unwrap().pop().unwrap().path().to_owned();
+    let text = lines.concat();
+    let changes = NAMES.map(|name| change(name, VALUES.0, VALUES.1)).to_vec();
+    for len in (0..text.len()).rev().step_by(7) {
+        ExpectedEffect { changes: changes.clone(), before: None }.keep(&path).unwrap();
+        let (left, is_told) = undone(&journals, &path, &text[..len]);
+        assert_eq!(left.is_empty(), !is_told, "cut to {len} of {}: {left:?}", text.len());
+    }
+}
+
+/// What a killed process has not reached is no loss.
+#[test]
+fn a_plan_that_was_killed_on_the_way_leaves_no_doubt() {
+    let scratch = Scratch::new("rollback-killed-early");
+    let (journals, lines) = applied(&scratch, false);
+    let path = journals.all().unwrap().pop().unwrap().path().to_owned();
+    let changes = NAMES.map(|name| change(name, VALUES.0, VALUES.1)).to_vec();
+    ExpectedEffect { changes, before: None }.keep(&path).unwrap();
+    // The second of four steps may or may not be done.
+    let announced = lines.iter().position(|line| named(line) == Some(NAMES[1])).unwrap();
+    std::fs::write(&path, lines[..=announced].concat()).unwrap();
+    let mut host = Shelf::default();
+    host.values.extend(NAMES.map(|name| (setting(name), VALUES.0.to_owned())));
+    host.values.insert(setting(NAMES[0]), VALUES.1.to_owned());
+    let mut journal = journals.all().unwrap().remove(0);
+    assert!(undo(&mut host, &mut journal, "asked").is_whole());
+    assert!(host.values.values().all(|value| value == VALUES.0));
+    assert_eq!(journals.read().unwrap().doubts(&place()), []);
+}
