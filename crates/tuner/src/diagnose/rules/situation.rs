@@ -137,54 +137,80 @@ struct Stage {
     readings: Vec<Reading>,
 }
 
+/// A line of a situation: its words, and the pairs of a name and a value among them.
+struct Line<'l> {
+    words: Vec<&'l str>,
+    pairs: Vec<(&'l str, &'l str)>,
+}
+
+impl<'l> Line<'l> {
+    fn new(text: &'l str) -> Line<'l> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let pairs = words.iter().filter_map(|word| word.split_once('=')).collect();
+        Line { words, pairs }
+    }
+
+    /// The word at this place, as a number.
+    fn word(&self, place: usize) -> u64 {
+        self.words[place].parse().expect(self.words[place])
+    }
+
+    fn value(&self, name: &str) -> Option<&'l str> {
+        self.pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.value(name).map(|value| value.parse().expect(name))
+    }
+
+    fn number_u32(&self, name: &str) -> Option<u32> {
+        self.value(name).map(|value| value.parse().expect(name))
+    }
+}
+
 impl Stage {
-    fn line(&mut self, line: &str) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let pairs: Vec<(&str, &str)> = words.iter().filter_map(|word| word.split_once('=')).collect();
-        let value = |name: &str| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-        let number = |name: &str| value(name).map(|value| value.parse::<u64>().expect(line));
-        match words[0] {
-            "cpus" => {
-                self.cpus(words[1].parse().expect(line), words.contains(&"smt"), number("nodes").unwrap_or(1))
-            }
-            "nic" => self.nic(words[1], &value),
-            "irqs" => self.irqs(&words),
-            "sysctl" => pairs.iter().for_each(|(name, value)| {
+    fn line(&mut self, text: &str) {
+        let line = Line::new(text);
+        let is_known =
+            self.network(&line) || self.machine(&line) || self.program(&line) || self.counter(&line);
+        assert!(is_known, "no word of situations: {}", line.words[0]);
+    }
+
+    /// Interfaces, sockets and their sysctls. Returns whether the line is one of these.
+    fn network(&mut self, line: &Line) -> bool {
+        match line.words[0] {
+            "nic" => self.nic(line),
+            "irqs" => self.irqs(&line.words),
+            "sysctl" => line.pairs.iter().for_each(|(name, value)| {
                 self.facts.sysctls.insert((*name).to_owned(), (*value).to_owned());
             }),
-            "listener" => {
-                self.listener(words[1], value("queued"), &|name| number(name).map(|number| number as u32))
+            "dead" => {
+                let pairs = line.pairs.iter().map(|(name, file)| ((*name).to_owned(), (*file).to_owned()));
+                self.facts.obsolete_sysctls.extend(pairs);
             }
-            "datagrams" => self.datagrams(words[1], &number),
-            "cache" => {
-                self.over_time(|reading, _| _ = reading.caches.entry(words[1].to_owned()).or_default());
-                let mut counters = pairs.clone();
-                counters.retain(|(name, _)| *name != "silent");
-                self.each_name(&counters, |reading, name, amount| {
-                    let statistics = reading.caches.entry(words[1].to_owned()).or_default();
-                    statistics.insert(name.to_owned(), amount);
-                });
-                if let Some(reading) = number("silent") {
-                    self.readings[reading as usize].caches.entry(words[1].to_owned()).or_default().clear();
-                }
+            "listener" => self.listener(line),
+            "datagrams" => self.datagrams(line),
+            "conntrack" => self.facts.per_packet_costs.conntrack = Some((line.word(1), line.word(3))),
+            _ => return false,
+        }
+        true
+    }
+
+    /// The machine and its kernel. Returns whether the line is one of these.
+    fn machine(&mut self, line: &Line) -> bool {
+        let words = &line.words;
+        match words[0] {
+            "cpus" => {
+                let nodes = line.number("nodes").unwrap_or(1);
+                self.cpus(line.word(1) as u32, words.contains(&"smt"), nodes);
             }
-            "service" => self.facts.services.push(service(words[1], &value)),
-            "agent" => self.facts.agents.push(Agent {
-                name: words[1].to_owned(),
-                pid: number("pid").map(|pid| pid as u32),
-                sets: String::new(),
-            }),
             "kernel" => {
-                let (major, minor) = words[1].split_once('.').expect(line);
-                self.facts.kernel.version = (major.parse().expect(line), minor.parse().expect(line));
+                let (major, minor) = words[1].split_once('.').expect(words[1]);
+                self.facts.kernel.version = (major.parse().expect(major), minor.parse().expect(minor));
             }
-            "memory" => self.facts.memory_bytes = words[1].parse::<u64>().expect(line) << 30,
-            "swap" => self.facts.swap_bytes = Some(words[1].parse::<u64>().expect(line) << 30),
+            "memory" => self.facts.memory_bytes = line.word(1) << 30,
+            "swap" => self.facts.swap_bytes = Some(line.word(1) << 30),
             "sched_ext" => self.facts.sched_ext = Some(words[1].to_owned()),
-            "dead" => self
-                .facts
-                .obsolete_sysctls
-                .extend(pairs.iter().map(|(name, file)| ((*name).to_owned(), (*file).to_owned()))),
             "thp" => {
                 self.facts.huge_pages.enabled = Some(words[1].to_owned());
                 self.facts.huge_pages.defrag = words.get(2).map(|word| (*word).to_owned());
@@ -196,55 +222,90 @@ impl Stage {
             "governor" => {
                 self.facts.cpus.iter_mut().for_each(|cpu| cpu.governor = Some(words[1].to_owned()));
             }
-            "conntrack" => {
-                self.facts.per_packet_costs.conntrack =
-                    Some((words[1].parse().expect(line), words[3].parse().expect(line)));
-            }
-            "disk" => self.facts.disks.push(disk(words[1], &value)),
+            "disk" => self.facts.disks.push(disk(line)),
             "mount" => self.facts.mounts.push(Mount {
                 path: words[1].to_owned(),
                 options: words[2].split(',').map(str::to_owned).collect(),
                 ..Mount::default()
             }),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Programs, with what they count themselves. Returns whether the line is one of these.
+    fn program(&mut self, line: &Line) -> bool {
+        match line.words[0] {
+            "service" => self.facts.services.push(service(line)),
+            "agent" => self.facts.agents.push(Agent {
+                name: line.words[1].to_owned(),
+                pid: line.number_u32("pid"),
+                sets: String::new(),
+            }),
+            "cache" => self.cache(line),
+            "process" => self.process(line),
             "thread" => self.over_time(|reading, seconds| {
                 // A percent of a second are ten million nanoseconds.
-                let share = |name: &str| number(name).unwrap_or(0) * seconds * 10_000_000;
-                let slices = number("turns").unwrap_or(0) * seconds / (10 * WINDOWS);
+                let share = |name: &str| line.number(name).unwrap_or(0) * seconds * 10_000_000;
+                let slices = line.number("turns").unwrap_or(0) * seconds / (10 * WINDOWS);
                 let times = ThreadTimes { run_ns: share("run"), wait_ns: share("wait"), slices };
-                reading.threads.insert(words[1].parse().expect(line), times);
+                reading.threads.insert(line.word(1) as u32, times);
             }),
-            "process" => self.process(words[1], &value),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Counters of the kernel. Returns whether the line is one of these.
+    fn counter(&mut self, line: &Line) -> bool {
+        let (words, pairs) = (&line.words, &line.pairs);
+        let part = |name: &str, seconds| line.number(name).unwrap_or(0) * seconds / (10 * WINDOWS);
+        match words[0] {
             "pressure" => self.over_time(|reading, seconds| {
-                for (name, percent) in &pairs {
-                    let us = percent.parse::<u64>().expect(line) * seconds * 10_000;
+                for (name, percent) in pairs {
+                    let us = percent.parse::<u64>().expect(percent) * seconds * 10_000;
                     reading.stalled_us.insert((*name).to_owned(), us);
                 }
             }),
             "cgroup" => self.over_time(|reading, seconds| {
-                let part = |name: &str| number(name).unwrap_or(0) * seconds / (10 * WINDOWS);
+                let part = |name: &str| part(name, seconds);
                 let throttled_us = part("ms") * 1000;
                 let times =
                     Throttling { periods: part("periods"), throttled: part("throttled"), throttled_us };
                 reading.cgroups.insert(words[1].to_owned(), times);
             }),
             "work" => self.over_time(|reading, seconds| {
-                let part = |name: &str| number(name).unwrap_or(0) * seconds / (10 * WINDOWS);
-                let busy_ms = number("busy").unwrap_or(0) * seconds * 10;
-                let times = DiskTimes { requests: part("requests"), waited_ms: part("waited"), busy_ms };
-                reading.disks.insert(words[1].to_owned(), times);
+                let (requests, waited_ms) = (part("requests", seconds), part("waited", seconds));
+                let busy_ms = line.number("busy").unwrap_or(0) * seconds * 10;
+                reading.disks.insert(words[1].to_owned(), DiskTimes { requests, waited_ms, busy_ms });
             }),
-            "cpu" => set(words[1]).iter().for_each(|cpu| self.cpu_times(cpu, &pairs)),
-            kind @ ("NET_RX" | "BLOCK") => self.each(&pairs, |reading, cpu, count| {
+            "cpu" => set(words[1]).iter().for_each(|cpu| self.cpu_times(cpu, pairs)),
+            kind @ ("NET_RX" | "BLOCK") => self.each(pairs, |reading, cpu, count| {
                 reading.softirqs.entry(kind.to_owned()).or_default().insert(cpu, count);
             }),
-            "softnet" => set(words[1]).iter().for_each(|cpu| self.softnet(cpu, &pairs)),
+            "softnet" => set(words[1]).iter().for_each(|cpu| self.softnet(cpu, pairs)),
             "arrivals" => set(words[1]).iter().for_each(|irq| {
-                self.each(&pairs, |reading, cpu, count| {
+                self.each(pairs, |reading, cpu, count| {
                     reading.interrupts.entry(irq).or_default().insert(cpu, count);
                 });
             }),
-            "count" => self.count(words[1], &pairs),
-            other => panic!("no word of situations: {other}"),
+            "count" => self.count(words[1], pairs),
+            _ => return false,
+        }
+        true
+    }
+
+    fn cache(&mut self, line: &Line) {
+        let name = line.words[1];
+        self.over_time(|reading, _| _ = reading.caches.entry(name.to_owned()).or_default());
+        let mut counters = line.pairs.clone();
+        counters.retain(|(name, _)| *name != "silent");
+        self.each_name(&counters, |reading, counter, amount| {
+            let statistics = reading.caches.entry(name.to_owned()).or_default();
+            statistics.insert(counter.to_owned(), amount);
+        });
+        if let Some(reading) = line.number("silent") {
+            self.readings[reading as usize].caches.entry(name.to_owned()).or_default().clear();
         }
     }
 
@@ -263,11 +324,12 @@ impl Stage {
         (0..count).for_each(|cpu| self.cpu_times(cpu, &[]));
     }
 
-    fn listener(&mut self, address: &str, queued: Option<&str>, number: &impl Fn(&str) -> Option<u32>) {
+    fn listener(&mut self, line: &Line) {
+        let number = |name: &str| line.number_u32(name);
         let inode = self.facts.listeners.len() as u64 + 1;
         let waiting = number("waiting").unwrap_or(0);
         self.facts.listeners.push(ListeningSocket {
-            address: address.to_owned(),
+            address: line.words[1].to_owned(),
             backlog: number("backlog").unwrap_or(0),
             waiting,
             inode,
@@ -279,7 +341,7 @@ impl Stage {
             let now = if i == 0 { waiting } else { number("later").unwrap_or(waiting) };
             let dropped = if i == 0 { 0 } else { number("dropped").unwrap_or(0) };
             let half_open = number("half_open").unwrap_or(0);
-            match queued {
+            match line.value("queued") {
                 Some("same") => _ = reading.queued.insert(inode, (0..u64::from(now)).collect()),
                 Some("new") => {
                     let first = 1000 * i as u64;
@@ -291,13 +353,14 @@ impl Stage {
         }
     }
 
-    fn datagrams(&mut self, address: &str, number: &impl Fn(&str) -> Option<u64>) {
+    fn datagrams(&mut self, line: &Line) {
+        let address = line.words[1];
         let inode = 1_000_000 + self.facts.datagrams.len() as u64;
-        let pid = number("pid").map(|pid| pid as u32);
+        let pid = line.number_u32("pid");
         self.facts.datagrams.push(DatagramSocket { address: address.to_owned(), inode, pid, port: 0 });
         for (i, reading) in self.readings.iter_mut().enumerate() {
-            let dropped = if i == 0 { 0 } else { number("dropped").unwrap_or(0) };
-            let queued_bytes = number("queued").unwrap_or(0);
+            let dropped = if i == 0 { 0 } else { line.number("dropped").unwrap_or(0) };
+            let queued_bytes = line.number("queued").unwrap_or(0);
             reading.datagrams.insert(inode, Datagrams { queued_bytes, dropped });
         }
     }
@@ -312,19 +375,19 @@ impl Stage {
         }
     }
 
-    fn process<'v>(&mut self, name: &str, value: &impl Fn(&str) -> Option<&'v str>) {
-        let number = |name: &str| value(name).map(|value| value.parse::<u64>().expect(name));
+    fn process(&mut self, line: &Line) {
+        let (name, number) = (line.words[1], |name: &str| line.number(name));
         let pid = number("pid").expect("a PID") as u32;
         let policy = number("policy").unwrap_or(0) as u32;
         let run = number("run").unwrap_or(0);
         if policy != 0 {
-            let affinity = value("cpus").map_or(self.facts.online(), set);
+            let affinity = line.value("cpus").map_or(self.facts.online(), set);
             let priority = number("priority").unwrap_or(1) as u32;
             let thread =
                 Thread { tid: pid, name: name.to_owned(), policy, priority, affinity, ..Thread::default() };
             self.facts.realtime_threads.push(RealtimeThread { pid, thread });
         }
-        let states: Vec<char> = value("state").unwrap_or("S").chars().cycle().take(4).collect();
+        let states: Vec<char> = line.value("state").unwrap_or("S").chars().cycle().take(4).collect();
         self.over_time(|reading, seconds| {
             let (state, cpu) = (states[(seconds / 10) as usize], number("cpu").unwrap_or(0) as u32);
             // A percent of a second is a tick.
@@ -338,8 +401,8 @@ impl Stage {
         });
     }
 
-    fn nic<'v>(&mut self, name: &str, value: &impl Fn(&str) -> Option<&'v str>) {
-        let number = |name: &str| value(name).map(|value| value.parse::<u32>().expect(name));
+    fn nic(&mut self, line: &Line) {
+        let (value, number) = (|name: &str| line.value(name), |name: &str| line.number_u32(name));
         let rx =
             RxQueue { rps: value("rps").map(set).unwrap_or_default(), flows: number("flows").unwrap_or(0) };
         let masks: Vec<&str> = value("xps").map(|masks| masks.split('/').collect()).unwrap_or_default();
@@ -354,7 +417,7 @@ impl Stage {
         let both =
             |text: &str| text.split_once('/').map(|(now, max)| (now.parse().unwrap(), max.parse().unwrap()));
         self.facts.nics.push(Nic {
-            name: name.to_owned(),
+            name: line.words[1].to_owned(),
             driver: value("driver").map(str::to_owned),
             node: number("node"),
             up: true,
@@ -475,8 +538,9 @@ fn set(list: &str) -> CpuSet {
     CpuSet::parse_list(list).expect(list)
 }
 
-fn service<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Service {
-    let pid = value("pid").map_or(1, |pid| pid.parse().expect("a PID"));
+fn service(line: &Line) -> Service {
+    let (name, value) = (line.words[1], |name: &str| line.value(name));
+    let pid = line.number_u32("pid").unwrap_or(1);
     let kind = match value("kind").unwrap_or(name) {
         "memcached" => ServiceKind::Memcached,
         "evenkeel" => ServiceKind::Evenkeel,
@@ -512,8 +576,8 @@ fn service<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Service 
     }
 }
 
-fn disk<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Disk {
-    let number = |name: &str| value(name).map(|value| value.parse::<u64>().expect(name));
+fn disk(line: &Line) -> Disk {
+    let (value, number) = (|name: &str| line.value(name), |name: &str| line.number(name));
     let raid = |level: &str| Raid {
         level: level.to_owned(),
         disks: 2,
@@ -521,7 +585,7 @@ fn disk<'v>(name: &str, value: &impl Fn(&str) -> Option<&'v str>) -> Disk {
         degraded: number("degraded").unwrap_or(0) as u32,
     };
     Disk {
-        name: name.to_owned(),
+        name: line.words[1].to_owned(),
         identity: None,
         rotational: number("rotational") == Some(1),
         scheduler: value("scheduler").map(str::to_owned),
