@@ -3,10 +3,11 @@
 //! ```text
 //! observe   probe(root) ─► Facts ──────┐
 //!           read(root)  ─► Reading × n ┤
-//! diagnose                             └─► rules ─► Findings ─┐
-//! plan      strategies, profiles, remedies ─► changes, in their order ─► [shown]
-//! apply                                                          └─► journal ─► host ─► read back
-//!                                                                       └─► rollback reads the journal only
+//! settings  a function each: Scope ─► ProposedChanges; strategies, profiles: lists of these functions
+//! diagnose                             └─► rules, a list of settings as the remedy ─► Findings ─┐
+//! plan      findings, strategy, profile propose ─► ordered, merged, refused ─► changes ─► [shown]
+//! apply                                                                       └─► journal ─► host ─► read back
+//!                                                                                    └─► rollback reads the journal only
 //! persist   steps in force ─► files that keep them over a restart
 //! verify    steps in force, expected effects, captures before and after ─► verdict; tournaments of strategies
 //! watch     steps in force, what they read now ─► drift and its cause ─► repair
@@ -24,6 +25,7 @@ pub mod observe;
 pub mod persist;
 pub mod plan;
 pub mod report;
+mod settings;
 mod text;
 pub mod verify;
 pub mod watch;

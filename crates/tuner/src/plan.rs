@@ -1,33 +1,24 @@
 //! Plans: changes in their order, without those that are in force already.
 //!
 //! Pure: from [`Facts`] and a request to a [`Plan`]. A request can be a strategy, a profile, or findings that have a
-//! remedy; the first that asks for a setting decides its value.
+//! remedy. Each of them is a list of [`settings`](crate::settings); [`draft`] has all of them propose, and the first that
+//! asks for a setting decides its value.
 
-pub mod change;
 mod draft;
-pub(crate) mod listen_queue;
 pub mod my_cnf;
 pub mod plan_text;
-pub mod profile;
-pub mod proposal;
-mod remedy;
 pub mod script;
-pub mod signal;
-pub mod strategy;
-
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::settings::{change, profile, proposal, signal, strategy};
+
 use crate::diagnose::finding::Finding;
-use crate::diagnose::rules;
-use crate::observe::cpu_model::{Choice, CpuModel, Left, Measured};
+use crate::diagnose::rules::{self, AtBoot, Remedy};
+use crate::observe::cpu_model::{Choice, Left, Measured};
 use crate::observe::facts::{Facts, Nic};
-use change::{Change, PlanRefusal, Setting, Stage};
-use os::CpuSet;
+use change::{Change, PlanRefusal, Stage};
 use profile::Profile;
-use proposal::ProposedChanges;
 use strategy::Strategy;
 
 /// The request for a plan.
@@ -99,13 +90,23 @@ pub struct Intent {
 /// The requested strategy, from the user or from the rule of a finding.
 pub fn strategy_behind(asked_by: &str) -> Option<Strategy> {
     let (asked_by, _) = Choice::split(asked_by);
-    let of_rule = rules::remedy(asked_by).and_then(remedy::strategy);
+    let of_rule = match at_boot(asked_by) {
+        Some(AtBoot::Strategy(strategy)) => Some(strategy),
+        _ => None,
+    };
     Strategy::named(asked_by).or(of_rule)
 }
 
 /// The profile that a finding's rule requests.
 pub fn profile_behind(asked_by: &str) -> Option<Profile> {
-    rules::remedy(asked_by).and_then(remedy::profile)
+    match at_boot(asked_by) {
+        Some(AtBoot::Profile(profile)) => Some(profile),
+        _ => None,
+    }
+}
+
+fn at_boot(rule: &str) -> Option<AtBoot> {
+    rules::remedy(rule).and_then(Remedy::planned)?.at_boot
 }
 
 /// Makes a plan. One that gives an interface other queues holds nothing else: changes that depend on them are planned
@@ -151,107 +152,6 @@ pub fn rest(facts: &Facts, intent: &Intent) -> Plan {
     let mut plan = draft::complete(facts, &asked, &nics);
     plan.changes.retain(|change| change.stage != Stage::Queues);
     plan
-}
-
-/// Requested settings, each with its first requester.
-type Taken = BTreeMap<Setting, String>;
-
-/// Stages whose changes depend on the chosen CPUs.
-const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
-
-/// The host after the change.
-fn move_interrupt(facts: &mut Facts, change: &Change) {
-    let (Some(irq), Ok(cpus)) = (change.setting.irq(), CpuSet::parse_mask(&change.wanted)) else { return };
-    for interrupt in facts.interrupts.iter_mut().filter(|interrupt| interrupt.irq == irq) {
-        interrupt.affinity = cpus.clone();
-        interrupt.effective = cpus.clone();
-    }
-}
-
-impl Plan {
-    fn refuse(&mut self, subject: &str, asked_by: &str, reason: &str) {
-        let is_same = |other: &PlanRefusal| other.subject == subject && other.reason == reason;
-        if !self.refusals.iter().any(is_same) {
-            let (subject, asked_by) = (subject.to_owned(), asked_by.to_owned());
-            self.refusals.push(PlanRefusal { subject, asked_by, reason: reason.to_owned() });
-        }
-    }
-
-    /// In a container, a plan would fail at its first step.
-    fn refuse_read_only(&mut self, facts: &Facts) {
-        let place = |change: &Change| {
-            let path = change.setting.to_string();
-            let holds =
-                |place: &&String| path.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
-            facts.read_only.iter().find(holds)
-        };
-        let (refused, changes) =
-            std::mem::take(&mut self.changes).into_iter().partition(|change| place(change).is_some());
-        self.changes = changes;
-        let refused: Vec<Change> = refused;
-        for change in refused {
-            let reason = "it is mounted read-only, as in most containers: make the plan on the host itself";
-            let place = place(&change).cloned().unwrap_or_default();
-            self.refuse(&place, &change.asked_by, reason);
-        }
-    }
-
-    /// The other CPUs, where interrupts are kept to some: by choice, or because a strategy gathers them.
-    fn leave_to_services(&mut self, model: &CpuModel, gathered: &CpuSet) {
-        let irqs = model.choice.irq_cpus.clone().unwrap_or_default().or(gathered);
-        if model.choice.is_free() && irqs.is_empty() {
-            return;
-        }
-        // Interrupts that the plan does not move stay where they are; on all CPUs, they leave nothing to choose from.
-        let all = irqs.or(&self.taking(model));
-        let irqs = if model.for_services(&all).and(&all).is_empty() { all } else { irqs };
-        let mut proposed = ProposedChanges::default();
-        if model.choice.irq_cpus.is_some() && irqs != model.online {
-            strategy::keep_off(&mut proposed, model, &irqs);
-        }
-        proposed.advice.retain(|advice| !self.advice.contains(advice));
-        self.advice.extend(proposed.advice);
-        self.service_cpus = Some(model.for_services(&irqs).into());
-    }
-
-    /// CPUs that take interrupts of interfaces once the changes are made.
-    fn taking(&self, model: &CpuModel) -> CpuSet {
-        let mut moved = model.facts.clone();
-        self.changes.iter().for_each(|change| move_interrupt(&mut moved, change));
-        let then = model.after(&moved, self.changes.iter().filter_map(|change| change.setting.irq()));
-        moved.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&then.irq_cpus(nic)))
-    }
-
-    fn add(&mut self, proposed: ProposedChanges, rule: Option<&str>, asked: &PlanRequest, taken: &mut Taken) {
-        for change in proposed.changes {
-            let mut asked_by = rule.map_or(change.asked_by.clone(), str::to_owned);
-            // The intent at boot needs the chosen CPUs.
-            let (of_cpus, chosen) = (OF_CPUS.contains(&change.stage), asked.choice.typed());
-            if of_cpus && !asked_by.ends_with(&chosen) {
-                asked_by.push_str(&chosen);
-            }
-            let Entry::Vacant(first) = taken.entry(change.setting.clone()) else { continue };
-            first.insert(asked_by.clone());
-            #[cfg(test)]
-            assert!(crate::apply::undoable::is_ours(&change.setting), "{} is missing there", change.setting);
-            if asked.whole || change.is_due() {
-                self.changes.push(Change { asked_by, ..change });
-            }
-        }
-        for refusal in proposed.refusals {
-            let asked_by = rule.map_or(refusal.asked_by, str::to_owned);
-            let known =
-                |other: &PlanRefusal| other.subject == refusal.subject && other.reason == refusal.reason;
-            if !self.refusals.iter().any(known) {
-                self.refusals.push(PlanRefusal { asked_by, ..refusal });
-            }
-        }
-        for advice in proposed.advice {
-            if !self.advice.contains(&advice) {
-                self.advice.push(advice);
-            }
-        }
-    }
 }
 
 /// The host with these processes as its only services; `None`: as it is.

@@ -32,8 +32,7 @@ use rule::Rule;
 
 pub use figures::{bytes, number, per_second, percent};
 pub use rule::Explanation;
-pub(crate) use rule::Remedy;
-pub(crate) use system::clock_better;
+pub(crate) use rule::{AtBoot, Remedy, RemedyOrder, SettingsRemedy};
 
 /// All rules, by subject.
 const SUBJECTS: [&[Rule]; 13] = [
@@ -83,7 +82,7 @@ pub fn explain(rule: &str) -> Option<&'static Explanation> {
     explanations().find(|explanation| explanation.rule == rule)
 }
 
-/// A plan's action for a rule's findings, by its name.
+/// The remedy of a rule's findings, by its name.
 pub(crate) fn remedy(rule: &str) -> Option<Remedy> {
     rules().find(|known| known.explanation.rule == rule).map(|rule| rule.remedy)
 }

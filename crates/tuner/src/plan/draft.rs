@@ -1,18 +1,23 @@
-//! Draft of a plan: proposals for findings, a strategy and a profile, added one after the other.
+//! Draft of a plan: the one place that orders, merges and refuses proposals, and says why.
+//!
+//! A finding, a strategy and a profile arrive in the same form: a requester, a list of settings, and the scope in which
+//! they are proposed. The order is that of [`complete`]; of two proposals for a setting, the first decides.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Change, Setting, Stage};
-use super::proposal::ProposedChanges;
-use super::strategy::{self, Strategy, queues, turns};
-use super::{Plan, PlanRequest, Taken, listen_queue, move_interrupt, remedy};
+use super::{Plan, PlanRequest};
 use crate::diagnose::finding::{Finding, RemedyStatus, Severity};
-use crate::diagnose::rules::{self, Remedy};
-use crate::observe::cpu_load::BUSY_PERCENT;
+use crate::diagnose::rules::{self, Remedy, RemedyOrder, SettingsRemedy};
 use crate::observe::cpu_model::CpuModel;
 use crate::observe::facts::{Facts, Nic};
 use crate::observe::irqbalance;
-use crate::plan::profile::Profile;
+use crate::settings::change::{Change, PlanRefusal, Setting, Stage};
+use crate::settings::interrupts;
+use crate::settings::profile::Profile;
+use crate::settings::proposal::ProposedChanges;
+use crate::settings::scope::{FindingSubject, Scope};
+use crate::settings::strategy::Strategy;
 use os::CpuSet;
 
 /// The reason why a finding has no change in the plan.
@@ -22,6 +27,12 @@ const SET_ALREADY: &str = "every remedy for it is in force already";
 pub(super) const SPREAD_FIRST: &str =
     "its interrupts are spread first: look again under load, for steering may not be needed then";
 
+/// The reason why a setting of a container's host is not changed.
+const READ_ONLY: &str = "it is mounted read-only, as in most containers: make the plan on the host itself";
+
+/// Stages whose changes depend on the chosen CPUs.
+const OF_CPUS: [Stage; 4] = [Stage::Queues, Stage::Irqbalance, Stage::Affinity, Stage::Steering];
+
 /// A plan in the making.
 struct Draft<'a> {
     facts: &'a Facts,
@@ -29,7 +40,8 @@ struct Draft<'a> {
     nics: &'a [&'a Nic],
     model: CpuModel<'a>,
     plan: Plan,
-    taken: Taken,
+    /// Requested settings, each with its first requester.
+    taken: BTreeMap<Setting, String>,
     /// The host with the interrupts where the plan puts them, and which these are.
     moved: Facts,
     moved_irqs: BTreeSet<u32>,
@@ -43,20 +55,40 @@ struct Draft<'a> {
 pub(super) fn complete(facts: &Facts, asked: &PlanRequest, nics: &[&Nic]) -> Plan {
     let each = rules::unfold(asked.findings);
     let fixable = each.iter().filter(|(finding, _)| finding.verdict == RemedyStatus::Fixable);
-    let mut findings: Vec<&(Finding, Option<&str>)> = fixable.collect();
-    // Interrupts go first: packets are steered to CPUs that do not take them, and these will be others.
-    findings.sort_by_key(|(finding, _)| !moves_interrupts(finding));
+    let with_remedy = fixable.filter_map(|found| Some((found, rules::remedy(&found.0.rule)?)));
+    let mut remedies: Vec<(&(Finding, Option<&str>), Remedy)> = with_remedy.collect();
+    remedies.sort_by_key(|(_, remedy)| !has_order(*remedy, RemedyOrder::MovesInterrupts));
     let mut draft = Draft::new(facts, asked, nics);
-    for (finding, cause) in findings {
-        draft.add_finding(finding, *cause);
+    for ((finding, cause), remedy) in remedies {
+        match remedy {
+            Remedy::ReportOnly => {}
+            Remedy::ByHand => draft.merge(by_hand(finding)),
+            Remedy::Settings(remedy) => draft.add_remedy(finding, *cause, remedy),
+        }
     }
-    if let Some(strategy) = asked.strategy {
-        draft.add_strategy(strategy);
-    }
-    if let Some(profile) = asked.profile {
-        draft.add(profile.changes(facts, asked.live), None);
-    }
+    asked.strategy.into_iter().for_each(|strategy| draft.add_strategy(strategy));
+    asked.profile.into_iter().for_each(|profile| draft.add_profile(profile));
     draft.finish()
+}
+
+fn has_order(remedy: Remedy, order: RemedyOrder) -> bool {
+    remedy.planned().is_some_and(|remedy| remedy.order == order)
+}
+
+/// The host after the change.
+pub(super) fn move_interrupt(facts: &mut Facts, change: &Change) {
+    let (Some(irq), Ok(cpus)) = (change.setting.irq(), CpuSet::parse_mask(&change.wanted)) else { return };
+    for interrupt in facts.interrupts.iter_mut().filter(|interrupt| interrupt.irq == irq) {
+        interrupt.affinity = cpus.clone();
+        interrupt.effective = cpus.clone();
+    }
+}
+
+/// The remedy in words.
+fn by_hand(finding: &Finding) -> ProposedChanges {
+    let remedy = rules::explain(&finding.rule).map_or("", |explanation| explanation.remedy);
+    let advice = format!("{} ({}): {}", finding.rule, finding.subject, remedy.trim_end_matches('.'));
+    ProposedChanges { advice: vec![advice], ..ProposedChanges::default() }
 }
 
 impl<'a> Draft<'a> {
@@ -67,7 +99,7 @@ impl<'a> Draft<'a> {
             nics,
             model: CpuModel::new(facts, asked.measured.clone(), asked.choice.clone()),
             plan: Plan::default(),
-            taken: Taken::new(),
+            taken: BTreeMap::new(),
             moved: facts.clone(),
             moved_irqs: BTreeSet::new(),
             spread: BTreeSet::new(),
@@ -75,195 +107,189 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn add(&mut self, proposed: ProposedChanges, rule: Option<&str>) {
-        self.plan.add(proposed, rule, self.asked, &mut self.taken);
+    /// The host with the interrupts where the plan puts them.
+    fn then(&self) -> CpuModel<'_> {
+        self.model.after(&self.moved, self.moved_irqs.iter().copied())
     }
 
-    fn refuse(&mut self, finding: &Finding, reason: &str) {
-        self.plan.refuse(&finding.subject, &finding.rule, reason);
+    /// The scope of the whole plan.
+    fn scope<'s>(&'s self, then: &'s CpuModel<'s>) -> Scope<'s> {
+        let PlanRequest { live, accept_risk, whole, .. } = *self.asked;
+        Scope { then, live, accept_risk, whole, ..Scope::all(&self.model, self.nics) }
     }
 
-    /// Adds the remedy of a finding, or the reason against it. `cause` is the rule of the finding that this one follows from.
-    fn add_finding(&mut self, finding: &Finding, cause: Option<&str>) {
-        if let Some(cause) = cause.filter(|cause| hides(&finding.rule, cause)) {
+    fn add_strategy(&mut self, strategy: Strategy) {
+        let proposed = ProposedChanges::of(strategy.name(), strategy.settings(), &self.scope(&self.then()));
+        self.gathered = proposed.irq_cpus.clone();
+        self.merge(proposed);
+    }
+
+    fn add_profile(&mut self, profile: Profile) {
+        let then = self.then();
+        let scope = Scope { kinds: profile.kinds(), ..self.scope(&then) };
+        let proposed = ProposedChanges::of(profile.asked_by(), profile.settings(), &scope);
+        self.merge(proposed);
+    }
+
+    /// Adds the remedy of a finding, or the reason against it. `cause` is the rule of the finding that this one follows
+    /// from.
+    fn add_remedy(&mut self, finding: &Finding, cause: Option<&str>, remedy: SettingsRemedy) {
+        if let Some(cause) = cause.filter(|cause| hides(remedy, cause)) {
             let reason =
                 format!("it follows from {cause}, which is remedied first: check again under load then");
-            return self.refuse(finding, &reason);
+            return self.refuse(&finding.subject, &finding.rule, &reason);
         }
-        let Some(remedy) = rules::remedy(&finding.rule) else { return };
-        if remedy == Remedy::ByHand {
-            self.add(by_hand(finding), None);
-        }
-        if !remedy.is_planned() {
-            return;
-        }
-        let about: Vec<&'a Nic> =
-            self.nics.iter().copied().filter(|nic| nic.name == finding.subject).collect();
-        if about.is_empty() && self.facts.nic(&finding.subject).is_some() {
-            // It concerns an interface that is not part of the plan.
-            return;
-        }
-        let concerned = if about.is_empty() { self.nics } else { &about };
-        if let Some(reason) = reason_against(&self.model, finding, concerned) {
-            return self.refuse(finding, &reason);
-        }
-        let (proposed, rule) = match remedy {
-            Remedy::Steering => (self.steering(finding, concerned), Some(finding.rule.as_str())),
-            Remedy::FewerInterrupts => self.fewer_interrupts(finding, concerned),
-            _ => (self.remedied(remedy, finding, concerned, &about), Some(finding.rule.as_str())),
-        };
-        self.note_interrupts(finding, &proposed, &about);
+        let Some(nics) = self.concerned(finding, remedy) else { return };
+        let subject = FindingSubject { name: &finding.subject, is_note: finding.severity == Severity::Note };
+        let then = self.then();
+        let scope = Scope { nics, finding: Some(subject), ..self.scope(&then) };
+        let proposed = ProposedChanges::of(&finding.rule, remedy.settings, &scope);
+        self.note_interrupts(finding, remedy, &proposed);
         let is_bare = proposed.refusals.is_empty() && proposed.advice.is_empty();
         let is_so = !proposed.changes.is_empty() && !proposed.changes.iter().any(Change::is_due);
         if is_so && is_bare && !self.asked.whole {
-            self.refuse(finding, SET_ALREADY);
+            self.refuse(&finding.subject, &finding.rule, SET_ALREADY);
         }
-        self.add(proposed, rule);
+        self.merge(proposed);
     }
 
-    /// Steering for interfaces whose interrupts the plan does not spread.
-    fn steering(&mut self, finding: &Finding, concerned: &[&Nic]) -> ProposedChanges {
+    /// The interfaces that a remedy is about: the finding's, or all of the plan if it names none. None: the finding is
+    /// about an interface that is not part of the plan, or that has to wait.
+    fn concerned(&mut self, finding: &Finding, remedy: SettingsRemedy) -> Option<Vec<&'a Nic>> {
+        let is_named = |nic: &&Nic| nic.name == finding.subject;
+        let mut nics: Vec<&Nic> = self.nics.iter().copied().filter(is_named).collect();
+        if nics.is_empty() {
+            if self.facts.nic(&finding.subject).is_some() {
+                return None;
+            }
+            nics = self.nics.to_vec();
+        }
+        if remedy.order != RemedyOrder::AfterInterrupts {
+            return Some(nics);
+        }
         let (wait, go): (Vec<&Nic>, Vec<&Nic>) =
-            concerned.iter().partition(|nic| self.spread.contains(nic.name.as_str()));
-        wait.iter().for_each(|nic| self.plan.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
-        if go.is_empty() {
-            return ProposedChanges::default();
-        }
-        Strategy::RpsRfs.changes(&self.model.after(&self.moved, self.moved_irqs.iter().copied()), &go)
+            nics.into_iter().partition(|nic| self.spread.contains(nic.name.as_str()));
+        wait.iter().for_each(|nic| self.refuse(&nic.name, &finding.rule, SPREAD_FIRST));
+        (!go.is_empty()).then_some(go)
     }
 
-    /// Deferred interrupts or, where these are not to be had, coalesced ones. The latter have no rule of their own: a search for
-    /// its strategy would find the former.
-    fn fewer_interrupts<'f>(
-        &self,
-        finding: &'f Finding,
-        concerned: &[&Nic],
-    ) -> (ProposedChanges, Option<&'f str>) {
-        let first = Strategy::Defer50.changes(&self.model, concerned);
-        let second = Strategy::Coalesce.changes(&self.model, concerned);
-        match first.changes.is_empty() && !second.changes.is_empty() {
-            true => (second, None),
-            false => (first, Some(&finding.rule)),
+    /// Keeps where the proposed changes put interrupts.
+    fn note_interrupts(&mut self, finding: &Finding, remedy: SettingsRemedy, proposed: &ProposedChanges) {
+        proposed.changes.iter().for_each(|change| move_interrupt(&mut self.moved, change));
+        self.moved_irqs.extend(proposed.changes.iter().filter_map(|change| change.setting.irq()));
+        if remedy.order == RemedyOrder::MovesInterrupts && proposed.changes.iter().any(Change::is_due) {
+            let named = self.nics.iter().filter(|nic| nic.name == finding.subject);
+            self.spread.extend(named.map(|nic| nic.name.as_str()));
         }
     }
 
-    /// The changes of every other remedy. `about` is the interface that the finding names, `concerned` all that it is about.
-    fn remedied(
-        &self,
-        remedy: Remedy,
-        finding: &Finding,
-        concerned: &[&Nic],
-        about: &[&Nic],
-    ) -> ProposedChanges {
-        let (facts, live) = (self.facts, self.asked.live);
-        let then = self.model.after(&self.moved, self.moved_irqs.iter().copied());
-        match remedy {
-            Remedy::Queues => Strategy::Queues.changes(&then, concerned),
-            Remedy::Rings => Strategy::Rings.changes(&then, concerned),
-            Remedy::Spread => Strategy::Spread.changes(&then, concerned),
-            Remedy::Xps => Strategy::Xps.changes(&then, concerned),
-            Remedy::Limits => Profile::Generic.changes(facts, live),
-            Remedy::AcceptQueue => listen_queue::queue_remedy(facts, finding, live),
-            Remedy::FastOpen => listen_queue::fast_open_remedy(facts, finding, live),
-            Remedy::NoSteering => strategy::unsteered(about),
-            Remedy::Resteering => strategy::resteered(&then, about),
-            Remedy::Flows => strategy::flows(facts, about),
-            Remedy::Turns => turns::remedy(&self.model, finding),
-            Remedy::Backlog => remedy::backlog(facts),
-            Remedy::HugePages => remedy::huge_pages(facts),
-            Remedy::Swappiness => remedy::swappiness(facts),
-            Remedy::DirtyPages => remedy::dirty_pages(facts),
-            Remedy::IoScheduler => remedy::io_scheduler(facts, finding),
-            Remedy::IoMerges => remedy::io_merges(facts, finding),
-            Remedy::ReadAhead => remedy::read_ahead(facts, finding),
-            Remedy::Clock => remedy::clock(facts),
-            Remedy::Steering | Remedy::FewerInterrupts | Remedy::ReportOnly | Remedy::ByHand => {
-                ProposedChanges::default()
+    /// Adds what is not requested yet, with its requester.
+    fn merge(&mut self, proposed: ProposedChanges) {
+        for change in proposed.changes {
+            let mut asked_by = change.asked_by.clone();
+            // The intent at boot needs the chosen CPUs.
+            let (of_cpus, chosen) = (OF_CPUS.contains(&change.stage), self.asked.choice.typed());
+            if of_cpus && !asked_by.ends_with(&chosen) {
+                asked_by.push_str(&chosen);
+            }
+            let Entry::Vacant(first) = self.taken.entry(change.setting.clone()) else { continue };
+            first.insert(asked_by.clone());
+            #[cfg(test)]
+            assert!(crate::apply::undoable::is_ours(&change.setting), "{} is missing there", change.setting);
+            if self.asked.whole || change.is_due() {
+                self.plan.changes.push(Change { asked_by, ..change });
+            }
+        }
+        for PlanRefusal { subject, asked_by, reason } in proposed.refusals {
+            self.refuse(&subject, &asked_by, &reason);
+        }
+        for advice in proposed.advice {
+            if !self.plan.advice.contains(&advice) {
+                self.plan.advice.push(advice);
             }
         }
     }
 
-    /// Keeps where the proposed changes put interrupts.
-    fn note_interrupts(&mut self, finding: &Finding, proposed: &ProposedChanges, about: &[&'a Nic]) {
-        proposed.changes.iter().for_each(|change| move_interrupt(&mut self.moved, change));
-        self.moved_irqs.extend(proposed.changes.iter().filter_map(|change| change.setting.irq()));
-        if moves_interrupts(finding) && proposed.changes.iter().any(Change::is_due) {
-            self.spread.extend(about.iter().map(|nic| nic.name.as_str()));
+    /// Says why something is not planned: once, however many ask for it.
+    fn refuse(&mut self, subject: &str, asked_by: &str, reason: &str) {
+        let is_same = |other: &PlanRefusal| other.subject == subject && other.reason == reason;
+        if !self.plan.refusals.iter().any(is_same) {
+            let (subject, asked_by) = (subject.to_owned(), asked_by.to_owned());
+            self.plan.refusals.push(PlanRefusal { subject, asked_by, reason: reason.to_owned() });
         }
-    }
-
-    fn add_strategy(&mut self, strategy: Strategy) {
-        let mut proposed = match strategy {
-            Strategy::SchedFifo if self.asked.accept_risk => strategy::first_at_risk(&self.model),
-            _ => strategy.changes(&self.model, self.nics),
-        };
-        if self.asked.whole {
-            queues::as_long_as_now(&mut proposed);
-        }
-        self.gathered = proposed.irq_cpus.clone();
-        self.add(proposed, None);
     }
 
     fn finish(mut self) -> Plan {
-        let left_alone = left_alone(self.facts, &self.taken);
-        self.add(left_alone, None);
-        // Within a stage, the strategy's order is kept.
+        self.merge(self.left_alone());
+        // Within a stage, the order of the requests is kept.
         self.plan.changes.sort_by_key(|change| change.stage);
-        self.plan.refuse_read_only(self.facts);
-        self.plan.leave_to_services(&self.model, &self.gathered);
+        self.refuse_read_only();
+        self.leave_to_services();
         self.plan
     }
-}
 
-fn hides(rule: &str, cause: &str) -> bool {
-    rules::remedy(rule).is_some_and(Remedy::hides_its_cause)
-        && rules::remedy(cause).is_some_and(Remedy::is_planned)
-}
-
-fn moves_interrupts(finding: &Finding) -> bool {
-    rules::remedy(&finding.rule).is_some_and(Remedy::moves_interrupts)
-}
-
-/// The remedy in words.
-fn by_hand(finding: &Finding) -> ProposedChanges {
-    let remedy = rules::explain(&finding.rule).map_or("", |explanation| explanation.remedy);
-    let advice = format!("{} ({}): {}", finding.rule, finding.subject, remedy.trim_end_matches('.'));
-    ProposedChanges { advice: vec![advice], ..ProposedChanges::default() }
-}
-
-/// The reason why a finding should not be remedied in its rule's way.
-fn reason_against(model: &CpuModel, finding: &Finding, nics: &[&Nic]) -> Option<String> {
-    match finding.rule.as_str() {
-        "queues-few" if finding.severity == Severity::Note => Some(
-            "the fewest queues that do not overflow are the most efficient, and its CPUs have time"
-                .to_owned(),
-        ),
-        "ring-overrun" => {
-            let cpus = nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&model.receiving(nic)));
-            let percent = cpus.iter().filter_map(|cpu| model.interrupts_percent().get(&cpu)).max()?;
-            (f64::from(*percent) >= BUSY_PERCENT).then(|| {
-                format!(
-                    "the CPU that empties its ring is busy with interrupts ({percent} %): a longer ring would only \
-                     delay the drops, so spread its packets first"
-                )
-            })
+    /// irqbalance would move back the interrupts that the plan places: they are added to those that it leaves alone. The
+    /// requester of a place is the requester of this, too.
+    fn left_alone(&self) -> ProposedChanges {
+        let placed: BTreeMap<u32, &String> =
+            self.taken.iter().filter_map(|(setting, by)| Some((setting.irq()?, by))).collect();
+        let mut proposed = ProposedChanges::default();
+        if let (Some(irqbalance), Some((_, by))) = (&self.facts.irqbalance, placed.first_key_value()) {
+            proposed.asked_by = (*by).clone();
+            let wanted = &irqbalance.banned | &placed.keys().copied().collect();
+            let (now, wanted) = (irqbalance::list(&irqbalance.banned), irqbalance::list(&wanted));
+            let setting = Setting::Irqbalance { pid: irqbalance.pid };
+            proposed.propose(Stage::Irqbalance, setting, now, wanted, interrupts::LEFT_ALONE);
         }
-        _ => None,
+        proposed
+    }
+
+    /// In a container, a plan would fail at its first step.
+    fn refuse_read_only(&mut self) {
+        let read_only = &self.facts.read_only;
+        let place = |change: &Change| {
+            let path = change.setting.to_string();
+            let holds =
+                |place: &&String| path.strip_prefix(place.as_str()).is_some_and(|rest| rest.starts_with('/'));
+            read_only.iter().find(holds)
+        };
+        let (refused, changes): (Vec<Change>, Vec<Change>) =
+            std::mem::take(&mut self.plan.changes).into_iter().partition(|change| place(change).is_some());
+        self.plan.changes = changes;
+        for change in refused {
+            self.refuse(place(&change).map_or("", String::as_str), &change.asked_by, READ_ONLY);
+        }
+    }
+
+    /// The other CPUs, where interrupts are kept to some: by choice, or because a strategy gathers them.
+    fn leave_to_services(&mut self) {
+        let model = &self.model;
+        let irqs = model.choice.irq_cpus.clone().unwrap_or_default().or(&self.gathered);
+        if model.choice.is_free() && irqs.is_empty() {
+            return;
+        }
+        // Interrupts that the plan does not move stay where they are; on all CPUs, they leave nothing to choose from.
+        let all = irqs.or(&self.taking());
+        let irqs = if model.for_services(&all).and(&all).is_empty() { all } else { irqs };
+        let mut proposed = ProposedChanges::default();
+        if model.choice.irq_cpus.is_some() && irqs != model.online {
+            interrupts::keep_off(&mut proposed, model, &irqs);
+        }
+        self.plan.service_cpus = Some(model.for_services(&irqs).into());
+        self.merge(proposed);
+    }
+
+    /// CPUs that take interrupts of interfaces once the changes are made.
+    fn taking(&self) -> CpuSet {
+        let (model, changes) = (&self.model, &self.plan.changes);
+        let mut moved = self.facts.clone();
+        changes.iter().for_each(|change| move_interrupt(&mut moved, change));
+        let then = model.after(&moved, changes.iter().filter_map(|change| change.setting.irq()));
+        moved.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&then.irq_cpus(nic)))
     }
 }
 
-/// irqbalance would move back the interrupts that the plan places: they are added to those that it leaves alone. The
-/// requester of a place is the requester of this, too.
-fn left_alone(facts: &Facts, taken: &Taken) -> ProposedChanges {
-    let placed: BTreeMap<u32, &String> =
-        taken.iter().filter_map(|(setting, by)| Some((setting.irq()?, by))).collect();
-    let mut proposed = ProposedChanges::default();
-    if let (Some(irqbalance), Some((_, by))) = (&facts.irqbalance, placed.first_key_value()) {
-        proposed.asked_by = (*by).clone();
-        let wanted = &irqbalance.banned | &placed.keys().copied().collect();
-        let (now, wanted) = (irqbalance::list(&irqbalance.banned), irqbalance::list(&wanted));
-        let setting = Setting::Irqbalance { pid: irqbalance.pid };
-        proposed.propose(Stage::Irqbalance, setting, now, wanted, strategy::LEFT_ALONE);
-    }
-    proposed
+/// Whether a remedy would hide the consequences of its cause, which has a remedy, too.
+fn hides(remedy: SettingsRemedy, cause: &str) -> bool {
+    remedy.order == RemedyOrder::AfterCause && rules::remedy(cause).and_then(Remedy::planned).is_some()
 }

@@ -1,10 +1,14 @@
 //! Plans from facts and findings, and their order.
 
-use super::draft::SPREAD_FIRST;
+use std::collections::BTreeMap;
+
+use super::change::Setting;
+use super::draft::{SPREAD_FIRST, move_interrupt};
 use super::*;
 use crate::diagnose::finding::{RemedyStatus, Severity};
 use crate::observe::facts::{ListeningSocket, Service, Thread};
 use crate::observe::shapes::{ENA, Shape};
+use os::CpuSet;
 
 const HOST: Shape = Shape { cpus: 32, threads: 1, nodes: 2, queues: 4, irqs: ENA };
 

@@ -4,6 +4,7 @@ use super::figures::{bytes, count, per_second, percent};
 use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Disk, Mount, Service, ServiceKind};
+use crate::settings::disks;
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -16,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "Solid-state disks gain nothing from sorting requests, and every request pays for it.",
             remedy: "queue/scheduler = none.",
         },
-        remedy: Remedy::IoScheduler,
+        remedy: Remedy::settings(&[disks::no_scheduler]),
         find: scheduler,
     },
     Rule {
@@ -27,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "Random requests have no neighbours; the search costs CPU for each.",
             remedy: "queue/nomerges = 2, unless there is much sequential reading and writing.",
         },
-        remedy: Remedy::IoMerges,
+        remedy: Remedy::settings(&[disks::no_merges]),
         find: merges,
     },
     Rule {
@@ -38,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "Random reads of 16 KiB pages then move many times that amount.",
             remedy: "queue/read_ahead_kb = 16 to 128 for the database's disks and arrays.",
         },
-        remedy: Remedy::ReadAhead,
+        remedy: Remedy::settings(&[disks::less_read_ahead]),
         find: read_ahead,
     },
     Rule {

@@ -6,6 +6,8 @@ use super::rule::{Explanation, Remedy, Rule};
 use super::stalled::stall;
 use crate::observe::facts::{ListeningSocket, Service};
 use crate::observe::reading::{Rate, Reading};
+use crate::settings::profile::Profile;
+use crate::settings::{listen_queue, sysctls};
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -22,7 +24,10 @@ pub(super) const RULES: &[Rule] = &[
                      when listen() is called; `tune apply --live` does that for a running program. If the program \
                      does not accept at all (accept-stalled), a longer queue only hides it.",
         },
-        remedy: Remedy::AcceptQueue,
+        remedy: Remedy::of_profile(
+            Profile::Generic,
+            &[sysctls::accept_queues, listen_queue::not_for_slow_programs, listen_queue::longer],
+        ),
         find: overflow,
     },
     Rule {
@@ -36,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "Give the program a larger backlog (memcached: -b, MySQL: back_log, Redis: tcp-backlog) and raise \
                      net.core.somaxconn before it starts, or have `tune apply --live` do it while it runs.",
         },
-        remedy: Remedy::AcceptQueue,
+        remedy: Remedy::of_profile(Profile::Generic, &[sysctls::accept_queues, listen_queue::longer]),
         find: small,
     },
     Rule {
@@ -47,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
             meaning: "No program can have a longer accept queue than this, whatever it asks for.",
             remedy: "net.core.somaxconn = 4096, then restart the programs or have them listen again.",
         },
-        remedy: Remedy::Limits,
+        remedy: Remedy::of_profile(Profile::Generic, &[sysctls::accept_queues, listen_queue::longer]),
         find: somaxconn,
     },
     Rule {
@@ -66,7 +71,10 @@ pub(super) const RULES: &[Rule] = &[
                      net.ipv4.tcp_syncookies = 1, or raise net.ipv4.tcp_max_syn_backlog where it is 0. Against a SYN \
                      flood no queue is long enough: filter it before the host, and let cookies serve the others.",
         },
-        remedy: Remedy::AcceptQueue,
+        remedy: Remedy::of_profile(
+            Profile::Generic,
+            &[sysctls::accept_queues, listen_queue::not_for_crowds, listen_queue::longer],
+        ),
         find: syn_queue,
     },
     Rule {
@@ -82,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "net.ipv4.tcp_fastopen = 3 and TCP_FASTOPEN in the server, if its clients can use it; `tune apply \
                      --live` sets it for a running one, net.ipv4.tcp_fastopen = 1027 for all that start later.",
         },
-        remedy: Remedy::FastOpen,
+        remedy: Remedy::of_profile(Profile::Memcached, &[sysctls::fast_open, listen_queue::fast_open]),
         find: fast_open,
     },
 ];

@@ -4,6 +4,7 @@ use super::figures::{bytes, count, happened, per_second, percent};
 use super::host::{RuleInput, named};
 use super::rule::{Explanation, Remedy, Rule};
 use crate::observe::facts::{Service, ServiceKind};
+use crate::settings::{memory, sysctls};
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -18,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
                       waste memory; direct compaction stops the thread that touches a page.",
             remedy: "madvise for all, so that only programs that ask for huge pages get them; defrag not `always`.",
         },
-        remedy: Remedy::HugePages,
+        remedy: Remedy::settings(&[memory::huge_pages_on_request, memory::compaction_on_request]),
         find: huge_pages,
     },
     Rule {
@@ -43,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
                       own pages are worth more.",
             remedy: "vm.swappiness = 1.",
         },
-        remedy: Remedy::Swappiness,
+        remedy: Remedy::settings(&[sysctls::swappiness]),
         find: swappiness,
     },
     Rule {
@@ -68,7 +69,7 @@ pub(super) const RULES: &[Rule] = &[
                       instead of steady writing.",
             remedy: "vm.dirty_background_bytes of some 100 MiB and vm.dirty_bytes of 1 GiB or so, or lower ratios.",
         },
-        remedy: Remedy::DirtyPages,
+        remedy: Remedy::settings(&[sysctls::dirty_pages]),
         find: dirty,
     },
     Rule {

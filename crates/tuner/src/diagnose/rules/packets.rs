@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use super::contention::share;
 use super::figures::{count, cpus, happened, per_second, percent};
 use super::host::RuleInput;
-use super::rule::{Explanation, Remedy, Rule};
+use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::cpu_load::{BUSY_PERCENT, Load};
 use crate::observe::facts::Nic;
 use crate::observe::reading::ProcessTimes;
+use crate::settings::strategy::Strategy;
+use crate::settings::{interrupts, steering, sysctls};
 use crate::{Evidence, Finding, Severity};
 use os::CpuSet;
 
@@ -27,7 +29,8 @@ pub(super) const RULES: &[Rule] = &[
                      (irqs-piled-up), or steering in software if it has not (rps-missing). One connection cannot be \
                      spread (elephant-flow).",
         },
-        remedy: Remedy::Steering,
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::steer])
+            .ordered(RemedyOrder::AfterInterrupts),
         find: one_core,
     },
     Rule {
@@ -43,7 +46,8 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "One CPU for each receive interrupt, on the device's NUMA node, and irqbalance configured to leave them \
                      alone. Interrupts that the kernel manages cannot be moved.",
         },
-        remedy: Remedy::Spread,
+        remedy: Remedy::of_strategy(Strategy::Spread, &[interrupts::spread])
+            .ordered(RemedyOrder::MovesInterrupts),
         find: piled_up,
     },
     Rule {
@@ -71,7 +75,7 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "Spread the packets over more CPUs first; a longer queue (net.core.netdev_max_backlog) helps \
                      against bursts only.",
         },
-        remedy: Remedy::Backlog,
+        remedy: Remedy::settings(&[sysctls::netdev_backlog]).ordered(RemedyOrder::AfterCause),
         find: backlog_dropped,
     },
     Rule {

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::figures::{count, happened, per_second, percent};
 use super::host::RuleInput;
 use super::packets::saturated;
-use super::rule::{Explanation, Remedy, Rule};
+use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::Nic;
+use crate::settings::strategy::Strategy;
+use crate::settings::{moderation, queues};
 use crate::{Evidence, Finding, Severity};
 
 pub(super) const RULES: &[Rule] = &[
@@ -22,7 +24,8 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "evenkeel tune apply --strategy queues: ethtool -L DEVICE combined N, then one CPU for each \
                      interrupt, as the numbers of interrupts change. The link may blink.",
         },
-        remedy: Remedy::Queues,
+        remedy: Remedy::of_strategy(Strategy::Queues, &[queues::more_if_busy])
+            .ordered(RemedyOrder::MovesInterrupts),
         find: few,
     },
     Rule {
@@ -36,7 +39,7 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "Spread the packets if the CPU is busy; otherwise evenkeel tune apply --strategy rings (ethtool -G \
                      DEVICE rx N).",
         },
-        remedy: Remedy::Rings,
+        remedy: Remedy::of_strategy(Strategy::Rings, &[queues::longer_if_idle]),
         find: overrun,
     },
     Rule {
@@ -50,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
                      memcached p99 fell by 70 %, while 10 µs made it worse: try values), or coalescing by the \
                      device (evenkeel tune apply --strategy coalesce, ethtool -C DEVICE adaptive-rx on).",
         },
-        remedy: Remedy::FewerInterrupts,
+        remedy: Remedy::of_strategy(Strategy::Defer50, &[moderation::defer_or_coalesce]),
         find: per_packet,
     },
     Rule {

@@ -2,12 +2,15 @@
 
 use super::host::RuleInput;
 use crate::Finding;
+use crate::settings::profile::Profile;
+use crate::settings::proposal::Propose;
+use crate::settings::strategy::Strategy;
 
 /// One rule.
 pub(crate) struct Rule {
     /// Its explanation.
     pub(crate) explanation: Explanation,
-    /// The plan's action.
+    /// Its remedy.
     pub(crate) remedy: Remedy,
     /// Its function.
     pub(crate) find: fn(&RuleInput) -> Vec<Finding>,
@@ -28,70 +31,80 @@ pub struct Explanation {
     pub remedy: &'static str,
 }
 
-/// A plan's action for a finding. `plan` carries it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The remedy of a rule's findings: the only place that says what a plan changes for them.
+#[derive(Clone, Copy)]
 pub(crate) enum Remedy {
     /// None: an external limit, or good to know.
     ReportOnly,
     /// None that could be undone, or a matter of judgement: the plan describes it in words.
     ByHand,
-    /// A queue of the device for each core.
-    Queues,
-    /// Longer receive rings.
-    Rings,
-    /// Interrupts on cores of their own.
-    Spread,
-    /// Deferred interrupts, or coalescing by the device where that is not supported.
-    FewerInterrupts,
-    /// Packets to other CPUs, and there to the programs that read them.
-    Steering,
-    /// Packets processed where their interrupts arrive.
-    NoSteering,
-    /// Packets to the right CPUs, or to none.
-    Resteering,
-    /// RFS with the present masks.
-    Flows,
-    /// A transmit queue near each CPU.
-    Xps,
-    /// Shorter time slices for the service of the finding.
-    Turns,
-    /// A longer accept queue for the listener of the finding.
-    AcceptQueue,
-    /// Fast Open for the listener of the finding, else for all that may gain by it.
-    FastOpen,
-    /// Limits that suit any server.
-    Limits,
-    /// A longer queue for packets that wait for their CPU.
-    Backlog,
-    /// Huge pages for programs that ask for them.
-    HugePages,
-    /// Less swapping.
-    Swappiness,
-    /// Earlier write-back, in smaller portions.
-    DirtyPages,
-    /// No I/O scheduler.
-    IoScheduler,
-    /// No search for neighbours of a disk's requests.
-    IoMerges,
-    /// Less reading ahead.
-    ReadAhead,
-    /// A clock that programs read without a system call.
-    Clock,
+    /// Settings that a plan changes.
+    Settings(SettingsRemedy),
+}
+
+/// Settings as a remedy.
+#[derive(Clone, Copy)]
+pub(crate) struct SettingsRemedy {
+    /// The settings, in this order.
+    pub(crate) settings: &'static [Propose],
+    /// What proposes them anew at boot, for changes that no file keeps.
+    pub(crate) at_boot: Option<AtBoot>,
+    /// Its place among the remedies of a plan.
+    pub(crate) order: RemedyOrder,
+}
+
+/// What a remedy is part of, and can be requested by without its finding.
+#[derive(Clone, Copy)]
+pub(crate) enum AtBoot {
+    Strategy(Strategy),
+    Profile(Profile),
+}
+
+/// The place of a remedy among the others of a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RemedyOrder {
+    /// Any: in the order of findings.
+    Any,
+    /// It moves interrupts, so it comes first: packets are steered to CPUs that do not take them, and these will be
+    /// others.
+    MovesInterrupts,
+    /// It waits for interfaces whose interrupts the same plan moves: it may not be needed then.
+    AfterInterrupts,
+    /// It waits where the finding's cause has a remedy, too, because it would hide the consequences of that cause.
+    AfterCause,
 }
 
 impl Remedy {
-    /// Whether a plan has changes for it.
-    pub(crate) fn is_planned(self) -> bool {
-        !matches!(self, Remedy::ReportOnly | Remedy::ByHand)
+    /// These settings.
+    pub(super) const fn settings(settings: &'static [Propose]) -> Remedy {
+        Remedy::Settings(SettingsRemedy { settings, at_boot: None, order: RemedyOrder::Any })
     }
 
-    /// Whether interrupts arrive elsewhere then.
-    pub(crate) fn moves_interrupts(self) -> bool {
-        matches!(self, Remedy::Spread | Remedy::Queues)
+    /// These settings, which this strategy proposes anew at boot.
+    pub(super) const fn of_strategy(strategy: Strategy, settings: &'static [Propose]) -> Remedy {
+        let at_boot = Some(AtBoot::Strategy(strategy));
+        Remedy::Settings(SettingsRemedy { settings, at_boot, order: RemedyOrder::Any })
     }
 
-    /// Whether it hides the consequences of the finding's cause, where that has a remedy, too.
-    pub(crate) fn hides_its_cause(self) -> bool {
-        matches!(self, Remedy::Backlog | Remedy::Turns)
+    /// These settings, which this profile proposes anew at boot.
+    pub(super) const fn of_profile(profile: Profile, settings: &'static [Propose]) -> Remedy {
+        let at_boot = Some(AtBoot::Profile(profile));
+        Remedy::Settings(SettingsRemedy { settings, at_boot, order: RemedyOrder::Any })
+    }
+
+    /// The same with another place in a plan.
+    pub(super) const fn ordered(self, order: RemedyOrder) -> Remedy {
+        match self {
+            Remedy::Settings(remedy) => Remedy::Settings(SettingsRemedy { order, ..remedy }),
+            other => other,
+        }
+    }
+
+    /// The settings, if a plan changes any.
+    pub(crate) fn planned(self) -> Option<SettingsRemedy> {
+        match self {
+            Remedy::Settings(remedy) => Some(remedy),
+            Remedy::ReportOnly | Remedy::ByHand => None,
+        }
     }
 }

@@ -3,9 +3,11 @@
 use super::contention::Competitor;
 use super::figures::percent;
 use super::host::{RuleInput, named};
-use super::rule::{Explanation, Remedy, Rule};
+use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::facts::{Service, Thread};
 use crate::observe::realtime;
+use crate::settings::strategy::Strategy;
+use crate::settings::turns;
 use crate::{Evidence, Finding, Severity};
 use os::CpuSet;
 
@@ -25,7 +27,8 @@ pub(super) const RULES: &[Rule] = &[
                      the interrupts left to the kernel (Pinterest: client p99 10 to 40 % lower). None of these helps \
                      against a quota, the hypervisor, real-time threads or interrupts.",
         },
-        remedy: Remedy::Turns,
+        remedy: Remedy::of_strategy(Strategy::SchedSlice, &[turns::slice, turns::advise])
+            .ordered(RemedyOrder::AfterCause),
         find: delay,
     },
     Rule {

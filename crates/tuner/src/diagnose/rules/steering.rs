@@ -3,11 +3,12 @@
 use super::figures::{count, cpus, per_second, percent};
 use super::host::RuleInput;
 use super::packets::saturated;
-use super::rule::{Explanation, Remedy, Rule};
-use crate::diagnose::masks;
+use super::rule::{Explanation, Remedy, RemedyOrder, Rule};
 use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::facts::Nic;
 use crate::observe::irq_name::of_queues;
+use crate::settings::strategy::Strategy;
+use crate::settings::{masks, steering};
 use crate::{Evidence, Finding, Severity};
 use os::CpuSet;
 
@@ -26,7 +27,8 @@ pub(super) const RULES: &[Rule] = &[
                      hyperthread, and RFS with it. More queues in hardware are better, where the device has them. Not \
                      while an allowance of the instance is used up.",
         },
-        remedy: Remedy::Steering,
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::steer])
+            .ordered(RemedyOrder::AfterInterrupts),
         find: missing,
     },
     Rule {
@@ -40,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
                       halved its soft interrupts by turning this off).",
             remedy: "rps_cpus = 0 on these queues.",
         },
-        remedy: Remedy::NoSteering,
+        remedy: Remedy::settings(&[steering::no_steering]),
         find: redundant,
     },
     Rule {
@@ -53,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
                       hyperthread have no time to give.",
             remedy: "Steer to CPUs of the same node, without the interrupt's CPU and its hyperthread.",
         },
-        remedy: Remedy::Resteering,
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::resteer]),
         find: harmful,
     },
     Rule {
@@ -67,7 +69,7 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "net.core.rps_sock_flow_entries = 32768, and rps_flow_cnt of every queue that divided by the \
                      number of queues.",
         },
-        remedy: Remedy::Flows,
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::flows]),
         find: half_set,
     },
     Rule {
@@ -79,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
             remedy: "net.core.rps_sock_flow_entries = 32768, and rps_flow_cnt of every queue that divided by the \
                      number of queues.",
         },
-        remedy: Remedy::Flows,
+        remedy: Remedy::of_strategy(Strategy::RpsRfs, &[steering::flows]),
         find: flows_off,
     },
     Rule {
@@ -91,7 +93,7 @@ pub(super) const RULES: &[Rule] = &[
                       arrive on foreign CPUs.",
             remedy: "xps_cpus: to each queue the CPUs that share a cache with the one that takes its interrupt.",
         },
-        remedy: Remedy::Xps,
+        remedy: Remedy::of_strategy(Strategy::Xps, &[steering::send_near]),
         find: xps_missing,
     },
     Rule {
@@ -103,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
                       alphabet (tx-10 before tx-2) leave this behind.",
             remedy: "xps_cpus: to each queue the CPUs that share a cache with the one that takes its interrupt.",
         },
-        remedy: Remedy::Xps,
+        remedy: Remedy::of_strategy(Strategy::Xps, &[steering::send_near]),
         find: xps_crossed,
     },
 ];

@@ -3,7 +3,7 @@
 use super::figures::{count, per_second, percent};
 use super::host::RuleInput;
 use super::rule::{Explanation, Remedy, Rule};
-use crate::observe::facts::ClockSource;
+use crate::settings::clock;
 use crate::{Evidence, Finding, Severity};
 use os::CpuSet;
 
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
                       with every request.",
             remedy: "clocksource/current_clocksource = tsc, or kvm-clock on KVM, where it is to be had.",
         },
-        remedy: Remedy::Clock,
+        remedy: Remedy::settings(&[clock::fast]),
         find: clock,
     },
     Rule {
@@ -101,8 +101,6 @@ pub(super) const RULES: &[Rule] = &[
 /// Clock sources without vDSO (arch/x86: only tsc, pvclock and hvclock have a vdso_clock_mode).
 const CLOCKS_SLOW: [&str; 7] =
     ["xen", "hyperv_clocksource_msr", "acpi_pm", "hpet", "jiffies", "refined-jiffies", "pit"];
-/// The better ones, the best first.
-const CLOCKS_FAST: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 /// Below this release several items of the list are missing at once, and distributions have stopped maintaining them.
 const KERNEL_WARNING: (u32, u32) = (5, 4);
 /// The features of each version.
@@ -129,7 +127,7 @@ fn clock(host: &RuleInput) -> Vec<Finding> {
     let Some(current) = source.current.as_deref().filter(|current| CLOCKS_SLOW.contains(current)) else {
         return Vec::new();
     };
-    let better = clock_better(source);
+    let better = clock::better(source);
     let finding = Finding::about(Severity::Warning, "clock source")
         .cause(format!("the clock source {current} cannot be read without a system call"))
         .effect("asking for the time costs 20 ns instead of some 100")
@@ -139,11 +137,6 @@ fn clock(host: &RuleInput) -> Vec<Finding> {
         Some(better) => finding.saw(Evidence::setting("better", better)),
         None => finding.not_here("there is no better clock source on this machine type"),
     }]
-}
-
-/// The best of the available ones.
-pub(crate) fn clock_better(source: &ClockSource) -> Option<&'static str> {
-    CLOCKS_FAST.into_iter().find(|fast| source.available.iter().any(|available| available == fast))
 }
 
 fn kernel(host: &RuleInput) -> Vec<Finding> {

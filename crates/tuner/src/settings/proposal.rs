@@ -1,14 +1,18 @@
-//! Proposed changes of a strategy, a profile or a remedy, with its refusals and the actions left to the user.
+//! Proposals: the changes that settings ask for, with refusals and the actions left to the user.
 
 use crate::observe::facts::Nic;
-use crate::plan::change::{Change, PlanRefusal, Risk, Setting, Stage};
-use crate::plan::signal::{ExpectedSignal, ExpectedSignals};
+use crate::settings::change::{Change, PlanRefusal, Risk, Setting, Stage};
+use crate::settings::scope::Scope;
+use crate::settings::signal::{ExpectedSignal, ExpectedSignals};
 use os::CpuSet;
 
-/// Changes that a strategy, a profile or a remedy proposes.
+/// A setting, or several that belong together: adds its changes for what is in the scope, or the reason why not.
+pub(crate) type Propose = fn(&mut ProposedChanges, &Scope);
+
+/// Changes that a strategy, a profile or a rule proposes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProposedChanges {
-    /// Its name.
+    /// The requester: a strategy, a profile, the rule of a finding.
     pub asked_by: String,
     /// The requested values, also where they are in force already.
     pub changes: Vec<Change>,
@@ -21,6 +25,21 @@ pub struct ProposedChanges {
 }
 
 impl ProposedChanges {
+    /// The changes of these settings.
+    pub(crate) fn of(asked_by: impl Into<String>, settings: &[Propose], scope: &Scope) -> ProposedChanges {
+        let mut proposed = ProposedChanges { asked_by: asked_by.into(), ..ProposedChanges::default() };
+        settings.iter().for_each(|propose| propose(&mut proposed, scope));
+        proposed
+    }
+
+    /// Adds what another requester proposes; it keeps its name.
+    pub(crate) fn extend(&mut self, other: ProposedChanges) {
+        self.changes.extend(other.changes);
+        self.refusals.extend(other.refusals);
+        self.advice.extend(other.advice);
+        self.irq_cpus = self.irq_cpus.or(&other.irq_cpus);
+    }
+
     pub(crate) fn refuse(&mut self, subject: impl Into<String>, reason: impl Into<String>) {
         let asked_by = self.asked_by.clone();
         self.refusals.push(PlanRefusal { subject: subject.into(), asked_by, reason: reason.into() });
@@ -62,6 +81,7 @@ impl ProposedChanges {
         }
     }
 
+    /// For each interface of a scope, of which there has to be one.
     pub(super) fn each(&mut self, nics: &[&Nic], propose: impl Fn(&mut ProposedChanges, &Nic)) {
         if nics.is_empty() {
             self.refuse("network", "there is no interface that is up; name one with --nic");

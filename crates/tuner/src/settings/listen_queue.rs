@@ -1,22 +1,24 @@
 //! Accept queues of listeners: longer ones, and Fast Open.
 //!
-//! Pure. A program sets both when it begins to listen, so each proposal is advice for its next start. With
-//! `--live` the running program is changed, too. That change ends with the program, so the advice stays.
+//! A program sets both when it begins to listen, so each proposal is advice for its next start. With `--live` the
+//! running program is changed, too. That change ends with the program, so the advice stays.
 
-use crate::diagnose::finding::Finding;
 use crate::observe::facts::{Facts, ListeningSocket, Service, ServiceKind};
 use crate::observe::listening::{ListenerHandle, QueueLimit};
-use crate::plan::change::{Risk, Setting, Stage};
-use crate::plan::profile::{self, Profile};
-use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{ExpectedSignals, Figure, Moves};
+use crate::settings::change::{Risk, Setting, Stage};
+use crate::settings::proposal::{ProposedChanges, Reason};
+use crate::settings::scope::Scope;
+use crate::settings::signal::{ExpectedSignals, Figure, Moves};
 
 /// Connections that may wait: what perftune and tuned's profiles set, and more than any burst that was reported.
 pub(crate) const BACKLOG: u32 = 4096;
 
+/// Memory of a connection that waits (slabinfo of Linux 6.1 and 6.18).
+pub(crate) const CONNECTION_BYTES: u64 = 2560;
+
 /// Requests that may have come with a SYN. They wait in the accept queue from then on, so forged SYNs fill at most a
 /// quarter of it (RFC 7413, section 5.1).
-pub(crate) const FAST_OPEN: u32 = BACKLOG / 4;
+const FAST_OPEN: u32 = BACKLOG / 4;
 
 /// pidfd_getfd(2).
 const KERNEL_MIN: (u32, u32) = (5, 6);
@@ -39,12 +41,9 @@ const EARLIER: Reason = Reason {
 };
 
 /// Accept queues of [`BACKLOG`] where they are shorter.
-pub(crate) fn longer<'f>(
-    proposed: &mut ProposedChanges,
-    facts: &Facts,
-    listeners: impl Iterator<Item = &'f ListeningSocket>,
-    live: bool,
-) {
+pub(crate) fn longer(proposed: &mut ProposedChanges, scope: &Scope) {
+    let (facts, live) = (scope.facts(), scope.live);
+    let listeners = scope.listeners(|_| true).into_iter();
     for listener in listeners.filter(|listener| listener.backlog < BACKLOG) {
         let (who, option) = (holder(facts, listener), backlog_option(facts.service_of(listener)));
         if live && change(proposed, facts, listener, QueueLimit::Backlog) {
@@ -63,13 +62,10 @@ pub(crate) fn longer<'f>(
     }
 }
 
-/// Fast Open where it is off.
-pub(crate) fn fast_open<'f>(
-    proposed: &mut ProposedChanges,
-    facts: &Facts,
-    listeners: impl Iterator<Item = &'f ListeningSocket>,
-    live: bool,
-) {
+/// Fast Open where it is off, of services that gain by it.
+pub(crate) fn fast_open(proposed: &mut ProposedChanges, scope: &Scope) {
+    let (facts, live) = (scope.facts(), scope.live);
+    let listeners = scope.listeners(Service::clients_speak_first).into_iter();
     for listener in listeners.filter(|listener| listener.fast_open == Some(0)) {
         let who = holder(facts, listener);
         // 0x400 stands for TCP_FASTOPEN in every program that begins to listen (ip-sysctl.rst).
@@ -87,45 +83,22 @@ pub(crate) fn fast_open<'f>(
     }
 }
 
-/// Room for more connections at the listener of a finding, or at all services if it could not name one.
-pub(crate) fn queue_remedy(facts: &Facts, finding: &Finding, live: bool) -> ProposedChanges {
-    let named = at(facts, &finding.subject);
-    if named.is_empty() {
-        return Profile::Generic.changes(facts, live);
-    }
-    let mut proposed = Profile::Generic.limits(facts);
-    let is_long = named.iter().all(|listener| listener.backlog >= BACKLOG);
-    let why = match finding.rule.as_str() {
-        "accept-overflow" => Some("the program accepts too slowly, which a longer one only hides"),
-        "syn-queue-full" => Some("this many clients at once should come spread over time, or are an attack"),
-        _ => None,
-    };
-    if let Some(why) = why.filter(|_| is_long) {
-        let reason = format!("a queue of {} overflows, too: {why}", named[0].backlog);
-        proposed.refuse(&finding.subject, reason);
-    }
-    longer(&mut proposed, facts, named.into_iter(), live);
-    proposed
+/// A queue that overflows although it is long enough: the program is too slow.
+pub(crate) fn not_for_slow_programs(proposed: &mut ProposedChanges, scope: &Scope) {
+    refuse_long(proposed, scope, "the program accepts too slowly, which a longer one only hides");
 }
 
-/// Fast Open for the listener of a finding, or for all services that may gain by it.
-pub(crate) fn fast_open_remedy(facts: &Facts, finding: &Finding, live: bool) -> ProposedChanges {
-    let mut proposed = ProposedChanges::default();
-    profile::set(&mut proposed, facts, &profile::FAST_OPEN);
-    let mut listeners = at(facts, &finding.subject);
-    if listeners.is_empty() {
-        let gains = |listener: &&ListeningSocket| {
-            facts.service_of(listener).is_some_and(Service::clients_speak_first)
-        };
-        listeners = facts.listeners.iter().filter(gains).collect();
-    }
-    fast_open(&mut proposed, facts, listeners.into_iter(), live);
-    proposed
+/// A queue that overflows although it is long enough: the clients are too many.
+pub(crate) fn not_for_crowds(proposed: &mut ProposedChanges, scope: &Scope) {
+    let why = "this many clients at once should come spread over time, or are an attack";
+    refuse_long(proposed, scope, why);
 }
 
-/// Several, if workers share a port.
-fn at<'f>(facts: &'f Facts, address: &str) -> Vec<&'f ListeningSocket> {
-    facts.listeners.iter().filter(|listener| listener.address == address).collect()
+fn refuse_long(proposed: &mut ProposedChanges, scope: &Scope, why: &str) {
+    let named = scope.named_listeners();
+    if let Some(first) = named.first().filter(|_| named.iter().all(|listener| listener.backlog >= BACKLOG)) {
+        proposed.refuse(&first.address, format!("a queue of {} overflows, too: {why}", first.backlog));
+    }
 }
 
 /// Proposes the change, or gives the reason why it is not possible.
@@ -151,7 +124,7 @@ fn change(
             let setting = Setting::Listener { socket, limit };
             proposed.propose(Stage::Listener, setting, now.to_string(), wanted.to_string(), reason);
             if limit == QueueLimit::Backlog {
-                proposed.at_cost(u64::from(wanted) * profile::CONNECTION_BYTES);
+                proposed.at_cost(u64::from(wanted) * CONNECTION_BYTES);
             }
             return true;
         }
@@ -186,6 +159,9 @@ fn without_restart(asked: bool) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::cpu_model::CpuModel;
+    use crate::settings::proposal::Propose;
+    use crate::settings::scope::FindingSubject;
 
     /// memcached with two workers of its own sockets at one port, and MySQL, all with short queues.
     fn host() -> Facts {
@@ -218,11 +194,16 @@ mod tests {
         facts
     }
 
+    /// What is proposed for a finding about an address.
+    fn about(facts: &Facts, address: &str, live: bool, propose: Propose) -> ProposedChanges {
+        let model = CpuModel::of(facts);
+        let finding = Some(FindingSubject { name: address, is_note: false });
+        let scope = Scope { finding, live, ..Scope::all(&model, &[]) };
+        ProposedChanges::of("", &[propose], &scope)
+    }
+
     fn proposed(facts: &Facts, port: u16, live: bool) -> ProposedChanges {
-        let mut proposed = ProposedChanges::default();
-        let listeners = || facts.listeners.iter().filter(|listener| listener.port == port);
-        longer(&mut proposed, facts, listeners(), live);
-        proposed
+        about(facts, &format!("0.0.0.0:{port}"), live, longer)
     }
 
     #[test]
@@ -281,8 +262,7 @@ mod tests {
         let mut facts = host();
         facts.listeners[1].fast_open = Some(16);
         facts.listeners[2].fast_open = None;
-        let mut proposed = ProposedChanges::default();
-        fast_open(&mut proposed, &facts, facts.listeners[..3].iter(), true);
+        let proposed = about(&facts, "0.0.0.0:11211", true, fast_open);
         let [change] = &proposed.changes[..] else { panic!("{proposed:?}") };
         assert_eq!(
             (change.setting.to_string().as_str(), &*change.now, &*change.wanted, change.risk),

@@ -1,12 +1,15 @@
-//! Queue strategies: the number and length of an interface's queues, and their interrupt coalescing.
+//! Queues of interfaces: their number and length.
 
-use super::spread;
+use crate::observe::cpu_load::BUSY_PERCENT;
 use crate::observe::cpu_model::CpuModel;
 use crate::observe::ethtool::Knob;
-use crate::observe::facts::{Channels, Coalescing, Facts, Nic};
-use crate::plan::change::{Change, Risk, Setting, Stage};
-use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{ExpectedSignals, Figure, Moves};
+use crate::observe::facts::{Channels, Nic};
+use crate::settings::change::{Risk, Setting, Stage};
+use crate::settings::interrupts;
+use crate::settings::proposal::ProposedChanges;
+use crate::settings::scope::Scope;
+use crate::settings::signal::{ExpectedSignals, Figure, Moves};
+use os::CpuSet;
 
 /// Receive descriptors that hold a burst; the ENA driver's guide recommends them against overruns.
 const RX_RING: u32 = 4096;
@@ -23,27 +26,27 @@ const BUFFER_MIN: u32 = 2048;
 /// Ethernet's MTU, if the MTU is unknown.
 const MTU_USUAL: u32 = 1500;
 
-/// Microseconds of gathering, where a driver cannot adapt them: as long as the `defer-50` strategy waits.
-const RX_USECS: u32 = 50;
-
-/// Drivers with adaptive moderation, from their sources (`supported_coalesce_params`).
-const ADAPTIVE: [&str; 10] =
-    ["ena", "mlx5_core", "mlx4_en", "i40e", "iavf", "ice", "bnxt_en", "hns3", "enic", "nfp"];
-
 const MORE: &[ExpectedSignals] = &[ExpectedSignals::figure(Figure::BusiestNetRx, Moves::Falls)];
 const LONGER: &[ExpectedSignals] =
     &[ExpectedSignals::words("rx_missed_errors, rx_overruns and their like stand still (ethtool -S)")];
-const GATHERED: Reason = Reason {
-    why: "no moderation is in effect: the device can gather packets for some microseconds before it interrupts",
-    risk: Risk::Moderate,
-    signal: &[
-        ExpectedSignals::figure(Figure::InterruptsPerPacket, Moves::Falls),
-        ExpectedSignals::words("latency may rise when idle"),
-    ],
-};
 
-/// One queue for each core near it, up to the device's maximum, and an interrupt on each. Never fewer than now.
-pub(super) fn more(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
+/// One queue for each core near an interface, up to the device's maximum, and an interrupt on each. Never fewer than now.
+pub(crate) fn more(proposed: &mut ProposedChanges, scope: &Scope) {
+    proposed.each(&scope.nics, |proposed, nic| more_of(proposed, scope.then, nic));
+}
+
+/// The same, where the CPUs of the present queues have no time.
+pub(crate) fn more_if_busy(proposed: &mut ProposedChanges, scope: &Scope) {
+    match scope.finding.filter(|finding| finding.is_note) {
+        Some(finding) => proposed.refuse(
+            finding.name,
+            "the fewest queues that do not overflow are the most efficient, and its CPUs have time",
+        ),
+        None => more(proposed, scope),
+    }
+}
+
+fn more_of(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) {
     let Some(kinds) = kinds(nic) else {
         return proposed.refuse(&nic.name, "its driver does not say how many queues it has");
     };
@@ -65,7 +68,7 @@ pub(super) fn more(proposed: &mut ProposedChanges, model: &CpuModel, nic: &Nic) 
     proposed.propose_with(Stage::Queues, setting, is, to_be, why, Risk::Blink, MORE);
     // Without movable interrupts (virtual interfaces), more queues are the only change.
     if model.facts.interrupts_of(&nic.name).next().is_some() {
-        spread(proposed, model, nic);
+        interrupts::spread_of(proposed, model, nic);
     }
 }
 
@@ -75,8 +78,28 @@ fn kinds(nic: &Nic) -> Option<Channels> {
     nic.channel_kinds.or_else(combined)
 }
 
-/// A receive ring that holds bursts, and that fits into the memory.
-pub(super) fn longer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
+/// Receive rings that hold bursts, and that fit into the memory.
+pub(crate) fn longer(proposed: &mut ProposedChanges, scope: &Scope) {
+    proposed.each(&scope.nics, |proposed, nic| longer_of(proposed, scope, nic));
+}
+
+/// The same, where the CPUs that empty the rings have time to do so.
+pub(crate) fn longer_if_idle(proposed: &mut ProposedChanges, scope: &Scope) {
+    let cpus = scope.nics.iter().fold(CpuSet::new(), |cpus, nic| cpus.or(&scope.now.receiving(nic)));
+    let busiest = cpus.iter().filter_map(|cpu| scope.now.interrupts_percent().get(&cpu)).max();
+    match (scope.finding, busiest.filter(|percent| f64::from(**percent) >= BUSY_PERCENT)) {
+        (Some(finding), Some(percent)) => proposed.refuse(
+            finding.name,
+            format!(
+                "the CPU that empties its ring is busy with interrupts ({percent} %): a longer ring would only \
+                 delay the drops, so spread its packets first"
+            ),
+        ),
+        _ => longer(proposed, scope),
+    }
+}
+
+fn longer_of(proposed: &mut ProposedChanges, scope: &Scope, nic: &Nic) {
     let Some((now, max)) = nic.rx_ring else {
         return proposed.refuse(&nic.name, "its driver has no ring that can be set");
     };
@@ -86,7 +109,7 @@ pub(super) fn longer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
         return proposed.refuse(&nic.name, format!("its receive ring is as long as can be: {now} of {max}"));
     }
     let cost = ring_bytes(nic, wanted - now);
-    if cost > facts.memory_bytes / MEMORY_PARTS {
+    if cost > scope.facts().memory_bytes / MEMORY_PARTS {
         let reason = format!(
             "{} more descriptors for each of {} queues would take {} MiB, more than 1 % of the memory",
             wanted - now,
@@ -101,6 +124,8 @@ pub(super) fn longer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
         (cost >> 20).max(1)
     );
     let setting = Setting::Device { nic: nic.name.clone(), knob: Knob::Rings };
+    // A request for every start does not ask for more each time.
+    let wanted = if scope.whole && now >= RX_RING { now } else { wanted };
     proposed.propose_with(
         Stage::Queues,
         setting,
@@ -112,44 +137,9 @@ pub(super) fn longer(proposed: &mut ProposedChanges, facts: &Facts, nic: &Nic) {
     );
 }
 
-/// Rings that are long enough already: a request for every start does not ask for more each time.
-pub(crate) fn as_long_as_now(proposed: &mut ProposedChanges) {
-    let rings = |change: &&mut Change| matches!(change.setting, Setting::Device { knob: Knob::Rings, .. });
-    for change in proposed.changes.iter_mut().filter(rings) {
-        let now = change.now.strip_prefix("rx=").and_then(|now| now.parse::<u32>().ok());
-        if now.is_some_and(|now| now >= RX_RING) {
-            change.wanted.clone_from(&change.now);
-        }
-    }
-}
-
 /// The cost of this many more descriptors in each queue: a buffer each.
 fn ring_bytes(nic: &Nic, descriptors: u32) -> u64 {
     let packet = nic.mtu.unwrap_or(MTU_USUAL).saturating_add(BUFFER_EXTRA);
     let buffer = packet.max(BUFFER_MIN).checked_next_power_of_two().unwrap_or(u32::MAX);
     u64::from(descriptors) * nic.rx.len() as u64 * u64::from(buffer)
-}
-
-/// Packets gathered by the device: for as long as the driver chooses, where it can adapt.
-pub(super) fn gather(proposed: &mut ProposedChanges, nic: &Nic) {
-    let reason = match nic.coalescing {
-        None => "its driver does not moderate interrupts".to_owned(),
-        Some(Coalescing { adaptive_rx: true, .. }) => "its driver adapts its moderation already".to_owned(),
-        Some(Coalescing { rx_usecs: 1.., .. }) if !is_adaptive(nic) => {
-            "it moderates its interrupts already; measure before changing rx-usecs by hand".to_owned()
-        }
-        Some(now) => {
-            let setting = Setting::Device { nic: nic.name.clone(), knob: Knob::Coalescing };
-            let (is, wanted) = match is_adaptive(nic) {
-                true => ("adaptive-rx=0".to_owned(), "adaptive-rx=1".to_owned()),
-                false => (format!("rx-usecs={}", now.rx_usecs), format!("rx-usecs={RX_USECS}")),
-            };
-            return proposed.propose(Stage::Coalescing, setting, is, wanted, GATHERED);
-        }
-    };
-    proposed.refuse(&nic.name, reason);
-}
-
-fn is_adaptive(nic: &Nic) -> bool {
-    nic.driver.as_deref().is_some_and(|driver| ADAPTIVE.contains(&driver))
 }

@@ -1,10 +1,10 @@
 use super::*;
-use crate::diagnose::finding::Severity;
 use crate::observe::facts::{CpuWeight, Interrupt};
 use crate::observe::shapes::{Shape, VIRTIO};
-use crate::plan::strategy::Strategy;
-use crate::plan::strategy::{tests::XEN_16, tests::check, tests::host};
 use crate::plan::{PlanRequest, plan};
+use crate::settings::scope::FindingSubject;
+use crate::settings::strategy::Strategy;
+use crate::settings::strategy::{tests::XEN_16, tests::check, tests::host};
 
 /// Two CPUs, and an interface with an interrupt for each direction.
 const VIRTIO_2: Shape = Shape { cpus: 2, threads: 1, nodes: 1, queues: 1, irqs: VIRTIO };
@@ -218,8 +218,10 @@ fn pinterest_2022_fifo_on_all_cpus_takes_an_accepted_risk_and_a_net_that_is_seen
 #[test]
 fn what_costs_others_least_is_advised_first() {
     let facts = with_service(host(XEN_16), "0-15");
-    let delayed = Finding::about(Severity::Warning, "memcached (PID 80)");
-    let proposed = remedy(&CpuModel::of(&facts), &delayed);
+    let model = CpuModel::of(&facts);
+    let finding = Some(FindingSubject { name: "memcached (PID 80)", is_note: false });
+    let scope = Scope { finding, ..Scope::all(&model, &[]) };
+    let proposed = ProposedChanges::of("", &[slice, advise], &scope);
     assert_eq!((proposed.changes.len(), proposed.refusals.len()), (1, 0));
     let steps = ["AllowedCPUs=1-15", "CPUWeight=1000", "sched-slice", "sched-fifo"];
     let places: Vec<_> = steps.iter().map(|step| proposed.advice[0].find(step).expect(step)).collect();

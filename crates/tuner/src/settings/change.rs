@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::observe::ethtool::{Knob, Parameters};
 use crate::observe::listening::{ListenerHandle, QueueLimit};
 use crate::observe::scheduling::Scheduling;
-use crate::plan::signal::ExpectedSignal;
+use crate::settings::signal::ExpectedSignal;
 use os::CpuSet;
 
 /// A setting of the host.

@@ -3,14 +3,14 @@
 //! Only ordinary threads are changed. A thread with a lower priority of its own choice (SCHED_IDLE, SCHED_BATCH) made
 //! it for the benefit of others, and one with deadlines has better information.
 
-use crate::diagnose::finding::Finding;
 use crate::observe::cpu_model::CpuModel;
 use crate::observe::facts::{Facts, Service, Thread};
 use crate::observe::realtime::{EEVDF_SLICES, safety_net};
 use crate::observe::scheduling;
-use crate::plan::change::{Risk, Setting, Stage};
-use crate::plan::proposal::{ProposedChanges, Reason};
-use crate::plan::signal::{ExpectedSignals, Figure, Moves};
+use crate::settings::change::{Risk, Setting, Stage};
+use crate::settings::proposal::{ProposedChanges, Reason};
+use crate::settings::scope::Scope;
+use crate::settings::signal::{ExpectedSignals, Figure, Moves};
 use os::CpuSet;
 
 /// Length of a time slice for threads that should wait less: of the 0.1 to 100 ms that the kernel allows, short
@@ -44,8 +44,8 @@ const FIRST: Reason = Reason {
 };
 
 /// Earlier time slices: short ones, or before Linux 6.12 more of them.
-pub(super) fn slice(proposed: &mut ProposedChanges, facts: &Facts) {
-    for_each_service(proposed, facts, |proposed, service| slice_of(proposed, facts, service));
+pub(crate) fn slice(proposed: &mut ProposedChanges, scope: &Scope) {
+    for_each_service(proposed, scope, |proposed, service| slice_of(proposed, scope.facts(), service));
 }
 
 fn slice_of(proposed: &mut ProposedChanges, facts: &Facts, service: &Service) {
@@ -74,24 +74,17 @@ fn weight_of(proposed: &mut ProposedChanges, service: &Service) {
     }
 }
 
-/// The CPUs that real-time threads may take.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
-    /// Not those that receive packets, and not all.
-    Apart,
-    /// Any, if there is a limit for threads that never wait: the user has accepted the risk.
-    Everywhere,
-}
-
-/// Before all fair threads.
-pub(super) fn fifo(proposed: &mut ProposedChanges, model: &CpuModel, reach: Reach) {
-    for_each_service(proposed, model.facts, |proposed, service| {
+/// Before all fair threads: not on CPUs that receive packets, and not on all. If the user accepts the risk, on any, as
+/// long as there is a limit for threads that never wait.
+pub(crate) fn fifo(proposed: &mut ProposedChanges, scope: &Scope) {
+    let model = scope.now;
+    for_each_service(proposed, scope, |proposed, service| {
         let danger = danger(model, service);
         let net = safety_net(model.facts);
         let why = match (refused_by_kernel(model.facts, service), danger, net) {
             (Some(reason), ..) => return proposed.refuse(service.to_string(), reason),
             (None, None, _) => FIRST.why.to_owned(),
-            (None, Some(reason), _) if reach == Reach::Apart => {
+            (None, Some(reason), _) if !scope.accept_risk => {
                 let way = "where it has the host to itself, --accept-risk does without";
                 return proposed.refuse(service.to_string(), format!("{reason}; {way}"));
             }
@@ -153,6 +146,10 @@ fn danger(model: &CpuModel, service: &Service) -> Option<String> {
 }
 
 /// Remedies of waiting, in the order of their cost for others: a sentence for manual changes.
+pub(crate) fn advise(proposed: &mut ProposedChanges, scope: &Scope) {
+    proposed.advice.extend(scope.services().map(|service| order(scope.now, service)));
+}
+
 fn order(model: &CpuModel, service: &Service) -> String {
     let unit = service.unit.as_deref().unwrap_or("UNIT");
     let own = model.for_service(service, &model.receiving_any());
@@ -205,24 +202,13 @@ fn schedule(proposed: &mut ProposedChanges, thread: &Thread, wanted: String, why
 
 fn for_each_service(
     proposed: &mut ProposedChanges,
-    facts: &Facts,
+    scope: &Scope,
     each: impl Fn(&mut ProposedChanges, &Service),
 ) {
-    if facts.services.is_empty() {
+    if scope.finding.is_none() && scope.facts().services.is_empty() {
         proposed.refuse("services", "no memcached, evenkeel, mysqld or redis was found; name one with --pid");
     }
-    facts.services.iter().for_each(|service| each(proposed, service));
-}
-
-/// Earlier time slices for the service of a finding, and the actions before and after them in words.
-pub(crate) fn remedy(model: &CpuModel, finding: &Finding) -> ProposedChanges {
-    let (facts, mut proposed) = (model.facts, ProposedChanges::default());
-    let is_meant = |service: &&Service| service.to_string() == finding.subject;
-    // No service is included if others are named.
-    let Some(service) = facts.services.iter().find(is_meant) else { return proposed };
-    slice_of(&mut proposed, facts, service);
-    proposed.advice.push(order(model, service));
-    proposed
+    scope.services().for_each(|service| each(proposed, service));
 }
 
 #[cfg(test)]

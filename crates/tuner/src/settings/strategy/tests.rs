@@ -1,13 +1,14 @@
 use super::*;
-use crate::observe::facts::{Agent, Channels, Coalescing, Irqbalance};
+use crate::observe::facts::{Agent, Channels, Coalescing, Facts, Irqbalance};
 use crate::observe::shapes::{ENA, Shape, VIRTIO, XEN};
-use crate::plan::change::Change;
 use crate::plan::{PlanRequest, plan};
+use crate::settings::change::Change;
+use os::CpuSet;
 
-pub(super) const XEN_16: Shape = Shape { cpus: 16, threads: 1, nodes: 1, queues: 1, irqs: XEN };
+pub(in crate::settings) const XEN_16: Shape = Shape { cpus: 16, threads: 1, nodes: 1, queues: 1, irqs: XEN };
 const ENA_96: Shape = Shape { cpus: 96, threads: 2, nodes: 2, queues: 8, irqs: ENA };
 
-pub(super) fn host(shape: Shape) -> Facts {
+pub(in crate::settings) fn host(shape: Shape) -> Facts {
     let mut facts = shape.facts();
     for name in ["net.core.rps_sock_flow_entries", "net.core.busy_read", "net.core.busy_poll"] {
         facts.sysctls.insert(name.into(), "0".into());
@@ -20,7 +21,7 @@ pub(super) fn host(shape: Shape) -> Facts {
 
 /// What the strategy would do, a line each, refusals at the end.
 #[track_caller]
-pub(super) fn check(facts: &Facts, strategy: &str, wanted: &[&str]) {
+pub(in crate::settings) fn check(facts: &Facts, strategy: &str, wanted: &[&str]) {
     let asked = PlanRequest { strategy: Strategy::named(strategy), ..PlanRequest::default() };
     let plan = plan(facts, &asked);
     let name = |change: &Change| change.setting.to_string().replace("/sys/class/net/eth0/", "");

@@ -11,11 +11,11 @@ use crate::observe::irq_name::{Way, of_queues};
 use os::CpuSet;
 
 /// Flows that the whole host remembers for RFS; scaling.rst recommends 32768 for a moderately loaded server.
-pub const FLOW_ENTRIES: u32 = 32_768;
+pub(crate) const FLOW_ENTRIES: u32 = 32_768;
 
 /// Reasons why there is no mask.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoMask {
+pub(crate) enum NoMask {
     /// Every CPU has a queue already.
     #[error("{queues} receive queues for {cpus} CPUs: steering would only add a hop")]
     QueuesEnough {
@@ -41,7 +41,7 @@ pub enum NoMask {
 }
 
 /// CPUs to steer received packets to, while `irqs` take the interrupts: the same for every queue.
-pub fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
+pub(crate) fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask> {
     let usable = model.home(nic, irqs);
     // Queues whose interrupts are gathered on few CPUs reach no more than these.
     let reached = model.choice.irq_cpus.as_ref().map_or(usize::MAX, CpuSet::len);
@@ -57,14 +57,14 @@ pub fn rps(model: &CpuModel, nic: &Nic, irqs: &CpuSet) -> Result<CpuSet, NoMask>
 
 /// Flows that each queue remembers, so that all together remember at least `entries`. The kernel rounds up to a power of
 /// two; so do we, to read back what we wrote.
-pub fn flows_per_queue(entries: u32, queues: usize) -> u32 {
+pub(crate) fn flows_per_queue(entries: u32, queues: usize) -> u32 {
     entries.div_ceil(queues.max(1) as u32).next_power_of_two()
 }
 
 /// Where each interrupt of an interface's queues should be taken: one per core of its node, queue 0 on the first. When
 /// the cores are used up, their siblings have a turn, then it begins anew. The receive and the transmit interrupt of
 /// one queue go to the same CPU. Managed interrupts stay where they are.
-pub fn spread(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
+pub(crate) fn spread(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
     let order = model.cores_first(&model.for_interrupts(nic));
     let queues = of_queues(model.facts, nic);
     let of = |way: fn(&Way) -> bool| queues.iter().filter(move |irq| way(&irq.way)).enumerate();
@@ -79,7 +79,7 @@ pub fn spread(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask>
 }
 
 /// All movable interrupts of an interface's queues on the first CPU of its node.
-pub fn gathered(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
+pub(crate) fn gathered(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMask> {
     let first = model.for_interrupts(nic).lowest().ok_or(NoMask::NoInterrupt)?;
     let irqs = of_queues(model.facts, nic);
     let movable = irqs.iter().map(|irq| irq.interrupt).filter(|irq| !irq.managed);
@@ -91,7 +91,7 @@ pub fn gathered(model: &CpuModel, nic: &Nic) -> Result<Vec<(u32, CpuSet)>, NoMas
 /// else one whose completions are handled under its own last-level cache, in turn; else any, in turn. So no CPU is
 /// without a queue, and CPUs share a queue only where there are fewer queues than CPUs. Queues without an interrupt
 /// (virtual interfaces) stand for CPUs in order.
-pub fn xps(model: &CpuModel, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
+pub(crate) fn xps(model: &CpuModel, nic: &Nic) -> Result<Vec<CpuSet>, NoMask> {
     let (facts, queues, online) = (model.facts, nic.tx.len(), &model.online);
     if queues < 2 || online.is_empty() || nic.tx.iter().any(|queue| queue.xps.is_none()) {
         return Err(NoMask::NoChoice);
