@@ -4,6 +4,7 @@ use std::fmt::{self, Display};
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use stdx::escape;
 use tuning::Blame;
 
 /// The command line is wrong (EX_USAGE).
@@ -57,6 +58,12 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The line that helps.
+    #[cfg(test)]
+    pub(crate) fn help(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// How the system refused, if it was the system.
     pub(crate) fn io_kind(&self) -> Option<ErrorKind> {
         self.error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
@@ -92,9 +99,10 @@ impl From<tuning::Error> for Failure {
 }
 
 /// Writes a line to standard error. `eprintln!` would end the process where nothing can be written: because the disk
-/// with the log is full, or because whoever read the pipe is gone.
+/// with the log is full, or because whoever read the pipe is gone. Names and messages of others in it give no orders to a
+/// terminal.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", escape::lines(&line.to_string()));
 }
 
 /// The whole chain of causes in one line.

@@ -1,16 +1,42 @@
-//! Standard output: what it is when nobody reads it, and how wide it is.
+//! Standard output: what a terminal gets to see of others' text, what happens when nobody reads, how wide it is.
 
 use std::io::{self, Write};
+
+use stdx::escape;
 
 use crate::failure::{Failure, say};
 
 /// What clap takes when there is no terminal.
 pub(crate) const COLUMNS_DEFAULT: usize = 100;
 
-/// Writes to standard output.
+/// Writes to standard output. Names and messages of others in it (agents, processes, logs) give no orders to a terminal.
 pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
-    passed_on(write(text))
+    passed_on(write(harmless(&String::from_utf8_lossy(text)).as_bytes()))
 }
+
+/// Draws a picture over the one before: to the corner; every line clears what is left of the old one, and the last what is
+/// below.
+pub(crate) fn draw(picture: &str) -> Result<(), Failure> {
+    let lines = harmless(picture).replace('\n', "\x1b[K\n");
+    passed_on(write(format!("\x1b[H{lines}\x1b[J").as_bytes()))
+}
+
+/// With colours, but without any other order to a terminal.
+fn harmless(text: &str) -> String {
+    let mut parts = text.split(ORDER);
+    let mut out = escape::lines(parts.next().unwrap_or_default()).into_owned();
+    for part in parts {
+        let is_colour = |code: &str| matches!(code.parse(), Ok(0..=2_u8 | 30..=37));
+        match part.split_once('m').filter(|(code, _)| is_colour(code)) {
+            Some((code, rest)) => out.extend([ORDER, code, "m", &escape::lines(rest)]),
+            None => out.extend([&*escape::line(ORDER), &escape::lines(part)]),
+        }
+    }
+    out
+}
+
+/// How an order to a terminal begins; with a number and `m` behind it, it is a colour, or text that cannot be seen.
+const ORDER: &str = "\x1b[";
 
 /// Writes to standard output at once, so that no byte is left to be lost when the process ends.
 fn write(text: &[u8]) -> io::Result<()> {
@@ -44,4 +70,19 @@ pub(crate) fn columns() -> usize {
     let typed = || std::env::var("COLUMNS").ok()?.parse().ok();
     let seen = terminal.map(|size| usize::from(size.ws_col)).filter(|&columns| columns > 0);
     seen.or_else(typed).unwrap_or(COLUMNS_DEFAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_reach_a_terminal() {
+        let check = |text: &str, expected: &str| assert_eq!(harmless(text), expected);
+        check("a\tb\nc µs\n", "a\tb\nc µs\n");
+        check("\x1b[31mCRITICAL\x1b[0m x\n", "\x1b[31mCRITICAL\x1b[0m x\n");
+        check("\x1b[2J\x1b[1mx\x1b]0;title\x07", "\\u001b[2J\x1b[1mx\\u001b]0;title\\u0007");
+        check("\x1b[31;8m\x1b[8m\x1b[", "\\u001b[31;8m\\u001b[8m\\u001b[");
+        check("\u{9b}2J\r\x1bc", "\\u009b2J\\u000d\\u001bc");
+    }
 }

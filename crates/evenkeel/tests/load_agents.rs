@@ -293,17 +293,51 @@ fn all_end_when_one_fails() {
 }
 
 #[test]
+fn words_of_an_agent_give_no_orders_to_a_terminal() {
+    check(
+        "b",
+        r#"printf '%s\n' '{"failed":{"why":"\u001b[2Jdie\nVALID"}}'; exec cat"#,
+        "",
+        "use the agent b: it failed to \\u001b[2Jdie\\u000aVALID\n",
+    );
+    let words = "it speaks another language: expected value at line 1 column 2 in {\\u001b[2J\n";
+    check("b", r"printf '{\033[2J\n'; exec cat", "", words);
+    check(
+        "b",
+        r#"printf '%s\n' '{"hello":{"protocol":3,"version":"\u009b2J"}}'; exec cat"#,
+        "",
+        "use the agent b: it is version \\u009b2J (protocol 3), this is ",
+    );
+    // Its standard error is passed on before it is said how it ended.
+    check(
+        "b",
+        r"printf 'one\ttwo \033]0;x\007\nthree' >&2; exit 3",
+        "",
+        "one\ttwo \\u001b]0;x\\u0007\nthree\nevenkeel: load: use the agent b: it ended too early (exit status: 3)",
+    );
+}
+
+#[test]
 fn agents_end_with_their_coordinator() {
     let server = Server::start();
-    let mut coordinator = coordinator(&server, "a,b", "exec AGENT", "--connections 2 --duration 10m")
+    // A pipe that every agent has open: it ends with the last of them.
+    let pipe = Scratch::new("alive");
+    assert!(Command::new("mkfifo").arg(&pipe.0).status().unwrap().success());
+    let command = format!("exec AGENT 9>{}", pipe.0.display());
+    let reader = thread::spawn({
+        let path = pipe.0.clone();
+        move || std::fs::read(path).unwrap()
+    });
+    let mut coordinator = coordinator(&server, "a,b", &command, "--connections 2 --duration 10m")
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     (0..2).for_each(|_| server.connected.recv().unwrap());
+    assert!(!reader.is_finished(), "both run");
     coordinator.kill().unwrap();
     coordinator.wait().unwrap();
-    // The agents have it, too: it ends with the last of them.
+    assert_eq!(reader.join().unwrap(), b"");
     let mut said = String::new();
     coordinator.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(said, "");

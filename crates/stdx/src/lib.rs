@@ -1,10 +1,11 @@
-//! Parts that could be in std: gathered output, counters, time as data, random numbers, statistics, the settling of a
-//! series, sizes with units, archives.
+//! Parts that could be in std: gathered output, counters, escapes, time as data, random numbers, statistics, the settling
+//! of a series, sizes with units, archives.
 //!
 //! Nothing about caching, no I/O and no clock.
 
 pub mod clock;
 pub mod counter;
+pub mod escape;
 pub mod gather;
 pub mod newc;
 pub mod prng;

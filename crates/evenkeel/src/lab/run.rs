@@ -16,6 +16,7 @@ use super::ending::{SYSTEM, USAGE};
 use crate::failure::{Failure, say};
 use crate::output::tell;
 use os::signals::{Signal, Signals, unblock_in};
+use stdx::escape;
 
 /// What `run` ends with.
 pub(crate) const STATUSES: [(&str, &str); 6] = [
@@ -143,30 +144,30 @@ fn erase() -> &'static str {
 /// A line for each trial, on standard error; on a terminal also one for the trial that runs.
 fn told(progress: RunProgress) {
     let (mut out, erase) = (io::stderr(), erase());
-    // It is for somebody who waits; nothing is lost without.
-    let _ = match progress {
+    let text = match progress {
         RunProgress::Restored(lines) => {
-            lines.iter().try_for_each(|line| writeln!(out, "{erase}left by a run that was killed: {line}"))
+            lines.iter().map(|line| format!("left by a run that was killed: {line}\n")).collect()
         }
-        RunProgress::Planned(plan, rounds) => writeln!(out, "{erase}{}", plan.sentence(rounds)),
+        RunProgress::Planned(plan, rounds) => format!("{}\n", plan.sentence(rounds)),
         RunProgress::Begins { cell, number, of, repeat, left_s } if !erase.is_empty() => {
             let left = left_s.map_or(String::new(), |left_s| format!(", about {left_s:.0} s left"));
-            write!(out, "{erase}trial {number} of {of}: {cell}{}{left}", repeated(repeat))
-                .and_then(|()| out.flush())
+            format!("trial {number} of {of}: {cell}{}{left}", repeated(repeat))
         }
-        RunProgress::Begins { .. } => Ok(()),
+        RunProgress::Begins { .. } => return,
         RunProgress::Sampled(profile) => match &profile.why_not {
-            None => writeln!(out, "{erase}{}: {} samples for its profile", profile.cell, profile.samples()),
-            Some(why) => writeln!(out, "{erase}{}: no profile: {why}", profile.cell),
+            None => format!("{}: {} samples for its profile\n", profile.cell, profile.samples()),
+            Some(why) => format!("{}: no profile: {why}\n", profile.cell),
         },
         RunProgress::Ended { record, measure } => {
             let (place, round, cell) = (record.place, record.round + 1, record.cell());
             let doubts = record.doubts.join("; ");
             let doubts = if doubts.is_empty() { doubts } else { format!(" DOUBTFUL: {doubts}") };
             let (repeat, figures) = (repeated(record.repeat), figures(record, measure));
-            writeln!(out, "{erase}{place:04} round {round} {cell}{repeat}:{doubts}{figures}")
+            format!("{place:04} round {round} {cell}{repeat}:{doubts}{figures}\n")
         }
     };
+    // It is for somebody who waits; nothing is lost without. The last words of a subject can be anything.
+    let _ = write!(out, "{erase}{}", escape::lines(&text)).and_then(|()| out.flush());
 }
 
 /// Of a trial that was in vain before.

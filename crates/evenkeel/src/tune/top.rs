@@ -15,7 +15,7 @@ use tuning::observe::observe;
 use super::arguments::Host;
 use super::look;
 use crate::failure::Failure;
-use crate::output::{columns, print};
+use crate::output::{columns, draw, print};
 
 /// Show where packets and interrupts are handled, live
 #[derive(Clone, Debug, clap::Args)]
@@ -57,9 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     while !screen.left_within(seconds).map_err(|error| Failure::system("read the terminal", error))? {
         let after = read()?;
         let picture = picture(&facts, &between(before, after.clone()), rows());
-        // To the corner; every line clears what is left of the old one, and the last what is below.
-        let text = format!("\x1b[H{}\x1b[J", picture.replace('\n', "\x1b[K\n"));
-        print(text.as_bytes())?;
+        draw(&picture)?;
         before = after;
     }
     Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! Coordinator: starts agents (crew.rs), begins the load on all at one moment, follows them until they have ended
-//! (course.rs), and ends all when one fails.
+//! (course.rs), and ends all when one fails. Complaints of agents go to standard error (complaints.rs).
 
+mod complaints;
 mod course;
 mod crew;
 mod meter;

@@ -69,7 +69,7 @@ impl Seconds {
                 sum.get_mut().told.add(&told);
             }
         }
-        self.next[agent] = second + 1;
+        self.next[agent] = second.saturating_add(1);
         self.settle();
         if self.sums.len() > PENDING_MAX {
             self.sums.pop_first();

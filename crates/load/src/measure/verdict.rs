@@ -8,6 +8,7 @@ use crate::types::arrivals::Arrivals;
 use crate::types::probes::Traffic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use stdx::escape;
 use stdx::steady::unsettled;
 
 /// The result of these checks.
@@ -125,7 +126,10 @@ impl fmt::Display for RunVerdict {
         if self.valid {
             return writeln!(f, "VALID");
         }
-        self.reasons.iter().try_for_each(|reason| writeln!(f, "INVALID ({}): {}", reason.what, reason.why))
+        // Agents give reasons, too.
+        self.reasons.iter().try_for_each(|InvalidReason { what, why }| {
+            writeln!(f, "INVALID ({}): {}", escape::line(what), escape::line(why))
+        })
     }
 }
 

@@ -4,6 +4,7 @@ use super::paint::{TextStyle, Tint};
 use crate::diagnose::rules::Explanation;
 use crate::text::wrap;
 use crate::{Evidence, Finding, RemedyStatus, Severity};
+use stdx::escape;
 
 /// Findings, in their order, and the number of each severity.
 pub fn findings(findings: &[Finding], look: TextStyle) -> String {
@@ -26,7 +27,7 @@ pub fn findings(findings: &[Finding], look: TextStyle) -> String {
 fn one(finding: &Finding, look: TextStyle) -> String {
     let severity = look.paint.tinted(Tint::of(finding.severity), &format!("{:<8}", finding.severity.word()));
     let rule = look.paint.tinted(Tint::Bold, &finding.rule);
-    let mut text = format!("{severity}  {rule}  {}\n", finding.subject);
+    let mut text = format!("{severity}  {rule}  {}\n", escape::line(&finding.subject));
     text += &wrap::hanging("  cause   ", &finding.cause, look.columns);
     let mut label = "  seen    ";
     for evidence in &finding.evidence {
@@ -48,7 +49,7 @@ fn one(finding: &Finding, look: TextStyle) -> String {
     let mut label = "  causes  ";
     for (consequence, _) in finding.consequences.iter().flat_map(Finding::unfolded) {
         let Finding { severity, rule, subject, cause, evidence, .. } = &consequence;
-        text += &format!("{label}{}  {rule}  {subject}\n", severity.word());
+        text += &format!("{label}{}  {rule}  {}\n", severity.word(), escape::line(subject));
         label = "          ";
         let seen: Vec<String> =
             evidence.iter().map(|seen| format!("{}: {}", seen.what, seen.value)).collect();

@@ -1,6 +1,7 @@
 //! Processes of agents, and the messages that they send.
 
 use super::super::talk::{self, FromAgent, PROTOCOL, ToAgent, WORD_MAX, say, shown};
+use super::complaints::Complaints;
 use super::{Clock, END_WITHIN, READINGS};
 use crate::types::clock::now_ns;
 use crate::types::error::Error;
@@ -12,6 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
+use stdx::escape;
 
 /// All agents. Dropping it ends them.
 pub(super) struct Crew {
@@ -27,6 +29,7 @@ struct Agent {
     child: Child,
     /// Closing it ends the agent.
     input: Option<ChildStdin>,
+    complaints: Complaints,
     heard_ns: u64,
 }
 
@@ -51,12 +54,13 @@ impl Crew {
                 .args(["-c", &command.replace("{host}", name)])
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
                 .spawn()
                 .map_err(failed)?;
-            let (input, output) = (child.stdin.take(), child.stdout.take());
-            crew.agents.push(Agent { name: name.clone(), child, input, heard_ns: now_ns() });
+            let (input, output) = (child.stdin.take(), child.stdout.take().expect(PIPED));
+            let complaints = Complaints::pass_on(index, child.stderr.take().expect(PIPED)).map_err(failed)?;
+            crew.agents.push(Agent { name: name.clone(), child, input, complaints, heard_ns: now_ns() });
             let sender = sender.clone();
-            let output = output.expect("it is piped");
             thread::Builder::new()
                 .name(format!("hear-{index}"))
                 .spawn(move || hear(index, output, &sender))
@@ -150,15 +154,16 @@ impl Crew {
                     };
                     match said {
                         Ok(FromAgent::Failed { why }) => {
-                            return Err(self.blame(index, format!("failed to {why}")));
+                            return Err(self.blame(index, &format!("failed to {why}")));
                         }
                         Ok(said) => return Ok(Some((index, at_ns, Some(said)))),
                         // Perhaps a shell's greeting, which is no sign that the agent runs.
                         Err(_) if !line.starts_with(['{', '"']) && !left.is_zero() => {}
                         Err(_) if !line.starts_with(['{', '"']) => return Err(self.silent(oldest)),
                         Err(error) => {
-                            let why = format!("speaks another language: {error} in {}", shown(line));
-                            return Err(self.blame(index, why));
+                            let line = shown(line.trim_end());
+                            let why = format!("speaks another language: {error} in {line}");
+                            return Err(self.blame(index, &why));
                         }
                     }
                 }
@@ -184,19 +189,20 @@ impl Crew {
             return Ok(());
         }
         let why = format!("is version {version} (protocol {protocol}), this is {ours} (protocol {PROTOCOL})");
-        Err(self.blame(index, why))
+        Err(self.blame(index, &why))
     }
 
     pub(super) fn unexpected(&self, index: usize, said: &FromAgent) -> Error {
-        self.blame(index, format!("sent a message at the wrong time: {}", shown(&format!("{said:?}"))))
+        self.blame(index, &format!("sent a message at the wrong time: {}", shown(&format!("{said:?}"))))
     }
 
-    pub(super) fn blame(&self, index: usize, why: String) -> Error {
-        Error::Agent { name: self.agents[index].name.clone(), why }
+    /// `why` may quote the agent, which can say anything.
+    pub(super) fn blame(&self, index: usize, why: &str) -> Error {
+        Error::Agent { name: self.agents[index].name.clone(), why: escape::line(why).into_owned() }
     }
 
     fn silent(&self, index: usize) -> Error {
-        self.blame(index, format!("sent no message for {:.1?}", self.patience))
+        self.blame(index, &format!("sent no message for {:.1?}", self.patience))
     }
 
     fn ended(&mut self, index: usize) -> Error {
@@ -207,9 +213,11 @@ impl Crew {
         } else {
             String::new()
         };
-        self.blame(index, format!("ended too early{how}"))
+        self.blame(index, &format!("ended too early{how}"))
     }
 }
+
+const PIPED: &str = "it is piped";
 
 /// Lines that wait to be parsed: an agent that sends more has to wait.
 const HEARD_MAX: usize = 16;
@@ -249,6 +257,7 @@ impl Drop for Crew {
                 let _ = agent.child.kill();
             }
             let _ = agent.child.wait();
+            agent.complaints.wait();
         }
     }
 }

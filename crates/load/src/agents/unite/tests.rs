@@ -81,6 +81,20 @@ fn one_invalid_agent_makes_the_whole_invalid() {
     assert!(whole.to_string().ends_with("INVALID (late): b: it was\n"), "{whole}");
 }
 
+#[test]
+fn texts_of_an_agent_stay_in_their_lines() {
+    let mut bad = end(&[1], false);
+    let order = || String::from("x\x1b[2J\nVALID");
+    bad.summary.verdict.reasons = vec![InvalidReason { what: order(), why: order() }];
+    (bad.summary.engine, bad.summary.target) = (order(), order());
+    (bad.summary.transport, bad.summary.r#loop) = (order(), order());
+    bad.summary.run.tls_ca = order().into();
+    bad.tally.error_lines.insert(order(), 1);
+    let whole = unite(vec![(String::from("a"), 0, bad)], &Seconds::new(1)).to_string();
+    assert_eq!(whole.matches("x\\u001b[2J\\u000aVALID").count(), 8, "{whole}");
+    assert!(!whole.contains('\x1b') && !whole.contains("\nVALID"), "{whole}");
+}
+
 /// What the agents do, a word each, and the seconds that are known after it: `b3` is second 3 of agent b, `b.` its end.
 #[track_caller]
 fn check(line: &str, known: &str) {

@@ -1,17 +1,18 @@
-//! The summary for people.
+//! The summary for people. What agents say in theirs is escaped like everything else that comes from another machine.
 
 use super::{CommandCount, Connects, CpuCost, Recorded, Summary, WaitsSummary};
 use crate::report::figures::{grouped, percentiles};
 use crate::types::mix::{Command, Mix};
 use crate::types::span::Span;
 use std::fmt;
+use stdx::escape;
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.conditions(f)?;
         let others = self.run.flags(&TOLD);
         if !others.is_empty() {
-            writeln!(f, "  {:<10}{}", "flags", others.join(" "))?;
+            writeln!(f, "  {:<10}{}", "flags", escape::line(&others.join(" ")))?;
         }
         writeln!(
             f,
@@ -135,7 +136,7 @@ impl Summary {
 
     fn conditions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let run = &self.run;
-        write!(f, "{} loop ({})", self.r#loop, self.engine)?;
+        write!(f, "{} loop ({})", escape::line(&self.r#loop), escape::line(&self.engine))?;
         if let (Some(rate), Some(arrivals)) = (run.rate, &run.arrivals) {
             write!(f, " of {} requests/s, {arrivals},", grouped(rate))?;
         }
@@ -145,8 +146,8 @@ impl Summary {
         writeln!(
             f,
             " against {} ({}): {} connection{} of depth {}, {} thread{}",
-            self.target,
-            self.transport,
+            escape::line(&self.target),
+            escape::line(&self.transport),
             grouped(run.connections as f64),
             if run.connections == 1 { "" } else { "s" },
             run.depth,
@@ -154,7 +155,8 @@ impl Summary {
             if self.threads() == 1 { "" } else { "s" }
         )?;
         if let Some(trace) = &run.trace {
-            let (trace, speed) = (trace.display(), run.speed);
+            let (trace, speed) = (trace.display().to_string(), run.speed);
+            let trace = escape::line(&trace);
             return writeln!(f, "  {} protocol, trace {trace} at speed {speed}", run.protocol);
         }
         writeln!(
@@ -224,7 +226,7 @@ impl Summary {
             writeln!(f, "  {:<10}{}", "errors", grouped(self.errors as f64))?;
         }
         for error in &self.error_lines {
-            writeln!(f, "  {:>12}× {}", grouped(error.times as f64), error.line)?;
+            writeln!(f, "  {:>12}× {}", grouped(error.times as f64), escape::line(&error.line))?;
         }
         if let Some(WaitsSummary { unanswered, unsent, .. }) = self.waits
             && unanswered + unsent > 0

@@ -9,6 +9,7 @@ use crate::observe::facts::{RealtimeThread, Service, ServiceKind, Thread};
 use crate::observe::reading::ProcessTimes;
 use os::CpuSet;
 use os::process_stat::{ProcessStat, field};
+use stdx::escape;
 
 /// Bytes of a name that the kernel keeps (`TASK_COMM_LEN` less the final zero).
 const COMM_LEN_MAX: usize = 15;
@@ -35,9 +36,14 @@ pub(super) struct Process {
 pub(super) fn processes(view: &ProbeView) -> Vec<Process> {
     let named = |pid| {
         let program = view.link_name(&format!("/proc/{pid}/exe")).map(|file| program(&file).to_owned());
-        Some(Process { pid, name: view.text(&format!("/proc/{pid}/comm"))?, program })
+        Some(Process { pid, name: comm(view, &format!("/proc/{pid}"))?, program })
     };
     view.numbers("/proc").into_iter().filter_map(named).collect()
+}
+
+/// The kernel's name of a process or thread. Every program can choose its own, line ends and all, and findings quote it.
+fn comm(view: &ProbeView, here: &str) -> Option<String> {
+    Some(escape::line(&view.text(&format!("{here}/comm"))?).into_owned())
 }
 
 /// `memcached` of `memcached-1.6.45`, `memcached-debug` and `memcached (deleted)`, which was replaced since it started.
@@ -222,7 +228,7 @@ fn thread(view: &ProbeView, here: &str, tid: u32) -> Option<Thread> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     Some(Thread {
         tid,
-        name: view.text(&format!("{here}/comm"))?,
+        name: comm(view, here)?,
         policy: stat.field(field::POLICY)?,
         priority: stat.field(field::RT_PRIORITY)?,
         nice: stat.field(field::NICE)?,
@@ -264,7 +270,7 @@ pub(crate) fn times(view: &ProbeView) -> BTreeMap<u32, ProcessTimes> {
 fn times_of(stat: &str) -> Option<ProcessTimes> {
     let stat = ProcessStat::parse(stat)?;
     Some(ProcessTimes {
-        name: stat.name().to_owned(),
+        name: escape::line(stat.name()).into_owned(),
         state: stat.field(field::STATE)?,
         ticks: stat.ticks()?,
         cpu: stat.field(field::CPU)?,
@@ -355,5 +361,7 @@ mod tests {
         let stat = format!("7 (a) b (c) {rest}");
         let times = times_of(&stat.replacen(" 3 ", " T ", 1)).unwrap();
         assert_eq!((times.name.as_str(), times.state, times.ticks, times.cpu), ("a) b (c", 'T', 29, 39));
+        let times = times_of(&stat.replacen("(a) b (c)", "(a\x1b[2J\n)", 1)).unwrap();
+        assert_eq!(times.name, "a\\u001b[2J\\u000a", "but give no orders to a terminal");
     }
 }
