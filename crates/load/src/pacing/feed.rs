@@ -9,6 +9,7 @@ use crate::workload::compose::Composer;
 use crate::workload::conversation::Conversation;
 use crate::workload::replay::NextDue;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 /// The kind of loop, and its state.
@@ -65,7 +66,8 @@ enum Clock {
 #[derive(Debug)]
 struct TraceClock {
     start_ns: u64,
-    end_ns: u64,
+    /// Requests that count, and when the trace ends.
+    window_ns: Range<u64>,
     /// As far as the last turn saw.
     next: NextDue,
 }
@@ -99,8 +101,8 @@ impl Feed {
     }
 
     /// Follows the composer's trace from `start_ns` on.
-    pub(crate) fn trace(start_ns: u64, end_ns: u64, connections: usize, sleep: Sleep) -> Feed {
-        Feed::by(Clock::Trace(TraceClock { start_ns, end_ns, next: NextDue::Unread }), connections, sleep)
+    pub(crate) fn trace(start_ns: u64, window_ns: Range<u64>, connections: usize, sleep: Sleep) -> Feed {
+        Feed::by(Clock::Trace(TraceClock { start_ns, window_ns, next: NextDue::Unread }), connections, sleep)
     }
 
     fn by(clock: Clock, connections: usize, sleep: Sleep) -> Feed {
@@ -174,7 +176,7 @@ impl Feed {
         if let Feed::Open(open) = self {
             match &mut open.clock {
                 Clock::Schedule(schedule) => schedule.end(at_ns),
-                Clock::Trace(trace) => trace.end_ns = trace.end_ns.min(at_ns),
+                Clock::Trace(trace) => trace.window_ns.end = trace.window_ns.end.min(at_ns),
             }
         }
     }
@@ -215,17 +217,19 @@ impl Feed {
         open.due.len() as u64 + open.passed.in_time(now_ns.saturating_sub(from_ns))
     }
 
-    /// About how many requests the schedule had that were not sent.
+    /// About how many requests the schedule had in the window that were not sent.
     pub(crate) fn unsent(&self, composer: &mut Composer<'_>) -> u64 {
         let Feed::Open(open) = self else { return 0 };
+        // A server that does not answer may have kept all that was taken from the schedule in the warm-up waiting.
+        let taken = open.due.iter().filter(|due_ns| open.clock.counts(**due_ns)).count() as u64;
         let later = match (&open.clock, composer.trace()) {
             (Clock::Schedule(schedule), _) => schedule.left(),
             (Clock::Trace(trace), Some(replay)) => {
-                replay.left(trace.end_ns.saturating_sub(trace.start_ns), COUNTING_MAX)
+                replay.left(trace.window_ns.end.saturating_sub(trace.start_ns), COUNTING_MAX)
             }
             (Clock::Trace(_), None) => 0,
         };
-        open.due.len() as u64 + later
+        taken + later
     }
 }
 
@@ -327,8 +331,10 @@ impl Clock {
     fn next(&mut self, composer: &mut Composer<'_>) -> NextDue {
         if let (Clock::Trace(trace), Some(replay)) = (&mut *self, composer.trace()) {
             trace.next = match replay.next() {
-                NextDue::At(at_ns) if trace.start_ns.saturating_add(at_ns) >= trace.end_ns => NextDue::End,
-                NextDue::At(at_ns) => NextDue::At(trace.start_ns + at_ns),
+                NextDue::At(at_ns) => match trace.start_ns.saturating_add(at_ns) {
+                    due_ns if due_ns >= trace.window_ns.end => NextDue::End,
+                    due_ns => NextDue::At(due_ns),
+                },
                 other => other,
             };
         }
@@ -341,6 +347,14 @@ impl Clock {
         match self {
             Clock::Schedule(schedule) => schedule.peek().map_or(NextDue::End, NextDue::At),
             Clock::Trace(trace) => trace.next,
+        }
+    }
+
+    /// Whether a time is in the window, rather than in the warm-up.
+    fn counts(&self, at_ns: u64) -> bool {
+        match self {
+            Clock::Schedule(schedule) => schedule.counts(at_ns),
+            Clock::Trace(trace) => at_ns >= trace.window_ns.start,
         }
     }
 

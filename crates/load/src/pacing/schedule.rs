@@ -77,6 +77,11 @@ impl Schedule {
         self.next_ns += self.gap_ns();
     }
 
+    /// Whether a time is in the window, rather than in the warm-up.
+    pub(crate) fn counts(&self, at_ns: u64) -> bool {
+        at_ns >= self.window_ns.start
+    }
+
     /// About how many times of the window are left.
     pub(crate) fn left(&self) -> u64 {
         match self.peek() {

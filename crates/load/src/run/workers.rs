@@ -263,7 +263,7 @@ impl Task<'_> {
         match self.pace {
             None => Feed::closed(self.connections),
             Some(OpenLoopPace { timing: Timing::Trace, sleep }) => {
-                Feed::trace(*at_ns, window_ns.end, self.connections, sleep)
+                Feed::trace(*at_ns, window_ns.clone(), self.connections, sleep)
             }
             Some(OpenLoopPace { timing: Timing::Law(rate, arrivals), sleep }) => {
                 let schedule = Schedule::new(arrivals, rate, self.share, self.seed);

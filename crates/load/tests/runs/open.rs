@@ -46,6 +46,14 @@ fn a_silent_server_makes_the_run_invalid() {
     // The first of the warm-up keep the connections: none of the window's is sent.
     let summary = run(&line.replace("--warm-up 0", "--warm-up 100ms")).expect(&line);
     assert_eq!(summary.waits.map(|waits| waits.unanswered), Some(0), "{summary}");
+    // Nor do those of the warm-up that wait for a connection count as requests of the window.
+    for warm_up in ["100ms", "2s"] {
+        let more = format!("--arrivals constant --warm-up {warm_up}");
+        let summary = run(&line.replace("--warm-up 0", &more)).expect(&line);
+        let unsent = summary.waits.map(|waits| waits.unsent);
+        assert!(unsent.is_some_and(|unsent| (199..=201).contains(&unsent)), "{summary}");
+        assert!(summary.verdict.reasons.iter().all(|reason| reason.what != "arrivals"), "{summary}");
+    }
 }
 
 /// One connection of a server that takes 2 ms for each request: 500 a second, whatever is asked.
