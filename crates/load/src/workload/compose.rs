@@ -116,11 +116,15 @@ impl<'a> Composer<'a> {
                 let Some(record) = replay.take() else { return false };
                 writer.traced(&record, out);
                 let command = record.command;
-                conversation.expect(match protocol {
-                    CommandProtocol::Text if command.is_get() => RequestKind::Get { command, keys: 1 },
-                    CommandProtocol::Meta if command.is_get() => RequestKind::MetaGet(command),
-                    _ => RequestKind::Change(command, protocol),
-                });
+                match protocol {
+                    CommandProtocol::Text if command.is_get() => {
+                        conversation.expect_value(RequestKind::Get { command, keys: 1 }, &record.key);
+                    }
+                    CommandProtocol::Meta if command.is_get() => {
+                        conversation.expect(RequestKind::MetaGet(command));
+                    }
+                    _ => conversation.expect(RequestKind::Change(command, protocol)),
+                }
             }
             Source::Mix { prng, chooser, mix, multiget } => {
                 let command = mix.choose(prng);
@@ -142,18 +146,25 @@ impl<'a> Composer<'a> {
                         recorder.note(command, item);
                     }
                 });
+                let start = out.len();
                 writer.get(command, chosen, Answer { several: *multiget > 1, keyed: *track }, out);
                 let keys = *multiget as u32;
-                conversation.expect(match protocol {
-                    CommandProtocol::Text => RequestKind::Get { command, keys },
-                    CommandProtocol::Meta if keys == 1 => RequestKind::MetaGet(command),
-                    CommandProtocol::Meta => RequestKind::MetaGets { command, keys },
-                });
+                match protocol {
+                    CommandProtocol::Text if keys == 1 && !*track => {
+                        let key = &out[start + command.name().len() + 1..out.len() - LINE_END_LEN];
+                        conversation.expect_value(RequestKind::Get { command, keys }, key);
+                    }
+                    CommandProtocol::Text => conversation.expect(RequestKind::Get { command, keys }),
+                    CommandProtocol::Meta if keys == 1 => conversation.expect(RequestKind::MetaGet(command)),
+                    CommandProtocol::Meta => conversation.expect(RequestKind::MetaGets { command, keys }),
+                }
             }
         }
         true
     }
 }
+
+const LINE_END_LEN: usize = b"\r\n".len();
 
 #[cfg(test)]
 mod tests {

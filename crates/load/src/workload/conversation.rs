@@ -11,6 +11,7 @@ use crate::workload::items::Items;
 use kind::{ReplyOutcome, outcome};
 use protocol::client::{Broken, ErrorKind, Framer, Line, Piece, Value};
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::ops::Range;
 
 /// Matches the replies of a connection to its requests.
@@ -44,6 +45,18 @@ struct Pending {
     /// where items are tracked.
     unanswered: u32,
     passed: u32,
+    /// The end of the key of a get that asks for one, where items are not tracked and the reply names it.
+    key_end: Option<NonZeroU64>,
+}
+
+/// The last eight bytes of a key, in which numbered keys differ: enough to see that a server answers another request.
+#[inline]
+fn key_end(key: &[u8]) -> Option<NonZeroU64> {
+    let end = match key.last_chunk() {
+        Some(end) => u64::from_le_bytes(*end),
+        None => key.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)),
+    };
+    NonZeroU64::new(end)
 }
 
 /// How the reply to a request ended.
@@ -111,8 +124,13 @@ impl Conversation {
     /// A request was composed; the items of a get matter only where they are tracked.
     #[inline]
     pub(crate) fn expect(&mut self, kind: RequestKind) {
-        let unanswered = kind.keys();
-        self.ledger.pending.push_back(Pending { kind, found: 0, unanswered, passed: 0 });
+        self.ledger.expect(kind, None);
+    }
+
+    /// A get of one key was composed, whose item is not tracked. The reply has to be about that key.
+    #[inline]
+    pub(crate) fn expect_value(&mut self, kind: RequestKind, key: &[u8]) {
+        self.ledger.expect(kind, key_end(key));
     }
 
     /// Where items are tracked: the latest request will ask for `item` too.
@@ -173,15 +191,29 @@ impl Conversation {
 
 impl Ledger {
     #[inline]
+    fn expect(&mut self, kind: RequestKind, key_end: Option<NonZeroU64>) {
+        self.pending.push_back(Pending { kind, found: 0, unanswered: kind.keys(), passed: 0, key_end });
+    }
+
+    #[inline]
     fn line(&mut self, line: &Line<'_>, raw: &[u8], reading: &mut ReplyContext<'_>) -> Result<(), Error> {
-        let Some(kind) = self.pending.front().map(|pending| pending.kind) else {
+        let Some(&Pending { kind, found, key_end: asked, .. }) = self.pending.front() else {
             return Err(unexpected(raw, "nothing: no request is on its way"));
         };
         match (kind, line) {
-            (RequestKind::Get { .. }, Line::Value(Value { key, .. })) => {
+            (RequestKind::Get { keys, .. }, Line::Value(Value { key, .. })) => {
+                if found == keys {
+                    return Err(unexpected(raw, "END: every key has its value"));
+                }
+                if asked.is_some() && asked != key_end(key) {
+                    return Err(unexpected(raw, "VALUE with the key that was asked for"));
+                }
                 if reading.track {
                     self.find_item(Some(key), reading);
                 }
+            }
+            (RequestKind::MetaGets { keys, .. }, Line::MetaValue { .. }) if found == keys => {
+                return Err(unexpected(raw, "MN: every key has its value"));
             }
             (RequestKind::MetaGet(_) | RequestKind::MetaGets { .. }, Line::MetaValue { flags, .. }) => {
                 if reading.track {

@@ -196,6 +196,35 @@ fn wrong_values_are_seen() {
 }
 
 #[test]
+fn a_value_that_nobody_asked_for_ends_the_run() {
+    let ends = |script: Script, line: &str, words: &str| {
+        check(usize::MAX, script, line, |line, outcome| {
+            let error = outcome.expect_err(line);
+            assert!(error.contains(words), "{line}\n{error}");
+        });
+    };
+    let other: Script = |request, reply| match request {
+        "get key:0000000007" | "gets key:0000000007" => b"VALUE key:0000000008 0 1\r\na\r\nEND\r\n".to_vec(),
+        "get 7" => b"VALUE 17 0 1\r\na\r\nEND\r\n".to_vec(),
+        _ => reply,
+    };
+    let words = "expected VALUE with the key that was asked for";
+    ends(other, "--keys 10 --duration 5m", words);
+    ends(other, "--keys 10 --key-size 1 --depth 5 --duration 5m", words);
+    let twice: Script = |request, reply| match request {
+        "get key:0" => b"VALUE key:0 0 1\r\na\r\nVALUE key:0 0 1\r\na\r\nEND\r\n".to_vec(),
+        "mn" => b"VA 1\r\na\r\nVA 1\r\na\r\nVA 1\r\na\r\nMN\r\n".to_vec(),
+        _ => reply,
+    };
+    ends(twice, "--keys 1 --key-size 5 --duration 5m", "expected END: every key has its value");
+    ends(
+        twice,
+        "--keys 1 --key-size 5 --multiget 2 --protocol meta --duration 5m",
+        "expected MN: every key has its value",
+    );
+}
+
+#[test]
 fn error_lines_are_counted_and_shown() {
     let full: Script = |request, reply| match request.starts_with("set") {
         true => b"SERVER_ERROR out of memory storing object\r\n".to_vec(),
