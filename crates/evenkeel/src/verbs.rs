@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::{self, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Args, Command, FromArgMatches, value_parser};
 use clap_complete::Shell;
 use server::flags;
@@ -49,7 +49,7 @@ pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let columns = columns();
     let matches = match command(columns).try_get_matches_from(typed) {
         Ok(matches) => matches,
-        Err(error) => return refused(error, name(typed)),
+        Err(error) => return refused(error, typed),
     };
     let done = match matches.subcommand() {
         Some(("tune", matches)) => return tune::run(matches, columns),
@@ -76,7 +76,8 @@ pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
 }
 
 /// Prints what was asked for, or says what is wrong.
-fn refused(error: clap::Error, verb: Option<&str>) -> Result<ExitCode, Failure> {
+fn refused(error: clap::Error, typed: &[OsString]) -> Result<ExitCode, Failure> {
+    let verb = name(typed);
     if verb == Some("serve") {
         return match flags::TABLE.refusal(error) {
             flags::Error::Asked(text) => shown(&text),
@@ -96,12 +97,38 @@ fn refused(error: clap::Error, verb: Option<&str>) -> Result<ExitCode, Failure> 
         ));
     }
     let text = error.to_string();
-    // Below the first paragraph there is a usage line and a hint, which is ours to give.
+    // Below the first paragraph there is a usage line, and a tip that `hint` gives as the other errors do.
     let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let line = lines.join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    let verb = verb.map_or(String::new(), |verb| format!(" {verb}"));
-    Err(Failure::usage(line, Some(format!("`evenkeel{verb} --help` says what is accepted"))))
+    Err(Failure::usage(line, Some(hint(&error, typed))))
+}
+
+/// What was probably meant, or where one reads what is accepted.
+fn hint(error: &clap::Error, typed: &[OsString]) -> String {
+    let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
+    let meant = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(name) => Some(name),
+        // The likeliest comes last.
+        ContextValue::Strings(names) => names.last(),
+        _ => None,
+    });
+    match meant {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("`{} --help` says what is accepted", command_of(typed)),
+    }
+}
+
+/// The command that was typed, as far as it is one: `evenkeel tune check`.
+fn command_of(typed: &[OsString]) -> String {
+    let top = command(COLUMNS_DEFAULT);
+    let (mut innermost, mut words) = (&top, String::from("evenkeel"));
+    for word in typed.iter().skip(1) {
+        let Some(command) = innermost.find_subcommand(word) else { break };
+        innermost = command;
+        words = format!("{words} {}", command.get_name());
+    }
+    words
 }
 
 fn shown(text: &clap::Error) -> Result<ExitCode, Failure> {
@@ -236,6 +263,29 @@ mod tests {
         check("evenkeel load --agents a,b --record x", alone);
         check("evenkeel load --depth 0", "64 use these arguments: --depth must be at least 1");
         check("evenkeel tune explain nothing", "64 there is no rule `nothing`");
+    }
+
+    #[test]
+    fn what_was_typed_wrong_has_a_line_that_helps() {
+        let check = |line: &str, wanted: &str| {
+            let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let failure = run(&typed).expect_err(line);
+            assert_eq!(failure.help(), Some(wanted), "{line}");
+        };
+        check("evenkeel sevre", "did you mean `serve`?");
+        check("evenkeel frobnicate", "`evenkeel --help` says what is accepted");
+        check("evenkeel serve --memroy 1", "did you mean `--memory-limit`?");
+        check("evenkeel serve stray", "`evenkeel serve --help` lists the flags");
+        check("evenkeel load --depht 1", "did you mean `--depth`?");
+        check("evenkeel load -o x", "`evenkeel load --help` says what is accepted");
+        check("evenkeel load stray", "`evenkeel load --help` says what is accepted");
+        check("evenkeel load --protocol mta", "did you mean `meta`?");
+        check("evenkeel load --depth x", "`evenkeel load --help` says what is accepted");
+        check("evenkeel tune chekc", "did you mean `check`?");
+        check("evenkeel tune check --jsn", "did you mean `--json`?");
+        check("evenkeel tune check --frobnicate", "`evenkeel tune check --help` says what is accepted");
+        check("evenkeel lab run", "`evenkeel lab run --help` says what is accepted");
+        check("evenkeel lab run x --frobnicate", "`evenkeel lab run --help` says what is accepted");
     }
 
     #[test]

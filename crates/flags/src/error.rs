@@ -22,6 +22,14 @@ pub enum Error {
         /// What is typed for a list of all.
         help: String,
     },
+    /// A word where none belongs.
+    #[error("unexpected argument `{argument}`")]
+    Unexpected {
+        /// As typed.
+        argument: String,
+        /// What is typed for a list of all flags.
+        help: String,
+    },
     /// The beginning of several flags.
     #[error("`{flag}` is short for {}", .names.join(" and for "))]
     Ambiguous {
@@ -83,7 +91,9 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownFlag { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
-            Self::UnknownFlag { help, .. } => Some(format!("`{help}` lists the flags")),
+            Self::UnknownFlag { help, .. } | Self::Unexpected { help, .. } => {
+                Some(format!("`{help}` lists the flags"))
+            }
             Self::UnknownOption { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownOption { flag, help, .. } => Some(format!("`{help}` lists the options of {flag}")),
             Self::NotYet { missing, .. } => Some((*missing).to_owned()),
@@ -122,7 +132,7 @@ impl<T: Target> Table<T> {
         match error.kind() {
             _ if !error.use_stderr() => Error::Asked(error),
             ErrorKind::UnknownArgument if !flag.starts_with('-') => {
-                Error::Other(format!("unexpected argument `{flag}`"))
+                Error::Unexpected { argument: flag, help: self.long_help() }
             }
             ErrorKind::UnknownArgument => match self.starting_with(&flag) {
                 names if names.len() > 1 => Error::Ambiguous { flag, names },

@@ -172,7 +172,7 @@ fn an_unknown_name_is_refused_with_the_nearest_one() {
     check_error("-o maxconn_fast", "-o maxconn_fast: unknown option | did you mean `maxconns_fast`?");
     check_error("-o track", "-o track: unknown option | did you mean `track_sizes`?");
     check_error("-o x=1", "-o x: unknown option | `evenkeel serve --help` lists the options of -o");
-    check_error("stray", "unexpected argument `stray`");
+    check_error("stray", "unexpected argument `stray` | `evenkeel serve --help` lists the flags");
 }
 
 #[test]
