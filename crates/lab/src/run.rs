@@ -21,7 +21,6 @@ use crate::record::profile::{self, CpuProfile};
 use crate::run::results::PROFILES;
 use crate::trial::context::Site;
 use crate::trial::process::ProcessControl;
-use crate::trial::program::DIGITS_SHOWN;
 use crate::trial::trace::{self, CleanupRecord};
 use crate::trial::{check, program, settings};
 use os::clock::Stopwatch;
@@ -312,14 +311,13 @@ fn same_place(
     let Some(first) = records.values().next() else { return Ok(()) };
     let root = Root::new("/");
     let now = |path| root.read(path).map(Option::unwrap_or_default);
-    let shown = |digest: &str| digest.chars().take(DIGITS_SHOWN).collect::<String>();
     let pairs = [
         ("the machine", first.host.clone(), now("/proc/sys/kernel/hostname")?),
         ("the kernel", first.kernel.clone(), now("/proc/sys/kernel/osrelease")?),
         (
             "SHA-256 of this program",
-            first.lab.as_deref().map(shown).unwrap_or_default(),
-            lab.map(shown).unwrap_or_default(),
+            first.lab.as_deref().map(program::shown).unwrap_or_default(),
+            lab.map(program::shown).unwrap_or_default(),
         ),
     ];
     // Records of an earlier version do not have all of these fields.

@@ -5,6 +5,7 @@ pub(crate) mod context;
 pub(crate) mod halt;
 mod judge;
 pub(crate) mod leftovers;
+mod log;
 mod mounts;
 mod parse;
 mod placement;
@@ -148,8 +149,8 @@ impl Site<'_> {
         }
         let what = format!(
             "the executable of {cell} has changed since trial {place:04} (SHA-256 {} was, {} is)",
-            &before[..program::DIGITS_SHOWN],
-            &now[..program::DIGITS_SHOWN]
+            program::shown(before),
+            program::shown(&now)
         );
         Err(Error::Replaced { directory: self.directory.to_owned(), what })
     }

@@ -2,6 +2,7 @@
 
 use super::series::{MetricSeries, Point};
 use crate::analyze::verdict::Interval;
+use crate::record::is_credible;
 use crate::record::quantity::Better;
 use crate::run::results::Unfit;
 
@@ -220,7 +221,7 @@ pub(super) fn line<E>(
         trials: whole(10)? as usize,
         median: Interval { low: number(11)?, middle: number(12)?, high: number(13)? },
         values: values_of(&text(14)?),
-        ratio: Some(number(17)?).filter(|ratio| *ratio > 0.0),
+        ratio: Some(number(17)?).filter(|ratio| *ratio > 0.0 && is_credible(*ratio)),
     };
     Ok((series, point))
 }
@@ -233,7 +234,7 @@ pub(super) fn values_text(values: &[(u32, f64)]) -> String {
 pub(super) fn values_of(text: &str) -> Vec<(u32, f64)> {
     let value = |word: &str| {
         let (round, value) = word.split_once(':')?;
-        Some((round.parse().ok()?, value.parse().ok()?))
+        Some((round.parse().ok()?, value.parse().ok().filter(|value| is_credible(*value))?))
     };
     text.split_whitespace().filter_map(value).collect()
 }
@@ -251,5 +252,23 @@ pub(super) fn better_of(word: &str) -> Option<Better> {
         "lower" => Some(Better::Lower),
         "higher" => Some(Better::Higher),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_no_trial_can_have_are_left_out() {
+        assert_eq!(values_of("0:101.5 1:99.25 junk 2: :3 -1:4"), [(0, 101.5), (1, 99.25)]);
+        assert_eq!(values_of("0:nan 1:inf 2:-inf 3:1e300 4:7"), [(4, 7.0)]);
+        let point = |ratio: f64| {
+            let text = |_| Ok::<_, ()>(String::new());
+            let number = |column| Ok(if column == 17 { ratio } else { 1.0 });
+            line(text, |_| Ok(1), number).expect("a row").1
+        };
+        let ratios = [0.5, f64::INFINITY, f64::NAN, 1e300, -1.0].map(|ratio| point(ratio).ratio);
+        assert_eq!(ratios, [Some(0.5), None, None, None, None]);
     }
 }

@@ -10,14 +10,17 @@ use crate::guest::{self, GuestMachine, Task};
 use crate::record::profile::{self, SAMPLES_PER_S};
 use crate::trial::judge::Loaded;
 use crate::trial::leftovers::Mark;
+use crate::trial::log::last_lines;
 use crate::trial::placement::Placement;
-use crate::trial::process::{Group, NO_ENV, ProcessControl, ShellCommand, last_lines};
+use crate::trial::process::{Group, NO_ENV, ProcessControl, ShellCommand};
 use crate::trial::sampler::{Sampler, Watched};
 use crate::trial::settings::HostSettings;
 use crate::trial::trace::CleanupRecord;
 use os::clock::Stopwatch;
 use os::processes;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tuner::Facts;
@@ -124,12 +127,14 @@ impl<'a> Context<'a> {
         self.line(&text, place, log).run(self.control, PREPARE_TIME_MAX)
     }
 
-    /// The output of a command.
+    /// The output of a command, of which the first line is wanted.
     pub(super) fn asked(&self, text: &str, place: &str, name: &str) -> Result<String, Error> {
         let (text, output) = (self.placeholders.fill(text, place)?, self.logs.join(name));
         let line = self.line(&text, place, &format!("{name}.log"));
         ShellCommand { output: Some(output.clone()), ..line }.run(self.control, PREPARE_TIME_MAX)?;
-        let said = std::fs::read(&output).map_err(Error::io("read", &output))?;
+        let mut said = Vec::new();
+        let read = File::open(&output).and_then(|file| file.take(ASKED_LEN_MAX).read_to_end(&mut said));
+        read.map_err(Error::io("read", &output))?;
         Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
@@ -182,14 +187,14 @@ impl<'a> Context<'a> {
 
     /// A library that cannot be preloaded is left out with a line in a log: then the level would have no effect.
     pub(super) fn preloaded(&self, levels: &[(&str, &Level)]) -> Result<(), Error> {
-        let log = String::from_utf8_lossy(&std::fs::read(self.log()).unwrap_or_default()).into_owned();
-        let refused = |text: &str| text.lines().find(|line| line.contains(NOT_PRELOADED)).map(str::to_owned);
         let asks = levels.iter().find(|(_, level)| level.env.contains_key("LD_PRELOAD"));
-        match (asks, refused(&log)) {
-            (Some((factor, level)), Some(line)) => {
+        let Some((factor, level)) = asks else { return Ok(()) };
+        let log = String::from_utf8_lossy(&std::fs::read(self.log()).unwrap_or_default()).into_owned();
+        match log.lines().find(|line| line.contains(NOT_PRELOADED)) {
+            Some(line) => {
                 Err(Error::place(format!("{}: env.LD_PRELOAD", settings::place(factor, level)), line))
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -341,10 +346,22 @@ impl<'a> Context<'a> {
     fn results(&self, printed: &Path) -> Result<parse::output::LoadResults, Error> {
         let output = self.logs.join("output");
         let path = if output.exists() { &output } else { printed };
+        let len = std::fs::metadata(path).map_err(Error::io("read", path))?.len();
+        if len > RESULTS_LEN_MAX {
+            let what =
+                format!("{len} bytes of results in {}, at most {RESULTS_LEN_MAX} are read", path.display());
+            return Err(Error::place("workload.run", what));
+        }
         let text = std::fs::read(path).map_err(Error::io("read", path))?;
         parse::parse(&String::from_utf8_lossy(&text), &self.experiment.workload)
     }
 }
+
+/// The first line of a command's output is shorter.
+const ASKED_LEN_MAX: u64 = 64 << 10;
+
+/// A day of seconds with 400 bytes each is a seventh of it. A load that prints a line for each request takes no more memory.
+const RESULTS_LEN_MAX: u64 = 256 << 20;
 
 pub(super) fn times(experiment: &Experiment, placeholders: &mut Placeholders) {
     let workload = &experiment.workload;

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::trial::halt::Halt;
 use crate::trial::leftovers::{self, Mark};
+use crate::trial::log::last_lines;
 use crate::trial::placement::Placement;
 use os::clock::Stopwatch;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -173,20 +174,6 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// At most this many lines of a log are shown.
-const LINES_SHOWN: usize = 5;
-
-/// The end of a log, in one line.
-pub(crate) fn last_lines(log: &Path) -> String {
-    let bytes = std::fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes);
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    match &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
-        [] => format!(" (its log is empty: {})", log.display()),
-        last => format!(": {}", last.join(" / ")),
     }
 }
 

@@ -6,8 +6,12 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, Read};
 
-/// Length of a SHA-256: enough to find it in the output of `sha256sum`.
-pub(crate) const DIGITS_SHOWN: usize = 12;
+/// The beginning of a SHA-256: enough to find it in the output of `sha256sum`. One in a file can be shorter.
+pub(crate) fn shown(digest: &str) -> String {
+    digest.chars().take(DIGITS_SHOWN).collect()
+}
+
+const DIGITS_SHOWN: usize = 12;
 
 /// An executable that runs, opened: it can be read although its process has ended, or its file was replaced.
 #[derive(Debug)]
@@ -130,6 +134,12 @@ mod tests {
         seen(started("sh", &["-c", "exec sleep 1000"]), is_sleep);
         assert_eq!(own().map(|it| it.len()), Some(64));
         assert_ne!(own().as_ref(), Some(&sleep));
+    }
+
+    #[test]
+    fn of_a_digest_the_beginning_is_shown_and_of_a_record_what_it_has() {
+        assert_eq!(shown(&"0123456789abcdef".repeat(4)), "0123456789ab");
+        assert_eq!((shown("abc").as_str(), shown("").as_str(), shown("äöü").as_str()), ("abc", "", "äöü"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::experiment::placeholders::Placeholders;
 use crate::experiment::{Ready, Subject};
+use crate::trial::log::Search;
 use crate::trial::process::{Group, ProcessControl, ShellCommand};
 use os::clock::Stopwatch;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -47,6 +48,8 @@ pub(crate) fn start(
     control: &ProcessControl,
 ) -> Result<Group, Error> {
     let log_before = std::fs::metadata(&line.log).map_or(0, |log| log.len());
+    let wanted = if let Ready::Line(wanted) = &subject.ready { wanted } else { "" };
+    let mut search = Search::from(log_before, wanted);
     let mut group = line.start(control)?;
     let limit = Duration::from_secs(subject.ready_within_s.into());
     let clock = Stopwatch::start();
@@ -54,7 +57,7 @@ pub(crate) fn start(
         if let Some(status) = group.ended()? {
             return Err(group.complaint(&format!("it ended with {status} before it was ready")));
         }
-        if is_ready(subject, line, placeholders, port, log_before, control)? {
+        if is_ready(subject, line, placeholders, port, &mut search, control)? {
             return Ok(group);
         }
         if clock.passed() >= limit {
@@ -71,7 +74,7 @@ fn is_ready(
     line: &ShellCommand,
     placeholders: &Placeholders,
     port: u16,
-    log_before: u64,
+    search: &mut Search<'_>,
     control: &ProcessControl,
 ) -> Result<bool, Error> {
     match &subject.ready {
@@ -93,11 +96,7 @@ fn is_ready(
             let status = asking.start(control)?.wait(control, ASK_TIME_MAX)?;
             Ok(status.is_some_and(|status| status.success()))
         }
-        Ready::Line(wanted) => {
-            let log = std::fs::read(&line.log).map_err(Error::io("read", &line.log))?;
-            let new = log.get(log_before as usize..).unwrap_or_default();
-            Ok(String::from_utf8_lossy(new).lines().any(|line| line.contains(wanted.as_str())))
-        }
+        Ready::Line(_) => search.finds(&line.log),
     }
 }
 
