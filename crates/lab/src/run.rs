@@ -112,6 +112,8 @@ pub fn run(
     let mut records = records(&directory)?;
     let lab = program::own();
     same_place(&directory, &records, lab.as_deref())?;
+    let mut trace = CleanupRecord::begin(&asked.state, os::clock::unix_s())?;
+    trace.adopt()?;
     let mut site = Site {
         experiment: &experiment,
         control,
@@ -124,7 +126,7 @@ pub fn run(
             }
             false => None,
         },
-        trace: CleanupRecord::begin(&asked.state, os::clock::unix_s())?,
+        trace,
         versions: BTreeMap::new(),
         programs: programs(&records),
         lab,

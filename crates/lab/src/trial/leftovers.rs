@@ -2,14 +2,17 @@
 //!
 //! A mark in the environment identifies them whatever has become of their parents. Some lose it (`sudo`, `env -i`, a
 //! server that overwrites its title), so that the process groups of commands are written down, too, and every process
-//! that was started by an identified one belongs to them.
+//! that was started by an identified one belongs to them. A daemon can lose all of these: while the run lives, such
+//! orphans become its children.
 
 use crate::error::Error;
 use crate::trial::halt::Halt;
 use os::clock::Stopwatch;
 use os::process_stat::{self, ProcessStat, field};
 use os::processes;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, test_kill_process_group, waitpid,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -29,6 +32,8 @@ pub(crate) struct Mark {
     name: String,
     /// A file with a line for each group.
     groups: PathBuf,
+    /// Orphans of the run become children of this process.
+    adopts: bool,
 }
 
 /// A process group as it began. The number alone is used again when all of it have ended.
@@ -56,7 +61,16 @@ struct Process {
 
 impl Mark {
     pub(crate) fn new(name: &str, groups: PathBuf) -> Mark {
-        Mark { name: name.to_owned(), groups }
+        Mark { name: name.to_owned(), groups, adopts: false }
+    }
+
+    /// From now on, whoever is left by its parent becomes a child of this process rather than of init. In between trials
+    /// this process must have no other children.
+    pub(crate) fn adopt(&mut self) -> Result<(), Error> {
+        let failed = |errno: rustix::io::Errno| Error::place("the run", format!("adopt orphans: {errno}"));
+        set_child_subreaper(Some(getpid())).map_err(failed)?;
+        self.adopts = true;
+        Ok(())
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -81,6 +95,9 @@ impl Mark {
         let mut known = Known::new();
         loop {
             let left = self.left(&mut known);
+            if self.adopts {
+                reap(&known);
+            }
             if left.is_empty() {
                 break;
             }
@@ -113,7 +130,8 @@ impl Mark {
         let own = std::process::id();
         let is_root = |process: &&Process| {
             process.pid != own
-                && (known.get(&process.pid) == Some(&process.begun)
+                && (self.adopts && process.parent == own
+                    || known.get(&process.pid) == Some(&process.begun)
                     || groups.iter().any(|group| group.has(process, &all))
                     || processes::has_in_environment(process.pid, &variable))
         };
@@ -192,6 +210,15 @@ pub(crate) fn end(family: &Known) {
         }
         left.iter().for_each(|(pid, _)| kill(*pid));
         let _ = patience.pause(Duration::from_millis(5));
+    }
+}
+
+/// Takes leave of children that have ended: otherwise they stay as zombies until this process ends.
+fn reap(known: &Known) {
+    for pid in known.keys() {
+        let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw);
+        // Most are no children of this process.
+        let _ = waitpid(pid, WaitOptions::NOHANG);
     }
 }
 

@@ -71,6 +71,11 @@ impl CleanupRecord {
         Ok(trace)
     }
 
+    /// Finds what a trial leaves also where it has shed its mark.
+    pub(crate) fn adopt(&mut self) -> Result<(), Error> {
+        self.mark.adopt()
+    }
+
     pub(crate) fn mark(&self) -> &Mark {
         &self.mark
     }
