@@ -455,7 +455,8 @@ fn after_a_kill_a_server_with_another_environment_is_found() {
 #[test]
 fn a_daemon_that_has_shed_everything_ends_with_its_trial() {
     // Neither mark nor group, session or parent is left of what it is known by, and it does not heed SIGTERM.
-    let daemon = r#"env -i setsid sh -c \"trap '' TERM; (setsid sh -c 'trap : TERM; while :; do sleep 1; done' &)\""#;
+    let daemon =
+        r#"env -i setsid sh -c \"trap '' TERM; (setsid sh -c 'trap : TERM; while :; do sleep 1; done' &)\""#;
     let start = format!("start = \"{daemon}; echo up; exec sleep 1000\"");
     let bench = Bench::new("daemon", &EXPERIMENT.replace("start = \"echo up; exec sleep 1000\"", &start));
     let output = bench.run();

@@ -20,7 +20,7 @@ pub use self::types::{
 };
 
 /// Cells times rounds of one experiment: a week of trials of a minute.
-const TRIALS_MAX: usize = 10_000;
+pub(crate) const TRIALS_MAX: usize = 10_000;
 
 /// A trial is repeated at most this often: where that is not enough, use another host, or another hour.
 const DOUBTFUL_MAX: u32 = 10;

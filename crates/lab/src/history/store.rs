@@ -2,6 +2,7 @@
 
 use super::series::{MetricSeries, Point};
 use crate::analyze::verdict::Interval;
+use crate::experiment::TRIALS_MAX;
 use crate::record::is_credible;
 use crate::record::quantity::Better;
 use crate::run::results::Unfit;
@@ -236,7 +237,8 @@ pub(super) fn values_of(text: &str) -> Vec<(u32, f64)> {
         let (round, value) = word.split_once(':')?;
         Some((round.parse().ok()?, value.parse().ok().filter(|value| is_credible(*value))?))
     };
-    text.split_whitespace().filter_map(value).collect()
+    // No run has more; to compare as many as a file can hold, round by round, takes minutes.
+    text.split_whitespace().filter_map(value).take(TRIALS_MAX).collect()
 }
 
 pub(super) fn better_word(better: Option<Better>) -> &'static str {
@@ -262,6 +264,7 @@ mod tests {
     #[test]
     fn values_that_no_trial_can_have_are_left_out() {
         assert_eq!(values_of("0:101.5 1:99.25 junk 2: :3 -1:4"), [(0, 101.5), (1, 99.25)]);
+        assert_eq!(values_of(&"0:1 ".repeat(50_000)).len(), TRIALS_MAX);
         assert_eq!(values_of("0:nan 1:inf 2:-inf 3:1e300 4:7"), [(4, 7.0)]);
         let point = |ratio: f64| {
             let text = |_| Ok::<_, ()>(String::new());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use stdx::statistics::median;
 
-use super::table::escape;
+use super::table::markup;
 use super::verdict::sentences;
 use super::{basis, noted, tables};
 use crate::analyze::compare::compare_metric;
@@ -83,10 +83,10 @@ pub fn pictures(results: &Results, comparison: &Comparison) -> Vec<Picture> {
 
 /// The page.
 pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) -> String {
-    let question = escape(&comparison.question);
+    let question = markup(&comparison.question);
     let sentences: String = sentences(comparison)
         .iter()
-        .map(|(mark, sentence)| format!("<p class=\"{}\">{}</p>\n", mark.class(), escape(sentence)))
+        .map(|(mark, sentence)| format!("<p class=\"{}\">{}</p>\n", mark.class(), markup(sentence)))
         .collect();
     let remarks = noted("Remarks", "what to know", &comparison.remarked);
     let tables = tables(comparison);
@@ -103,9 +103,9 @@ pub fn page(results: &Results, comparison: &Comparison, pictures: &[Picture]) ->
          <h2>Pictures</h2>\n<div class=\"pictures\">\n{figures}</div>\n<h2>Other tables</h2>\n{others}\
          <h2>How it was run</h2>\n{}<pre>{}</pre>\n</body></html>\n",
         deciding.html(),
-        escape(&basis(comparison)),
+        markup(&basis(comparison)),
         circumstances(results),
-        escape(results.notation.trim()),
+        markup(results.notation.trim()),
     )
 }
 
@@ -158,7 +158,7 @@ fn circumstances(results: &Results) -> String {
     ];
     let filled = rows.into_iter().filter(|(_, value)| !value.is_empty());
     let rows: String = filled
-        .map(|(name, value)| format!("<tr><th>{name}</th><td>{}</td></tr>\n", escape(&value)))
+        .map(|(name, value)| format!("<tr><th>{name}</th><td>{}</td></tr>\n", markup(&value)))
         .collect();
     format!("<table>\n{rows}</table>\n")
 }

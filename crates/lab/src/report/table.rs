@@ -1,6 +1,8 @@
 //! Tables as values: aligned on a terminal, marked up in a page.
 
+use std::borrow::Cow;
 use std::fmt;
+use stdx::escape;
 
 /// A cell with more letters than this has several lines in a page, so that the columns beside it stay visible.
 const LINE_MAX: usize = 80;
@@ -32,9 +34,9 @@ impl ReportTable {
     pub fn html(&self) -> String {
         let class = |column: usize| if self.is_figures(column) { " class=\"n\"" } else { "" };
         let head = self.header.iter().enumerate();
-        let head: String = head.map(|(i, name)| format!("<th{}>{}</th>", class(i), escape(name))).collect();
+        let head: String = head.map(|(i, name)| format!("<th{}>{}</th>", class(i), markup(name))).collect();
         let mut html =
-            format!("<h3>{}</h3>\n<div class=\"wide\"><table>\n<tr>{head}</tr>\n", escape(&self.title));
+            format!("<h3>{}</h3>\n<div class=\"wide\"><table>\n<tr>{head}</tr>\n", markup(&self.title));
         for row in &self.rows {
             let cells = row.iter().enumerate();
             let class = |i: usize, cell: &String| match cell.chars().count() > LINE_MAX {
@@ -43,7 +45,7 @@ impl ReportTable {
                 false => class(i),
             };
             let cells: String =
-                cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i, cell), escape(cell))).collect();
+                cells.map(|(i, cell)| format!("<td{}>{}</td>", class(i, cell), markup(cell))).collect();
             let mark = match row.last().map_or("", String::as_str) {
                 word @ ("better" | "worse" | "different") => format!(" class=\"{word}\""),
                 "equivalent" | "no difference shown" | "too few pairs" | "not compared" | "baseline" => {
@@ -59,19 +61,23 @@ impl ReportTable {
 
 impl fmt::Display for ReportTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.title)?;
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
-            cells.chain([self.header[column].chars().count()]).max().unwrap_or(0)
-        };
+        writeln!(f, "{}", escape::lines(&self.title))?;
+        let header = self.header.iter().map(|name| Cow::Borrowed(*name)).collect();
+        // A history has the names of other machines: none of them begins a row of its own.
+        let cells =
+            |row: &Vec<String>| row.iter().map(|cell| escape::line(cell).into_owned().into()).collect();
+        let rows: Vec<Vec<Cow<'_, str>>> =
+            std::iter::once(header).chain(self.rows.iter().map(cells)).collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.header.len()).map(width).collect();
-        let header: Vec<String> = self.header.iter().map(|name| (*name).to_owned()).collect();
-        for row in std::iter::once(&header).chain(&self.rows) {
+        for row in &rows {
             let mut line = String::new();
-            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                // The width of a format has 16 bits, and names have any length.
+                let room = " ".repeat(width - cell.chars().count());
                 match self.is_figures(column) {
-                    true => line += &format!("  {cell:>width$}"),
-                    false => line += &format!("  {cell:<width$}"),
+                    true => line.extend(["  ", &room, cell]),
+                    false => line.extend(["  ", cell, &room]),
                 }
             }
             writeln!(f, "{}", line.trim_end())?;
@@ -81,7 +87,7 @@ impl fmt::Display for ReportTable {
 }
 
 /// Text escaped for HTML.
-pub(crate) fn escape(text: &str) -> String {
+pub(crate) fn markup(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
@@ -102,6 +108,18 @@ mod tests {
     fn a_terminal_has_columns() {
         let wanted = "p99 (µs)\n  cell      median  verdict\n  a<b            5  baseline\n  io_uring   1,234  better\n";
         assert_eq!(table().to_string(), wanted);
+    }
+
+    #[test]
+    fn a_name_of_any_length_stays_in_its_row() {
+        let mut long = table();
+        long.rows[0][0] = "x".repeat(100_000);
+        long.rows[1][0] = "a\n\x1b[2Jb".into();
+        let text = long.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{} bytes", text.len());
+        assert!(lines[2].ends_with("x       5  baseline"), "{}", &lines[2][99_990..]);
+        assert!(lines[3].starts_with("  a\\u000a\\u001b[2Jb  "));
     }
 
     #[test]

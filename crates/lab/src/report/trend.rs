@@ -2,7 +2,7 @@
 
 use super::history::{by_experiment, table};
 use super::page::STYLE;
-use super::table::escape;
+use super::table::markup;
 use super::verdict::class;
 use crate::history::change_point::{ChangePoint, Detector};
 use crate::history::{MetricSeries, Point};
@@ -43,7 +43,7 @@ fn of_experiment(series: &[MetricSeries], left: &mut usize) -> String {
         "<h2>{}</h2>\n<section class=\"verdict\">\n{sentences}</section>\n{}<p class=\"basis\">A rule in a picture is where \
          the series changed for good, by more than what does not matter; axes do not begin at zero.</p>\n\
          <div class=\"pictures\">\n{figures}</div>\n{without}",
-        escape(&heading),
+        markup(&heading),
         table.html(),
     )
 }
@@ -70,6 +70,6 @@ fn of_series<'s>(series: &'s MetricSeries, changes: &'s [ChangePoint]) -> impl I
             commit(&series.points[point.index - 1]),
             commit(&series.points[point.index]),
         );
-        format!("<p class=\"{}\">{}</p>\n", class(verdict), escape(&sentence))
+        format!("<p class=\"{}\">{}</p>\n", class(verdict), markup(&sentence))
     })
 }
