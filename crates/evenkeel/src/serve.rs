@@ -116,14 +116,14 @@ fn start_line(options: &Options, addresses: &[String], driver: &str, identity: O
 /// Starts the threads that run beside the workers, before anyone is answered: where the system refuses one, the
 /// server has not begun. Neither is joined: they wait until the process ends.
 fn start_companions(prepared: &Provisioned, signals: Signals, options: &Options) -> Result<(), Failure> {
-    let (stop, run_ahead) = (prepared.stop(), prepared.run_ahead());
+    let (stop, prefault) = (prepared.stop(), prepared.prefault());
     let reload = Reload::new(options, prepared.user_registry());
     let verbosity = options.verbosity;
     start("signals", move || answer_signals(&signals, || stop.stop(), &reload, verbosity))?;
     start("ahead", || {
         // Without permission it competes with the workers, which still wait less than for the faults themselves.
         let _ = sys::become_idle();
-        run_ahead();
+        prefault();
     })
 }
 

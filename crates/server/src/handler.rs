@@ -31,7 +31,7 @@ impl Handler for Worker {
     }
 
     fn deadline(&self) -> Option<Now> {
-        let tidying = self.store.wants_turn().then(|| Now { us: self.now.us + TIDYING_US });
+        let tidying = self.store.needs_turn().then(|| Now { us: self.now.us + TIDYING_US });
         let looking = (!self.sleepers.is_empty()).then_some(self.look_at);
         let reporting = self.steps.are_wanted().then_some(self.now);
         tidying.into_iter().chain(looking).chain(reporting).min()

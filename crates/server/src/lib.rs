@@ -207,9 +207,9 @@ impl Provisioned {
 
     /// What a thread of the lowest priority should do all the time: take the page faults of a growing store, so
     /// that no request waits for them. Ends with the server, or at once where there is nothing to do.
-    pub fn run_ahead(&self) -> impl FnOnce() + Send + 'static {
+    pub fn prefault(&self) -> impl FnOnce() + Send + 'static {
         let store = Arc::downgrade(&self.shared.store);
-        move || Store::run_ahead(&store)
+        move || Store::prefault(&store)
     }
 
     /// To say who may log in, from any thread.

@@ -252,7 +252,7 @@ impl Worker {
             (large.since_ms, large.progress) = (Some(self.now.ms()), *filled);
             return false;
         }
-        let limit_ms = if self.store.uploads_are_wanted(self.second) { STALLED_MS } else { IDLE_MS };
+        let limit_ms = if self.store.uploads_are_waiting(self.second) { STALLED_MS } else { IDLE_MS };
         self.now.ms().saturating_sub(since_ms) > limit_ms
     }
 

@@ -1,7 +1,7 @@
 //! Density, items per byte: `cargo run --release -p store --example density`.
 //!
-//! Stores distinct keys of 20 bytes into 256 MiB, twice as many as fit, and says how many are there in
-//! the end, what each takes of the resident memory, and how long a set took while others were evicted.
+//! Stores distinct keys of 20 bytes into 256 MiB, twice as many as fit, and prints how many items are present
+//! at the end, the resident memory and the index memory of each, and the time of a set with eviction.
 
 use store::{Change, Config, NewValue, Store};
 

@@ -1,7 +1,7 @@
 //! Speed of the store by itself: `cargo run --release -p store --example speed`.
 //!
-//! One thread, keys of 20 bytes, values of 20 unless another number is given, and then the number of keys; gets and sets in batches of
-//! 16, prefetched as the server does. Prints nanoseconds per operation.
+//! One thread, keys of 20 bytes. Arguments: the length of values (20), and the number of keys (several). Gets
+//! and sets in batches of 16, prefetched as the server does. Prints nanoseconds per operation.
 
 use std::hint::black_box;
 
@@ -10,7 +10,7 @@ use store::{Change, Config, Handle, Key, Look, NewValue, Store};
 
 const BATCH: usize = 16;
 const OPERATIONS: usize = 4_000_000;
-/// What keeps items alive for the whole run.
+/// The second of all operations: nothing expires during the run.
 const NOW: u32 = 2;
 
 fn main() {

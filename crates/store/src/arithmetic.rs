@@ -1,4 +1,4 @@
-//! Counting: numbers in decimal, changed where they are.
+//! Increment and decrement of decimal numbers, in place where the result fits.
 
 use crate::error::Error;
 use crate::handle::{Handle, Need};
@@ -8,16 +8,16 @@ use crate::put::put;
 use crate::record::{BINARY_KEY, LARGE};
 use crate::request::{Arithmetic, Counted, Direction};
 
-/// 2^64 - 1 has this many digits.
+/// Digits of 2^64 - 1.
 const DIGITS_MAX: usize = 20;
 
-/// Larger items memcached keeps in chunks, and calls them no numbers before it compares a CAS unique.
+/// memcached stores larger items in chunks and rejects them as numbers before it compares a CAS unique.
 const CHUNKED_MIN: u64 = 512 * 1024;
 
 impl Handle {
     /// Adds to or subtracts from a number.
     ///
-    /// The result takes the old value's space if it is not longer: shorter ones are padded with spaces.
+    /// The result is written over the old value unless it is longer; a shorter result is padded with spaces.
     pub fn arithmetic(&mut self, key: &Key<'_>, request: &Arithmetic, now: u32) -> Result<Counted, Error> {
         self.enter(now);
         let counted = loop {
@@ -84,7 +84,7 @@ impl Handle {
         let spare = &mut self.spare_page;
         let grows = len > record.value_len();
         put(store, &self.counters, set, spare, &mut lock, key, Some(old), &item, &body, mark, now)?;
-        // A number that fits the place of the old one is no new item, as in memcached.
+        // As in memcached, only a number that outgrows the old value is a new item.
         if grows {
             self.counters.total_items.add(1);
         }
@@ -92,7 +92,7 @@ impl Handle {
     }
 }
 
-/// Writes a number to the start of `digits`, and says how long it is.
+/// Writes a number to the start of `digits` and returns its length.
 fn write_digits(digits: &mut [u8; DIGITS_MAX], mut value: u64) -> usize {
     let len = value.checked_ilog10().unwrap_or(0) as usize + 1;
     for digit in digits[..len].iter_mut().rev() {
@@ -102,9 +102,9 @@ fn write_digits(digits: &mut [u8; DIGITS_MAX], mut value: u64) -> usize {
     len
 }
 
-/// A number as memcached takes it: white space before, a sign, digits, and white space, a zero byte or
-/// nothing after them (what follows the white space does not matter). A negative number is taken as its
-/// complement to 2^64, unless that has its highest bit set.
+/// Parses a number as memcached does: optional white space, a sign, digits, and then white space, a zero byte
+/// or the end; what follows the white space is ignored. A negative number is read as its complement to 2^64,
+/// unless that has its highest bit set.
 fn parse_number(bytes: &[u8]) -> Option<u64> {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
     let start = bytes.iter().position(|byte| !is_space(byte))?;

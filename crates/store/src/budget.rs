@@ -1,4 +1,4 @@
-//! The memory limit, and how much of it is taken.
+//! The memory limit, and how much of it is charged.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -7,34 +7,35 @@ use std::sync::atomic::{
 
 use crate::sync::pause;
 
-/// Everything that is resident is charged here before it is touched, and given back after it is gone.
+/// The account of resident memory: charged before memory is touched, given back after it is released.
 ///
-/// A limit below what is charged comes into force step by step, as memory is given back: until then nothing more can
-/// be had than there was, and nobody has to wait for the whole difference.
+/// A limit below the charged amount takes effect step by step, as memory is given back. Until then the
+/// charged amount cannot grow, and no request has to wait until the whole difference is reclaimed.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: AtomicU64,
-    /// The limit, or what was charged when it was lowered or [tightened](Budget::tighten) last.
-    in_force: AtomicU64,
+    /// The limit, or the amount that was charged when the limit was lowered or when
+    /// [`Budget::lower_effective`] was last called.
+    effective: AtomicU64,
     charged: AtomicU64,
 }
 
 impl Budget {
     pub(crate) fn new(limit: u64) -> Budget {
-        Budget { limit: AtomicU64::new(limit), in_force: AtomicU64::new(limit), charged: AtomicU64::new(0) }
+        Budget { limit: AtomicU64::new(limit), effective: AtomicU64::new(limit), charged: AtomicU64::new(0) }
     }
 
-    /// Takes `bytes` if they are within the limit.
+    /// Charges `bytes` if they are within the limit.
     #[must_use]
     pub(crate) fn charge(&self, bytes: u64) -> bool {
         self.charge_keeping(bytes, 0)
     }
 
-    /// Takes `bytes` if after that `keep` more would still be within the limit.
+    /// Charges `bytes` if `keep` more bytes would then still be within the limit.
     #[must_use]
     pub(crate) fn charge_keeping(&self, bytes: u64, keep: u64) -> bool {
         pause();
-        let most = self.in_force.load(Relaxed).saturating_sub(keep);
+        let most = self.effective.load(Relaxed).saturating_sub(keep);
         let within = |charged: u64| charged.checked_add(bytes).filter(|sum| *sum <= most);
         self.charged.fetch_update(AcqRel, Relaxed, within).is_ok()
     }
@@ -54,25 +55,26 @@ impl Budget {
 
     pub(crate) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Relaxed);
-        self.tighten(0);
+        self.lower_effective(0);
     }
 
-    /// What has been given back since the limit was lowered cannot be taken again, except for `least` bytes in all.
-    pub(crate) fn tighten(&self, least: u64) {
-        self.in_force.store(self.limit().max(self.charged()).max(least), Relaxed);
+    /// Lowers the effective limit to what is charged now, but not below `least`: memory that was given back
+    /// since the limit was lowered cannot be charged again.
+    pub(crate) fn lower_effective(&self, least: u64) {
+        self.effective.store(self.limit().max(self.charged()).max(least), Relaxed);
     }
 
-    /// Whether a lower limit is not in force yet.
-    pub(crate) fn is_loose(&self) -> bool {
-        self.in_force.load(Relaxed) > self.limit()
+    /// Whether the effective limit is still above the limit.
+    pub(crate) fn is_lowering(&self) -> bool {
+        self.effective.load(Relaxed) > self.limit()
     }
 
-    /// Bytes that can still be taken.
+    /// Bytes that can still be charged.
     pub(crate) fn left(&self) -> u64 {
-        self.in_force.load(Relaxed).saturating_sub(self.charged())
+        self.effective.load(Relaxed).saturating_sub(self.charged())
     }
 
-    /// Bytes taken beyond a limit that has been lowered.
+    /// Bytes charged beyond a limit that has been lowered.
     pub(crate) fn excess(&self) -> u64 {
         self.charged().saturating_sub(self.limit())
     }
@@ -102,13 +104,13 @@ mod tests {
         budget.set_limit(50);
         assert!(!budget.charge(1), "nothing beyond what there was");
         budget.give_back(20);
-        assert!(budget.charge(5), "others go on with what was given back");
-        budget.tighten(0);
+        assert!(budget.charge(5), "memory that was given back can be charged");
+        budget.lower_effective(0);
         assert!(!budget.charge(1));
         budget.give_back(75);
-        budget.tighten(0);
-        assert_eq!((budget.left(), budget.excess(), budget.is_loose()), (50, 0, false));
-        budget.tighten(60);
-        assert_eq!((budget.left(), budget.is_loose()), (60, true));
+        budget.lower_effective(0);
+        assert_eq!((budget.left(), budget.excess(), budget.is_lowering()), (50, 0, false));
+        budget.lower_effective(60);
+        assert_eq!((budget.left(), budget.is_lowering()), (60, true));
     }
 }

@@ -3,29 +3,31 @@
 use crate::error::Error;
 use crate::index::LOCATIONS_END;
 
-/// The smallest memory limit that still leaves room for every open segment of one worker.
+/// The smallest memory limit: it leaves room for all open segments of one worker.
 pub const MEMORY_LIMIT_MIN: u64 = 4 * 1024 * 1024;
 
-/// The largest memory limit: slots of the index name places up to here.
+/// The largest memory limit: index slots can address places up to here.
 pub const MEMORY_LIMIT_MAX: u64 = LOCATIONS_END;
 
-/// Size and habits of a [`crate::Store`].
+/// Sizes and policies of a [`crate::Store`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Resident memory of items, index and large values together.
+    /// Limit on the resident memory of items, index and large values together.
     pub memory_limit_bytes: u64,
-    /// The largest item, counted as memcached's `-I` counts: key, value and 49 to 63 bytes around them.
+    /// The largest item, counted as by memcached's `-I`: key, value and 49 to 63 bytes of overhead.
     pub item_size_max_bytes: u64,
-    /// Whether live items make room for new ones; otherwise a full store refuses (memcached's `-M`).
+    /// Whether live items are evicted for new ones; otherwise a full store refuses new items (memcached's
+    /// `-M`).
     pub evict: bool,
     /// Whether items carry a CAS unique; otherwise it is always 0 (memcached's `-C`).
     pub cas: bool,
-    /// How many handles will be writing: decides the number of shards and of open segments.
+    /// Number of writing handles: determines the number of shards and of open segments.
     pub workers: usize,
-    /// The secret of the key hash. Random in production, so that nobody can aim at one page of the index.
+    /// The secret of the key hash. It is random in production, so that clients cannot choose keys of one
+    /// index page.
     pub hash_secret: u128,
-    /// The time of day, in milliseconds since 1970: CAS uniques start from it, so that those of an earlier process, which
-    /// clients may still hold, are not given again.
+    /// The time of day, in milliseconds since 1970. CAS uniques start from it, so that uniques of an earlier
+    /// process, which clients may still have, are not issued again.
     pub started_unix_ms: u64,
 }
 
@@ -62,7 +64,7 @@ impl Config {
         share.clamp(SEGMENT_SIZE_MIN, SEGMENT_SIZE_MAX) as usize
     }
 
-    /// The start of CAS uniques (decision 17). 0 where there are none, or where the clock is wrong by years.
+    /// The first CAS unique (decision 17). 0 where CAS is off, or where the clock is before 2026.
     pub(crate) fn first_cas(&self) -> u64 {
         if !self.cas {
             return 0;
@@ -70,7 +72,7 @@ impl Config {
         self.started_unix_ms.saturating_sub(CAS_EPOCH_UNIX_MS).saturating_mul(CAS_PER_MS)
     }
 
-    /// Enough shards that two workers rarely want the same one, but none for less than 64 KiB of memory:
+    /// Enough shards that two workers rarely lock the same one, but at most one per 64 KiB of memory, because
     /// every shard has at least one index page.
     pub(crate) fn shards(&self) -> usize {
         let wanted = (16 * self.workers.max(1)).next_power_of_two().clamp(256, 1 << 16);
@@ -79,14 +81,14 @@ impl Config {
     }
 }
 
-/// The beginning of 2026: nothing has given CAS uniques from the clock before.
+/// The beginning of 2026: no earlier version derived CAS uniques from the clock.
 const CAS_EPOCH_UNIX_MS: u64 = 1_767_225_600_000;
-/// CAS uniques that the clock leaves room for in each millisecond: a thousand million changes a second, if they spread
-/// over all shards. A server that makes more, on average over its life, may repeat some after a restart. A signed number
-/// of 64 bits holds them until the year 2304.
+/// CAS uniques reserved for each millisecond: 10^9 changes per second, if they spread over all shards. A
+/// server that exceeds this rate on average over its lifetime may repeat uniques after a restart. A signed
+/// 64-bit number holds them until the year 2304.
 const CAS_PER_MS: u64 = 1 << 20;
 
-/// Two of the largest inline records still fit.
+/// Room for two of the largest inline records.
 const SEGMENT_SIZE_MIN: u64 = 128 * 1024;
-/// Larger segments would make eviction coarse and gain nothing.
+/// Larger segments would make eviction coarser without a gain.
 const SEGMENT_SIZE_MAX: u64 = 8 * 1024 * 1024;

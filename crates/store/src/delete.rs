@@ -1,4 +1,4 @@
-//! Deleting, and what meta delete does instead: marking stale, dropping only the value.
+//! Deletion, and the variants of meta delete: marking an item stale, dropping only its value.
 
 use crate::error::Error;
 use crate::handle::{Handle, Need};
@@ -11,8 +11,8 @@ use crate::shard::Locked;
 use crate::store::Store;
 
 impl Handle {
-    /// Deletes an item, or what of it is to go. Fails only for want of memory, and only where an item
-    /// is to stay without its value.
+    /// Deletes an item, or only its value, or marks it stale. Fails only if there is no memory for the record
+    /// of an item that stays.
     pub fn delete(&mut self, key: &Key<'_>, request: &Delete, now: u32) -> Result<Deleted, Error> {
         self.enter(now);
         loop {
@@ -54,7 +54,7 @@ impl Handle {
             put(&mut lock, spare, &Body::Bytes(&[]))?;
             self.counters.total_items.add(1);
         } else if !store.mark_in_place(&mut lock, slot.at(), &item) {
-            // Only a CAS unique of another width needs a new record.
+            // Only a CAS unique of another width, which does not fit the record, needs a new record.
             if let Some(large) = record.large(&lock).cloned() {
                 put(&mut lock, spare, &Body::Large(large))?;
             } else {
@@ -68,7 +68,7 @@ impl Handle {
 }
 
 impl Store {
-    /// What stays of an item that is not deleted as a whole.
+    /// The header of an item that is not deleted as a whole.
     fn kept(&self, lock: &mut Locked<'_>, record: Record<'_>, request: &Delete) -> NewItem {
         let (bits, old_cas) = (record.bits(), self.cas_of(record, lock));
         let mut item =
@@ -88,7 +88,7 @@ impl Store {
         item
     }
 
-    /// Changes the header of an item, if it still fits.
+    /// Writes the header over the old one if the layout is the same; returns false otherwise.
     fn mark_in_place(&self, lock: &mut Locked<'_>, at: usize, item: &NewItem) -> bool {
         let record = self.segments.record(at);
         let large = record.bits() & LARGE;

@@ -1,4 +1,4 @@
-//! Going through all items, a page of the index at a time.
+//! Iteration over all items, one index page at a time.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -6,8 +6,8 @@ use crate::handle::Handle;
 use crate::record::{BINARY_KEY, FETCHED};
 use crate::request::Miss;
 
-/// Where a dump stands. What is there from beginning to end is seen exactly once, however the index
-/// grows meanwhile; what comes or goes may be seen or not.
+/// Position of a dump. An item that exists from beginning to end is shown exactly once, however the index
+/// grows meanwhile; an item that is added or removed meanwhile may be shown or not.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpCursor {
     shard: usize,
@@ -19,11 +19,11 @@ pub struct DumpCursor {
 pub struct Dumped<'d> {
     /// The key.
     pub key: &'d [u8],
-    /// Whether it came in base64.
+    /// Whether the client sent the key in base64.
     pub key_is_binary: bool,
-    /// The second at which it is gone; 0: never.
+    /// The second at which it expires; 0: never.
     pub expiry: u32,
-    /// When it was last used.
+    /// When it was last accessed.
     pub last_access: u32,
     /// CAS unique.
     pub cas: u64,
@@ -36,8 +36,8 @@ pub struct Dumped<'d> {
 }
 
 impl Handle {
-    /// Shows `each` the live items of one page, some 400, under a lock: it must be quick. False once
-    /// there are no more.
+    /// Calls `each` with the live items of one page, some 400, under a lock: it must be quick. Returns false
+    /// once there are no more pages.
     pub fn dump(&mut self, cursor: &mut DumpCursor, now: u32, mut each: impl FnMut(&Dumped<'_>)) -> bool {
         self.enter(now);
         let store = &*self.store;
@@ -50,7 +50,7 @@ impl Handle {
             cursor.page,
             |at| store.hash_at(at),
             |at| {
-                if store.death_of(at, now).is_some() {
+                if store.why_dead(at, now).is_some() {
                     return;
                 }
                 let record = store.segments.record(at);
@@ -72,8 +72,8 @@ impl Handle {
         cursor.shard < store.index.shards()
     }
 
-    /// Takes the dead items of one page out, those that have expired and those that were flushed, under a lock. False once
-    /// there are no more pages. Segments in which everything is dead become free in coming turns.
+    /// Removes the dead items of one page (expired or flushed), under a lock. Returns false once there are no
+    /// more pages. Segments in which everything is dead are freed in later turns.
     pub fn crawl(&mut self, cursor: &mut DumpCursor, now: u32) -> bool {
         self.enter(now);
         let store = &*self.store;
@@ -88,7 +88,7 @@ impl Handle {
             |at| store.hash_at(at),
             |at| {
                 checked += 1;
-                if store.death_of(at, now).is_some() {
+                if store.why_dead(at, now).is_some() {
                     dead.push(at);
                 }
             },
@@ -98,8 +98,8 @@ impl Handle {
             let found = store.index.find(&lock, store.hash_at(at), |location| location == at);
             let Some(slot) = found else { continue };
             self.counters.crawler_reclaimed.add(1);
-            match store.death_of(at, now) {
-                Some(Miss::Expired) => store.bury(&mut lock, slot, &self.counters),
+            match store.why_dead(at, now) {
+                Some(Miss::Expired) => store.unlink_expired(&mut lock, slot, &self.counters),
                 _ => store.unlink(&mut lock, slot, &self.counters),
             }
         }
@@ -107,7 +107,7 @@ impl Handle {
         if cursor.page == 0 {
             cursor.shard += 1;
         }
-        store.chores.store(true, Relaxed);
+        store.housekeeping.store(true, Relaxed);
         cursor.shard < store.index.shards()
     }
 }

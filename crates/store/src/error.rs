@@ -2,16 +2,16 @@
 
 use std::io;
 
-/// A half-sentence that follows "failed to".
+/// An error of a store, worded to follow "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The item is larger than [`crate::Config::item_size_max_bytes`].
     #[error("store an item larger than the limit")]
     TooLarge,
-    /// No memory, and nothing may (or can) be evicted for it.
+    /// There is no memory, and nothing may (or can) be evicted.
     #[error("find memory for the item")]
     OutOfMemory,
-    /// The memory limit leaves no room to work in.
+    /// The memory limit is below the minimum.
     #[error("work within {bytes} bytes: at least {least} are needed")]
     LimitTooSmall {
         /// What was asked for.
@@ -19,7 +19,7 @@ pub enum Error {
         /// What is needed.
         least: u64,
     },
-    /// The memory limit is beyond the address space there is.
+    /// The memory limit exceeds the reserved address space.
     #[error("use {bytes} bytes of memory: there is address space for {most}")]
     LimitTooLarge {
         /// What was asked for.
@@ -27,7 +27,7 @@ pub enum Error {
         /// What can be had.
         most: u64,
     },
-    /// The operating system gave no address space.
+    /// The operating system refused to reserve address space.
     #[error("reserve {bytes} bytes of address space")]
     Reserve {
         /// How much was asked for.

@@ -1,7 +1,8 @@
-//! Events of the store for watchers: evictions and emptied segments.
+//! Events for watchers: evictions and emptied segments.
 //!
-//! While nobody watches, an eviction costs one relaxed load. While somebody does, events wait here, in as much room as
-//! was given, until somebody [takes](crate::Store::take_events) them; what finds no room is counted.
+//! Without watchers an eviction costs one relaxed load. With watchers, events are queued in a buffer of
+//! limited size until [`take_events`](crate::Store::take_events) drains it; events that find no room are
+//! counted.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -9,34 +10,34 @@ use crate::record::{FETCHED, Record};
 use crate::shard::Locked;
 use crate::sync::{Mutex, lock};
 
-/// Something that nobody has asked for.
+/// Something that the store did by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'e> {
-    /// A live item made room.
+    /// A live item was evicted.
     Evicted(Evicted<'e>),
-    /// A segment was to be emptied.
+    /// Reclamation finished with a segment.
     Segment {
-        /// Whether it is free now; otherwise there was no room for what was to be kept of it.
+        /// Whether it is free now; otherwise there was no room for its items that were to be kept.
         freed: bool,
     },
 }
 
-/// An item as it was when it made room.
+/// An item as it was when it was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted<'e> {
     /// The key.
     pub key: &'e [u8],
     /// Whether it had been read since it was stored.
     pub fetched: bool,
-    /// The second at which it would have been gone; 0: never.
+    /// The second at which it would have expired; 0: never.
     pub expiry: u32,
-    /// When it was last used.
+    /// When it was last accessed.
     pub last_access: u32,
     /// Length of the value.
     pub value_len: usize,
 }
 
-/// Something about each kind of event: whether it is wanted, or how many were dropped.
+/// A value for each kind of event: whether it is wanted, or how many events were dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerKind<T> {
     /// [`Event::Evicted`]
@@ -49,23 +50,23 @@ pub struct PerKind<T> {
 pub(crate) struct Events {
     evictions_wanted: AtomicBool,
     segments_wanted: AtomicBool,
-    /// Who holds this lock takes no other.
+    /// No other lock is taken while this one is held.
     waiting: Mutex<Waiting>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Bytes that all the rest may take; 0 while nothing is wanted.
+    /// Bytes that `events` and `keys` may take together; 0 while no kind is wanted.
     room: usize,
-    /// Each without its key, and the key's length.
+    /// Events without their keys, and the lengths of the keys.
     events: Vec<(Event<'static>, u8)>,
-    /// The keys, one after the other.
+    /// The keys, concatenated.
     keys: Vec<u8>,
     dropped: PerKind<u64>,
 }
 
 impl Events {
-    /// From now on keeps these kinds, in `room` bytes.
+    /// Sets the kinds of events to keep, and the size of the buffer in bytes.
     pub(crate) fn watch(&self, wanted: PerKind<bool>, room: usize) {
         let mut waiting = lock(&self.waiting);
         self.evictions_wanted.store(wanted.evictions, Relaxed);
@@ -77,7 +78,7 @@ impl Events {
         waiting.room = if nothing { 0 } else { room };
     }
 
-    /// Hands over what has happened since the last time, in order, and says how much more has been dropped.
+    /// Calls `each` with the events since the last call, in order. Returns how many were dropped.
     pub(crate) fn take(&self, mut each: impl FnMut(Event<'_>)) -> PerKind<u64> {
         let Waiting { events, keys, dropped, .. } = {
             let mut waiting = lock(&self.waiting);
@@ -96,7 +97,7 @@ impl Events {
         dropped
     }
 
-    /// This live item is about to make room.
+    /// Notes that this live item is about to be evicted.
     #[inline]
     pub(crate) fn note_eviction(&self, record: Record<'_>, locked: &Locked<'_>) {
         if self.evictions_wanted.load(Relaxed) {
@@ -117,7 +118,7 @@ impl Events {
         waiting.dropped.evictions += u64::from(!waiting.push(event, record.key()));
     }
 
-    /// A segment was to be emptied.
+    /// Notes that reclamation finished with a segment.
     pub(crate) fn note_segment(&self, freed: bool) {
         if self.segments_wanted.load(Relaxed) {
             let mut waiting = lock(&self.waiting);
@@ -127,7 +128,7 @@ impl Events {
 }
 
 impl Waiting {
-    /// Keeps an event and its key; false if there is no room.
+    /// Adds an event and its key; false if there is no room.
     fn push(&mut self, event: Event<'static>, key: &[u8]) -> bool {
         let taken = self.events.len() * size_of::<(Event<'_>, u8)>() + self.keys.len();
         if taken + size_of::<(Event<'_>, u8)>() + key.len() > self.room {
@@ -160,7 +161,7 @@ mod tests {
         handle.store(&key, &change, NewValue::Bytes(&vec![b'v'; len]), 7).unwrap();
     }
 
-    /// More than the memory holds, of `len` bytes each.
+    /// Stores items of `len` bytes each, more than the memory holds.
     fn flood(handle: &mut Handle, len: usize) -> usize {
         let count = (8 << 20) / len;
         (0..count).for_each(|number| set(handle, &format!("key {number}"), len));
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_that_makes_room_is_told_once_with_what_was_known_of_it() {
+    fn each_evicted_item_is_reported_once_with_its_facts() {
         for len in [1000, 50_000] {
             let (store, mut handle) = small();
             store.watch(PerKind { evictions: true, segments: true }, 1 << 20);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_by_kind() {
+    fn events_without_room_are_counted_by_kind() {
         let (store, mut handle) = small();
         store.watch(PerKind { evictions: true, segments: true }, 2000);
         flood(&mut handle, 1000);
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_nobody() {
+    fn events_are_kept_only_while_watched() {
         let (store, mut handle) = small();
         let mut count = |watch: Option<PerKind<bool>>| {
             if let Some(wanted) = watch {

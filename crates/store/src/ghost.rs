@@ -1,8 +1,8 @@
-//! Ghosts: the fingerprints of what was evicted from the small queue lately.
+//! Ghost table: fingerprints of items recently evicted from the small queue.
 //!
-//! Who comes back soon was evicted too early, and goes to the main queue. Four fingerprints of 16 bits
-//! share a word, the youngest pushing out the oldest; a false one (1 in 16,000) costs nothing but a
-//! place in the wrong queue.
+//! A key that is stored again while its fingerprint is present was evicted too early, and goes to the main
+//! queue. Four fingerprints of 16 bits share a word, the newest replacing the oldest. A false match (1 in
+//! 16,000) only puts an item into the wrong queue.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -12,21 +12,21 @@ use crate::memory::{Huge, Table};
 #[derive(Debug)]
 pub(crate) struct Ghosts {
     words: Table<AtomicU64>,
-    /// Whether there has ever been one: until memory is full, nobody needs to look.
+    /// Whether there has ever been a fingerprint: until memory is full, lookups are skipped.
     any: AtomicBool,
 }
 
-/// One byte of ghosts per so many bytes of memory.
+/// One byte of ghosts per 256 bytes of memory.
 const SHARE: u64 = 256;
 
 impl Ghosts {
-    /// For a memory limit of so many bytes.
+    /// A table sized for a memory limit of `limit` bytes.
     pub(crate) fn new(limit: u64) -> Result<Ghosts, Error> {
         let words = (limit / SHARE / 8).max(1);
         Ok(Ghosts { words: Table::new(1 << words.ilog2(), Huge::No)?, any: AtomicBool::new(false) })
     }
 
-    /// Bytes that it takes, once in use.
+    /// Bytes of the table once it is in use.
     pub(crate) fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }
@@ -36,7 +36,7 @@ impl Ghosts {
             self.any.store(true, Relaxed);
         }
         let word = self.word(hash);
-        // Two at once may lose one of the two: a hint less.
+        // Of two concurrent additions one may be lost: it is only a hint.
         word.store(word.load(Relaxed) << 16 | fingerprint(hash), Relaxed);
     }
 
@@ -56,7 +56,7 @@ impl Ghosts {
     }
 }
 
-/// Never 0, which is what an unused place holds.
+/// Never 0, the value of an unused place.
 #[inline]
 fn fingerprint(hash: u64) -> u64 {
     (hash >> 44 & 0xffff).max(1)

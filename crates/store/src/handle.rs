@@ -1,4 +1,4 @@
-//! A worker's way into the store.
+//! Handles: a worker's access to the store.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,9 +17,9 @@ use crate::store::Store;
 use crate::sync::lock;
 use crate::unused::STEP_MAX;
 
-/// One worker's way into the store. Every method is one atomic operation.
+/// A worker's access to the store. Every method is one atomic operation.
 ///
-/// A handle holds at most one shard's lock at any time, so handles cannot lock each other out.
+/// A handle holds at most one shard's lock at any time, so handles cannot deadlock.
 #[derive(Debug)]
 pub struct Handle {
     pub(crate) store: Arc<Store>,
@@ -28,20 +28,21 @@ pub struct Handle {
     pub(crate) miss: Miss,
     /// The last second seen.
     second: u32,
-    /// Taken ahead, for when a page must be split under a lock.
+    /// A page taken in advance, because a page is split under a lock where none can be taken.
     pub(crate) spare_page: Option<NewPage>,
     pub(crate) join: JoinBuffers,
-    /// Records that may still be looked at in this turn, to make room for values that are being received.
+    /// Records that may still be examined in this turn to make room for values that are being received.
     pub(crate) records_left: usize,
-    /// Bytes that may still be copied in this turn, to join values.
+    /// Bytes that may still be copied in this turn to join values.
     pub(crate) copied_left: usize,
-    /// For values that are changed.
+    /// Buffer for values that are changed.
     pub(crate) scratch: Vec<u8>,
-    /// Cache lines of the record that was read last: what a prefetch asks for, as neighbours in time are alike.
+    /// Cache lines of the record that was read last: as many lines are prefetched, because consecutive
+    /// records are usually of similar size.
     pub(crate) lines: usize,
 }
 
-/// A key whose bucket is on its way: [`Handle::prefetch_item`] comes next.
+/// A key whose index bucket has been prefetched: [`Handle::prefetch_item`] comes next.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefetched {
     hash: u64,
@@ -49,38 +50,37 @@ pub struct Prefetched {
 
 /// Bytes of a cache line.
 pub(crate) const LINE_LEN: usize = 64;
-/// Beyond so many lines the processor has seen where it is going.
+/// For longer records the processor's own prefetcher recognizes the sequential access.
 const PREFETCHED_LINES_MAX: usize = 8;
 
-/// What an operation lacks, to be had while no lock is held; after that it starts over.
+/// A resource that an operation lacks. It is acquired while no lock is held; then the operation starts over.
 #[derive(Debug)]
 pub(crate) enum Need {
-    /// A place for a record of so many bytes.
+    /// Segment space for a record of this many bytes.
     Room(Class, usize),
     /// An index page.
     Page,
-    /// So many levels of the index's directories.
+    /// This many charged levels of the index directories.
     Levels(u32),
-    /// What cannot be had without evicting, which is not allowed.
+    /// The operation would need an eviction, which is not allowed.
     Refusal,
-    /// Memory for a large value of exactly so many bytes.
+    /// Memory for a large value of exactly this many bytes.
     Large(usize),
 }
 
-/// Records looked at per turn when there is no hurry: some 10 µs.
-const CHORES_PER_TURN: usize = 64;
-/// Records looked at per turn to get below a lowered limit: some 100 µs.
-const CHORES_IN_EXCESS: usize = 1024;
+/// Records examined per turn of housekeeping: some 10 µs.
+const HOUSEKEEPING_PER_TURN: usize = 64;
+/// Records examined per turn to get below a lowered limit: some 100 µs.
+const RECORDS_IN_EXCESS: usize = 1024;
 
-/// Records that a worker looks at in one turn to make room for values that it receives, however many: about 1 ms.
+/// Records that a worker examines in one turn to make room for all values that it receives: about 1 ms.
 const RECORDS_PER_TURN: usize = 4096;
-/// Bytes that a worker copies in one of its turns to join values, however many: with the first touch of their pages
-/// about 1 ms.
+/// Bytes that a worker copies in one turn for all joins: with the first touch of their pages about 1 ms.
 const COPIED_PER_TURN: usize = 512 * 1024;
 
 impl Store {
-    /// A way in for one worker. Two handles on one thread must not be used while an
-    /// [`Item`](crate::Item) of the other is alive.
+    /// A handle for one worker. Two handles on one thread must not be used while an [`Item`](crate::Item) of
+    /// the other is alive.
     pub fn handle(self: &Arc<Store>) -> Handle {
         let counters = Arc::new(Counters::default());
         lock(&self.counters).push(Arc::clone(&counters));
@@ -106,12 +106,12 @@ impl Handle {
         }
     }
 
-    /// The store behind it.
+    /// The store of this handle.
     pub fn shared(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Hashes a key, once for all that is done with it.
+    /// Hashes a key, once for all operations on it.
     ///
     /// Panics unless it has 1 to 250 bytes.
     #[inline]
@@ -119,14 +119,14 @@ impl Handle {
         Key::new(bytes, &self.store.hash)
     }
 
-    /// Asks the processor for the key's index bucket, for an operation some requests from now.
+    /// Prefetches the key's index bucket, for an operation some requests from now.
     #[inline]
     pub fn prefetch(&self, key: &Key<'_>) -> Prefetched {
         self.store.index.prefetch(key.hash);
         Prefetched { hash: key.hash }
     }
 
-    /// Asks the processor for the key's item, once its bucket has come.
+    /// Prefetches the key's item, once its bucket is in the cache.
     #[inline]
     pub fn prefetch_item(&self, prefetched: Prefetched) {
         if let Some(at) = self.store.index.guess(prefetched.hash) {
@@ -136,29 +136,30 @@ impl Handle {
         }
     }
 
-    /// Once per turn of the worker: a flush that is due, and a little tidying up.
+    /// To be called once per turn of the worker: performs a flush that is due, and a bounded amount of
+    /// housekeeping.
     pub fn begin_turn(&mut self, now: u32) {
         self.enter(now);
         (self.records_left, self.copied_left) = (RECORDS_PER_TURN, COPIED_PER_TURN);
         let store = &*self.store;
         store.large.release_some(STEP_MAX);
-        if !store.chores.load(Relaxed) {
+        if !store.housekeeping.load(Relaxed) {
             return;
         }
         if store.excess() > 0 {
             if !store.trim_towards_limit() {
-                store.reclaim_some(&self.counters, CHORES_IN_EXCESS, now);
+                store.reclaim_some(&self.counters, RECORDS_IN_EXCESS, now);
             }
         } else {
-            store.reclaim_dead(&self.counters, CHORES_PER_TURN, now);
+            store.reclaim_dead(&self.counters, HOUSEKEEPING_PER_TURN, now);
         }
-        store.tighten();
+        store.lower_effective();
     }
 
-    /// Whether there is something left to tidy up, for which a turn should come soon although nobody asks anything.
+    /// Whether housekeeping is left, for which a turn should come soon even without requests.
     #[inline]
-    pub fn wants_turn(&self) -> bool {
-        self.store.chores.load(Relaxed) || self.store.large.unused() > 0
+    pub fn needs_turn(&self) -> bool {
+        self.store.housekeeping.load(Relaxed) || self.store.large.unused() > 0
     }
 
     /// Why the last lookup found nothing.
@@ -183,13 +184,13 @@ impl Handle {
         })
     }
 
-    /// Sees the time. Called first by every operation.
+    /// Takes note of the time. Called first by every operation.
     #[inline]
     pub(crate) fn enter(&mut self, now: u32) {
         if now != self.second {
             self.second = now;
             self.store.flush_if_due(now);
-            self.store.chores.store(true, Relaxed);
+            self.store.housekeeping.store(true, Relaxed);
         }
     }
 
@@ -198,7 +199,7 @@ impl Handle {
         self.set
     }
 
-    /// Gets what an operation lacked.
+    /// Acquires what an operation lacked.
     pub(crate) fn provide(&mut self, need: Need, now: u32) -> Result<(), Error> {
         match need {
             Need::Room(class, size) => self.open_segment(class, size, now),

@@ -1,9 +1,10 @@
 //! The key and its hash: 64 bits, keyed with a secret, computed once per request.
 //!
-//! SipHash-1-3, as the published defence against chosen keys (Aumasson and Bernstein, "SipHash: a fast short-input
-//! PRF", 2012; the variant of Rust's and Python's tables): who does not know the 128 bits of the secret cannot tell
-//! hashes from random numbers, and so cannot choose keys for one page of the index. Hashes made by multiplying without
-//! such an argument were tried: a block of a key that cancels the state did so under every seed.
+//! SipHash-1-3, the published defence against chosen keys (Aumasson and Bernstein, "SipHash: a fast
+//! short-input PRF", 2012; Rust's and Python's hash tables use this variant): without the 128 bits of the
+//! secret, hashes cannot be told from random numbers, so a client cannot choose keys of one index page.
+//! Multiplicative hashes without such a proof were tried: a block of a key that cancels the state did so
+//! under every seed.
 
 use siphasher::sip::SipHasher13;
 
@@ -90,8 +91,8 @@ mod tests {
         assert_ne!(hash(b"a", 1), hash(b"a", 1 | 1 << 64));
     }
 
-    /// Blocks that cancelled the state of a multiplying hash, whatever its seed: half of a product's factors is theirs
-    /// to choose. No 16 bytes do so here.
+    /// Blocks that cancelled the state of a multiplicative hash under every seed, because half of the factors
+    /// of each product come from the key. No 16 bytes do so here.
     #[test]
     fn no_block_of_a_key_makes_the_rest_the_same_for_every_secret() {
         const E: u64 = 0xb7e1_5162_8aed_2a6b;

@@ -1,21 +1,21 @@
-//! From a key's hash to where its item lies.
+//! Hash index: from the hash of a key to the location of its item.
 //!
 //! Every shard has a directory that doubles as needed; each entry leads to a page of 4 KiB. A page has 56
-//! home buckets of eight slots and eight more buckets, the stash, for what finds its home full. When
-//! both are full the page is split by one more bit of the hash: some 10 µs, and the only way the index
-//! grows, so it never pauses anyone. Two halves that have become sparse are one page again, and the other one is
-//! given back. Pages and directories are charged to the memory limit.
+//! home buckets of eight slots, and eight more buckets, the stash, for entries whose home is full. When home
+//! and stash are full the page is split by one more bit of the hash, in some 10 µs; this is the only way in
+//! which the index grows, so there are no long pauses. Two sparse halves are merged into one page, and the
+//! other page is given back. Pages and directories are charged to the memory limit.
 //!
 //! ```text
 //! slot   tag 20 | frequency 2 | spare 1 | overflow 1 | location 40 (in units of 4 bytes; 0: empty)
 //! hash   0..20 directory | 20..36 home | 36..50 the rest of the tag | from the top: shard
 //! ```
 //!
-//! The upper 6 bits of the tag are the number of the home, so a stash entry knows where it belongs. The
-//! overflow bit of a home's i-th slot (empty or not) says that stash bucket i holds entries of this home.
+//! The upper 6 bits of the tag are the number of the home, so that the home of a stash entry is known. The
+//! overflow bit of the i-th slot of a home (empty or not) says that stash bucket i has entries of this home.
 //!
-//! All writes happen under the shard's lock, and so do all reads except prefetch hints. Slots are atomics
-//! so that a hint may read them at any time.
+//! All writes happen under the shard's lock, and so do all reads except prefetch hints. Slots are atomics so
+//! that a hint may read them at any time.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -24,10 +24,10 @@ use std::sync::atomic::{
 };
 
 use self::directory::{Directory, Entry, PAGE_BITS};
-use crate::ahead::{Frontier, Runner};
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{HUGE_PAGE, Huge, PAGE, Table};
+use crate::prefault::{Frontier, PrefaultThread};
 use crate::record::ALIGN;
 use crate::shard::{Locked, Shard};
 use crate::sync::{Mutex, lock};
@@ -43,35 +43,36 @@ pub(crate) struct Index {
     shards: Box<[Shard]>,
     shard_bits: u32,
     slots: Table<AtomicU64>,
-    /// How many entries each page has.
+    /// Number of entries of each page.
     counts: Table<AtomicU16>,
     directory: Directory,
-    /// Pages from here on have never been used.
+    /// Pages from this number on have never been used.
     fresh: AtomicU32,
-    /// Pages that were used, and are neither charged nor resident. Changed under the lock below.
-    bare_count: AtomicU32,
-    bare: Mutex<Vec<u32>>,
+    /// Number of pages that were used before and are now neither charged nor resident. Changed under the lock
+    /// of `returned`.
+    returned_count: AtomicU32,
+    returned: Mutex<Vec<u32>>,
     pages_max: u32,
     budget: Arc<Budget>,
-    /// Of the slots, made resident ahead of use.
+    /// How far the slots are pre-faulted.
     frontier: Frontier,
-    runner: Arc<Runner>,
+    prefault_thread: Arc<PrefaultThread>,
 }
 
-/// A slot that was found, as it was.
+/// A slot that was found, and its value at that time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     number: usize,
     value: u64,
 }
 
-/// A page that belongs to no directory yet.
+/// A page that no directory refers to yet.
 #[derive(Debug)]
 pub(crate) struct NewPage(u32);
 
-/// What a page takes from the memory limit: itself and the number of its entries.
+/// The charge of a page: itself and the number of its entries.
 pub(crate) const PAGE_CHARGE: u64 = (PAGE + size_of::<AtomicU16>()) as u64;
-/// No item may lie at or beyond this offset: a slot could not name it.
+/// Items lie below this offset: a slot cannot address more.
 pub(crate) const LOCATIONS_END: u64 = (LOCATION + 1) * ALIGN as u64;
 
 const SLOTS: usize = 8;
@@ -85,13 +86,13 @@ const FREQUENCY_SHIFT: u32 = 42;
 const FREQUENCY: u64 = 3 << FREQUENCY_SHIFT;
 const TAG_SHIFT: u32 = 44;
 
-/// An item that was used this often (since the frequency was last lowered) counts no further.
+/// Uses of an item are counted up to this number, since the frequency was last lowered.
 pub(crate) const FREQUENCY_MAX: u64 = 3;
-/// After so many new pages the thread that runs ahead has a look: a quarter of a huge page.
+/// New pages between two wake-ups of the pre-faulting thread: a quarter of a huge page.
 const PAGES_PER_WAKE: u32 = (HUGE_PAGE / PAGE / 4) as u32;
 
 impl Slot {
-    /// Where the item lies, as an offset in bytes.
+    /// The item's location, as an offset in bytes.
     #[inline]
     pub(crate) fn at(self) -> usize {
         (self.value & LOCATION) as usize * ALIGN
@@ -117,15 +118,15 @@ fn home_of_slot(value: u64) -> usize {
     (value >> (TAG_SHIFT + 14)) as usize
 }
 
-/// Making it, and finding shards.
+/// Construction, shards and pages.
 impl Index {
-    /// An index for at most `pages_max` pages. The first page of every shard is there already;
-    /// [`Index::fixed_bytes`] are for the caller to charge.
+    /// An index of at most `pages_max` pages. The first page of every shard exists already; the caller
+    /// charges [`Index::fixed_bytes`].
     pub(crate) fn new(
         shards: usize,
         pages_max: usize,
         huge: Huge,
-        runner: Arc<Runner>,
+        prefault_thread: Arc<PrefaultThread>,
         budget: Arc<Budget>,
     ) -> Result<Index, Error> {
         assert!(shards.is_power_of_two());
@@ -137,12 +138,12 @@ impl Index {
             counts: Table::new(pages_max, Huge::No)?,
             directory: Directory::new(shards, pages_max, Arc::clone(&budget))?,
             fresh: AtomicU32::new(shards as u32),
-            bare_count: AtomicU32::new(0),
-            bare: Mutex::default(),
+            returned_count: AtomicU32::new(0),
+            returned: Mutex::default(),
             pages_max: pages_max as u32,
             budget,
             frontier: Frontier::default(),
-            runner,
+            prefault_thread,
         };
         for shard in 0..shards {
             index.directory.set(shard, 0, Entry { page: shard as u32, depth: 0 });
@@ -151,7 +152,7 @@ impl Index {
         Ok(index)
     }
 
-    /// What is charged for it as long as it lives, with so many shards.
+    /// The charge for an index with `shards` shards over its whole lifetime.
     pub(crate) fn fixed_bytes(shards: usize) -> u64 {
         shards as u64 * PAGE_CHARGE + Directory::first_row_bytes(shards)
     }
@@ -177,58 +178,58 @@ impl Index {
 
     /// Pages in use, spare ones included.
     pub(crate) fn pages(&self) -> u64 {
-        u64::from(self.fresh.load(Relaxed).saturating_sub(self.bare_count.load(Relaxed)))
+        u64::from(self.fresh.load(Relaxed).saturating_sub(self.returned_count.load(Relaxed)))
     }
 
-    /// What it is charged.
+    /// Bytes charged for the index.
     pub(crate) fn bytes(&self) -> u64 {
         self.pages() * PAGE_CHARGE + self.directory.bytes()
     }
 
-    /// One more page, which the caller has charged to the budget.
+    /// Takes a page that the caller has charged to the budget.
     pub(crate) fn new_page(&self) -> Option<NewPage> {
-        if self.bare_count.load(Relaxed) > 0
-            && let Some(page) = self.take_bare()
+        if self.returned_count.load(Relaxed) > 0
+            && let Some(page) = self.take_returned()
         {
             return Some(page);
         }
         let more = |fresh: u32| (fresh < self.pages_max).then_some(fresh + 1);
         let new = self.fresh.fetch_update(Relaxed, Relaxed, more).ok()?;
         if new % PAGES_PER_WAKE == 0 {
-            self.runner.wake();
+            self.prefault_thread.wake();
         }
         Some(NewPage(new))
     }
 
-    fn take_bare(&self) -> Option<NewPage> {
-        let mut bare = lock(&self.bare);
-        let page = bare.pop()?;
-        self.bare_count.store(bare.len() as u32, Relaxed);
+    fn take_returned(&self) -> Option<NewPage> {
+        let mut returned = lock(&self.returned);
+        let page = returned.pop()?;
+        self.returned_count.store(returned.len() as u32, Relaxed);
         Some(NewPage(page))
     }
 
-    /// A page that holds nothing any more is neither charged nor resident.
+    /// Gives an empty page back: it is then neither charged nor resident.
     fn give_back(&self, page: NewPage) {
         let first = page.0 as usize * PAGE_SLOTS;
         self.slots.release(first..first + PAGE_SLOTS);
-        let mut bare = lock(&self.bare);
-        bare.push(page.0);
-        self.bare_count.store(bare.len() as u32, Relaxed);
+        let mut returned = lock(&self.returned);
+        returned.push(page.0);
+        self.returned_count.store(returned.len() as u32, Relaxed);
         self.budget.give_back(PAGE_CHARGE);
     }
 
-    /// What has to be charged before a directory can have so many levels.
+    /// Bytes to be charged before a directory can have `depth` levels.
     pub(crate) fn missing_bytes(&self, depth: u32) -> u64 {
         self.directory.missing_bytes(depth)
     }
 
-    /// Adds levels to the directories for `paid` bytes, which have been charged.
+    /// Adds levels to the directories for `paid` bytes that have been charged.
     pub(crate) fn add_levels(&self, depth: u32, paid: u64) {
         self.directory.add_levels(depth, paid);
     }
 
-    /// Makes pages resident that will be taken next, as far as so much memory is left.
-    pub(crate) fn make_ahead(&self, left: u64) {
+    /// Pre-faults the pages that will be taken next, as far as `left` bytes of memory allow.
+    pub(crate) fn prefault(&self, left: u64) {
         let used = u64::from(self.fresh.load(Relaxed)) * PAGE as u64;
         if let Some(bytes) = self.frontier.advance(used, left) {
             self.slots.populate(bytes);
@@ -247,14 +248,14 @@ impl Index {
         self.entry(shard, hash).page as usize * PAGE_SLOTS
     }
 
-    /// Asks for the home bucket.
+    /// Prefetches the home bucket.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let page = self.page(self.shard_of(hash), hash);
         self.slots.prefetch(page + home_of(hash) * SLOTS);
     }
 
-    /// Where the item may lie, going by its tag alone and without the lock: a hint.
+    /// The item's likely location, by its tag alone and without the lock: a hint.
     #[inline]
     pub(crate) fn guess(&self, hash: u64) -> Option<usize> {
         let home = self.page(self.shard_of(hash), hash) + home_of(hash) * SLOTS;
@@ -265,9 +266,9 @@ impl Index {
     }
 }
 
-/// Finding and changing entries, under the lock.
+/// Lookup and changes of entries, under the lock.
 impl Index {
-    /// The slot of this hash whose location is right.
+    /// The slot of this hash whose location satisfies `is_right`.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -280,7 +281,7 @@ impl Index {
         let home = page + home_of(hash) * SLOTS;
         let mut overflow = 0u32;
         let mut matching = 0u32;
-        // Without branches: which slot it is cannot be foreseen.
+        // Without branches, because which slot matches is unpredictable.
         let bucket: &[AtomicU64; SLOTS] = self.slots[home..home + SLOTS].try_into().expect("a bucket");
         let values = bucket.each_ref().map(|slot| slot.load(Relaxed));
         for (i, value) in values.into_iter().enumerate() {
@@ -308,18 +309,18 @@ impl Index {
         None
     }
 
-    /// Whether one more entry of this hash finds a slot.
+    /// Whether there is a free slot for one more entry of this hash.
     pub(crate) fn has_room(&self, lock: &Locked<'_>, hash: u64) -> bool {
         self.free_slot(self.page(lock.number, hash), home_of(hash)).is_some()
     }
 
-    /// Adds an entry. There must be [room](Index::has_room).
+    /// Adds an entry. The caller has checked that there is [room](Index::has_room).
     pub(crate) fn insert(&self, lock: &mut Locked<'_>, hash: u64, at: usize, frequency: u64) {
         let page = self.entry(lock.number, hash).page;
         self.put(page, tag_of(hash) << TAG_SHIFT | frequency << FREQUENCY_SHIFT | location(at));
     }
 
-    /// Points the entry elsewhere.
+    /// Changes the location of an entry.
     pub(crate) fn relocate(&self, _lock: &mut Locked<'_>, slot: Slot, at: usize, frequency: u64) {
         let cell = &self.slots[slot.number];
         let kept = cell.load(Relaxed) & !(LOCATION | FREQUENCY);
@@ -334,7 +335,7 @@ impl Index {
         }
     }
 
-    /// Takes the entry out; `hash_at` as in [`Index::split`]. A slot found before is no longer valid after this.
+    /// Removes the entry; `hash_at` as in [`Index::split`]. Slots found before are invalid after this.
     #[inline]
     pub(crate) fn remove(&self, lock: &mut Locked<'_>, slot: Slot, hash_at: impl Fn(usize) -> u64) {
         let first = slot.number - slot.number % PAGE_SLOTS;
@@ -342,7 +343,7 @@ impl Index {
         let home = home_of_slot(slot.value);
         if slot.number < first + HOMES * SLOTS {
             self.clear(slot.number);
-            self.fetch_home(first, home);
+            self.unstash(first, home);
         } else {
             self.remove_from_stash(first, home, slot.number);
         }
@@ -350,17 +351,17 @@ impl Index {
         self.note_removal(lock, page, || hash_at(slot.at()));
     }
 
-    /// Some entry in the way of this hash, where there is no room and no growing.
-    pub(crate) fn in_the_way(&self, lock: &Locked<'_>, hash: u64) -> Slot {
+    /// Any entry of the home bucket of this hash, to be evicted where the index cannot grow.
+    pub(crate) fn any_of_home(&self, lock: &Locked<'_>, hash: u64) -> Slot {
         let number = self.page(lock.number, hash) + home_of(hash) * SLOTS;
         Slot { number, value: self.slots[number].load(Relaxed) }
     }
 
-    /// The location of every entry in the page that `cursor` leads to, and the next cursor; 0 after the last.
-    /// `hash_at` as in [`Index::split`].
+    /// Calls `each` with the location of every entry in the page of `cursor`. Returns the next cursor; 0
+    /// after the last page. `hash_at` as in [`Index::split`].
     ///
-    /// The cursor counts with its bits reversed, so that it misses nothing when pages split meanwhile. Where they
-    /// merged, entries of a page that it has passed are left out.
+    /// The cursor counts with its bits reversed, so that no entry is missed when pages split meanwhile. In
+    /// merged pages, entries of a page that it has already passed are left out.
     pub(crate) fn scan(
         &self,
         lock: &Locked<'_>,

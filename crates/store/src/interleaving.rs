@@ -1,8 +1,9 @@
-//! Thread schedules tried out one by one: reading, writing, splitting, flushing and reclaiming at once.
+//! Thread schedules, explored by random seeds: reading, writing, splitting, flushing and reclaiming
+//! concurrently.
 //!
-//! Each test runs many seeds; a failure names its seed, which gives the same schedule again. Under miri
-//! (with `-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-disable-weak-memory-emulation`: the
-//! emulation cannot follow memory that is used again in other sizes) a few seeds are run, in minutes.
+//! Each test runs many seeds; a failure names its seed, which reproduces the schedule. Under miri (with
+//! `-Zmiri-disable-isolation -Zmiri-tree-borrows -Zmiri-disable-weak-memory-emulation`: the emulation does
+//! not support memory that is reused with other access sizes) three seeds run, in minutes.
 
 pub(crate) mod schedule;
 
@@ -17,7 +18,7 @@ type Thread<'t> = Box<dyn FnOnce() + Send + 't>;
 fn check(config: &Config, seeds: u64, test: impl Fn(u64, &Arc<Store>)) {
     for seed in 0..if cfg!(miri) { 3 } else { seeds } {
         let store = Store::new(config.clone()).unwrap();
-        // A failure in a thread is printed there; this says which seed it was.
+        // A failure in a thread is printed by that thread; this adds the seed.
         let attempt = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(seed, &store)));
         assert!(attempt.is_ok(), "with seed {seed}");
         let statistics = store.statistics();
@@ -50,7 +51,7 @@ fn is_whole(value: &[u8]) -> bool {
     value.iter().all(|byte| *byte == value[0])
 }
 
-/// Fills the memory up to where the next few stores must evict.
+/// Fills the memory until the next few stores must evict.
 fn fill(handle: &mut Handle) {
     for number in 0..150 {
         set(handle, &format!("filler {number}"), &letters(b'f', 30_000));
@@ -139,7 +140,7 @@ fn what_is_stored_after_a_flush_stays() {
         };
         schedule::run(seed, vec![Box::new(writer("x")) as Thread<'_>, Box::new(writer("y"))]);
         let mut handle = store.handle();
-        // Whoever flushed last has stored after that.
+        // The writer of the last flush has stored a value after it.
         let both = [get(&mut handle, "x"), get(&mut handle, "y")];
         assert!(both.contains(&Some(vec![b'd'; 20])), "{both:?}");
     });
@@ -217,7 +218,7 @@ fn adds_and_deletes_take_turns() {
 }
 
 #[test]
-fn writers_who_fill_the_memory_together_all_come_through() {
+fn concurrent_writers_that_fill_the_memory_all_succeed() {
     check(&small(), 30, |seed, store| {
         fill(&mut store.handle());
         let write = |thread: usize| {

@@ -1,10 +1,11 @@
-//! Joining to large values (`append`, `prepend`) in steps.
+//! Joins to large values (`append`, `prepend`) in steps.
 //!
-//! The joined value is put together as one that is received is: charged as it grows, copied piece by piece while others
-//! have their turns. Then [`Handle::store`] puts it in the old one's place, if that is still the one it began with.
-//! Copied at once, 30 MB would hold up a worker's other connections for 50 ms.
+//! The joined value is built like one that is received: charged as it grows, and copied piece by piece over
+//! several turns. Then [`Handle::store`] stores it in place of the old one, if that is still the one with
+//! which the join began. Copied at once, 30 MB would delay the worker's other connections by 50 ms.
 //!
-//! Joins to one key come one after the other: if they raced, each that ends would make all others begin again.
+//! Joins to one key run one after the other: if they ran concurrently, each that finishes would make all
+//! others start over.
 
 use std::sync::Arc;
 
@@ -25,42 +26,42 @@ pub(crate) mod buffers;
 pub(crate) mod claim;
 pub(crate) mod prepared;
 
-/// Shorter joined values are copied at once: some 0.4 ms.
+/// Shorter joined values are copied at once, in some 0.4 ms.
 const STEPS_MIN: usize = 256 * 1024;
 
 /// A value that is being joined.
 #[derive(Debug)]
 pub struct Join {
     hash: u64,
-    /// Whether the new part comes first.
+    /// Whether the new part is prepended.
     new_first: bool,
-    /// `None` before it is this join's turn.
+    /// `None` while another join has the claim to the key.
     begun: Option<Begun>,
 }
 
-/// A join whose turn it is.
+/// A join that has the claim to its key.
 #[derive(Debug)]
 struct Begun {
     claim: Claim,
     old: Old,
-    /// `None` while others that are being received have the whole share.
+    /// `None` while other values that are being received use the whole share.
     partial: Option<PartialValue>,
 }
 
-/// How a join gets on.
+/// Result of a step of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinStep {
-    /// The joined value is whole: [`Handle::prepare`] it, and store.
+    /// The joined value is complete: call [`Handle::prepare`], then store.
     Whole,
-    /// There is more to do, after others have had their turn.
+    /// More steps are needed; continue in the next turn.
     Soon,
-    /// Values that are being received have to get through first, or a join to the same key that waits for them.
+    /// The join waits for values that are being received, or for a join to the same key that waits for them.
     Later,
-    /// Another value, or none, has taken the place of the one it began with.
+    /// The item was replaced or removed since the join began.
     Changed,
 }
 
-/// The rest, in one piece, of the part to which byte `at` of both together belongs.
+/// The rest of that one of the two parts to which byte `at` of the joined value belongs.
 fn piece<'p>((first, second): (&'p [u8], &'p [u8]), at: usize) -> &'p [u8] {
     match at.checked_sub(first.len()) {
         None => &first[at..],
@@ -69,8 +70,8 @@ fn piece<'p>((first, second): (&'p [u8], &'p [u8]), at: usize) -> &'p [u8] {
 }
 
 impl Handle {
-    /// Begins to join `len` bytes to the item of this key. `None` if that need not be done in steps: because the
-    /// condition is another one, because there is no such item, or because it takes no time.
+    /// Begins to join `len` bytes to the item of this key. `None` if no steps are needed: the condition is
+    /// another one, there is no such item, or the join is short.
     pub fn begin_join(&mut self, key: &Key<'_>, condition: Condition, len: usize, now: u32) -> Option<Join> {
         if !matches!(condition, Condition::Append | Condition::Prepend) {
             return None;
@@ -86,7 +87,8 @@ impl Handle {
         in_steps.then_some(Join { hash: key.hash, new_first, begun: None })
     }
 
-    /// Goes on with a join of `new` to the item of this key. An error says that there is no memory for it.
+    /// Makes the next step of a join of `new` to the item of this key. An error means that there is no memory
+    /// for it.
     pub fn step_join(
         &mut self,
         join: &mut Join,
@@ -123,7 +125,7 @@ impl Handle {
         self.copy(parts, partial, now)
     }
 
-    /// Copies what one turn allows.
+    /// Copies as much as one turn allows.
     fn copy(
         &mut self,
         parts: (&[u8], &[u8]),
@@ -159,8 +161,9 @@ impl Handle {
         store.joined_to(&lock, key, now).is_some_and(|record| old.is_of(record, &lock))
     }
 
-    /// Has the next [`Handle::store`], of what was joined, put this in the old value's place. If another value is there
-    /// by then, it joins to that at once; if the join is not whole, it does as if there were no memory for it.
+    /// Makes the next [`Handle::store`] of the joined request store this value in place of the old one. If
+    /// the item has changed by then, the store joins to the new value at once; if the join is incomplete, the
+    /// store fails as if there were no memory.
     pub fn prepare(&mut self, join: Option<Join>) {
         self.join.prepared = join.map(|join| match join.begun {
             Some(Begun { claim, old, partial: Some(partial) }) if partial.is_full() => {
@@ -172,12 +175,12 @@ impl Handle {
 }
 
 impl Store {
-    /// The live item of this key. Nothing is counted: that is for the operation for which it is looked at.
+    /// The live item of this key. Nothing is counted here: the operation that follows counts.
     fn joined_to(&self, lock: &Locked<'_>, key: &Key<'_>, now: u32) -> Option<Record<'_>> {
         let is_key = |at: usize| self.segments.record(at).key() == key.bytes;
         let slot = self.index.find(lock, key.hash, is_key)?;
-        self.death_of(slot.at(), now).is_none().then(|| self.segments.record(slot.at()))
+        self.why_dead(slot.at(), now).is_none().then(|| self.segments.record(slot.at()))
     }
 }
 
-const _: () = assert!(STEPS_MIN >= LARGE_VALUE_MIN, "what is joined in steps has memory of its own");
+const _: () = assert!(STEPS_MIN >= LARGE_VALUE_MIN, "a value joined in steps is a large value");

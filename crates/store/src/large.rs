@@ -1,7 +1,8 @@
-//! Large values: each in its own run of pages, so that it can be received and sent where it lies.
+//! Large values: each has its own run of pages, and is received and sent there without a copy.
 //!
-//! All runs come from one reserved mapping, whose free addresses `places.rs` knows; only touched pages are resident. So
-//! there is no fragmentation of memory, and no mapping call per value (the kernel allows few mappings).
+//! All runs come from one reserved mapping, whose free addresses `free_ranges.rs` manages; only touched pages
+//! are resident. So memory is not fragmented, and no mapping call per value is needed (the kernel limits the
+//! number of mappings).
 #![expect(unsafe_code, reason = "exclusive and shared access to the bytes of a run")]
 
 use std::sync::Arc;
@@ -9,22 +10,22 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::budget::Budget;
 use crate::error::Error;
+use crate::free_ranges::FreeRanges;
 use crate::memory::{Arena, Huge, PAGE};
-use crate::places::Places;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::unused::{AT_ONCE_MAX, Run, STEP_MAX, Unused};
 
-/// Values of at least this many bytes live in their own memory and are sent without a copy. Below,
-/// copying costs less (32 KiB: some 3 µs) than a guard, a system call for the pages and their first touch.
+/// Values of at least this many bytes have their own memory and are sent without a copy. Below, copying costs
+/// less (32 KiB: some 3 µs) than a guard, a system call for the pages and their first touch.
 pub const LARGE_VALUE_MIN: usize = 32 * 1024;
 
-/// A value in its own memory. To be filled by whoever asked for it, then stored; dropped, it is given back.
+/// A value in its own memory. It is filled, then stored; its memory is given back on drop.
 #[derive(Debug)]
 pub struct LargeValue {
     space: Arc<LargeSpace>,
     offset: usize,
     len: usize,
-    /// Bytes of whole pages, from the front, that are charged; all of them once the value is complete.
+    /// Charged bytes at the front, in whole pages; all pages once the value is complete.
     charged: usize,
 }
 
@@ -39,17 +40,17 @@ impl LargeValue {
         self.len == 0
     }
 
-    /// What it takes from the memory limit.
+    /// Its charge.
     pub(crate) fn charge(&self) -> u64 {
         self.charged as u64
     }
 
-    /// The bytes at the front that are charged.
+    /// Charged bytes at the front, without padding.
     pub(crate) fn charged_len(&self) -> usize {
         self.charged.min(self.len)
     }
 
-    /// So many more bytes of whole pages, which the caller has charged, can be used.
+    /// Makes `bytes` more bytes usable: whole pages that the caller has charged.
     pub(crate) fn extend(&mut self, bytes: u64) {
         self.charged += bytes as usize;
         debug_assert!(self.charged.is_multiple_of(PAGE) && self.charged as u64 <= charge_of(self.len));
@@ -59,7 +60,7 @@ impl LargeValue {
 
 impl AsRef<[u8]> for LargeValue {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the run belongs to this value until it is dropped, and writing takes `&mut self`.
+        // SAFETY: the run belongs to this value until it is dropped, and writes need `&mut self`.
         unsafe { self.space.arena.bytes(self.offset, self.len) }
     }
 }
@@ -83,19 +84,19 @@ impl Drop for LargeValue {
     }
 }
 
-/// What a value of this length takes from the memory limit: whole pages.
+/// The charge for a value of this length: whole pages.
 pub(crate) fn charge_of(len: usize) -> u64 {
     len.max(1).next_multiple_of(PAGE) as u64
 }
 
-/// Where large values live.
+/// The memory of all large values.
 #[derive(Debug)]
 pub(crate) struct LargeSpace {
     arena: Arena,
     budget: Arc<Budget>,
-    places: Mutex<Places>,
+    free_ranges: Mutex<FreeRanges>,
     charged: AtomicU64,
-    /// Runs of values that are gone.
+    /// Runs of values that were dropped.
     unused: Unused,
 }
 
@@ -103,7 +104,7 @@ impl LargeSpace {
     pub(crate) fn new(reserve: u64, budget: Arc<Budget>) -> Result<LargeSpace, Error> {
         let arena = Arena::new(reserve as usize, Huge::No)?;
         Ok(LargeSpace {
-            places: Mutex::new(Places::new(arena.len())),
+            free_ranges: Mutex::new(FreeRanges::new(arena.len())),
             arena,
             budget,
             charged: AtomicU64::new(0),
@@ -111,7 +112,7 @@ impl LargeSpace {
         })
     }
 
-    /// A value of `len` bytes (zeros), if there is memory for it and for `keep` bytes more.
+    /// Takes a value of `len` bytes (zeros), if there is memory for it and for `keep` bytes more.
     pub(crate) fn take(self: &Arc<LargeSpace>, len: usize, keep: u64) -> Option<LargeValue> {
         if !self.budget.charge_keeping(charge_of(len), keep) {
             return None;
@@ -124,9 +125,9 @@ impl LargeSpace {
         Some(value)
     }
 
-    /// A place for a value, of which nothing is charged yet.
+    /// Address space for a value; nothing is charged yet.
     pub(crate) fn place(self: &Arc<LargeSpace>, len: usize) -> Option<LargeValue> {
-        let offset = self.places().take(charge_of(len) as usize)?;
+        let offset = self.free_ranges().take(charge_of(len) as usize)?;
         Some(LargeValue { space: Arc::clone(self), offset, len, charged: 0 })
     }
 
@@ -135,35 +136,35 @@ impl LargeSpace {
         self.charged.load(Relaxed).saturating_sub(self.unused())
     }
 
-    /// Bytes still charged for values that are gone: [`LargeSpace::release_some`] gives them back.
+    /// Bytes still charged for dropped values: [`LargeSpace::release_some`] gives them back.
     #[inline]
     pub(crate) fn unused(&self) -> u64 {
         self.unused.charged()
     }
 
-    /// Gives some of the unused memory back: so many bytes at most, rounded up to pages. Returns how much that was.
+    /// Gives some unused memory back: at most `most` bytes, rounded up to pages. Returns how many bytes.
     #[inline]
     pub(crate) fn release_some(&self, most: usize) -> usize {
         let Some(run) = self.unused.next(most.next_multiple_of(PAGE).min(STEP_MAX)) else { return 0 };
-        // SAFETY: its value is gone, and it has been taken from the unused ones.
+        // SAFETY: its value was dropped, and the run has been removed from the unused ones.
         unsafe { self.release(run) };
         run.charged
     }
 
-    /// Gives a run back.
+    /// Gives the pages and addresses of a run back.
     ///
     /// # Safety
-    /// Nobody uses it any more, or will before it is taken anew.
+    /// No reference to the run's bytes exists, and none is made before the run is taken again.
     unsafe fn release(&self, run: Run) {
-        // SAFETY: handed through; it is handed on only after this.
+        // SAFETY: by the caller's contract; the addresses are given back only after this.
         unsafe { self.arena.release(run.offset, run.charged) };
         self.budget.give_back(run.charged as u64);
         self.charged.fetch_sub(run.charged as u64, Relaxed);
-        self.places().give_back(run.offset, run.len);
+        self.free_ranges().give_back(run.offset, run.len);
     }
 
-    fn places(&self) -> MutexGuard<'_, Places> {
-        lock(&self.places)
+    fn free_ranges(&self) -> MutexGuard<'_, FreeRanges> {
+        lock(&self.free_ranges)
     }
 }
 
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_used_again() {
+    fn addresses_are_reused() {
         let space = space(1 << 20);
         for round in 0..1000 {
             let len = 40_000 + round * 900;

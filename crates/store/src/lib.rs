@@ -1,7 +1,7 @@
-//! Items, index, memory, eviction and expiry: the heart of the cache.
+//! Items, index, memory, eviction and expiry of the cache.
 //!
-//! No sockets, no clock, no threads, and no word of any protocol: time is an argument, and every
-//! operation is one method of a [`Handle`]:
+//! There are no sockets, no clock and no threads here, and nothing of a protocol: time is an argument, and
+//! every operation is one method of a [`Handle`]:
 //!
 //! ```text
 //! Store::new(Config) -> Result<Arc<Store>, Error>
@@ -10,27 +10,27 @@
 //!   store.flush(at_second)                         0: at once
 //!   store.statistics() -> Statistics
 //!   store.watch(kinds, room); store.take_events(|Event|) -> how many were dropped
-//!   Store::run_ahead(&Weak<Store>)                 for a thread that takes page faults for the others
+//!   Store::prefault(&Weak<Store>)                 body of the pre-faulting thread
 //!
 //! handle.key(&[u8]) -> Key                         hashes once; 1..=250 bytes
 //! handle.prefetch(&Key) -> Prefetched; handle.prefetch_item(Prefetched)
-//! handle.wants_turn() -> bool                                             begin_turn soon, although nobody asks
+//! handle.needs_turn() -> bool                                             begin_turn soon, even without requests
 //! handle.begin_turn(now)
 //! handle.get(&Key, Look, now) -> Option<Item>      holds the shard's lock until dropped
 //! handle.get_and_touch(&Key, expiry, now) -> Option<Item>
 //! handle.meta_get(&Key, &MetaGet, now) -> Option<MetaFound>
 //! handle.last_miss() -> Miss
 //! handle.large_value(len, now) -> Result<LargeValue, Error>
-//! handle.begin_value(len, now) -> Result<Option<PartialValue>, Error>      to be received; None: wait for others
+//! handle.begin_value(len, now) -> Result<Option<PartialValue>, Error>      to be received; None: wait for other uploads
 //! handle.extend_value(&mut PartialValue, now) -> Result<bool, Error>      room for more; false: in the next turn
 //! handle.store(&Key, &Change, NewValue, now) -> Result<Stored, Error>
 //! handle.begin_join(&Key, Condition, len, now) -> Option<Join>            to a large value; None: `store` does it at once
 //! handle.step_join(&mut Join, &Key, new, now) -> Result<JoinStep, Error>
-//! handle.prepare(Option<Join>)                                            for the `store` that comes next
+//! handle.prepare(Option<Join>)                                            sets the value for the next `store`
 //! handle.delete(&Key, &Delete, now) -> Result<Deleted, Error>
 //! handle.touch(&Key, expiry, now) -> bool
 //! handle.arithmetic(&Key, &Arithmetic, now) -> Result<Counted, Error>
-//! handle.dump(&mut DumpCursor, now, |&Dumped|) -> bool   false: that was the last step
+//! handle.dump(&mut DumpCursor, now, |&Dumped|) -> bool   false: no pages are left
 //! handle.crawl(&mut DumpCursor, now) -> bool
 //! ```
 //!
@@ -40,7 +40,6 @@
 //!
 //! After `Err` from a plain set the caller deletes the old value.
 
-mod ahead;
 mod arithmetic;
 mod budget;
 mod config;
@@ -48,6 +47,7 @@ mod delete;
 mod dump;
 mod error;
 mod events;
+mod free_ranges;
 mod ghost;
 mod handle;
 mod hash;
@@ -59,7 +59,7 @@ mod memory;
 mod new_item;
 mod open;
 mod partial;
-mod places;
+mod prefault;
 mod put;
 mod read;
 mod reclaim;

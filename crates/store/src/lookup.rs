@@ -1,4 +1,4 @@
-//! Looking items up and taking them out, under a shard's lock: what all operations are made of.
+//! Lookup and removal of items under a shard's lock: the parts of all operations.
 
 use stdx::counter::Counter;
 
@@ -17,7 +17,7 @@ impl Store {
         self.hash.of(self.segments.record(at).key())
     }
 
-    /// The live item of this key. A dead one in its place is taken out.
+    /// The live item of this key. A dead one is removed.
     #[inline]
     pub(crate) fn look_up(
         &self,
@@ -28,7 +28,7 @@ impl Store {
     ) -> Result<Slot, Miss> {
         let is_key = |at: usize| self.segments.record(at).key() == key.bytes;
         let slot = self.index.find(lock, key.hash, is_key).ok_or(Miss::Absent)?;
-        match self.death_of(slot.at(), now) {
+        match self.why_dead(slot.at(), now) {
             None => Ok(slot),
             Some(Miss::Flushed) => {
                 counters.found_flushed.add(1);
@@ -37,15 +37,15 @@ impl Store {
             }
             Some(miss) => {
                 counters.found_expired.add(1);
-                self.bury(lock, slot, counters);
+                self.unlink_expired(lock, slot, counters);
                 Err(miss)
             }
         }
     }
 
-    /// Why the item is not to be served, if so.
+    /// Why the item is dead; `None` for a live one.
     #[inline]
-    pub(crate) fn death_of(&self, at: usize, now: u32) -> Option<Miss> {
+    pub(crate) fn why_dead(&self, at: usize, now: u32) -> Option<Miss> {
         let expiry = self.segments.record(at).expiry();
         if expiry != 0 && expiry <= now {
             return Some(Miss::Expired);
@@ -53,22 +53,22 @@ impl Store {
         self.segments.is_flushed(self.segments.of(at)).then_some(Miss::Flushed)
     }
 
-    /// Takes an expired item out.
-    pub(crate) fn bury(&self, lock: &mut Locked<'_>, slot: Slot, counters: &Counters) {
+    /// Removes an expired item.
+    pub(crate) fn unlink_expired(&self, lock: &mut Locked<'_>, slot: Slot, counters: &Counters) {
         if self.segments.record(slot.at()).bits() & FETCHED == 0 {
             counters.expired_unfetched.add(1);
         }
         self.unlink(lock, slot, counters);
     }
 
-    /// Takes an item out, for whatever reason.
+    /// Removes an item.
     pub(crate) fn unlink(&self, lock: &mut Locked<'_>, slot: Slot, counters: &Counters) {
         self.index.remove(lock, slot, |at| self.hash_at(at));
-        self.give_up(lock, slot.at(), counters);
+        self.release_record(lock, slot.at(), counters);
     }
 
-    /// Nothing refers to this record any more.
-    pub(crate) fn give_up(&self, lock: &mut Locked<'_>, at: usize, counters: &Counters) {
+    /// Accounts for a record to which nothing refers any more, and releases its large value.
+    pub(crate) fn release_record(&self, lock: &mut Locked<'_>, at: usize, counters: &Counters) {
         let record = self.segments.record(at);
         let segment = self.segments.of(at);
         if record.bits() & LARGE != 0 {
@@ -83,8 +83,8 @@ impl Store {
         self.segments.note_dead(segment, record.size());
     }
 
-    /// Something refers to this record now.
-    pub(crate) fn count_in(&self, at: usize, large: Option<u64>, counters: &Counters) {
+    /// Accounts for a record to which the index now refers.
+    pub(crate) fn account_record(&self, at: usize, large: Option<u64>, counters: &Counters) {
         counters.bytes.add(self.segments.record(at).size() as u64 + large.unwrap_or(0));
         counters.large_items.add(u64::from(large.is_some()));
         counters.curr_items.add(1);
@@ -98,13 +98,13 @@ impl Store {
         }
     }
 
-    /// A new CAS unique, unless one is given or they are switched off.
+    /// The CAS unique of a changed item: a new one, unless one is given or CAS is off.
     pub(crate) fn cas(&self, lock: &mut Locked<'_>, given: Option<u64>) -> u64 {
         match given {
             _ if !self.cas => 0,
             Some(cas) => cas,
-            // Each shard has its own remainder, so no two shards ever give the same number; a key never changes its shard,
-            // so its numbers grow.
+            // Each shard has its own remainder, so no two shards issue the same number; a key never changes
+            // its shard, so its numbers grow.
             None => {
                 let steps = lock.count_cas().wrapping_mul(self.cas_step);
                 self.first_cas.wrapping_add(steps).wrapping_add(lock.number as u64)

@@ -1,7 +1,7 @@
-//! Memory from the operating system: reserved at once, resident when touched.
+//! Memory from the operating system: address space is reserved at once, pages become resident when touched.
 //!
-//! A [`Table`] is an array of atomics that starts out as zeros; an [`Arena`] is raw bytes, whose use is
-//! the business of `record.rs` (items) and `large.rs` (large values).
+//! A [`Table`] is an array of atomics that starts as zeros; an [`Arena`] is raw bytes, used by `record.rs`
+//! (items) and `large.rs` (large values).
 #![expect(unsafe_code, reason = "mappings and the bytes in them")]
 
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::Error;
 
 /// The granularity in which memory becomes resident.
 pub(crate) const PAGE: usize = 4096;
-/// A huge page, where there are any.
+/// The size of a huge page, where the system has them.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
 
 /// Bytes of address space, zero until written.
@@ -25,12 +25,12 @@ struct Mapping {
     huge: AtomicBool,
 }
 
-// SAFETY: a mapping is only an address range; whoever reads or writes it proves for himself that he may.
+// SAFETY: a mapping is only an address range; every access to its bytes has its own proof.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// Whether a mapping should be backed by huge pages: for dense use only, else it costs memory.
+/// Whether a mapping should be backed by huge pages: only for dense use, as sparse use would waste memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Huge {
     Yes,
@@ -54,21 +54,22 @@ impl Mapping {
         }
         .map_err(failed)?;
         let advice = if huge == Huge::Yes { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
-        // A kernel without huge pages refuses the advice, and that is all right.
+        // A kernel without huge pages refuses the advice, which is harmless.
         // SAFETY: the range is the mapping just made; the advice does not change its contents.
         let _ = unsafe { madvise(base, len, advice) };
-        // A cache's memory in a core dump is of no use and of enormous size.
+        // A cache's memory in a core dump is useless and enormous.
         // SAFETY: as above.
         let _ = unsafe { madvise(base, len, Advice::LinuxDontDump) };
         let base = NonNull::new(base.cast()).ok_or_else(|| failed(rustix::io::Errno::FAULT))?;
         Ok(Mapping { base, len, huge: AtomicBool::new(huge == Huge::Yes) })
     }
 
-    /// Makes pages resident, as their first touch would. A kernel that cannot (before 5.14) leaves it to that.
+    /// Makes pages resident, as their first touch would. Kernels before 5.14 cannot; then the first touch
+    /// does it.
     fn populate(&self, range: Range<usize>) {
         let end = range.end.min(self.len);
         if range.start < end {
-            // SAFETY: inside the mapping, see above; contents stay as they are, whoever uses them meanwhile.
+            // SAFETY: inside the mapping, see above; the contents do not change, even under concurrent use.
             let _ = unsafe {
                 let start = self.base.add(range.start).as_ptr().cast();
                 rustix::mm::madvise(start, end - range.start, rustix::mm::Advice::LinuxPopulateWrite)
@@ -82,32 +83,32 @@ impl Mapping {
         let _ = unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), self.len, advice) };
     }
 
-    /// Gives the pages back to the system, if it takes them; then they read as zeros again.
+    /// Gives the pages back to the system, if it accepts them; then they read as zeros again.
     ///
     /// # Safety
-    /// Nobody uses the range while this runs, or only as atomics whose values nobody relies on.
+    /// The range is not used while this runs, or only as atomics on whose values nothing depends.
     unsafe fn discard(&self, offset: usize, len: usize) -> bool {
         assert!(offset.is_multiple_of(PAGE) && len.is_multiple_of(PAGE) && offset + len <= self.len);
-        // SAFETY: inside the mapping, and unused by the caller's promise.
+        // SAFETY: inside the mapping, and unused by the caller's contract.
         len == 0 || unsafe { discard(self.base.add(offset).as_ptr().cast(), len).is_ok() }
     }
 }
 
-/// Fails if the system would not reserve so many more bytes of address space.
+/// Fails if the system would not reserve `len` more bytes of address space.
 pub(crate) fn check_available(len: usize) -> Result<(), Error> {
     if cfg!(miri) { Ok(()) } else { Mapping::new(len, Huge::No).map(drop) }
 }
 
-/// Has the system take whole pages back, be they locked or not.
+/// Gives whole pages back to the system, locked ones included.
 ///
 /// # Safety
-/// They belong to a mapping of ours, and nobody uses them while this runs.
+/// The pages belong to one of our mappings and are not used while this runs.
 #[cfg(not(miri))]
 unsafe fn discard(start: *mut std::ffi::c_void, len: usize) -> Result<(), rustix::io::Errno> {
     use rustix::mm::{Advice, MlockFlags, madvise, mlock_with, munlock};
-    // SAFETY: our own pages by the caller's promise. Locking and unlocking leave the contents alone.
+    // SAFETY: our own pages by the caller's contract. Locking and unlocking do not change the contents.
     unsafe {
-        // Locked pages (`-k`) are refused under the one name, and taken back under the other since Linux 5.18.
+        // `MADV_DONTNEED` refuses locked pages (`-k`); `MADV_DONTNEED_LOCKED` accepts them since Linux 5.18.
         if madvise(start, len, Advice::LinuxDontNeed).is_ok()
             || madvise(start, len, Advice::LinuxDontneedLocked).is_ok()
         {
@@ -115,7 +116,7 @@ unsafe fn discard(start: *mut std::ffi::c_void, len: usize) -> Result<(), rustix
         }
         munlock(start, len)?;
         let discarded = madvise(start, len, Advice::LinuxDontNeed);
-        // If this is refused, the range is no longer locked: what was resident is gone in any case.
+        // If this is refused, the range is no longer locked; its pages are discarded in any case.
         let _ = mlock_with(start, len, MlockFlags::ONFAULT);
         discarded
     }
@@ -136,16 +137,17 @@ impl Mapping {
     /// # Safety
     /// Nobody else uses the range while this runs.
     unsafe fn release(&self, offset: usize, len: usize) {
-        // SAFETY: unused by the caller's promise; `discard` has checked that the range is inside.
+        // SAFETY: unused by the caller's contract; `discard` has checked that the range is inside.
         unsafe {
             if !self.discard(offset, len) {
-                // Resident they stay, but whoever uses them next counts on zeros.
+                // The pages stay resident, but the next user relies on zeros.
                 self.base.add(offset).write_bytes(0, len);
             }
         }
     }
 
-    /// The kernel would fill small holes up again, behind the budget's back, to make huge pages whole.
+    /// Turns huge pages off before a small hole is made: to make huge pages whole the kernel would fill the
+    /// hole with uncharged memory.
     fn prepare_for_holes(&self, len: usize) {
         if len < HUGE_PAGE && self.huge.swap(false, Relaxed) {
             self.no_more_huge_pages();
@@ -153,7 +155,7 @@ impl Mapping {
     }
 }
 
-/// Miri knows no `madvise`: there, the heap serves.
+/// Under miri, which does not support `madvise`, memory comes from the heap.
 #[cfg(miri)]
 impl Mapping {
     fn new(len: usize, huge: Huge) -> Result<Mapping, Error> {
@@ -189,10 +191,10 @@ impl Drop for Mapping {
     }
 }
 
-/// Types for which all-zero bytes are a value, and which are safe to share.
+/// Types for which all-zero bytes are a valid value, and which are safe to share.
 ///
 /// # Safety
-/// That must be so.
+/// Both must hold for the type.
 pub(crate) unsafe trait Zeroed: Sync {}
 // SAFETY: zero is an integer.
 unsafe impl Zeroed for AtomicU16 {}
@@ -216,29 +218,30 @@ impl<T: Zeroed> Table<T> {
         Ok(Table { mapping: Mapping::new(bytes, huge)?, len, of: std::marker::PhantomData })
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Gives the whole pages among these values back to the system, which nobody needs any more: they become zeros, or
-    /// stay as they are where the system does not take them.
+    /// Gives the whole pages among these unused values back to the system: they become zeros, or stay as they
+    /// are if the system refuses.
     pub(crate) fn release(&self, values: Range<usize>) {
         let bytes = |value: usize| value * size_of::<T>();
         let (start, end) = (bytes(values.start).next_multiple_of(PAGE), bytes(values.end) / PAGE * PAGE);
         if values.end <= self.len && start < end {
             self.mapping.prepare_for_holes(end - start);
-            // SAFETY: in a table all use is atomic loads and stores, and hints may read old values as well as zeros.
+            // SAFETY: a table is only accessed by atomic loads and stores, and hints may read old values as
+            // well as zeros.
             let _ = unsafe { self.mapping.discard(start, end - start) };
         }
     }
 
-    /// Makes these bytes resident before anyone touches them.
+    /// Makes these bytes resident before their first use.
     pub(crate) fn populate(&self, bytes: Range<usize>) {
         self.mapping.populate(bytes);
     }
 
-    /// Asks the processor to fetch what lies there. Any index will do.
+    /// Prefetches the value at `index`, which may be out of bounds.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {
         prefetch(self.mapping.base.as_ptr().wrapping_add(index * size_of::<T>()));
@@ -260,8 +263,8 @@ impl<T: Zeroed> Index<Range<usize>> for Table<T> {
     #[inline]
     fn index(&self, range: Range<usize>) -> &[T] {
         assert!(range.start <= range.end && range.end <= self.len, "outside of the table");
-        // SAFETY: the mapping holds `len` values, of which these are some: it started as zeros, which
-        // `Zeroed` says is a value, and is written only through `&T`, that is by T's own (atomic) means.
+        // SAFETY: the mapping has `len` values, of which these are some: it started as zeros, which is a
+        // value by `Zeroed`, and is written only through `&T`, that is by T's own (atomic) operations.
         unsafe {
             let first = self.mapping.base.as_ptr().cast::<T>().add(range.start);
             std::slice::from_raw_parts(first, range.end - range.start)
@@ -269,7 +272,7 @@ impl<T: Zeroed> Index<Range<usize>> for Table<T> {
     }
 }
 
-/// Raw bytes. See `record.rs` and `large.rs` for who may touch which when.
+/// Raw bytes. `record.rs` and `large.rs` define which code may access which bytes when.
 #[derive(Debug)]
 pub(crate) struct Arena {
     mapping: Mapping,
@@ -293,24 +296,25 @@ impl Arena {
     }
 
     /// # Safety
-    /// Nobody writes these bytes while the slice is in use.
+    /// These bytes are not written while the slice is in use.
     #[inline]
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
-        // SAFETY: inside the mapping, initialised (zeros at first), unwritten by the caller's promise.
+        // SAFETY: inside the mapping, initialised (zeros at first), not written by the caller's contract.
         unsafe { std::slice::from_raw_parts(self.at(offset, len), len) }
     }
 
     /// # Safety
-    /// Nobody else reads or writes these bytes while the slice is in use.
+    /// These bytes are not accessed in any other way while the slice is in use.
     #[inline]
-    #[expect(clippy::mut_from_ref, reason = "the caller promises that these bytes are his alone")]
+    #[expect(clippy::mut_from_ref, reason = "by the caller's contract no other access exists")]
     pub(crate) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
-        // SAFETY: inside the mapping, initialised, and the caller's alone by his promise.
+        // SAFETY: inside the mapping, initialised, and accessed through this slice only by the caller's
+        // contract.
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len), len) }
     }
 
     /// # Safety
-    /// While anyone uses them through this, nobody accesses these bytes in any other way.
+    /// While the reference is in use, these bytes are accessed only as this atomic.
     #[inline]
     pub(crate) unsafe fn atomic_u32(&self, offset: usize) -> &AtomicU32 {
         debug_assert!(offset.is_multiple_of(4));
@@ -335,37 +339,37 @@ impl Arena {
         unsafe { AtomicU8::from_ptr(self.at(offset, 1)) }
     }
 
-    /// Gives pages of a segment back that hold no record: behind the last one of a segment that is
-    /// being sealed, or all of a segment that is free.
+    /// Gives pages of a segment back that hold no record: the tail of a segment that is being sealed, or all
+    /// of a free segment.
     ///
-    /// Safe to call because in both cases the pages are the caller's alone: `segment.rs` calls it from
-    /// `seal` (by whoever held the segment open) and for free segments (under the pool's lock).
+    /// Safe because in both cases no other code uses the pages: `segment.rs` calls it from `seal` (by the
+    /// thread that had the segment open) and for free segments (under the pool's lock).
     pub(crate) fn release_tail(&self, offset: usize, len: usize) {
         self.mapping.prepare_for_holes(len);
-        // SAFETY: the caller's alone, see above.
+        // SAFETY: not used by other code, see above.
         unsafe { self.mapping.release(offset, len) };
     }
 
     /// # Safety
-    /// Nobody uses these bytes during the call.
+    /// These bytes are not used during the call.
     pub(crate) unsafe fn release(&self, offset: usize, len: usize) {
-        // SAFETY: handed through.
+        // SAFETY: by the caller's contract.
         unsafe { self.mapping.release(offset, len) };
     }
 
-    /// Makes these bytes resident before anyone touches them.
+    /// Makes these bytes resident before their first use.
     pub(crate) fn populate(&self, bytes: Range<usize>) {
         self.mapping.populate(bytes);
     }
 
-    /// Asks the processor to fetch what lies there. Any offset will do.
+    /// Prefetches the bytes at `offset`, which may be out of bounds.
     #[inline]
     pub(crate) fn prefetch(&self, offset: usize) {
         prefetch(self.mapping.base.as_ptr().wrapping_add(offset));
     }
 }
 
-/// A hint; reads nothing.
+/// A hint to the processor; reads nothing.
 #[inline]
 fn prefetch(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -398,7 +402,7 @@ mod tests {
     #[test]
     fn released_bytes_are_zeros_again() {
         let arena = Arena::new(4 * PAGE, Huge::Yes).unwrap();
-        // SAFETY: nobody else knows this arena.
+        // SAFETY: no other reference to this arena exists.
         unsafe {
             arena.bytes_mut(PAGE, 2 * PAGE).fill(1);
             arena.release(PAGE, PAGE);
@@ -411,7 +415,7 @@ mod tests {
     #[cfg(not(miri))]
     fn locked_bytes_can_be_released_too() {
         let arena = Arena::new(4 * PAGE, Huge::No).unwrap();
-        // SAFETY: nobody else knows this arena, and the range is inside it.
+        // SAFETY: no other reference to this arena exists, and the range is inside it.
         unsafe {
             let start = arena.mapping.base.as_ptr().cast();
             rustix::mm::mlock_with(start, 4 * PAGE, rustix::mm::MlockFlags::ONFAULT).unwrap();
@@ -426,7 +430,7 @@ mod tests {
     #[should_panic(expected = "outside of the arena")]
     fn bytes_outside_cannot_be_had() {
         let arena = Arena::new(PAGE, Huge::No).unwrap();
-        // SAFETY: nobody else knows this arena.
+        // SAFETY: no other reference to this arena exists.
         let _ = unsafe { arena.bytes(PAGE - 1, 2) };
     }
 }

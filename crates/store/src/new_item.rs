@@ -1,10 +1,10 @@
-//! An item that is going to be written.
+//! A new item to be written: its header fields and its value.
 
 use std::sync::Arc;
 
 use crate::large::LargeValue;
 
-/// An item to be written, without key and value.
+/// Header fields of a new item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewItem {
     pub(crate) flags: u32,
@@ -13,7 +13,7 @@ pub(crate) struct NewItem {
     pub(crate) cas: u64,
 }
 
-/// A value to be written.
+/// Value of a new item.
 #[derive(Clone, Debug)]
 pub(crate) enum Body<'v> {
     Bytes(&'v [u8]),

@@ -1,23 +1,23 @@
-//! Open segments: where new records go.
+//! Open segments: they take new records.
 //!
-//! Every worker has its own set, so writers do not meet; with very little memory, workers share sets.
-//! The set's lock is the innermost one: whoever holds it takes no other.
+//! Every worker has its own set, so writers do not contend; with very little memory, workers share sets. The
+//! lock of a set is the innermost one: no other is taken while it is held.
 
 use crate::record::Place;
 use crate::segment::{Queue, SegmentId, Segments};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Which of the open segments a record belongs into.
+/// The kind of open segment that a record belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// New items, by how soon they expire: what expires together is freed together.
+    /// New items, by how soon they expire: items that expire together are freed together.
     Small(Lifetime),
     Main,
     LargeSmall,
     LargeMain,
 }
 
-/// How soon an item expires: a hint, which a touch may make wrong.
+/// How soon an item expires. A hint: a touch may make it wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     Minute,
@@ -38,11 +38,11 @@ struct Open {
     used: usize,
 }
 
-/// How many segments a set can have open.
+/// Open segments per set.
 pub(crate) const CLASSES: usize = 7;
 
 impl Class {
-    /// `lifetimes`: whether there is memory enough to tell them apart.
+    /// `lifetimes`: whether there is enough memory for one open segment per lifetime.
     pub(crate) fn new(queue: Queue, large: bool, expiry: u32, now: u32, lifetimes: bool) -> Class {
         match (queue, large) {
             (Queue::Small, false) if lifetimes => Class::Small(Lifetime::of(expiry, now)),
@@ -83,10 +83,11 @@ impl Lifetime {
 }
 
 impl OpenSet {
-    /// Hands `write` the place for a record of `size` bytes and says what it said; `None` if there is none.
+    /// Calls `write` with the place for a record of `size` bytes and returns its result; `None` if there is
+    /// no place.
     ///
-    /// `flush_mark` is what [`Segments::flush_mark`] said before the caller looked at anything that he
-    /// is going to write: if a flush came in between, he must look again.
+    /// `flush_mark` is the result of [`Segments::flush_mark`] before the caller read anything that it is
+    /// going to write: after a flush in between, the caller must read again.
     pub(crate) fn append(
         &self,
         segments: &Segments,
@@ -97,7 +98,7 @@ impl OpenSet {
     ) -> Option<usize> {
         let mut places = self.lock();
         let open = places[class.place()].as_mut()?;
-        // The order matters: a flush after this check covers this segment, too.
+        // The order matters: a flush after this check also covers this segment.
         if open.used + size > segments.room()
             || segments.is_flushed(open.id)
             || segments.flush_mark() != flush_mark
@@ -109,32 +110,32 @@ impl OpenSet {
         Some(at)
     }
 
-    /// Whether a record of that size would find a place, but for a flush in between.
+    /// Whether there is a place for a record of that size, if no flush comes in between.
     pub(crate) fn has_room(&self, segments: &Segments, class: Class, size: usize) -> bool {
         let places = self.lock();
         let open = places[class.place()].as_ref();
         open.is_some_and(|open| open.used + size <= segments.room() && !segments.is_flushed(open.id))
     }
 
-    /// Opens `id` in place of what was open there.
+    /// Opens `id` for a class and seals the segment that was open before.
     pub(crate) fn replace(&self, segments: &Segments, class: Class, id: SegmentId) {
         let old = self.lock()[class.place()].replace(Open { id, used: 0 });
         seal(segments, old);
     }
 
-    /// Closes one.
+    /// Seals the open segment of a class.
     pub(crate) fn seal(&self, segments: &Segments, class: Class) {
         let old = self.lock()[class.place()].take();
         seal(segments, old);
     }
 
-    /// Closes all.
+    /// Seals all open segments.
     pub(crate) fn seal_all(&self, segments: &Segments) {
         let old = std::mem::take(&mut *self.lock());
         old.into_iter().for_each(|open| seal(segments, open));
     }
 
-    /// The segments that are open here.
+    /// The open segments of this set.
     pub(crate) fn ids(&self) -> impl Iterator<Item = SegmentId> {
         self.lock().each_ref().map(|open| open.as_ref().map(|open| open.id)).into_iter().flatten()
     }

@@ -1,24 +1,26 @@
-//! Large values that are being received: charged as their bytes arrive, never more than a share of the memory limit.
+//! Large values that are being received: charged as their bytes arrive, within a share of the memory limit.
 //!
-//! Who announces a value gets address space for all of it, and memory in steps, each when the one before is full. Room
-//! for a step is made in pieces that keep others waiting for less than a millisecond or two. Together, values that are
-//! being received announce no more than their share; who comes then has to wait, which costs nobody anything.
+//! An announced value gets address space for all of it, and memory in steps, each when the one before is
+//! full. Room for a step is made in pieces that delay other requests by less than a millisecond or two.
+//! Together, values that are being received announce at most their share; beyond it a new one has to wait,
+//! which costs the other requests nothing.
 
 use self::uploads::UploadShare;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::large::{LargeValue, charge_of};
-use crate::reclaim::state::{Pressure, Spared, Wanted};
+use crate::reclaim::state::{ReclaimProgress, Spared, Wanted};
 use crate::store::Store;
 
 pub(crate) mod uploads;
 
-/// What is charged at a time: some tens of microseconds to receive, and as long to evict for.
+/// Bytes charged at a time: some tens of microseconds to receive, and as long to evict for.
 const STEP: u64 = 128 * 1024;
-/// Values that are being received may announce one part in so many of the memory limit, or one of the largest items.
+/// Together, values that are being received may announce a quarter of the memory limit, or one item of
+/// maximum size.
 const UPLOADS_SHARE: u64 = 4;
-/// No item, however large items may be, has more than one part in so many of the memory limit: `-I` is at most half of it
-/// at the start, and the limit can be lowered.
+/// One value takes at most half of the memory limit: `-I` is at most half of it at the start, but the limit
+/// can be lowered.
 const VALUE_SHARE: u64 = 2;
 /// A value that is being received.
 #[derive(Debug)]
@@ -26,35 +28,35 @@ pub struct PartialValue {
     value: LargeValue,
     filled: usize,
     share: UploadShare,
-    pressure: Pressure,
-    /// The item that it is joined to.
+    progress: ReclaimProgress,
+    /// The item that it is joined to, if any.
     spared: Option<Spared>,
 }
 
 impl PartialValue {
-    /// Where the next bytes belong. Empty if there is no memory for them yet, or if all are there.
+    /// The memory for the next bytes. Empty if there is none yet, or if the value is complete.
     pub fn room(&mut self) -> &mut [u8] {
         let charged = self.value.charged_len();
         &mut self.value.as_mut()[self.filled..charged]
     }
 
-    /// The first `count` bytes of the room have been filled.
+    /// Marks the first `count` bytes of the room as received.
     pub fn fill(&mut self, count: usize) {
         self.filled += count;
         assert!(self.filled <= self.value.charged_len(), "more was filled than there was room for");
     }
 
-    /// Bytes that are there.
+    /// Number of bytes received.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Whether all bytes are there.
+    /// Whether all bytes are received.
     pub fn is_full(&self) -> bool {
         self.filled == self.value.len()
     }
 
-    /// The complete value, to be stored.
+    /// The complete value.
     ///
     /// Panics unless all bytes are there.
     pub fn into_value(self) -> LargeValue {
@@ -64,13 +66,14 @@ impl PartialValue {
 }
 
 impl Handle {
-    /// Begins a value that is going to be received. `None` if others that are being received have the whole share:
-    /// try again later. Nothing is charged or evicted yet; an error says that there will never be room.
+    /// Begins a value that is going to be received. `None` if others that are being received have the whole
+    /// share: try again later. Nothing is charged or evicted yet; an error means that there will never be
+    /// room.
     pub fn begin_value(&mut self, len: usize, now: u32) -> Result<Option<PartialValue>, Error> {
         self.begin_value_beside(len, None, now)
     }
 
-    /// The same for a value for which an item must not be evicted.
+    /// As [`Handle::begin_value`], for a join: the item of `spared` is not evicted for it.
     pub(crate) fn begin_value_beside(
         &mut self,
         len: usize,
@@ -90,27 +93,28 @@ impl Handle {
         }
         let most = if spared.is_some() { joins_max } else { store.uploads_max() };
         let Some(share) = uploads.announce(bytes, joined, most) else {
-            uploads.note_wanted(now);
+            uploads.note_waiting(now);
             return Ok(None);
         };
         let outstanding = uploads.outstanding();
-        if !store.may_be_had(&Wanted::of(outstanding, spared)) {
-            uploads.note_wanted(now);
-            // Others may need less than they have announced, and what they complete can be evicted.
+        if !store.may_make_room(&Wanted::of(outstanding, spared)) {
+            uploads.note_waiting(now);
+            // Others may need less than they announced, and their complete values can be evicted.
             return if outstanding > bytes { Ok(None) } else { Err(Error::OutOfMemory) };
         }
         let wanted = Wanted::of(0, spared);
         let value = store.reclaim_for(&self.counters, now, &wanted, || store.large.place(len))?;
-        Ok(Some(PartialValue { value, filled: 0, share, pressure: Pressure::default(), spared }))
+        Ok(Some(PartialValue { value, filled: 0, share, progress: ReclaimProgress::default(), spared }))
     }
 
-    /// Makes room for the next bytes. False if there is none yet: call again after others have had their turn. An error
-    /// says that the limit has been lowered so far that there will never be room.
+    /// Makes room for the next bytes. False if there is none yet: call again in the next turn. An error means
+    /// that the limit was lowered so far that there will never be room.
     pub fn extend_value(&mut self, partial: &mut PartialValue, now: u32) -> Result<bool, Error> {
         self.enter(now);
         let store = &*self.store;
         let charge = charge_of(partial.value.len());
-        // Only after the limit was lowered: whoever goes on first gives way, until the others have their share.
+        // Only after the limit was lowered: values fail in the order in which they continue, until the rest
+        // fits the share.
         if charge > store.value_max() || store.uploads.announced() > store.joins_max() {
             return Err(Error::OutOfMemory);
         }
@@ -123,36 +127,37 @@ impl Handle {
             }
             let wanted = Wanted::of(bytes, partial.spared);
             self.records_left = records
-                - store.reclaim_towards(&self.counters, now, &wanted, &mut partial.pressure, records)?;
+                - store.reclaim_towards(&self.counters, now, &wanted, &mut partial.progress, records)?;
             if !store.charge(bytes) {
                 return Ok(false);
             }
         }
-        partial.pressure = Pressure::default();
+        partial.progress = ReclaimProgress::default();
         partial.value.extend(bytes);
         partial.share.note_charged(bytes);
         Ok(true)
     }
 
-    /// Whether somebody waits, or did a moment ago, for what values that are being received may take together.
-    pub fn uploads_are_wanted(&self, now: u32) -> bool {
-        self.store.uploads.is_wanted(now)
+    /// Whether uploads wait, or waited a moment ago, for the share of values that are being received.
+    pub fn uploads_are_waiting(&self, now: u32) -> bool {
+        self.store.uploads.is_waited_for(now)
     }
 }
 
 impl Store {
-    /// What one value may have of the limit.
+    /// The maximum charge of one value.
     fn value_max(&self) -> u64 {
         self.budget.limit() / VALUE_SHARE
     }
 
-    /// What values that are being received may have together.
+    /// The share of values that are being received.
     fn uploads_max(&self) -> u64 {
         let largest = charge_of(self.item_size_max as usize);
         (self.budget.limit() / UPLOADS_SHARE).max(largest.min(self.value_max()))
     }
 
-    /// The same where values are joined, which counts what they are joined to: a quarter of the limit is left to others.
+    /// The share where values are joined, which counts the values that are joined to: a quarter of the limit
+    /// is left to other items.
     fn joins_max(&self) -> u64 {
         self.budget.limit() / 4 * 3
     }

@@ -1,4 +1,4 @@
-//! Writing an item under its shard's lock, and finding its places in a segment and in the index.
+//! Writes of items under their shard's lock: places in a segment and in the index.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::shard::Locked;
 use crate::statistics::Counters;
 use crate::store::Store;
 
-/// Writes an item: over the old one if it takes the very same space, else at the end of an open segment.
+/// Writes an item: over the old record if it has the same size and layout, else at the end of an open
+/// segment.
 #[expect(clippy::too_many_arguments, reason = "the parts of a handle, borrowed one by one")]
 pub(crate) fn put(
     store: &Store,
@@ -53,11 +54,11 @@ pub(crate) fn put(
     match old {
         Some(slot) => {
             store.index.relocate(lock, slot, at, slot.frequency());
-            store.give_up(lock, slot.at(), counters);
+            store.release_record(lock, slot.at(), counters);
         }
         None => store.index.insert(lock, key.hash, at, 0),
     }
-    store.count_in(at, charge, counters);
+    store.account_record(at, charge, counters);
     if let Some(charge) = charge
         && store.segments.add_large(segment, charge) >= store.large_enough()
     {
@@ -66,7 +67,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// A replaced item stays in its queue; who was evicted not long ago is not new.
+/// The queue of an item: a replaced item stays in its queue; a recently evicted one goes to the main queue.
 fn queue_for(store: &Store, counters: &Counters, key: &Key<'_>, old: Option<Slot>) -> Queue {
     match old {
         Some(slot) => store.segments.queue(store.segments.of(slot.at())),
@@ -107,7 +108,7 @@ fn append(
     }
 }
 
-/// Sees to a free slot for a new entry.
+/// Makes sure that there is a free slot for a new entry.
 fn make_index_room(
     store: &Store,
     counters: &Counters,
@@ -126,8 +127,9 @@ fn make_index_room(
             Err(Refused::Level(depth)) => return Err(Need::Levels(depth)),
             Err(Refused::Full) if !store.evict => return Err(Need::Refusal),
             Err(Refused::Full) => {
-                // Some 70 keys or more of nearly the same hash: never by chance, and there must be an end.
-                let slot = store.index.in_the_way(lock, key.hash);
+                // Some 70 keys or more of nearly the same hash: never by chance, so the page stays bounded at
+                // their cost.
+                let slot = store.index.any_of_home(lock, key.hash);
                 counters.evictions.add(1);
                 store.events.note_eviction(store.segments.record(slot.at()), lock);
                 store.unlink(lock, slot, counters);

@@ -1,4 +1,4 @@
-//! Reading: what a lookup gives, and its marks on the item.
+//! Reads: lookups, and the marks that they leave on items.
 
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ use crate::request::{Look, MetaGet};
 use crate::shard::Locked;
 use crate::store::Store;
 
-/// An item that was found. As long as it lives nobody can change it: it holds its shard's lock, so be
-/// quick and let go.
+/// An item that was found. It holds its shard's lock, so that the item cannot change: drop it soon.
 #[derive(Debug)]
 pub struct Item<'h> {
     lock: Locked<'h>,
@@ -24,32 +23,32 @@ pub struct Item<'h> {
     hit_before: bool,
 }
 
-/// Where an item's value lies.
+/// An item's value, by where it is stored.
 #[derive(Debug)]
 pub enum Value<'i> {
-    /// In the item: copy it while you have it.
+    /// In the record: to be copied while the item is held.
     Inline(&'i [u8]),
-    /// In its own memory: clone the `Arc`, and send it from there.
+    /// In its own memory: clone the `Arc`, and send it from there without a copy.
     Large(&'i Arc<LargeValue>),
 }
 
-/// What a meta get found or made.
+/// The item that a meta get found or created.
 #[derive(Debug)]
 pub struct MetaFound<'h> {
     /// The item.
     pub item: Item<'h>,
-    /// The caller is the one who is to get a fresh value.
+    /// The client of this request is to recache the value.
     pub won: bool,
-    /// Someone else has won before.
+    /// An earlier client is to recache the value.
     pub token_sent: bool,
-    /// It was made just now, on a miss.
+    /// It was created by this request, on a miss.
     pub created: bool,
     /// The expiry before it was touched.
     pub expiry_before: u32,
 }
 
 impl Value<'_> {
-    /// The bytes, wherever they are.
+    /// The bytes.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Value::Inline(bytes) => bytes,
@@ -94,22 +93,22 @@ impl Item<'_> {
         self.record.cas(&self.lock).unique(self.first_cas)
     }
 
-    /// The second at which it is gone; 0: never.
+    /// The second at which it expires; 0: never.
     pub fn expiry(&self) -> u32 {
         self.record.expiry()
     }
 
-    /// When it was last used (or stored), before this.
+    /// When it was last accessed (or stored), before this request.
     pub fn last_access(&self) -> u32 {
         self.last_access
     }
 
-    /// Whether it has been read since it was stored, before this.
+    /// Whether it had been read since it was stored, before this request.
     pub fn hit_before(&self) -> bool {
         self.hit_before
     }
 
-    /// Whether its key came in base64.
+    /// Whether the client sent the key in base64.
     pub fn key_is_binary(&self) -> bool {
         self.record.bits() & BINARY_KEY != 0
     }
@@ -119,7 +118,7 @@ impl Item<'_> {
         self.record.bits() & STALE != 0
     }
 
-    /// Whether someone (perhaps just now) has been told that he won.
+    /// Whether a client, perhaps that of this request, is to recache the value.
     pub fn token_sent(&self) -> bool {
         self.record.bits() & TOKEN_SENT != 0
     }
@@ -145,7 +144,7 @@ impl Handle {
         }
     }
 
-    /// A get that gives the item a new expiry.
+    /// A get that sets a new expiry.
     pub fn get_and_touch(&mut self, key: &Key<'_>, expiry: u32, now: u32) -> Option<Item<'_>> {
         self.enter(now);
         let store = &*self.store;
@@ -162,13 +161,13 @@ impl Handle {
         }
     }
 
-    /// Gives the item a new expiry; says whether there is one.
+    /// Sets a new expiry. Returns whether there is an item.
     pub fn touch(&mut self, key: &Key<'_>, expiry: u32, now: u32) -> bool {
         self.get_and_touch(key, expiry, now).is_some()
     }
 
-    /// A get with all that meta get can do. `None` on a miss, if nothing was to be created (or there is
-    /// no memory for it).
+    /// A get with all options of meta get. `None` on a miss, if nothing was to be created (or there is no
+    /// memory for it).
     pub fn meta_get(&mut self, key: &Key<'_>, request: &MetaGet, now: u32) -> Option<MetaFound<'_>> {
         self.enter(now);
         let created = match request.vivify {
@@ -177,7 +176,7 @@ impl Handle {
         };
         let store = &*self.store;
         let mut lock = store.index.lock(key.hash);
-        // Who makes an item sees it, even if it has expired from the start.
+        // A created item is returned even if its expiry has already passed.
         let as_of = if created { 0 } else { now };
         match store.look_up(&mut lock, key, as_of, &self.counters) {
             Ok(slot) => Some(store.meta_found(lock, slot, request, created, now)),
@@ -188,7 +187,7 @@ impl Handle {
         }
     }
 
-    /// Makes sure that there is an item; says whether there was none. `None`: no memory.
+    /// Makes sure that there is an item. Returns whether it was created; `None`: no memory.
     fn vivify(&mut self, key: &Key<'_>, request: &MetaGet, expiry: u32, now: u32) -> Option<bool> {
         let binary = if request.key_is_binary { BINARY_KEY } else { 0 };
         loop {
@@ -201,7 +200,8 @@ impl Handle {
                 Err(miss) => self.miss = miss,
             }
             let cas = store.cas(&mut lock, request.new_cas);
-            // Whoever comes next, even before this very request goes on, has not won.
+            // The request that creates the item wins: any later one, even before this request continues, does
+            // not.
             let item = NewItem { flags: 0, expiry, bits: binary | TOKEN_SENT, cas };
             let set = &store.open_sets[set];
             let spare = &mut self.spare_page;
@@ -220,7 +220,7 @@ impl Handle {
 }
 
 impl Store {
-    /// The item as it was before this use, and the marks of the use.
+    /// Marks a use of the item, and returns the item with its marks from before.
     #[inline]
     pub(crate) fn item<'s>(&'s self, mut lock: Locked<'s>, slot: Slot, look: Look, now: u32) -> Item<'s> {
         let record = self.segments.record(slot.at());
@@ -228,7 +228,7 @@ impl Store {
         let hit_before = record.bits() & FETCHED != 0;
         if look == Look::Use {
             self.index.count_use(&mut lock, slot);
-            // Written only when they change: a hot item's memory stays shared between the processors.
+            // Written only if they change: so the cache lines of a hot item stay shared between processors.
             if !hit_before {
                 record.change_bits(&mut lock, FETCHED, 0);
             }

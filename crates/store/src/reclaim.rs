@@ -1,19 +1,19 @@
-//! Making room: S3-FIFO over whole segments, in steps of some records.
+//! Reclamation of memory: S3-FIFO over whole segments, in steps of some records.
 //!
-//! A victim is walked from its first record to its last. Each record's key leads to its shard; if the
-//! index still points at this very record, the item is live: it is copied forward if it is worth it,
-//! and dropped otherwise. After the last one nothing refers to the segment, and it is free.
+//! A victim is processed from its first record to its last. Each record's key leads to its shard; if the
+//! index still points at this very record, the item is live: it is copied forward if it is worth keeping, and
+//! dropped otherwise. After the last record nothing refers to the segment, and it is free.
 //!
-//! One thread at a time reclaims. Locks are taken in this order: reclaim, one shard, one open set or
-//! the segments' pool. Nobody waits for this lock while holding a shard's.
+//! One thread at a time reclaims. Locks are taken in this order: reclaim, one shard, one open set or the
+//! segments' pool. No thread waits for the reclaim lock while it holds a shard's.
 
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering::Relaxed;
 
-use self::state::{Pressure, Reclaim, Victim, Wanted};
+use self::state::{Reclaim, ReclaimProgress, Victim, Wanted};
 use crate::error::Error;
 use crate::open::OpenSet;
-use crate::segment::Wish;
+use crate::segment::VictimPolicy;
 use crate::statistics::Counters;
 use crate::store::Store;
 use crate::sync::{MutexGuard, lock};
@@ -21,30 +21,32 @@ use crate::sync::{MutexGuard, lock};
 mod records;
 pub(crate) mod state;
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Some records were dealt with, perhaps a segment was freed.
+    /// Some records were processed, perhaps a segment was freed.
     Worked,
     /// There is no victim.
     Nothing,
 }
 
-/// A store that has filled its last segment but a few looks at this many records per stored item.
+/// Records that a store operation examines while free segments are short.
 const RECORDS_PER_STORE: usize = 16;
-/// Who cannot wait looks again after so many whether there is room: about 1 ms.
+/// Records between two attempts of an operation that cannot wait: about 1 ms.
 const RECORDS_PER_TRY: usize = 4096;
-/// To give so many bytes of a large value back takes as long as to look at a record.
+/// Giving this many bytes of a large value back takes as long as examining one record.
 const BYTES_PER_RECORD: usize = 2048;
-/// After so many victims without any gain nothing is kept any more.
+/// After this many victims without a gain no items are kept.
 const STALLS_MAX: u32 = 4;
-/// After so many, even of nothing but whole segments dropped, others use up what becomes free: it is given up.
+/// After this many, although whole segments were dropped, other threads use up what becomes free: the
+/// operation fails.
 const STALLS_LIMIT: u32 = 1024;
-/// So many steps are skipped after a search for a victim was in vain.
+/// Steps that are skipped after a search found no victim.
 const REST: u32 = 256;
 
 impl Store {
-    /// Does `attempt` until it succeeds, making room in between. Nothing is evicted unless so much can be had.
+    /// Calls `attempt` until it succeeds, making room in between. Nothing is evicted unless enough room can
+    /// be made.
     pub(crate) fn reclaim_for<T>(
         &self,
         counters: &Counters,
@@ -56,17 +58,17 @@ impl Store {
             return Ok(done);
         }
         let mut reclaim = lock(&self.reclaim);
-        if self.evict && !self.can_be_had(&reclaim, wanted) {
+        if self.evict && !self.can_make_room(&reclaim, wanted) {
             return attempt().ok_or(Error::OutOfMemory);
         }
         reclaim.wanted = *wanted;
-        let mut pressure = Pressure { best: self.segments.available(), stalls: 0 };
+        let mut progress = ReclaimProgress { best: self.segments.available(), stalls: 0 };
         let result = loop {
             if let Some(done) = attempt() {
                 break Ok(done);
             }
             if let Err(error) =
-                self.press(&mut reclaim, counters, &mut pressure, &mut { RECORDS_PER_TRY }, now)
+                self.reclaim_more(&mut reclaim, counters, &mut progress, &mut { RECORDS_PER_TRY }, now)
             {
                 break Err(error);
             }
@@ -75,25 +77,25 @@ impl Store {
         result
     }
 
-    /// Steps towards room, of so many records at most. Returns how many there were; an error if so much
-    /// cannot be had. Nothing happens while another thread makes room.
+    /// Makes room, examining at most `records` records. Returns how many were examined; an error if enough
+    /// room cannot be made. Does nothing while another thread reclaims.
     pub(crate) fn reclaim_towards(
         &self,
         counters: &Counters,
         now: u32,
         wanted: &Wanted,
-        pressure: &mut Pressure,
+        progress: &mut ReclaimProgress,
         records: usize,
     ) -> Result<usize, Error> {
         let Some(mut reclaim) = self.try_reclaim() else { return Ok(0) };
-        if self.evict && !self.can_be_had(&reclaim, wanted) {
+        if self.evict && !self.can_make_room(&reclaim, wanted) {
             return Err(Error::OutOfMemory);
         }
         let mut left = records;
         reclaim.wanted = *wanted;
         let mut result = Ok(());
         while result.is_ok() && left > 0 && !self.is_available(wanted.bytes) {
-            result = self.press(&mut reclaim, counters, pressure, &mut left, now);
+            result = self.reclaim_more(&mut reclaim, counters, progress, &mut left, now);
         }
         reclaim.wanted = Wanted::default();
         result.map(|()| records - left)
@@ -103,53 +105,57 @@ impl Store {
         self.segments.available() >= bytes + self.segments.reserve_bytes()
     }
 
-    /// Whether there might be so much room; where another thread makes room just now, it is not known.
-    pub(crate) fn may_be_had(&self, wanted: &Wanted) -> bool {
+    /// Whether enough room can probably be made; true while another thread reclaims, because it is not known
+    /// then.
+    pub(crate) fn may_make_room(&self, wanted: &Wanted) -> bool {
         if !self.evict || self.is_available(wanted.bytes) {
             return true;
         }
-        self.try_reclaim().is_none_or(|reclaim| self.can_be_had(&reclaim, wanted))
+        self.try_reclaim().is_none_or(|reclaim| self.can_make_room(&reclaim, wanted))
     }
 
-    /// Deals with `left` records of a victim, or with all that it has.
-    fn press(
+    /// Processes up to `left` records of a victim.
+    fn reclaim_more(
         &self,
         reclaim: &mut Reclaim,
         counters: &Counters,
-        pressure: &mut Pressure,
+        progress: &mut ReclaimProgress,
         left: &mut usize,
         now: u32,
     ) -> Result<(), Error> {
-        reclaim.drop_all = self.evict && pressure.stalls >= STALLS_MAX;
-        let mut step = self.step(reclaim, counters, left, self.wish(), now);
+        reclaim.drop_all = self.evict && progress.stalls >= STALLS_MAX;
+        let mut step = self.step(reclaim, counters, left, self.victim_policy(), now);
         if step == Step::Nothing {
-            // What was copied forward or is still open is all that is left.
+            // Only segments that are open, for writers or for copies, are left.
             reclaim.targets.seal_all(&self.segments);
             self.open_sets.iter().for_each(|set| set.seal_all(&self.segments));
-            step = self.step(reclaim, counters, left, self.wish(), now);
+            step = self.step(reclaim, counters, left, self.victim_policy(), now);
         }
         reclaim.drop_all = false;
-        if step == Step::Nothing || pressure.stalls > STALLS_LIMIT {
+        if step == Step::Nothing || progress.stalls > STALLS_LIMIT {
             return Err(Error::OutOfMemory);
         }
         if reclaim.victim.is_none() {
-            pressure.note(self.segments.available());
+            progress.note(self.segments.available());
         }
         Ok(())
     }
 
-    /// Whether evicting everything that can be would make so many bytes available, beside what reclamation keeps
-    /// for itself. What is being received, or sent after its eviction, cannot be had.
-    fn can_be_had(&self, reclaim: &Reclaim, wanted: &Wanted) -> bool {
-        let victim = reclaim.victim.as_ref().map_or(0, |victim| self.segments.worth(victim.id));
+    /// Whether evicting everything evictable would make `wanted` bytes available, beside the reserve of
+    /// reclamation. Values that are being received, or still sent after their eviction, are not evictable.
+    fn can_make_room(&self, reclaim: &Reclaim, wanted: &Wanted) -> bool {
+        let victim = reclaim.victim.as_ref().map_or(0, |victim| self.segments.footprint(victim.id));
         let open_sets = self.open_sets.iter().chain([&reclaim.targets]);
-        let open: u64 = open_sets.flat_map(OpenSet::ids).map(|id| self.segments.worth(id)).sum();
-        let most =
-            self.segments.available() + self.large.unused() + self.segments.worth_of_sealed() + victim + open;
+        let open: u64 = open_sets.flat_map(OpenSet::ids).map(|id| self.segments.footprint(id)).sum();
+        let most = self.segments.available()
+            + self.large.unused()
+            + self.segments.footprint_of_sealed()
+            + victim
+            + open;
         most >= wanted.bytes + self.segments.reserve_bytes() + wanted.spared.map_or(0, |spared| spared.charge)
     }
 
-    /// Called after every store: keeps a segment free, so that nobody has to wait for one.
+    /// Called after every store: keeps a segment free, so that operations rarely wait for one.
     #[inline]
     pub(crate) fn reclaim_ahead(&self, counters: &Counters, now: u32) {
         if self.segments.is_short() {
@@ -157,21 +163,22 @@ impl Store {
         }
     }
 
-    /// Some steps towards room, unless someone else is at it.
+    /// Makes some steps towards room, unless another thread reclaims.
     pub(crate) fn reclaim_some(&self, counters: &Counters, mut records: usize, now: u32) {
         let Some(mut reclaim) = self.try_reclaim() else { return };
         if reclaim.rest > 0 {
             reclaim.rest -= 1;
-        } else if self.step(&mut reclaim, counters, &mut records, self.wish(), now) == Step::Nothing {
+        } else if self.step(&mut reclaim, counters, &mut records, self.victim_policy(), now) == Step::Nothing
+        {
             reclaim.rest = REST;
         }
     }
 
-    /// Some steps through what is wholly dead.
+    /// Makes some steps through segments in which everything is dead.
     pub(crate) fn reclaim_dead(&self, counters: &Counters, mut records: usize, now: u32) {
         let Some(mut reclaim) = self.try_reclaim() else { return };
-        if self.step(&mut reclaim, counters, &mut records, Wish::OnlyDead, now) == Step::Nothing {
-            self.chores.store(self.budget.is_loose(), Relaxed);
+        if self.step(&mut reclaim, counters, &mut records, VictimPolicy::OnlyDead, now) == Step::Nothing {
+            self.housekeeping.store(self.budget.is_lowering(), Relaxed);
         }
     }
 
@@ -183,8 +190,8 @@ impl Store {
         }
     }
 
-    fn wish(&self) -> Wish {
-        if self.evict { Wish::Evict } else { Wish::Compact }
+    fn victim_policy(&self) -> VictimPolicy {
+        if self.evict { VictimPolicy::Evict } else { VictimPolicy::Compact }
     }
 
     fn step(
@@ -192,7 +199,7 @@ impl Store {
         reclaim: &mut Reclaim,
         counters: &Counters,
         left: &mut usize,
-        wish: Wish,
+        policy: VictimPolicy,
         now: u32,
     ) -> Step {
         let released = self.large.release_some(left.saturating_mul(BYTES_PER_RECORD));
@@ -202,7 +209,7 @@ impl Store {
         }
         if reclaim.victim.is_none() {
             let large_bytes = self.large.bytes() + reclaim.wanted.large;
-            let victim = self.segments.choose_victim(now, wish, large_bytes);
+            let victim = self.segments.choose_victim(now, policy, large_bytes);
             let Some((id, treatment)) = victim else { return Step::Nothing };
             reclaim.victim = Some(Victim {
                 id,
@@ -214,10 +221,10 @@ impl Store {
         }
         let Some(mut victim) = reclaim.victim.take() else { return Step::Nothing };
         while *left > 0 && victim.done < victim.used {
-            // A batch is finished, even if its values take longer to give back than what is left: 2 ms.
+            // A batch is finished even if its large values exceed `left`: 2 ms at most.
             let batch = self.next_batch(&victim, *left);
             for (at, hash) in batch.into_iter().flatten() {
-                if !self.deal_with(reclaim, victim.treatment, at, hash, counters, now) {
+                if !self.process_record(reclaim, victim.treatment, at, hash, counters, now) {
                     self.segments.put_back(victim.id);
                     self.events.note_segment(false);
                     return Step::Nothing;

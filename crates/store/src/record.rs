@@ -1,4 +1,4 @@
-//! One item as it lies in a segment: a packed header, then key and value.
+//! Records: the layout of an item in a segment, a packed header, then key and value.
 //!
 //! ```text
 //! 0 expiry u32 | 4 last access u32 | 8 key length u8, value length u24 | 12 CAS u48 | 18 bits u8
@@ -7,11 +7,11 @@
 //!
 //! 19 bytes of header: a key of 20 and a value of 20 bytes make a record of 60.
 //!
-//! **Who may touch what.** The header is only ever accessed as atomics. Key bytes, sizes and the layout
-//! bits do not change from publication until the segment is reused. Value, flags and wide CAS are read
-//! and written only under the lock of the key's shard; before publication only by whoever holds the
-//! open segment. A segment is reused only after each of its records has been found dead, or made so,
-//! under the lock of its shard; so whoever writes there again comes after everyone who read.
+//! **Access rules.** The header is only accessed as atomics. Key bytes, sizes and the layout bits do not
+//! change from publication until the segment is reused. Value, flags and wide CAS are read and written only
+//! under the lock of the key's shard; before publication only by the thread that holds the open segment. A
+//! segment is reused only after each of its records was found dead, or removed, under the lock of its shard;
+//! so the next write there happens after all reads.
 #![expect(unsafe_code, reason = "the bytes of items")]
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct Record<'a> {
     at: usize,
 }
 
-/// What a new record says besides key and value.
+/// Header fields of a record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Header {
     pub(crate) expiry: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Header {
     pub(crate) bits: u8,
 }
 
-/// A CAS unique as records keep it: its distance from the first one of the store, which 48 bits hold for as long as no
+/// A CAS unique as stored in records: its distance from the store's first one. 48 bits suffice unless a
 /// client gives a unique of its own (decision 17).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CasOffset(u64);
@@ -60,17 +60,17 @@ impl CasOffset {
 const HAS_FLAGS: u8 = 1;
 /// The offset of the CAS unique has 64 bits.
 const WIDE_CAS: u8 = 2;
-/// The value is the number of a large value of the shard.
+/// The value is the number of a large value in the shard's table.
 pub(crate) const LARGE: u8 = 4;
-/// The key came in base64.
+/// The client sent the key in base64.
 pub(crate) const BINARY_KEY: u8 = 8;
-/// It has been read since it was stored.
+/// The item has been read since it was stored.
 pub(crate) const FETCHED: u8 = 16;
-/// Someone has been told that he won.
+/// A client has been told to recache the value.
 pub(crate) const TOKEN_SENT: u8 = 32;
-/// It has been invalidated.
+/// The item has been invalidated.
 pub(crate) const STALE: u8 = 64;
-/// The bits that decide what lies where: unchanged for as long as the record is.
+/// The bits that determine the layout: unchanged for the lifetime of the record.
 const LAYOUT: u8 = HAS_FLAGS | WIDE_CAS | LARGE;
 
 const HEADER_LEN: usize = 19;
@@ -79,14 +79,14 @@ pub(crate) const ALIGN: usize = 4;
 const CAS_NARROW_MAX: u64 = (1 << 48) - 1;
 
 impl Header {
-    /// The layout bits that a record with this header has.
+    /// The layout bits for this header.
     pub(crate) fn layout(&self) -> u8 {
         let flags = if self.flags != 0 { HAS_FLAGS } else { 0 };
         let wide = if self.cas.0 > CAS_NARROW_MAX { WIDE_CAS } else { 0 };
         flags | wide | (self.bits & LARGE)
     }
 
-    /// Bytes that a record takes.
+    /// Size of a record.
     pub(crate) fn record_size(&self, key_len: usize, value_len: usize) -> usize {
         size(self.layout(), key_len, value_len)
     }
@@ -105,7 +105,7 @@ fn key_at(layout: u8) -> usize {
 
 /// Reading.
 impl<'a> Record<'a> {
-    /// `at` is where a record has been or is being written.
+    /// A record at `at`, where one has been or is being written.
     #[inline]
     pub(crate) fn new(arena: &'a Arena, at: usize) -> Record<'a> {
         Record { arena, at }
@@ -136,7 +136,7 @@ impl<'a> Record<'a> {
         self.bits_cell().load(Relaxed)
     }
 
-    /// Bytes it takes, up to where the next record starts.
+    /// Size in bytes, up to the start of the next record.
     #[inline]
     pub(crate) fn size(self) -> usize {
         let lens = self.word(8).load(Relaxed);
@@ -160,7 +160,7 @@ impl<'a> Record<'a> {
         unsafe { self.arena.bytes(start, self.value_len()) }
     }
 
-    /// The number of its large value in the shard. It must have one.
+    /// The number of its large value in the shard's table. It must have one.
     pub(crate) fn large_number(self, lock: &Locked<'_>) -> u32 {
         debug_assert!(self.bits() & LARGE != 0);
         u32::from_le_bytes(self.value(lock).try_into().expect("four bytes"))
@@ -197,7 +197,7 @@ impl<'a> Record<'a> {
         CasOffset(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
     }
 
-    /// Everything in the header, to write it again elsewhere.
+    /// All header fields, for a copy of the record.
     pub(crate) fn header(self, lock: &Locked<'_>) -> Header {
         Header {
             expiry: self.expiry(),
@@ -221,14 +221,14 @@ impl Record<'_> {
         self.word(4).store(second, Relaxed);
     }
 
-    /// Sets some of the bits that are not of the layout, and clears others.
+    /// Sets and clears bits other than those of the layout.
     #[inline]
     pub(crate) fn change_bits(self, _lock: &mut Locked<'_>, set: u8, clear: u8) {
         debug_assert!((set | clear) & LAYOUT == 0);
         self.bits_cell().store(self.bits() & !clear | set, Relaxed);
     }
 
-    /// Whether a record with this header and a value of that length takes the very same place.
+    /// Whether a record with this header and a value of that length has the same size and layout.
     pub(crate) fn fits(self, header: &Header, value_len: usize) -> bool {
         let layout = header.layout();
         self.bits() & LAYOUT == layout && self.size() == size(layout, self.key_len(), value_len)
@@ -245,14 +245,14 @@ impl Record<'_> {
 
     /// Writes another header over that of a published record.
     ///
-    /// Panics unless the record stays as it is otherwise.
+    /// Panics if the layout differs.
     pub(crate) fn set_header(self, lock: &mut Locked<'_>, header: &Header) {
         let value = self.value(lock).to_vec();
         self.overwrite(lock, header, &value);
     }
 
     /// # Safety
-    /// Key (if given), value, flags and wide CAS of this place are the caller's alone.
+    /// Key (if given), value, flags and wide CAS of this place are not accessed by any other code.
     unsafe fn write_all(self, header: &Header, key: Option<&[u8]>, key_len: usize, value: &[u8]) {
         let layout = header.layout();
         debug_assert!(key_len <= 255 && value.len() < 1 << 24);
@@ -264,7 +264,7 @@ impl Record<'_> {
         self.bits_cell().store(header.bits & !LAYOUT | layout, Relaxed);
         let mut at = self.at + HEADER_LEN;
         let mut put = |bytes: &[u8]| {
-            // SAFETY: the caller's alone, by his promise.
+            // SAFETY: not accessed by other code, by the caller's contract.
             unsafe { self.arena.bytes_mut(at, bytes.len()) }.copy_from_slice(bytes);
             at += bytes.len();
         };
@@ -286,7 +286,7 @@ impl Record<'_> {
 
 /// Room for a new record at the end of an open segment, where nothing is published yet.
 ///
-/// Only [`OpenSet::append`](crate::open::OpenSet::append) makes one, for whoever holds the set's lock.
+/// Made only by [`OpenSet::append`](crate::open::OpenSet::append), under the set's lock.
 pub(crate) struct Place<'a> {
     record: Record<'a>,
     size: usize,
@@ -297,10 +297,10 @@ impl<'a> Place<'a> {
         Place { record: Record::new(arena, at), size }
     }
 
-    /// Writes a record, which must be of the size that was asked for, and says where.
+    /// Writes a record, which must be of the requested size, and returns its location.
     pub(crate) fn write(self, header: &Header, key: &[u8], value: &[u8]) -> usize {
         assert_eq!(header.record_size(key.len(), value.len()), self.size, "another size was asked for");
-        // SAFETY: the place is in the unused part of a segment that the caller holds open.
+        // SAFETY: the place is in the unused part of an open segment whose lock the caller holds.
         unsafe { self.record.write_all(header, Some(key), key.len(), value) };
         self.record.at
     }

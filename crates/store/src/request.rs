@@ -1,11 +1,11 @@
-//! Requests to a store and their answers: plain data.
+//! Requests to a store and their results: plain data.
 //!
-//! Seconds are those of `stdx::clock`; an expiry of 0 means never, any other is the second at which the
-//! item is gone. A CAS unique of `None` means "not given".
+//! Seconds are those of `stdx::clock`. An expiry of 0 means never; any other is the second at which the item
+//! expires. A CAS unique of `None` means "not given".
 
 use crate::large::LargeValue;
 
-/// How a read marks what it finds.
+/// Whether a read counts as a use of the item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Look {
     /// A use: it counts for eviction, "hit before" and the last access.
@@ -18,27 +18,27 @@ pub enum Look {
 /// Why the last lookup of a handle found nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Miss {
-    /// It is not there.
+    /// There was no item.
     #[default]
     Absent,
-    /// It was there, but its time had come.
+    /// There was an item, but it had expired.
     Expired,
-    /// It was there, but a flush had passed over it.
+    /// There was an item, but it had been flushed.
     Flushed,
 }
 
-/// A meta get beyond a plain look.
+/// Options of a meta get.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MetaGet {
     /// Whether this read counts as a use.
     pub look: Look,
     /// A new expiry for an item that is there.
     pub touch: Option<u32>,
-    /// On a miss create an empty item with this expiry; the caller has then won.
+    /// On a miss create an empty item with this expiry; the client has then won.
     pub vivify: Option<u32>,
-    /// The caller wins if the item expires before this second.
+    /// The client wins if the item expires before this second.
     pub recache_below: Option<u32>,
-    /// Whether `recache_below` looks at the expiry that `touch` has set (the order of the flags).
+    /// Whether `recache_below` is compared with the expiry that `touch` has set (the order of the flags).
     pub recache_after_touch: bool,
     /// CAS unique of a created item.
     pub new_cas: Option<u64>,
@@ -46,39 +46,39 @@ pub struct MetaGet {
     pub key_is_binary: bool,
 }
 
-/// When a change happens.
+/// Condition and kind of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Always; or, with a CAS to compare, only over exactly that item.
+    /// Always; with a CAS to compare, only over exactly that item.
     #[default]
     Set,
-    /// Only where nothing is.
+    /// Only if there is no item.
     Add,
-    /// Only where something is.
+    /// Only if there is an item.
     Replace,
-    /// Behind the value that is there.
+    /// After the present value.
     Append,
-    /// Before the value that is there.
+    /// Before the present value.
     Prepend,
 }
 
-/// How to store a value.
+/// Parameters of a storage operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change {
     /// When.
     pub condition: Condition,
-    /// Only over an item with this CAS unique. (With `Set` and `Replace` 0 never matches; with `Append`
-    /// and `Prepend` 0 is no condition, and `Add` ignores it: all as memcached has it.)
+    /// Only over an item with this CAS unique. As in memcached, with `Set` and `Replace` 0 never matches;
+    /// with `Append` and `Prepend` 0 is no condition, and `Add` ignores it.
     pub compare_cas: Option<u64>,
     /// The CAS unique of the new item.
     pub new_cas: Option<u64>,
-    /// Client flags. Append and prepend keep the old ones.
+    /// Client flags. Append and prepend keep the present ones.
     pub flags: u32,
-    /// Append and prepend keep the old one.
+    /// Expiry. Append and prepend keep the present one.
     pub expiry: u32,
-    /// With a `compare_cas` lower than the item's: store it all the same, marked stale.
+    /// With a `compare_cas` lower than the item's: store the value nevertheless, marked stale.
     pub invalidate: bool,
-    /// Append and prepend to nothing create an item with this expiry.
+    /// Append and prepend create an item with this expiry if there is none.
     pub vivify: Option<u32>,
     /// The key came in base64.
     pub key_is_binary: bool,
@@ -87,7 +87,7 @@ pub struct Change {
 /// The bytes to store.
 #[derive(Debug)]
 pub enum NewValue<'v> {
-    /// To be copied. Any size: what is large is given its own memory.
+    /// To be copied. Any size: large values get their own memory.
     Bytes(&'v [u8]),
     /// Already in its own memory, from [`crate::Handle::large_value`].
     Large(LargeValue),
@@ -108,7 +108,7 @@ impl NewValue<'_> {
     }
 }
 
-/// What became of a change.
+/// Result of a storage operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// Done.
@@ -128,14 +128,14 @@ pub enum Stored {
     NotFound,
 }
 
-/// How to delete.
+/// Parameters of a deletion.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delete {
     /// Only an item with this CAS unique.
     pub compare_cas: Option<u64>,
-    /// The CAS unique of what stays.
+    /// The CAS unique of an item that is kept.
     pub new_cas: Option<u64>,
-    /// Keep the item, mark it stale; the next reader wins.
+    /// Keep the item and mark it stale; the next reader wins.
     pub mark_stale: bool,
     /// Together with `mark_stale`: a new expiry. Together with `drop_value`: the expiry (else never).
     pub expiry: Option<u32>,
@@ -145,7 +145,7 @@ pub struct Delete {
     pub flags: u32,
 }
 
-/// What became of a deletion.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
     /// The item is gone.
@@ -153,7 +153,7 @@ pub enum Deleted {
         /// Length of its value.
         len: usize,
     },
-    /// The item is still there, stale or without its value.
+    /// The item was kept, stale or without its value.
     Kept,
     /// Nothing there.
     NotFound,
@@ -171,12 +171,12 @@ pub enum Direction {
     Decrement,
 }
 
-/// How to count.
+/// Parameters of an increment or decrement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Arithmetic {
     /// Up or down.
     pub direction: Direction,
-    /// By how much.
+    /// The amount.
     pub delta: u64,
     /// Only an item with this CAS unique; 0 is no condition.
     pub compare_cas: Option<u64>,
@@ -190,7 +190,7 @@ pub struct Arithmetic {
     pub key_is_binary: bool,
 }
 
-/// The number that a count starts with.
+/// The item that an increment or decrement creates on a miss.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Vivify {
     /// The first value; the delta is not applied to it.
@@ -199,7 +199,7 @@ pub struct Vivify {
     pub expiry: u32,
 }
 
-/// What became of a count.
+/// Result of an increment or decrement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Done.
@@ -210,9 +210,9 @@ pub enum Counted {
         cas: u64,
         /// When it expires.
         expiry: u32,
-        /// When it did before this request; 0 if it was not there.
+        /// The expiry before this request; 0 if there was no item.
         expiry_before: u32,
-        /// Whether it was created by this very request.
+        /// Whether it was created by this request.
         created: bool,
     },
     /// Nothing there.

@@ -1,8 +1,7 @@
 //! Segments: equal pieces of one mapping, each filled with records once and emptied as a whole.
 //!
-//! A segment is free, open (someone is filling it), or sealed and in one of two queues, oldest first.
-//! This file knows what each segment is worth; who fills one is in `open.rs`, who empties one in
-//! `reclaim.rs`.
+//! A segment is free, open (being filled), or sealed and in one of two queues, oldest first. This file has
+//! the state of each segment; `open.rs` fills segments, `reclaim.rs` empties them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,19 +10,19 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-use crate::ahead::{Frontier, Runner};
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::memory::{Arena, Huge, PAGE, Table};
+use crate::prefault::{Frontier, PrefaultThread};
 use crate::record::{Place, Record};
 use crate::sync::{Mutex, MutexGuard, lock, pause};
 
 /// S3-FIFO's two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// What is new, and may not be worth keeping.
+    /// New items, which may not be worth keeping.
     Small,
-    /// What has been used again.
+    /// Items that were used after they were stored.
     Main,
 }
 
@@ -36,24 +35,24 @@ pub(crate) struct Segments {
     size: usize,
     count: u32,
     budget: Arc<Budget>,
-    /// Of the mapping, made resident ahead of use.
+    /// How far the mapping is pre-faulted.
     frontier: Frontier,
-    runner: Arc<Runner>,
-    /// Segments from here on have never been used. Changed under the pool's lock; read without it by the thread that
-    /// runs ahead, whose low priority must not keep a lock from the workers.
+    prefault_thread: Arc<PrefaultThread>,
+    /// Segments from this number on have never been used. Changed under the pool's lock; the pre-faulting
+    /// thread reads it without the lock, because a thread of low priority must not block the workers.
     fresh: AtomicU32,
     /// Everything in segments up to this sequence number has been flushed; 0: nothing.
     flushed_through: AtomicU64,
-    /// Free segments that are charged (and perhaps resident), as in the pool.
+    /// Number of free segments that are charged (and perhaps resident), as in the pool.
     free: AtomicU64,
     /// Bytes of the large values that belong to records of all segments.
     large_total: AtomicU64,
     pool: Mutex<Pool>,
-    /// When it was opened, as a running number.
+    /// Sequence number of its opening.
     sequence: Table<AtomicU64>,
-    /// When it was opened, as a second.
+    /// Second of its opening.
     opened: Table<AtomicU32>,
-    /// Bytes of records, known once sealed.
+    /// Bytes of records, set when it is sealed.
     used: Table<AtomicU32>,
     /// Bytes of records that nothing refers to any more.
     dead: Table<AtomicU32>,
@@ -61,7 +60,7 @@ pub(crate) struct Segments {
     expiry_max: Table<AtomicU32>,
     /// Bytes of the large values that belong to its records.
     large: Table<AtomicU64>,
-    /// Bytes given back to the budget when it was sealed early.
+    /// Bytes of its tail that were given back to the budget when it was sealed.
     refund: Table<AtomicU32>,
     /// 0: small, 1: main.
     queue: Table<AtomicU32>,
@@ -71,35 +70,35 @@ pub(crate) struct Segments {
 struct Pool {
     /// Charged, ready to be used.
     free: Vec<SegmentId>,
-    /// Used before, but neither charged nor resident.
-    bare: Vec<SegmentId>,
+    /// Used before, now neither charged nor resident.
+    returned: Vec<SegmentId>,
     last_sequence: u64,
-    /// How often large values have had to make room because they have more than their share.
+    /// How often large values exceeded their share when a victim was chosen.
     over_share: u32,
     queues: [VecDeque<SegmentId>; 2],
     open: u64,
 }
 
-/// Free memory, in segments, that only reclamation may use: it must copy before it can free.
+/// Free memory, in segments, that only reclamation may use, because it copies before it frees.
 const RESERVE: u64 = 2;
 
-/// Who wants a segment.
+/// The purpose for which a segment is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taker {
     Writer,
     Reclaimer,
 }
 
-/// What to do with a victim's live items.
+/// Treatment of a victim's live items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Treatment {
-    /// Keep all: the segment was chosen for its garbage.
+    /// Keep all: the segment was chosen for its dead records.
     Compact,
-    /// Keep what has been used.
+    /// Keep items that have been used.
     Evict,
 }
 
-/// Numbers about segments.
+/// Statistics of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentStatistics {
     /// Bytes of one segment.
@@ -120,14 +119,14 @@ pub struct SegmentStatistics {
     pub dead_bytes: u64,
 }
 
-/// Making it, and simple facts.
+/// Construction and accessors.
 impl Segments {
     pub(crate) fn new(
         size: usize,
         reserve: u64,
         huge: Huge,
         budget: Arc<Budget>,
-        runner: Arc<Runner>,
+        prefault_thread: Arc<PrefaultThread>,
     ) -> Result<Segments, Error> {
         let count = u32::try_from(reserve / size as u64).unwrap_or(u32::MAX).max(1);
         let rows = count as usize;
@@ -137,7 +136,7 @@ impl Segments {
             count,
             budget,
             frontier: Frontier::default(),
-            runner,
+            prefault_thread,
             fresh: AtomicU32::new(0),
             flushed_through: AtomicU64::new(0),
             free: AtomicU64::new(0),
@@ -183,12 +182,12 @@ impl Segments {
         (at / self.size) as SegmentId
     }
 
-    /// The first record's place. Location 0 means "none", so the very first word stays unused.
+    /// Location of the first record. Location 0 means "none", so the very first word is unused.
     pub(crate) fn start(&self, id: SegmentId) -> usize {
         id as usize * self.size + FIRST
     }
 
-    /// Bytes that records can take.
+    /// Bytes for records in a segment.
     pub(crate) fn room(&self) -> usize {
         self.size - FIRST
     }
@@ -209,9 +208,9 @@ impl Segments {
 /// Space before the first record of a segment.
 const FIRST: usize = crate::record::ALIGN;
 
-/// What happens to the records.
+/// Accounting of records, and flushes.
 impl Segments {
-    /// Something in this segment now expires at that second.
+    /// Notes that an item in this segment expires at that second.
     #[inline]
     pub(crate) fn note_expiry(&self, id: SegmentId, expiry: u32) {
         let expiry = if expiry == 0 { u32::MAX } else { expiry };
@@ -221,7 +220,7 @@ impl Segments {
         }
     }
 
-    /// So many bytes of records are no longer referred to.
+    /// Notes that nothing refers to `bytes` more bytes of records.
     #[inline]
     pub(crate) fn note_dead(&self, id: SegmentId, bytes: usize) {
         self.dead[id as usize].fetch_add(bytes as u32, AcqRel);
@@ -246,7 +245,7 @@ impl Segments {
         self.large[id as usize].fetch_sub(bytes, Relaxed);
     }
 
-    /// The number of the last flush, to see whether one came in between.
+    /// The sequence number of the last flush, to detect a flush in between.
     #[inline]
     pub(crate) fn flush_mark(&self) -> u64 {
         pause();
@@ -259,16 +258,16 @@ impl Segments {
         mark != 0 && self.sequence[id as usize].load(Acquire) <= mark
     }
 
-    /// Everything in the segments of now is gone. Whoever fills one must take another.
+    /// Makes all items in the present segments dead. Writers must open new segments.
     pub(crate) fn flush(&self) {
         let pool = self.pool();
         self.flushed_through.store(pool.last_sequence, Release);
     }
 }
 
-/// What happens to the segments.
+/// Allocation and release of segments.
 impl Segments {
-    /// A segment to fill, if memory is left for it.
+    /// Takes a segment to fill, if memory is left for it.
     pub(crate) fn take(&self, taker: Taker, queue: Queue, now: u32) -> Option<SegmentId> {
         let mut pool = self.pool();
         let id = self.take_free(&mut pool, taker)?;
@@ -288,16 +287,16 @@ impl Segments {
     fn take_free(&self, pool: &mut Pool, taker: Taker) -> Option<SegmentId> {
         let size = self.size as u64;
         let keep = if taker == Taker::Writer { RESERVE } else { 0 };
-        // As long as the limit leaves room, a new segment; those already free stay as the reserve.
+        // As long as the limit allows, an uncharged segment is taken; those already free stay as the reserve.
         let missing = keep.saturating_sub(pool.free.len() as u64) * size;
         if pool.free.len() as u64 <= keep && self.budget.charge_keeping(size, missing) {
-            if let Some(id) = pool.bare.pop() {
+            if let Some(id) = pool.returned.pop() {
                 return Some(id);
             }
             let fresh = self.fresh.load(Relaxed);
             if fresh < self.count {
                 self.fresh.store(fresh + 1, Relaxed);
-                self.runner.wake();
+                self.prefault_thread.wake();
                 return Some(fresh);
             }
             self.budget.give_back(size);
@@ -311,7 +310,7 @@ impl Segments {
         id
     }
 
-    /// Full, or not worth filling further: it joins its queue. An empty one becomes free.
+    /// Seals a segment: it joins its queue. An empty one becomes free.
     pub(crate) fn seal(&self, id: SegmentId, used: usize) {
         self.used[id as usize].store(used as u32, Release);
         if used == 0 {
@@ -326,7 +325,7 @@ impl Segments {
         pool.queues[self.queue(id) as usize].push_back(id);
     }
 
-    /// A segment of large values' records is sealed nearly empty: its other pages are given back.
+    /// A segment with records of large values is often sealed nearly empty: its unused pages are given back.
     fn refund_tail(&self, id: SegmentId, used: usize) {
         let end = (FIRST + used).next_multiple_of(PAGE);
         let tail = self.size - end;
@@ -338,24 +337,24 @@ impl Segments {
         }
     }
 
-    /// A victim that could not be emptied is a sealed segment again.
+    /// Makes a victim that could not be emptied a sealed segment again.
     pub(crate) fn put_back(&self, id: SegmentId) {
         self.pool().queues[self.queue(id) as usize].push_back(id);
     }
 
-    /// An emptied victim is free again.
+    /// Makes an emptied victim free.
     pub(crate) fn release(&self, id: SegmentId) {
         let mut pool = self.pool();
         let refund = u64::from(self.refund[id as usize].swap(0, Relaxed));
         if refund == 0 || self.budget.charge(refund) {
             self.put_free(&mut pool, id);
         } else {
-            self.make_bare(&mut pool, id, self.size as u64 - refund);
+            self.return_to_system(&mut pool, id, self.size as u64 - refund);
         }
     }
 
-    /// Makes resident what will be taken next, as far as memory is left for it.
-    pub(crate) fn make_ahead(&self) {
+    /// Pre-faults the segments that will be taken next, as far as memory is left for them.
+    pub(crate) fn prefault(&self) {
         let used = u64::from(self.fresh.load(Relaxed)) * self.size as u64;
         if let Some(bytes) = self.frontier.advance(used, self.budget.left()) {
             self.arena.populate(bytes);
@@ -364,51 +363,51 @@ impl Segments {
 
     fn put_free(&self, pool: &mut Pool, id: SegmentId) {
         if self.budget.excess() > 0 && pool.free.len() as u64 >= RESERVE {
-            self.make_bare(pool, id, self.size as u64);
+            self.return_to_system(pool, id, self.size as u64);
         } else {
             pool.free.push(id);
             self.free.store(pool.free.len() as u64, Relaxed);
         }
     }
 
-    fn make_bare(&self, pool: &mut Pool, id: SegmentId, charged: u64) {
+    fn return_to_system(&self, pool: &mut Pool, id: SegmentId, charged: u64) {
         self.arena.release_tail(id as usize * self.size, self.size);
         self.budget.give_back(charged);
-        pool.bare.push(id);
+        pool.returned.push(id);
     }
 
-    /// Memory that only reclamation may use.
+    /// Bytes that only reclamation may use.
     pub(crate) fn reserve_bytes(&self) -> u64 {
         RESERVE * self.size as u64
     }
 
-    /// Takes memory for something other than a segment, leaving what reclamation needs.
+    /// Bytes that a charge for anything but a segment must leave for reclamation.
     pub(crate) fn keep(&self) -> u64 {
         RESERVE.saturating_sub(self.free.load(Relaxed)) * self.size as u64
     }
 
-    /// Gives free segments beyond the reserve back to the budget, for other uses or for a lower limit, until that makes
-    /// `bytes`. Returns how much it was.
+    /// Gives at least `bytes` bytes of free segments beyond the reserve back to the budget, for other uses or
+    /// for a lower limit, as far as there are any. Returns how many bytes.
     pub(crate) fn trim(&self, bytes: u64) -> u64 {
         let mut pool = self.pool();
         let mut given = 0;
         while given < bytes && pool.free.len() as u64 > RESERVE {
             let id = pool.free.pop().expect("just counted");
-            self.make_bare(&mut pool, id, self.size as u64);
+            self.return_to_system(&mut pool, id, self.size as u64);
             given += self.size as u64;
         }
         self.free.store(pool.free.len() as u64, Relaxed);
         given
     }
 
-    /// Whether reclamation should get going: there is less than one segment beyond the reserve.
+    /// Whether reclamation should start: there is less than one segment beyond the reserve.
     #[inline]
     pub(crate) fn is_short(&self) -> bool {
         let free = self.free.load(Relaxed) * self.size as u64 + self.budget.left();
         free < (RESERVE + 1) * self.size as u64
     }
 
-    /// Bytes that are free in one way or the other.
+    /// Bytes in free segments, and bytes that can still be charged.
     pub(crate) fn available(&self) -> u64 {
         self.free.load(Relaxed) * self.size as u64 + self.budget.left()
     }
@@ -433,27 +432,27 @@ impl Segments {
 
 /// Choosing a victim.
 impl Segments {
-    /// The sealed segment that is to be emptied next, and how; it leaves its queue. Large values, stored or not, take
-    /// `large_bytes` of the limit.
+    /// Removes the segment that is to be emptied next from its queue; returns it and the treatment of its
+    /// live items. `large_bytes` is the charge of all large values, stored or not.
     pub(crate) fn choose_victim(
         &self,
         now: u32,
-        wish: Wish,
+        policy: VictimPolicy,
         large_bytes: u64,
     ) -> Option<(SegmentId, Treatment)> {
         let mut pool = self.pool();
         let pool = &mut *pool;
         let (best, gain) = self.emptiest(pool, now);
-        let worth = match wish {
-            Wish::OnlyDead => 1.0,
-            Wish::Evict => 0.5,
-            Wish::Compact => 0.125,
+        let gain_min = match policy {
+            VictimPolicy::OnlyDead => 1.0,
+            VictimPolicy::Evict => 0.5,
+            VictimPolicy::Compact => 0.125,
         };
-        if let Some((queue, place)) = best.filter(|_| gain >= worth) {
+        if let Some((queue, place)) = best.filter(|_| gain >= gain_min) {
             let id = pool.queues[queue].remove(place)?;
             return Some((id, Treatment::Compact));
         }
-        if wish != Wish::Evict {
+        if policy != VictimPolicy::Evict {
             return None;
         }
         if let Some((queue, place)) = self.over_share(pool, large_bytes) {
@@ -466,7 +465,7 @@ impl Segments {
         Some((id, Treatment::Evict))
     }
 
-    /// The oldest segment of large values, if these have more than their share and it is their turn.
+    /// The oldest segment with large values, if they exceed their share and it is their turn.
     fn over_share(&self, pool: &mut Pool, large_bytes: u64) -> Option<(usize, usize)> {
         if large_bytes <= self.budget.limit() / LARGE_SHARE || self.large_total() == 0 {
             return None;
@@ -480,11 +479,11 @@ impl Segments {
         oldest(0).or_else(|| oldest(1))
     }
 
-    /// The sealed segment with the largest share of garbage, among those looked at, and that share.
+    /// The sealed segment with the largest share of dead records, among those examined, and that share.
     fn emptiest(&self, pool: &Pool, now: u32) -> (Option<(usize, usize)>, f64) {
         let mut best = (None, 0.0);
         for (number, queue) in pool.queues.iter().enumerate() {
-            // With very many segments only some are looked at, from a place that changes every time.
+            // With very many segments only some are examined, from a start that changes every time.
             let stride = queue.len().div_ceil(LOOKED_AT_MAX).max(1);
             let first = pool.last_sequence as usize % stride;
             for place in (first..queue.len()).step_by(stride) {
@@ -497,54 +496,54 @@ impl Segments {
         best
     }
 
-    /// The share of a sealed segment that is no use to anyone.
+    /// The share of dead records in a sealed segment.
     fn garbage(&self, id: SegmentId, now: u32) -> f64 {
         let row = id as usize;
         if self.expiry_max[row].load(Relaxed) <= now || self.is_flushed(id) {
             return 1.0;
         }
         if self.refund[row].load(Relaxed) != 0 && self.large[row].load(Relaxed) > 0 {
-            // The worth of a segment of large values is not in its records.
+            // The memory of such a segment is mostly that of its large values, not of its records.
             return 0.0;
         }
         f64::from(self.dead[row].load(Acquire)) / f64::from(self.used[row].load(Relaxed).max(1))
     }
 
     fn weight(&self, queue: &VecDeque<SegmentId>) -> u64 {
-        queue.iter().map(|id| self.worth(*id)).sum()
+        queue.iter().map(|id| self.footprint(*id)).sum()
     }
 
-    /// What the memory of a segment and the large values of its records take of the limit.
-    pub(crate) fn worth(&self, id: SegmentId) -> u64 {
+    /// The charge of a segment and of the large values of its records.
+    pub(crate) fn footprint(&self, id: SegmentId) -> u64 {
         let row = id as usize;
         self.size as u64 - u64::from(self.refund[row].load(Relaxed)) + self.large[row].load(Relaxed)
     }
 
-    /// What all sealed segments are worth together.
-    pub(crate) fn worth_of_sealed(&self) -> u64 {
+    /// The sum over all sealed segments.
+    pub(crate) fn footprint_of_sealed(&self) -> u64 {
         let pool = self.pool();
         pool.queues.iter().map(|queue| self.weight(queue)).sum()
     }
 }
 
-/// What a victim may be.
+/// Policy for the choice of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Only what is wholly dead, expired or flushed.
+pub(crate) enum VictimPolicy {
+    /// Only segments in which everything is expired or flushed.
     OnlyDead,
-    /// What has some garbage; live items are kept.
+    /// Segments with some dead records; live items are kept.
     Compact,
-    /// Whatever is best to lose.
+    /// Any segment; live items may be evicted.
     Evict,
 }
 
-/// Large values that have more than one part in so many of the memory, with those on their way, make room for what comes, so that a few of them
-/// that nobody reads do not push out thousands of small items between two uses.
+/// Large values, with those being received, that exceed half of the memory limit are evicted first, so that a
+/// few unread ones do not displace thousands of small items between two uses.
 const LARGE_SHARE: u64 = 2;
-/// One victim in so many is chosen by age alone all the same: small items that nobody uses do not keep half of the
+/// One victim in 64 is chosen by age alone nevertheless, so that unused small items do not keep half of the
 /// memory for ever.
 const OTHERS_TURN: u32 = 64;
-/// The small queue's share of all: a tenth, as in the paper.
+/// The small queue's share of memory: a tenth, as in the S3-FIFO paper.
 const SMALL_SHARE: u64 = 10;
-/// Looking at one takes some nanoseconds, so a choice takes some 10 µs at most.
+/// Segments examined per choice: some nanoseconds each, so a choice takes some 10 µs at most.
 const LOOKED_AT_MAX: usize = 1024;

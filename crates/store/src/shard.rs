@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use crate::large::LargeValue;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// All keys whose hash starts with the same bits. Its index pages are in `index.rs`.
+/// The keys whose hashes start with the same bits. Its index pages are in `index.rs`.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Shard {
@@ -17,16 +17,16 @@ pub(crate) struct Shard {
 
 #[derive(Debug, Default)]
 pub(crate) struct ShardState {
-    /// CAS uniques given.
+    /// Number of CAS uniques issued.
     cas_given: u64,
     large: LargeValues,
     pages: Pages,
 }
 
-/// What the index knows of a shard's pages.
+/// The index's data about a shard's pages.
 #[derive(Debug, Default)]
 pub(crate) struct Pages {
-    /// How many of them need all bits of the directory.
+    /// Number of pages that use all bits of the directory.
     pub(crate) deepest: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Locked<'s> {
     /// The shard's number.
     pub(crate) number: usize,
     state: MutexGuard<'s, ShardState>,
-    /// Dropped after the lock: giving back the memory of a large value takes a while.
+    /// Dropped after the lock is released, because giving back the memory of a large value takes a while.
     dropped: Option<Arc<LargeValue>>,
 }
 
@@ -52,7 +52,7 @@ impl Locked<'_> {
         &mut self.state.pages
     }
 
-    /// How many CAS uniques this shard has given, with the one that is being given now.
+    /// Counts a CAS unique that is issued now. Returns the number issued so far.
     pub(crate) fn count_cas(&mut self) -> u64 {
         self.state.cas_given += 1;
         self.state.cas_given
@@ -66,7 +66,7 @@ impl Locked<'_> {
         self.state.large.places[number as usize].as_ref().expect("a record refers to it")
     }
 
-    /// Forgets a large value, and says what it was charged.
+    /// Removes a large value. Returns its charge.
     pub(crate) fn drop_large(&mut self, number: u32) -> u64 {
         let value = self.state.large.remove(number);
         let charge = value.charge();

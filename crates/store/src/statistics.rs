@@ -1,4 +1,4 @@
-//! Counters: one set per handle, each written by that handle only and summed when someone asks.
+//! Counters: one set per handle, written by that handle only and summed on demand.
 
 use std::sync::Arc;
 
@@ -37,9 +37,9 @@ counters! {
     found_flushed,
     /// Items stored, replacements included.
     total_items,
-    /// Items there.
+    /// Items present.
     curr_items,
-    /// Bytes of the records of the items there, and of their large values.
+    /// Bytes of the records of present items, and of their large values.
     bytes,
     /// Live items evicted.
     evictions,
@@ -47,19 +47,19 @@ counters! {
     evicted_unfetched,
     /// Of these, items that had been read lately.
     evicted_active,
-    /// Of these, items that would have expired one day.
+    /// Of these, items with an expiry.
     evicted_nonzero,
-    /// Expired items whose memory was taken back.
+    /// Expired items that were removed when their segment was emptied.
     reclaimed,
-    /// Items that a crawl has looked at.
+    /// Items examined by crawls.
     crawler_items_checked,
-    /// Of these, dead ones that it has taken out.
+    /// Of these, dead items that were removed.
     crawler_reclaimed,
     /// Expired items that had never been read.
     expired_unfetched,
-    /// Items that were copied forward, to be kept.
+    /// Items copied forward to be kept.
     copied_forward,
-    /// New items that had been evicted not long ago.
+    /// New items whose keys had been evicted recently.
     ghost_hits,
     /// Values written over older ones of the same size.
     overwritten_in_place,
@@ -76,23 +76,23 @@ counters! {
 }
 
 impl Counts {
-    /// What has been counted since `earlier`; what tells how things are stays as it is.
+    /// Counts since `earlier`; gauges keep their present values.
     pub fn since(&self, earlier: &Counts) -> Counts {
         let Counts { curr_items, bytes, small_items, main_items, large_items, .. } = *self;
         Counts { curr_items, bytes, small_items, main_items, large_items, ..self.minus(earlier) }
     }
 }
 
-/// A store in numbers.
+/// Statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// What happened.
+    /// Counts of events.
     pub counts: Counts,
-    /// How long the item that was evicted last had not been used, in seconds.
+    /// Seconds between the last access and the eviction of the most recently evicted item.
     pub evicted_idle_s: u32,
     /// The memory limit, in bytes.
     pub limit_bytes: u64,
-    /// What is charged to it: segments, index, large values, ghosts.
+    /// Bytes charged: segments, index, large values, ghosts.
     pub charged_bytes: u64,
     /// Of these, the index.
     pub index_bytes: u64,
@@ -100,6 +100,6 @@ pub struct Statistics {
     pub large_bytes: u64,
     /// Of these, ghosts.
     pub ghost_bytes: u64,
-    /// Where the rest is.
+    /// Segments, which are the rest.
     pub segments: SegmentStatistics,
 }

@@ -1,4 +1,4 @@
-//! The store that all handles share: its parts, its memory limit, its numbers.
+//! The store that all handles share: its parts, memory limit and statistics.
 
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicUsize,
@@ -6,7 +6,6 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, Weak};
 
-use crate::ahead::Runner;
 use crate::budget::Budget;
 use crate::config::{Config, MEMORY_LIMIT_MIN};
 use crate::error::Error;
@@ -19,6 +18,7 @@ use crate::large::LargeSpace;
 use crate::memory::{Huge, check_available};
 use crate::open::{CLASSES, OpenSet};
 use crate::partial::uploads::Uploads;
+use crate::prefault::PrefaultThread;
 use crate::reclaim::state::Reclaim;
 use crate::segment::Segments;
 use crate::statistics::{Counters, Statistics, sums};
@@ -35,30 +35,30 @@ pub struct Store {
     pub(crate) first_cas: u64,
     /// The number of shards.
     pub(crate) cas_step: u64,
-    /// Whether new items are sorted by how soon they expire.
+    /// Whether new items are placed by how soon they expire.
     pub(crate) lifetimes: bool,
     /// Whether huge pages back items and index.
     pub(crate) huge: bool,
-    pub(crate) runner: Arc<Runner>,
+    pub(crate) prefault_thread: Arc<PrefaultThread>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) index: Index,
     pub(crate) segments: Segments,
     pub(crate) large: Arc<LargeSpace>,
-    /// What may be received at the same time.
+    /// The share of values that are being received.
     pub(crate) uploads: Arc<Uploads>,
-    /// What is joined to.
+    /// Joins under way.
     pub(crate) joins: Arc<Joins>,
     pub(crate) ghosts: Ghosts,
     pub(crate) open_sets: Box<[OpenSet]>,
     pub(crate) reclaim: Mutex<Reclaim>,
     /// Whether [`Handle::begin_turn`](crate::Handle::begin_turn) should look for something to reclaim.
-    pub(crate) chores: AtomicBool,
+    pub(crate) housekeeping: AtomicBool,
     pub(crate) events: Events,
-    /// How long the item that was evicted last had not been used.
+    /// Seconds between the last access and the eviction of the most recently evicted item.
     pub(crate) evicted_idle_s: AtomicU32,
     pub(crate) next_handle: AtomicUsize,
     pub(crate) counters: Mutex<Vec<Arc<Counters>>>,
-    /// The second of a flush to come; 0: none. Changed under the lock below.
+    /// The second of a scheduled flush; 0: none. Changed under the lock `flushing`.
     flush_at: AtomicU32,
     flushing: Mutex<()>,
 }
@@ -71,8 +71,9 @@ impl Store {
         let mut reserve = address_space(limit);
         loop {
             let made = Store::reserve(&config, reserve);
-            // Where address space is rationed (`ulimit -v`, vm.overcommit_memory 2), room to grow is the first thing to do
-            // without: an allocation of the rest of the process that fails ends it. Without that room there is no store.
+            // Where address space is limited (`ulimit -v`, vm.overcommit_memory 2), the reservation for
+            // growth is reduced first: if an allocation of the rest of the process failed, the process would
+            // end. Without headroom for it there is no store.
             let headroom = HEADROOM + HEADROOM_PER_WORKER * config.workers;
             let made = made.and_then(|store| check_available(headroom).map(|()| store));
             match made {
@@ -87,10 +88,10 @@ impl Store {
         let budget = Arc::new(Budget::new(limit));
         let segment_size = config.segment_size();
         let huge = if limit >= HUGE_LIMIT_MIN { Huge::Yes } else { Huge::No };
-        let runner = Arc::<Runner>::default();
+        let prefault_thread = Arc::<PrefaultThread>::default();
         let pages = (reserve / 2 / PAGE_CHARGE) as usize;
         let shards = config.shards();
-        let index = Index::new(shards, pages, huge, Arc::clone(&runner), Arc::clone(&budget))?;
+        let index = Index::new(shards, pages, huge, Arc::clone(&prefault_thread), Arc::clone(&budget))?;
         let ghosts = Ghosts::new(limit)?;
         let fixed = Index::fixed_bytes(shards) + ghosts.bytes();
         assert!(budget.charge(fixed), "the least memory limit leaves room for the fixed parts");
@@ -104,10 +105,16 @@ impl Store {
             first_cas: config.first_cas(),
             cas_step: shards as u64,
             lifetimes: segments_in_limit / 32 >= sets,
-            segments: Segments::new(segment_size, reserve, huge, Arc::clone(&budget), Arc::clone(&runner))?,
+            segments: Segments::new(
+                segment_size,
+                reserve,
+                huge,
+                Arc::clone(&budget),
+                Arc::clone(&prefault_thread),
+            )?,
             large: Arc::new(LargeSpace::new(2 * reserve, Arc::clone(&budget))?),
             huge: huge == Huge::Yes,
-            runner,
+            prefault_thread,
             budget,
             index,
             uploads: Arc::default(),
@@ -115,7 +122,7 @@ impl Store {
             ghosts,
             open_sets: (0..sets).map(|_| OpenSet::default()).collect(),
             reclaim: Mutex::default(),
-            chores: AtomicBool::new(false),
+            housekeeping: AtomicBool::new(false),
             events: Events::default(),
             evicted_idle_s: AtomicU32::new(0),
             next_handle: AtomicUsize::new(0),
@@ -125,8 +132,8 @@ impl Store {
         })
     }
 
-    /// Changes the memory limit. More can be used at once; for less, items are evicted step by step in
-    /// the handles' coming turns.
+    /// Changes the memory limit. A higher limit is usable at once; for a lower one, items are evicted step by
+    /// step in the handles' coming turns.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<(), Error> {
         let least = self.memory_limit_min();
         if bytes < least {
@@ -138,48 +145,48 @@ impl Store {
         }
         self.budget.set_limit(bytes);
         self.trim_towards_limit();
-        self.tighten();
-        self.chores.store(true, Relaxed);
+        self.lower_effective();
+        self.housekeeping.store(true, Relaxed);
         Ok(())
     }
 
-    /// What this store, as it was made, cannot do without: its fixed parts, the reserve, and two sets of open segments.
+    /// The minimum for this store: its fixed parts, the reserve, and two sets of open segments.
     fn memory_limit_min(&self) -> u64 {
         let open = 2 * (CLASSES * self.segments.size()) as u64;
         let fixed = self.ghosts.bytes() + Index::fixed_bytes(self.index.shards());
         (fixed + self.segments.reserve_bytes() + open).max(MEMORY_LIMIT_MIN)
     }
 
-    /// Bytes to be evicted for the sake of a limit that has been lowered.
+    /// Bytes to be evicted for a limit that has been lowered.
     pub(crate) fn excess(&self) -> u64 {
-        self.budget.charged().saturating_sub(self.budget.limit().max(self.least()))
+        self.budget.charged().saturating_sub(self.budget.limit().max(self.effective_min()))
     }
 
-    /// Gives some free segments back for the sake of a limit that has been lowered. False if there was none.
+    /// Gives some free segments back for a limit that has been lowered. False if there were none.
     pub(crate) fn trim_towards_limit(&self) -> bool {
         self.segments.trim(self.excess().min(STEP_MAX as u64)) > 0
     }
 
-    /// Brings a lower limit into force, as far as memory has been given back for it.
-    pub(crate) fn tighten(&self) {
-        if self.budget.is_loose() {
-            self.budget.tighten(self.least());
+    /// Lowers the effective limit, as far as memory has been given back for it.
+    pub(crate) fn lower_effective(&self) {
+        if self.budget.is_lowering() {
+            self.budget.lower_effective(self.effective_min());
         }
     }
 
-    /// What is being received, or is still sent to somebody, cannot be had by evicting; half of the limit beside it is
-    /// left to all others.
-    fn least(&self) -> u64 {
+    /// The minimum of the effective limit: values that are being received or still sent cannot be evicted;
+    /// half of the limit beside them is left to other items.
+    fn effective_min(&self) -> u64 {
         self.large.bytes().saturating_sub(self.segments.large_total()) + self.budget.limit() / 2
     }
 
-    /// Large values of so many bytes fill a segment, however few records that makes: eviction would be
-    /// coarse otherwise.
+    /// Bytes of large values after which a segment is sealed, however few records it has: eviction would be
+    /// too coarse otherwise.
     pub(crate) fn large_enough(&self) -> u64 {
         (self.segments.size() as u64).max(self.budget.limit() / 256)
     }
 
-    /// Takes memory for something other than a segment, free segments' if there is no other. False: reclaim some.
+    /// Charges memory for anything but a segment, if necessary that of free segments. False: reclaim some.
     pub(crate) fn charge(&self, bytes: u64) -> bool {
         let charge = || self.budget.charge_keeping(bytes, self.segments.keep());
         charge() || {
@@ -188,15 +195,15 @@ impl Store {
         }
     }
 
-    /// Everything stored so far is gone: now (0), or when a handle first sees that second. A flush
-    /// takes the place of one that was still to come.
+    /// Flushes everything stored so far: now (0), or when a handle first sees that second. A flush replaces
+    /// one that was scheduled before.
     pub fn flush(&self, at_second: u32) {
         let _guard = lock(&self.flushing);
         if at_second == 0 {
             self.segments.flush();
         }
         self.flush_at.store(at_second, Release);
-        self.chores.store(true, Relaxed);
+        self.housekeeping.store(true, Relaxed);
     }
 
     pub(crate) fn flush_if_due(&self, now: u32) {
@@ -206,12 +213,12 @@ impl Store {
             if is_due(self.flush_at.load(Acquire)) {
                 self.segments.flush();
                 self.flush_at.store(0, Release);
-                self.chores.store(true, Relaxed);
+                self.housekeeping.store(true, Relaxed);
             }
         }
     }
 
-    /// The size of an item as memcached counts it: key, value and what it keeps around them.
+    /// The size of an item as memcached counts it: key, value and overhead.
     #[inline]
     pub fn item_size(&self, key_len: usize, flags: u32, value_len: usize) -> u64 {
         let flags = if flags != 0 { 4 } else { 0 };
@@ -226,33 +233,33 @@ impl Store {
         if fits { Ok(()) } else { Err(Error::TooLarge) }
     }
 
-    /// From now on keeps these kinds of events, in `room` bytes.
+    /// Sets the kinds of events to keep, and the size of their buffer in bytes.
     pub fn watch(&self, wanted: PerKind<bool>, room: usize) {
         self.events.watch(wanted, room);
     }
 
-    /// Hands over what has happened since the last time, in order, and says how much more has been dropped.
+    /// Calls `each` with the events since the last call, in order. Returns how many were dropped.
     pub fn take_events(&self, each: impl FnMut(Event<'_>)) -> PerKind<u64> {
         self.events.take(each)
     }
 
-    /// Makes memory resident before it is used, until the store is gone. For a thread of its own, of the lowest
-    /// priority; returns at once where there are no huge pages to be waited for.
-    pub fn run_ahead(store: &Weak<Store>) {
+    /// Pre-faults memory until the store is dropped. To be run by a thread of its own with the lowest
+    /// priority; returns at once where there are no huge pages.
+    pub fn prefault(store: &Weak<Store>) {
         while let Some(store) = store.upgrade() {
             if !store.huge {
                 return;
             }
-            store.runner.register();
-            store.segments.make_ahead();
-            store.index.make_ahead(store.budget.left());
-            // The last owner may be gone meanwhile, and then this thread drops the store.
+            store.prefault_thread.register();
+            store.segments.prefault();
+            store.index.prefault(store.budget.left());
+            // If the last owner is gone by now, this drops the store.
             drop(store);
             std::thread::park();
         }
     }
 
-    /// Sums over all handles and the memory.
+    /// Statistics of all handles and of the memory.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             limit_bytes: self.budget.limit(),
@@ -269,24 +276,24 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        self.runner.wake();
+        self.prefault_thread.wake();
     }
 }
 
-/// What memcached counts around a key and a value: 48 bytes of item, one after the key, two of line end.
+/// memcached's overhead for an item: 48 bytes of header, one after the key, two of line end.
 const ITEM_OVERHEAD: u64 = 51;
-/// And for a CAS unique.
+/// And for its CAS unique.
 const CAS_OVERHEAD: u64 = 8;
 
-/// A huge page that is used in part is resident as a whole: with less memory than this, the few that are would
-/// break the promise.
+/// A huge page that is used in part is resident as a whole: with less memory than this, the few partly used
+/// ones would exceed the limit noticeably.
 const HUGE_LIMIT_MIN: u64 = 256 << 20;
 
-/// Address space that a store leaves to the rest of the process: buffers of connections, reports, and its threads' stacks.
+/// Address space left to the rest of the process: buffers of connections, reports, and stacks of threads.
 const HEADROOM: usize = 64 << 20;
 const HEADROOM_PER_WORKER: usize = 4 << 20;
 
-/// Room to grow: address space is cheap.
+/// Address space to reserve, with room for a higher limit: address space is cheap.
 fn address_space(limit: u64) -> u64 {
     if cfg!(any(miri, test)) {
         return 2 * limit;

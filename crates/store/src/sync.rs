@@ -1,4 +1,4 @@
-//! Locks: std's; or, in unit tests, ones that let a schedule decide who goes next.
+//! Locks: std's; in unit tests, locks at which a schedule switches threads.
 
 #[cfg(not(test))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
@@ -6,12 +6,12 @@ pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(test)]
 pub(crate) use crate::interleaving::schedule::{Mutex, MutexGuard, pause};
 
-/// Where something shared is looked at without a lock: a test's schedule may go on elsewhere.
+/// A point where shared data is read without a lock: a test's schedule may switch threads here.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) fn pause() {}
 
-/// Locks, whether or not someone has panicked under this lock: the data is whole at every panic there is.
+/// Locks, even if a thread has panicked under this lock: no panic leaves the data inconsistent.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)

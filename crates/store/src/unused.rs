@@ -1,18 +1,18 @@
-//! Runs of large values that are gone, whose pages go back to the system in steps.
+//! Runs of dropped large values, whose pages are given back to the system in steps.
 //!
-//! To take pages back takes the system 0.13 ms per MiB (measured): 130 ms for the largest value there can be, while the
-//! worker that drops it has other connections to serve. Until its step comes, a run stays charged.
+//! The system takes 0.13 ms per MiB to take pages back (measured): 130 ms for the largest possible value,
+//! while the worker that drops it has other connections to serve. Until its step comes, a run stays charged.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::sync::{Mutex, lock};
 
-/// A run that is no larger goes back at once: 0.13 ms, or 2 ms for a batch of records.
+/// Runs up to this size are given back at once: 0.13 ms, or 2 ms for a batch of records.
 pub(crate) const AT_ONCE_MAX: usize = 1 << 20;
-/// What goes back in one step, at most.
+/// Bytes given back in one step, at most.
 pub(crate) const STEP_MAX: usize = 4 << 20;
 
-/// Addresses whose value is gone, and the bytes at their front that are charged: whole pages.
+/// Addresses of a dropped value, and the charged bytes at their front: whole pages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) offset: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Takes a piece off the front, with so many charged bytes at most. `None` once nothing is left.
+    /// Takes a piece off the front, with at most `charged` charged bytes. `None` once nothing is left.
     fn split(&mut self, charged: usize) -> Option<Run> {
         let charged = charged.min(self.charged);
         let len = if charged == self.charged { self.len } else { charged };
@@ -45,7 +45,7 @@ impl Unused {
         self.charged.fetch_add(run.charged as u64, Relaxed);
     }
 
-    /// What is to be given back next, with so many charged bytes at most: whole pages.
+    /// The next piece to give back, with at most `most` charged bytes: whole pages.
     pub(crate) fn next(&self, most: usize) -> Option<Run> {
         if self.charged() == 0 {
             return None;
@@ -59,7 +59,7 @@ impl Unused {
         Some(piece)
     }
 
-    /// Bytes that are charged, and will be given back.
+    /// Bytes that are still charged.
     #[inline]
     pub(crate) fn charged(&self) -> u64 {
         self.charged.load(Relaxed)

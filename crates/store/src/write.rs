@@ -1,8 +1,8 @@
-//! Storing: set, add, replace, append, prepend, and compare-and-store.
+//! Storage operations: set, add, replace, append, prepend, and compare-and-store.
 //!
-//! An operation looks, decides and writes under one shard's lock. What it lacks (a place, an index page,
-//! memory for a large value) it cannot get there, as that may mean evicting items of other shards: it
-//! lets go of the lock, gets it, and starts over.
+//! An operation looks up, decides and writes under one shard's lock. A missing resource (segment space, an
+//! index page, memory for a large value) cannot be acquired under it, as that may mean evicting items of
+//! other shards: the operation releases the lock, acquires the resource, and starts over.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ impl Handle {
                 Ok(stored) => break Ok(stored),
                 Err(need) => {
                     if let Err(error) = self.provide(need, now) {
-                        // As in memcached, an item to which nothing can be joined stays as it is.
+                        // As in memcached, an item stays as it is if there is no memory for the joined value.
                         let joins = matches!(change.condition, Condition::Append | Condition::Prepend);
                         break if joins { Ok(Stored::NotStored) } else { Err(error) };
                     }
@@ -83,7 +83,7 @@ impl Handle {
         let mut item = match decision {
             Decision::Refuse(stored) => {
                 if let (Some(slot), Condition::Add) = (old, change.condition) {
-                    // An add counts as a use of what it found.
+                    // As in memcached, an add counts as a use of the item that it found.
                     store.index.count_use(&mut lock, slot);
                     store.segments.record(slot.at()).set_last_access(&mut lock, now);
                 }
@@ -120,14 +120,14 @@ impl Handle {
     }
 }
 
-/// What is to be done.
+/// What a storage operation does.
 enum Decision {
     Refuse(Stored),
     /// The CAS unique is still to be set.
     Write(NewItem),
 }
 
-/// Where nothing is.
+/// The decision if there is no item.
 fn decide_new(change: &Change) -> Decision {
     let item = new_item(change, change.expiry);
     match (change.condition, change.compare_cas) {
@@ -141,11 +141,11 @@ fn decide_new(change: &Change) -> Decision {
     }
 }
 
-/// Where something is.
+/// The decision if there is an item.
 fn decide_over(store: &Store, lock: &mut Locked<'_>, slot: Slot, change: &Change) -> Decision {
     let record = store.segments.record(slot.at());
     let cas = store.cas_of(record, lock);
-    // Without CAS uniques nothing can match one, and 0 is none.
+    // Without CAS uniques nothing can match, and 0 is not a unique.
     let wanted = change.compare_cas.filter(|wanted| store.cas && *wanted != 0);
     let item = new_item(change, change.expiry);
     match change.condition {
@@ -159,7 +159,8 @@ fn decide_over(store: &Store, lock: &mut Locked<'_>, slot: Slot, change: &Change
             (None, _) => Decision::Write(item),
             (_, Some(wanted)) if wanted == cas => Decision::Write(item),
             (_, Some(wanted)) if change.invalidate && wanted < cas => {
-                // Late, but better than nothing: marked stale, and the time left is not prolonged.
+                // The value is late, but better than none: it is marked stale, and the expiry is not
+                // extended.
                 let bits = item.bits | STALE | record.bits() & TOKEN_SENT;
                 Decision::Write(NewItem { expiry: record.expiry(), bits, ..item })
             }

@@ -1,11 +1,11 @@
-//! Few addresses (`ulimit -v`): they serve values of any size, again and again. Alone in its binary: the limit is the
-//! process's.
+//! Limited address space (`ulimit -v`): addresses are reusable for values of any size. Alone in its binary,
+//! because the limit is per process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stdx::prng::Prng;
 use store::{Change, Config, NewValue, Store};
 
-/// Beyond what the test itself uses, for a store of 64 MiB.
+/// Address space for a store of 64 MiB, beyond what the test itself uses.
 const ADDRESSES: u64 = 1 << 30;
 
 fn used() -> u64 {
@@ -13,16 +13,16 @@ fn used() -> u64 {
     pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// So few that the store can have what it needs and nothing to grow.
+/// Address space that is enough for the store, but not for growth.
 const FEW_ADDRESSES: u64 = 400 << 20;
 
 #[test]
-fn addresses_serve_values_of_any_size_again() {
+fn addresses_are_reusable_for_values_of_any_size() {
     let maximum = getrlimit(Resource::As).maximum;
     let value = vec![b'v'; 17 << 20];
     setrlimit(Resource::As, Rlimit { current: Some(used() + ADDRESSES), maximum }).unwrap();
     let config = Config { item_size_max_bytes: 32 << 20, ..Config::default() };
-    // The rest of the process has its share, too.
+    // Headroom remains for the rest of the process.
     setrlimit(Resource::As, Rlimit { current: Some(used() + FEW_ADDRESSES), maximum }).unwrap();
     let store = Store::new(config.clone()).unwrap();
     assert_eq!(Vec::<u8>::new().try_reserve(60 << 20), Ok(()));
@@ -36,7 +36,7 @@ fn addresses_serve_values_of_any_size_again() {
         let stored = handle.store(&key, &Change::default(), NewValue::Bytes(&value[..len]), 2);
         assert!(stored.is_ok(), "{len} bytes: {stored:?}, {:?}", handle.shared().statistics());
     };
-    // One size after the other, each for all of the memory.
+    // One size after the other, each filling all of the memory.
     for size in [40_000, 70_000, 150_000, 280_000, 600_000, 1_200_000, 5_000_000, 17_000_000] {
         (0..2 * (64 << 20) / size).for_each(|number| set(&format!("{size}.{number}"), size));
     }

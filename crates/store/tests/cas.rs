@@ -1,4 +1,4 @@
-//! CAS uniques: no two of a server are the same, those of a key grow, and a restart does not begin anew.
+//! CAS uniques: a server issues each only once, those of a key grow, and a restart does not repeat them.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ fn handle(started_unix_ms: u64) -> Handle {
     Store::new(Config { started_unix_ms, ..Config::default() }).expect("address space").handle()
 }
 
-/// Stores a value, and gives its CAS unique.
+/// Stores a value, and returns its CAS unique.
 fn set(handle: &mut Handle, key: &str) -> u64 {
     try_set(handle, key).expect("room")
 }
 
-/// The same, where there may be no room.
+/// As [`set`]; `None` without room.
 fn try_set(handle: &mut Handle, key: &str) -> Option<u64> {
     let key = handle.key(key.as_bytes());
     match handle.store(&key, &Change::default(), NewValue::Bytes(b"v"), 2) {
@@ -42,7 +42,7 @@ fn no_two_changes_of_a_server_have_the_same_cas_and_those_of_a_key_grow() {
 }
 
 #[test]
-fn a_cas_of_before_a_restart_matches_nothing() {
+fn a_cas_from_before_a_restart_matches_nothing() {
     let mut before = handle(STARTED_UNIX_MS);
     let old = (0..100_000).map(|_| set(&mut before, "key")).max().expect("some");
     // A second later.
@@ -56,7 +56,7 @@ fn a_cas_of_before_a_restart_matches_nothing() {
 }
 
 #[test]
-fn the_time_of_day_takes_no_memory_in_items() {
+fn cas_uniques_from_the_clock_take_no_memory_in_items() {
     let stored_until_full = |started_unix_ms| {
         let config = Config {
             started_unix_ms,
@@ -83,7 +83,7 @@ fn a_cas_that_the_client_gives_is_kept_whatever_its_width() {
         handle.store(&key, &change, NewValue::Bytes(b"v"), 2).expect("room");
         assert_eq!(handle.get(&key, Look::Use, 2).expect("it is there").cas(), given);
         if given == 0 {
-            // As a number to compare with it is none.
+            // In a comparison 0 is not a CAS unique.
             continue;
         }
         let compared = Change { compare_cas: Some(given), ..Change::default() };
@@ -93,7 +93,7 @@ fn a_cas_that_the_client_gives_is_kept_whatever_its_width() {
 }
 
 #[test]
-fn a_clock_that_is_wrong_by_years_is_no_reason_to_fail() {
+fn a_clock_that_is_wrong_by_years_causes_no_failure() {
     for started_unix_ms in [0, 1, u64::MAX] {
         let mut handle = handle(started_unix_ms);
         assert!(set(&mut handle, "key") < set(&mut handle, "key") || started_unix_ms == u64::MAX);

@@ -1,5 +1,5 @@
-//! Memory of the index, taken and given back: under keys that somebody chose, after a flush, as items
-//! expire, and when the limit is lowered.
+//! Memory of the index, charged and given back: under chosen keys, after a flush, as items expire, and when
+//! the limit is lowered.
 
 use store::{Change, Config, Error, Handle, Look, MEMORY_LIMIT_MAX, NewValue, Statistics, Store};
 
@@ -29,13 +29,13 @@ fn statistics(handle: &Handle) -> Statistics {
     handle.shared().statistics()
 }
 
-/// So many turns of a worker that has nothing else to do.
+/// `count` turns of an idle worker.
 fn turns(handle: &mut Handle, count: usize, now: u32) {
     (0..count).for_each(|_| handle.begin_turn(now));
 }
 
-/// Keys of 32 bytes that were one hash to the multiplying function of before, whatever its seed: their first word made
-/// a factor zero.
+/// Keys of 32 bytes whose hashes were equal with an earlier multiplicative function, under every seed: their
+/// first word made a factor zero.
 fn colliding_once(number: u64) -> [u8; 32] {
     let mut key = [b'x'; 32];
     key[..8].copy_from_slice(&0xb7e1_5162_8aed_2a6b_u64.to_le_bytes());
@@ -44,7 +44,7 @@ fn colliding_once(number: u64) -> [u8; 32] {
 }
 
 #[test]
-fn keys_that_somebody_chose_are_like_any_others() {
+fn chosen_keys_are_stored_like_any_others() {
     let mut handle = store_of(64);
     let (chosen, value) = (87_600, b"v");
     (0..chosen).for_each(|number| set(&mut handle, &colliding_once(number), value, 0));
@@ -64,7 +64,7 @@ fn a_flush_gives_the_index_back() {
     handle.shared().flush(0);
     turns(&mut handle, 20_000, 2);
     let after = statistics(&handle);
-    // Those in a segment that is still open are found dead when it is sealed.
+    // Dead items of an open segment are removed after it is sealed.
     assert!(after.counts.curr_items * 60 < after.segments.segment_size, "{after:?}");
     assert_eq!(after.index_bytes, empty.index_bytes);
 }
@@ -76,7 +76,7 @@ fn items_that_expire_give_the_index_back() {
     fill(&mut handle, 0..300_000, 100);
     turns(&mut handle, 20_000, 101);
     let after = statistics(&handle);
-    // What expired in a segment that is still open is found there later.
+    // Expired items of an open segment are removed after it is sealed.
     let open = after.segments.open * after.segments.segment_size / 60;
     assert!(after.counts.curr_items <= open, "{after:?}");
     assert!(after.index_bytes <= empty.index_bytes + open * 40, "{after:?}");
@@ -112,7 +112,7 @@ fn a_limit_below_the_size_of_the_index_shrinks_it_step_by_step() {
     assert!(after.charged_bytes <= 8 * MIB, "{after:?}");
     assert!(after.counts.curr_items > 40_000, "{after:?}");
     assert!(is_there(&mut handle, b"new39999"));
-    // A segment or two of 128 KiB, never all of them.
+    // One or two segments of 128 KiB, never all of them.
     assert!(evicted_at_once < 8_000, "{evicted_at_once} in one operation");
 }
 
@@ -150,7 +150,7 @@ fn without_eviction_a_lower_limit_loses_nothing() {
 }
 
 #[test]
-fn a_limit_beyond_what_a_slot_can_name_is_refused() {
+fn a_limit_beyond_the_range_of_slots_is_refused() {
     let config = Config { memory_limit_bytes: MEMORY_LIMIT_MAX + 1, ..Config::default() };
     assert!(matches!(Store::new(config), Err(Error::LimitTooLarge { most: MEMORY_LIMIT_MAX, .. })));
 }

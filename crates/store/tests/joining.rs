@@ -1,10 +1,10 @@
-//! Joining to large values in steps: how long one turn is, and what others may do meanwhile.
+//! Joins to large values in steps: the length of a turn, and concurrent changes.
 
 use store::{Change, Condition, Config, Handle, Join, JoinStep, Look, NewValue, Store, Stored, Value};
 
 const MIB: usize = 1 << 20;
 const NOW: u32 = 2;
-/// What a turn may copy, and one step of memory more.
+/// Bytes that a turn may copy, and one step of memory more.
 const TURN_MAX: usize = 640 * 1024;
 
 /// A store of 64 MiB, with items of up to 32 MiB.
@@ -27,7 +27,7 @@ fn step(handle: &mut Handle, join: &mut Join, new: &[u8]) -> JoinStep {
     handle.step_join(join, &handle.key(b"large"), new, NOW).unwrap()
 }
 
-/// Turns until the joined value is whole.
+/// Makes steps until the joined value is whole. Returns the number of turns.
 fn finish(handle: &mut Handle, join: &mut Join, new: &[u8]) -> usize {
     (1..).find(|_| step(handle, join, new) == JoinStep::Whole).unwrap()
 }
@@ -55,7 +55,7 @@ fn removed(handle: &Handle) -> u64 {
     counts.evictions + counts.copied_forward
 }
 
-/// Bytes unlike their neighbours.
+/// Bytes that differ from their neighbours.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
 }
@@ -69,7 +69,7 @@ fn a_large_value_is_joined_in_short_turns() {
             fill(&mut handle);
             let (old, new) = (bytes(old_len), vec![b'n'; new_len]);
             store(&mut handle, "large", Condition::Set, &old);
-            // As a server has it that has received it.
+            // As in a server that has received it.
             let mut received = handle.large_value(new_len, NOW).unwrap();
             received.as_mut().copy_from_slice(&new);
             let mut join = begin(&mut handle, condition, &new).unwrap();
@@ -98,7 +98,7 @@ fn a_large_value_is_joined_in_short_turns() {
 }
 
 #[test]
-fn what_takes_no_time_is_not_joined_in_steps() {
+fn short_and_impossible_joins_take_no_steps() {
     let mut handle = handle();
     assert!(begin(&mut handle, Condition::Append, b"new").is_none(), "there is nothing");
     store(&mut handle, "large", Condition::Set, &bytes(200_000));
@@ -110,7 +110,7 @@ fn what_takes_no_time_is_not_joined_in_steps() {
 }
 
 #[test]
-fn who_stores_meanwhile_is_not_overwritten() {
+fn a_value_stored_during_a_join_is_not_overwritten() {
     let mut handle = handle();
     for other in [bytes(MIB), bytes(10)] {
         store(&mut handle, "large", Condition::Set, &bytes(5 * MIB));
@@ -119,7 +119,7 @@ fn who_stores_meanwhile_is_not_overwritten() {
         store(&mut handle, "large", Condition::Set, &other);
         assert_eq!(step(&mut handle, &mut join, b"new"), JoinStep::Changed);
         drop(join);
-        // Between the last step and the end, too.
+        // Also between the last step and the store.
         store(&mut handle, "large", Condition::Set, &bytes(5 * MIB));
         let mut join = begin(&mut handle, Condition::Append, b"new").unwrap();
         finish(&mut handle, &mut join, b"new");
@@ -136,7 +136,7 @@ fn who_stores_meanwhile_is_not_overwritten() {
 }
 
 #[test]
-fn a_join_that_cannot_be_or_is_given_up_costs_nothing() {
+fn a_join_that_fails_or_is_dropped_leaves_no_charge() {
     let mut handle = handle();
     store(&mut handle, "large", Condition::Set, &bytes(31 * MIB));
     let held = handle.large_value(3 * MIB, NOW).unwrap();
@@ -167,7 +167,7 @@ fn a_join_that_cannot_be_or_is_given_up_costs_nothing() {
 }
 
 #[test]
-fn many_joins_share_what_one_turn_allows_and_what_uploads_may_have() {
+fn many_joins_share_the_copies_of_a_turn_and_the_share_of_uploads() {
     let mut handle = handle();
     let names: Vec<String> = (0..6).map(|number| format!("large{number}")).collect();
     let mut joins: Vec<Join> = Vec::new();
@@ -190,7 +190,7 @@ fn many_joins_share_what_one_turn_allows_and_what_uploads_may_have() {
 }
 
 #[test]
-fn joins_to_one_key_come_one_after_the_other_and_none_is_lost() {
+fn joins_to_one_key_are_serialized_and_none_is_lost() {
     let mut handle = handle();
     store(&mut handle, "large", Condition::Set, &bytes(3 * MIB));
     let mut waiting: Vec<(Join, String)> = (0..40)
@@ -200,7 +200,7 @@ fn joins_to_one_key_come_one_after_the_other_and_none_is_lost() {
     while !waiting.is_empty() {
         handle.begin_turn(NOW);
         turns += 1;
-        assert!(turns <= 40 * 8, "each has its own, and nothing is copied twice");
+        assert!(turns <= 40 * 8, "each join has its own turns, and nothing is copied twice");
         let mut left = Vec::new();
         for (mut join, new) in waiting {
             let key = handle.key(b"large");

@@ -1,7 +1,7 @@
-//! Random operations on a store and on a map that obeys the documentation.
+//! Random operations on a store and on a model: a map that follows the documentation.
 //!
-//! Without eviction both must agree exactly; with it, the store may have lost an item, but what it
-//! serves must be what the map holds.
+//! Without eviction both must agree exactly. With eviction the store may have lost an item, but what it
+//! returns must match the map.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct Pair {
 
 const ITEM_SIZE_MAX: u64 = 300_000;
 
-/// Plain sets are twice as likely as any other.
+/// Plain sets are twice as likely as other conditions.
 const CONDITIONS: [Condition; 6] = [
     Condition::Set,
     Condition::Set,
@@ -119,7 +119,7 @@ impl Pair {
         self.maybe(10, |pair| if pair.one_in(2) { pair.prng.next_u64() } else { 1000 + pair.below(1000) })
     }
 
-    /// What the map knows of this key; and, with eviction, only if the store still has it.
+    /// The map's item of this key; with eviction, only if the store still has it.
     fn kept(&mut self, key: &[u8]) -> Option<Kept> {
         let now = self.now;
         if self.map.get(key).is_some_and(|kept| kept.expiry != 0 && kept.expiry <= now) {
@@ -350,7 +350,7 @@ impl Pair {
         self.map.insert(key, kept);
     }
 
-    /// What became of counting where nothing was.
+    /// Checks the result of an increment or decrement of an absent key.
     fn check_created(&mut self, key: Vec<u8>, vivify: Option<Vivify>, counted: Counted, context: &str) {
         let Some(vivify) = vivify else {
             return assert_eq!(counted, Counted::NotFound, "{context}");
@@ -489,7 +489,7 @@ impl Pair {
     }
 }
 
-/// The item that there will be; or the refusal, and the item if it has changed all the same.
+/// The expected item; or the refusal, with the item if it changes nevertheless.
 fn expected_store(
     kept: Option<Kept>,
     change: &Change,
@@ -561,12 +561,12 @@ fn without_eviction_the_store_is_a_map() {
 }
 
 #[test]
-fn with_eviction_what_is_served_is_right() {
+fn with_eviction_returned_items_match_the_model() {
     check(100..112, Config { memory_limit_bytes: 8 << 20, ..Config::default() }, 20_000);
     check(200..206, Config { memory_limit_bytes: 4 << 20, workers: 1, ..Config::default() }, 20_000);
 }
 
 #[test]
-fn without_permission_to_evict_what_is_served_is_right() {
+fn in_a_full_store_without_eviction_returned_items_match_the_model() {
     check(300..306, Config { memory_limit_bytes: 8 << 20, evict: false, ..Config::default() }, 20_000);
 }

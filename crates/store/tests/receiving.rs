@@ -1,4 +1,4 @@
-//! Values that are being received: how much they take, and how long others wait for that.
+//! Values that are being received: their memory, and the delay that they cause.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn room_for_the_largest_value_is_made_in_short_turns() {
     let len = 31 * MIB;
     let before = removed(&handle);
     let mut partial = handle.begin_value(len, NOW).unwrap().unwrap();
-    assert_eq!(removed(&handle), before, "it is only announced");
+    assert_eq!(removed(&handle), before, "it is announced only");
     let (mut most, mut turns) = (0, 0);
     while !partial.is_full() {
         handle.begin_turn(NOW);
@@ -55,7 +55,7 @@ fn room_for_the_largest_value_is_made_in_short_turns() {
 }
 
 #[test]
-fn many_values_at_once_share_what_one_turn_allows() {
+fn many_values_at_once_share_the_records_of_a_turn() {
     let mut handle = full();
     let mut partials: Vec<_> = (0..16).map(|_| handle.begin_value(MIB, NOW).unwrap().unwrap()).collect();
     let mut done = BTreeSet::new();
@@ -75,15 +75,15 @@ fn many_values_at_once_share_what_one_turn_allows() {
 }
 
 #[test]
-fn what_is_received_at_once_has_a_share_of_the_limit() {
+fn values_being_received_have_a_share_of_the_limit() {
     let mut handle = full();
     let first = handle.begin_value(20 * MIB, NOW).unwrap().unwrap();
-    assert!(!handle.uploads_are_wanted(NOW));
+    assert!(!handle.uploads_are_waiting(NOW));
     assert!(
         handle.begin_value(20 * MIB, NOW).unwrap().is_none(),
         "one of the largest items is all there can be"
     );
-    assert!(handle.uploads_are_wanted(NOW + 1) && !handle.uploads_are_wanted(NOW + 5));
+    assert!(handle.uploads_are_waiting(NOW + 1) && !handle.uploads_are_waiting(NOW + 5));
     drop(first);
     assert!(handle.begin_value(20 * MIB, NOW).unwrap().is_some());
 }

@@ -1,10 +1,10 @@
-//! The memory limit is a promise about resident memory. Alone in its binary: nothing else may allocate.
+//! The memory limit bounds resident memory. Alone in its binary: nothing else may allocate.
 
 use stdx::prng::Prng;
 use store::{Change, Config, Handle, Look, NewValue, Store};
 
 const LIMIT: u64 = 32 << 20;
-/// What a test binary takes by itself, and what is there once: tables, counters, stacks.
+/// Resident memory of the test binary, and of fixed parts: tables, counters, stacks.
 const BASE: u64 = 6 << 20;
 
 fn resident() -> u64 {
@@ -21,7 +21,7 @@ fn check(handle: &mut Handle, limit: u64, phase: &str) {
     assert!(resident() <= most, "{phase}: {} MiB resident, {statistics:?}", resident() >> 20);
 }
 
-/// Stores so many bytes of values of mixed lengths.
+/// Stores `bytes` bytes of values of mixed lengths.
 fn fill(handle: &mut Handle, prng: &mut Prng, bytes: u64, len_max: u64) {
     let value = vec![7; len_max as usize];
     let mut stored = 0;
@@ -37,7 +37,7 @@ fn fill(handle: &mut Handle, prng: &mut Prng, bytes: u64, len_max: u64) {
 }
 
 #[test]
-fn what_is_resident_stays_within_the_limit() {
+fn resident_memory_stays_within_the_limit() {
     let store = Store::new(Config { memory_limit_bytes: LIMIT, ..Config::default() }).unwrap();
     let mut handle = store.handle();
     let mut prng = Prng::new(1);

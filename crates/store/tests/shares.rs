@@ -1,4 +1,4 @@
-//! Small items beside large values: who makes room for whom.
+//! Eviction of small items and large values beside each other.
 
 use store::{Change, Config, Error, Handle, Look, NewValue, PartialValue, Store};
 
@@ -26,7 +26,7 @@ fn is_there(handle: &mut Handle, name: &str) -> bool {
 }
 
 #[test]
-fn large_values_that_nobody_reads_leave_small_items_alone() {
+fn unread_large_values_do_not_displace_small_items_in_use() {
     let mut handle = handle(64);
     let small = 10_000;
     (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
@@ -42,7 +42,7 @@ fn large_values_that_nobody_reads_leave_small_items_alone() {
 }
 
 #[test]
-fn large_values_on_their_way_count_as_large_values() {
+fn large_values_being_received_count_as_large_values() {
     let mut handle = handle(64);
     let small = 10_000;
     (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
@@ -57,7 +57,7 @@ fn large_values_on_their_way_count_as_large_values() {
 }
 
 #[test]
-fn large_values_take_the_place_of_small_items_that_nobody_uses() {
+fn large_values_replace_unused_small_items() {
     let mut handle = handle(16);
     (0..100_000).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
     let large_bytes = |handle: &Handle| handle.shared().statistics().large_bytes;
@@ -70,7 +70,7 @@ fn large_values_take_the_place_of_small_items_that_nobody_uses() {
 }
 
 #[test]
-fn large_values_leave_small_items_half_of_a_limit_that_was_lowered() {
+fn large_values_leave_half_of_a_lowered_limit_to_small_items() {
     let mut handle = handle(64);
     let (small, others) = (10_000, 90_000);
     (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
@@ -101,7 +101,7 @@ fn large_values_leave_small_items_half_of_a_limit_that_was_lowered() {
 }
 
 #[test]
-fn what_is_being_received_costs_nobody_more_when_the_limit_is_lowered() {
+fn values_being_received_cost_no_more_items_when_the_limit_is_lowered() {
     let mut handle = handle(64);
     let held = handle.large_value(LARGE, NOW).unwrap();
     (0..100_000).for_each(|number| set(&mut handle, &format!("small{number}"), 100));
@@ -122,7 +122,7 @@ fn what_is_being_received_costs_nobody_more_when_the_limit_is_lowered() {
 }
 
 #[test]
-fn one_value_has_at_most_half_of_the_limit_and_values_under_way_no_more_together() {
+fn one_value_and_all_values_being_received_have_at_most_half_of_the_limit() {
     let mut handle = handle(64);
     assert!(matches!(handle.begin_value(LARGE, NOW), Ok(Some(_))));
     handle.shared().set_memory_limit(32 * MIB).unwrap();
@@ -135,7 +135,7 @@ fn one_value_has_at_most_half_of_the_limit_and_values_under_way_no_more_together
     assert!(matches!(handle.begin_value(16_000_000, NOW), Ok(Some(_))));
 }
 
-/// Receives some of it; false if it is refused.
+/// Receives up to `most` more bytes; false if the value is refused.
 fn receive(handle: &mut Handle, partial: &mut PartialValue, most: usize) -> bool {
     let end = partial.filled() + most;
     while partial.filled() < end && !partial.is_full() {
@@ -150,7 +150,7 @@ fn receive(handle: &mut Handle, partial: &mut PartialValue, most: usize) -> bool
 }
 
 #[test]
-fn a_lower_limit_holds_for_values_under_way() {
+fn a_lower_limit_holds_for_values_being_received() {
     let small = 60_000;
     for lens in [[20_000_000, 13_000_000], [16_000_000, 15_000_000]] {
         let mut handle = handle(64);

@@ -1,4 +1,4 @@
-//! Shortage of memory: a request for more than can be had must cost nobody an item.
+//! Shortage of memory: a request for more memory than can be freed evicts nothing.
 
 use store::{Change, Condition, Config, Error, Handle, Look, NewValue, Store, Stored};
 
@@ -43,14 +43,14 @@ fn fill(handle: &mut Handle, count: usize) -> u64 {
 #[test]
 fn a_reservation_that_cannot_succeed_evicts_nothing() {
     let mut handle = handle();
-    // Memory that somebody is filling cannot be evicted.
+    // Values that are being received cannot be evicted.
     let held = handle.large_value(7 * MIB, NOW).unwrap();
     let before = fill(&mut handle, 20_000);
     assert!(matches!(handle.large_value(9 * MIB, NOW), Err(Error::OutOfMemory)));
     let after = handle.shared().statistics().counts;
     assert_eq!((after.curr_items, after.evictions), (before, 0));
     drop(held);
-    assert!(handle.large_value(9 * MIB, NOW).is_ok(), "now it can be had");
+    assert!(handle.large_value(9 * MIB, NOW).is_ok(), "now there is room");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn an_item_that_cannot_take_more_stays_as_it_is() {
 }
 
 #[test]
-fn the_item_that_is_joined_to_is_not_evicted_for_it() {
+fn an_item_is_not_evicted_for_a_join_to_it() {
     for condition in [Condition::Append, Condition::Prepend] {
         let mut handle = handle();
         set(&mut handle, "large", 6 * MIB);
@@ -86,7 +86,7 @@ fn memory_for_joining_is_given_back_at_the_end() {
     put(&mut handle, "a", Condition::Append, 10).unwrap();
     set(&mut handle, "a", 2 * MIB);
     assert_eq!(handle.shared().statistics().large_bytes, charged);
-    // It was had, and then there was no place for the record.
+    // Memory for the value was found, and then there was no room for the record.
     set(&mut handle, "b", 6 * MIB);
     for _ in 0..100 {
         let _ = put(&mut handle, "b", Condition::Append, 60_000);

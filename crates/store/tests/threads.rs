@@ -1,4 +1,4 @@
-//! Several handles at once. Values say whose they are, so that a wrong one shows itself.
+//! Concurrent handles. Values name their keys, so that a wrong one is detected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -9,7 +9,7 @@ use store::{
     Value,
 };
 
-/// A value that names its key and repeats one byte: torn or foreign ones do not pass [`verify`].
+/// A value that names its key and repeats one byte: [`verify`] detects torn and foreign ones.
 fn value_of(key: u64, prng: &mut Prng) -> Vec<u8> {
     let len = match prng.below(20) {
         0 => 40_000 + prng.below(30_000),
@@ -74,7 +74,7 @@ fn hammer(handle: &mut Handle, seed: u64, keys: u64, operations: usize, second: 
             }
         }
         if operation % 64 == 0 {
-            // As if the network had taken its time.
+            // As if the network were slow.
             sent.drain(..).for_each(|(number, large)| verify(number, large.as_ref().as_ref()));
         }
     }
@@ -98,7 +98,7 @@ fn check(seed: u64, config: Config, keys: u64, operations: usize) {
 }
 
 #[test]
-fn threads_that_meet_on_every_key_see_whole_values_only() {
+fn threads_that_share_every_key_see_whole_values_only() {
     check(1, Config { memory_limit_bytes: 64 << 20, ..Config::default() }, 50, 60_000);
 }
 
@@ -145,7 +145,7 @@ fn no_count_is_lost_while_the_index_grows_and_segments_are_emptied() {
 }
 
 #[test]
-fn of_many_who_compare_and_store_one_wins_each_time() {
+fn one_of_many_concurrent_compare_and_stores_wins() {
     let store = Store::new(Config::default()).unwrap();
     let mut handle = store.handle();
     let key = handle.key(b"k");

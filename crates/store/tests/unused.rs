@@ -1,10 +1,10 @@
-//! Large values that are gone: their memory goes back in steps, and is there for who needs it.
+//! Dropped large values: their memory is given back in steps, and is available on demand.
 
 use store::{Change, Config, Delete, Handle, Look, NewValue, Store};
 
 const MIB: usize = 1 << 20;
 const NOW: u32 = 2;
-/// What one turn gives back by itself, and what goes back at once.
+/// Bytes that one turn gives back.
 const STEP: u64 = 4 << 20;
 
 fn handle(evict: bool) -> Handle {
@@ -27,7 +27,7 @@ fn charged(handle: &Handle) -> u64 {
 }
 
 #[test]
-fn a_value_that_is_gone_goes_back_in_steps() {
+fn memory_of_a_dropped_value_is_given_back_in_steps() {
     let mut handle = handle(true);
     let empty = charged(&handle);
     set(&mut handle, "a", 100 * MIB - 200);
@@ -47,7 +47,7 @@ fn a_value_that_is_gone_goes_back_in_steps() {
 }
 
 #[test]
-fn who_needs_memory_has_that_of_values_that_are_gone_before_anything_is_evicted() {
+fn memory_of_dropped_values_is_reused_before_anything_is_evicted() {
     for evict in [true, false] {
         let mut handle = handle(evict);
         set(&mut handle, "small", 100);
@@ -67,7 +67,7 @@ fn who_needs_memory_has_that_of_values_that_are_gone_before_anything_is_evicted(
 }
 
 #[test]
-fn values_that_are_evicted_count_by_what_they_take() {
+fn evicted_values_count_by_their_size() {
     let mut handle = handle(true);
     (0..240).for_each(|number| set(&mut handle, &format!("k{number}"), MIB));
     handle.shared().set_memory_limit(32 << 20).unwrap();
@@ -81,7 +81,7 @@ fn values_that_are_evicted_count_by_what_they_take() {
 }
 
 #[test]
-fn free_segments_go_back_in_steps_before_anything_is_evicted() {
+fn free_segments_are_given_back_in_steps_before_anything_is_evicted() {
     let mut handle = handle(true);
     for number in 0..20_000 {
         set(&mut handle, &format!("old{number}"), 10_000);

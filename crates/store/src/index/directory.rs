@@ -1,9 +1,9 @@
-//! The directories of all shards: from the low bits of a hash to a page.
+//! Directories of all shards: from the low bits of a hash to a page.
 //!
-//! A shard's directory has 2^depth entries and doubles as needed. They lie in one table, in rows of 64 entries of every
-//! shard, so that memory fills up row by row while the shards grow at about the same time. The entries that take a
-//! directory from depth d − 1 to d are level d; a level is charged for all shards before the first one uses it, and
-//! given back when the last one has let go of it.
+//! A shard's directory has 2^depth entries and doubles as needed. All directories share one table, in rows of
+//! 64 entries of every shard, so that memory fills row by row while the shards grow at about the same rate.
+//! Level d is the entries that take a directory from depth d − 1 to d. A level is charged for all shards
+//! before the first shard uses it, and given back when the last one has released it.
 
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -20,9 +20,9 @@ use crate::sync::{Mutex, lock};
 pub(super) struct Directory {
     entries: Table<AtomicU32>,
     shard_bits: u32,
-    /// No directory has more levels: there is no address space for them.
+    /// The maximum depth, limited by the address space.
     depth_max: u32,
-    /// The innermost lock, but for none.
+    /// The innermost lock: no other is taken while it is held.
     levels: Mutex<Levels>,
     budget: Arc<Budget>,
 }
@@ -30,7 +30,7 @@ pub(super) struct Directory {
 #[derive(Debug)]
 struct Levels {
     charged: u32,
-    /// How many shards have at least so many levels.
+    /// Number of shards with at least this many levels.
     users: [u32; DEPTH_MAX as usize + 1],
 }
 
@@ -40,7 +40,7 @@ impl Default for Levels {
     }
 }
 
-/// Where a page is, and how many low bits its entries' hashes share.
+/// The number of a page, and how many low bits its entries' hashes share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) page: u32,
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 }
 
 pub(super) const PAGE_BITS: u32 = 27;
-/// As many bits of the hash as the directory has to itself.
+/// The bits of the hash that only the directory uses.
 const DEPTH_MAX: u32 = 20;
 /// A row has 2^6 entries per shard. The first one is always charged.
 const ROW_BITS: u32 = 6;
@@ -66,7 +66,8 @@ impl Entry {
 }
 
 impl Directory {
-    /// Directories for so many shards and pages: three bits beyond an even spread, for pages that split early.
+    /// Directories for `shards` shards and `pages_max` pages: three bits beyond an even spread, for pages
+    /// that split early.
     pub(super) fn new(shards: usize, pages_max: usize, budget: Arc<Budget>) -> Result<Directory, Error> {
         let depth_max = depth_for(pages_max / shards);
         Ok(Directory {
@@ -78,28 +79,28 @@ impl Directory {
         })
     }
 
-    /// What is charged from the start for so many shards.
+    /// The initial charge for `shards` shards.
     pub(super) fn first_row_bytes(shards: usize) -> u64 {
         (shards as u64 * ENTRY_LEN) << ROW_BITS
     }
 
-    /// The deepest directory that so many pages of each shard are worth.
+    /// The maximum depth for `pages_per_shard` pages per shard.
     pub(super) fn depth_within(&self, pages_per_shard: u64) -> u32 {
         depth_for(usize::try_from(pages_per_shard).unwrap_or(usize::MAX)).min(self.depth_max)
     }
 
-    /// Everything that is charged.
+    /// All bytes that are charged.
     pub(super) fn bytes(&self) -> u64 {
         (1 << self.shard_bits) * (ENTRY_LEN << lock(&self.levels).charged)
     }
 
-    /// What has to be charged before a directory can have so many levels.
+    /// Bytes to be charged before a directory can have `depth` levels.
     pub(super) fn missing_bytes(&self, depth: u32) -> u64 {
         let charged = lock(&self.levels).charged;
         (charged + 1..=depth).map(|level| self.level_bytes(level)).sum()
     }
 
-    /// Adds levels for `paid` bytes, which have been charged; what is left of them goes back.
+    /// Adds levels for `paid` bytes that have been charged; the remainder is given back.
     pub(super) fn add_levels(&self, depth: u32, mut paid: u64) {
         let mut levels = lock(&self.levels);
         while levels.charged < depth && self.level_bytes(levels.charged + 1) <= paid {
@@ -127,8 +128,8 @@ impl Directory {
         ((low >> ROW_BITS) << self.shard_bits | shard) << ROW_BITS | low & ((1 << ROW_BITS) - 1)
     }
 
-    /// Doubles a shard's directory of that depth, the upper half a copy of the lower one. False if the level is not
-    /// charged.
+    /// Doubles a shard's directory of depth `depth`: the upper half is a copy of the lower one. False if the
+    /// level is not charged.
     pub(super) fn double(&self, shard: usize, depth: u32) -> bool {
         {
             let mut levels = lock(&self.levels);
@@ -141,7 +142,7 @@ impl Directory {
         true
     }
 
-    /// Takes the upper half of a shard's directory away, which nobody looks at any more.
+    /// Removes the upper half of a shard's directory, which is no longer read.
     pub(super) fn halve(&self, shard_depth: u32) {
         let mut levels = lock(&self.levels);
         levels.users[shard_depth as usize] -= 1;

@@ -1,11 +1,11 @@
-//! Inside a page: homes, the stash, and how many entries there are.
+//! Index pages: homes, the stash, and the number of entries.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{HOMES, Index, LOCATION, OVERFLOW, PAGE_SLOTS, SLOTS, STASH, home_of_slot};
 
 impl Index {
-    /// How many entries the page has.
+    /// Number of entries of the page.
     #[inline]
     pub(super) fn count(&self, page: u32) -> usize {
         usize::from(self.counts[page as usize].load(Relaxed))
@@ -16,7 +16,7 @@ impl Index {
         self.counts[page as usize].store(count as u16, Relaxed);
     }
 
-    /// A free slot, and the stash bucket that it is in.
+    /// A free slot; with its stash bucket if it is in the stash.
     pub(super) fn free_slot(&self, page: usize, home: usize) -> Option<(usize, Option<usize>)> {
         let free_in = |bucket: usize| {
             let start = page + bucket * SLOTS;
@@ -29,7 +29,7 @@ impl Index {
         stash.find_map(|bucket| free_in(HOMES + bucket).map(|slot| (slot, Some(bucket))))
     }
 
-    /// Adds an entry, for which there is room.
+    /// Adds an entry. The caller has checked that there is room.
     pub(super) fn put(&self, page: u32, value: u64) {
         self.place(page as usize * PAGE_SLOTS, value);
         self.set_count(page, self.count(page) + 1);
@@ -41,8 +41,8 @@ impl Index {
         let kept = self.slots[slot].load(Relaxed) & OVERFLOW;
         self.slots[slot].store(value | kept, Relaxed);
         if let Some(bucket) = stash {
-            let sign = &self.slots[page + home * SLOTS + bucket];
-            sign.store(sign.load(Relaxed) | OVERFLOW, Relaxed);
+            let mark = &self.slots[page + home * SLOTS + bucket];
+            mark.store(mark.load(Relaxed) | OVERFLOW, Relaxed);
         }
     }
 
@@ -51,12 +51,12 @@ impl Index {
         cell.store(cell.load(Relaxed) & OVERFLOW, Relaxed);
     }
 
-    /// Brings one of the home's entries back from the stash, now that there is a place for it.
-    pub(super) fn fetch_home(&self, page: usize, home: usize) {
-        let signs = page + home * SLOTS;
-        let is_signed = |bucket: &usize| self.slots[signs + bucket].load(Relaxed) & OVERFLOW != 0;
-        let Some(bucket) = (0..STASH).find(is_signed) else { return };
-        let away = self.of_home(page, home, bucket).expect("the sign says so");
+    /// Moves one of the home's entries from the stash to the home, which now has a free slot.
+    pub(super) fn unstash(&self, page: usize, home: usize) {
+        let marks = page + home * SLOTS;
+        let is_marked = |bucket: &usize| self.slots[marks + bucket].load(Relaxed) & OVERFLOW != 0;
+        let Some(bucket) = (0..STASH).find(is_marked) else { return };
+        let away = self.of_home(page, home, bucket).expect("the mark says that there is one");
         let value = self.slots[away].load(Relaxed);
         self.remove_from_stash(page, home, away);
         self.place(page, value & !OVERFLOW);
@@ -66,8 +66,8 @@ impl Index {
         let bucket = (slot - page) / SLOTS - HOMES;
         self.clear(slot);
         if self.of_home(page, home, bucket).is_none() {
-            let sign = &self.slots[page + home * SLOTS + bucket];
-            sign.store(sign.load(Relaxed) & !OVERFLOW, Relaxed);
+            let mark = &self.slots[page + home * SLOTS + bucket];
+            mark.store(mark.load(Relaxed) & !OVERFLOW, Relaxed);
         }
     }
 
@@ -80,7 +80,7 @@ impl Index {
         })
     }
 
-    /// Whether all entries of `from` find a place in `to`, too.
+    /// Whether `to` has room for all entries of `from`.
     pub(super) fn has_room_for(&self, to: u32, from: u32) -> bool {
         let mut counts = [0usize; HOMES];
         for page in [to, from] {
@@ -89,7 +89,7 @@ impl Index {
         counts.iter().map(|count| count.saturating_sub(SLOTS)).sum::<usize>() <= STASH * SLOTS
     }
 
-    /// Moves all entries of a page to another, which has room for them.
+    /// Moves all entries of a page to another one. The caller has checked that there is room.
     pub(super) fn move_all(&self, from: u32, to: u32) {
         for slot in self.entries(from) {
             self.put(to, self.slots[slot].load(Relaxed) & !OVERFLOW);

@@ -1,4 +1,4 @@
-//! Growing page by page, and shrinking as entries leave.
+//! Growth of the index by page splits, and shrinking by mergers.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -11,24 +11,28 @@ use crate::shard::Locked;
 /// Why a page is not split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The directory needs so many levels, of which one is not charged yet.
+    /// The directory needs this many levels, of which one is not charged yet.
     Level(u32),
-    /// It would not help: nearly all entries would stay together, or the directory is deep enough for the limit.
+    /// A split would not help: nearly all entries would stay together, or the directory has its maximum depth
+    /// for the memory limit.
     Full,
 }
 
-/// A page is split only if each half gets at least one entry in so many. Random hashes never miss it (72 entries or
-/// more, 2^-36); chosen ones would otherwise buy a page and a level of the directory for every single entry.
+/// A page is split only if each half gets at least one entry in 8. With random hashes this always holds (it
+/// fails for 72 entries or more with 2^-36); chosen ones would otherwise cause a page and a directory level
+/// for every single entry.
 const SMALLER_HALF_MIN: usize = 8;
-/// A page with so few entries is looked at for a merger, each time it has lost some more.
+/// A page with at most this many entries is considered for a merger, each time when [`LOOK_EVERY`] more are
+/// gone.
 const SPARSE: usize = 112;
 const LOOK_EVERY: usize = 16;
-/// Two pages with at most so many entries together become one: less than half full, so that it does not split soon.
+/// Two pages with at most this many entries together are merged: less than half full, so that the result does
+/// not split soon.
 const MERGED_MAX: usize = 224;
 
 impl Index {
-    /// Splits the page of this hash in two. `hash_at` says the hash of the entry at a location, and
-    /// `prefetch` that it will be asked. Leaves the new page where it is if nothing comes of it.
+    /// Splits the page of this hash in two. `hash_at` returns the hash of the entry at a location; `prefetch`
+    /// is called for each location before. If the page is not split, `new` stays as it is.
     pub(crate) fn split(
         &self,
         lock: &mut Locked<'_>,
@@ -52,7 +56,7 @@ impl Index {
         if moved.min(count - moved) * SMALLER_HALF_MIN < count {
             return Err(Refused::Full);
         }
-        self.deepen(lock, old.depth)?;
+        self.ensure_deeper(lock, old.depth)?;
         let new = new.take().expect("the caller has one").0;
         self.slots[first..first + PAGE_SLOTS].iter().for_each(|slot| slot.store(0, Relaxed));
         self.set_count(old.page, 0);
@@ -69,8 +73,8 @@ impl Index {
         Ok(())
     }
 
-    /// Sees to a directory that is deeper than this page.
-    fn deepen(&self, lock: &mut Locked<'_>, page_depth: u32) -> Result<(), Refused> {
+    /// Makes sure that the directory is deeper than this page.
+    fn ensure_deeper(&self, lock: &mut Locked<'_>, page_depth: u32) -> Result<(), Refused> {
         let depth = self.depth(lock);
         if page_depth < depth {
             return Ok(());
@@ -94,7 +98,7 @@ impl Index {
         self.shards[lock.number].depth.load(Relaxed)
     }
 
-    /// All entries of the directory that share these low bits lead to this page.
+    /// Points all directory entries with these low bits to a page.
     fn point(&self, lock: &mut Locked<'_>, low: usize, to: Entry) {
         let entries = 1 << self.depth(lock);
         for i in (low..entries).step_by(1 << to.depth) {
@@ -102,7 +106,7 @@ impl Index {
         }
     }
 
-    /// An entry has left this page: if it is time to look, and few are left, it becomes one with its neighbour.
+    /// Called when an entry was removed from this page: merges it with its neighbour if few entries are left.
     #[inline]
     pub(super) fn note_removal(&self, lock: &mut Locked<'_>, page: u32, hash: impl FnOnce() -> u64) {
         let count = self.count(page);

@@ -1,4 +1,5 @@
-//! The index against a map. Locations are made up: entry `i` lies at `4 * i`, and its hash is a table's.
+//! The index against a map. Locations are artificial: entry `i` lies at `4 * i`, and its hash comes from a
+//! table.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ impl Sample {
         self.there.remove(&i);
     }
 
-    /// No entry is shown twice.
+    /// Scans one page; an entry that is shown twice is a failure.
     #[track_caller]
     fn scan(&self, lock: &Locked<'_>, cursor: u64, scanned: &mut BTreeSet<usize>) -> u64 {
         let hash_at = |at: usize| self.hashes[at / ALIGN];
@@ -125,7 +126,7 @@ fn a_crowded_home_uses_the_whole_stash_and_gives_it_back() {
         }
     }
     let empty = |slot: &AtomicU64| slot.load(Relaxed) == 0;
-    assert!(sample.index.slots[0..PAGE_SLOTS].iter().all(empty), "no sign is left");
+    assert!(sample.index.slots[0..PAGE_SLOTS].iter().all(empty), "no overflow mark is left");
 }
 
 #[test]
@@ -155,7 +156,7 @@ fn uses_are_counted_up_to_three() {
 }
 
 #[test]
-fn entries_leave_and_the_index_shrinks_to_where_it_began() {
+fn the_index_shrinks_to_its_initial_size_as_entries_leave() {
     let count = if cfg!(miri) { 3_000 } else { 60_000 };
     let mut sample = Sample::new(4, 1024);
     let mut prng = Prng::new(4);
@@ -175,7 +176,7 @@ fn entries_leave_and_the_index_shrinks_to_where_it_began() {
     assert!(sample.index.shards.iter().all(|shard| shard.depth.load(Relaxed) == 0));
     (0..count).for_each(|_| sample.insert(prng.next_u64()));
     sample.check();
-    assert!(sample.index.pages() < most + most / 10, "pages that were given back are used again");
+    assert!(sample.index.pages() < most + most / 10, "returned pages are reused");
     assert!(sample.index.fresh.load(Relaxed) < most as u32 + most as u32 / 10);
 }
 
@@ -192,7 +193,7 @@ fn a_page_whose_entries_would_stay_together_is_not_split() {
 }
 
 #[test]
-fn a_directory_gets_no_deeper_than_the_limit_is_worth() {
+fn the_limit_bounds_the_depth_of_a_directory() {
     // Address space for 1,024 pages, and memory for 16: seven bits.
     let mut sample = Sample::new(1, 1024);
     sample.budget.set_limit(16 * PAGE as u64);
@@ -201,7 +202,7 @@ fn a_directory_gets_no_deeper_than_the_limit_is_worth() {
     sample.index.add_levels(7, bytes);
     let mut prng = Prng::new(5);
     loop {
-        // Every bit is more often 0 than 1, so that one page is split again and again.
+        // Every bit is more often 0 than 1, so that the same page is split again and again.
         let low = (0..20).fold(0, |low, bit| low | u64::from(prng.below(5) == 0) << bit);
         let hash = low | prng.next_u64() << 20;
         let mut lock = sample.index.lock(hash);
@@ -226,7 +227,7 @@ fn a_scan_beside_splits_and_mergers_shows_what_stays_exactly_once() {
         let mut sample = Sample::new(1, 1024);
         let mut prng = Prng::new(seed);
         (0..count).for_each(|_| sample.insert(prng.next_u64()));
-        // Half of them go and come again while the scan is under way.
+        // Seven of eight entries are removed and others inserted while the scan is under way.
         let stay: BTreeSet<usize> = (1..=count).filter(|i| i % 8 == 0).collect();
         let mut coming_and_going: Vec<usize> = (1..=count).filter(|i| i % 8 != 0).collect();
         let (mut cursor, mut scanned) = (0, BTreeSet::new());

@@ -1,5 +1,5 @@
-//! Threads that take turns, as a random seed decides: one runs, and at every lock, unlock and [`pause`]
-//! the next is drawn. The same seed gives the same schedule; threads that all wait for ever are found.
+//! Threads that run one at a time in an order drawn from a seed: at every lock, unlock and [`pause`] the next
+//! thread is drawn. The same seed gives the same schedule, and deadlocks are detected.
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, LockResult, TryLockError, TryLockResult};
 
 use stdx::prng::Prng;
 
-/// Runs `threads` to their ends, in turns drawn with `seed`.
+/// Runs `threads` to their ends, in an order drawn with `seed`.
 pub(crate) fn run(seed: u64, threads: Vec<Box<dyn FnOnce() + Send + '_>>) {
     let turns = Turns { running: 0, alive: vec![true; threads.len()], prng: Prng::new(seed), in_vain: 0 };
     let schedule = Arc::new(Schedule { turns: std::sync::Mutex::new(turns), changed: Condvar::new() });
@@ -22,7 +22,7 @@ pub(crate) fn run(seed: u64, threads: Vec<Box<dyn FnOnce() + Send + '_>>) {
     });
 }
 
-/// Perhaps someone else's turn. Nothing outside of a schedule.
+/// A point where another thread may be scheduled. Without effect outside of a schedule.
 pub(crate) fn pause() {
     MEMBER.with_borrow(|member| {
         if let Some((schedule, number)) = member {
@@ -44,15 +44,15 @@ struct Turns {
     running: usize,
     alive: Vec<bool>,
     prng: Prng,
-    /// Turns in a row that ended at a lock that someone else holds.
+    /// Consecutive turns that ended at a lock that another thread holds.
     in_vain: u32,
 }
 
-/// More turns in vain than any schedule without a deadlock has.
+/// More such turns than any schedule without a deadlock has.
 const IN_VAIN_MAX: u32 = 100_000;
 
 impl Schedule {
-    /// Draws the next thread, and waits until it is this one's turn again.
+    /// Draws the next thread, and waits until this thread is drawn again.
     fn next(&self, number: usize, in_vain: bool) {
         let mut turns = self.turns.lock().unwrap();
         turns.in_vain = if in_vain { turns.in_vain + 1 } else { 0 };
@@ -74,7 +74,7 @@ impl Turns {
     }
 }
 
-/// A thread of a schedule, until dropped.
+/// A thread's membership in a schedule, until dropped.
 struct Member;
 
 impl Member {
@@ -99,7 +99,7 @@ impl Drop for Member {
     }
 }
 
-/// A lock that is a place to change threads at.
+/// A lock at which the schedule may switch threads.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
 

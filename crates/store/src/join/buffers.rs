@@ -1,4 +1,4 @@
-//! Buffers of a handle for values that are joined, and joins in one step.
+//! Buffers of a handle for joins, and joins in one step.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::record::Record;
 use crate::request::Condition;
 use crate::shard::Locked;
 
-/// Given back at the end of an operation.
+/// Buffers that are released at the end of an operation.
 #[derive(Debug, Default)]
 pub(crate) struct JoinBuffers {
-    /// Taken ahead, for when values are joined under a lock.
+    /// Memory taken in advance, because values are joined under a lock where none can be taken.
     pub(crate) spare: Option<LargeValue>,
-    /// The item to which a value is being joined, while room is made for both.
+    /// The item that must not be evicted while room is made for its joined value.
     pub(crate) spared: Option<Spared>,
-    /// A value that was joined in steps, for the store that comes next.
+    /// A value that was joined in steps, for the next store.
     pub(crate) prepared: Option<Prepared>,
 }
 
 impl JoinBuffers {
-    /// The `old` value, which `record` has, and the new one, as one, in `scratch` unless it is large; `None` if there is
-    /// no memory for it. An error is the length of a large value that has to be taken ahead.
+    /// Joins the `old` value, which `record` has, and the new one; in `scratch` unless the result is large.
+    /// `None` if there is no memory. An error is the length of a large value that must be taken in advance.
     #[inline]
     pub(crate) fn at_once<'s>(
         &mut self,
@@ -58,14 +58,14 @@ impl JoinBuffers {
         Ok(Some(Body::Large(Arc::new(large))))
     }
 
-    /// A joined value was not stored: its memory is for the next try.
+    /// Keeps the memory of a joined value that was not stored, for the next attempt.
     pub(crate) fn keep(&mut self, joined: Arc<LargeValue>) {
         if let Ok(spare) = Arc::try_unwrap(joined) {
             self.spare = Some(spare);
         }
     }
 
-    /// The operation is over.
+    /// Releases everything at the end of an operation.
     #[inline]
     pub(crate) fn end(&mut self) {
         (self.spare, self.spared, self.prepared) = (None, None, None);

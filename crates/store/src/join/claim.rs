@@ -1,15 +1,15 @@
-//! Claims: joins to one key come one after the other.
+//! Claims: they serialize joins to one key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::sync::{Mutex, lock};
 
-/// The keys that are joined to, by their hashes, and whether that waits for others that are being received.
+/// The hashes of keys with a join under way, and whether that join waits for values that are being received.
 #[derive(Debug, Default)]
 pub(crate) struct Joins(Mutex<HashMap<u64, bool>>);
 
-/// The right to join to one of them, given back when it is dropped.
+/// The exclusive right to join to a key, released on drop.
 #[derive(Debug)]
 pub(crate) struct Claim {
     joins: Arc<Joins>,
@@ -17,7 +17,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// If another join has it: whether that one waits.
+    /// An error means that another join has the claim, and says whether that join waits.
     pub(super) fn take(joins: &Arc<Joins>, hash: u64) -> Result<Claim, bool> {
         let mut claimed = lock(&joins.0);
         match claimed.get(&hash) {

@@ -1,4 +1,4 @@
-//! A value that was joined in steps, to be stored next, and the value that it was joined to.
+//! A value that was joined in steps, and the value that it was joined to.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use crate::large::LargeValue;
 use crate::record::Record;
 use crate::shard::Locked;
 
-/// What the next [`Handle::store`](crate::Handle::store) of a join is to use.
+/// The result of a join, for the next [`Handle::store`](crate::Handle::store).
 #[derive(Debug)]
 pub(crate) enum Prepared {
     Whole {
-        /// Kept until it is stored.
+        /// Held until the value is stored.
         _claim: Claim,
         old: Old,
         joined: Arc<LargeValue>,
     },
-    /// There is no memory for it.
+    /// There is no memory for the joined value.
     Nothing,
 }
 
-/// The value that is joined to.
+/// The value before the join.
 #[derive(Debug)]
 pub(crate) enum Old {
     Inline(Box<[u8]>),
@@ -39,7 +39,7 @@ impl Old {
     pub(crate) fn is_of(&self, record: Record<'_>, lock: &Locked<'_>) -> bool {
         match (self, record.large(lock)) {
             (Old::Inline(bytes), None) => record.value(lock) == &**bytes,
-            // Large values are never written over.
+            // Large values are never changed after they are stored.
             (Old::Large(value), Some(large)) => Arc::ptr_eq(value, large),
             _ => false,
         }
@@ -52,7 +52,7 @@ impl Old {
         }
     }
 
-    /// What it takes of the memory limit besides its record.
+    /// Its charge, without the record.
     pub(super) fn charge(&self) -> u64 {
         match self {
             Old::Inline(_) => 0,

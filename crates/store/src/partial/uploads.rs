@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// For so many seconds it counts as present that somebody had to wait for the share.
-const WANTED_S: u32 = 2;
+/// An upload that had to wait for the share counts as waiting for this many seconds.
+const WAITING_S: u32 = 2;
 
-/// What values that are being received have announced together.
+/// The sum of announced bytes of values that are being received.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
     announced: AtomicU64,
-    /// What of it has not been charged yet.
+    /// Announced bytes that are not charged yet.
     outstanding: AtomicU64,
     /// The last second in which the share did not suffice.
-    wanted: AtomicU32,
+    last_wait_s: AtomicU32,
 }
 
-/// A part of it, given back when the value is complete or dropped.
+/// One value's part of the share, released when the value is complete or dropped.
 #[derive(Debug)]
 pub(crate) struct UploadShare {
     uploads: Arc<Uploads>,
@@ -25,7 +25,8 @@ pub(crate) struct UploadShare {
 }
 
 impl Uploads {
-    /// Takes part of the share for a value, and for what it is joined to, if so much is left of `most`.
+    /// Takes part of the share for a value, and for the value that it is joined to, if that much is left of
+    /// `most`.
     pub(crate) fn announce(self: &Arc<Uploads>, bytes: u64, joined: u64, most: u64) -> Option<UploadShare> {
         let both = bytes + joined;
         let within = |announced: u64| announced.checked_add(both).filter(|sum| *sum <= most);
@@ -38,25 +39,25 @@ impl Uploads {
         self.announced.load(Relaxed)
     }
 
-    /// What has been announced, but not charged yet.
+    /// Announced bytes that are not charged yet.
     pub(crate) fn outstanding(&self) -> u64 {
         self.outstanding.load(Relaxed)
     }
 
-    /// Somebody has to wait.
-    pub(crate) fn note_wanted(&self, now: u32) {
-        self.wanted.store(now, Relaxed);
+    /// Notes that an upload has to wait.
+    pub(crate) fn note_waiting(&self, now: u32) {
+        self.last_wait_s.store(now, Relaxed);
     }
 
-    /// Whether somebody waits, or did a moment ago.
-    pub(crate) fn is_wanted(&self, now: u32) -> bool {
-        let wanted = self.wanted.load(Relaxed);
-        wanted != 0 && now.saturating_sub(wanted) <= WANTED_S
+    /// Whether an upload waits, or waited a moment ago.
+    pub(crate) fn is_waited_for(&self, now: u32) -> bool {
+        let last_wait_s = self.last_wait_s.load(Relaxed);
+        last_wait_s != 0 && now.saturating_sub(last_wait_s) <= WAITING_S
     }
 }
 
 impl UploadShare {
-    /// So many of its bytes are charged now.
+    /// Marks `bytes` more of its bytes as charged.
     pub(crate) fn note_charged(&mut self, bytes: u64) {
         self.outstanding -= bytes;
         self.uploads.outstanding.fetch_sub(bytes, Relaxed);

@@ -1,4 +1,4 @@
-//! Records of a victim segment: each is copied forward, dropped, or dead already.
+//! Records of a victim segment: each is copied forward, dropped, or already dead.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,10 +12,10 @@ use crate::shard::Locked;
 use crate::statistics::Counters;
 use crate::store::Store;
 
-/// The index is asked for so many records at once: as many as the processor can wait for.
+/// Index buckets prefetched at once: as many memory accesses as the processor can have under way.
 const BATCH: usize = 16;
 
-/// What came of copying a record.
+/// Result of copying a record forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Forward {
     Done,
@@ -24,7 +24,7 @@ enum Forward {
 }
 
 impl Store {
-    /// Some records of the victim and their hashes, the index having been asked for them.
+    /// The next records of the victim and their hashes; their index buckets are being prefetched.
     pub(super) fn next_batch(&self, victim: &Victim, most: usize) -> [Option<(usize, u64)>; BATCH] {
         let mut batch = [None; BATCH];
         let mut done = victim.done;
@@ -41,8 +41,9 @@ impl Store {
         batch
     }
 
-    /// Makes sure that nothing refers to the record at `at`. False if that cannot be.
-    pub(super) fn deal_with(
+    /// Makes sure that nothing refers to the record at `at`. False if there is no room for a copy that is
+    /// required.
+    pub(super) fn process_record(
         &self,
         reclaim: &Reclaim,
         treatment: Treatment,
@@ -53,10 +54,10 @@ impl Store {
     ) -> bool {
         let mut lock = self.index.lock(hash);
         let Some(slot) = self.index.find(&lock, hash, |location| location == at) else { return true };
-        let (queue, frequency, keep) = self.verdict(reclaim, treatment, slot);
+        let (queue, frequency, keep) = self.destination(reclaim, treatment, slot);
         let spared = reclaim.wanted.spares(hash);
         if keep || spared {
-            // First the target, then the look for a flush: see `OpenSet::append`.
+            // The target is chosen before the check for a flush: see `OpenSet::append`.
             let forward = self.copy_forward(reclaim, &mut lock, slot, queue, frequency, counters, now);
             if forward == Forward::Done {
                 return true;
@@ -65,10 +66,10 @@ impl Store {
                 return false;
             }
         }
-        match self.death_of(at, now) {
+        match self.why_dead(at, now) {
             Some(Miss::Expired) => {
                 counters.reclaimed.add(1);
-                self.bury(&mut lock, slot, counters);
+                self.unlink_expired(&mut lock, slot, counters);
             }
             Some(_) => self.unlink(&mut lock, slot, counters),
             None => self.evict(&mut lock, slot, hash, counters, now),
@@ -76,8 +77,8 @@ impl Store {
         true
     }
 
-    /// Where a live item goes, with which frequency, and whether it is kept at all.
-    fn verdict(&self, reclaim: &Reclaim, treatment: Treatment, slot: Slot) -> (Queue, u64, bool) {
+    /// The queue and frequency of a live item after this pass, and whether it is kept.
+    fn destination(&self, reclaim: &Reclaim, treatment: Treatment, slot: Slot) -> (Queue, u64, bool) {
         let queue = self.segments.queue(self.segments.of(slot.at()));
         let frequency = slot.frequency();
         match (treatment, queue) {
@@ -88,7 +89,7 @@ impl Store {
         }
     }
 
-    /// A live item makes room.
+    /// Evicts a live item.
     fn evict(&self, lock: &mut Locked<'_>, slot: Slot, hash: u64, counters: &Counters, now: u32) {
         let record = self.segments.record(slot.at());
         counters.evictions.add(1);
@@ -132,7 +133,7 @@ impl Store {
         let size = record.size();
         loop {
             let mark = self.segments.flush_mark();
-            if self.death_of(at, now).is_some() {
+            if self.why_dead(at, now).is_some() {
                 return Forward::Dead;
             }
             let copy = |place: Place<'_>| place.copy(record, lock);
@@ -151,7 +152,7 @@ impl Store {
         }
     }
 
-    /// The item lies at `to` now.
+    /// Points the item to its copy at `to`.
     fn move_to(
         &self,
         lock: &mut Locked<'_>,

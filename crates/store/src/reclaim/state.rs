@@ -1,19 +1,19 @@
-//! State and purpose of reclamation: plain data.
+//! State, purpose and progress of reclamation: plain data.
 
 use crate::open::OpenSet;
 use crate::segment::{SegmentId, Treatment};
 
-/// Where reclamation stands.
+/// State of reclamation.
 #[derive(Debug, Default)]
 pub(crate) struct Reclaim {
     pub(super) victim: Option<Victim>,
-    /// Where live items are copied to.
+    /// Open segments for items that are copied forward.
     pub(super) targets: OpenSet,
-    /// Keep nothing: copying forward has not made room.
+    /// Items are dropped instead of copied forward, because copying has not made room.
     pub(super) drop_all: bool,
-    /// What room is being made for.
+    /// The purpose of the current pass.
     pub(super) wanted: Wanted,
-    /// Steps to be skipped, after a search that found nothing.
+    /// Steps still to be skipped after a search that found no victim.
     pub(super) rest: u32,
 }
 
@@ -21,28 +21,28 @@ pub(crate) struct Reclaim {
 #[derive(Debug)]
 pub(super) struct Victim {
     pub(super) id: SegmentId,
-    /// Bytes of records that have been dealt with.
+    /// Bytes of records that have been processed.
     pub(super) done: usize,
     pub(super) used: usize,
-    /// Bytes of its large values that are left.
+    /// Bytes of its large values that remain.
     pub(super) large: u64,
     pub(super) treatment: Treatment,
 }
 
-/// An item that must not go while room is made for what will replace it.
+/// An item that must not be evicted while room is made for its replacement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spared {
     pub(crate) hash: u64,
-    /// What it takes of the memory limit besides its record.
+    /// Its charge, without the record.
     pub(crate) charge: u64,
 }
 
-/// What room is made for.
+/// The room that an operation needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// Of the memory limit.
+    /// Bytes of the memory limit.
     pub(super) bytes: u64,
-    /// Those of them that are for a large value which has none yet.
+    /// Of these, bytes for a large value that is not charged yet.
     pub(super) large: u64,
     pub(super) spared: Option<Spared>,
 }
@@ -63,17 +63,17 @@ impl Wanted {
     }
 }
 
-/// How it goes with making room for one purpose, over several steps.
+/// Progress of one operation that makes room, over several steps.
 #[derive(Debug, Default)]
-pub(crate) struct Pressure {
-    /// The most that was available after a victim.
+pub(crate) struct ReclaimProgress {
+    /// The maximum of available bytes after any victim.
     pub(super) best: u64,
-    /// Victims since then.
+    /// Victims since the maximum grew.
     pub(super) stalls: u32,
 }
 
-impl Pressure {
-    /// A victim has been dealt with.
+impl ReclaimProgress {
+    /// Notes that a victim has been processed.
     pub(super) fn note(&mut self, available: u64) {
         self.stalls = if available > self.best { 0 } else { self.stalls + 1 };
         self.best = self.best.max(available);

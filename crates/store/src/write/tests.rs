@@ -1,4 +1,4 @@
-//! Keys chosen by somebody who knows the secret, as nobody does.
+//! Keys chosen with knowledge of the secret, the worst case.
 
 use super::*;
 use crate::config::Config;
@@ -26,7 +26,7 @@ fn set(handle: &mut Handle, key: &[u8]) -> Result<Stored, Error> {
 }
 
 #[test]
-fn the_page_of_chosen_keys_is_bounded_and_nobody_else_notices() {
+fn the_page_of_chosen_keys_is_bounded_and_other_keys_stay() {
     let mut handle = handle(true);
     assert!((0..5_000_u32).all(|number| set(&mut handle, &number.to_be_bytes()).is_ok()));
     let chosen = chosen(&handle);
@@ -45,10 +45,10 @@ fn the_page_of_chosen_keys_is_bounded_and_nobody_else_notices() {
 }
 
 #[test]
-fn without_eviction_chosen_keys_are_refused_and_what_is_there_stays() {
+fn without_eviction_chosen_keys_are_refused_and_stored_ones_stay() {
     let mut handle = handle(false);
     let stored: Vec<_> = chosen(&handle).into_iter().filter(|key| set(&mut handle, key).is_ok()).collect();
     assert!(stored.len() > CHOSEN / 4 && stored.len() < CHOSEN, "{}", stored.len());
     assert!(stored.iter().all(|key| handle.get(&handle.key(key), Look::Use, 2).is_some()));
-    set(&mut handle, b"somebody else").unwrap();
+    set(&mut handle, b"one more").unwrap();
 }

@@ -1,29 +1,29 @@
-//! Places for large values: which addresses of their mapping are free.
+//! Free address ranges of the mapping of large values.
 //!
-//! Whole pages, of any length: the smallest free range that will do is taken, and what is given back becomes one with
-//! its free neighbours. So addresses serve values of any size again, also where there are few (`ulimit -v`,
-//! `vm.overcommit_memory=2`).
+//! Ranges are whole pages of any length. The smallest free range that is long enough is taken, and a range
+//! that is given back is merged with its free neighbours. So addresses are reusable for values of any size,
+//! even where there are few (`ulimit -v`, `vm.overcommit_memory=2`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The free ranges of a mapping.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub(crate) struct FreeRanges {
     /// Lengths by start; no two ranges touch.
     by_start: BTreeMap<usize, usize>,
     /// The same ranges as length and start.
     by_len: BTreeSet<(usize, usize)>,
 }
 
-impl Places {
-    /// All of `len` bytes are free.
-    pub(crate) fn new(len: usize) -> Places {
-        let mut places = Places { by_start: BTreeMap::new(), by_len: BTreeSet::new() };
-        places.insert(0, len);
-        places
+impl FreeRanges {
+    /// All `len` bytes are free.
+    pub(crate) fn new(len: usize) -> FreeRanges {
+        let mut ranges = FreeRanges { by_start: BTreeMap::new(), by_len: BTreeSet::new() };
+        ranges.insert(0, len);
+        ranges
     }
 
-    /// A place of so many bytes.
+    /// Takes a range of `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<usize> {
         let &(free, start) = self.by_len.range((len, 0)..).next()?;
         self.remove(start, free);
@@ -33,7 +33,7 @@ impl Places {
         Some(start)
     }
 
-    /// A place is free again.
+    /// Gives a range back.
     pub(crate) fn give_back(&mut self, mut start: usize, mut len: usize) {
         if let Some((&before, &before_len)) = self.by_start.range(..start).next_back()
             && before + before_len == start
@@ -67,24 +67,24 @@ mod tests {
     const PAGE: usize = 4096;
 
     #[test]
-    fn what_was_used_for_one_size_serves_any_other() {
-        let mut places = Places::new(64 * PAGE);
-        let small: Vec<usize> = (0..16).map(|_| places.take(4 * PAGE).unwrap()).collect();
-        assert_eq!(places.take(PAGE), None);
-        small.iter().for_each(|start| places.give_back(*start, 4 * PAGE));
-        assert_eq!(places.take(63 * PAGE), Some(0));
-        assert_eq!(places.take(PAGE), Some(63 * PAGE));
+    fn addresses_are_reusable_for_any_size() {
+        let mut ranges = FreeRanges::new(64 * PAGE);
+        let small: Vec<usize> = (0..16).map(|_| ranges.take(4 * PAGE).unwrap()).collect();
+        assert_eq!(ranges.take(PAGE), None);
+        small.iter().for_each(|start| ranges.give_back(*start, 4 * PAGE));
+        assert_eq!(ranges.take(63 * PAGE), Some(0));
+        assert_eq!(ranges.take(PAGE), Some(63 * PAGE));
     }
 
     #[test]
-    fn places_never_overlap_and_become_one_again() {
-        let mut places = Places::new(1000 * PAGE);
+    fn ranges_never_overlap_and_merge_again() {
+        let mut ranges = FreeRanges::new(1000 * PAGE);
         let mut prng = Prng::new(1);
         let mut taken: Vec<(usize, usize)> = Vec::new();
         for _ in 0..20_000 {
             let len = (1 + prng.below(40) as usize) * PAGE;
             if prng.below(2) == 0
-                && let Some(start) = places.take(len)
+                && let Some(start) = ranges.take(len)
             {
                 assert!(
                     taken
@@ -94,13 +94,13 @@ mod tests {
                 taken.push((start, len));
             } else if !taken.is_empty() {
                 let (start, len) = taken.swap_remove(prng.below(taken.len() as u64) as usize);
-                places.give_back(start, len);
+                ranges.give_back(start, len);
             }
             let in_use: usize = taken.iter().map(|(_, len)| len).sum();
-            let free: usize = places.by_start.values().sum();
-            assert_eq!((in_use + free, places.by_len.len()), (1000 * PAGE, places.by_start.len()));
+            let free: usize = ranges.by_start.values().sum();
+            assert_eq!((in_use + free, ranges.by_len.len()), (1000 * PAGE, ranges.by_start.len()));
         }
-        taken.into_iter().for_each(|(start, len)| places.give_back(start, len));
-        assert_eq!(places.by_start, BTreeMap::from([(0, 1000 * PAGE)]));
+        taken.into_iter().for_each(|(start, len)| ranges.give_back(start, len));
+        assert_eq!(ranges.by_start, BTreeMap::from([(0, 1000 * PAGE)]));
     }
 }

@@ -1,8 +1,8 @@
-//! Memory made resident ahead of its use.
+//! Pre-faulting: memory becomes resident before it is used.
 //!
-//! Where huge pages back a mapping, the first touch of one waits while the kernel clears 2 MiB: some 100 µs, and
-//! milliseconds in a virtual machine whose host has to find the memory first. A thread that does nothing else
-//! takes these faults, a few huge pages ahead of the writers. Where it falls behind, a writer waits as before.
+//! Where huge pages back a mapping, the first touch of one waits while the kernel clears 2 MiB: some 100 µs,
+//! or milliseconds in a virtual machine whose host has to find the memory first. A dedicated thread takes
+//! these faults, a few huge pages ahead of the writers. If it falls behind, a writer takes the fault itself.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,23 +10,23 @@ use std::thread::Thread;
 
 use crate::memory::HUGE_PAGE;
 
-/// How far ahead of the first unused byte of a mapping: what a writer of 400 MB/s fills in 5 ms. It is not
-/// charged, and keeps away from the limit: near it, the share of what is left counts.
+/// Distance ahead of the first unused byte of a mapping: what a writer of 400 MB/s fills in 5 ms. These bytes
+/// are not charged; near the limit, [`SHARE_OF_LEFT`] keeps them below it.
 const AHEAD: u64 = HUGE_PAGE as u64;
-/// One part in so many of the memory that is left.
+/// At most one part in 8 of the memory that is left.
 const SHARE_OF_LEFT: u64 = 8;
 
-/// The thread that runs ahead, if there is one.
+/// The pre-faulting thread, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Runner(OnceLock<Thread>);
+pub(crate) struct PrefaultThread(OnceLock<Thread>);
 
-impl Runner {
-    /// The calling thread is the one to be woken from now on.
+impl PrefaultThread {
+    /// Registers the calling thread as the one that [`PrefaultThread::wake`] wakes.
     pub(crate) fn register(&self) {
         self.0.get_or_init(std::thread::current);
     }
 
-    /// Something came into use.
+    /// Wakes the thread, because more memory came into use.
     pub(crate) fn wake(&self) {
         if let Some(thread) = self.0.get() {
             thread.unpark();
@@ -34,13 +34,13 @@ impl Runner {
     }
 }
 
-/// How much of a mapping, from its start, has been made resident.
+/// How much of a mapping is resident, counted from its start.
 #[derive(Debug, Default)]
 pub(crate) struct Frontier(AtomicU64);
 
 impl Frontier {
-    /// The part that is to be made resident next, with `used` bytes in use and `left` more to be had; called
-    /// by one thread only.
+    /// The range to make resident next, with `used` bytes in use and `left` bytes free. Called by one thread
+    /// only.
     pub(crate) fn advance(&self, used: u64, left: u64) -> Option<std::ops::Range<usize>> {
         let from = self.0.load(Relaxed).max(used);
         let to = (used + AHEAD.min(left / SHARE_OF_LEFT)).next_multiple_of(HUGE_PAGE as u64);

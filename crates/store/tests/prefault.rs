@@ -1,4 +1,4 @@
-//! A thread that makes memory resident ahead of its use. Alone in its binary: nothing else may allocate.
+//! The pre-faulting thread. Alone in its binary: nothing else may allocate.
 
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -8,11 +8,11 @@ use stdx::prng::Prng;
 use store::{Change, Config, NewValue, Store};
 
 const LIMIT: u64 = 256 << 20;
-/// What a test binary takes by itself, and what is there once: tables, counters, stacks.
+/// Resident memory of the test binary, and of fixed parts: tables, counters, stacks.
 const BASE: u64 = 6 << 20;
-/// Nobody waits that long, except for a thread that never comes.
+/// Timeout, reached only if the thread hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at how far it is, and how often in that time.
+/// Interval of polling its progress, and the maximum number of polls.
 const GLANCE: Duration = Duration::from_millis(2);
 const GLANCES_MAX: u32 = 30_000;
 
@@ -23,19 +23,19 @@ fn resident() -> u64 {
 }
 
 #[test]
-fn memory_is_there_before_it_is_used_but_not_beyond_the_limit() {
+fn memory_is_resident_before_its_use_but_not_beyond_the_limit() {
     let store = Store::new(Config { memory_limit_bytes: LIMIT, ..Config::default() }).unwrap();
     let empty = resident();
     let weak = Arc::downgrade(&store);
     let (ended, end) = std::sync::mpsc::channel();
     let runner = std::thread::spawn(move || {
-        Store::run_ahead(&weak);
+        Store::prefault(&weak);
         ended.send(()).unwrap();
     });
-    // Two megabytes for items and as much for the index, of which the first pages of the shards are in use.
+    // Two megabytes for items and as much for the index, of which the shards' first pages are in use.
     let is_ahead = |_| match end.recv_timeout(GLANCE) {
         Err(RecvTimeoutError::Timeout) => resident() >= empty + (3 << 20),
-        ended => panic!("the thread has ended: {ended:?}"),
+        ended => panic!("the thread ended: {ended:?}"),
     };
     assert!((0..GLANCES_MAX).any(is_ahead), "only {} KiB more are resident", (resident() - empty) >> 10);
     let mut handle = store.handle();
