@@ -1,4 +1,4 @@
-//! Commands of operators, on the same connections as all others.
+//! Administrative commands, on the same connections as all others.
 
 use net::{CloseReason, ConnectionId};
 use protocol::Request;
@@ -20,7 +20,7 @@ use crate::worker::Worker;
 const MIB: u64 = 1024 * 1024;
 
 impl Worker {
-    /// Executes what is not about items.
+    /// Executes requests that are not about items.
     pub(crate) fn administer(
         &mut self,
         id: ConnectionId,
@@ -65,7 +65,7 @@ impl Worker {
             },
             Request::Slabs { command, noreply } => (tune::slabs(&mut shared.echo(), command), noreply),
             Request::Lru { command, noreply } => (tune::lru(&mut shared.echo(), command), noreply),
-            // As memcached answers that has no flash: there is nothing that it could change.
+            // As memcached without extstore: there is nothing to change.
             Request::Extstore { noreply, .. } => (line::OK, noreply),
             Request::RefreshCerts { noreply } => (line::TLS_NOT_ENABLED, noreply),
             _ => unreachable!("requests about items are executed elsewhere"),
@@ -89,7 +89,7 @@ impl Worker {
         line::OK
     }
 
-    /// The report that answers `stats` about `topic`.
+    /// The report for `stats` with `topic`.
     fn report(&self, topic: StatsTopic, output: &mut Output) -> Report {
         let options = &self.shared.options;
         match topic {
@@ -137,7 +137,7 @@ impl Worker {
             LruCrawlerCommand::Metadump(_) if !output.is_empty() => return Err(line::METADUMP_PIPELINED),
             LruCrawlerCommand::Mgdump(_) if !allowed => return Err(line::MGDUMP_NOT_ALLOWED),
             LruCrawlerCommand::Mgdump(_) if !output.is_empty() => return Err(line::MGDUMP_PIPELINED),
-            // A list that names no class (`,`): memcached starts nothing, and has no sentence for an mgdump.
+            // A list without a class (`,`): memcached starts nothing, and has no message for mgdump.
             LruCrawlerCommand::Mgdump(Some(CrawlerClasses::Some(0))) => return Err(line::CRAWLER_FAILED),
             LruCrawlerCommand::Metadump(Some(CrawlerClasses::Some(0)))
             | LruCrawlerCommand::Crawl(Some(CrawlerClasses::Some(0))) => return Err(line::CRAWLER_NOTHING),
@@ -146,7 +146,7 @@ impl Worker {
             LruCrawlerCommand::Metadump(None)
             | LruCrawlerCommand::Mgdump(None)
             | LruCrawlerCommand::Crawl(None) => return Err(line::CRAWLER_BAD_CLASS),
-            // memcached's crawler crawls classes; only dumps go through its hash table.
+            // memcached's crawler crawls classes; only dumps walk its hash table.
             LruCrawlerCommand::Crawl(Some(CrawlerClasses::Hash)) => return Err(line::CRAWLER_FAILED),
             LruCrawlerCommand::Crawl(Some(classes)) => {
                 if !noreply {
@@ -159,7 +159,7 @@ impl Worker {
                 return Ok(Some(Remaining::Report(Box::new(Report::Crawl(DumpCursor::default())))));
             }
         };
-        // memcached says so since 1.6.43.
+        // As in memcached since 1.6.43.
         output.copy(line::OK);
         if !has_items(classes) {
             output.copy(kind.end());
@@ -193,7 +193,7 @@ impl Worker {
     }
 }
 
-/// Whether the class of all items is among these.
+/// Whether these classes include the class of all items.
 fn has_items(classes: CrawlerClasses) -> bool {
     !matches!(classes, CrawlerClasses::Some(classes) if classes >> ITEM_CLASS & 1 == 0)
 }

@@ -1,4 +1,5 @@
-//! The classic commands on one item: storing, deleting, touching, counting. `get` is in `retrieve.rs`.
+//! The classic commands on one item: storage, deletion, touch, increment and decrement. `get` is in
+//! `retrieve.rs`.
 
 use protocol::reply::line;
 use protocol::request::{ArithmeticMode, Store, Verb};
@@ -42,7 +43,7 @@ impl Worker {
                 return self.store_failed(key, store.verb == Verb::Set, &error, verb_name(store.verb), fd);
             }
         };
-        // As in memcached, what failed for want of memory is no set.
+        // As in memcached, a set that failed for lack of memory is not counted.
         self.counters.cmd_set.add(1);
         if compare_cas.is_some() {
             self.count_cas(&stored);
@@ -89,7 +90,7 @@ impl Worker {
         }
     }
 
-    /// The value now, or what to say instead.
+    /// Returns the new value, or an error reply.
     pub(crate) fn arithmetic(
         &mut self,
         key: &Key<'_>,

@@ -1,4 +1,4 @@
-//! A connection: what it is in the middle of, and how it goes on when bytes arrive.
+//! Connections: their states, and their reaction to input.
 
 use net::{Activity, Address, CloseReason, ConnectionId, Link, Next, Opened, Progress};
 use protocol::request::{Unfinished, unfinished};
@@ -16,7 +16,7 @@ use crate::retrieve::RestOfKeys;
 use crate::upload::Upload;
 use crate::worker::{BATCH, Worker};
 
-/// One client.
+/// The connection of a client.
 pub struct Connection {
     id: ConnectionId,
     link: Link,
@@ -25,13 +25,13 @@ pub struct Connection {
     state: State,
 }
 
-/// What comes next on a connection.
+/// The state of a connection, by what it expects next.
 enum State {
-    /// The first byte, which tells the binary protocol from text.
+    /// The first byte, which distinguishes the binary protocol from text.
     Start { login: bool },
-    /// So many bytes of a request of the binary protocol, which has been refused; then the end.
+    /// The remaining bytes of a refused request of the binary protocol; then the connection closes.
     Refused(usize),
-    /// A login: nothing else is understood before.
+    /// A login: nothing else is accepted before.
     Login,
     /// A command.
     Commands,
@@ -39,13 +39,13 @@ enum State {
     Keys(Box<RestOfKeys>),
     /// The body of a storage command.
     Body(Box<Upload>),
-    /// Nothing until a large value has been joined.
+    /// No input until a large value is joined.
     Join(Box<Joining>),
-    /// So many bytes that belong to a refused request.
+    /// The remaining bytes of a refused request.
     Swallow(usize),
-    /// Nothing until a report has been made.
+    /// No input until a report is complete.
     Report(Box<Report>),
-    /// Nothing: log lines are sent.
+    /// No input: log lines are sent.
     Watch,
 }
 
@@ -67,12 +67,12 @@ impl Connection {
         self.fd
     }
 
-    /// The client's end.
+    /// Address of the client.
     pub(crate) fn client(&self) -> &Address {
         &self.client
     }
 
-    /// What it is in the middle of.
+    /// The current activity, for `stats conns` and the idle timeout.
     pub(crate) fn activity(&self) -> Activity {
         match self.state {
             State::Body(_) | State::Join(_) => Activity::Body,
@@ -86,7 +86,7 @@ impl Connection {
         matches!(self.state, State::Watch)
     }
 
-    /// Has the index bucket of the first request's key fetched, while other connections are looked at.
+    /// Prefetches the index bucket of the first request's key, while input of other connections is examined.
     pub(crate) fn prefetch(&self, worker: &mut Worker, input: &[u8]) {
         if let (State::Commands | State::Start { login: false }, Parsed::Head { request, .. }) =
             (&self.state, parse(input))
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Serves requests until the input is used up, or this connection has had its turn.
+    /// Serves requests until the input is used up, or the connection's turn is over.
     pub(crate) fn serve(&mut self, worker: &mut Worker, input: &[u8], output: &mut Output) -> Progress {
         let mut at = 0;
         let mut turns_left = worker.shared.options.requests_per_turn as usize;
@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with what this connection is in the middle of. Returns how much of `rest` that took, and how to go on.
+    /// Makes one step in the current state. Returns how much of `rest` was consumed, and how to continue.
     #[inline]
     fn step(
         &mut self,
@@ -160,7 +160,7 @@ impl Connection {
                 }
                 waiting => waiting,
             },
-            // A client that does not read gets nothing of what all uploads share: first its output has to go.
+            // A client that does not read gets no part of the uploads' share: first its output must be sent.
             State::Join(_) if !output.is_empty() => (0, Flow::Yield),
             State::Join(joining) => {
                 let flow = worker.join(joining);
@@ -177,13 +177,13 @@ impl Connection {
             }
             State::Watch => {
                 worker.shared.log.take(self.id.0, output.copied());
-                // A watcher has nothing more to say; what it sends is dropped.
+                // Further input of a watcher is dropped.
                 (rest.len(), Flow::Later)
             }
         }
     }
 
-    /// The first input of a connection. No text command begins with the binary protocol's first byte.
+    /// Handles the first input of a connection. No text command starts with the binary protocol's first byte.
     fn start(&mut self, login: bool, worker: &Worker, input: &[u8], output: &mut Output) -> (usize, Flow) {
         match input.first() {
             None => (0, Flow::Wait),
@@ -203,7 +203,7 @@ impl Connection {
         }
     }
 
-    /// How to go on after a step of a join.
+    /// Continues after a step of a join.
     fn after_join(&mut self, flow: Flow, worker: &mut Worker, output: &mut Output) -> Flow {
         match flow {
             Flow::Go => {
@@ -211,7 +211,7 @@ impl Connection {
                 remaining.map_or(Flow::Go, |remaining| self.settle(remaining))
             }
             Flow::Later => {
-                // Not `Next::Later`: nothing more is needed of a client that has finished sending.
+                // Not `Next::Later`: the client may have finished sending, and no more input is needed.
                 worker.sleepers.push(self.link);
                 Flow::Sleep
             }
@@ -219,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// After the last step of a state other than that for commands, these come next.
+    /// After the last step of another state, commands come next.
     fn then_commands(&mut self, (consumed, flow): (usize, Flow)) -> (usize, Flow) {
         if matches!(flow, Flow::Go) {
             self.state = State::Commands;
@@ -227,7 +227,7 @@ impl Connection {
         (consumed, flow)
     }
 
-    /// What is left to do for a request is what this connection is in the middle of.
+    /// Sets the state for the remaining work of a request.
     #[inline]
     fn settle(&mut self, remaining: Remaining) -> Flow {
         self.state = match remaining {
@@ -241,7 +241,7 @@ impl Connection {
         Flow::Go
     }
 
-    /// Serves whole requests, and says how to go on behind them.
+    /// Serves whole requests. Returns how much input was consumed, and how to continue.
     fn commands(
         &mut self,
         worker: &mut Worker,
@@ -249,7 +249,7 @@ impl Connection {
         output: &mut Output,
         turns_left: &mut usize,
     ) -> (usize, Flow) {
-        // The usual input is one whole request, which needs no plan.
+        // Fast path: one whole request needs no plan.
         let first = parse(input);
         if let Parsed::Head { request, consumed } = first
             && consumed + body_len(&request) == input.len()
@@ -302,7 +302,7 @@ impl Connection {
         }
     }
 
-    /// Where to receive the body, if one is awaited.
+    /// The buffer for the body, if one is expected.
     pub(crate) fn body(&mut self, worker: &mut Worker) -> Option<&mut [u8]> {
         match &mut self.state {
             State::Body(upload) => worker.room_for(upload),
@@ -310,7 +310,7 @@ impl Connection {
         }
     }
 
-    /// `received` more bytes of the body are there.
+    /// Handles `received` more bytes of the body.
     pub(crate) fn on_body(&mut self, worker: &mut Worker, received: usize, output: &mut Output) -> Next {
         let State::Body(upload) = &mut self.state else {
             unreachable!("only a connection with a body gets one")
@@ -351,7 +351,7 @@ impl Connection {
         worker.execute(self.id, self.fd, &request, None, body, output)
     }
 
-    /// Executes a request that is whole, or begins to: a join may take several turns.
+    /// Executes a complete request, or begins to: a join may take several turns.
     #[inline]
     fn execute(
         &self,
@@ -371,7 +371,7 @@ impl Connection {
         worker.execute(self.id, self.fd, request, key, Body::Bytes(body), output)
     }
 
-    /// Executes the request whose joined value is whole, or cannot be had.
+    /// Executes the request whose joined value is complete, or fails for lack of memory.
     fn finish_join(&mut self, worker: &mut Worker, output: &mut Output) -> Option<Remaining> {
         let State::Join(joining) = std::mem::replace(&mut self.state, State::Commands) else {
             unreachable!("only a connection that joins ends it")
@@ -386,8 +386,8 @@ impl Connection {
     }
 }
 
-/// Drops what is left of a refused request, then closes: input that is left unread in a socket would make the kernel
-/// reset the connection, and the reply could get lost.
+/// Drops the rest of a refused request, then closes: with unread input in its socket the kernel would reset
+/// the connection, and the reply could be lost.
 fn leave(left: &mut usize, input: &[u8]) -> (usize, Flow) {
     if input.len() < *left {
         *left -= input.len();
@@ -396,14 +396,14 @@ fn leave(left: &mut usize, input: &[u8]) -> (usize, Flow) {
     (input.len(), Flow::Close(CloseReason::Error))
 }
 
-/// Drops what belongs to a refused request.
+/// Drops bytes of a refused request.
 fn swallow(left: &mut usize, input: &[u8]) -> (usize, Flow) {
     let dropped = input.len().min(*left);
     *left -= dropped;
     (dropped, if *left == 0 { Flow::Go } else { Flow::Wait })
 }
 
-/// Where the input goes on after a request that ends at `end`.
+/// The position in the input after a request that ends at `end`.
 #[inline]
 fn rest_at(remaining: &Remaining, input: &[u8], end: usize) -> usize {
     let Remaining::Keys { unread, .. } = remaining else { return end };

@@ -30,7 +30,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Keys asked for, by any retrieval command.
+    /// Keys requested by any retrieval command.
     cmd_get,
     cmd_set,
     cmd_flush,
@@ -55,7 +55,7 @@ counters! {
     auth_cmds,
     lru_crawler_starts,
     auth_errors,
-    /// Connections that began with a request of the binary protocol, and were told that it is not understood.
+    /// Connections that started with a request of the binary protocol and were refused.
     binary_refused,
     /// Turns that ended because the connection had reached its number of requests per turn.
     conn_yields,

@@ -13,18 +13,17 @@ use crate::worker::Worker;
 /// The slab class of all items: memory is not divided by size.
 pub(crate) const ITEM_CLASS: u32 = 1;
 
-/// So many pages of the index, some 6000 items, are walked before others have their turn, however little there is to
-/// say about them: half a millisecond.
+/// Index pages walked per turn, some 6000 items, even if they yield no output: half a millisecond.
 pub(crate) const PAGES_PER_TURN: usize = 16;
 
-/// `stats cachedump` says no more than memcached does; `lru_crawler metadump` says all.
+/// The maximum length of `stats cachedump`, as in memcached; `lru_crawler metadump` has no limit.
 const CACHEDUMP_LEN_MAX: usize = 2 * 1024 * 1024;
 
-/// A dump on its way.
+/// A dump in progress.
 pub(crate) struct Dump {
     cursor: DumpCursor,
     kind: DumpKind,
-    /// So many more items, and so many more bytes about them.
+    /// The remaining number of items, and of bytes of output.
     items_left: usize,
     bytes_left: usize,
 }
@@ -38,7 +37,7 @@ pub(crate) enum DumpKind {
 }
 
 impl DumpKind {
-    /// The line behind the last item.
+    /// The line after the last item.
     pub(crate) fn end(self) -> &'static [u8] {
         match self {
             DumpKind::Metadump | DumpKind::Cachedump => line::END,
@@ -63,7 +62,7 @@ impl DumpKind {
                 metadump_line(out, item.key, &facts);
             }
             DumpKind::Mgdump => mgdump_line(out, ReplyKey { bytes: item.key, binary: item.key_is_binary }),
-            // Such a key may hold anything, also what looks like another line.
+            // Such a key may contain any bytes, even those of another line.
             DumpKind::Cachedump if item.key_is_binary => {}
             DumpKind::Cachedump => {
                 cachedump_line(out, item.key, item.value_len, expiry.unwrap_or(0).max(0) as u64);
@@ -73,12 +72,12 @@ impl DumpKind {
 }
 
 impl Dump {
-    /// Of all items.
+    /// A dump of all items.
     pub(crate) fn new(kind: DumpKind) -> Dump {
         Dump { cursor: DumpCursor::default(), kind, items_left: usize::MAX, bytes_left: usize::MAX }
     }
 
-    /// Of so many items (0: of as many as a reply may hold), in no order.
+    /// A dump of `limit` items (0: as many as a reply may contain), in no order.
     pub(crate) fn cachedump(limit: u32) -> Dump {
         let items_left = if limit == 0 { usize::MAX } else { limit as usize };
         Dump { items_left, bytes_left: CACHEDUMP_LEN_MAX, ..Dump::new(DumpKind::Cachedump) }
@@ -115,7 +114,7 @@ impl Dump {
     }
 }
 
-/// Goes on with a crawl: `lru_crawler crawl`.
+/// Makes the next step of a crawl: `lru_crawler crawl`.
 pub(crate) fn crawl(cursor: &mut DumpCursor, worker: &mut Worker) -> Flow {
     let more = (0..PAGES_PER_TURN).all(|_| worker.store.crawl(cursor, worker.second));
     if more { Flow::Yield } else { Flow::Go }

@@ -1,4 +1,4 @@
-//! Execution of requests: the store decides, the replies are memcached's.
+//! Execution of requests: the store decides, the replies are those of memcached.
 
 use net::{CloseReason, ConnectionId};
 use protocol::Request;
@@ -12,7 +12,8 @@ use crate::request::Body;
 use crate::worker::Worker;
 
 impl Worker {
-    /// Executes one request whose body, if it has one, is whole. Returns what it leaves to do, if anything. `key` is its key, if that was looked at before.
+    /// Executes one request whose body, if any, is complete. Returns the remaining work, if any. `key` is its
+    /// key, if it was hashed before.
     #[inline]
     pub(crate) fn execute(
         &mut self,

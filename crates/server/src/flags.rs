@@ -1,7 +1,7 @@
 //! The flags of `evenkeel serve`: memcached's, and a few of our own.
 //!
-//! There is one table, in a file per section; what parses it and prints its help is the crate `flags`. What is typed
-//! becomes [`LowArgs`] with it, and [`Options`](crate::options::Options) says what that means together.
+//! There is one table, in a file per section; the crate `flags` parses it and prints its help. The command
+//! line becomes [`LowArgs`], and [`Options`](crate::options::Options) checks flags against each other.
 
 use std::ffi::OsString;
 

@@ -2,20 +2,20 @@
 
 use net::CloseReason;
 
-/// How a connection goes on.
+/// How a connection continues.
 pub(crate) enum Flow {
-    /// At once: with the next request, once the step was the last one.
+    /// At once; with the next request if the step was the last one.
     Go,
     /// When more input has arrived.
     Wait,
-    /// After others had their turn.
+    /// After the turns of other connections.
     Yield,
     /// At the next tick, or when more input has arrived.
     Later,
     /// When it is woken; until then nothing more is read.
     Sleep,
-    /// Not at all: it is closed once its output is sent.
+    /// It is closed once its output is sent.
     Close(CloseReason),
-    /// With the next request, behind so many bytes that belong to a refused one.
+    /// With the next request, after this many bytes of a refused one.
     Swallow(usize),
 }

@@ -1,4 +1,4 @@
-//! The handler that `net` calls, and the work between requests.
+//! The handler for `net`, and the work between requests.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::output::{Held, Output};
 use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
 
-/// Between two turns of a worker that has only tidying up to do: 20 µs of each 5 ms.
+/// Interval between turns of a worker that has only housekeeping to do: 20 µs of each 5 ms.
 const TIDYING_US: u64 = 5_000;
 
-/// Between two looks at connections that wait for others' uploads.
+/// Interval at which connections that wait for other uploads are woken.
 const SLEEP_US: u64 = 50_000;
 
 impl Handler for Worker {
@@ -65,7 +65,7 @@ impl Handler for Worker {
         output: &mut Output,
         _turn: &mut Turn<Held>,
     ) -> Progress {
-        // The first connection of a round finds here the keys of all of them.
+        // The first connection of a round prefetches the items for the keys of all connections.
         self.fetch_items();
         let progress = connection.serve(self, input, output);
         self.log_store();
@@ -115,7 +115,7 @@ impl Handler for Worker {
 }
 
 impl Worker {
-    /// Writes down what the store has done by itself, if somebody watches that.
+    /// Logs evictions and emptied segments, if they are watched.
     #[inline]
     fn log_store(&self) {
         if self.watched.intersects(Streams::EVICTIONS.union(Streams::SYSTEM_EVENTS)) {
@@ -137,7 +137,8 @@ impl Worker {
                     ),
                 );
             }
-            // What comes closest: a page of the class goes to the pool of free pages. `slabs_moved` counts the same.
+            // The closest memcached event: a page of the class moves to the pool of free pages. `slabs_moved`
+            // counts the same.
             Event::Segment { freed } => {
                 let state = if freed { "ok" } else { "fail" };
                 self.log(Streams::SYSTEM_EVENTS, format_args!("type=slab_move src=1 dst=0 state={state}"));
@@ -148,7 +149,7 @@ impl Worker {
     }
 }
 
-/// The client's end as the log prints it.
+/// The client's address in the format of the log.
 struct ClientEnd<'a>(&'a Address);
 
 impl fmt::Display for ClientEnd<'_> {

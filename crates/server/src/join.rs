@@ -1,5 +1,5 @@
-//! `append` and `prepend` to a large value: put together over several turns, so that nobody waits for it, then executed
-//! as any other storage command.
+//! `append` and `prepend` to a large value: joined over several turns, so that other requests are not
+//! delayed, then executed like any other storage command.
 
 use protocol::Request;
 use protocol::request::{SetMode, Verb};
@@ -10,24 +10,24 @@ use crate::request::{Body, KEY_BUFFER, LINE_END_LEN};
 use crate::upload::WAIT_MS;
 use crate::worker::Worker;
 
-/// A join that has begun so often, because others stored the same large key meanwhile, is done at once.
+/// Attempts of a join whose key other requests keep storing; after them it is done at once.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// A storage command whose joined value is being put together.
+/// A storage command whose value is being joined.
 pub(crate) struct Joining {
-    /// The head's line, to be parsed again when it is executed.
+    /// The line of the head, parsed again at the execution.
     head: Box<[u8]>,
     key: Box<[u8]>,
     condition: Condition,
     new: New,
-    /// `None`: it is executed at once, without.
+    /// `None`: the command is executed without a prepared value.
     join: Option<Join>,
     attempts: u32,
-    /// Since when it waits for what values that are being received may have together.
+    /// When it began to wait for the uploads' share.
     since_ms: Option<u64>,
 }
 
-/// The bytes that are joined to others.
+/// The new bytes.
 pub(crate) enum New {
     /// With their line end.
     Bytes(Box<[u8]>),
@@ -53,7 +53,7 @@ impl New {
     }
 }
 
-/// How a request joins its body to another, if it does.
+/// The kind of join that a request makes, if any.
 #[inline]
 pub(crate) fn condition(request: &Request<'_>) -> Option<Condition> {
     match request {
@@ -66,15 +66,15 @@ pub(crate) fn condition(request: &Request<'_>) -> Option<Condition> {
 }
 
 impl Joining {
-    /// The head's line, the body and the joined value, to be executed.
+    /// The line of the head, the body and the join.
     pub(crate) fn into_parts(self) -> (Box<[u8]>, New, Option<Join>) {
         (self.head, self.new, self.join)
     }
 }
 
 impl Worker {
-    /// Begins to join a whole body to what the request's key has, if that takes several turns; otherwise the body comes
-    /// back, to be executed at once.
+    /// Begins to join a complete body to the item of the request's key, if that takes several turns;
+    /// otherwise returns the body, to be executed at once.
     pub(crate) fn begin_join<'b>(
         &mut self,
         request: &Request<'_>,
@@ -99,8 +99,8 @@ impl Worker {
         Ok(Joining { head, key, condition, new, join: Some(join), attempts: 1, since_ms: None })
     }
 
-    /// Goes on with a join until it is to be executed (`Flow::Go`), or others have their turn. `Flow::Later` is at the
-    /// next look at all that wait, whatever the client does meanwhile.
+    /// Continues a join until the command can be executed (`Flow::Go`) or the turn is over. With
+    /// `Flow::Later` it continues when waiting connections are woken, whatever the client does meanwhile.
     pub(crate) fn join(&mut self, joining: &mut Joining) -> Flow {
         let key = self.store.key(&joining.key);
         let new = joining.new.value();
@@ -117,12 +117,12 @@ impl Worker {
                 }
                 Ok(JoinStep::Changed) => {
                     joining.attempts += 1;
-                    // First, so that another one can have its claim.
+                    // Dropped first, because the next join takes the same claim.
                     joining.join = None;
                     let again = self.store.begin_join(&key, joining.condition, new.len(), self.second);
                     joining.join = again.filter(|_| joining.attempts <= ATTEMPTS_MAX);
                 }
-                // It fails: what is not whole says that there is no memory.
+                // An incomplete join makes the command fail for lack of memory.
                 Err(_) => break,
             }
         }

@@ -1,20 +1,20 @@
 //! The cache server: connections, requests, replies.
 //!
-//! A request's trip, with the functions on the way:
+//! The path of a request, with its functions:
 //!
 //! ```text
 //!  net's worker          worker.rs             connection.rs            execute.rs, meta.rs     store
 //!  ───────────────────────────────────────────────────────────────────────────────────────────────────
 //!  receive a batch ──►  Worker::prefetch ──►  (the first key of every connection's input) ──►  prefetch
 //!                  ──►  Worker::on_bytes ──►  serve: by state
-//!                                               Start     is it text? (refused, if it is the binary protocol)
-//!                                               Login     before anything else, with -Y
+//!                                               Start     text; the binary protocol is refused
+//!                                               Login     required first, with -Y
 //!                                               Commands  protocol::parse, up to 16 at once ─►  prefetch
 //!                                                         then one after the other  ─► execute ─► get, store…
 //!                                               Keys      a get line longer than the turn
 //!                                               Body      ◄── Worker::body: receive here
-//!                                               Swallow   what a refused head announced
-//!                                               Dump, Prefixes, Sizes, Watch   output without end, in pieces
+//!                                               Swallow   the body of a refused request
+//!                                               Report, Watch   long output, in pieces
 //!                  ◄──  Gather: small values copied, large ones held   ◄─────────────────────── Item
 //!  send a batch
 //! ```
@@ -65,10 +65,10 @@ use shared::Shared;
 
 pub use worker::Worker;
 
-/// What a client beyond the limit on connections is told before it is closed, as by memcached.
+/// The reply to a client beyond the limit on connections before it is closed, as in memcached.
 const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
 
-/// Why a server cannot start, or had to end.
+/// Errors at the start of a server, or at its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name to listen on could not be resolved.
@@ -79,7 +79,7 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
-    /// The network could not be set up, or ended by itself.
+    /// The network could not be set up, or failed.
     #[error(transparent)]
     Network(#[from] net::Error),
     /// io_uring was asked for by name, and the kernel refuses it.
@@ -100,29 +100,29 @@ pub struct Bound {
     started_unix_ms: u64,
 }
 
-/// A server that has all its memory: what runs beside it can be started, and nobody has been answered yet.
+/// A server with its memory: threads beside the workers can be started, and no request has been answered yet.
 pub struct Provisioned {
     network: Network,
     shared: Arc<Shared>,
 }
 
-/// A server that serves.
+/// A server whose workers run.
 pub struct Running {
     running: net::Running<Worker>,
     shared: Arc<Shared>,
 }
 
-/// Knows who may log in (`-Y`).
+/// The users that may log in (`-Y`).
 pub struct UserRegistry(Arc<Shared>);
 
-/// The server as it is told to be by [`Options`].
+/// Entry point: [`Server::bind`] creates a server from [`Options`].
 pub struct Server;
 
 impl Server {
     /// Binds all sockets. Clients can connect from now on and wait until [`Provisioned::start`].
     ///
     /// `started_unix_ms` is the time of day, in milliseconds since 1970: absolute expiration times are
-    /// compared with it. `notice` tells the operator, in a line, what no client can be told.
+    /// compared with it. `notice` receives lines for the operator about clients.
     pub fn bind(options: &Options, started_unix_ms: u64, notice: Notice) -> Result<Bound, Error> {
         let clock = net::clock::Clock::start();
         let network = Network::bind(
@@ -135,7 +135,7 @@ impl Server {
                     Driver::Uring => DriverChoice::Uring,
                 },
                 connections_max: options.connection_limit as usize,
-                // A server calls nobody.
+                // A server makes no outgoing connections.
                 dialled_max: 0,
                 at_limit: match options.maxconns_fast {
                     true => AtLimit::Refuse(TOO_MANY_CONNECTIONS),
@@ -181,38 +181,39 @@ fn open_store(options: &Options, hash_secret: u128, started_unix_ms: u64) -> Res
 }
 
 impl Bound {
-    /// Where the server listens, with the ports that the kernel chose.
+    /// The addresses of the listeners, with the ports that the kernel chose.
     pub fn addresses(&self) -> Vec<Address> {
         self.network.addresses()
     }
 
-    /// Takes the memory. `hash_secret` should be random, so that nobody can choose keys that collide.
+    /// Sets up the store. `hash_secret` should be random, so that clients cannot choose colliding keys.
     pub fn prepare(self, hash_secret: u128) -> Result<Provisioned, Error> {
         let store = open_store(&self.options, hash_secret, self.started_unix_ms)?;
         let shared = Arc::new(Shared::new(self.options, store, &self.network, self.started_unix_ms));
         Ok(Provisioned { network: self.network, shared })
     }
 
-    /// The clock that the workers will see.
+    /// The clock of the workers.
     pub fn clock(&self) -> net::clock::Clock {
         self.clock
     }
 }
 
 impl Provisioned {
-    /// Ends the server, from any thread; it may come before the start.
+    /// Stops the server from any thread, even before the start.
     pub fn stop(&self) -> net::Stop {
         self.shared.stop.clone()
     }
 
-    /// What a thread of the lowest priority should do all the time: take the page faults of a growing store, so
-    /// that no request waits for them. Ends with the server, or at once where there is nothing to do.
+    /// The body of a pre-faulting thread, which should have the lowest priority: it takes the page faults of
+    /// a growing store, so that no request waits for them. Returns when the server ends, or at once where
+    /// there are no huge pages.
     pub fn prefault(&self) -> impl FnOnce() + Send + 'static {
         let store = Arc::downgrade(&self.shared.store);
         move || Store::prefault(&store)
     }
 
-    /// To say who may log in, from any thread.
+    /// Access to the users that may log in, for any thread.
     pub fn user_registry(&self) -> UserRegistry {
         UserRegistry(Arc::clone(&self.shared))
     }
@@ -232,7 +233,7 @@ impl Provisioned {
 }
 
 impl Running {
-    /// How sockets are driven: `"io_uring"` or `"epoll"`.
+    /// The driver of the sockets: `"io_uring"` or `"epoll"`.
     pub fn driver(&self) -> &'static str {
         match self.shared.network.driver(0) {
             DriverChoice::Uring => "io_uring",
@@ -240,12 +241,12 @@ impl Running {
         }
     }
 
-    /// Why the kernel does not allow io_uring, if it was wanted.
+    /// Why the kernel refuses io_uring, if it was requested.
     pub fn uring_refused(&self) -> Option<std::io::Error> {
         self.shared.network.uring_refused(0)
     }
 
-    /// Waits until the server has been ended.
+    /// Waits until the server has ended.
     pub fn wait(self) -> Result<(), Error> {
         self.running.join()?;
         Ok(())
@@ -253,7 +254,7 @@ impl Running {
 }
 
 impl UserRegistry {
-    /// From now on these may log in, and no one else. Who has logged in before stays.
+    /// Replaces the users that may log in. Connections that have logged in stay.
     pub fn replace(&self, users: Users) {
         *self.0.users.write().expect("no panic while users are replaced") = users;
     }

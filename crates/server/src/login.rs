@@ -1,6 +1,7 @@
-//! Logging in (`-Y`): what a client says before it may say anything else.
+//! Login (`-Y`): required before any other command.
 //!
-//! Who has logged in stays, whatever becomes of the users: they are looked at once for each connection.
+//! A connection that has logged in stays logged in when the users change: they are checked once per
+//! connection.
 
 use net::CloseReason;
 use protocol::auth::{Login, parse};
@@ -11,8 +12,8 @@ use crate::output::{OUTPUT_MAX, Output};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Serves a stranger until he has named a user and that user's password. Returns how much of `input` that took,
-    /// and how to go on.
+    /// Serves a connection until its client has named a user and that user's password. Returns how much of
+    /// `input` was consumed, and how to continue.
     pub(crate) fn log_in(&mut self, input: &[u8], output: &mut Output) -> (usize, Flow) {
         let mut at = 0;
         while output.len() < OUTPUT_MAX {
@@ -38,7 +39,7 @@ impl Worker {
         (at, Flow::Yield)
     }
 
-    /// Compares with every user, so that the time does not tell which of them there are.
+    /// Compares with every user, so that the response time does not reveal which users exist.
     fn is_known(&self, user: &[u8], password: &[u8]) -> bool {
         let users = self.shared.users.read().expect("no panic while users are replaced");
         let matches = |(name, secret): &(String, String)| {
@@ -48,7 +49,7 @@ impl Worker {
     }
 }
 
-/// Compares in a time that does not tell where the difference is.
+/// Compares in a time that does not depend on the position of the first difference.
 fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_the_same_is_the_same_in_every_byte() {
+    fn strings_are_the_same_only_if_every_byte_is() {
         assert!(same(b"", b""));
         assert!(same(b"abc", b"abc"));
         assert!(!same(b"abc", b"abd"));

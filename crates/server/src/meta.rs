@@ -68,7 +68,7 @@ impl Worker {
             meta_reply(output.copied(), MetaCommand::Get, Code::Miss, flags, name, &facts);
         }
         self.counters.cmd_meta.add(1);
-        // An item that was created by this very request counts as found, as in memcached.
+        // An item that was created by this request counts as found, as in memcached.
         self.count_get(request.touch.is_some(), found.is_some());
         self.note_get(&key, found.flatten(), fd);
     }
@@ -124,7 +124,7 @@ impl Worker {
         self.note_store(&key, status, command, expiry, fd, len);
     }
 
-    /// What a meta set asks of the store.
+    /// The storage operation for a meta set.
     #[inline]
     fn meta_change(&self, flags: &MetaFlags<'_>, mode: SetMode, key_is_binary: bool) -> Change {
         let condition = match mode {
@@ -137,7 +137,7 @@ impl Worker {
         Change {
             condition,
             compare_cas: flags.compare_cas(),
-            // As in memcached: to a set, 0 is no CAS unique, and it gives one of its own.
+            // As in memcached: for a set, 0 is not a CAS unique, and the server issues one.
             new_cas: flags.new_cas().filter(|cas| *cas != 0),
             flags: flags.client_flags(),
             expiry: flags.exptime().map_or(0, |exptime| self.expiry(exptime)),
@@ -178,7 +178,7 @@ impl Worker {
             Ok(Deleted::Kept) if delete.mark_stale => Code::Done,
             Ok(deleted @ (Deleted::Deleted { .. } | Deleted::Kept)) => {
                 self.counters.delete_hits.add(1);
-                // What was kept has lost its value.
+                // A kept item has lost its value.
                 let len = if let Deleted::Deleted { len } = deleted { len } else { 0 };
                 self.note_delete(&key, "md", len);
                 Code::Done
@@ -250,7 +250,7 @@ impl Worker {
         }
     }
 
-    /// When an item expires that this request creates: `T` overrules an `N` that stands before it.
+    /// The expiry of an item that this request creates: `T` overrules an `N` before it.
     fn vivified_expiry(&self, flags: &MetaFlags<'_>) -> Option<u32> {
         let exptime = flags.vivify()?;
         let overruled = if precedes(flags, b'N', b'T') { flags.exptime() } else { None };
@@ -285,7 +285,7 @@ fn ttl(expiry: u32, second: u32) -> Option<u32> {
     (expiry != 0).then(|| expiry.saturating_sub(second))
 }
 
-/// The expiry that `t` shows: `T` and `N` change it for what stands behind them.
+/// The expiry for the return flag `t`: as in memcached, `T` and `N` affect only flags after them.
 fn expiry_shown(flags: &MetaFlags<'_>, before: u32, touched: Option<u32>, made: Option<u32>) -> u32 {
     if !flags.has(b't') {
         return 0;
@@ -302,7 +302,7 @@ fn expiry_shown(flags: &MetaFlags<'_>, before: u32, touched: Option<u32>, made: 
     shown
 }
 
-/// Whether flag `first` was written before flag `second`: changes show in what stands behind them.
+/// Whether flag `first` stands before flag `second`: changes are visible to later flags only.
 fn precedes(flags: &MetaFlags<'_>, first: u8, second: u8) -> bool {
     flags.has(first)
         && flags.has(second)

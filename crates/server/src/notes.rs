@@ -1,4 +1,4 @@
-//! Counts of requests, and events for watchers.
+//! Counts of requests, and log events for watchers.
 
 use store::{Counted, Direction, Error, Key, Look, Miss, Stored};
 
@@ -7,7 +7,7 @@ use crate::watch::{KeyName, Streams};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Counts what became of a compare-and-swap.
+    /// Counts the result of a compare-and-swap.
     pub(crate) fn count_cas(&self, stored: &Stored) {
         match stored {
             Stored::Stored { .. } => self.counters.cas_hits.add(1),
@@ -17,7 +17,7 @@ impl Worker {
         }
     }
 
-    /// Counts a storage command by the prefix of its key, whatever becomes of it.
+    /// Counts a storage command by the prefix of its key, whatever its result.
     #[inline]
     pub(crate) fn count_store(&self, key: &Key<'_>) {
         if self.detail {
@@ -37,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Tells those who watch about an item that was stored, or was not.
+    /// Logs that an item was stored, or why not.
     #[inline]
     pub(crate) fn note_store(
         &self,
@@ -68,7 +68,7 @@ impl Worker {
         );
     }
 
-    /// Counts a lookup that found something, or did not: a get, or a touch if it gives a new expiry.
+    /// Counts a lookup as hit or miss: as a touch if it sets a new expiry, else as a get.
     #[inline]
     pub(crate) fn count_get(&self, touches: bool, found: bool) {
         let counters = &self.counters;
@@ -80,7 +80,7 @@ impl Worker {
         if found { hits.add(1) } else { misses.add(1) }
     }
 
-    /// Tells those who count or watch about a get that found a value of this length, or none.
+    /// Counts by prefix and logs a get that found a value of this length, or none.
     #[inline]
     pub(crate) fn note_get(&mut self, key: &Key<'_>, found: Option<usize>, fd: i32) {
         if self.detail {
@@ -92,7 +92,7 @@ impl Worker {
         }
     }
 
-    /// Tells those who watch lookups about one that another command is about to make.
+    /// Logs the lookup that another command is about to make.
     #[inline]
     pub(crate) fn note_lookup(&mut self, key: &Key<'_>, fd: i32) {
         if self.watched.intersects(Streams::FETCHERS) {

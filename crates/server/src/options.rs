@@ -1,7 +1,7 @@
-//! Options of a server: every number checked, every default filled in.
+//! Options of a server: all values checked, all defaults filled in.
 //!
-//! Nothing here touches the system: no socket is opened, no name resolved, no file read. Code that is handed an
-//! [`Options`] believes it and checks nothing again.
+//! Nothing here accesses the system: no socket is opened, no name resolved, no file read. Code that gets an
+//! [`Options`] does not check it again.
 
 use std::path::PathBuf;
 
@@ -18,42 +18,42 @@ pub use auth::{Auth, ReadFile};
 pub use echo::Echo;
 pub use listen::Listen;
 
-/// The user that root becomes unless `-u` names one: every Linux has it, and it owns nothing.
+/// The user that root becomes without `-u`: every Linux has it, and it owns nothing.
 pub const USER_DEFAULT: &str = "nobody";
 
-/// Everything that a server is told before it starts.
+/// All options of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// `-m`: memory for items, in bytes.
     pub memory_limit_bytes: u64,
     /// `-I`: the largest item (key, value and its administration), in bytes.
     pub item_size_max_bytes: u64,
-    /// Not `-M`: throw old items out when memory is full, instead of refusing new ones.
+    /// Not `-M`: evict old items when memory is full, instead of refusing new ones.
     pub evictions: bool,
     /// Not `-C`: items carry a compare-and-swap number.
     pub cas: bool,
     /// `-L`: ask for large pages.
     pub large_pages: bool,
 
-    /// Where to listen: never empty.
+    /// Addresses to listen on: never empty.
     pub listeners: Vec<Listen>,
     /// `-b`: how many connections may wait to be accepted.
     pub backlog: u32,
     /// `-B`: the protocol that every connection speaks.
     pub protocol: Protocol,
 
-    /// `-c`: connections at one time.
+    /// `-c`: maximum number of concurrent connections.
     pub connection_limit: u32,
     /// `-o maxconns_fast`: beyond the limit, answer with an error and close, instead of accepting later.
     pub maxconns_fast: bool,
-    /// `-o idle_timeout`: close a connection that said nothing for so many seconds.
+    /// `-o idle_timeout`: close a connection without requests for this many seconds.
     pub idle_timeout_s: Option<u32>,
 
     /// `-t`: threads that serve connections.
     pub threads: usize,
-    /// `-R`: requests that one connection may have served before others get their turn.
+    /// `-R`: requests of one connection per turn.
     pub requests_per_turn: u32,
-    /// `--driver`: how sockets are driven.
+    /// `--driver`: the interface for socket I/O.
     pub driver: Driver,
 
     /// `-A`: the `shutdown` command works.
@@ -64,31 +64,31 @@ pub struct Options {
     pub dumping: bool,
     /// Not `-W`: the `watch` command works.
     pub watch: bool,
-    /// `-Y`: users and passwords; connections must name one of them first.
+    /// `-Y`: users and passwords; connections must log in first.
     pub auth: Option<Auth>,
 
-    /// `-D`: what ends the prefix of a key in `stats detail`.
+    /// `-D`: the byte that ends the prefix of a key in `stats detail`.
     pub prefix_delimiter: u8,
     /// `-D` given: collect statistics by prefix from the start.
     pub detail: bool,
     /// `-o track_sizes`: `stats sizes` counts.
     pub track_sizes: bool,
-    /// `-o watcher_logbuf_size`: bytes that may wait for one watcher.
+    /// `-o watcher_logbuf_size`: bytes of log queued for one watcher.
     pub watcher_log_bytes: u32,
-    /// `-o worker_logbuf_size`: bytes of the store's events that may wait to become lines of log.
+    /// `-o worker_logbuf_size`: bytes of the store's events queued before they become log lines.
     pub worker_log_bytes: u32,
     /// `-v`, counted.
     pub verbosity: u8,
 
-    /// Lines for the log: what was typed and has no effect, and why.
+    /// Lines for the log: flags without effect, and why.
     pub notes: Vec<String>,
-    /// What concerns the process rather than the server.
+    /// Options of the process rather than the server.
     pub process: Process,
     /// Settings of memcached subsystems that Evenkeel does not have.
     pub echo: Echo,
 }
 
-/// What the binary does to its own process around the server.
+/// Options that the binary applies to its own process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Process {
     /// `-d`: go to the background.
@@ -106,16 +106,16 @@ pub struct Process {
 /// The protocol that `-B` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Whatever the client speaks first.
+    /// The protocol of the client's first byte.
     Auto,
     /// The text protocol and its meta commands.
     Ascii,
 }
 
-/// How sockets are driven.
+/// The interface for socket I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {
-    /// The better one that this kernel allows.
+    /// The better one that the kernel allows.
     Auto,
     /// Readiness, then one system call per connection and direction.
     Epoll,
@@ -124,7 +124,7 @@ pub enum Driver {
 }
 
 impl Default for Options {
-    /// What `evenkeel serve` means without any flag.
+    /// The defaults of `evenkeel serve`.
     fn default() -> Self {
         Self {
             memory_limit_bytes: 64 * stdx::units::MIB,

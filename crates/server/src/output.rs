@@ -1,4 +1,4 @@
-//! Output of a connection: small values are copied, large ones are sent from where they lie.
+//! Output of a connection: small values are copied, large ones are sent without a copy.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use store::{LargeValue, Value};
 /// Output of a connection.
 pub(crate) type Output = Gather<Held>;
 
-/// A connection whose waiting output has reached this many bytes is served again only after it was sent: so a
-/// client that asks for much and reads little holds this much, and at most one reply more.
+/// A connection with this many bytes of pending output is served again only after they are sent: so a client
+/// that does not read holds this much, and at most one reply more.
 pub(crate) const OUTPUT_MAX: usize = 64 * 1024;
 
-/// What keeps a large value in place until it has been sent.
+/// A reference to a large value that keeps it in memory until it is sent.
 pub struct Held(Arc<LargeValue>);
 
 impl AsRef<[u8]> for Held {
@@ -21,7 +21,7 @@ impl AsRef<[u8]> for Held {
     }
 }
 
-/// Sends a fixed line, unless the client asked for silence.
+/// Sends a fixed line, unless the request has `noreply`.
 #[inline]
 pub(crate) fn say(output: &mut Output, noreply: bool, reply: &[u8]) {
     if !noreply {
@@ -29,7 +29,7 @@ pub(crate) fn say(output: &mut Output, noreply: bool, reply: &[u8]) {
     }
 }
 
-/// Sends a value and its line end: copies a small one, holds a large one where it lies.
+/// Sends a value and its line end: copies a small value, holds a large one.
 #[inline]
 pub(crate) fn put(value: Value<'_>, output: &mut Output) {
     match value {

@@ -1,4 +1,4 @@
-//! Pipelined requests: which of them are whole, and what they will need from memory.
+//! Pipelined requests: which of them are complete, and prefetching for them.
 
 use protocol::{Parsed, Request, parse};
 use store::Key;
@@ -6,7 +6,7 @@ use store::Key;
 use crate::request::{body_len, text_key};
 use crate::worker::Worker;
 
-/// A request whose head and body lie in the input.
+/// A request that is complete in the input.
 pub(crate) struct Planned<'a> {
     pub(crate) request: Request<'a>,
     /// The key, if there is one and it is text.
@@ -16,18 +16,18 @@ pub(crate) struct Planned<'a> {
     pub(crate) end: usize,
 }
 
-/// Where the whole requests of the input end.
+/// What follows the complete requests of the input.
 pub(crate) enum Tail<'a> {
-    /// With the input, or with the room for the plan.
+    /// Nothing, or requests for which the plan has no room.
     Nothing,
-    /// In a line that has not ended.
+    /// An incomplete line.
     Line,
-    /// In the body of this request.
+    /// An incomplete body of this request.
     Body { request: Request<'a>, head_len: usize },
 }
 
-/// Finds the whole requests at the start of the input, of which the `first` has been parsed, and has the memory
-/// fetched that they will need. Returns how many there are.
+/// Finds the complete requests at the start of the input, of which the `first` has been parsed, and
+/// prefetches memory for them. Returns how many there are.
 pub(crate) fn plan<'a>(
     worker: &mut Worker,
     input: &'a [u8],
@@ -54,8 +54,8 @@ pub(crate) fn plan<'a>(
     (planned, tail)
 }
 
-/// Has the index buckets of all planned keys fetched, then the items that they point to. A single request has
-/// had its own fetched by `Connection::prefetch`.
+/// Prefetches the index buckets of all planned keys, then the items that they point to. For a single request
+/// `Connection::prefetch` has done it.
 fn fetch(worker: &mut Worker, batch: &[Option<Planned<'_>>]) {
     if batch.len() > 1 {
         worker.fetching.clear();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use protocol::uri;
 
-/// No more prefixes than this are told apart, so that keys without a pattern cannot fill the memory
-/// (memcached's own limit is the same order: 16 Ki).
+/// Maximum number of prefixes, so that keys without a pattern cannot fill the memory (memcached's limit is of
+/// the same order: 16 Ki).
 const PREFIXES_MAX: usize = 16 * 1024;
 
 /// Counts by prefix.
@@ -30,7 +30,7 @@ struct Counts {
     del: u64,
 }
 
-/// What was done with a key.
+/// The kind of use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Hit,
@@ -76,14 +76,14 @@ impl Prefixes {
         }
     }
 
-    /// Appends lines of `stats detail dump` until `out` has `len_max` bytes, beginning behind the prefix `after`.
-    /// Returns the prefix that it ended with, or `None` once there are no more.
+    /// Appends lines of `stats detail dump` until `out` has `len_max` bytes, starting after the prefix
+    /// `after`. Returns the last prefix, or `None` once there are no more.
     pub(crate) fn dump(&self, after: Option<&[u8]>, len_max: usize, out: &mut Vec<u8>) -> Option<Box<[u8]>> {
         let counts = self.counts.lock().expect("no panic while counting");
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         for (prefix, Counts { get, hit, set, del }) in counts.range::<[u8], _>((from, Bound::Unbounded)) {
             out.extend_from_slice(b"PREFIX ");
-            // It may come from a key in base64, and hold anything.
+            // It may come from a key in base64, and contain any bytes.
             uri::encode_unreadable(out, prefix);
             let _ = write!(out, " get {get} hit {hit} set {set} del {del}\r\n");
             if out.len() >= len_max {
@@ -102,7 +102,7 @@ fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// All lines, asked for in pieces of about `len_max` bytes.
+    /// All lines, in pieces of about `len_max` bytes.
     fn dump(prefixes: &Prefixes, len_max: usize) -> String {
         let (mut all, mut after) = (Vec::new(), None);
         loop {

@@ -1,4 +1,4 @@
-//! Storage commands that cannot be carried out.
+//! Refusal of storage commands.
 
 use protocol::Request;
 use protocol::reply::line;
@@ -10,7 +10,7 @@ use crate::request::{KEY_BUFFER, verb_name};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Answers a storage command that cannot be, and sees to it that the old value does not survive a `set`.
+    /// Refuses a storage command, and deletes the old value if a `set` was to replace it.
     pub(crate) fn refuse_store(
         &mut self,
         request: &Request<'_>,
@@ -37,8 +37,7 @@ impl Worker {
         }
     }
 
-    /// Counts a failed storage command, deletes the old value if it must not be served again, and gives the
-    /// reply.
+    /// Counts a failed storage command, deletes the old value if `delete` is set, and returns the reply.
     pub(crate) fn store_failed(
         &mut self,
         key: &Key<'_>,
@@ -55,7 +54,7 @@ impl Worker {
         self.note_store(key, status, command, 0, fd, 0);
         if delete {
             self.note_lookup(key, fd);
-            // Without a condition there is nothing that could go wrong.
+            // A deletion without a condition cannot fail.
             let _ = self.store.delete(key, &Delete::default(), self.second);
         }
         reply

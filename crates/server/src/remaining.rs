@@ -1,4 +1,4 @@
-//! Remaining steps of a request that has been executed.
+//! Remaining work of a request after its execution.
 
 use net::CloseReason;
 
@@ -6,17 +6,17 @@ use crate::join::Joining;
 use crate::reports::Report;
 use crate::retrieve::RestOfKeys;
 
-/// What a request leaves to do.
+/// The remaining work of a request.
 pub(crate) enum Remaining {
-    /// It was the last one: the connection is closed once its output is sent.
+    /// None: the connection is closed once its output is sent.
     Close(CloseReason),
-    /// It was refused; so many bytes belong to it still.
+    /// It was refused; this many bytes of it are to be dropped.
     Refused(usize),
-    /// Keys that are left of its line: the last `unread` bytes, and the line end.
+    /// The unserved keys of its line: its last `unread` bytes before the line end.
     Keys { rest: Box<RestOfKeys>, unread: usize },
     /// A large value has to be joined first.
     Join(Box<Joining>),
-    /// A report has to be made.
+    /// A report has to be produced.
     Report(Box<Report>),
     /// Log lines are sent from now on.
     Watch,

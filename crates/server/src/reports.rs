@@ -1,8 +1,10 @@
-//! Reports: answers about the server and its items (`stats`, dumps, crawls), of which a worker makes one step in a turn.
+//! Reports: replies about the server and its items (`stats`, dumps, crawls), of which a worker makes one step
+//! per turn.
 //!
-//! A step takes 10 to 500 µs, and a client that asks for many reports need not read one. If each connection made a step in
-//! each turn, the others would wait for as many steps as there are such clients. So connections take turns: who finds that
-//! it is not its turn waits ([`net::Next::Wait`]), and is woken when it is.
+//! A step takes 10 to 500 µs, and a client that requests many reports need not read one. If each connection
+//! made a step in each turn, the other connections would wait for as many steps as there are such clients. So
+//! reports take turns: a connection whose turn it is not waits ([`net::Next::Wait`]), and is woken when it
+//! is.
 
 use protocol::request::StatsTopic;
 use store::DumpCursor;
@@ -15,7 +17,7 @@ use crate::worker::Worker;
 
 pub(crate) mod steps;
 
-/// A report on its way.
+/// A report in progress.
 pub(crate) enum Report {
     /// Statistics that need one step.
     Statistics(StatsTopic),
@@ -27,12 +29,12 @@ pub(crate) enum Report {
     Dump(Dump),
     /// Counts by prefix.
     Prefixes(PrefixDump),
-    /// Nothing to be said: a crawl takes the dead items out.
+    /// No output: a crawl that removes dead items.
     Crawl(DumpCursor),
 }
 
 impl Report {
-    /// Makes the next step. `asking` is the number of the connection that asks.
+    /// Makes the next step. `asking` is the number of the requesting connection.
     pub(crate) fn serve(&mut self, worker: &mut Worker, asking: u64, output: &mut Output) -> Flow {
         match self {
             Report::Statistics(topic) => {

@@ -1,4 +1,4 @@
-//! The parts of a request: its key, its body, and the words for what it asks.
+//! Parts of a request: key, body, and names of commands.
 
 use protocol::Request;
 use protocol::base64::KeyBuffer;
@@ -43,7 +43,7 @@ impl<'b> Body<'b> {
     }
 }
 
-/// Length of the body behind this head, its line end included.
+/// Length of the body after this head, its line end included.
 #[inline]
 pub(crate) fn body_len(request: &Request<'_>) -> usize {
     match request {
@@ -53,7 +53,7 @@ pub(crate) fn body_len(request: &Request<'_>) -> usize {
     }
 }
 
-/// The one key of a request, if it stands there as it is.
+/// The key of a request, if it has exactly one that is not in base64.
 #[inline]
 pub(crate) fn text_key<'a>(request: &Request<'a>) -> Option<&'a [u8]> {
     match request {

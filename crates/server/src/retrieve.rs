@@ -1,4 +1,4 @@
-//! `get`, `gets`, `gat`, `gats`: any number of keys, in turns.
+//! `get`, `gets`, `gat`, `gats`: any number of keys, over several turns if necessary.
 
 use protocol::key::{KeyError, KeyRun, Step};
 use protocol::reply::{line, value_head};
@@ -9,7 +9,7 @@ use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output, put};
 use crate::worker::{BATCH, Worker};
 
-/// A `get` that has been served in part: its line was longer than the input, or its values than the output.
+/// A partly served `get`: its line was longer than the input, or its values longer than the output limit.
 pub(crate) struct RestOfKeys {
     run: KeyRun,
     /// The expiry that `gat` sets.
@@ -21,7 +21,7 @@ impl RestOfKeys {
         RestOfKeys { run, touch: None }
     }
 
-    /// Serves the keys at the start of `input`. Returns how much was used, and how to go on.
+    /// Serves the keys at the start of `input`. Returns how much was consumed, and how to continue.
     pub(crate) fn serve(
         &mut self,
         worker: &mut Worker,
@@ -49,8 +49,8 @@ impl RestOfKeys {
 }
 
 impl Worker {
-    /// Serves a whole line. `key` is its key, if there is just one. Returns the keys for which there was no room, if
-    /// any: the last bytes before the line end, and how many these are.
+    /// Serves a complete line. `key` is its key, if there is exactly one. Returns the unserved keys, if the
+    /// output is full: the last bytes before the line end, and how many these are.
     pub(crate) fn get(
         &mut self,
         get: &Get<'_>,
@@ -64,7 +64,7 @@ impl Worker {
             output.copy(line::END);
             return None;
         }
-        // An overlong key anywhere is the answer to the whole line, and must be known before values are sent.
+        // An overlong key anywhere fails the whole line, and must be found before values are sent.
         if get.keys.any_too_long() {
             output.copy(KeyError::TooLong.reply());
             return None;
@@ -83,7 +83,7 @@ impl Worker {
             for key in batch.iter().flatten() {
                 if output.len() >= OUTPUT_MAX {
                     let rest = RestOfKeys { run: KeyRun::resume(get.with_cas), touch };
-                    // Looked for here, once in many keys, instead of counted along with every key.
+                    // Computed here, once in many keys, instead of counted with every key.
                     let mut unserved = get.keys;
                     unserved.by_ref().take(served).for_each(drop);
                     return Some((Box::new(rest), unserved.unread()));
@@ -98,7 +98,7 @@ impl Worker {
         }
     }
 
-    /// Sends one value, if it is there.
+    /// Sends the value of one key, if there is one.
     #[inline]
     fn value(&mut self, key: &Key<'_>, with_cas: bool, touch: Option<u32>, fd: i32, output: &mut Output) {
         let item = match touch {

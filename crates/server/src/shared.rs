@@ -1,4 +1,4 @@
-//! State that all workers of one server share.
+//! State shared by all workers of a server.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
@@ -16,7 +16,7 @@ use crate::watch::{Log, LogCounts, Streams, TooManyWatchers};
 /// memcached's own limit on `verbosity`.
 const VERBOSITY_MAX: u32 = 10;
 
-/// The version whose behaviour is followed; clients and exporters look at it.
+/// The memcached version whose behaviour is followed; clients and exporters check it.
 pub(crate) const VERSION: &str = concat!("1.6.45-evenkeel-", env!("CARGO_PKG_VERSION"));
 
 pub(crate) struct Shared {
@@ -26,18 +26,19 @@ pub(crate) struct Shared {
     /// Descriptor and address of each listener.
     pub(crate) listeners: Vec<(i32, Address)>,
     pub(crate) stop: Stop,
-    /// Tells the operator.
+    /// Sends a line to the operator.
     pub(crate) notice: Notice,
-    /// Whether the operator has been told of a client of the binary protocol.
+    /// Whether the operator has been notified of a client of the binary protocol.
     pub(crate) binary_noticed: AtomicBool,
     pub(crate) counters: Vec<Arc<Counters>>,
     pub(crate) log: Log,
     pub(crate) prefixes: Prefixes,
-    /// Who may log in, if anyone has to.
+    /// The users that may log in, with `-Y`.
     pub(crate) users: RwLock<Users>,
-    /// What had been counted at the last `stats reset`.
+    /// All counts at the last `stats reset`.
     reset: Mutex<Figures>,
-    /// What came before this second was flushed by the last `flush_all`, as memcached counts it; 0: there was none.
+    /// Items stored up to this second were flushed by the last `flush_all`, as memcached counts it; 0: there
+    /// was none.
     oldest: AtomicU32,
     /// The time of day when the server's clock showed 0.
     pub(crate) started_unix_ms: u64,
@@ -46,7 +47,7 @@ pub(crate) struct Shared {
     echo: Mutex<Echo>,
 }
 
-/// All that is counted, at one moment or since another.
+/// All statistics, since the start or since a reset.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Figures {
     pub(crate) totals: Totals,
@@ -125,14 +126,14 @@ impl Shared {
         self.store.watch(kinds, self.options.worker_log_bytes as usize);
     }
 
-    /// How things are, and what has been counted since the last `stats reset`.
+    /// Gauges, and counts since the last `stats reset`.
     pub(crate) fn figures(&self) -> Figures {
-        // First the lock: what a reset beside this one has read is then not later than what is read here.
+        // The lock is taken first, so that a concurrent reset has not read later values than those read here.
         let earlier = self.reset.lock().expect("no panic while copying");
         self.since_start().since(&earlier)
     }
 
-    /// `stats reset`: counts anew from here.
+    /// `stats reset`: counts start over.
     pub(crate) fn reset(&self) {
         let mut earlier = self.reset.lock().expect("no panic while copying");
         *earlier = self.since_start();
@@ -146,13 +147,13 @@ impl Shared {
         Figures { totals, network, store, log }
     }
 
-    /// Everything stored so far is gone: now (0), or from `second` on.
+    /// Flushes everything stored so far: now (0), or at `second`.
     pub(crate) fn flush(&self, second: u32, now: Now) {
         self.store.flush(second);
         self.oldest.store(if second == 0 { now.second() } else { second } - 1, Relaxed);
     }
 
-    /// What was stored up to this second has been flushed, or will be; 0: nothing.
+    /// Items stored up to this second have been flushed, or will be; 0: none.
     pub(crate) fn oldest(&self) -> u32 {
         self.oldest.load(Relaxed)
     }
@@ -167,7 +168,7 @@ impl Shared {
         self.started_unix_ms as i64 / 1000 - i64::from(FIRST_SECOND)
     }
 
-    /// The second at which an item expires whose client said `exptime` at `now`: 0 for never.
+    /// The second at which an item with `exptime` expires that is stored at `now`; 0 for never.
     pub(crate) fn expiry(&self, exptime: i32, now: Now) -> u32 {
         expiry(i64::from(exptime), now.second(), self.epoch_unix_s())
     }
@@ -177,7 +178,7 @@ impl Shared {
 /// (protocol.txt, "Expiration times").
 const RELATIVE_MAX: i64 = 60 * 60 * 24 * 30;
 
-/// A second that has passed since before the process started.
+/// A second before the start of the process.
 const LONG_AGO: u32 = 1;
 
 fn expiry(exptime: i64, now_second: u32, epoch_unix_s: i64) -> u32 {
@@ -193,7 +194,7 @@ fn expiry(exptime: i64, now_second: u32, epoch_unix_s: i64) -> u32 {
 mod tests {
     use super::*;
 
-    /// One thread counts, one resets, and what a third one reads meanwhile is never a number near 2^64.
+    /// One thread counts, one resets, and a third one never reads a number near 2^64.
     #[test]
     fn statistics_beside_a_reset_are_never_below_zero() {
         let options = Options { threads: 2, ..Options::default() };

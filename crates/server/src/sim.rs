@@ -1,4 +1,4 @@
-//! A worker without a network: for tests and fuzzing, on `net`'s simulated host.
+//! A worker without a network, for tests and fuzzing, on `net`'s simulated host.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::options::Options;
 use crate::shared::Shared;
 use crate::{Error, Worker, open_store};
 
-/// The only worker of a server that listens nowhere. The same `hash_secret` makes the same server: it dumps its items
-/// in the same order.
+/// The single worker of a server without listeners. The same `hash_secret` makes the same server: dumps list
+/// items in the same order.
 ///
 /// # Panics
 /// If the kernel refuses an event descriptor, or the memory that `options` ask for.
@@ -32,12 +32,12 @@ pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Host<
     Host::new(worker(options, started_unix_ms, hash_secret))
 }
 
-/// [`host`], whose operator is told things.
+/// [`host`] with a receiver of lines for the operator.
 pub fn host_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notice: Notice) -> Host<Worker> {
     Host::new(worker_with(options, started_unix_ms, hash_secret, notice))
 }
 
-/// All that a peer hears that sends `pieces`, each in one go, to a new server.
+/// All output to a peer that sends `pieces`, each in one go, to a new server.
 pub fn hear<'p>(pieces: impl IntoIterator<Item = &'p [u8]>, pace: Pace) -> Heard {
     let mut host = host(&Options::default(), 1_800_000_000_000, 1);
     host.set_pace(pace);
@@ -53,7 +53,7 @@ pub fn hear<'p>(pieces: impl IntoIterator<Item = &'p [u8]>, pace: Pace) -> Heard
     }
 }
 
-/// Checks that any bytes are answered in the same way wherever they are cut; panics if they are not.
+/// Checks that replies do not depend on where the input is cut; panics if they do.
 ///
 /// The first byte of `input` says how many cuts there are, and how much a peer lets lie unread; two bytes for each
 /// cut follow, and then the conversation.
@@ -81,8 +81,8 @@ pub fn check(input: &[u8]) {
     assert!(heard == whole, "cut:\n  {}\nwhole:\n  {}", heard.escape_ascii(), whole.escape_ascii());
 }
 
-/// Two answers depend on what arrived together, as in memcached: a line beyond the limit is only refused if its end
-/// has not come with it, and dumps and watching want to be asked for alone.
+/// Two replies depend on what arrived together, as in memcached: a line beyond the limit is refused only if
+/// its end has not arrived with it, and dumps and `watch` must not be pipelined.
 fn depends_on_cuts(conversation: &[u8], heard: &Heard) -> bool {
     let has_long_line = || conversation.split(|&byte| byte == b'\n').any(|line| line.len() >= LINE_LEN_MAX);
     let refused = b"ERROR cannot pipeline";
@@ -90,8 +90,7 @@ fn depends_on_cuts(conversation: &[u8], heard: &Heard) -> bool {
         || heard.output.windows(refused.len()).any(|window| window == refused)
 }
 
-/// Output without what depends on processor time, and on how far the store has come with what it does by the way:
-/// that is a little in each turn.
+/// Output without values that depend on processor time, or on the progress of the store's housekeeping.
 fn comparable(output: &[u8]) -> Vec<u8> {
     let passing = |line: &&[u8]| {
         let name = line.strip_prefix(b"STAT ").unwrap_or_default();
@@ -101,7 +100,7 @@ fn comparable(output: &[u8]) -> Vec<u8> {
     lines.filter(|line| !passing(line)).flatten().copied().collect()
 }
 
-/// How the names of such statistics begin.
+/// Prefixes of the names of such statistics.
 const PASSING: &[&str] = &[
     "rusage_",
     "bytes ",

@@ -1,7 +1,7 @@
 //! `stats` and its sub-commands, under memcached's names, so that existing exporters work.
 //!
-//! Every value is computed on demand from counters that no two workers share. Names of memcached subsystems
-//! that do not exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
+//! Every value is computed on demand from per-worker counters. Names of memcached subsystems that do not
+//! exist here (slab rebalancing, the LRU crawler, …) are printed with the value that means "nothing
 //! happened", because exporters look them up.
 
 use protocol::reply::{line, stat};
@@ -24,15 +24,15 @@ pub(crate) use prefixes::PrefixDump;
 pub(crate) use sizes::Sizes;
 
 impl Worker {
-    /// Answers in one step.
+    /// Replies in one step.
     pub(crate) fn statistics(&mut self, topic: StatsTopic, output: &mut Output) {
         output.copy(&reply(&self.shared, topic, self.now));
-        // The next request may come in this very turn.
+        // The next request may be served in the same turn.
         self.detail = self.shared.prefixes.enabled();
     }
 }
 
-/// The reply that needs no second turn.
+/// A reply that takes one step.
 fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
     let dumping = shared.options.dumping;
     let mut out = Vec::new();
@@ -43,7 +43,7 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
         StatsTopic::Items => items::items(shared, now, &mut out),
         StatsTopic::Slabs => items::slabs(shared, &mut out),
         StatsTopic::Sizes => stat(&mut out, "sizes_status", "disabled"),
-        // There is no flash tier: memcached without one prints nothing either.
+        // As memcached without extstore: nothing.
         StatsTopic::Extstore => {}
         StatsTopic::Reset => {
             shared.reset();
@@ -56,7 +56,7 @@ fn reply(shared: &Shared, topic: StatsTopic, now: Now) -> Vec<u8> {
         }
         StatsTopic::Cachedump(_) if !dumping => return line::STATS_CACHEDUMP_NOT_ALLOWED.into(),
         StatsTopic::Detail(Err(error)) | StatsTopic::Cachedump(Err(error)) => return error.into(),
-        // Of a class that has no items.
+        // A class without items.
         StatsTopic::Cachedump(Ok(_)) => {}
         StatsTopic::Other => return line::ERROR.into(),
     }

@@ -1,6 +1,6 @@
 //! Commands for memcached subsystems that do not exist here: `slabs`, `lru`, and most of `lru_crawler`.
 //!
-//! Nothing but `stats settings`, and what these commands answer, depends on what they say.
+//! They affect only `stats settings` and the replies of these commands.
 
 use protocol::reply::line;
 use protocol::request::{Automove, LruCommand, LruMode, SlabsCommand};
@@ -10,7 +10,7 @@ use crate::options::Echo;
 /// memcached's slab classes; 0 is the pool of free pages.
 const CLASSES: std::ops::Range<i32> = 0..protocol::limits::SLAB_CLASSES as i32;
 
-/// Notes down what a `slabs` command says, and answers it.
+/// Stores the settings of a `slabs` command, and returns the reply.
 pub(crate) fn slabs(echo: &mut Echo, command: SlabsCommand) -> &'static [u8] {
     match command {
         SlabsCommand::Automove(automove) => {
@@ -33,7 +33,7 @@ pub(crate) fn slabs(echo: &mut Echo, command: SlabsCommand) -> &'static [u8] {
     }
 }
 
-/// Notes down what an `lru` command says, and answers it.
+/// Stores the settings of an `lru` command, and returns the reply.
 pub(crate) fn lru(echo: &mut Echo, command: LruCommand) -> &'static [u8] {
     match command {
         LruCommand::Tune { hot_percent, warm_percent, hot_factor, warm_factor } => {

@@ -1,9 +1,9 @@
-//! A storage command whose body did not come with its head.
+//! Uploads: storage commands whose body did not arrive with the head.
 //!
-//! The body is received where it will be used: a small one into a buffer of its announced size, a large one
-//! into the memory of the item that it will be, which is charged as the body arrives. What large bodies on their way
-//! may take together has a limit: beyond it an upload first waits, and is then refused. One that takes memory has to
-//! get on.
+//! The body is received without a copy: a small one into a buffer of its announced size, a large one into the
+//! memory of its future item, which is charged as the body arrives. Large uploads share a limited amount of
+//! memory: beyond it an upload first waits, and is then refused. An upload that has memory must make
+//! progress.
 
 use protocol::{Parsed, Request, parse};
 use store::{Error, LARGE_VALUE_MIN, PartialValue};
@@ -13,59 +13,59 @@ use crate::output::Output;
 use crate::request::{Body, KEY_BUFFER, LINE_END_LEN};
 use crate::worker::Worker;
 
-/// An upload gets on if so much of it arrives within the times below.
+/// An upload makes progress if this many bytes arrive within the times below.
 const PROGRESS_MIN: usize = 64 * 1024;
-/// So long it may take while somebody waits for what uploads may have together.
+/// Time limit while other uploads wait for the share.
 const STALLED_MS: u64 = 2_000;
-/// So long in any case.
+/// Time limit otherwise.
 const IDLE_MS: u64 = 30_000;
-/// So long an upload waits for those that came before it: longer than they may stand still meanwhile.
+/// Time that an upload waits for the share: longer than the other uploads may stall meanwhile.
 pub(crate) const WAIT_MS: u64 = 5_000;
 
-/// A head, and as much of the body as has arrived.
+/// A head, and the part of the body that has arrived.
 pub(crate) struct Upload {
-    /// The head's line, to be parsed again when the body is whole: cheaper than keeping its meaning.
+    /// The line of the head, parsed again when the body is complete: cheaper than keeping the parsed request.
     head: Box<[u8]>,
     received: Received,
-    /// Of the body and its line end.
+    /// Received bytes of the body and its line end.
     filled: usize,
-    /// Input has been left unread, for want of room.
+    /// Input was left unread, because there was no room.
     starved: bool,
 }
 
-/// Where a body is received. Both include the line end.
+/// The buffer of a body, with its line end.
 pub(crate) enum Received {
     Small(Box<[u8]>),
     Large(Large),
 }
 
-/// A large body on its way.
+/// A large body that is being received.
 pub(crate) struct Large {
     len: usize,
-    /// `None` until the body begins to arrive, and there is room for one more upload.
+    /// `None` until the body begins to arrive and the share has room.
     value: Option<PartialValue>,
     line_end: [u8; LINE_END_LEN],
-    /// When it last got on or, without a value, began to wait; and how far it had come by then.
+    /// When it last made progress or, without a value, began to wait; and the number of bytes at that time.
     since_ms: Option<u64>,
     progress: usize,
 }
 
-/// What came of looking for room.
+/// Result of a request for room.
 enum Room {
     Found,
-    /// After others had their turn.
+    /// In the next turn.
     Soon,
-    /// After others have got through.
+    /// After other uploads are complete.
     Later,
 }
 
 impl Upload {
-    /// Awaits a body of `len` bytes and its line end.
+    /// An upload of `len` bytes and their line end.
     pub(crate) fn small(head: &[u8], len: usize) -> Upload {
         Upload::new(head, Received::Small(vec![0; len + LINE_END_LEN].into()))
     }
 
-    /// The same, for a value in memory of its own.
+    /// As [`Upload::small`], for a large value.
     pub(crate) fn large(head: &[u8], len: usize) -> Upload {
         let line_end = [0; LINE_END_LEN];
         Upload::new(head, Received::Large(Large { len, value: None, line_end, since_ms: None, progress: 0 }))
@@ -75,7 +75,7 @@ impl Upload {
         Upload { head: head.into(), received, filled: 0, starved: false }
     }
 
-    /// Where the next bytes belong. Empty if the body is full, or if there is no room for it yet.
+    /// The buffer for the next bytes. Empty if the body is complete, or if there is no room yet.
     fn free(&mut self) -> &mut [u8] {
         match &mut self.received {
             Received::Small(bytes) => &mut bytes[self.filled..],
@@ -87,7 +87,7 @@ impl Upload {
         }
     }
 
-    /// So many more bytes are there.
+    /// Notes that `count` more bytes were received.
     pub(crate) fn filled(&mut self, count: usize) {
         if let Received::Large(Large { len, value: Some(value), .. }) = &mut self.received
             && self.filled < *len
@@ -97,7 +97,7 @@ impl Upload {
         self.filled += count;
     }
 
-    /// Takes what belongs to the body, and finds room, from the front of `input`, and returns how much that was.
+    /// Copies bytes of the body from the front of `input`, as far as there is room. Returns how many.
     fn fill(&mut self, input: &[u8]) -> usize {
         let mut taken = 0;
         loop {
@@ -116,12 +116,12 @@ impl Upload {
         self.missing() == 0
     }
 
-    /// Whether it needs none of what uploads share, or has it.
+    /// Whether it has its part of the share, or needs none.
     fn has_begun(&self) -> bool {
         !matches!(self.received, Received::Large(Large { value: None, .. }))
     }
 
-    /// Bytes that are still to come.
+    /// Bytes that are still missing.
     fn missing(&self) -> usize {
         let len = match &self.received {
             Received::Small(bytes) => bytes.len(),
@@ -130,7 +130,7 @@ impl Upload {
         len - self.filled
     }
 
-    /// The head's line and the body.
+    /// The line of the head, and the body.
     pub(crate) fn into_parts(self) -> (Box<[u8]>, Received) {
         (self.head, self.received)
     }
@@ -152,7 +152,7 @@ impl Received {
 }
 
 impl Worker {
-    /// A storage command whose body is still to come: awaits it, or refuses it. An error is what has to be swallowed.
+    /// Starts the upload of a storage command, or refuses it. An error is the number of bytes to drop.
     pub(crate) fn start_upload(
         &mut self,
         request: &Request<'_>,
@@ -178,19 +178,20 @@ impl Worker {
         }
     }
 
-    /// Where `upload` can be received, if there is memory for it at once.
+    /// The buffer for the next bytes of `upload`, if there is memory for it at once.
     pub(crate) fn room_for<'u>(&mut self, upload: &'u mut Upload) -> Option<&'u mut [u8]> {
         if upload.starved {
             return None;
         }
         if upload.free().is_empty() && !matches!(self.find_room(upload), Ok(Room::Found)) {
-            // The input goes to a buffer, and then `receive` says what is to happen.
+            // The input then goes to a buffer, and `receive` decides.
             return None;
         }
         Some(upload.free())
     }
 
-    /// Takes what belongs to `upload` from the front of `input`, and says how to go on: `Flow::Go` once it is whole.
+    /// Consumes bytes of `upload` from the front of `input`. Returns how many, and how to continue:
+    /// `Flow::Go` once it is complete.
     pub(crate) fn receive(
         &mut self,
         upload: &mut Upload,
@@ -216,7 +217,8 @@ impl Worker {
                 return (taken, flow);
             }
             if !output.is_empty() && !upload.has_begun() {
-                // A client that does not read gets nothing of what all uploads share: first its output has to go.
+                // A client that does not read gets no part of the uploads' share: first its output must be
+                // sent.
                 return (taken, Flow::Yield);
             }
             match self.find_room(upload) {
@@ -229,7 +231,7 @@ impl Worker {
         }
     }
 
-    /// Looks for room for the next bytes of a large body, which has none.
+    /// Requests room for the next bytes of a large body.
     fn find_room(&mut self, upload: &mut Upload) -> Result<Room, Error> {
         let Received::Large(large) = &mut upload.received else { return Ok(Room::Found) };
         if large.value.is_none() {
@@ -241,7 +243,7 @@ impl Worker {
         Ok(if found { Room::Found } else { Room::Soon })
     }
 
-    /// Whether an upload that takes memory does not get on.
+    /// Whether an upload that has memory makes no progress.
     fn has_stalled(&self, upload: &mut Upload) -> bool {
         let Upload { received: Received::Large(large @ Large { value: Some(_), .. }), filled, .. } = upload
         else {
@@ -256,14 +258,14 @@ impl Worker {
         self.now.ms().saturating_sub(since_ms) > limit_ms
     }
 
-    /// Whether an upload has waited long enough for its turn.
+    /// Whether an upload has waited for the share for too long.
     fn has_waited(&self, upload: &mut Upload) -> bool {
         let Received::Large(large) = &mut upload.received else { return false };
         let since_ms = *large.since_ms.get_or_insert(self.now.ms());
         self.now.ms().saturating_sub(since_ms) > WAIT_MS
     }
 
-    /// Refuses a body of which a part has arrived; the rest is swallowed.
+    /// Refuses a partly received body; the rest is dropped.
     fn give_up(&mut self, upload: &mut Upload, error: &Error, fd: i32, output: &mut Output) -> Flow {
         if let Received::Large(large) = &mut upload.received {
             large.value = None;
@@ -281,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_is_whole_with_its_line_end_and_takes_no_more() {
+    fn a_body_is_complete_with_its_line_end_and_takes_no_more() {
         let mut upload = Upload::small(b"set a 0 0 3\r\n", 3);
         assert_eq!(upload.fill(b"x"), 1);
         upload.free()[0] = b'y';

@@ -1,10 +1,10 @@
-//! `watch`: a live log of what the server does, for who asks.
+//! `watch`: a live log of the server's events for watching clients.
 //!
-//! A request costs one relaxed load while nobody watches. A watcher that reads too slowly loses lines, and
-//! is told how many; nobody waits for it.
+//! Without watchers a request costs one relaxed load. A watcher that reads too slowly loses lines, and gets
+//! their number; no request waits for it.
 //!
-//! The lines are memcached's, whatever it means by them: `fetchers` shows every lookup, also those of commands that
-//! store, count or delete.
+//! The lines are those of memcached, with its quirks: `fetchers` shows every lookup, also those of commands
+//! that store, count or delete.
 
 use std::fmt::Write;
 use std::sync::Mutex;
@@ -28,10 +28,10 @@ impl std::fmt::Display for KeyName<'_> {
     }
 }
 
-/// The log that all workers write to and all watchers read from.
+/// The log: written by all workers, read by all watchers.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// The union of what all watchers want.
+    /// The union of the streams of all watchers.
     wanted: AtomicU16,
     watchers: Mutex<Vec<Watcher>>,
     /// Number of the last line.
@@ -42,16 +42,16 @@ pub(crate) struct Log {
     skipped: AtomicU64,
 }
 
-/// What has become of lines.
+/// Counts of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogCounts {
     /// Events that were dropped before there was a line.
     pub(crate) worker_dropped: u64,
-    /// Lines, however many watch them.
+    /// Lines, independent of the number of watchers.
     pub(crate) worker_written: u64,
-    /// Lines that a watcher had no room for, once for each watcher.
+    /// Lines for which the buffer of a watcher had no room, counted per watcher.
     pub(crate) watcher_skipped: u64,
-    /// Lines that a watcher was given, once for each watcher.
+    /// Lines added to the buffer of a watcher, counted per watcher.
     pub(crate) watcher_sent: u64,
 }
 
@@ -82,14 +82,14 @@ impl LogCounts {
 pub(crate) struct TooManyWatchers;
 
 impl Log {
-    /// The streams that somebody watches.
+    /// The streams with watchers.
     #[inline]
     pub(crate) fn wanted(&self) -> Streams {
         Streams::from_bits(self.wanted.load(Relaxed))
     }
 
-    /// Adds a watcher; `id` is unique among watchers (a connection has at most one). `changed` is told what is wanted
-    /// from now on, before anyone else can change that.
+    /// Adds a watcher; `id` is unique among watchers (a connection has at most one). `changed` is called with
+    /// the streams that are watched from now on, before another change can happen.
     pub(crate) fn add(
         &self,
         id: u64,
@@ -126,8 +126,8 @@ impl Log {
         }
     }
 
-    /// Gives `line` to everyone who watches `stream`; `line` is without time and number. `unix_ms` is the
-    /// time of day.
+    /// Adds `line` to the buffers of all watchers of `stream`; `line` is without time and number. `unix_ms`
+    /// is the time of day.
     pub(crate) fn write(&self, stream: Streams, unix_ms: u64, line: std::fmt::Arguments<'_>) {
         let number = self.line.fetch_add(1, Relaxed) + 1;
         let (seconds, micros) = (unix_ms / 1000, unix_ms % 1000 * 1000);
@@ -143,7 +143,7 @@ impl Log {
         }
     }
 
-    /// Tells everyone who watches `stream` that so many lines never came to be.
+    /// Counts `count` events of `stream` that were dropped before they became lines.
     pub(crate) fn drop_lines(&self, stream: Streams, count: u64) {
         if count == 0 {
             return;
@@ -154,7 +154,7 @@ impl Log {
         }
     }
 
-    /// Moves what waits for watcher `id` to `output`.
+    /// Moves the queued lines of watcher `id` to `output`.
     pub(crate) fn take(&self, id: u64, output: &mut Vec<u8>) {
         let mut watchers = self.lock();
         let Some(watcher) = watchers.iter_mut().find(|watcher| watcher.id == id) else { return };
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watcher_gets_its_streams_and_is_told_what_it_missed() {
+    fn a_watcher_gets_its_streams_and_the_number_of_lost_lines() {
         let log = Log::default();
         assert!(!log.wanted().intersects(Streams::FETCHERS));
         log.add(1, Streams::FETCHERS, 60, |wanted| assert_eq!(wanted, Streams::FETCHERS)).unwrap();

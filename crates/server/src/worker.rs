@@ -1,4 +1,4 @@
-//! One worker's half of the server: its way into the store, its counters, what it sees of the moment.
+//! The worker: its store handle, its counters, and its view of the current turn.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::reports::steps::Steps;
 use crate::shared::Shared;
 use crate::watch::Streams;
 
-/// So many pipelined requests are looked at before the first is executed, so that the memory they need is on
-/// its way while the earlier ones are served. 16 hide the latency; 32 measured the same.
+/// Pipelined requests parsed before the first is executed, so that memory for the later ones is prefetched
+/// while the earlier ones are served. 16 hide the latency; 32 measured the same.
 pub(crate) const BATCH: usize = 16;
 
 /// Serves the connections of one of `net`'s workers.
@@ -22,18 +22,18 @@ pub struct Worker {
     pub(crate) shared: Arc<Shared>,
     pub(crate) store: Handle,
     pub(crate) counters: Arc<Counters>,
-    /// Keys whose index buckets are on their way, and whose items will be asked for next.
+    /// Keys whose index buckets are being prefetched, and whose items come next.
     pub(crate) fetching: Vec<Prefetched>,
-    /// The second of this turn, as the store counts.
+    /// The second of this turn, in the store's time.
     pub(crate) second: u32,
-    /// The moment of this turn.
+    /// The time of this turn.
     pub(crate) now: Now,
-    /// What somebody watches, as of the beginning of this turn.
+    /// The streams with watchers, as of the beginning of this turn.
     pub(crate) watched: Streams,
-    /// Connections that wait for others' uploads, and when they look again.
+    /// Connections that wait for other uploads, and when they are woken.
     pub(crate) sleepers: Vec<Link>,
     pub(crate) look_at: Now,
-    /// Which connection goes on with its report.
+    /// Scheduling of reports.
     pub(crate) steps: Steps,
     /// Whether uses are counted by prefix, as of the beginning of this turn.
     pub(crate) detail: bool,
@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// Has the items fetched whose buckets must have come by now.
+    /// Prefetches the items whose index buckets have arrived.
     #[inline]
     pub(crate) fn fetch_items(&mut self) {
         for prefetched in self.fetching.drain(..) {
@@ -68,7 +68,7 @@ impl Worker {
         }
     }
 
-    /// Writes a line for those who watch `stream`. Formatting costs nothing where nobody does.
+    /// Writes a line for the watchers of `stream`. Without watchers the line is not formatted.
     #[inline]
     pub(crate) fn log(&self, stream: Streams, line: fmt::Arguments<'_>) {
         if self.watched.intersects(stream) {
@@ -76,19 +76,20 @@ impl Worker {
         }
     }
 
-    /// Counts a client that has been refused because it speaks the binary protocol, and tells the operator of the first.
+    /// Counts a client that was refused because it uses the binary protocol; the first one is reported to the
+    /// operator.
     #[cold]
     pub(crate) fn note_binary(&self, client: &Address) {
         self.counters.binary_refused.add(1);
         if !self.shared.binary_noticed.swap(true, Relaxed) {
             (self.shared.notice)(&format!(
-                "{client} speaks memcached's binary protocol, which is not there: it has been told so and closed. All \
-                 that follow are counted in `evenkeel_binary_refused` of `stats`, without a line"
+                "{client} uses memcached's binary protocol, which is not supported: its request was refused and the \
+                 connection closed. Later ones are only counted, in `evenkeel_binary_refused` of `stats`"
             ));
         }
     }
 
-    /// The second at which an item expires whose client said `exptime`.
+    /// The second at which an item with `exptime` expires.
     #[inline]
     pub(crate) fn expiry(&self, exptime: i32) -> u32 {
         self.shared.expiry(exptime, self.now)

@@ -1,4 +1,4 @@
-//! Flags as they were typed.
+//! Parsed flags, each checked by itself.
 
 use ::flags::Target;
 
@@ -7,7 +7,7 @@ use crate::options::Options;
 /// One flag, or one sub-option of `-o`.
 pub type Flag = flags::Flag<LowArgs>;
 
-/// What was typed: every text checked by itself, nothing compared with anything else yet.
+/// Parsed flags. Each value is checked by itself; values are not compared with each other yet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LowArgs {
     /// `-p`; -1 asks for any free port.
@@ -24,7 +24,7 @@ pub struct LowArgs {
     pub auth_file: Option<String>,
     /// `-i`: print the license and end.
     pub license: bool,
-    /// Whatever means the same on its own as together with others, already in its place.
+    /// Flags whose meaning does not depend on others, already in their final form.
     pub options: Options,
 }
 

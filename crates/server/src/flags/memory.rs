@@ -1,13 +1,13 @@
-//! Memory for items.
+//! Flags for the memory of items.
 
 use ::flags::{Effect, Kind, Set};
 use stdx::units::{GIB, KIB, MIB};
 
 use super::low::{Flag, LowArgs};
 
-/// The item size that the wire and the store can count with, as in memcached.
+/// The maximum item size of the protocol and the store, as in memcached.
 const ITEM_SIZE_MAX: u64 = GIB;
-/// As in memcached: below, not even a long key with a short value is sure to fit.
+/// As in memcached: below, a long key with a short value might not fit.
 const ITEM_SIZE_MIN: u64 = KIB;
 
 const NO_SLABS: &str = "memory has no slab classes; items of all sizes share it";
@@ -26,7 +26,7 @@ pub(super) const FLAGS: &[Flag] = &[
         doc: "Memory for items, in megabytes",
         details: "A unit may follow: -m 4g. Less than 4 counts as 4.",
         effect: Effect::Works,
-        // Less than the store can work with counts as that, and the line at the start shows it.
+        // A limit below the store's minimum is raised to it; the start-up line shows the result.
         set: |low, given| low.options.memory_limit_bytes = given.number::<u64>().max(store::MEMORY_LIMIT_MIN),
     },
     Flag {
@@ -119,7 +119,7 @@ pub(super) const FLAGS: &[Flag] = &[
     },
 ];
 
-/// A sub-option for an organ of memcached's that is not there.
+/// A sub-option for a memcached subsystem that does not exist here.
 const fn without(name: &'static str, doc: &'static str, why: &'static str, set: Set<LowArgs>) -> Flag {
     let effect = Effect::Without(why);
     Flag { short: None, name, value: "", kind: Kind::Switch, default: None, doc, details: "", effect, set }
@@ -289,7 +289,7 @@ pub(super) const OPTIONS: &[Flag] = &[
             (echo.slab_reassign, echo.slab_automove) = (false, 0);
             (echo.lru_crawler, echo.lru_maintainer, echo.lru_segmented) = (false, false, false);
             (echo.slab_chunk_max_bytes, echo.hash_algorithm) = (MIB as u32, "jenkins");
-            // The one thing among them that works here.
+            // The only one of them that has an effect here.
             low.options.maxconns_fast = false;
         },
     ),

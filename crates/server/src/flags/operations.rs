@@ -1,4 +1,4 @@
-//! Running as a service, and being looked at.
+//! Flags for operation as a service, and for monitoring.
 
 use stdx::units::KIB;
 
@@ -130,7 +130,7 @@ const fn dead(name: &'static str, doc: &'static str) -> Flag {
     Flag { short: None, name, value: "", kind, default: None, doc, details: "", effect, set: |_, _| {} }
 }
 
-/// What `stats settings` counts in 32 bits, in kilobytes.
+/// In kilobytes; `stats settings` prints the size in bytes with 32 bits.
 const LOG_KIB: Kind = Kind::Number { min: 1, max: 1024 * 1024 };
 
 pub(super) const OPTIONS: &[Flag] = &[

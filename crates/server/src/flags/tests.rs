@@ -1,4 +1,4 @@
-//! The table against memcached's list, and against itself.
+//! Consistency of the table of flags, and its comparison with memcached's list.
 
 use std::collections::HashSet;
 
@@ -83,7 +83,7 @@ fn example(kind: Kind) -> Option<String> {
 }
 
 #[test]
-fn every_entry_can_set_what_its_kind_gives() {
+fn every_entry_accepts_the_values_of_its_kind() {
     for flag in TABLE.flags().chain(TABLE.options()) {
         let typed = example(flag.kind);
         let given = flag.kind.read(typed.as_deref()).unwrap_or_else(|_| panic!("{}: {typed:?}", flag.name));
@@ -133,7 +133,7 @@ fn help_fits_its_terminal_and_lists_everything() {
 }
 
 #[test]
-fn the_long_help_says_what_each_sub_option_means() {
+fn the_long_help_describes_each_sub_option() {
     let text = TABLE.command(120).render_long_help().to_string();
     for option in TABLE.options() {
         let is_its = |line: &str| line.trim_start().starts_with(option.name) && line.contains(option.doc);

@@ -1,11 +1,11 @@
-//! Threads, and how work is shared out among connections.
+//! Flags for threads, and for the scheduling of connections.
 
 use ::flags::{Effect, Kind};
 
 use super::low::Flag;
 use crate::options::Driver;
 
-/// More threads than this have no machine to run on.
+/// The maximum number of threads, more than the cores of present machines.
 const THREADS_MAX: i64 = 1024;
 
 pub(super) const FLAGS: &[Flag] = &[
@@ -25,8 +25,9 @@ pub(super) const FLAGS: &[Flag] = &[
         name: "max-reqs-per-event",
         value: "num",
         kind: Kind::Number { min: 1, max: i32::MAX as i64 },
-        // memcached's 20 costs a pipeline a third of its throughput: 50 requests in one packet become three rounds of
-        // waiting, sending and rearming. 256 requests of 400 ns delay the other connections by 100 µs at most.
+        // memcached's default of 20 costs a pipeline a third of its throughput: 50 requests in one packet
+        // need three rounds of waiting, sending and rearming. 256 requests of 400 ns delay the other
+        // connections by 100 µs at most.
         default: Some("256"),
         doc: "Requests of one connection before others get their turn",
         details: "A small number is fair to connections that share a thread with one that sends many requests at \

@@ -1,15 +1,16 @@
-//! The file of `-Y`: users and their passwords, a line for each. It is read at the start, and again on SIGHUP.
+//! The file of `-Y`: users and their passwords, one per line. It is read at the start, and again on SIGHUP.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A client sends user and password in one value; memcached reads lines of this length too.
+/// The maximum length of a line, as in memcached: a client sends user and password in one value.
 const LINE_LEN_MAX: usize = 255;
 
-/// Each is compared on every attempt, so that the time of an answer tells nothing; memcached keeps 8.
+/// The maximum number of users (8 in memcached). All are compared on every attempt, so that the response time
+/// reveals nothing.
 const USERS_MAX: usize = 64;
 
-/// How files that flags name are read; a test answers from memory.
+/// Reads a file that a flag names; tests read from memory.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
 /// Users and their passwords.
@@ -18,18 +19,18 @@ pub type Users = Vec<(String, String)>;
 /// `-Y`: connections must name a user first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Auth {
-    /// Where users are written down.
+    /// Path of the file.
     pub file: PathBuf,
-    /// Those who were there at the start.
+    /// The users at the start.
     pub users: Users,
 }
 
-/// Reads the file. The error is half a sentence, and never shows a password.
+/// Reads the file. The error is a clause, and never contains a password.
 pub fn read(file: &Path, read_file: ReadFile<'_>) -> Result<Users, String> {
     parse(&read_file(file).map_err(|error| error.to_string())?)
 }
 
-/// Reads lines of `user:password`; both may hold anything but a line end, and the user no colon.
+/// Parses lines of `user:password`; both may contain anything but a line end, and the user no colon.
 fn parse(text: &str) -> Result<Users, String> {
     let mut users = Vec::new();
     for (index, line) in text.lines().enumerate() {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// Values that change nothing here: `stats settings` gives them back as they were said, because monitoring compares
-/// them with what it asked for.
+/// Values without effect here: `stats settings` returns them as given, because monitoring compares them with
+/// the configured values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Echo {
     /// `-p` as typed, or its default.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// One place to listen, as it was asked for: names are not resolved yet.
+/// An address to listen on, as given: names are not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// Every address that the host name resolves to; without a host, every interface (IPv4 and IPv6, each with
@@ -15,7 +15,7 @@ pub enum Listen {
     },
     /// A socket in the file system.
     Unix {
-        /// Where; an old socket there is replaced.
+        /// Path of the socket; an old socket there is replaced.
         path: PathBuf,
         /// The permission bits that the socket file gets (0o700 unless `-a` says otherwise).
         mask: u32,
@@ -25,8 +25,8 @@ pub enum Listen {
 /// The longest tag that memcached takes.
 const TAG_LEN_MAX: usize = 8;
 
-/// Reads `[notls:][proto[name]:][tag[name]:]host[:port]`, separated by commas or semicolons. An address without a
-/// port gets `port`. The error is half a sentence about what is wrong with which address.
+/// Parses `[notls:][proto[name]:][tag[name]:]host[:port]`, separated by commas or semicolons. An address
+/// without a port gets `port`. The error is a clause that names the address and the problem.
 pub(super) fn parse_list(list: &str, port: u16) -> Result<Vec<Listen>, String> {
     let addresses = list.split([',', ';']).map(str::trim).filter(|address| !address.is_empty());
     addresses
@@ -45,7 +45,7 @@ fn parse(address: &str, port: u16) -> Result<Listen, String> {
     Ok(Listen::Tcp { host: (host != "*").then(|| host.to_owned()), port })
 }
 
-/// Refuses the prefixes that choose between encrypted and plain, because all is plain.
+/// Refuses the prefixes that select TLS or plain text, because TLS is not built.
 fn without_tls(address: &str) -> Result<&str, String> {
     match ["notls:", "btls:", "mtls:"].into_iter().find(|prefix| address.starts_with(prefix)) {
         Some(prefix) => Err(format!("`{prefix}` means something with TLS only, which is not supported yet")),
@@ -64,7 +64,7 @@ fn without_protocol(address: &str) -> Result<&str, String> {
     }
 }
 
-/// Tags tell memcached's proxy where a request came in; nothing else asks for them.
+/// Tags identify listeners in memcached's proxy; they have no other use.
 fn without_tag(address: &str) -> Result<&str, String> {
     let bracketed = address.strip_prefix("tag[").map(|tagged| tagged.split_once("]:"));
     let underlined = address.strip_prefix("tag_").map(|tagged| tagged.split_once("_:"));
@@ -86,7 +86,7 @@ fn host_and_port(address: &str, port: u16) -> Result<(&str, u16), String> {
         };
     }
     match address.split_once(':') {
-        // More than one colon: an IPv6 address without brackets, which leaves no place for a port.
+        // More than one colon: an IPv6 address without brackets, and so without a port.
         Some((_, rest)) if rest.contains(':') => Ok((address, port)),
         Some((host, digits)) => Ok((host, parse_port(digits)?)),
         None => Ok((address, port)),

@@ -1,4 +1,4 @@
-//! From what was typed to what it means: the flags that mean something only together.
+//! From parsed flags to options: checks and defaults that involve several flags.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use ::flags::show_size;
 
 use crate::flags::{Error, LowArgs};
 
-/// What a socket address has room for, with its closing zero, on Linux.
+/// Maximum length of a path in a unix socket address, without its final zero byte, on Linux.
 const UNIX_PATH_LEN_MAX: usize = 107;
 
-/// The share of memory that memcached lets hot and warm items have together.
+/// memcached's limit on the share of hot and warm items together.
 const HOT_AND_WARM_PCT_MAX: u32 = 80;
 
-/// Beyond, memcached warns too.
+/// More threads cause a note; memcached warns, too.
 const THREADS_SENSIBLE: usize = 64;
 
 impl Options {
-    /// Puts together what was typed.
+    /// Converts parsed flags.
     pub fn new(low: LowArgs, read_file: ReadFile<'_>) -> Result<Self, Error> {
         if low.protocol == Some("binary") {
             let missing = "the binary protocol is not built; clients can use the meta commands of -B ascii";
@@ -40,7 +40,8 @@ impl Options {
     }
 }
 
-/// TCP unless only a unix socket was asked for, at `-l`'s addresses or everywhere; then the unix socket.
+/// The listeners: TCP, at the addresses of `-l` or everywhere, unless only a unix socket was requested; then
+/// the unix socket.
 fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
     let mut listeners = Vec::new();
     let only_unix = low.unix_socket.is_some() && low.port.is_none() && low.listen.is_empty();
@@ -50,7 +51,7 @@ fn listeners(low: &LowArgs) -> Result<Vec<Listen>, Error> {
         let port = u16::try_from(port).unwrap_or(0);
         for list in &low.listen {
             for listen in super::listen::parse_list(list, port).map_err(Error::Together)? {
-                // memcached forgives an address that is given twice.
+                // As in memcached, an address may be given twice.
                 if !listeners.contains(&listen) {
                     listeners.push(listen);
                 }

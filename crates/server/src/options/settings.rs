@@ -1,16 +1,16 @@
 //! The reply to `stats settings`: memcached's names, in memcached's order.
 //!
-//! The names are those of a memcached built with TLS, the proxy and extstore, because a monitor may ask for any of
-//! them; what Evenkeel does not have is answered as memcached answers when it is off.
+//! The names are those of a memcached built with TLS, the proxy and extstore, because monitoring may look any
+//! of them up. Missing subsystems are answered as memcached does when they are off.
 
 use std::path::Path;
 
 use super::{Echo, Options, Protocol};
 
 impl Options {
-    /// Every line, as name and value, with what commands have said since the start about what does not exist here
-    /// (`echo`). Who can change something else later (`maxbytes`, `verbosity`, `detail_enabled`, and `oldest`, the
-    /// second of the last `flush_all`) answers for its line itself.
+    /// All lines, as name and value. `echo` has the values that commands have set since the start. The caller
+    /// replaces values that change otherwise: `maxbytes`, `verbosity`, `detail_enabled`, and `oldest`, the
+    /// second of the last `flush_all`.
     pub fn settings(&self, echo: &Echo) -> Vec<(&'static str, String)> {
         let mut lines = self.general();
         lines.extend(self.memory(echo));
@@ -29,7 +29,7 @@ impl Options {
     fn general(&self) -> Vec<(&'static str, String)> {
         let echo = &self.echo;
         let protocol = match self.protocol {
-            // Logging in is a matter of the text protocol, so memcached then speaks no other.
+            // Login exists only in the text protocol, so memcached then accepts no other.
             Protocol::Auto if self.auth.is_none() => "auto-negotiate",
             Protocol::Auto | Protocol::Ascii => "ascii",
         };

@@ -1,4 +1,4 @@
-//! Command lines, and what they mean.
+//! Command lines and the resulting options.
 
 use std::io;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn check(line: &str, change: impl FnOnce(&mut Options)) {
     let mut wanted = Options::default();
     change(&mut wanted);
     let mut found = read(line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    // What is given back by `stats settings` and noted in the log has tests of its own.
+    // Settings that are only echoed, and notes, have tests of their own.
     (found.echo, found.notes) = (wanted.echo.clone(), wanted.notes.clone());
     assert_eq!(found, wanted, "{line}");
 }
@@ -54,7 +54,7 @@ fn check_error(line: &str, wanted: &str) {
 }
 
 #[test]
-fn nothing_typed_means_the_defaults() {
+fn an_empty_command_line_means_the_defaults() {
     check("", |_| {});
 }
 
@@ -213,7 +213,7 @@ fn flags_are_compared_with_each_other() {
 }
 
 #[test]
-fn what_is_not_built_is_refused_and_never_left_out_in_silence() {
+fn flags_that_are_not_built_are_refused() {
     for nothing in ["-U 0", "-U 00", "-U +0", "-U -0"] {
         check(nothing, |_| {});
     }
@@ -236,7 +236,7 @@ fn what_is_not_built_is_refused_and_never_left_out_in_silence() {
 }
 
 #[test]
-fn what_has_no_effect_is_noted() {
+fn flags_without_effect_are_noted() {
     let options = read("-f 1.08 -o slab_reassign,lru_crawler_sleep=5 -t 100").expect("accepted");
     assert_eq!(
         options.notes,
@@ -250,7 +250,7 @@ fn what_has_no_effect_is_noted() {
     assert_eq!(read("-m 100").expect("accepted").notes, [""; 0]);
 }
 
-/// The users that a file of `-Y` names, or why they cannot be had.
+/// The users of a `-Y` file, or the error.
 #[track_caller]
 fn check_users(path: &str, wanted: &str) {
     let found = match read(&format!("-Y {path}")) {
@@ -302,7 +302,7 @@ fn check_settings(line: &str, wanted: &str) {
 }
 
 #[test]
-fn settings_give_back_what_was_typed() {
+fn settings_echo_the_given_values() {
     check_settings("-m 100 -M -C", "maxbytes 104857600, evictions off, cas_enabled no");
     check_settings("-s /s -a 770", "domain_socket /s, umask 770");
     check_settings("-l a -l b:1 -p 5", "tcpport 5, inter a,b:1");

@@ -1,4 +1,4 @@
-//! Turns of reports: which connection makes its step.
+//! Scheduling of reports: one step per turn, connections in order.
 
 use std::collections::VecDeque;
 
@@ -6,19 +6,19 @@ use net::{Link, Turn};
 
 use crate::output::Held;
 
-/// Whose step is next.
+/// The queue of connections with a report.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     /// The step of this turn has been made.
     made: bool,
-    /// Who has been woken to make the next one.
+    /// The connection that was woken to make the next step.
     next: Option<Link>,
-    /// Who waits, in the order of coming: each connection once, and some that are closed by now.
+    /// Waiting connections, in order: each once, and some that are closed by now.
     waiting: VecDeque<Link>,
 }
 
 impl Steps {
-    /// Whether `link` may make a step now, which it does then.
+    /// Whether `link` may make a step now; if so, this counts as the step of the turn.
     pub(crate) fn take(&mut self, link: Link) -> bool {
         if self.made || self.next.is_some_and(|next| next != link) {
             return false;
@@ -27,12 +27,12 @@ impl Steps {
         true
     }
 
-    /// `link` is to be woken when it is its turn. It has no output: a client that does not read would keep its turn.
+    /// Queues `link`. It must have no pending output: a client that does not read would block the queue.
     pub(crate) fn wait(&mut self, link: Link) {
         self.waiting.push_back(link);
     }
 
-    /// Wakes who makes the next step.
+    /// Wakes the next connection.
     #[inline]
     pub(crate) fn end_turn(&mut self, turn: &mut Turn<Held>) {
         self.made = false;
@@ -46,13 +46,13 @@ impl Steps {
         }
     }
 
-    /// Whether somebody waits: the next turn has to come at once.
+    /// Whether a connection waits: then the next turn must come at once.
     #[inline]
     pub(crate) fn are_wanted(&self) -> bool {
         self.next.is_some() || !self.waiting.is_empty()
     }
 
-    /// `link` is closed.
+    /// Notes that `link` is closed.
     pub(crate) fn closed(&mut self, link: Link) {
         self.next = self.next.filter(|next| *next != link);
     }

@@ -1,4 +1,4 @@
-//! `stats conns`: who is connected, in steps: there can be 100,000, and a client that asks need not read.
+//! `stats conns`: the connections, in steps: there can be 100,000, and the client need not read.
 
 use net::{Activity, Address, Present, PresentCursor, Transport, View};
 use protocol::reply::{line, stat};
@@ -9,23 +9,23 @@ use crate::output::Output;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// So many places of connections are looked at before others have their turn: a tenth of a millisecond, and at most some
-/// 50 KB of lines, if all came by unix sockets with the longest paths.
+/// Slots of connections examined per turn: a tenth of a millisecond, and at most some 50 KB of output, with
+/// unix sockets of the longest paths.
 const PLACES_PER_TURN: usize = 128;
 
-/// A `stats conns` on its way.
+/// A `stats conns` in progress.
 pub(crate) struct Connections {
     cursor: PresentCursor,
 }
 
 impl Connections {
-    /// Sends the listeners, and begins with those who are connected now.
+    /// Sends the listeners, and starts the list of present connections.
     pub(crate) fn begin(shared: &Shared, now: Now, output: &mut Output) -> Connections {
         listeners(shared, now, output.copied());
         Connections { cursor: shared.network.cursor() }
     }
 
-    /// Sends the next lines. `asking` is the number of the connection that asks.
+    /// Sends the next lines. `asking` is the number of the requesting connection.
     pub(crate) fn serve(&mut self, worker: &Worker, asking: u64, output: &mut Output) -> Flow {
         if self.step(&worker.shared.network, asking, worker.now, output.copied()) {
             return Flow::Yield;
@@ -34,7 +34,7 @@ impl Connections {
         Flow::Go
     }
 
-    /// Says whether there may be more.
+    /// Returns whether there may be more.
     fn step(&mut self, network: &View, asking: u64, now: Now, out: &mut Vec<u8>) -> bool {
         network.present_from(&mut self.cursor, PLACES_PER_TURN, now, |present| {
             connection(present, present.opened.id.0 == asking, out);
@@ -46,7 +46,7 @@ fn listeners(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     for (fd, address) in &shared.listeners {
         stat(out, format_args!("{fd}:addr"), name(address));
         stat(out, format_args!("{fd}:state"), "conn_listening");
-        // As in memcached, whose listeners are connections without a command since the start.
+        // As in memcached, where listeners are connections without a command since the start.
         stat(out, format_args!("{fd}:secs_since_last_cmd"), now.ms() / 1000);
     }
 }
@@ -54,11 +54,12 @@ fn listeners(shared: &Shared, now: Now, out: &mut Vec<u8>) {
 fn connection(present: &Present, asks: bool, out: &mut Vec<u8>) {
     let fd = present.opened.fd;
     let peer = match present.opened.transport {
-        // A client's end of a unix socket has no name, and memcached prints `?:<AF 0>`: the path says more.
+        // The peer of a unix socket has no name, and memcached prints `?:<AF 0>`: the path is more useful.
         Transport::Unix => name(&present.opened.local),
         Transport::Tcp | Transport::Udp => name(&present.opened.peer),
     };
-    // When a connection spoke last is noted at the end of its turn; who asks is in the middle of it.
+    // The time of the last command is noted at the end of a turn; the requesting connection is in the middle
+    // of one.
     let (state, idle_s) =
         if asks { ("conn_parse_cmd", 0) } else { (state(present.activity), present.idle_s) };
     stat(out, format_args!("{fd}:addr"), peer);
@@ -67,7 +68,7 @@ fn connection(present: &Present, asks: bool, out: &mut Vec<u8>) {
     stat(out, format_args!("{fd}:secs_since_last_cmd"), idle_s);
 }
 
-/// memcached's word for it.
+/// memcached's name of the state.
 fn state(activity: Activity) -> &'static str {
     match activity {
         Activity::Reading => "conn_read",
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_has_just_spoken_and_others_spoke_when_they_did() {
+    fn the_requesting_connection_is_active_and_others_have_their_idle_time() {
         let local = Address::Tcp(([127, 0, 0, 1], 11211).into());
         let peer = Address::Tcp(([127, 0, 0, 1], 4000).into());
         let opened = Opened {

@@ -1,7 +1,7 @@
 //! Statistics of the store, under the names of memcached's slab classes and LRU lists.
 //!
-//! There is one class, number 1, because memory is not divided by size here: its `hot` is the small queue,
-//! where items start; its `cold` is the main queue, where those live that were read again.
+//! There is one class, number 1, because memory is not divided by size here. Its `hot` is the small queue,
+//! where items start; its `cold` is the main queue, with items that were used again.
 
 use protocol::reply::stat;
 use stdx::clock::Now;
@@ -9,7 +9,7 @@ use store::{Counts, Statistics};
 
 use crate::shared::{Figures, Shared};
 
-/// What memcached says about its hash table and its slabs.
+/// memcached's statistics of its hash table and slabs.
 pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut Vec<u8>) {
     stat(out, "hash_power_level", (store.index_bytes / 8).max(1).ilog2());
     stat(out, "hash_bytes", store.index_bytes);
@@ -29,7 +29,7 @@ pub(super) fn memory(store: &Statistics, crawls: u64, out: &mut Vec<u8>) {
     stat(out, "malloc_fails", 0);
 }
 
-/// What memcached says about its items.
+/// memcached's statistics of items.
 pub(super) fn general(store: &Statistics, out: &mut Vec<u8>) {
     let counts = &store.counts;
     stat(out, "bytes", counts.bytes);
@@ -50,7 +50,7 @@ pub(super) fn general(store: &Statistics, out: &mut Vec<u8>) {
     }
 }
 
-/// What memcached has no name for.
+/// Statistics that memcached does not have.
 pub(super) fn ours(store: &Statistics, out: &mut Vec<u8>) {
     stat(out, "evenkeel_charged_bytes", store.charged_bytes);
     stat(out, "evenkeel_large_bytes", store.large_bytes);
@@ -100,7 +100,7 @@ fn evictions(counts: &Counts, line: &mut impl FnMut(&str, u64)) {
     line("moves_to_cold", counts.copied_forward);
 }
 
-/// `stats slabs`: a segment is what comes closest to a page.
+/// `stats slabs`: segments are the closest equivalent of pages.
 pub(super) fn slabs(shared: &Shared, out: &mut Vec<u8>) {
     let Figures { store, totals, .. } = shared.figures();
     let segments = &store.segments;

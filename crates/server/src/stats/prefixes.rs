@@ -6,7 +6,7 @@ use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output};
 use crate::worker::Worker;
 
-/// A `stats detail dump` on its way: it can have megabytes, and a client that asks for many need not read one.
+/// A `stats detail dump` in progress: it can have megabytes, and the client need not read.
 #[derive(Default)]
 pub(crate) struct PrefixDump {
     /// The last prefix that was sent.

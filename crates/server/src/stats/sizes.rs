@@ -1,8 +1,8 @@
 //! `stats sizes` (with `-o track_sizes`): how many items there are of each size, in steps of 32 bytes.
 //!
-//! memcached counts with every item that comes and goes. Here all items are walked when somebody asks, a few pages of
-//! the index per turn: requests pay nothing for it, and the counts cannot drift. What is there from beginning to end is
-//! counted once.
+//! memcached updates the counts with every stored and removed item. Here all items are walked on demand, a
+//! few index pages per turn: requests have no overhead, and the counts cannot drift. An item that exists from
+//! beginning to end is counted once.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::flow::Flow;
 use crate::output::{OUTPUT_MAX, Output};
 use crate::worker::Worker;
 
-/// Sizes are told apart in steps of so many bytes, as by memcached.
+/// Granularity of sizes in bytes, as in memcached.
 const STEP: u64 = 32;
 
-/// Counts on their way.
+/// A `stats sizes` in progress.
 #[derive(Default)]
 pub(crate) struct Sizes {
     cursor: DumpCursor,
     walked: bool,
-    /// By size, rounded up. There are never many: items of n different sizes take 16 n² bytes and more.
+    /// Counts by size, rounded up. There are never many: items of n different sizes take 16 n² bytes or more.
     counts: BTreeMap<u64, u64>,
 }
 
 impl Sizes {
-    /// Goes on walking, then sends what came of it.
+    /// Continues the walk, then sends the counts.
     pub(crate) fn serve(&mut self, worker: &mut Worker, output: &mut Output) -> Flow {
         if !self.walked {
             self.walk(worker);
