@@ -1,4 +1,4 @@
-//! Clients of the binary protocol are told that it is not there, and closed.
+//! Clients of the binary protocol: their request is refused, and the connection closed.
 
 use std::sync::Mutex;
 
@@ -29,25 +29,25 @@ fn a_client_of_the_binary_protocol_is_closed_when_its_first_request_has_come() {
     assert_eq!((heard.output.as_slice(), heard.closed), (REFUSAL, None));
     let heard = converse(worker(), &[header, &body[..2]]);
     assert_eq!(heard.closed, None);
-    // Whatever comes behind it is not looked at, and text least of all.
+    // Input after the refused request is ignored, text included.
     let heard = converse(worker(), &[GET, GET, b"version\r\n"]);
     assert_eq!((heard.output.as_slice(), heard.closed), (REFUSAL, Some(CloseReason::Error)));
 }
 
 #[test]
-fn half_a_header_is_waited_for() {
+fn an_incomplete_header_gets_no_reply() {
     let heard = converse(worker(), &[&GET[..23]]);
     assert_eq!((heard.output.as_slice(), heard.closed), (&b""[..], None));
 }
 
 #[test]
-fn text_before_it_makes_it_text() {
+fn after_a_text_command_the_byte_0x80_is_text() {
     let heard = converse(worker(), &[b"mn\r\n", GET, b"\r\n"]);
     assert_eq!((heard.output.as_slice(), heard.closed), (&b"MN\r\nERROR\r\n"[..], None));
 }
 
 #[test]
-fn the_operator_is_told_once_and_can_count_the_rest() {
+fn the_operator_gets_one_notice_and_a_count() {
     static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
     let notice = |line: &str| NOTICES.lock().expect("no panic").push(line.to_owned());
     let mut host = server::sim::host_with(&Options::default(), 1_800_000_000_000, 1, notice);

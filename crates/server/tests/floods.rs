@@ -1,4 +1,4 @@
-//! Clients that ask for much and read little, lines without end, dumps of a server at work.
+//! Floods: clients that request much and read little, endless lines, dumps of a busy server.
 
 mod simulated;
 
@@ -6,10 +6,10 @@ use net::sim::{Pace, PeerId};
 use server::options::Options;
 use simulated::Server;
 
-/// Waiting output that keeps a connection from being served.
+/// Pending output at which a connection is no longer served.
 const OUTPUT_MAX: usize = 64 * 1024;
 
-/// From now on peers let so much lie unread.
+/// Sets how many bytes peers leave unread.
 fn open_window(server: &mut Server, window: usize) {
     server.host.set_pace(Pace { window, ..Pace::default() });
 }
@@ -18,8 +18,8 @@ fn fill(server: &mut Server, peer: PeerId, count: usize) {
     (0..count).for_each(|number| server.set(peer, &format!("key-{number}"), &format!("{number}")));
 }
 
-/// What waits for a peer that asks again and again for values of this length and reads nothing is bounded, and
-/// all of it is right once it reads.
+/// The output that is pending for a peer that requests values of this length repeatedly and reads nothing is
+/// bounded, and all of it is correct once it is read.
 #[track_caller]
 fn check_slow_reader(value_len: usize, request: &str, per_request: usize) {
     let mut server = Server::new(&Options::default());
@@ -47,7 +47,7 @@ fn check_slow_reader(value_len: usize, request: &str, per_request: usize) {
 }
 
 #[test]
-fn who_reads_slowly_holds_little_memory() {
+fn a_slow_reader_holds_little_memory() {
     let head = |len: usize| format!("VALUE k 0 {len}\r\n").len() + 2;
     for len in [0, 100, 5000, 32_767, 32_768, 500_000] {
         check_slow_reader(len, "get k\r\n", head(len) + len + 5);
@@ -94,17 +94,18 @@ fn a_get_line_without_end_is_served_as_it_comes() {
         server.host.send(peer, &b" k".repeat(50));
         values += server.take(peer).matches("VALUE k 0 1\r\nv\r\n").count();
     }
-    // The last key may go on, so it is not served yet; and the line was not known to be long before 2048 bytes.
+    // The last key may be incomplete, so it is not served yet; and the line was not known to be long before
+    // 2048 bytes.
     assert_eq!(values, 49_999);
     assert_eq!(server.ask(peer, "\r\n"), "VALUE k 0 1\r\nv\r\nEND\r\n");
-    // A key that never ends is none.
+    // An endless key is an error.
     server.host.send(peer, &[b"get ".to_vec(), vec![b'k'; 100_000]].concat());
     let heard = server.ask(peer, "\r\n");
     assert_eq!(heard, "CLIENT_ERROR bad command line format\r\n");
 }
 
 #[test]
-fn a_dump_has_what_stays_and_may_miss_what_changes() {
+fn a_dump_lists_unchanged_items_exactly_once() {
     for kind in ["metadump", "mgdump"] {
         let mut server = Server::new(&Options::default());
         let (dumper, other) = (server.host.connect(), server.host.connect());
@@ -116,7 +117,7 @@ fn a_dump_has_what_stays_and_may_miss_what_changes() {
             let output = server.host.take_output(dumper);
             assert!(server.host.pending_len(dumper) <= OUTPUT_MAX + 10_000, "a step of a dump is short");
             dump.push_str(std::str::from_utf8(&output).expect("text"));
-            // Odd keys come and go, even ones stay.
+            // Odd keys are deleted, even ones stay.
             let number = round * 2 + 1;
             server.ask(other, &format!("delete key-{number}\r\nset new-{round} 0 0 1\r\nx\r\n"));
         }
@@ -139,7 +140,7 @@ fn a_dump_has_what_stays_and_may_miss_what_changes() {
 }
 
 #[test]
-fn a_flush_to_come_takes_what_is_there_when_it_comes() {
+fn a_scheduled_flush_removes_the_items_of_that_moment() {
     let mut server = Server::new(&Options::default());
     let peer = server.host.connect();
     server.set(peer, "before", "x");
@@ -157,7 +158,7 @@ fn a_flush_to_come_takes_what_is_there_when_it_comes() {
 }
 
 #[test]
-fn a_cachedump_ends_where_memcached_s_would() {
+fn a_cachedump_has_the_same_maximum_length_as_memcacheds() {
     let mut server = Server::new(&Options::default());
     let peer = server.host.connect();
     // Long keys: 2 MiB of lines are some 8000 items.

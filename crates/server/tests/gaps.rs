@@ -1,5 +1,5 @@
-//! The lists of flags that the server refuses: with reasons in docs/serve/compatibility.md, the names alone in the
-//! README. Both are written from the tables of flags, so that they cannot go stale.
+//! The lists of refused flags: with reasons in docs/serve/compatibility.md, the names alone in the README.
+//! Both are generated from the tables of flags.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,10 @@ use server::options::Options;
 
 const BEGIN: &str = "<!-- refused flags: EVENKEEL_TEST_WRITE=1 cargo test -p server --test gaps -->\n";
 const END: &str = "<!-- end of the refused flags -->\n";
-/// So many sub-options with the same beginning are named by it.
+/// From this number on, sub-options with the same first word are abbreviated.
 const TOGETHER_MIN: usize = 3;
 
-/// Each reason with the flags that it holds for, in the order of the help.
+/// Each reason with its flags, in the order of the help.
 fn refused() -> Vec<(&'static str, Vec<String>)> {
     let mut refused: Vec<_> =
         flags::TABLE.not_yet().into_iter().map(|(missing, flags)| (missing, names(&flags))).collect();
@@ -29,7 +29,7 @@ fn with_reasons() -> String {
     refused().into_iter().map(line).collect()
 }
 
-/// One sentence with all names, sub-options behind the flags.
+/// One sentence with all names, sub-options after the flags.
 fn names_alone() -> String {
     let names: Vec<String> = refused().into_iter().flat_map(|(_, names)| names).collect();
     let (options, flags): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.starts_with("`-o "));
@@ -39,7 +39,7 @@ fn names_alone() -> String {
     )
 }
 
-/// As they are typed, sub-options behind the flags.
+/// Names as on the command line, sub-options after the flags.
 fn names(given: &[&'static Flag]) -> Vec<String> {
     let is_option = |flag: &&&Flag| flags::TABLE.option(flag.name).is_some();
     let mut names: Vec<String> =
@@ -59,7 +59,7 @@ fn names(given: &[&'static Flag]) -> Vec<String> {
     names
 }
 
-/// The part of a page between the markers is this list.
+/// Checks that the part of a page between the markers is this list.
 #[track_caller]
 fn check(page: &str, list: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page);

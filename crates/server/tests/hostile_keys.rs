@@ -1,5 +1,5 @@
-//! Keys that look like lines, words or terminal commands: whatever a client calls its items, a monitor that reads a
-//! dump, a statistic or a log stream reads one well-formed line for each.
+//! Hostile keys that look like lines, words or terminal commands: monitoring that reads a dump, a statistic
+//! or a log stream must see one well-formed line for each item.
 
 mod simulated;
 
@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use server::options::{Auth, Options};
 use simulated::Server;
 
-/// Bytes that a key in base64 may hold; in base64. The first half of each is a prefix.
+/// Keys with arbitrary bytes, in base64. The first half of each is a prefix.
 const BINARY_KEYS: &[(&str, &str)] = &[
     ("forged lines", "YQ0KRU5EDQpQUkVGSVggYWRtaW4gZ2V0IDkgaGl0IDkgc2V0IDkgZGVsIDk6MQ=="),
     ("a line feed", "YQpTVEFUIHBpZCAxOjE="),
@@ -17,10 +17,10 @@ const BINARY_KEYS: &[(&str, &str)] = &[
     ("a Unicode line end", "4oCoRU5EwoU6MQ=="),
 ];
 
-/// As text; a carriage return before other bytes does not end a line.
+/// Keys as text; a carriage return before other bytes does not end a line.
 const TEXT_KEYS: &[&str] = &["a\rEND\r:1", "\x1b[2J\u{2028}:2", "b\x7f\x01\x0b\x0c:3", "\u{202e}evil:4"];
 
-/// A server that has all of them, each used in several ways.
+/// A server with all of these keys, each used in several ways.
 fn server() -> (Server, usize) {
     let mut server = Server::new(&Options::default());
     let peer = server.host.connect();
@@ -37,7 +37,7 @@ fn server() -> (Server, usize) {
     (server, BINARY_KEYS.len() + TEXT_KEYS.len())
 }
 
-/// Checks a reply line by line: nothing but readable characters, and of each line its words.
+/// Checks a reply line by line: only readable characters, and the expected words.
 #[track_caller]
 fn check(reply: &str, line_end: &str, count: usize, end: &str, shape: &[&str]) {
     let lines = reply.strip_suffix(end).unwrap_or_else(|| panic!("{reply:?}"));
@@ -103,7 +103,7 @@ fn no_key_adds_a_line_to_a_log_stream() {
     for key in TEXT_KEYS {
         server.ask(peer, &format!("set {key} 0 0 1\r\nx\r\ndelete {key}\r\nset {key} 0 0 1\r\nx\r\n"));
     }
-    // They make room for others.
+    // They are evicted.
     let value = "v".repeat(30_000);
     (0..400).for_each(|number| server.set(peer, &format!("k{number}"), &value));
     server.host.advance(50);
@@ -119,10 +119,10 @@ fn no_key_adds_a_line_to_a_log_stream() {
 }
 
 #[test]
-fn me_says_one_line_about_a_key() {
+fn me_replies_with_one_line() {
     let (mut server, _) = server();
     let peer = server.host.connect();
-    // As by memcached, `b` is looked at only where another word follows.
+    // As in memcached, `b` counts only if another word follows.
     let binary = BINARY_KEYS.iter().map(|(_, key)| format!("me {key} b b\r\n"));
     for request in binary.chain(TEXT_KEYS.iter().map(|key| format!("me {key}\r\n"))) {
         let reply = server.ask(peer, &request);
@@ -130,7 +130,7 @@ fn me_says_one_line_about_a_key() {
     }
 }
 
-/// What the watcher of all streams is told, which must be lines of known types with one word for each field.
+/// The log of a watcher of all streams: checks that its lines have known types and one word for each field.
 fn log_of_all_streams(options: &Options, act: impl FnOnce(&mut Server)) -> String {
     let mut server = Server::new(options);
     let watcher = server.host.connect();

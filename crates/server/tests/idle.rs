@@ -1,4 +1,4 @@
-//! A server of which nobody asks anything: it tidies up all the same, and then rests.
+//! A server without requests: it finishes its housekeeping, and then rests.
 
 mod simulated;
 
@@ -13,19 +13,19 @@ fn statistic(server: &mut Server, peer: PeerId, name: &str) -> u64 {
     line.expect(name).parse().expect(name)
 }
 
-/// Turns of a worker until it wants no more: as many as `most`.
+/// Number of turns until the worker needs no more: at most `most`.
 fn turns_until_rest(server: &mut Server, most: usize) -> usize {
     let mut turns = 0;
     while server.host.handler().deadline().is_some() {
         server.host.advance(5);
         turns += 1;
-        assert!(turns <= most, "it goes on and on");
+        assert!(turns <= most, "it does not rest");
     }
     turns
 }
 
 #[test]
-fn what_was_flushed_is_gone_within_seconds_although_nobody_asks() {
+fn flushed_items_are_reclaimed_without_requests() {
     let mut server = Server::new(&Options { threads: 1, ..Options::default() });
     let peer = server.host.connect();
     for batch in 0..50 {
@@ -36,15 +36,15 @@ fn what_was_flushed_is_gone_within_seconds_although_nobody_asks() {
     assert_eq!(server.ask(peer, "flush_all\r\n"), "OK\r\n");
     // 50,000 items, 64 in a turn.
     assert!(turns_until_rest(&mut server, 2_000) > 500);
-    // What is left lies in the open segment, which the next items fill up.
+    // The rest is in the open segment, which the next items fill up.
     assert!(statistic(&mut server, peer, "curr_items") < 5_000);
-    // Each new second it looks again, once.
+    // It checks again once in each new second.
     server.host.advance(1000);
     assert!(turns_until_rest(&mut server, 2) <= 2);
 }
 
 #[test]
-fn a_lowered_limit_is_reached_although_nobody_asks() {
+fn a_lowered_limit_is_reached_without_requests() {
     let mut server =
         Server::new(&Options { memory_limit_bytes: 256 << 20, threads: 1, ..Options::default() });
     let peer = server.host.connect();

@@ -1,4 +1,4 @@
-//! The server, the transcripts and the documentation, each held to the table of meta flags row by row.
+//! The table of meta flags, compared row by row with the server, the transcripts and the documentation.
 
 use std::path::Path;
 
@@ -18,10 +18,10 @@ fn word(command: MetaCommand) -> &'static str {
     }
 }
 
-/// What happens before the request: nothing, or there is an item with a CAS, a time to live and client flags.
+/// Requests before: none, or one that stores an item with a CAS, a time to live and client flags.
 const BEFORE: [&str; 2] = ["", "ms a2V5 1 E77 T50 F3\r\n5\r\n"];
 
-/// Requests beside which a flag may show its meaning.
+/// Requests to which a flag is added.
 fn requests(command: MetaCommand) -> &'static [&'static str] {
     match command {
         MetaCommand::Get => &["mg a2V5", "mg a2V5 v", "mg a2V5 k", "mg a2V5 N30"],
@@ -31,7 +31,7 @@ fn requests(command: MetaCommand) -> &'static [&'static str] {
     }
 }
 
-/// What may be written behind the letter; of the modes those that this command has.
+/// Arguments of a flag; of the modes those that this command has.
 fn arguments(argument: Argument, command: MetaCommand) -> &'static [&'static str] {
     match argument {
         Argument::Nothing | Argument::KeyIsBinary => &[""],
@@ -43,7 +43,7 @@ fn arguments(argument: Argument, command: MetaCommand) -> &'static [&'static str
     }
 }
 
-/// What the server says to `request`, and then about the item.
+/// The reply to `request`, and then the item's facts.
 fn said(before: &str, request: &str, command: MetaCommand) -> String {
     let body = if command == MetaCommand::Set { "9\r\n" } else { "" };
     let conversation = format!("{before}{request}\r\n{body}mg a2V5 k s v f c t h\r\nmn\r\n");
@@ -51,7 +51,7 @@ fn said(before: &str, request: &str, command: MetaCommand) -> String {
     String::from_utf8(heard.output).expect("the server answers in text")
 }
 
-/// A request with the flag that is answered differently from the same one without.
+/// A request with the flag whose reply differs from the one without.
 fn difference(row: &FlagRow, command: MetaCommand) -> Option<String> {
     let letter = char::from(row.letter);
     for (before, request) in
@@ -73,7 +73,7 @@ fn difference(row: &FlagRow, command: MetaCommand) -> Option<String> {
 }
 
 #[test]
-fn a_flag_means_something_to_the_commands_of_its_row_and_to_no_others() {
+fn a_flag_affects_exactly_the_commands_of_its_row() {
     for (row, command) in FLAGS.iter().flat_map(|row| COMMANDS.map(|command| (row, command))) {
         let (letter, word) = (char::from(row.letter), word(command));
         match (row.commands.contains(&command), difference(row, command)) {
@@ -84,7 +84,7 @@ fn a_flag_means_something_to_the_commands_of_its_row_and_to_no_others() {
     }
 }
 
-/// Whether a client sends `command` with this flag somewhere.
+/// Whether the transcript sends `command` with this flag.
 fn has(transcript: &Transcript, letter: char, command: &str) -> bool {
     transcript.steps.iter().any(|step| match &step.action {
         Action::Send(_, text) => {

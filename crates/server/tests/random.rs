@@ -1,5 +1,5 @@
-//! Random conversations: what is said must not depend on where the input was cut. Whether it is what memcached says is
-//! seen in `end_to_end` (`tests/differential`).
+//! Random conversations: replies must not depend on where the input is cut. The comparison with memcached is
+//! in `end_to_end` (`tests/differential`).
 
 mod conversation;
 
@@ -7,7 +7,7 @@ use conversation::Writer;
 use net::sim::Pace;
 use server::sim::{check, hear};
 
-/// Conversations in an ordinary run; `EVENKEEL_TEST_SEEDS` asks for others, as `first..last`.
+/// Seeds of an ordinary run; `EVENKEEL_TEST_SEEDS` sets others, as `first..last`.
 const SEEDS: std::ops::Range<u64> = 0..300;
 
 /// Requests in one conversation.
@@ -20,7 +20,7 @@ fn seeds() -> std::ops::Range<u64> {
 }
 
 #[test]
-fn the_cuts_of_a_conversation_are_not_heard() {
+fn replies_to_a_conversation_do_not_depend_on_cuts() {
     for seed in seeds() {
         let mut writer = Writer::new(seed);
         let input = writer.requests(REQUESTS).concat();
@@ -48,9 +48,9 @@ fn the_cuts_of_a_conversation_are_not_heard() {
     }
 }
 
-/// What `fuzz/` looks for without end, for a moment: bytes that are hardly requests any more.
+/// A short run of what `fuzz/` explores: bytes that are hardly requests any more.
 #[test]
-fn the_cuts_of_any_bytes_are_not_heard() {
+fn replies_to_any_bytes_do_not_depend_on_cuts() {
     for seed in seeds() {
         let mut writer = Writer::new(seed);
         for _ in 0..3 {
@@ -63,7 +63,7 @@ fn the_cuts_of_any_bytes_are_not_heard() {
     }
 }
 
-/// Where two outputs part, with what is around it.
+/// The first difference of two outputs, with its context.
 fn difference(one: &[u8], other: &[u8]) -> String {
     let at = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     let around = |bytes: &[u8]| {

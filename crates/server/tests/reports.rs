@@ -1,4 +1,5 @@
-//! Reports that many ask for at once: a worker makes one step of them in a turn, and everybody else is served.
+//! Reports requested by many clients at once: a worker makes one step of them per turn, and serves all other
+//! requests.
 
 use net::{Address, ConnectionId, Handler, Link, Next, Opened, Transport, Turn};
 use server::Worker;
@@ -8,8 +9,8 @@ use stdx::gather::Gather;
 
 const CLIENTS: u64 = 20;
 
-/// What each of the clients hears in one turn of the worker in which all of them send `request`, and what is to happen
-/// to them next.
+/// The length of each client's output in one turn of the worker in which all of them send `request`, and how
+/// each connection continues.
 fn one_turn(request: &str) -> Vec<(usize, Next)> {
     let options = Options { track_sizes: true, ..Options::default() };
     let mut worker = server::sim::worker(&options, 1_800_000_000_000, 1);
@@ -46,7 +47,7 @@ fn check(request: &str) {
     let heard = one_turn(&format!("{request}\r\n").repeat(3));
     let waiting = heard.iter().filter(|(len, next)| (*len, *next) == (0, Next::Wait)).count();
     assert_eq!(waiting as u64, CLIENTS - 1, "{request}: {heard:?}");
-    assert_eq!(heard[0].1, Next::Again, "{request}: its second report is for a later turn");
+    assert_eq!(heard[0].1, Next::Again, "{request}: its second report comes in a later turn");
 }
 
 #[test]
@@ -61,7 +62,7 @@ fn a_worker_makes_one_step_of_all_reports_in_a_turn() {
 }
 
 #[test]
-fn who_asks_for_something_else_is_served_beside_reports() {
+fn other_requests_are_served_beside_reports() {
     for request in ["get prefix:key\r\nstats\r\n", "stats\r\nget prefix:key\r\n"] {
         let heard = one_turn(request);
         let served = heard.iter().filter(|(len, _)| *len > 0).count();

@@ -1,8 +1,8 @@
-//! The shape of `stats`, `stats items` and `stats slabs`, and what a full memory does to them.
+//! The format of `stats`, `stats items` and `stats slabs`, and their values when memory is full.
 
 use server::options::Options;
 
-/// As memcached 1.6.45 prints them, in its order, with `-o idle_timeout`.
+/// The names of memcached 1.6.45, in its order, with `-o idle_timeout`.
 const GENERAL: &str = "pid uptime time version libevent pointer_size rusage_user rusage_system max_connections \
     curr_connections total_connections rejected_connections connection_structures response_obj_oom \
     response_obj_count response_obj_bytes read_buf_count read_buf_bytes read_buf_bytes_free read_buf_oom \
@@ -31,7 +31,7 @@ mod simulated;
 
 use simulated::Server;
 
-/// The names that `request` is answered with, up to `END`.
+/// The names in the reply to `request`, up to `END`.
 fn names(request: &str) -> String {
     let options = Options { idle_timeout_s: Some(9), ..Options::default() };
     let mut host = Server::new(&options).host;
@@ -56,13 +56,13 @@ fn the_general_statistics_have_memcacheds_names_in_its_order_and_then_ours() {
     assert!(ours.split(' ').skip(1).all(|name| name.starts_with("evenkeel_")), "{ours}");
 }
 
-/// The longest a reply may be: what collectd's memcached plugin reads it into. What is beyond is lost without a word.
+/// Maximum length of the reply: the buffer of collectd's memcached plugin, which ignores the rest silently.
 const GENERAL_LEN_MAX: usize = 4000;
 
-/// Counters of 64 bits have up to so many digits.
+/// Maximum number of digits of a 64-bit counter.
 const DIGITS_MAX: usize = 20;
 
-/// What is always one digit or word here: there is nothing to count (docs/serve/compatibility.md), or it is a fact.
+/// Statistics with a constant value: nothing to count (docs/serve/compatibility.md), or a fact.
 const CONSTANT: &str = "response_obj_oom response_obj_count response_obj_bytes read_buf_count read_buf_bytes \
     read_buf_bytes_free read_buf_oom reserved_fds hash_is_expanding slab_reassign_rescues \
     slab_reassign_chunk_rescues slab_reassign_inline_reclaim slab_reassign_busy_items slab_reassign_busy_deletes \
@@ -99,7 +99,7 @@ fn slabs_have_memcacheds_names_in_its_order() {
 }
 
 #[test]
-fn what_made_room_is_counted_by_what_it_was() {
+fn evictions_are_counted_by_kind_of_item() {
     let mut server = Server::new(&Options { memory_limit_bytes: 4 << 20, ..Options::default() });
     let peer = server.host.connect();
     let value = "v".repeat(1000);
@@ -122,7 +122,7 @@ fn what_made_room_is_counted_by_what_it_was() {
 }
 
 #[test]
-fn what_had_expired_when_room_was_made_is_reclaimed_and_not_evicted() {
+fn expired_items_are_reclaimed_and_not_evicted_when_memory_is_full() {
     let mut server = Server::new(&Options { memory_limit_bytes: 4 << 20, ..Options::default() });
     let peer = server.host.connect();
     let value = "v".repeat(1000);
@@ -145,7 +145,7 @@ fn what_had_expired_when_room_was_made_is_reclaimed_and_not_evicted() {
 }
 
 #[test]
-fn a_memory_limit_that_leaves_no_room_is_refused_with_the_least_that_does() {
+fn a_memory_limit_below_the_minimum_is_refused_with_the_minimum() {
     let mut server = Server::new(&Options { memory_limit_bytes: 1 << 30, ..Options::default() });
     let peer = server.host.connect();
     server.set(peer, "kept", "value");
@@ -159,7 +159,7 @@ fn a_memory_limit_that_leaves_no_room_is_refused_with_the_least_that_does() {
 }
 
 #[test]
-fn a_crawl_takes_out_what_has_expired_and_nothing_else() {
+fn a_crawl_removes_expired_items_only() {
     let mut server = Server::new(&Options::default());
     let peer = server.host.connect();
     for number in 0..3000 {

@@ -1,4 +1,4 @@
-//! Every transcript against a worker without sockets: whole, in two parts (every cut), and byte by byte.
+//! Every transcript, played to a worker without sockets: whole, in two parts (every cut), and byte by byte.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,26 @@ use transcript::{Peer, ReceivedOutput, Transcript};
 /// The time of day at which every server here starts.
 const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
 
-/// Between two ticks of a network.
+/// Interval between ticks of a network.
 const TICK_MS: u64 = 50;
 
-/// Input longer than this is cut only where it may matter.
+/// Longer input is cut only at significant positions.
 const EVERY_CUT_LEN_MAX: usize = 3500;
 
-/// More is not sent at a time: the host moves what it has not delivered yet.
+/// Bytes sent at a time at most: the host moves undelivered bytes.
 const SEND_MAX: usize = 256 * 1024;
 
 /// Transcripts played at the same time.
 const AT_ONCE: usize = 4;
 
-/// Transcripts that need more than a worker, and what.
+/// Transcripts that need more than a worker, with the reason.
 const NOT_HERE: &[(&str, &str)] = &[
     ("shutdown_enabled", "the workers' threads, which end"),
     ("stats_connections", "listeners and descriptors"),
     ("watch_connections", "clients that come over TCP"),
 ];
 
-/// Transcripts whose answers depend on where the input is cut, and why.
+/// Transcripts whose replies depend on where the input is cut, with the reason.
 const NOT_CUT: &[(&str, &str)] =
     &[("line_too_long", "a line may be longer than its limit if its end comes along with it")];
 
@@ -38,7 +38,7 @@ const NOT_CUT: &[(&str, &str)] =
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     Nowhere,
-    /// Every piece after so many bytes, if it has more.
+    /// Every piece after this many bytes, if it is longer.
     After(usize),
     /// Into pieces of this length.
     Every(usize),
@@ -50,7 +50,7 @@ struct Simulated {
     peers: BTreeMap<usize, PeerId>,
     cut: Cut,
     now_ms: u64,
-    /// Length of the longest input so far that came in one piece.
+    /// Length of the longest input so far that was sent in one piece.
     longest: usize,
 }
 
@@ -88,7 +88,7 @@ impl Peer for Simulated {
 
     fn receive(&mut self, connection: usize, received: &mut Vec<u8>) -> Result<ReceivedOutput, String> {
         let peer = self.peer(connection);
-        // Who watches is told at the next tick.
+        // Watchers get their lines at the next tick.
         for wait_ms in [0, TICK_MS] {
             if wait_ms > 0 {
                 self.pass(wait_ms);
@@ -192,7 +192,7 @@ fn every_transcript_holds_in_small_pieces() {
 }
 
 #[test]
-fn what_is_not_played_here_exists() {
+fn excluded_transcripts_exist() {
     let all = transcript::all();
     for (name, _) in NOT_HERE.iter().chain(NOT_CUT) {
         assert!(all.iter().any(|transcript| transcript.name == *name), "{name}");

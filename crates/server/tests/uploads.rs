@@ -1,4 +1,4 @@
-//! Large values on their way: what clients announce, begin and do not finish costs the others little.
+//! Uploads of large values: announced, incomplete and concurrent ones have a bounded effect on other clients.
 
 mod simulated;
 
@@ -8,10 +8,10 @@ use simulated::Server;
 
 const MIB: usize = 1 << 20;
 const REFUSED: &str = "SERVER_ERROR out of memory storing object\r\n";
-/// Longer than any upload waits, or is kept that does not get on.
+/// Longer than an upload may wait or stall.
 const LONG_S: u64 = 40;
 
-/// A server with `-m 64` and `-I 32m`, or less, and a peer of it.
+/// A server with `-m 64` and items of up to `item_size_max`, and a peer.
 fn server(item_size_max: usize) -> (Server, PeerId) {
     let options = Options {
         memory_limit_bytes: 64 << 20,
@@ -24,7 +24,7 @@ fn server(item_size_max: usize) -> (Server, PeerId) {
     (server, peer)
 }
 
-/// Stores small items, most of the memory full, and returns how many there are.
+/// Fills most of the memory with small items, and returns their number.
 fn fill(server: &mut Server, peer: PeerId) -> u64 {
     let value = "v".repeat(300);
     for batch in 0..150 {
@@ -42,7 +42,7 @@ fn statistic(server: &mut Server, peer: PeerId, name: &str) -> u64 {
     line.expect(name).parse().expect(name)
 }
 
-/// The next megabyte of a value, or what is left of it and its line end.
+/// The next megabyte of a value, or its rest and line end.
 fn piece(len: usize, number: usize) -> String {
     let start = number * MIB;
     let mut piece = "v".repeat(MIB.min(len - start));
@@ -53,7 +53,7 @@ fn piece(len: usize, number: usize) -> String {
 }
 
 #[test]
-fn who_only_announces_takes_nothing() {
+fn an_announced_value_takes_no_memory() {
     let (mut server, honest) = server(MIB);
     let before = fill(&mut server, honest);
     let evictions = statistic(&mut server, honest, "evictions");
@@ -70,7 +70,7 @@ fn who_only_announces_takes_nothing() {
 }
 
 #[test]
-fn uploads_that_stand_still_take_their_share_and_no_more_and_for_a_while() {
+fn stalled_uploads_take_a_limited_share_for_a_limited_time() {
     let (mut server, honest) = server(MIB);
     let before = fill(&mut server, honest);
     let half = "v".repeat(500_000);
@@ -85,7 +85,7 @@ fn uploads_that_stand_still_take_their_share_and_no_more_and_for_a_while() {
     let left = statistic(&mut server, honest, "curr_items");
     assert!(left * 10 >= before * 7, "{left} of {before} are left");
     (0..1000).for_each(|number| server.set(honest, &format!("more{number}"), "v"));
-    // Those that have the share must get on, the sooner because others wait for it.
+    // Uploads that have the share must make progress, within a shorter time because others wait.
     (0..LONG_S / 10).for_each(|_| server.host.advance(1000));
     let refused = stuck.iter().filter(|peer| server.take(**peer) == REFUSED).count();
     assert!((10..90).contains(&refused), "{refused} are refused first");
@@ -119,7 +119,7 @@ fn an_upload_beyond_the_share_waits_for_the_others() {
 }
 
 #[test]
-fn large_values_of_several_clients_leave_the_small_items_in_use_alone() {
+fn large_values_of_several_clients_do_not_displace_small_items_in_use() {
     let (mut server, honest) = server(32 * MIB);
     let before = fill(&mut server, honest);
     let keys = |batch: usize| (0..1000).map(|i| format!(" small{batch}.{i}")).collect::<String>();
@@ -160,7 +160,7 @@ fn set_large(server: &mut Server, peer: PeerId, name: &str, len: usize) {
 }
 
 #[test]
-fn what_follows_a_join_to_a_large_value_waits_for_it() {
+fn requests_after_a_join_wait_for_it() {
     let (mut server, peer) = server(32 * MIB);
     set_large(&mut server, peer, "a", 5 * MIB);
     let replies = server.ask(
@@ -192,13 +192,13 @@ fn a_join_waits_for_uploads_and_fails_in_the_end() {
     assert_eq!(server.ask(second, "append a 0 0 3\r\nend\r\nmn\r\n"), "");
     let mut reply = String::new();
     for _ in 0..7 {
-        // It gets on, so that it is not refused.
+        // It makes progress, so that it is not refused.
         server.ask(first, &"v".repeat(MIB));
         server.host.advance(1000);
         reply.push_str(&server.take(second));
     }
     assert_eq!(reply, "NOT_STORED\r\nMN\r\n");
-    // And the item is as it was.
+    // The item is unchanged.
     assert_eq!(server.ask(second, "mg a s\r\n"), format!("HD s{}\r\n", 20 * MIB));
 }
 
@@ -217,14 +217,14 @@ fn a_client_that_leaves_in_mid_join_leaves_nothing_behind() {
     assert_eq!(server.ask(peer, "append a 0 0 3\r\nend\r\n"), "STORED\r\n");
 }
 
-/// Has `peer` ask for more than it reads, then for what `last` says.
+/// Sends requests from `peer` whose replies it does not read, and then `last`.
 fn ask_without_reading(server: &mut Server, peer: PeerId, last: &str) {
     let requests = format!("{}{last}", "get small\r\n".repeat(12));
     server.host.send(peer, requests.as_bytes());
 }
 
 #[test]
-fn a_client_that_does_not_read_has_nothing_of_what_uploads_share() {
+fn a_client_that_does_not_read_gets_no_part_of_the_uploads_share() {
     for last in ["append big 0 0 1\r\nZ\r\n", "set huge 0 0 15000000\r\nvvv"] {
         let (mut server, honest) = server(16 * MIB);
         server.host.set_pace(Pace { window: 8192, ..Pace::default() });
@@ -237,7 +237,7 @@ fn a_client_that_does_not_read_has_nothing_of_what_uploads_share() {
             server.ask(honest, &format!("set other 0 0 {}\r\n{}\r\n", 2 * MIB, "v".repeat(2 * MIB))),
             "STORED\r\n"
         );
-        // Once it reads, all is as it asked.
+        // Once it reads, all requests are answered.
         let replies = server.take(slow);
         assert_eq!(replies.matches("VALUE small").count(), 12);
         assert_eq!(replies.ends_with("STORED\r\n"), last.starts_with("append"));
@@ -245,7 +245,7 @@ fn a_client_that_does_not_read_has_nothing_of_what_uploads_share() {
 }
 
 #[test]
-fn an_append_that_waits_does_not_need_its_client_to_go_on() {
+fn a_waiting_append_completes_although_its_client_has_finished_sending() {
     let (mut server, first) = server(32 * MIB);
     let second = server.host.connect();
     set_large(&mut server, first, "a", 20 * MIB);

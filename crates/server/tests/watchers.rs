@@ -1,4 +1,4 @@
-//! Watchers: every stream has its events, in memcached's words, and a slow reader delays no other client.
+//! Watchers: the events of every stream, in memcached's format; a slow reader delays no other client.
 
 mod simulated;
 
@@ -6,10 +6,10 @@ use net::sim::{Host, Pace, PeerId};
 use server::options::Options;
 use simulated::Server;
 
-/// Between two ticks of a network.
+/// Interval between ticks of a network.
 const TICK_MS: u64 = 50;
 
-/// From now on peers let so much lie unread.
+/// Sets how many bytes peers leave unread.
 fn open_window(server: &mut Server, window: usize) {
     server.host.set_pace(Pace { window, ..Pace::default() });
 }
@@ -20,13 +20,13 @@ fn watch(server: &mut Server, streams: &str) -> PeerId {
     watcher
 }
 
-/// What the watcher has been told, after its next tick.
-fn told(server: &mut Server, watcher: PeerId) -> String {
+/// The watcher's lines after its next tick.
+fn lines_of(server: &mut Server, watcher: PeerId) -> String {
     server.host.advance(TICK_MS);
     server.take(watcher)
 }
 
-/// A line's fields behind time and number.
+/// A line's fields after time and number.
 fn fields(line: &str) -> String {
     line.split(' ').skip(2).collect::<Vec<_>>().join(" ")
 }
@@ -35,7 +35,7 @@ fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     line.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The sum of what the watcher was told to have missed.
+/// The number of lines that the watcher lost.
 fn skipped(log: &str) -> usize {
     log.lines().filter_map(|line| line.strip_prefix("skipped=")?.parse::<usize>().ok()).sum()
 }
@@ -47,7 +47,7 @@ fn statistic(server: &mut Server, peer: PeerId, name: &str) -> usize {
     value.and_then(|value| value.parse().ok()).expect(name)
 }
 
-/// Stores more than 4 MiB, and says how many items that were.
+/// Stores more than 4 MiB, and returns the number of items.
 fn overfill(server: &mut Server, peer: PeerId) -> usize {
     let value = "v".repeat(1000);
     (0..8000).for_each(|number| server.set(peer, &format!("key,{number}"), &value));
@@ -59,7 +59,7 @@ fn small() -> Options {
 }
 
 #[test]
-fn a_watcher_that_reads_slowly_is_told_how_much_it_missed_and_holds_little() {
+fn a_slow_watcher_gets_the_number_of_lost_lines_and_holds_little() {
     let options = Options { watcher_log_bytes: 1000, ..Options::default() };
     let mut server = Server::new(&options);
     let other = server.host.connect();
@@ -73,7 +73,7 @@ fn a_watcher_that_reads_slowly_is_told_how_much_it_missed_and_holds_little() {
     open_window(&mut server, usize::MAX);
     server.take(other);
     let mut log = server.take(watcher);
-    log.push_str(&told(&mut server, watcher));
+    log.push_str(&lines_of(&mut server, watcher));
     let lines = log.matches(" type=item_get key=missing status=not_found ").count();
     let skipped = skipped(&log);
     assert_eq!(lines + skipped, 1000, "{log}");
@@ -86,32 +86,32 @@ fn each_stream_has_its_events() {
     let other = server.host.connect();
     let streams = ["fetchers", "mutations", "deletions", "connevents", "evictions", ""];
     let watchers = streams.map(|stream| watch(&mut server, stream));
-    watchers.iter().for_each(|watcher| drop(told(&mut server, *watcher)));
+    watchers.iter().for_each(|watcher| drop(lines_of(&mut server, *watcher)));
 
     server.set(other, "a", "hello");
     server.ask(other, "get a\r\nget b\r\ndelete a\r\n");
     let late = server.host.connect();
     server.ask(late, "quit\r\n");
     let types = watchers.map(|watcher| {
-        let log = told(&mut server, watcher);
+        let log = lines_of(&mut server, watcher);
         log.lines().filter_map(|line| field(line, "type")).collect::<Vec<_>>().join(" ")
     });
     let lookups = "item_get item_get item_get item_get";
     assert_eq!(types, [lookups, "item_store", "deleted", "conn_new conn_close", "", lookups]);
-    // Who leaves is forgotten, and nobody is told what nobody watches.
+    // Closed watchers are removed, and their streams are no longer logged.
     watchers.iter().for_each(|watcher| server.host.finish(*watcher));
     assert_eq!(statistic(&mut server, other, "log_watchers"), 0);
 }
 
 #[test]
-fn who_comes_and_goes_is_told_with_both_ends() {
+fn opened_and_closed_connections_are_logged() {
     let mut server = Server::new(&Options::default());
     let watcher = watch(&mut server, "connevents");
     for end in [Host::finish, Host::reset] {
         let peer = server.host.connect();
         end(&mut server.host, peer);
     }
-    let log = told(&mut server, watcher);
+    let log = lines_of(&mut server, watcher);
     let client = "rip=unix rport=0 transport=local";
     let expected = [
         format!("type=conn_new {client} cfd=1"),
@@ -123,7 +123,7 @@ fn who_comes_and_goes_is_told_with_both_ends() {
 }
 
 #[test]
-fn items_that_make_room_are_told_with_what_was_known_of_them() {
+fn evicted_items_are_logged_with_their_facts() {
     let mut server = Server::new(&Options { worker_log_bytes: 1 << 20, ..small() });
     let other = server.host.connect();
     let (evictions, system) = (watch(&mut server, "evictions"), watch(&mut server, "sysevents"));
@@ -131,7 +131,7 @@ fn items_that_make_room_are_told_with_what_was_known_of_them() {
     server.host.advance(3000);
     overfill(&mut server, other);
 
-    let log = told(&mut server, evictions);
+    let log = lines_of(&mut server, evictions);
     let lines: Vec<String> = log.lines().map(fields).collect();
     assert_eq!(lines.len(), statistic(&mut server, other, "evictions"));
     assert!(lines.contains(&"type=eviction key=%00%BAX fetch=no ttl=97 la=3 clsid=1 size=2".to_owned()));
@@ -141,24 +141,24 @@ fn items_that_make_room_are_told_with_what_was_known_of_them() {
         assert_eq!(server.ask(other, &format!("mg key,{key}\r\n")), "EN\r\n", "{key} was evicted");
     }
 
-    let log = told(&mut server, system);
+    let log = lines_of(&mut server, system);
     let moved = log.lines().filter(|line| line.ends_with(" type=slab_move src=1 dst=0 state=ok")).count();
     assert_eq!(moved, statistic(&mut server, other, "slabs_moved"));
     assert_eq!(moved, log.lines().count(), "and nothing else");
 }
 
 #[test]
-fn evictions_without_room_are_counted_for_those_who_watch_them() {
+fn evictions_without_room_are_counted_for_their_watchers() {
     let mut server = Server::new(&Options { worker_log_bytes: 200, ..small() });
     let other = server.host.connect();
     let (watcher, indifferent) = (watch(&mut server, "evictions"), watch(&mut server, "deletions"));
     overfill(&mut server, other);
-    let log = told(&mut server, watcher);
+    let log = lines_of(&mut server, watcher);
     let (lines, skipped) = (log.matches("type=eviction").count(), skipped(&log));
     assert!(lines > 0 && skipped > 0, "{lines} {skipped}");
     assert_eq!(lines + skipped, statistic(&mut server, other, "evictions"));
     assert_eq!(skipped, statistic(&mut server, other, "log_worker_dropped"));
-    assert_eq!(told(&mut server, indifferent), "");
+    assert_eq!(lines_of(&mut server, indifferent), "");
     server.ask(other, "stats reset\r\n");
     assert_eq!(statistic(&mut server, other, "log_worker_dropped"), 0);
 }

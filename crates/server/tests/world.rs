@@ -1,4 +1,4 @@
-//! The server in a simulated network: behind a proxy, on bad lines, with clients that are broken.
+//! The server in a simulated network: behind a proxy, on lossy links, with faulty clients.
 
 #[path = "../../net/examples/null_proxy.rs"]
 #[expect(dead_code, reason = "its command line is not for tests")]
@@ -15,12 +15,12 @@ const PORT: u16 = 11211;
 const SERVER_OPTIONS: fn() -> server::options::Options =
     || server::options::Options { threads: 1, ..server::options::Options::default() };
 
-/// Says what it has to say at once, and reads in its own time.
+/// A client that sends its script at once, and starts to read at a given time.
 struct Client {
     place: Option<Place>,
     script: Vec<u8>,
     heard: Vec<u8>,
-    /// Reads nothing before this moment.
+    /// Nothing is read before this time.
     reads_from_us: u64,
     link: Option<net::Link>,
     failed: Option<Unreachable>,
@@ -97,7 +97,7 @@ fn add_client(world: &mut World, to: HostId, script: Vec<u8>, reads_from_us: u64
     world.add(client, &[], &options())
 }
 
-/// Sets and gets of `count` values of `len` bytes, and what is answered to them.
+/// Sets and gets of `count` values of `len` bytes, and the replies to them.
 fn conversation(name: u64, count: usize, len: usize) -> (Vec<u8>, Vec<u8>) {
     let (mut script, mut replies) = (Vec::new(), Vec::new());
     for number in 0..count {
@@ -124,7 +124,7 @@ fn check(world: &mut World, client: HostId, replies: &[u8], within_us: u64) {
 }
 
 #[test]
-fn a_server_answers_over_bad_lines_as_over_good_ones() {
+fn replies_are_complete_over_lossy_links() {
     for seed in 0..5 {
         let mut world = World::new(seed);
         world.set_default_line(Line { delay_us: 100, jitter_us: 900, loss_ppm: 1000, piece_max: 1400 });
@@ -136,12 +136,12 @@ fn a_server_answers_over_bad_lines_as_over_good_ones() {
 }
 
 #[test]
-fn a_proxy_and_a_back_end_of_which_both_stop_reading_go_on() {
+fn a_proxy_and_a_back_end_that_both_stop_reading_make_progress() {
     let mut world = World::new(1);
     let server = add_server(&mut world);
     let proxy = NullProxy::new(vec![world.place(server, PORT)]);
     let proxy = world.add(proxy, &[PORT], &options());
-    // Much more than all windows and limits on the way hold, in both directions.
+    // Much more than all windows and buffers on the path, in both directions.
     let (script, replies) = conversation(1, 2_000, 20_000);
     let reads_from_us = 5_000_000;
     let client = add_client(&mut world, proxy, script, reads_from_us);
@@ -149,7 +149,7 @@ fn a_proxy_and_a_back_end_of_which_both_stop_reading_go_on() {
     let other = add_client(&mut world, proxy, other_script, 0);
     check(&mut world, other, &other_replies, 1_000_000);
     world.run_for(3_000_000);
-    // Everything stands still, and nothing grows: the client reads nothing.
+    // All transfers are blocked, and no buffer grows, because the client does not read.
     assert_eq!(world.handler::<Client>(client).heard, b"");
     let read = |world: &World| world.view(proxy).counts().bytes_read;
     let before = read(&world);
@@ -160,7 +160,7 @@ fn a_proxy_and_a_back_end_of_which_both_stop_reading_go_on() {
 }
 
 #[test]
-fn a_client_behind_a_proxy_is_told_that_the_back_end_is_away() {
+fn a_client_behind_a_proxy_gets_an_error_if_the_back_end_is_unreachable() {
     let mut world = World::new(1);
     let server = add_server(&mut world);
     let proxy = NullProxy::new(vec![world.place(server, PORT), world.place(server, 1)]);
@@ -171,7 +171,7 @@ fn a_client_behind_a_proxy_is_told_that_the_back_end_is_away() {
     world.heal(proxy, server);
     let client = add_client(&mut world, proxy, b"get k\r\n".to_vec(), 0);
     check(&mut world, client, b"SERVER_ERROR back end: connection refused\r\n", 100_000);
-    // It goes away in the middle of it.
+    // The back end stops during the connection.
     let client = add_client(&mut world, proxy, b"get k\r\n".to_vec(), 0);
     check(&mut world, client, b"END\r\n", 100_000);
     let _worker: server::Worker = world.stop(server);
@@ -181,10 +181,10 @@ fn a_client_behind_a_proxy_is_told_that_the_back_end_is_away() {
     assert_eq!((counts.connections, counts.dialled), (0, 0));
 }
 
-/// Says the same line without an end to whoever connects, for ever.
-struct Babbler;
+/// A server that sends an endless line to every connection.
+struct EndlessLine;
 
-impl Handler for Babbler {
+impl Handler for EndlessLine {
     type Connection = ();
     type Held = Vec<u8>;
 
@@ -203,10 +203,10 @@ impl Handler for Babbler {
 }
 
 #[test]
-fn a_back_end_that_babbles_without_end_is_hung_up_on() {
+fn a_back_end_that_sends_an_endless_line_is_disconnected() {
     let mut world = World::new(1);
-    let babbler = world.add(Babbler, &[PORT], &options());
-    let proxy = NullProxy::new(vec![world.place(babbler, PORT)]);
+    let endless = world.add(EndlessLine, &[PORT], &options());
+    let proxy = NullProxy::new(vec![world.place(endless, PORT)]);
     let proxy = world.add(proxy, &[PORT], &options());
     let clients = [0, 1].map(|_| add_client(&mut world, proxy, b"get k\r\n".to_vec(), 0));
     world.run_for(100_000);
@@ -217,11 +217,11 @@ fn a_back_end_that_babbles_without_end_is_hung_up_on() {
     let counts = world.view(proxy).counts();
     assert_eq!((counts.connections, counts.dialled), (0, 0));
     assert!(counts.bytes_read < 100_000, "{} bytes", counts.bytes_read);
-    assert_eq!(world.view(babbler).counts().connections, 0);
+    assert_eq!(world.view(endless).counts().connections, 0);
 }
 
 #[test]
-fn whatever_happens_on_the_way_replies_are_right_as_far_as_they_come() {
+fn replies_are_a_correct_prefix_whatever_the_network_does() {
     let mut whole = 0;
     for seed in 0..20 {
         let mut world = World::new(seed);
@@ -247,8 +247,8 @@ fn whatever_happens_on_the_way_replies_are_right_as_far_as_they_come() {
         world.run_for(20_000_000);
         for (client, replies) in clients {
             let client = world.handler::<Client>(client);
-            let told = b"SERVER_ERROR back end: ";
-            let said = client.heard.windows(told.len()).position(|window| window == told);
+            let error = b"SERVER_ERROR back end: ";
+            let said = client.heard.windows(error.len()).position(|window| window == error);
             let heard = &client.heard[..said.unwrap_or(client.heard.len())];
             assert!(replies.starts_with(heard), "seed {seed}");
             assert!(client.closed || client.failed.is_some() || heard.len() == replies.len(), "seed {seed}");

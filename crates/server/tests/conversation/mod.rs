@@ -1,5 +1,5 @@
-//! Random conversations: requests as clients write them, and requests that have been damaged. What is not written, and
-//! why, is in `unwritten`.
+//! Random conversations: valid and damaged requests. `unwritten` lists requests that are never generated,
+//! with reasons.
 
 #[allow(dead_code, reason = "not every test compares with a memcached")]
 pub(crate) mod unwritten;
@@ -13,7 +13,7 @@ const EXPTIMES: &[&str] =
     &["0", "0", "0", "100", "-1", "2592000", "2592001", "4000000000", "x", "", "99999999999"];
 /// Without `What::LargeTime`.
 const SMALL_EXPTIMES: &[&str] = &["0", "0", "0", "100", "-1", "2592000", "2592001", "x", ""];
-/// Those with which no store is refused.
+/// Expiration times with which no store is refused.
 const GOOD_EXPTIMES: &[&str] = &["0", "0", "0", "100", "-1", "2592000", "2000000000"];
 const GOOD_FLAGS: &[&str] = &["0", "1", "5", "4294967295"];
 const NUMBERS: &[&str] =
@@ -65,7 +65,7 @@ const ADMIN: &[&str] = &[
     "ms",
     "mg",
 ];
-/// `What::Passing`: only for a server by itself.
+/// `What::Passing`: not for comparisons with memcached.
 const ALONE: &[&str] = &[
     "stats\r\n",
     "stats items\r\n",
@@ -82,28 +82,28 @@ const ALONE: &[&str] = &[
     "GET / HTTP/1.1\r\n",
     "get a b c d e f g",
 ];
-/// Bytes that mean something, more often than chance would have it. Without `What::BinaryProtocol`.
+/// Significant bytes, inserted more often than by chance. Without `What::BinaryProtocol`.
 const SPECIAL: &[u8] = b"  \r\n\0\t-+09=kvbTOMqsc\xff\x7f";
 
-/// The random numbers of one conversation, and what can be made of them.
+/// Generator of the requests of one conversation.
 pub(crate) struct Writer {
     prng: Prng,
     peer: Peer,
 }
 
 impl Writer {
-    /// The same seed writes the same conversation.
+    /// The same seed generates the same conversation.
     pub(crate) fn new(seed: u64) -> Writer {
         Writer::toward(Peer(FOLLOWED), seed)
     }
 
-    /// Writes only what `peer` answers as we do.
+    /// Generates only requests that `peer` answers as Evenkeel does.
     #[allow(dead_code, reason = "not every test compares with a memcached")]
     pub(crate) fn toward(peer: Peer, seed: u64) -> Writer {
         Writer { prng: Prng::new(seed), peer }
     }
 
-    /// So many requests; some are two, or none, because they have been damaged.
+    /// `count` requests; damage may have made two of one, or none.
     pub(crate) fn requests(&mut self, count: usize) -> Vec<Vec<u8>> {
         (0..count)
             .map(|_| {
@@ -113,7 +113,7 @@ impl Writer {
             .collect()
     }
 
-    /// So many requests of which hardly one is as a client would write it.
+    /// `count` requests, most of them damaged.
     pub(crate) fn damaged(&mut self, count: usize) -> Vec<Vec<u8>> {
         (0..count)
             .map(|_| {
@@ -141,7 +141,7 @@ impl Writer {
         self.pick(if odd { ODD_NUMBERS } else { NUMBERS })
     }
 
-    /// A CAS unique above all that a server hands out by itself, so that it means the same on every server.
+    /// A CAS unique above all that servers issue, so that it has the same meaning on every server.
     fn cas(&mut self) -> String {
         (18_000_000_000_000_000_000 + self.below(3) as u64).to_string()
     }
@@ -200,13 +200,13 @@ impl Writer {
     fn value(&mut self) -> Vec<u8> {
         if self.one_in(10) {
             let len = LONG_VALUES[self.below(LONG_VALUES.len())];
-            // Lines, so that a value that is taken for commands is not one that is too long.
+            // Lines, so that a value that is parsed as commands has no overlong line.
             return b"a line of a value\r\n".iter().copied().cycle().take(len).collect();
         }
         self.pick(VALUES).into()
     }
 
-    /// A line, a value of about the announced length, and its line end, mostly.
+    /// A line, and usually a value of the announced length with its line end.
     fn with_value(&mut self, line: impl Fn(&str) -> String) -> Vec<u8> {
         let mut value = self.value();
         let is_whole = !self.peer.agrees_on(What::RefusedStore);
@@ -238,7 +238,7 @@ impl Writer {
         if self.one_in(4) { format!("{} b", self.pick(BINARY_KEYS)) } else { self.pick(KEYS).to_owned() }
     }
 
-    /// Some of these flags, in any order, sometimes twice.
+    /// Some of these flags, in any order, possibly repeated.
     fn flags(&mut self, letters: &[&str]) -> String {
         let is_unknown = |letter: &&str| *letter == "E" && !self.peer.agrees_on(What::SetCas);
         let letters: Vec<&str> = letters.iter().copied().filter(|letter| !is_unknown(letter)).collect();
@@ -313,7 +313,7 @@ impl Writer {
         format!("ma {key}{flags}\r\n").into()
     }
 
-    /// Whether this is answered alike when it is damaged.
+    /// Whether servers agree on this request when it is damaged.
     fn may_be_damaged(&self, request: &[u8]) -> bool {
         let line = request.strip_prefix(b"mn\r\n").unwrap_or(request);
         let has = |word: &[u8]| line.windows(word.len()).any(|window| window == word);
@@ -343,7 +343,7 @@ impl Writer {
             ),
         };
         for _ in 0..=self.below(2) {
-            // Mostly in the line: a damaged value is as good as any.
+            // Mostly in the line: a damaged value is just another value.
             let at = self.below(request.len().clamp(1, 80));
             let byte = match SPECIAL[self.below(SPECIAL.len())] {
                 0 | b'\r' | b'\n' if !self.peer.agrees_on(What::Space) => b'x',

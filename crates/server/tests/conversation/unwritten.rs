@@ -1,14 +1,15 @@
-//! Requests that comparisons leave out, for all servers or for some versions of memcached, with the reasons: the one
-//! table of them, to which the writers of requests refer. What output may differ in is declared where outputs are compared
-//! (`tests/end_to_end/tests/differential/differences.rs`); docs/serve/compatibility.md is the list for users.
+//! Requests that comparisons leave out, for all servers or for some versions of memcached, with the reasons.
+//! Generators of requests refer to this table. Accepted differences in output are declared where outputs are
+//! compared (`tests/end_to_end/tests/differential/differences.rs`); docs/serve/compatibility.md is the list
+//! for users.
 
-/// As a memcached says it with `-V`.
+/// A version as printed by `memcached -V`.
 pub(crate) type Version = (u32, u32, u32);
 
 /// The memcached whose behaviour is followed.
 pub(crate) const FOLLOWED: Version = (1, 6, 45);
 
-/// A kind of request, or something in one.
+/// A kind of request, or a feature of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     BlankValue,
@@ -38,12 +39,12 @@ pub(crate) enum What {
     WrongWord,
 }
 
-/// Why two servers are not asked for something.
+/// A kind of request that is not compared.
 pub(crate) struct Unwritten {
     pub(crate) what: What,
-    /// In words.
+    /// Description of the requests.
     pub(crate) requests: &'static str,
-    /// Since which memcached it is answered as it is here; with `None` none does.
+    /// The first memcached version that answers as Evenkeel does; `None`: no version.
     pub(crate) same_since: Option<Version>,
     pub(crate) reason: &'static str,
 }
@@ -58,11 +59,7 @@ const fn newer(what: What, requests: &'static str, reason: &'static str) -> Unwr
 }
 
 pub(crate) const UNWRITTEN: &[Unwritten] = &[
-    never(
-        What::BlankValue,
-        "incr of a value of only white space",
-        "memcached reads on behind it for a number",
-    ),
+    never(What::BlankValue, "incr of a value of only white space", "memcached reads beyond the value"),
     never(
         What::BinaryProtocol,
         "the byte 0x80 first",
@@ -71,7 +68,7 @@ pub(crate) const UNWRITTEN: &[Unwritten] = &[
     never(
         What::Passing,
         "stats, dumps, watch, shutdown",
-        "they tell of time, of memory, or of who else is there",
+        "they depend on time, on memory, or on other connections",
     ),
     never(
         What::LateOpaque,
@@ -86,7 +83,7 @@ pub(crate) const UNWRITTEN: &[Unwritten] = &[
     never(
         What::MadeInBase64,
         "mg and ma that make an item under a key in base64",
-        "memcached forgets that the key was",
+        "memcached does not keep the mark",
     ),
     never(
         What::LongNumber,
@@ -145,18 +142,18 @@ pub(crate) const UNWRITTEN: &[Unwritten] = &[
     ),
 ];
 
-/// Whom requests are written for.
+/// The server for which requests are generated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer(pub(crate) Version);
 
 impl Peer {
-    /// Whether it answers this as it is answered here.
+    /// Whether it answers this as Evenkeel does.
     pub(crate) fn agrees_on(self, what: What) -> bool {
         let entry = UNWRITTEN.iter().find(|entry| entry.what == what).expect("every kind is in the table");
         entry.same_since.is_some_and(|since| self.0 >= since)
     }
 
-    /// What it is not asked although a newer one is.
+    /// Kinds that are compared with newer versions only.
     pub(crate) fn left_out(self) -> impl Iterator<Item = &'static Unwritten> {
         UNWRITTEN.iter().filter(move |entry| entry.same_since.is_some() && !self.agrees_on(entry.what))
     }

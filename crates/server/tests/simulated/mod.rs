@@ -1,4 +1,4 @@
-//! A server without sockets, and what a test does with its peers.
+//! A server without sockets, with operations of its peers.
 
 use net::sim::{Host, PeerId};
 use server::Worker;
@@ -20,7 +20,7 @@ impl Server {
         self.take(peer)
     }
 
-    /// All that waits for `peer`, in as many pieces as its window makes of it.
+    /// All pending output for `peer`, in as many pieces as its window requires.
     pub(crate) fn take(&mut self, peer: PeerId) -> String {
         let mut all = Vec::new();
         loop {
