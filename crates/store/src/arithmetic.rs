@@ -75,16 +75,17 @@ impl Handle {
         let expiry_before = record.expiry();
         let expiry = request.touch.unwrap_or(expiry_before);
         let cas = store.cas(&mut lock, request.new_cas);
-        let item = NewItem { flags: record.flags(&lock), expiry, bits: record.bits(), cas };
         let len = write_digits(&mut digits, value);
+        // As in memcached, a number that outgrows the old value is a new item, without the marks of the old one.
+        let grows = len > record.value_len();
+        let bits = if grows { record.bits() & BINARY_KEY } else { record.bits() };
+        let item = NewItem { flags: record.flags(&lock), expiry, bits, cas };
         self.scratch.clear();
         self.scratch.extend_from_slice(&digits[..len]);
         self.scratch.resize(record.value_len().max(len), b' ');
         let body = Body::Bytes(&self.scratch);
         let spare = &mut self.spare_page;
-        let grows = len > record.value_len();
         put(store, &self.counters, set, spare, &mut lock, key, Some(old), &item, &body, mark, now)?;
-        // As in memcached, only a number that outgrows the old value is a new item.
         if grows {
             self.counters.total_items.add(1);
         }

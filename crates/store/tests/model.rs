@@ -416,6 +416,9 @@ impl Pair {
         assert_eq!(value, after, "{context}");
         let len = kept.value.len();
         kept.value = format!("{after:<len$}").into_bytes();
+        if kept.value.len() > len {
+            (kept.fetched, kept.stale, kept.token_sent) = (false, false, false);
+        }
         assert_eq!(expiry_before, kept.expiry, "{context}");
         kept.expiry = request.touch.unwrap_or(kept.expiry);
         assert_eq!(expiry, kept.expiry, "{context}");
