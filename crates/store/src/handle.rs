@@ -176,6 +176,9 @@ impl Handle {
         }
         let store = &*self.store;
         let charge = charge_of(len);
+        if !store.leaves_others_room(charge) {
+            return Err(Error::OutOfMemory);
+        }
         store.reclaim_for(&self.counters, now, &Wanted::large(charge, self.join.spared), || {
             store.large.take(len, store.segments.keep()).or_else(|| {
                 store.segments.trim(charge);

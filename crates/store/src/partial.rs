@@ -97,6 +97,10 @@ impl Handle {
             return Ok(None);
         };
         let outstanding = uploads.outstanding();
+        if !store.leaves_others_room(outstanding) {
+            uploads.note_waiting(now);
+            return Ok(None);
+        }
         if !store.may_make_room(&Wanted::of(outstanding, spared)) {
             uploads.note_waiting(now);
             // Others may need less than they announced, and their complete values can be evicted.
@@ -158,7 +162,7 @@ impl Store {
 
     /// The share where values are joined, which counts the values that are joined to: a quarter of the limit
     /// is left to other items.
-    fn joins_max(&self) -> u64 {
+    pub(crate) fn joins_max(&self) -> u64 {
         self.budget.limit() / 4 * 3
     }
 }

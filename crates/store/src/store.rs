@@ -177,7 +177,19 @@ impl Store {
     /// The minimum of the effective limit: values that are being received or still sent cannot be evicted;
     /// half of the limit beside them is left to other items.
     fn effective_min(&self) -> u64 {
-        self.large.bytes().saturating_sub(self.segments.large_total()) + self.budget.limit() / 2
+        self.held_large_bytes() + self.budget.limit() / 2
+    }
+
+    /// Bytes of large values that cannot be evicted: those that are being received, and those that are still sent.
+    fn held_large_bytes(&self) -> u64 {
+        self.large.bytes().saturating_sub(self.segments.large_total())
+    }
+
+    /// Whether a large value of `bytes` bytes leaves a quarter of the limit to other items, beside the large values
+    /// that cannot be evicted. Otherwise a few clients that read large values slowly would make each new large value
+    /// displace all small items.
+    pub(crate) fn leaves_others_room(&self, bytes: u64) -> bool {
+        !self.evict || self.held_large_bytes() + bytes <= self.joins_max()
     }
 
     /// Bytes of large values after which a segment is sealed, however few records it has: eviction would be

@@ -1,6 +1,8 @@
 //! Eviction of small items and large values beside each other.
 
-use store::{Change, Config, Error, Handle, Look, NewValue, PartialValue, Store};
+use std::sync::Arc;
+
+use store::{Change, Config, Delete, Error, Handle, LargeValue, Look, NewValue, PartialValue, Store, Value};
 
 const MIB: u64 = 1 << 20;
 const NOW: u32 = 2;
@@ -165,4 +167,34 @@ fn a_lower_limit_holds_for_values_being_received() {
         let kept = (0..small).filter(|number| is_there(&mut handle, &format!("small{number}"))).count();
         assert_eq!(kept, small, "{lens:?}");
     }
+}
+
+/// Stores a large value and takes a reference to it, as for a client that reads it slowly.
+fn read_slowly(handle: &mut Handle, name: &str) -> Arc<LargeValue> {
+    set(handle, name, LARGE);
+    let key = handle.key(name.as_bytes());
+    let item = handle.get(&key, Look::Peek, NOW).expect("it was just stored");
+    let Value::Large(large) = item.value() else { panic!("it is large") };
+    Arc::clone(large)
+}
+
+#[test]
+fn large_values_that_are_still_read_leave_a_quarter_of_the_limit_to_other_items() {
+    let mut handle = handle(64);
+    let read = [read_slowly(&mut handle, "a"), read_slowly(&mut handle, "b")];
+    for name in ["a", "b"] {
+        handle.delete(&handle.key(name.as_bytes()), &Delete::default(), NOW).unwrap();
+    }
+    let small = 20_000;
+    (0..small).for_each(|number| set(&mut handle, &format!("small{number}"), 900));
+    let value = vec![b'v'; LARGE];
+    let key = handle.key(b"large");
+    let stored = handle.store(&key, &Change::default(), NewValue::Bytes(&value), NOW);
+    assert!(matches!(stored, Err(Error::OutOfMemory)), "{stored:?}");
+    assert!(handle.begin_value(LARGE, NOW).unwrap().is_none(), "it waits for the readers");
+    let kept = (0..small).filter(|number| is_there(&mut handle, &format!("small{number}"))).count();
+    assert_eq!(kept, small);
+    set(&mut handle, "shorter", 5_000_000);
+    drop(read);
+    set(&mut handle, "large", LARGE);
 }
