@@ -1,6 +1,6 @@
-//! A server that does nothing: the floor under every figure of a real one on the same sockets.
+//! A server without work: the lower bound for the cost of a real one on the same sockets.
 //!
-//! It counts newlines and answers each with the same reply, or swallows sets of one fixed size.
+//! It counts newlines and answers each with the same reply, or skips sets of one fixed size.
 //!
 //! ```text
 //! null [--port PORT] [--unix PATH] [--workers N] [--driver auto|epoll|uring]
@@ -21,7 +21,7 @@ struct Null {
     set_body: Option<usize>,
 }
 
-/// Bytes of a set's body, with its line end, that are still to come.
+/// Bytes of a set's body, with its line end, that are still to arrive.
 type BodyLeft = usize;
 
 impl Handler for Null {
@@ -51,7 +51,7 @@ impl Handler for Null {
     }
 }
 
-/// Swallows sets, and returns how much of `input` they were.
+/// Skips sets, and returns how much of `input` they were.
 fn swallow(left: &mut BodyLeft, input: &[u8], body: usize, output: &mut Gather<Arc<[u8]>>) -> usize {
     let mut at = 0;
     loop {

@@ -1,7 +1,8 @@
-//! A proxy that decides nothing: the floor under every figure of a real one on the same sockets.
+//! A proxy without decisions: the lower bound for the cost of a real one on the same sockets.
 //!
-//! Each client is bound to a connection of its own to a back end, in turn. It parses no more of the text protocol than it must
-//! to know where a request or a reply ends, copies whole ones, and so sends once to each peer in a turn.
+//! Each client has a connection of its own to a back end, chosen in turn. The proxy parses only as much of the text
+//! protocol as it needs to find the ends of requests and replies, copies whole ones, and so sends once to each peer in
+//! a turn.
 //!
 //! ```text
 //! null_proxy --port PORT --to ADDRESS:PORT [--to …] [--workers N] [--driver auto|epoll|uring]
@@ -17,13 +18,13 @@ use net::{
 };
 use stdx::gather::Gather;
 
-/// How long a back end may take to be connected to.
+/// Time limit for connecting to a back end.
 const DIAL_TIMEOUT_MS: u32 = 1000;
 
 /// Bytes that a peer has not taken, beyond which nothing more is received for it until it has taken all of them.
 const BLOCKED_MAX: usize = 1 << 20;
 
-/// The longest line: of a get with many keys. A longer one is no line of this protocol's.
+/// The longest valid line: a get with many keys.
 const LINE_MAX: usize = 8 * 1024;
 
 /// Clients and their back ends.
@@ -40,8 +41,8 @@ struct Pair {
     client: Option<Link>,
     back_end: Option<Link>,
     dialling: bool,
-    /// There is no back end, and the client is told so when it asks for something: a reply that overtakes the request would be
-    /// lost with the connection.
+    /// The dial failed. The client is told when it sends a request: a reply that overtakes the request would be lost
+    /// with the connection.
     refused: Option<Unreachable>,
 }
 
@@ -49,7 +50,7 @@ struct Pair {
 pub(crate) struct End {
     pair: usize,
     is_client: bool,
-    /// Bytes of a body, with its line end, that are still to be passed on.
+    /// Bytes of a body, with its line end, that are still to be forwarded.
     body_left: usize,
 }
 
@@ -78,7 +79,7 @@ impl NullProxy {
         number
     }
 
-    /// What becomes of input for an end that is not there, yet or any more.
+    /// Handles input of an end whose other end is not there (yet or any more).
     fn without_other(&self, end: &End, input: &[u8], output: &mut Gather<Vec<u8>>) -> Progress {
         match self.pairs[end.pair].refused {
             _ if !end.is_client => Progress { consumed: input.len(), next: Next::Read },
@@ -91,7 +92,7 @@ impl NullProxy {
         }
     }
 
-    /// A pair of which nothing is left can be used again.
+    /// Makes a pair of which nothing is left available again.
     fn let_go(&mut self, number: usize) {
         let pair = &self.pairs[number];
         if pair.client.is_none() && pair.back_end.is_none() && !pair.dialling {
@@ -165,14 +166,14 @@ impl Handler for NullProxy {
             pair.back_end.into_iter().for_each(|back_end| turn.abort(back_end));
         } else {
             pair.back_end = None;
-            // What it has said last goes out first.
+            // Its last output is sent first.
             pair.client.into_iter().for_each(|client| turn.close(client));
         }
         self.let_go(end.pair);
     }
 }
 
-/// How much of `input` can be passed on: whole lines, and bodies as they come. `None` for what is no line.
+/// How much of `input` can be forwarded: whole lines, and bodies as they come. `None` for an invalid line.
 fn whole(end: &mut End, input: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -188,8 +189,8 @@ fn whole(end: &mut End, input: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of the body that follows a line, with its line end: of `set key flags exptime BYTES`, `VALUE key flags BYTES`
-/// and their like. `None` for a length that is none.
+/// The length of the body that follows a line, with its line end: of `set key flags exptime BYTES`, `VALUE key flags
+/// BYTES` and the like. `None` for an invalid length.
 fn body_len(line: &[u8], is_request: bool) -> Option<usize> {
     let verb_ends = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
     let place = match (&line[..verb_ends], is_request) {

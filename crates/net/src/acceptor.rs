@@ -1,4 +1,4 @@
-//! The thread that accepts connections and deals them out to the workers in turn.
+//! The acceptor: the thread that accepts connections and deals them out to the workers in turn.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,85 +11,85 @@ use rustix::net::{SendFlags, SocketAddrAny, SocketFlags, acceptfrom_with, send};
 use crate::address::Transport;
 use crate::driver::Poll;
 use crate::handler::{Arrival, ConnectionId, Origin};
-use crate::limit::Limit;
+use crate::limit::ConnectionLimit;
 use crate::listener::{Listener, local_address, peer_address};
-use crate::mailbox::{Letter, Mailbox};
+use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::AtLimit;
 
-/// Connections accepted from one listener before the others have their turn and the workers get their mail.
+/// Connections accepted from one listener before the others have their turn and the workers get their messages.
 const ACCEPTS_MAX: usize = 64;
 
-/// How long a pause for want of descriptors or memory lasts if no connection of ours closes.
+/// Length of a pause caused by a lack of descriptors or memory, unless a connection of this network closes earlier.
 const RETRY_MS: u64 = 100;
 
-/// How long to wait where nothing but an event can change anything.
-const PATIENCE_MS: u64 = 60_000;
+/// Length of a wait that only an event can end.
+const TIMEOUT_MS: u64 = 60_000;
 
-const BELL: u64 = u64::MAX;
+const WAKE_UP: u64 = u64::MAX;
 
 /// Accepts from all listeners.
 pub(crate) struct Acceptor {
     /// With their indices among the network's addresses.
     listeners: Vec<(u16, Listener)>,
-    mailboxes: Vec<Arc<Mailbox>>,
-    limit: Arc<Limit>,
+    message_queues: Vec<Arc<MessageQueue>>,
+    limit: Arc<ConnectionLimit>,
     at_limit: AtLimit,
     stopping: Arc<AtomicBool>,
     poll: Poll,
-    /// Letters not posted yet, by worker.
-    letters: Vec<Vec<Letter>>,
+    /// Messages that are not posted yet, by worker.
+    pending: Vec<Vec<WorkerMessage>>,
     next_worker: usize,
 }
 
-/// What came of accepting from a listener.
+/// Outcome of accepting from a listener.
 enum Accepted {
-    /// All there was, or as many as may be at a time.
+    /// The queue is empty, or this listener has had its share.
     Enough,
-    /// No more connections are wanted.
+    /// The connection limit is reached.
     LimitReached,
-    /// The system is short of something.
+    /// The system lacks descriptors or memory.
     Exhausted,
 }
 
 impl Acceptor {
     pub(crate) fn new(
         listeners: Vec<(u16, Listener)>,
-        mailboxes: Vec<Arc<Mailbox>>,
-        limit: Arc<Limit>,
+        message_queues: Vec<Arc<MessageQueue>>,
+        limit: Arc<ConnectionLimit>,
         at_limit: AtLimit,
         stopping: Arc<AtomicBool>,
     ) -> Result<Acceptor, Errno> {
         let poll = Poll::new()?;
-        poll.add(&limit.bell, BELL, EventFlags::IN | EventFlags::ET)?;
+        poll.add(&limit.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
         for ((_, listener), number) in listeners.iter().zip(0u64..) {
             poll.add(&listener.fd, number, EventFlags::IN)?;
         }
-        let letters = mailboxes.iter().map(|_| Vec::new()).collect();
-        Ok(Acceptor { listeners, mailboxes, limit, at_limit, stopping, poll, letters, next_worker: 0 })
+        let pending = message_queues.iter().map(|_| Vec::new()).collect();
+        Ok(Acceptor { listeners, message_queues, limit, at_limit, stopping, poll, pending, next_worker: 0 })
     }
 
     /// Accepts until it is told to stop.
     pub(crate) fn run(mut self) -> Result<(), Errno> {
-        let mut patience_ms = PATIENCE_MS;
+        let mut wait_ms = TIMEOUT_MS;
         while !self.stopping.load(Ordering::SeqCst) {
-            let events = self.poll.wait(patience_ms)?;
+            let events = self.poll.wait(wait_ms)?;
             let paused = self.limit.is_paused();
             let accepted = if paused { self.accept_from_all() } else { self.accept_from_ready(events) };
             self.post();
-            patience_ms = match (accepted, paused) {
-                (Accepted::Enough, false) => PATIENCE_MS,
+            wait_ms = match (accepted, paused) {
+                (Accepted::Enough, false) => TIMEOUT_MS,
                 (Accepted::Enough, true) => {
                     self.limit.resume();
                     self.listen(EventFlags::IN)?;
-                    PATIENCE_MS
+                    TIMEOUT_MS
                 }
                 (Accepted::LimitReached | Accepted::Exhausted, false) => {
                     self.listen(EventFlags::empty())?;
                     self.limit.pause();
-                    // Looks once more: a connection may have closed without seeing the pause.
+                    // Look once more: a connection may have closed before it could see the pause.
                     0
                 }
-                (Accepted::LimitReached, true) => PATIENCE_MS,
+                (Accepted::LimitReached, true) => TIMEOUT_MS,
                 (Accepted::Exhausted, true) => RETRY_MS,
             };
         }
@@ -99,7 +99,7 @@ impl Acceptor {
     fn accept_from_ready(&mut self, events: usize) -> Accepted {
         for position in 0..events {
             let (data, _) = self.poll.event(position);
-            if data == BELL {
+            if data == WAKE_UP {
                 continue;
             }
             match self.accept_from(data as usize) {
@@ -136,7 +136,7 @@ impl Acceptor {
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     return Accepted::Exhausted;
                 }
-                // That connection's own trouble (it was reset while it waited, a firewall refused it).
+                // An error of that connection alone (it was reset while it waited, a firewall refused it).
                 Err(_) => {}
             }
         }
@@ -145,33 +145,33 @@ impl Acceptor {
 
     fn refuse(&self, fd: &OwnedFd, line: &[u8]) {
         self.limit.rejected.fetch_add(1, Ordering::Relaxed);
-        // A courtesy: a client that is gone, or whose socket cannot take a line, does not get it.
+        // Best effort: a client that is gone, or whose socket cannot take a line, does not get it.
         let _sent = send(fd, line, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 
     fn deal(&mut self, fd: OwnedFd, peer: Option<SocketAddrAny>, number: usize) {
         let (number, listener) = &self.listeners[number];
         let arrival = Arrival {
-            id: ConnectionId(self.limit.enter()),
+            id: ConnectionId(self.limit.connection_opened()),
             origin: Origin::Accepted { listener: *number },
             transport: if listener.is_unix() { Transport::Unix } else { Transport::Tcp },
             peer: peer_address(peer, listener),
             local: local_address(&fd, listener),
         };
-        self.letters[self.next_worker].push(Letter::Accepted(fd, arrival));
-        self.next_worker = (self.next_worker + 1) % self.letters.len();
+        self.pending[self.next_worker].push(WorkerMessage::Accepted(fd, arrival));
+        self.next_worker = (self.next_worker + 1) % self.pending.len();
     }
 
     /// Posts what has been accepted.
     fn post(&mut self) {
-        for (letters, mailbox) in self.letters.iter_mut().zip(&self.mailboxes) {
-            if !letters.is_empty() {
-                mailbox.post(letters);
+        for (pending, messages) in self.pending.iter_mut().zip(&self.message_queues) {
+            if !pending.is_empty() {
+                messages.post(pending);
             }
         }
     }
 
-    /// Listens for `flags` of all listeners. With none, they stay open and their queues fill.
+    /// Watches all listeners for `flags`. With none, they stay open and their queues fill.
     fn listen(&self, flags: EventFlags) -> Result<(), Errno> {
         let numbered = self.listeners.iter().zip(0u64..);
         numbered

@@ -1,4 +1,4 @@
-//! Ends of connections.
+//! Addresses of connections.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -21,9 +21,9 @@ pub enum Transport {
 pub enum Address {
     /// Internet address and port.
     Tcp(SocketAddr),
-    /// The same, for datagrams.
+    /// Internet address and port, for datagrams.
     Udp(SocketAddr),
-    /// A path; `None` for the end that connected, which has no name.
+    /// A path; `None` for the connecting end, which has no name.
     Unix(Option<Arc<Path>>),
 }
 

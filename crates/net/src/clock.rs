@@ -1,4 +1,4 @@
-//! The clock. Everything above this crate is given the time.
+//! The clock. Everything above this crate gets the time as an argument.
 
 use rustix::time::{ClockId, clock_gettime};
 use stdx::clock::Now;
@@ -15,7 +15,7 @@ impl Clock {
         Clock { origin_us: precise_us() }
     }
 
-    /// The time since the start. A worker reads it once in a round, some 30 ns.
+    /// The time since the start. A worker reads it once in a round (about 30 ns).
     #[inline]
     pub fn now(&self) -> Now {
         Now { us: precise_us().saturating_sub(self.origin_us) }

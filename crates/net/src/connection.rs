@@ -1,4 +1,4 @@
-//! One connection: the conversation with its handler, which knows no socket, and the socket's side.
+//! Connections: the dialogue with the handler, which knows no socket, and the socket's side.
 
 use stdx::gather::Gather;
 
@@ -7,31 +7,21 @@ use crate::kernel::Kernel;
 use crate::turn::Turn;
 use crate::{INPUT_MAX, handler};
 
-/// The conversation: what the workers and the simulated host have in common.
-pub(crate) struct Talk<C> {
+/// The dialogue with the handler: shared by the event loop and the simulated host.
+pub(crate) struct Dialogue<C> {
     pub(crate) state: C,
     /// Input that the handler has seen and not consumed.
     rest: Box<[u8]>,
-    pub(crate) wish: Wish,
+    pub(crate) next: Next,
 }
 
-/// What the handler wants next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    Read,
-    Again,
-    Later,
-    Wait,
-    Close(CloseReason),
-}
-
-impl<C> Talk<C> {
+impl<C> Dialogue<C> {
     pub(crate) fn open<H: Handler<Connection = C>>(
         handler: &mut H,
         opened: &Opened,
         turn: &mut Turn<H::Held>,
-    ) -> Talk<C> {
-        Talk { state: handler.on_open(opened, turn), rest: Box::default(), wish: Wish::Read }
+    ) -> Dialogue<C> {
+        Dialogue { state: handler.on_open(opened, turn), rest: Box::default(), next: Next::Read }
     }
 
     /// Copies the rest of earlier input to the front of `buffer` and returns its length. New input goes behind
@@ -45,12 +35,12 @@ impl<C> Talk<C> {
         len
     }
 
-    /// Whether more input would find room.
+    /// Whether there is room for more input.
     pub(crate) fn has_room(&self) -> bool {
         self.rest.len() < INPUT_MAX
     }
 
-    /// Lets the handler have `body` bytes that were received into its own memory, then `input`.
+    /// Calls the handler with `body` bytes that were received into its own memory, then with `input`.
     #[inline]
     pub(crate) fn handle<H: Handler<Connection = C>>(
         &mut self,
@@ -72,13 +62,9 @@ impl<C> Talk<C> {
 
     #[inline]
     fn settle(&mut self, next: Next, rest: &[u8]) {
-        self.wish = match next {
-            Next::Read if rest.len() == INPUT_MAX => Wish::Close(CloseReason::InputTooLong),
-            Next::Read => Wish::Read,
-            Next::Again => Wish::Again,
-            Next::Later => Wish::Later,
-            Next::Wait => Wish::Wait,
-            Next::Close(reason) => Wish::Close(reason),
+        self.next = match next {
+            Next::Read if rest.len() == INPUT_MAX => Next::Close(CloseReason::InputTooLong),
+            next => next,
         };
         // Both are empty most of the time, and then nothing is allocated or freed.
         if !(rest.is_empty() && self.rest.is_empty()) {
@@ -89,16 +75,16 @@ impl<C> Talk<C> {
 
 /// A connection of a worker.
 pub(crate) struct Connection<H: Handler, K: Kernel> {
-    pub(crate) talk: Talk<H::Connection>,
+    pub(crate) dialogue: Dialogue<H::Connection>,
     /// Output that the socket would not take. While there is some, nothing is received if the connection was accepted.
     pub(crate) blocked: Option<Box<Gather<H::Held>>>,
     pub(crate) socket: K::Socket,
-    /// The handler has dialled it. Such a connection is read also while its output is blocked: its peer may be one that
-    /// stops reading while nobody reads from it, and two such ends would wait for each other for ever.
+    /// The handler has dialled it. Such a connection is read also while its output is blocked: a peer may stop reading
+    /// until its own output is read, and two such ends would wait for each other for ever.
     pub(crate) dialled: bool,
-    /// Epoll tells when the socket takes output again.
+    /// Epoll reports when the socket takes output again.
     pub(crate) armed: bool,
-    /// There may be something to receive: an event said so, and no short receive has denied it since.
+    /// There may be something to receive: an event said so, and no short receive has contradicted it since.
     pub(crate) readable: bool,
     /// The peer will send no more than what is in the socket: receive until there is nothing.
     pub(crate) hangup: bool,
@@ -106,16 +92,20 @@ pub(crate) struct Connection<H: Handler, K: Kernel> {
     pub(crate) ended: bool,
     /// The handler is to be called even if nothing arrives.
     pub(crate) due: bool,
-    /// It stands in the worker's queue.
+    /// It is in the event loop's queue.
     pub(crate) queued: bool,
-    /// It stands in the worker's list for the next tick.
+    /// It is in the event loop's list for the next tick.
     pub(crate) waiting: bool,
 }
 
 impl<H: Handler, K: Kernel> Connection<H, K> {
-    pub(crate) fn new(socket: K::Socket, origin: Origin, talk: Talk<H::Connection>) -> Connection<H, K> {
+    pub(crate) fn new(
+        socket: K::Socket,
+        origin: Origin,
+        dialogue: Dialogue<H::Connection>,
+    ) -> Connection<H, K> {
         Connection {
-            talk,
+            dialogue,
             blocked: None,
             socket,
             dialled: matches!(origin, Origin::Dialled { .. }),
@@ -129,7 +119,7 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
         }
     }
 
-    /// Whether its output keeps the handler from being called.
+    /// Whether blocked output keeps the handler from being called.
     #[inline]
     pub(crate) fn is_held_up(&self) -> bool {
         self.blocked.is_some() && !self.dialled
@@ -138,21 +128,21 @@ impl<H: Handler, K: Kernel> Connection<H, K> {
     /// Whether a receive is due.
     #[inline]
     pub(crate) fn wants_input(&self) -> bool {
-        let listens = match self.talk.wish {
-            Wish::Read => true,
-            Wish::Later => self.talk.has_room(),
-            Wish::Again | Wish::Wait | Wish::Close(_) => false,
+        let listens = match self.dialogue.next {
+            Next::Read => true,
+            Next::Later => self.dialogue.has_room(),
+            Next::Again | Next::Wait | Next::Close(_) => false,
         };
         self.readable && !self.ended && !self.is_held_up() && listens
     }
 
-    /// Why it should be closed now that its output is out, if it should.
+    /// The reason to close it now that its output is sent, if there is one.
     #[inline]
     pub(crate) fn finished(&self) -> Option<CloseReason> {
-        match self.talk.wish {
-            Wish::Close(reason) => Some(reason),
-            Wish::Again | Wish::Wait => None,
-            Wish::Read | Wish::Later => self.ended.then_some(CloseReason::Normal),
+        match self.dialogue.next {
+            Next::Close(reason) => Some(reason),
+            Next::Again | Next::Wait => None,
+            Next::Read | Next::Later => self.ended.then_some(CloseReason::Normal),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Datagrams: where they come from and go to, and those that wait for the end of a round.
+//! Datagrams: their peers, and those that wait for the end of a round.
 
 use std::net::SocketAddr;
 
 use crate::slab::Token;
 
-/// Bytes of all datagrams that are sent in a round: more than a socket's buffer takes by default. The rest is dropped.
+/// Bytes of all datagrams sent in a round: more than a socket's buffer takes by default. The rest is dropped.
 pub(crate) const OUTGOING_MAX: usize = 1 << 20;
 
 /// The other end of a datagram.
@@ -12,35 +12,35 @@ pub(crate) const OUTGOING_MAX: usize = 1 << 20;
 pub enum DatagramPeer {
     /// A client, at one of the network's addresses.
     Client {
-        /// Which of the network's addresses, by index.
+        /// Index among the network's addresses.
         listener: u16,
-        /// The client's own.
+        /// The client's address.
         address: SocketAddr,
     },
     /// The place that a socket was dialled to.
     Dialled(SocketId),
 }
 
-/// Names a dialled socket for datagrams of one worker, for as long as it exists: no other has or had this name.
+/// Names a dialled datagram socket of one worker as long as it exists; unique in this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketId(pub(crate) Token);
 
 /// A datagram that has arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'b> {
-    /// Where it came from, and where replies go to.
+    /// The sender, and the address for replies.
     pub from: DatagramPeer,
-    /// All of it.
+    /// The whole content.
     pub bytes: &'b [u8],
 }
 
-/// Datagrams that are to be sent at the end of a round.
+/// Datagrams to be sent at the end of a round.
 #[derive(Default)]
 pub(crate) struct Outgoing {
-    /// Where each goes to, and where in `bytes` it ends.
+    /// The receiver of each, and its end in `bytes`.
     list: Vec<(DatagramPeer, usize)>,
     bytes: Vec<u8>,
-    /// Those for which there was no room.
+    /// Those that found no room.
     dropped: u64,
 }
 
@@ -50,7 +50,7 @@ impl Outgoing {
         self.list.is_empty() && self.dropped == 0
     }
 
-    /// Adds a datagram if there is room; whether there was.
+    /// Adds a datagram if there is room; returns whether there was.
     pub(crate) fn add(&mut self, to: DatagramPeer, bytes: &[u8]) -> bool {
         let fits = self.bytes.len() + bytes.len() <= OUTGOING_MAX;
         if fits {
@@ -62,8 +62,8 @@ impl Outgoing {
         fits
     }
 
-    /// Hands all of them to `send`, those for one peer together and in their order: the kernel's way to a peer is in the cache
-    /// for all but the first. Empty afterwards; returns the number of those for which there was no room.
+    /// Passes all of them to `send`, those for one peer together and in their order, so that the kernel's route to a
+    /// peer is in the cache for all but the first. Empty afterwards; returns the number of those that found no room.
     pub(crate) fn drain(&mut self, mut send: impl FnMut(DatagramPeer, &[u8])) -> u64 {
         let starts = std::iter::once(0).chain(self.list.iter().map(|(_, end)| *end));
         let mut list: Vec<_> =

@@ -1,7 +1,7 @@
-//! A worker's sockets for datagrams: those of the network's addresses, and those that were dialled.
+//! Datagram sockets of a worker: those of the network's addresses, and dialled ones.
 //!
-//! Nothing is kept over a round: what a socket does not take at once is dropped and counted, as the network itself might have
-//! done.
+//! Nothing is kept over a round: a datagram that a socket does not take at once is dropped and counted, as the network
+//! itself might do.
 
 use std::collections::VecDeque;
 
@@ -12,37 +12,37 @@ use crate::datagram::{Datagram, DatagramPeer, Outgoing, SocketId};
 use crate::kernel::Kernel;
 use crate::slab::{Slab, Token};
 
-/// The longest datagram that UDP has.
+/// The longest datagram of UDP.
 const DATAGRAM_MAX: usize = 64 * 1024;
 
-/// Datagrams that are received in a round: beside those, the connections have their turn.
+/// Datagrams received in a round, so that the connections have their turn, too.
 pub(crate) const RECEIVED_MAX: usize = 64;
 
-/// In the places of tokens: neither a connection nor a dial.
+/// Marks the tokens of datagram sockets, so that they differ from those of connections and dials.
 const DATAGRAMS: u32 = 1 << 30;
 
 const READABLE: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
-/// A worker's sockets for datagrams.
+/// Datagram sockets of a worker.
 pub(crate) struct DatagramSockets<S> {
     sockets: Slab<Entry<S>>,
-    /// Those of the network's addresses, with their indices.
+    /// Sockets of the network's addresses, with their indices.
     listeners: Vec<(u16, Token)>,
-    /// Those that may have something.
+    /// Sockets that may have datagrams.
     readable: VecDeque<Token>,
     /// Empty as long as there is no socket.
     buffer: Box<[u8]>,
 }
 
 struct Entry<S> {
-    /// Of the network's addresses; `None`: dialled.
+    /// Index among the network's addresses; `None` for a dialled socket.
     listener: Option<u16>,
     socket: S,
-    /// It stands among the readable ones.
+    /// It is in the list of readable sockets.
     is_readable: bool,
 }
 
-/// What came of sending.
+/// Result of sending.
 #[derive(Default)]
 pub(crate) struct SendOutcome {
     pub(crate) bytes: u64,
@@ -50,7 +50,7 @@ pub(crate) struct SendOutcome {
 }
 
 impl<S> DatagramSockets<S> {
-    /// Those with these indices among the network's addresses; watched from now on.
+    /// Takes the sockets of the network's addresses, with their indices, and watches them.
     pub(crate) fn new<K: Kernel<Socket = S>>(
         kernel: &K,
         listeners: Vec<(u16, S)>,
@@ -68,7 +68,7 @@ impl<S> DatagramSockets<S> {
         Ok(sockets)
     }
 
-    /// A socket that was dialled; watched from now on.
+    /// Adds a dialled socket and watches it.
     pub(crate) fn add_dialled<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &K,
@@ -94,7 +94,7 @@ impl<S> DatagramSockets<S> {
         Ok(token)
     }
 
-    /// Closes a socket that was dialled; whether it was there.
+    /// Closes a dialled socket; returns whether it existed.
     pub(crate) fn close(&mut self, SocketId(token): SocketId) -> bool {
         let is_there = self.sockets.get_mut(token).is_some();
         if is_there {
@@ -103,13 +103,13 @@ impl<S> DatagramSockets<S> {
         is_there
     }
 
-    /// Whether some may have something.
+    /// Whether some socket may have datagrams.
     #[inline]
     pub(crate) fn any_readable(&self) -> bool {
         !self.readable.is_empty()
     }
 
-    /// An event of the socket that `token` names, if it names one.
+    /// Handles an event of the socket that `token` names, if it names one.
     pub(crate) fn event(&mut self, token: Token) {
         let token = Token { index: token.index ^ DATAGRAMS, ..token };
         if let Some(entry) = self.sockets.get_mut(token).filter(|entry| !entry.is_readable) {
@@ -118,7 +118,7 @@ impl<S> DatagramSockets<S> {
         }
     }
 
-    /// Hands out what has arrived, at most [`RECEIVED_MAX`] datagrams of all sockets in turn.
+    /// Passes arrived datagrams to `each`, at most [`RECEIVED_MAX`] of all sockets in turn.
     pub(crate) fn receive<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
@@ -136,9 +136,9 @@ impl<S> DatagramSockets<S> {
                     };
                     each(&Datagram { from, bytes: &self.buffer[..len] });
                 }
-                // An error of an earlier datagram (ICMP), which the kernel tells once, and before what has arrived.
+                // An error of an earlier datagram (ICMP), which the kernel reports once, and before what has arrived.
                 Err(Errno::INTR | Errno::CONNREFUSED) => {}
-                // Nothing more, or nothing that can be helped.
+                // Empty, or an error without a remedy.
                 Err(_) => {
                     entry.is_readable = false;
                     continue;
@@ -148,7 +148,7 @@ impl<S> DatagramSockets<S> {
         }
     }
 
-    /// Sends what a round has gathered, one after the other.
+    /// Sends the datagrams of a round, one after the other.
     pub(crate) fn send<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,

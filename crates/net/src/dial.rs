@@ -14,16 +14,16 @@ use crate::address::{Address, Transport};
 pub struct Dial {
     /// Where to.
     pub place: Place,
-    /// How long it may take from the order on, to the millisecond.
+    /// Time limit in milliseconds, counted from the order.
     pub timeout_ms: u32,
 }
 
-/// Where a server may listen.
+/// An address that a server may listen at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// An internet address. Names are not resolved here.
+    /// An internet address. Host names are not resolved here.
     Tcp(SocketAddr),
-    /// The same, for datagrams.
+    /// An internet address for datagrams.
     Udp(SocketAddr),
     /// A socket in the file system.
     Unix(Arc<Path>),
@@ -59,15 +59,15 @@ impl fmt::Display for Place {
 /// Why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// Nobody listens at the place.
+    /// No socket listens at the place.
     Refused,
-    /// No answer in the time that [`Dial::timeout_ms`] gives, or that the kernel does.
+    /// No answer within [`Dial::timeout_ms`] or the kernel's own limit.
     TimedOut,
-    /// The system knows no way to the place.
+    /// The system has no route to the place.
     NoRoute,
-    /// The system is short of descriptors, of memory or of ports.
+    /// The system lacks descriptors, memory or ports.
     Exhausted,
-    /// There are [`crate::Options::dialled_max`] dials and dialled connections of this worker already.
+    /// This worker has [`crate::Options::dialled_max`] dials and dialled connections already.
     LimitReached,
     /// The network is stopping.
     Stopping,
@@ -76,10 +76,10 @@ pub enum Unreachable {
 }
 
 impl Unreachable {
-    /// What an error of connecting means.
+    /// The meaning of a connect error.
     pub(crate) fn from_errno(error: Errno) -> Unreachable {
         match error {
-            // A path at which there is nothing is one at which nobody listens.
+            // A path that does not exist is treated as one without a listener.
             Errno::CONNREFUSED | Errno::NOENT | Errno::CONNRESET => Unreachable::Refused,
             Errno::TIMEDOUT => Unreachable::TimedOut,
             Errno::NETUNREACH | Errno::HOSTUNREACH | Errno::NETDOWN | Errno::HOSTDOWN => Unreachable::NoRoute,

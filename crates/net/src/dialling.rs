@@ -1,7 +1,7 @@
-//! Dials of a worker between the order and its outcome.
+//! Dials of a worker between the order and the outcome.
 //!
-//! What bounds them: [`crate::Options::dialled_max`] for all that are asked for (the [`crate::Turn`] counts them), and
-//! [`BEGUN_PER_MS_MAX`] for what a handler that dials without end can cost the others.
+//! Limits: [`crate::Options::dialled_max`] for all orders (the [`crate::Turn`] counts them), and [`BEGUN_PER_MS_MAX`]
+//! for the time that a handler that dials without end can take from the worker's connections.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,33 +12,33 @@ use crate::dial::{Dial, Place, Unreachable};
 use crate::kernel::{Connect, Kernel};
 use crate::slab::{Slab, Token};
 
-/// Dials that are begun in a millisecond. On loopback each does a whole handshake within the call, 16 µs if it is refused: a
-/// handler that dials again whenever it is refused takes a quarter of its worker's time, and the connections of the worker
-/// have the rest. One that connects takes 20 to 45 µs.
+/// Dials begun in a millisecond. On loopback each does a whole handshake within the call, 16 µs if it is refused: a
+/// handler that dials again after each refusal takes a quarter of its worker's time, and the connections of the worker
+/// have the rest. A dial that connects takes 20 to 45 µs.
 pub(crate) const BEGUN_PER_MS_MAX: usize = 16;
 
-/// How long a dial waits before it is begun anew where the queue of who listens is full (unix sockets do not wait).
-const BUSY_US: u64 = 5_000;
+/// Time before a dial is begun again where the listen queue is full (connecting to a unix socket does not wait).
+const RETRY_US: u64 = 5_000;
 
-/// In the places of tokens: not a connection, but a dial. No process has so many descriptors.
+/// Marks the tokens of dials, so that they differ from those of connections. No process has so many descriptors.
 const DIAL: u32 = 1 << 31;
 
-/// Until an answer comes, which makes the socket writable; edge-triggered.
+/// Readiness to write, which an answer causes; edge-triggered.
 const ANSWERED: EventFlags = EventFlags::OUT.union(EventFlags::ET);
 
-/// What makes a dial's outcome known.
+/// Events that decide a dial.
 const KNOWN: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
 /// All dials of a worker that have no outcome yet.
 pub(crate) struct Dials<S> {
     attempts: Slab<Attempt<S>>,
-    /// Those that have not been begun, in the order in which they were asked for.
+    /// Dials that have not been begun, in the order of their orders.
     queue: VecDeque<Token>,
-    /// Those that are to be begun anew, and when.
+    /// Dials to begin again, and when.
     busy: VecDeque<(Now, Token)>,
-    /// All of them, by when and place.
+    /// All dials, by expiry and place.
     expiries: BTreeSet<(Now, u32)>,
-    /// The beginning of the millisecond in which `begun` have been begun.
+    /// The start of the millisecond in which `begun` dials have been begun.
     window: Now,
     begun: usize,
 }
@@ -51,8 +51,8 @@ struct Attempt<S> {
     socket: Option<S>,
 }
 
-/// A dial that is over.
-pub(crate) struct Outcome<S> {
+/// A finished dial.
+pub(crate) struct DialOutcome<S> {
     pub(crate) place: Place,
     pub(crate) tag: u64,
     pub(crate) result: Result<Connected<S>, Unreachable>,
@@ -61,7 +61,7 @@ pub(crate) struct Outcome<S> {
 /// A connection that was dialled.
 pub(crate) struct Connected<S> {
     pub(crate) socket: S,
-    /// It is watched already, as a dial.
+    /// Its socket is in the epoll set already.
     pub(crate) watched: bool,
 }
 
@@ -83,14 +83,14 @@ impl<S> Dials<S> {
     }
 
     /// Takes an order.
-    pub(crate) fn ask(&mut self, dial: Dial, tag: u64, now: Now) {
+    pub(crate) fn enqueue(&mut self, dial: Dial, tag: u64, now: Now) {
         let expires = Now { us: now.us + u64::from(dial.timeout_ms) * 1000 };
         let token = self.attempts.insert(Attempt { dial, tag, expires, socket: None });
         self.expiries.insert((expires, token.index));
         self.queue.push_back(token);
     }
 
-    /// When there is something to do next; in the past if there is now.
+    /// The moment of the next action; in the past if there is something to do now.
     pub(crate) fn next(&self) -> Option<Now> {
         let (expires, _) = *self.expiries.first()?;
         let begin = (!self.queue.is_empty()).then(|| self.begins_at());
@@ -103,8 +103,12 @@ impl<S> Dials<S> {
         if self.begun < BEGUN_PER_MS_MAX { Now::default() } else { Now { us: self.window.us + 1000 } }
     }
 
-    /// Begins what may be begun, and returns the first outcome that this has.
-    pub(crate) fn begin<K: Kernel<Socket = S>>(&mut self, kernel: &mut K, now: Now) -> Option<Outcome<S>> {
+    /// Begins as many dials as are allowed now, and returns the first outcome that is known at once.
+    pub(crate) fn begin<K: Kernel<Socket = S>>(
+        &mut self,
+        kernel: &mut K,
+        now: Now,
+    ) -> Option<DialOutcome<S>> {
         while self.busy.front().is_some_and(|(at, _)| *at <= now) {
             self.queue.extend(self.busy.pop_front().map(|(_, token)| token));
         }
@@ -113,7 +117,7 @@ impl<S> Dials<S> {
         }
         while self.begun < BEGUN_PER_MS_MAX {
             let token = self.queue.pop_front()?;
-            // It may have expired by now.
+            // It may have expired in the queue.
             let attempt = self.attempts.get_mut(token).filter(|attempt| attempt.expires > now);
             let Some(attempt) = attempt else { continue };
             self.begun += 1;
@@ -130,7 +134,7 @@ impl<S> Dials<S> {
                     }
                 }
                 Connect::Busy => {
-                    self.busy.push_back((Now { us: now.us + BUSY_US }, token));
+                    self.busy.push_back((Now { us: now.us + RETRY_US }, token));
                     continue;
                 }
                 Connect::Failed(why) => Err(why),
@@ -140,13 +144,13 @@ impl<S> Dials<S> {
         None
     }
 
-    /// An event of the dial that `token` names, if it names one.
+    /// Handles an event of the dial that `token` names, if it names one.
     pub(crate) fn event<K: Kernel<Socket = S>>(
         &mut self,
         kernel: &mut K,
         token: Token,
         flags: EventFlags,
-    ) -> Option<Outcome<S>> {
+    ) -> Option<DialOutcome<S>> {
         let token = Token { index: token.index ^ DIAL, ..token };
         let attempt = self.attempts.get_mut(token).filter(|_| flags.intersects(KNOWN))?;
         let socket = attempt.socket.take()?;
@@ -154,21 +158,21 @@ impl<S> Dials<S> {
         Some(self.end(token.index, connected.map(|()| Connected { socket, watched: true })))
     }
 
-    /// One that has taken too long.
-    pub(crate) fn expire(&mut self, now: Now) -> Option<Outcome<S>> {
+    /// Ends one dial that has expired.
+    pub(crate) fn expire(&mut self, now: Now) -> Option<DialOutcome<S>> {
         let (_, index) = *self.expiries.first().filter(|(expires, _)| *expires <= now)?;
         Some(self.end(index, Err(Unreachable::TimedOut)))
     }
 
-    /// Gives one of them up.
-    pub(crate) fn give_up(&mut self) -> Option<Outcome<S>> {
+    /// Cancels one dial.
+    pub(crate) fn cancel_first(&mut self) -> Option<DialOutcome<S>> {
         let (_, index) = *self.expiries.first()?;
         Some(self.end(index, Err(Unreachable::Stopping)))
     }
 
-    fn end(&mut self, index: u32, result: Result<Connected<S>, Unreachable>) -> Outcome<S> {
+    fn end(&mut self, index: u32, result: Result<Connected<S>, Unreachable>) -> DialOutcome<S> {
         let Attempt { dial, tag, expires, .. } = self.attempts.remove(index);
         self.expiries.remove(&(expires, index));
-        Outcome { place: dial.place, tag, result }
+        DialOutcome { place: dial.place, tag, result }
     }
 }

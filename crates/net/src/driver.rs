@@ -1,4 +1,4 @@
-//! System calls of a worker: one way to wait, and two ways to do a batch of receives or sends.
+//! System calls of a worker: one way to wait, and two ways to carry out a batch of receives or sends.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,13 +12,13 @@ use stdx::gather::Gather;
 
 use crate::lanes::{LANES_MAX, Lane, Lanes};
 use crate::options::DriverChoice;
-use crate::uring::{Broken, Uring};
+use crate::uring::{BrokenRing, Uring};
 
 /// Pieces of one gathered send.
 const PIECES_MAX: usize = 64;
 
-/// Gathered sends for one connection in a round: what is left waits for the next, so that a peer that empties
-/// its socket as fast as we fill it does not hold up the others.
+/// Gathered sends for one connection in a round. The rest waits for the next round, so that a peer that empties its
+/// socket as fast as it is filled does not delay the others.
 const GATHERED_SENDS_MAX: usize = 16;
 
 /// Waits for sockets: epoll, edge-triggered.
@@ -33,12 +33,12 @@ impl Poll {
         Ok(Poll { epoll, events: Vec::with_capacity(LANES_MAX) })
     }
 
-    /// Reports changes of `fd` as `data`.
+    /// Reports changes of `fd` with `data`.
     pub(crate) fn add(&self, fd: impl AsFd, data: u64, flags: EventFlags) -> Result<(), Errno> {
         epoll::add(&self.epoll, fd, EventData::new_u64(data), flags)
     }
 
-    /// Reports other changes of `fd` from now on; what is the case already counts as a change.
+    /// Changes the reported events of `fd`; those that are true already are reported once more.
     pub(crate) fn modify(&self, fd: impl AsFd, data: u64, flags: EventFlags) -> Result<(), Errno> {
         epoll::modify(&self.epoll, fd, EventData::new_u64(data), flags)
     }
@@ -50,7 +50,7 @@ impl Poll {
             Timespec { tv_sec: (timeout_ms / 1000) as i64, tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64 };
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&timeout)) {
-            // A signal: the round goes on without events.
+            // Interrupted by a signal: the round goes on without events.
             Err(Errno::INTR) => Ok(0),
             outcome => outcome,
         }
@@ -64,70 +64,70 @@ impl Poll {
     }
 }
 
-/// How a batch reaches the kernel.
-pub(crate) enum Driver {
-    /// A system call each.
+/// The way in which a batch reaches the kernel.
+pub(crate) enum IoDriver {
+    /// One system call for each.
     Epoll,
-    /// A system call for all.
+    /// One system call for all.
     Uring(Box<Uring>),
 }
 
-impl Driver {
-    /// Finds the best driver that was asked for and that the kernel allows, for the thread that calls; and why it is not
-    /// io_uring, if that was refused.
-    pub(crate) fn choose(choice: DriverChoice) -> (Driver, Option<Errno>) {
+impl IoDriver {
+    /// The best driver that was asked for and that the kernel allows to this thread; and the error, if io_uring was
+    /// refused.
+    pub(crate) fn choose(choice: DriverChoice) -> (IoDriver, Option<Errno>) {
         match choice {
-            DriverChoice::Epoll => (Driver::Epoll, None),
+            DriverChoice::Epoll => (IoDriver::Epoll, None),
             DriverChoice::Auto | DriverChoice::Uring => match Uring::new() {
-                Ok(uring) => (Driver::Uring(Box::new(uring)), None),
-                Err(error) => (Driver::Epoll, Some(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
+                Ok(uring) => (IoDriver::Uring(Box::new(uring)), None),
+                Err(error) => (IoDriver::Epoll, Some(Errno::from_io_error(&error).unwrap_or(Errno::IO))),
             },
         }
     }
 
-    /// What it is, as [`crate::roster::Counters::driver`] has it.
+    /// Its number in [`crate::connection_table::WorkerCounters::driver`].
     pub(crate) fn code(&self) -> u64 {
         match self {
-            Driver::Epoll => 1,
-            Driver::Uring(_) => 2,
+            IoDriver::Epoll => 1,
+            IoDriver::Uring(_) => 2,
         }
     }
 
-    /// Does the receives of all lanes that want one. Also after an error each has its outcome; then the driver is to be
-    /// replaced.
+    /// Carries out the receives of all lanes that want one. After an error each lane has an outcome, too, and the
+    /// driver must be replaced.
     #[inline]
     pub(crate) fn receive<'a, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRing> {
         match self {
-            Driver::Epoll => {
+            IoDriver::Epoll => {
                 receive_each(lanes, |lane| lane.receive, fd);
                 Ok(())
             }
-            Driver::Uring(uring) => uring.receive(lanes, fd),
+            IoDriver::Uring(uring) => uring.receive(lanes, fd),
         }
     }
 
-    /// Sends what lies in the outputs of all lanes. Errors are as of [`Driver::receive`].
+    /// Sends what lies in the outputs of all lanes. Errors are as of [`IoDriver::receive`].
     #[inline]
     pub(crate) fn send<'a, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRing> {
         match self {
-            Driver::Epoll => {
+            IoDriver::Epoll => {
                 send_each(lanes, |_| true, fd);
                 Ok(())
             }
-            Driver::Uring(uring) => uring.send(lanes, fd),
+            IoDriver::Uring(uring) => uring.send(lanes, fd),
         }
     }
 }
 
-/// Does the receives of all lanes that `wants` names, one by one.
+/// Carries out the receives of all lanes that `wants` selects, one by one.
 pub(crate) fn receive_each<'a, Held: AsRef<[u8]>>(
     lanes: &mut Lanes<Held>,
     mut wants: impl FnMut(&Lane) -> bool,
@@ -142,12 +142,12 @@ pub(crate) fn receive_each<'a, Held: AsRef<[u8]>>(
     }
 }
 
-/// Receives into `body` and, what the peer sent beyond it, into `beyond`.
+/// Receives into `body`, and what follows the body into `beyond`.
 pub(crate) fn receive_body(fd: BorrowedFd<'_>, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {
     readv(fd, &mut [IoSliceMut::new(body), IoSliceMut::new(beyond)])
 }
 
-/// Sends what lies in the outputs of all lanes at positions that `wants` names, one by one.
+/// Sends the outputs of all lanes at positions that `wants` selects, one by one.
 pub(crate) fn send_each<'a, Held: AsRef<[u8]>>(
     lanes: &mut Lanes<Held>,
     wants: impl Fn(usize) -> bool,
@@ -163,7 +163,7 @@ pub(crate) fn send_each<'a, Held: AsRef<[u8]>>(
 
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
 
-/// Sends as much of `output` as the socket takes, and takes it off `output`.
+/// Sends as much of `output` as the socket takes, and removes it from `output`.
 #[inline]
 pub(crate) fn send_output<Held: AsRef<[u8]>>(
     fd: BorrowedFd<'_>,
@@ -199,7 +199,7 @@ fn send_pieces<Held: AsRef<[u8]>>(fd: BorrowedFd<'_>, output: &mut Gather<Held>)
     Ok(total)
 }
 
-/// A socket that takes nothing now is no failure.
+/// A full socket is no failure.
 pub(crate) fn blocked_or(error: Errno) -> Result<usize, Errno> {
     if error == Errno::AGAIN || error == Errno::INTR { Ok(0) } else { Err(error) }
 }

@@ -1,4 +1,4 @@
-//! The handler of a worker: code that knows what the bytes mean.
+//! Handlers: the code of a worker that gives bytes their meaning.
 
 use stdx::clock::Now;
 use stdx::gather::Gather;
@@ -8,8 +8,8 @@ use crate::datagram::{Datagram, SocketId};
 use crate::dial::Unreachable;
 use crate::turn::{Link, Turn};
 
-/// One per worker, never shared. All calls come from the worker's thread. Each is about one connection; by its [`Turn`] it
-/// may speak to any other of this worker, and order new ones.
+/// One per worker, never shared. All calls come from the worker's thread. Each is about one connection; through its
+/// [`Turn`] it may write to any other connection of this worker, and order new ones.
 ///
 /// For one connection the calls are: `on_open`, then any mix of `on_bytes` and `on_body`, then `on_close`,
 /// which comes exactly once. `prefetch` and `body` may come at any time between.
@@ -19,19 +19,20 @@ pub trait Handler {
     /// Keeps the memory of held output alive until the kernel has taken it.
     type Held: AsRef<[u8]>;
 
-    /// A connection was accepted, or one that was dialled is there.
+    /// A connection was accepted, or a dialled one has been established.
     fn on_open(&mut self, opened: &Opened, turn: &mut Turn<Self::Held>) -> Self::Connection;
 
-    /// A hint: `on_bytes` follows in this round, after the hints of all other connections. It is left out where
-    /// it would come too late to help.
+    /// A hint: `on_bytes` follows in this round, after the hints of all other connections. It is left out where it
+    /// would come too late to help.
     fn prefetch(&mut self, _connection: &Self::Connection, _input: &[u8]) {}
 
     /// Input that was not consumed before, and what has arrived since; at most [`crate::INPUT_MAX`] bytes. Empty
     /// at times after [`Next::Again`] and [`Next::Later`].
     ///
-    /// An accepted connection comes here only when its `output` is out. A dialled one also comes while its peer does not
-    /// take it, because that may be waiting for its own output to be read; what lies in `output` already is still to be
-    /// sent. Who wants no more of a peer says [`Next::Wait`]: then at most [`crate::INPUT_MAX`] bytes of it are kept.
+    /// For an accepted connection this is called only when its `output` has been sent. For a dialled one it is called
+    /// also while the peer does not take the output, because the peer may be waiting for its own output to be read;
+    /// `output` then holds what is still to be sent. To receive no more from a peer, return [`Next::Wait`]: at most
+    /// [`crate::INPUT_MAX`] bytes are kept then.
     fn on_bytes(
         &mut self,
         connection: &mut Self::Connection,
@@ -40,14 +41,14 @@ pub trait Handler {
         turn: &mut Turn<Self::Held>,
     ) -> Progress;
 
-    /// Memory to receive into next, instead of a buffer of the worker's: for bodies that would otherwise be
-    /// copied. Never empty. A handler that gives memory here has consumed all its input; one that gives none for now
-    /// gets the input with `on_bytes`.
+    /// Memory to receive into next, instead of a buffer of the worker: for bodies that would otherwise be copied. Never
+    /// empty. A handler that returns memory here has consumed all its input; while it returns none, the input comes
+    /// with `on_bytes`.
     fn body<'c>(&mut self, _connection: &'c mut Self::Connection) -> Option<&'c mut [u8]> {
         None
     }
 
-    /// The first `received` bytes of what [`Handler::body`] gave have been filled. What the peer sent beyond a
+    /// The first `received` bytes of the memory from [`Handler::body`] have been filled. What the peer sent beyond a
     /// memory that is now full comes with `on_bytes`, at once after [`Next::Read`] and [`Next::Later`].
     fn on_body(
         &mut self,
@@ -59,12 +60,11 @@ pub trait Handler {
         Next::Read
     }
 
-    /// All output is out that the connection's socket had not taken: [`Turn::blocked`] is 0 again, and who waits for that can
-    /// be woken.
+    /// All blocked output has been sent: [`Turn::blocked`] is 0 again, and a connection that waits for that can be
+    /// woken.
     fn on_drained(&mut self, _connection: &mut Self::Connection, _turn: &mut Turn<Self::Held>) {}
 
-    /// The connection ends. What it held is to be let go of: the peer, and the count of connections, learn of the end
-    /// afterwards.
+    /// The connection ends. Free what it held: the peer and the count of connections see the end afterwards.
     fn on_close(
         &mut self,
         _connection: Self::Connection,
@@ -73,51 +73,52 @@ pub trait Handler {
     ) {
     }
 
-    /// What was dialled with this tag is a place for datagrams, and has a socket: what is sent to
-    /// [`crate::DatagramPeer::Dialled`] goes there, and what comes from there is from this peer. Until [`Turn::close_socket`].
+    /// The UDP place dialled with this tag has a socket: datagrams to [`crate::DatagramPeer::Dialled`] go to the place,
+    /// and datagrams from the place come from this peer, until [`Turn::close_socket`].
     fn on_socket(&mut self, _tag: u64, _socket: SocketId, _turn: &mut Turn<Self::Held>) {}
 
-    /// There is no connection for what was dialled with this tag.
+    /// The dial with this tag has failed.
     fn on_unreachable(&mut self, _tag: u64, _why: Unreachable, _turn: &mut Turn<Self::Held>) {}
 
-    /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later. It may repeat an earlier one, or
-    /// come from anyone who forges the sender's address.
+    /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later. It may repeat an earlier one, and
+    /// its sender's address may be forged.
     fn on_datagram(&mut self, _datagram: &Datagram<'_>, _turn: &mut Turn<Self::Held>) {}
 
-    /// What the connection is in the middle of, for those who look on. Asked after each call, so be quick.
+    /// The connection's current activity, for reports. Asked after each call, so it must be quick.
     fn activity(&self, _connection: &Self::Connection) -> Activity {
         Activity::Reading
     }
 
-    /// Comes at least once a second.
+    /// Called at least once a second.
     fn on_tick(&mut self, _now: Now) {}
 
-    /// Comes before the calls of each round, and so soon after [`crate::Nudge::nudge`].
+    /// Called before the other calls of each round, and so soon after [`crate::Nudge::nudge`].
     fn begin_turn(&mut self, _now: Now) {}
 
-    /// Comes after the calls of each round and before its sends: what was gathered over the round can be said now.
+    /// Called after the other calls of each round and before its sends: the place for output that was gathered over the
+    /// round.
     fn end_turn(&mut self, _turn: &mut Turn<Self::Held>) {}
 
-    /// When [`Handler::on_deadline`] is to come next: the worker waits no longer than until then. Asked in every round,
-    /// so be quick. What is past comes at once, once in a round.
+    /// The time of the next [`Handler::on_deadline`]: the worker waits no longer than until then. Asked in every round,
+    /// so it must be quick. A deadline in the past is due at once, once in a round.
     fn deadline(&self) -> Option<Now> {
         None
     }
 
-    /// The deadline has come; at most a millisecond later if nothing else happens.
+    /// The deadline has passed; by at most a millisecond if nothing else happens.
     fn on_deadline(&mut self, _turn: &mut Turn<Self::Held>) {}
 }
 
-/// What a handler made of its input.
+/// Result of reading input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes from the front of the input that are not needed again.
+    /// Bytes at the front of the input that are not needed again.
     pub consumed: usize,
-    /// What should happen next.
+    /// The next step.
     pub next: Next,
 }
 
-/// What should happen to a connection next. In every case its output is sent first.
+/// The next step of a connection. In every case its output is sent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Call again when more input has arrived.
@@ -126,47 +127,47 @@ pub enum Next {
     Again,
     /// Call again at the next tick (about 50 ms), or earlier if more input arrives.
     Later,
-    /// Receive nothing, and do not call again, until [`Turn::wake`].
+    /// Receive nothing, and do not call again until [`Turn::wake`].
     Wait,
     /// Close the connection, for this reason.
     Close(CloseReason),
 }
 
-/// What a connection is in the middle of.
+/// The current activity of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// Waiting for a request, or in one.
     Reading = 0,
     /// Receiving the body of a request.
     Body = 1,
-    /// Receiving what is dropped.
+    /// Receiving bytes that are dropped.
     Swallowing = 2,
-    /// Sending what the peer does not take.
+    /// Sending output that the peer does not take.
     Sending = 3,
-    /// Sending whatever happens.
+    /// Sending events to a watcher.
     Watching = 4,
 }
 
 /// Why a connection was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The peer was done.
+    /// The peer has finished, or the handler closed it.
     Normal,
-    /// The socket failed: most often, the peer reset the connection. Or what the peer said was no request.
+    /// The socket failed (most often, the peer reset the connection), or the peer sent no valid request.
     Error,
     /// Nothing happened on it for longer than the idle timeout.
     IdleTimeout,
     /// The network is stopping.
     Shutdown,
-    /// A whole buffer of input, and the handler could use none of it.
+    /// A whole buffer of input of which the handler consumed nothing.
     InputTooLong,
 }
 
-/// A number that no other connection of this network has or had. Starts at 1.
+/// A number that is unique in this network. Starts at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId(pub u64);
 
-/// A connection before a worker has it.
+/// A connection that no worker has yet.
 pub(crate) struct Arrival {
     pub(crate) id: ConnectionId,
     pub(crate) origin: Origin,
@@ -182,29 +183,29 @@ impl Arrival {
     }
 }
 
-/// How a connection came about.
+/// The origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A client has connected.
     Accepted {
-        /// Which of the network's addresses it came through, by index.
+        /// Index of the listener among the network's addresses.
         listener: u16,
     },
     /// The handler has dialled.
     Dialled {
-        /// What it said with the order.
+        /// The tag of the order.
         tag: u64,
     },
 }
 
-/// A connection as it was accepted, or dialled.
+/// An accepted or dialled connection.
 #[derive(Clone, Debug)]
 pub struct Opened {
     /// Its number.
     pub id: ConnectionId,
     /// Its name for [`Turn`].
     pub link: Link,
-    /// Its file descriptor's number: a name that people know from other tools, nothing to be used.
+    /// The number of its file descriptor: for reports only.
     pub fd: i32,
     /// Accepted or dialled.
     pub origin: Origin,

@@ -1,7 +1,7 @@
-//! The kernel, as a worker sees it: connections, readiness, batches of receives and of sends.
+//! The kernel's interface for an event loop: connections, readiness, batches of receives and of sends.
 //!
-//! There are two: the machine's ([`crate::system::System`]), and the one that [`crate::sim::World`] simulates. A worker is
-//! the same code over both.
+//! There are two: the machine's ([`crate::system::System`]), and the simulated one of [`crate::sim::World`]. The event
+//! loop is the same code over both.
 
 use std::net::SocketAddr;
 
@@ -12,28 +12,28 @@ use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::lanes::Lanes;
 
-/// Sockets and what can be done with them. Nothing here waits.
+/// Sockets and their operations. None of them waits.
 pub(crate) trait Kernel {
     /// One end of a connection, which is closed when it is dropped.
     type Socket;
 
-    /// The name that people know a socket by.
+    /// The number that identifies a socket in reports.
     fn number(socket: &Self::Socket) -> i32;
 
-    /// The end of a connection that is ours.
+    /// The local address of a connection.
     fn local(&self, socket: &Self::Socket) -> Address;
 
-    /// Reports changes of `socket` as `data`, edge-triggered.
+    /// Reports changes of `socket` with `data`, edge-triggered.
     fn watch(&self, socket: &Self::Socket, data: u64, flags: EventFlags) -> Result<(), Errno>;
 
-    /// Reports other changes of it from now on; what is the case already counts as a change.
+    /// Changes the reported events of a socket; those that are true already are reported once more.
     fn watch_anew(&self, socket: &Self::Socket, data: u64, flags: EventFlags) -> Result<(), Errno>;
 
     /// The event at `position` of the last wait.
     fn event(&self, position: usize) -> (u64, EventFlags);
 
-    /// Does the receives of all lanes that want one. Each has its outcome also after an error, which says that a faster way
-    /// has stopped working and another one will be used.
+    /// Carries out the receives of all lanes that want one. Each lane has its outcome also after an error, which means
+    /// that io_uring has stopped working and epoll takes over.
     fn receive<'s, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
@@ -42,7 +42,7 @@ pub(crate) trait Kernel {
     where
         Self::Socket: 's;
 
-    /// Sends what lies in the outputs of all lanes. Errors are as of [`Kernel::receive`].
+    /// Sends the outputs of all lanes. Errors as for [`Kernel::receive`].
     fn send<'s, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
@@ -51,7 +51,7 @@ pub(crate) trait Kernel {
     where
         Self::Socket: 's;
 
-    /// Receives into `body` and, what the peer sent beyond it, into `beyond`.
+    /// Receives into `body`, and what follows the body into `beyond`.
     fn receive_body(
         &mut self,
         socket: &Self::Socket,
@@ -59,7 +59,7 @@ pub(crate) trait Kernel {
         beyond: &mut [u8],
     ) -> Result<usize, Errno>;
 
-    /// Receives a datagram into `buffer`, of which none is longer.
+    /// Receives a datagram into `buffer`, which is as long as the longest one.
     fn receive_datagram(
         &mut self,
         socket: &Self::Socket,
@@ -77,18 +77,18 @@ pub(crate) trait Kernel {
     /// Begins to connect.
     fn connect(&mut self, place: &Place) -> Connect<Self::Socket>;
 
-    /// What came of connecting, once the socket can be written to.
+    /// The outcome of connecting, once the socket can be written to.
     fn connected(&mut self, socket: &Self::Socket, place: &Place) -> Result<(), Unreachable>;
 }
 
-/// What came of beginning to connect.
+/// State of a connection attempt.
 pub(crate) enum Connect<S> {
     /// There is a connection.
     Done(S),
-    /// The socket can be written to once it is known.
+    /// The socket becomes writable when the outcome is known.
     UnderWay(S),
-    /// The queue of who listens is full, and nothing tells when it is not any more.
+    /// The listen queue is full, and no event tells when there is room.
     Busy,
-    /// There will be none.
+    /// It has failed.
     Failed(Unreachable),
 }

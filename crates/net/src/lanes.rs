@@ -1,4 +1,4 @@
-//! The connections of one round, with a buffer for input and one for output each.
+//! Lanes: the connections of one round, with an input buffer and an output each.
 
 use rustix::io::Errno;
 use stdx::gather::Gather;
@@ -9,11 +9,11 @@ use crate::INPUT_MAX;
 /// at about 1 µs each for receive, work and send, this is a fifth of a millisecond at worst.
 pub(crate) const LANES_MAX: usize = 64;
 
-/// Distance between two input buffers. Five cache lines more than the buffer, so that the fronts of the
-/// buffers, which are all that small requests touch, do not fall into the same set of the cache.
+/// Distance between two input buffers: five cache lines more than the buffer, so that the fronts of the buffers, which
+/// are all that small requests touch, do not fall into the same set of the cache.
 const STRIDE: usize = INPUT_MAX + 5 * 64;
 
-/// An output buffer that has grown beyond this is given back once it is empty.
+/// An output buffer that has grown beyond this is freed once it is empty.
 const OUTPUT_KEPT_MAX: usize = 256 * 1024;
 
 /// One connection's place in a round.
@@ -30,9 +30,9 @@ pub(crate) struct Lane {
     pub(crate) filled: usize,
     /// Bytes received into the handler's own memory.
     pub(crate) body: usize,
-    /// What became of the receive.
+    /// The outcome of the receive.
     pub(crate) received: Result<usize, Errno>,
-    /// What became of the send.
+    /// The outcome of the send.
     pub(crate) sent: Result<usize, Errno>,
 }
 
@@ -81,8 +81,8 @@ impl<Held: AsRef<[u8]>> Lanes<Held> {
         (&mut self.list[lane], buffer, &mut self.outputs[lane])
     }
 
-    /// Leaves the input buffers as they are to the kernel, which may still write to them, and takes new ones. What has
-    /// been received is copied over.
+    /// Leaves the input buffers to the kernel, which may still write to them, and takes new ones. What has been
+    /// received is copied.
     #[cold]
     pub(crate) fn leave_inputs(&mut self) {
         let fresh = vec![0; LANES_MAX * STRIDE].into_boxed_slice();
@@ -93,7 +93,7 @@ impl<Held: AsRef<[u8]>> Lanes<Held> {
         }
     }
 
-    /// Makes lane `lane`'s output ready for another connection.
+    /// Prepares lane `lane`'s output for another connection.
     #[inline]
     pub(crate) fn recycle_output(&mut self, lane: usize) {
         let output = &mut self.outputs[lane];

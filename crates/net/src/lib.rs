@@ -1,21 +1,22 @@
 //! Workers, epoll and io_uring drivers, listeners.
 //!
-//! A [`Network`] binds sockets and runs one thread that accepts and one [`Handler`] per worker thread. A worker
-//! goes round in phases, each over a whole batch of connections: wait, receive, prefetch, handle, send. The two
-//! drivers differ only in how a batch of receives and a batch of sends reaches the kernel.
+//! A [`Network`] binds sockets and runs one thread that accepts and one [`Handler`] per worker thread. A worker's event
+//! loop goes round in phases, each over a whole batch of connections: wait, receive, prefetch, handle, send. The two
+//! drivers differ only in how a batch of receives and a batch of sends reach the kernel.
 //!
-//! An idle connection owns no buffer: input lands in the worker's buffers, or in memory that the handler gives;
-//! only what a handler leaves of it is copied aside. Output leaves the same way, and only a connection whose
-//! peer does not read keeps some; until it is gone nothing more is read from that peer.
+//! An idle connection owns no buffer: input is received into the worker's buffers, or into memory of the handler; only
+//! the bytes that a handler leaves are copied aside. Output works the same way: only a connection whose peer does not
+//! read keeps some, and nothing more is read from that peer until it has been sent.
 //!
-//! A handler may dial ([`Turn::dial`]). What it has dialled is served like what was accepted, with these differences: it is
-//! read also while its output is blocked, it is never closed for being idle, it ends as soon as its peer has finished, and
-//! it has a limit of its own ([`Options::dialled_max`]).
+//! A handler may dial ([`Turn::dial`]). A dialled connection is served like an accepted one, with these differences: it
+//! is read also while its output is blocked, it has no idle timeout, it ends as soon as its peer has finished, and it
+//! has a limit of its own ([`Options::dialled_max`]).
 //!
-//! Datagrams go beside all that: each that arrives is handed out, those to send go out at the end of the round, and none is
-//! kept ([`Handler::on_datagram`], [`Turn::send_datagram`]). A place for datagrams can be dialled, too ([`Place::Udp`]).
+//! Datagrams are separate: each is passed to the handler when it arrives, those to send are sent at the end of the
+//! round, and none is kept ([`Handler::on_datagram`], [`Turn::send_datagram`]). A UDP place can be dialled, too
+//! ([`Place::Udp`]).
 //!
-//! The bytes mean nothing in here. The clock is read in here (once per round) and nowhere above.
+//! Bytes have no meaning in this crate. It reads the clock once per round; the crates above get the time from it.
 
 pub mod handler;
 
@@ -30,24 +31,24 @@ pub mod sim;
 pub mod view;
 
 mod acceptor;
-#[cfg(test)]
-mod caller;
 mod connection;
+mod connection_table;
 mod datagram_sockets;
 mod dialling;
 mod driver;
+#[cfg(test)]
+mod echo;
+mod event_loop;
 mod kernel;
 mod lanes;
 mod limit;
-mod mailbox;
+mod message_queue;
 #[cfg(test)]
-mod parrot;
-mod roster;
+mod scripted;
 mod slab;
 mod system;
 mod turn;
 mod uring;
-mod worker;
 
 pub use address::{Address, Transport};
 pub use datagram::{Datagram, DatagramPeer, SocketId};
@@ -57,8 +58,8 @@ pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
 pub use turn::{Link, Turn};
-pub use view::{Counts, Present, PresentCursor, View};
+pub use view::{ConnectionCursor, ConnectionEntry, Counts, View};
 
-/// The most input that a handler sees at once, and so the longest thing that it can ask to see whole. A handler
-/// that consumes nothing of this much input, and asks for more, has its connection closed.
+/// The most input that a handler sees at once, and so the longest unit that it can ask to see whole. A handler that
+/// consumes nothing of this much input, and asks for more, has its connection closed.
 pub const INPUT_MAX: usize = 16 * 1024;

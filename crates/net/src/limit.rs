@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use rustix::io::Errno;
 
 use crate::clock::precise_us;
-use crate::mailbox::{bell, ring};
+use crate::message_queue::{new_eventfd, notify};
 
-/// Shared by the acceptor, the workers and those who look on.
-pub(crate) struct Limit {
+/// Shared by the acceptor, the workers and every [`crate::View`].
+pub(crate) struct ConnectionLimit {
     max: usize,
     current: AtomicUsize,
-    /// Accepting has been stopped, and whoever closes a connection is to ring.
+    /// Accepting is paused, and a thread that closes a connection must notify the acceptor.
     paused: AtomicBool,
-    pub(crate) bell: OwnedFd,
-    /// The last number that a connection was given.
+    pub(crate) wake_up: OwnedFd,
+    /// The last connection number given.
     last_id: AtomicU64,
     pub(crate) accepted: AtomicU64,
     pub(crate) rejected: AtomicU64,
@@ -24,13 +24,13 @@ pub(crate) struct Limit {
     paused_since_us: AtomicU64,
 }
 
-impl Limit {
-    pub(crate) fn new(max: usize) -> Result<Limit, Errno> {
-        Ok(Limit {
+impl ConnectionLimit {
+    pub(crate) fn new(max: usize) -> Result<ConnectionLimit, Errno> {
+        Ok(ConnectionLimit {
             max,
             current: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
-            bell: bell()?,
+            wake_up: new_eventfd()?,
             last_id: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
@@ -53,38 +53,38 @@ impl Limit {
     }
 
     /// A connection was accepted; returns its number.
-    pub(crate) fn enter(&self) -> u64 {
+    pub(crate) fn connection_opened(&self) -> u64 {
         self.current.fetch_add(1, Ordering::SeqCst);
         self.accepted.fetch_add(1, Ordering::Relaxed);
         self.next_id()
     }
 
-    /// A number for a connection, which is not counted.
+    /// A number for a connection that is not counted.
     pub(crate) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The last number that a connection was given.
+    /// The last connection number given.
     pub(crate) fn last_id(&self) -> u64 {
         self.last_id.load(Ordering::Relaxed)
     }
 
     /// A connection was closed.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn connection_closed(&self) {
         // In one total order with `pause`: either the acceptor, which looks at `current` again after it has set
-        // `paused`, sees this, or this sees `paused` and rings.
+        // `paused`, sees this change, or this thread sees `paused` and notifies it.
         self.current.fetch_sub(1, Ordering::SeqCst);
-        self.freed();
+        self.descriptor_freed();
     }
 
-    /// A descriptor can be used again.
-    pub(crate) fn freed(&self) {
+    /// A descriptor is free again.
+    pub(crate) fn descriptor_freed(&self) {
         if self.is_paused() {
-            ring(&self.bell);
+            notify(&self.wake_up);
         }
     }
 
-    /// Accepting stops.
+    /// Accepting pauses.
     pub(crate) fn pause(&self) {
         if !self.paused.swap(true, Ordering::SeqCst) {
             self.pauses.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl Limit {
         }
     }
 
-    /// Accepting goes on.
+    /// Accepting continues.
     pub(crate) fn resume(&self) {
         if self.paused.swap(false, Ordering::SeqCst) {
             let since_us = self.paused_since_us.load(Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Limit {
         }
     }
 
-    /// How long accepting has been stopped in all pauses, the present one included.
+    /// Total length of all pauses, the present one included.
     pub(crate) fn paused_us(&self) -> u64 {
         let past_us = self.paused_us.load(Ordering::Relaxed);
         let since_us = self.paused_since_us.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Sockets that listen.
+//! Listening sockets.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,19 +15,19 @@ use rustix::net::{
 
 use crate::address::Address;
 
-/// Where to listen.
+/// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
-    /// An internet address; port 0 for one that the kernel chooses. An IPv6 address does not stand for IPv4 too.
+    /// An internet address; port 0 for one that the kernel chooses. An IPv6 address does not include IPv4.
     Tcp(SocketAddr),
-    /// A socket in the file system, whose mode will be `mode`. A socket file that nobody listens on is replaced.
+    /// A socket in the file system with permissions `mode`. A socket file without a listener is replaced.
     Unix {
-        /// Where it lies.
+        /// Its path.
         path: PathBuf,
         /// Its permissions, such as `0o700`.
         mode: u32,
     },
-    /// An internet address for datagrams, with a socket for each worker, between which the kernel divides the peers.
+    /// An internet address for datagrams, with a socket for each worker; the kernel distributes the peers among them.
     Udp(SocketAddr),
 }
 
@@ -40,8 +40,8 @@ impl fmt::Display for Listen {
     }
 }
 
-/// The addresses of a host, as far as they are this machine's (or all, if none is); without a host, those that stand
-/// for every interface (IPv6 only where the kernel has it).
+/// The addresses of a host that belong to this machine (or all, if none does); without a host, the wildcard addresses
+/// (IPv6 only where the kernel has it).
 pub fn resolve(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
     let Some(host) = host else {
         let any = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 8], port))];
@@ -54,8 +54,8 @@ pub fn resolve(host: Option<&str>, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(ours(addresses))
 }
 
-/// Leaves out what this machine does not have: `localhost` is `::1` too by name, also where there is no IPv6. If
-/// nothing would be left, all of them stay, to be complained about.
+/// Leaves out addresses that this machine does not have: the name `localhost` includes `::1` also where there is no
+/// IPv6. If none would be left, all stay, and binding reports the error.
 fn ours(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let is_ours = |address: &&SocketAddr| {
         let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
@@ -65,7 +65,7 @@ fn ours(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
     if ours.is_empty() { addresses } else { ours }
 }
 
-/// A socket that listens, and its file, which goes with it.
+/// A listening socket and its file, which is removed with it.
 pub(crate) struct Listener {
     pub(crate) fd: OwnedFd,
     pub(crate) address: Address,
@@ -94,7 +94,7 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
         sockopt::set_ipv6_v6only(&fd, true)?;
     }
     sockopt::set_socket_reuseaddr(&fd, true)?;
-    // What is accepted inherits these two.
+    // Accepted connections inherit these two options.
     sockopt::set_socket_keepalive(&fd, true)?;
     sockopt::set_tcp_nodelay(&fd, true)?;
     bind(&fd, &address)?;
@@ -103,7 +103,7 @@ fn bind_tcp(address: SocketAddr, backlog: i32) -> io::Result<Listener> {
     Ok(Listener { fd, address: Address::Tcp(address), file: None })
 }
 
-/// Sockets for datagrams at an address, as many as `count`, and the address that they have.
+/// `count` datagram sockets at an address, and the address that they have.
 pub(crate) fn bind_udp(address: SocketAddr, count: usize) -> io::Result<(SocketAddr, Vec<OwnedFd>)> {
     let (mut at, mut sockets) = (address, Vec::new());
     for _ in 0..count {
@@ -127,8 +127,8 @@ fn bind_unix(path: &Path, mode: u32, backlog: i32) -> io::Result<Listener> {
     remove_stale(path, &name)?;
     let fd = stream_socket(AddressFamily::UNIX)?;
     let mode = Mode::from_raw_mode(mode & 0o777);
-    // The file is made with the socket's own mode, less the umask: it is never more open than it should be. What
-    // the umask took is given back afterwards.
+    // The file is created with the socket's own mode, less the umask: it is never more open than asked for. The bits
+    // that the umask removed are added afterwards.
     fchmod(&fd, mode)?;
     bind(&fd, &name)?;
     let file = SocketFile { path: path.to_owned(), inode: inode(path)? };
@@ -141,14 +141,14 @@ pub(crate) fn stream_socket(family: AddressFamily) -> Result<OwnedFd, Errno> {
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// A socket for datagrams to or from addresses of the family of this one.
+/// A datagram socket of the address family of `address`.
 pub(crate) fn datagram_socket(address: SocketAddr) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// Removes a socket file that a process left behind; leaves one that somebody listens on, and whatever is no
-/// socket, for `bind` to complain about.
+/// Removes a socket file that a process left behind. A socket with a listener and a file that is no socket stay, and
+/// `bind` reports the error.
 fn remove_stale(path: &Path, name: &SocketAddrUnix) -> Result<(), Errno> {
     let Ok(status) = lstat(path) else { return Ok(()) };
     if FileType::from_raw_mode(status.st_mode) != FileType::Socket {
@@ -160,7 +160,7 @@ fn remove_stale(path: &Path, name: &SocketAddrUnix) -> Result<(), Errno> {
     }
 }
 
-/// A socket's file, removed with the listener unless another process has put its own there.
+/// A socket's file, removed with the listener unless another process has replaced it.
 struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
@@ -169,7 +169,7 @@ struct SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if inode(&self.path).is_ok_and(|present| present == self.inode) {
-            // If it fails, it has gone by another hand or is not ours to remove: nothing is left to do.
+            // If it fails, the file is gone or may not be removed by this process: nothing is left to do.
             let _removed = unlink(&self.path);
         }
     }
@@ -202,8 +202,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_other_machines_are_left_out_unless_there_are_no_others() {
-        // Reserved for documentation (RFC 5737, RFC 3849): nobody has them.
+    fn addresses_of_other_machines_are_left_out_if_there_are_local_ones() {
+        // Reserved for documentation (RFC 5737, RFC 3849): no machine has them.
         let foreign: Vec<SocketAddr> =
             ["192.0.2.1:11211", "[2001:db8::1]:11211"].map(|text| text.parse().expect("an address")).into();
         let here = SocketAddr::from(([127, 0, 0, 1], 11211));

@@ -13,28 +13,28 @@ use rustix::io::Errno;
 
 use crate::acceptor::Acceptor;
 use crate::address::Address;
-use crate::driver::Driver;
+use crate::connection_table::{ConnectionTable, TableWriter};
+use crate::driver::IoDriver;
+use crate::event_loop::{EventLoop, WorkerSetup};
 use crate::handler::Handler;
-use crate::limit::Limit;
+use crate::limit::ConnectionLimit;
 use crate::listener::{Listen, Listener, bind_udp};
-use crate::mailbox::{Letter, Mailbox, ring};
+use crate::message_queue::{MessageQueue, WorkerMessage, notify};
 use crate::options::{Notice, Options};
-use crate::roster::{Keeper, Roster};
 use crate::view::View;
-use crate::worker::{Surroundings, Worker};
 
-/// What can go wrong with a network as a whole.
+/// An error of a network as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An address could not be listened on.
+    /// Listening at an address failed.
     #[error("listen on {place}")]
     Listen {
         /// The address.
         place: Listen,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The system refused what every thread needs (an epoll set, an event descriptor).
+    /// The system refused an epoll set or an eventfd.
     #[error("set up event waiting")]
     Waiting(#[source] io::Error),
     /// A thread could not be started.
@@ -42,7 +42,7 @@ pub enum Error {
     Thread {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -53,7 +53,7 @@ impl From<Errno> for Error {
     }
 }
 
-/// Bound sockets, not served yet.
+/// Bound sockets that are not served yet.
 pub struct Network {
     listeners: Vec<Bound>,
     options: Options,
@@ -61,10 +61,10 @@ pub struct Network {
     stop: Stop,
 }
 
-/// What one of the places has become.
+/// A bound address.
 enum Bound {
     Stream(Listener),
-    /// A socket for each worker.
+    /// With a socket for each worker.
     Datagrams(SocketAddr, Vec<OwnedFd>),
 }
 
@@ -82,15 +82,19 @@ impl Network {
             bound.map_err(|source| Error::Listen { place: place.clone(), source })
         };
         let listeners = places.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
-        let limit = Arc::new(Limit::new(options.connections_max)?);
-        let rosters = (0..options.workers).map(|_| Arc::new(Roster::new())).collect();
-        let mailboxes =
-            (0..options.workers).map(|_| Mailbox::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-        let stop = Stop { stopping: Arc::default(), mailboxes: mailboxes.into(), limit: Arc::clone(&limit) };
-        Ok(Network { listeners, options, view: View { limit, rosters }, stop })
+        let limit = Arc::new(ConnectionLimit::new(options.connections_max)?);
+        let tables = (0..options.workers).map(|_| Arc::new(ConnectionTable::new())).collect();
+        let message_queues =
+            (0..options.workers).map(|_| MessageQueue::new().map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
+        let stop = Stop {
+            stopping: Arc::default(),
+            message_queues: message_queues.into(),
+            limit: Arc::clone(&limit),
+        };
+        Ok(Network { listeners, options, view: View { limit, tables }, stop })
     }
 
-    /// Where it listens, in the order of `places`, with the ports that the kernel chose.
+    /// The addresses in the order of `places`, with the ports that the kernel chose.
     pub fn addresses(&self) -> Vec<Address> {
         let address = |bound: &Bound| match bound {
             Bound::Stream(listener) => listener.address.clone(),
@@ -99,8 +103,8 @@ impl Network {
         self.listeners.iter().map(address).collect()
     }
 
-    /// The descriptors of what listens, in the same order: names that people know from other tools, nothing to be
-    /// used. For datagrams, the first worker's.
+    /// The descriptor numbers of the listening sockets, in the same order, for reports only. For datagrams, the first
+    /// worker's.
     pub fn descriptors(&self) -> Vec<i32> {
         let descriptor = |bound: &Bound| match bound {
             Bound::Stream(listener) => listener.fd.as_raw_fd(),
@@ -109,24 +113,24 @@ impl Network {
         self.listeners.iter().map(descriptor).collect()
     }
 
-    /// How the operator is told.
+    /// The function that tells the operator.
     pub fn notice(&self) -> Notice {
         self.options.notice
     }
 
-    /// For handlers and others who report on the network.
+    /// A view for handlers and others that report on the network.
     pub fn view(&self) -> View {
         self.view.clone()
     }
 
-    /// For whoever may end it.
+    /// A handle that ends it.
     pub fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// For other threads that have something new for the handlers.
+    /// A handle for other threads that have something new for the handlers.
     pub fn nudge(&self) -> Nudge {
-        Nudge { mailboxes: Arc::clone(&self.stop.mailboxes) }
+        Nudge { message_queues: Arc::clone(&self.stop.message_queues) }
     }
 
     /// Starts to serve: one worker for each of `handlers`, of which there must be [`Options::workers`].
@@ -147,10 +151,10 @@ impl Network {
             }
         }
         for (number, handler) in handlers.into_iter().enumerate() {
-            let around = Surroundings {
-                mailbox: Arc::clone(&self.stop.mailboxes[number]),
+            let setup = WorkerSetup {
+                messages: Arc::clone(&self.stop.message_queues[number]),
                 limit: Arc::clone(&self.view.limit),
-                keeper: Keeper::new(Arc::clone(&self.view.rosters[number])),
+                table: TableWriter::new(Arc::clone(&self.view.tables[number])),
                 datagram_sockets: std::mem::take(&mut datagram_sockets[number]),
                 dialled_max,
                 idle_timeout_s,
@@ -160,21 +164,21 @@ impl Network {
             let preparing = preparing.clone();
             let work = move || {
                 let _ends_all = ends_all;
-                let worker = Worker::on_system(handler, Driver::choose(driver), around)?;
+                let worker = EventLoop::on_system(handler, IoDriver::choose(driver), setup)?;
                 drop(preparing);
                 worker.run(clock)
             };
             running.workers.push(spawn(format!("worker-{number}"), work)?);
         }
-        let mailboxes = self.stop.mailboxes.to_vec();
+        let message_queues = self.stop.message_queues.to_vec();
         let stopping = Arc::clone(&self.stop.stopping);
         let ends_all = EndsAll(self.stop.clone());
         let accept = move || {
             let _ends_all = ends_all;
-            Acceptor::new(listeners, mailboxes, self.view.limit, at_limit, stopping)?.run()
+            Acceptor::new(listeners, message_queues, self.view.limit, at_limit, stopping)?.run()
         };
         running.acceptor = Some(spawn("acceptor".to_owned(), accept)?);
-        // Ends when the last worker has let go of its end: from now on the view can tell their drivers.
+        // Returns when the last worker has dropped its sender: from now on the view knows the drivers.
         drop(preparing);
         let _ = all_prepared.recv();
         Ok(running)
@@ -192,36 +196,36 @@ fn spawn<T: Send + 'static>(
 #[derive(Clone)]
 pub struct Stop {
     stopping: Arc<AtomicBool>,
-    mailboxes: Arc<[Arc<Mailbox>]>,
-    limit: Arc<Limit>,
+    message_queues: Arc<[Arc<MessageQueue>]>,
+    limit: Arc<ConnectionLimit>,
 }
 
 impl Stop {
-    /// Lets the acceptor close its listeners and every worker finish its round and close its connections.
+    /// Makes the acceptor close its listeners, and every worker finish its round and close its connections.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
-        ring(&self.limit.bell);
-        for mailbox in self.mailboxes.iter() {
-            mailbox.post(&mut vec![Letter::Stop]);
+        notify(&self.limit.wake_up);
+        for messages in self.message_queues.iter() {
+            messages.post(&mut vec![WorkerMessage::Stop]);
         }
     }
 }
 
-/// Has workers begin a turn. Cheap to clone; can be used from any thread, any number of times.
+/// Makes workers begin a turn. Cheap to clone; can be used from any thread, any number of times.
 #[derive(Clone)]
 pub struct Nudge {
-    mailboxes: Arc<[Arc<Mailbox>]>,
+    message_queues: Arc<[Arc<MessageQueue>]>,
 }
 
 impl Nudge {
-    /// [`Handler::begin_turn`] of this worker comes soon, once for all nudges that it has not seen yet. What was written before
-    /// the nudge is seen by then.
+    /// [`Handler::begin_turn`] of this worker follows soon, once for all nudges that it has not seen yet. It sees what
+    /// was written before the nudge.
     pub fn nudge(&self, worker: usize) {
-        ring(&self.mailboxes[worker].bell);
+        notify(&self.message_queues[worker].wake_up);
     }
 }
 
-/// Held by every thread: one that ends, be it by an error or a panic, ends the others.
+/// Held by every thread: a thread that ends, by an error or a panic too, ends the others.
 struct EndsAll(Stop);
 
 impl Drop for EndsAll {
@@ -248,7 +252,7 @@ impl<H> Running<H> {
 }
 
 impl<H> Drop for Running<H> {
-    /// Nobody can end what was never joined: it ends now.
+    /// Nothing else could end a network that was never joined.
     fn drop(&mut self) {
         self.stop.stop();
     }

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 
-/// Tells the operator, in a line of text, what no client can be told.
+/// Tells the operator, in a line of text, about a problem that no client can be told of.
 pub type Notice = fn(&str);
 
 /// Settings of a [`crate::Network`].
@@ -16,15 +16,15 @@ pub struct Options {
     pub connections_max: usize,
     /// The most dials and dialled connections of each worker, together. They are not accepted connections.
     pub dialled_max: usize,
-    /// What happens to a connection beyond that.
+    /// The treatment of a connection beyond `connections_max`.
     pub at_limit: AtLimit,
     /// Length of each listener's queue.
     pub backlog: u32,
-    /// Seconds after which an accepted connection on which nothing happens is closed; 0 for never.
+    /// Seconds without activity after which an accepted connection is closed; 0 for never.
     pub idle_timeout_s: u32,
-    /// The clock that all workers show to their handlers.
+    /// The clock of all workers.
     pub clock: Clock,
-    /// Whom to tell of what goes wrong without ending the network.
+    /// Receives problems that do not end the network.
     pub notice: Notice,
 }
 
@@ -44,16 +44,16 @@ impl Default for Options {
     }
 }
 
-/// What happens to a client that connects when there are [`Options::connections_max`] connections already.
+/// The treatment of a client that connects when there are [`Options::connections_max`] connections already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtLimit {
     /// It waits in the listener's queue until another connection closes.
     Wait,
-    /// It is sent these bytes and closed.
+    /// It receives these bytes and is closed.
     Refuse(&'static [u8]),
 }
 
-/// How batches of receives and sends reach the kernel. Waiting is epoll's in any case.
+/// The way in which batches of receives and sends reach the kernel. Both wait with epoll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriverChoice {
     /// io_uring where the kernel allows it, else epoll.
@@ -61,6 +61,6 @@ pub enum DriverChoice {
     /// One system call for each receive and each send.
     Epoll,
     /// One system call for all receives of a round and one for all sends; falls back to `Epoll` where the kernel
-    /// refuses it. [`crate::View::driver`] tells.
+    /// refuses io_uring. [`crate::View::driver`] tells.
     Uring,
 }

@@ -1,8 +1,8 @@
-//! Handlers without sockets: bytes in, bytes out, and a clock that is turned by hand.
+//! Simulation: handlers without sockets, and a clock that the test sets.
 //!
-//! A [`Host`] keeps the contract that a worker keeps, and is mean within it: it can deliver input and take output
-//! in pieces as small as a byte. What a handler says must not depend on where its input was cut;
-//! [`at_every_cut`] holds it to that. In a [`World`], there are several hosts, and a network between them.
+//! A [`SimHost`] keeps the contract of a worker, and uses the freedom that the contract leaves: it can deliver input
+//! and take output in pieces as small as a byte. The output of a handler must not depend on where its input was cut;
+//! [`at_every_cut`] checks that. In a [`World`], there are several hosts, and a network between them.
 
 use std::io::IoSlice;
 use std::path::Path;
@@ -13,32 +13,32 @@ use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
 use crate::address::{Address, Transport};
-use crate::connection::{Talk, Wish};
+use crate::connection::Dialogue;
+use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::datagram::Outgoing;
-use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Origin};
-use crate::limit::Limit;
-use crate::roster::{Keeper, Roster};
+use crate::handler::{Arrival, CloseReason, ConnectionId, Handler, Next, Origin};
+use crate::limit::ConnectionLimit;
 use crate::slab::{Slab, Token};
 use crate::turn::{Link, Order, Turn};
 use crate::view::View;
 
-mod wire;
+mod network;
 mod world;
 
-pub use wire::Line;
-pub use world::{HostId, Wire, World};
+pub use network::PathConditions;
+pub use world::{HostId, SimConnection, World};
 
-/// Turns in a row without a byte in or out, after which a handler is taken to go on for ever.
+/// Turns in a row without a byte in or out, after which the handler is taken to loop for ever.
 const IDLE_TURNS_MAX: usize = 100_000;
 
-/// How much moves at a time.
+/// Sizes of receives and sends.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Bytes that one receive brings at most.
+    /// The most bytes that one receive brings.
     pub receive_max: usize,
-    /// Bytes that one send takes at most.
+    /// The most bytes that one send takes.
     pub send_max: usize,
-    /// Bytes that a peer lets lie unread before nothing more is taken from its connection.
+    /// Unread bytes of a peer beyond which nothing more is taken from its connection.
     pub window: usize,
 }
 
@@ -52,8 +52,8 @@ impl Default for Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerId(usize);
 
-/// A handler and its peers. There is nobody whom it could dial: that is a [`World`]'s.
-pub struct Host<H: Handler> {
+/// A handler and its peers. It cannot dial: that needs a [`World`].
+pub struct SimHost<H: Handler> {
     handler: H,
     peers: Vec<DatagramPeer<H>>,
     pace: Pace,
@@ -64,7 +64,7 @@ pub struct Host<H: Handler> {
 
 struct DatagramPeer<H: Handler> {
     /// `None` once closed.
-    talk: Option<Talk<H::Connection>>,
+    dialogue: Option<Dialogue<H::Connection>>,
     output: Gather<H::Held>,
     /// Sent by the peer, not received yet.
     incoming: Vec<u8>,
@@ -77,21 +77,21 @@ struct DatagramPeer<H: Handler> {
     closed: Option<CloseReason>,
 }
 
-impl<H: Handler> Host<H> {
+impl<H: Handler> SimHost<H> {
     /// A host at time 0, without peers.
-    pub fn new(handler: H) -> Host<H> {
+    pub fn new(handler: H) -> SimHost<H> {
         let buffer = vec![0; INPUT_MAX].into_boxed_slice();
         let (pace, now) = (Pace::default(), Now::default());
-        Host { handler, peers: Vec::new(), pace, now, turn: Turn::default(), buffer }
+        SimHost { handler, peers: Vec::new(), pace, now, turn: Turn::default(), buffer }
     }
 
-    /// Changes how much moves at a time.
+    /// Changes the sizes of receives and sends.
     pub fn set_pace(&mut self, pace: Pace) {
         assert!(pace.receive_max > 0 && pace.send_max > 0, "nothing would ever move");
         self.pace = pace;
     }
 
-    /// The handler, to look at.
+    /// The handler, for assertions.
     pub fn handler(&mut self) -> &mut H {
         &mut self.handler
     }
@@ -109,9 +109,9 @@ impl<H: Handler> Host<H> {
         let link = link(PeerId(number));
         self.turn.opened(link);
         let opened = arrival.opened(number as i32, link);
-        let talk = Talk::open(&mut self.handler, &opened, &mut self.turn);
+        let dialogue = Dialogue::open(&mut self.handler, &opened, &mut self.turn);
         self.peers.push(DatagramPeer {
-            talk: Some(talk),
+            dialogue: Some(dialogue),
             output: Gather::default(),
             incoming: Vec::new(),
             finished: false,
@@ -124,7 +124,7 @@ impl<H: Handler> Host<H> {
         PeerId(number)
     }
 
-    /// The peer sends `bytes`, and everything that follows from it happens.
+    /// The peer sends `bytes`, and the handler is called until nothing is left to do.
     pub fn send(&mut self, peer: PeerId, bytes: &[u8]) {
         self.peers[peer.0].incoming.extend_from_slice(bytes);
         self.settle(peer);
@@ -136,30 +136,31 @@ impl<H: Handler> Host<H> {
         self.settle(peer);
     }
 
-    /// The connection breaks.
+    /// The connection is reset.
     pub fn reset(&mut self, peer: PeerId) {
         self.close(peer, CloseReason::Error);
         self.carry_out();
     }
 
-    /// What the peer has received since the last call. Taking it makes room in its window.
+    /// The bytes that the peer has received since the last call. Taking them makes room in its window.
     pub fn take_output(&mut self, peer: PeerId) -> Vec<u8> {
         let output = std::mem::take(&mut self.peers[peer.0].outgoing);
         self.settle(peer);
         output
     }
 
-    /// Bytes that the handler has put out and the peer's window did not take.
+    /// Bytes of output that the peer's window did not take.
     pub fn pending_len(&self, peer: PeerId) -> usize {
         self.peers[peer.0].output.len()
     }
 
-    /// Why the connection was closed, if it was.
+    /// The reason of the close, if the connection is closed.
     pub fn closed(&self, peer: PeerId) -> Option<CloseReason> {
         self.peers[peer.0].closed
     }
 
-    /// Time passes: the handler has its tick, and whoever waits for one its turn. A deadline that has come by then is met.
+    /// Advances the clock: the handler gets its tick, connections that wait for one their turn, and a deadline that has
+    /// passed is reported.
     pub fn advance(&mut self, ms: u64) {
         self.now.us += ms * 1000;
         self.begin_round();
@@ -167,15 +168,15 @@ impl<H: Handler> Host<H> {
         self.end_round();
         self.carry_out();
         for peer in (0..self.peers.len()).map(PeerId) {
-            let waits = |talk: &Talk<_>| talk.wish == Wish::Later;
-            if self.peers[peer.0].talk.as_ref().is_some_and(waits) {
+            let waits = |dialogue: &Dialogue<_>| dialogue.next == Next::Later;
+            if self.peers[peer.0].dialogue.as_ref().is_some_and(waits) {
                 self.peers[peer.0].due = true;
                 self.settle(peer);
             }
         }
     }
 
-    /// Lets everything happen that can happen to `peer`, and all that follows for others.
+    /// Calls the handler until nothing is left to do for `peer` and the connections that it affects.
     fn settle(&mut self, peer: PeerId) {
         self.settle_alone(peer);
         self.carry_out();
@@ -193,13 +194,13 @@ impl<H: Handler> Host<H> {
         self.handler.end_turn(&mut self.turn);
     }
 
-    /// Does what the handler has said about other connections, as a worker does at the end of a round.
+    /// Carries out the outputs and orders for other connections, as a worker does at the end of a round.
     fn carry_out(&mut self) {
         let mut rounds = 0;
         while !self.turn.is_idle() {
             rounds += 1;
             assert!(rounds < IDLE_TURNS_MAX, "connections go on among themselves for ever");
-            // There is nobody whom they could reach.
+            // No datagram peer could receive them.
             self.turn.outgoing = Outgoing::default();
             let outputs = self.turn.take_outputs();
             let orders = self.turn.take_orders();
@@ -214,13 +215,13 @@ impl<H: Handler> Host<H> {
                     unreachable!("no dial is taken where none may be");
                 };
                 let peer = PeerId(link.0.index as usize);
-                let Some(talk) = &mut self.peers[peer.0].talk else { continue };
+                let Some(dialogue) = &mut self.peers[peer.0].dialogue else { continue };
                 match order {
                     Order::Abort(_) => self.close(peer, CloseReason::Normal),
-                    Order::Close(_) => talk.wish = Wish::Close(CloseReason::Normal),
-                    _ if talk.wish != Wish::Wait => {}
+                    Order::Close(_) => dialogue.next = Next::Close(CloseReason::Normal),
+                    _ if dialogue.next != Next::Wait => {}
                     _ => {
-                        talk.wish = Wish::Again;
+                        dialogue.next = Next::Again;
                         self.peers[peer.0].due = true;
                     }
                 }
@@ -232,7 +233,7 @@ impl<H: Handler> Host<H> {
 
     fn settle_alone(&mut self, peer: PeerId) {
         let mut idle_turns = 0;
-        while self.peers[peer.0].talk.is_some() {
+        while self.peers[peer.0].dialogue.is_some() {
             let moved = self.drain(peer);
             let entry = &mut self.peers[peer.0];
             self.turn.set_blocked(link(peer), entry.output.len());
@@ -243,20 +244,20 @@ impl<H: Handler> Host<H> {
                 }
                 continue;
             }
-            let Some(talk) = &mut entry.talk else { return };
-            let is_closing = matches!(talk.wish, Wish::Close(_));
+            let Some(dialogue) = &mut entry.dialogue else { return };
+            let is_closing = matches!(dialogue.next, Next::Close(_));
             if std::mem::take(&mut entry.blocked) && !is_closing {
-                self.handler.on_drained(&mut talk.state, &mut self.turn);
+                self.handler.on_drained(&mut dialogue.state, &mut self.turn);
             }
             let has_input = !entry.incoming.is_empty();
-            let reads = match talk.wish {
-                Wish::Close(reason) => return self.close(peer, reason),
-                Wish::Again | Wish::Wait => false,
-                Wish::Read | Wish::Later if entry.finished && !has_input && !entry.due => {
+            let reads = match dialogue.next {
+                Next::Close(reason) => return self.close(peer, reason),
+                Next::Again | Next::Wait => false,
+                Next::Read | Next::Later if entry.finished && !has_input && !entry.due => {
                     return self.close(peer, CloseReason::Normal);
                 }
-                Wish::Read => has_input,
-                Wish::Later => has_input && talk.has_room(),
+                Next::Read => has_input,
+                Next::Later => has_input && dialogue.has_room(),
             };
             if !reads && !entry.due {
                 return;
@@ -267,14 +268,14 @@ impl<H: Handler> Host<H> {
         }
     }
 
-    /// One receive, if the connection `reads`, and one call of the handler. Returns what was received.
+    /// One receive, if the connection `reads`, and one call of the handler. Returns the bytes received.
     fn turn(&mut self, peer: PeerId, reads: bool) -> usize {
         self.begin_round();
-        let Host { handler, peers, pace, turn, buffer, .. } = self;
-        let DatagramPeer { talk: Some(talk), output, incoming, due, .. } = &mut peers[peer.0] else {
+        let SimHost { handler, peers, pace, turn, buffer, .. } = self;
+        let DatagramPeer { dialogue: Some(dialogue), output, incoming, due, .. } = &mut peers[peer.0] else {
             return 0;
         };
-        let mut filled = talk.unpack(buffer);
+        let mut filled = dialogue.unpack(buffer);
         let mut body_len = 0;
         let mut received = 0;
         if reads {
@@ -286,7 +287,7 @@ impl<H: Handler> Host<H> {
                 len
             };
             let mut beyond = true;
-            if let Some(body) = handler.body(&mut talk.state) {
+            if let Some(body) = handler.body(&mut dialogue.state) {
                 assert!(!body.is_empty(), "memory for a body is never empty");
                 assert_eq!(filled, 0, "a handler that gives memory has consumed its input");
                 body_len = deliver(body);
@@ -297,15 +298,15 @@ impl<H: Handler> Host<H> {
             }
         }
         if filled > 0 {
-            handler.prefetch(&talk.state, &buffer[..filled]);
+            handler.prefetch(&dialogue.state, &buffer[..filled]);
         }
-        talk.handle(handler, body_len, &buffer[..filled], output, turn);
-        *due = talk.wish == Wish::Again;
+        dialogue.handle(handler, body_len, &buffer[..filled], output, turn);
+        *due = dialogue.next == Next::Again;
         self.end_round();
         received
     }
 
-    /// Moves output to the peer as far as its window goes, and returns how much.
+    /// Moves output to the peer as far as its window allows, and returns how much.
     fn drain(&mut self, peer: PeerId) -> usize {
         let entry = &mut self.peers[peer.0];
         let mut moved = 0;
@@ -326,49 +327,49 @@ impl<H: Handler> Host<H> {
 
     fn close(&mut self, peer: PeerId, reason: CloseReason) {
         let entry = &mut self.peers[peer.0];
-        if let Some(talk) = entry.talk.take() {
+        if let Some(dialogue) = entry.dialogue.take() {
             entry.closed = Some(reason);
             entry.output.clear();
             self.turn.closed(link(peer));
-            self.handler.on_close(talk.state, reason, &mut self.turn);
+            self.handler.on_close(dialogue.state, reason, &mut self.turn);
         }
     }
 }
 
-/// A peer's name for the handler: places are not used again here.
+/// A peer's link: places are not used again here.
 fn link(peer: PeerId) -> Link {
     Link(Token::from_u64(peer.0 as u64))
 }
 
-/// Who is connected to workers that do nothing: for those who look at a [`View`].
-pub struct Crowd {
+/// Connections of workers without event loops: for tests that read a [`View`].
+pub struct FakeConnections {
     view: View,
     /// Each with the numbers of its connections, by place.
-    workers: Vec<(Keeper, Slab<u64>)>,
+    workers: Vec<(TableWriter, Slab<u64>)>,
 }
 
-impl Crowd {
+impl FakeConnections {
     /// Workers without connections.
     ///
     /// # Panics
     /// If the kernel refuses an event descriptor.
-    pub fn new(workers: usize) -> Crowd {
-        let limit = Arc::new(Limit::new(usize::MAX).expect("an event descriptor"));
-        let rosters: Arc<[_]> = (0..workers).map(|_| Arc::new(Roster::new())).collect();
-        let workers = rosters.iter().map(|roster| (Keeper::new(Arc::clone(roster)), Slab::new())).collect();
-        Crowd { view: View { limit, rosters }, workers }
+    pub fn new(workers: usize) -> FakeConnections {
+        let limit = Arc::new(ConnectionLimit::new(usize::MAX).expect("an event descriptor"));
+        let tables: Arc<[_]> = (0..workers).map(|_| Arc::new(ConnectionTable::new())).collect();
+        let workers = tables.iter().map(|table| (TableWriter::new(Arc::clone(table)), Slab::new())).collect();
+        FakeConnections { view: View { limit, tables }, workers }
     }
 
-    /// What others see of it.
+    /// The view of these connections.
     pub fn view(&self) -> View {
         self.view.clone()
     }
 
-    /// Somebody connects: the workers have one after the other. Returns the connection's number, from 1.
-    pub fn enter(&mut self) -> u64 {
-        let number = self.view.limit.enter();
+    /// Opens a connection, on each worker in turn. Returns its number, from 1.
+    pub fn open(&mut self) -> u64 {
+        let number = self.view.limit.connection_opened();
         let turn = number as usize % self.workers.len();
-        let (keeper, slab) = &mut self.workers[turn];
+        let (table, slab) = &mut self.workers[turn];
         let arrival = Arrival {
             id: ConnectionId(number),
             origin: Origin::Accepted { listener: 0 },
@@ -377,39 +378,39 @@ impl Crowd {
             local: Address::Tcp(([127, 0, 0, 1], 11211).into()),
         };
         let token = slab.insert(number);
-        keeper.enter(token.index, arrival.opened(number as i32, Link(token)), Now::default());
+        table.insert(token.index, arrival.opened(number as i32, Link(token)), Now::default());
         number
     }
 
-    /// The connection of this number ends.
-    pub fn leave(&mut self, number: u64) {
+    /// Closes the connection with this number.
+    pub fn close(&mut self, number: u64) {
         let turn = number as usize % self.workers.len();
-        let (keeper, slab) = &mut self.workers[turn];
+        let (table, slab) = &mut self.workers[turn];
         let place = slab.indices().find(|index| *slab.at(*index) == number);
         let place = place.expect("a connection that is there");
         slab.remove(place);
-        keeper.leave(place);
-        self.view.limit.leave();
+        table.remove(place);
+        self.view.limit.connection_closed();
     }
 }
 
 /// One peer's part of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// All that it received.
+    /// All bytes that it received.
     pub output: Vec<u8>,
-    /// Why the connection was closed, if it was before the peer had finished.
+    /// The reason of the close, if the connection was closed before the peer had finished.
     pub closed: Option<CloseReason>,
 }
 
-/// What a peer hears that sends `chunks`, each in one piece.
+/// The output for a peer that sends `chunks`, each in one piece.
 pub fn converse<H: Handler>(handler: H, chunks: &[&[u8]]) -> Heard {
     converse_at(handler, chunks, Pace::default())
 }
 
-/// The same at another pace.
+/// The same with these sizes of receives and sends.
 pub fn converse_at<H: Handler>(handler: H, chunks: &[&[u8]], pace: Pace) -> Heard {
-    let mut host = Host::new(handler);
+    let mut host = SimHost::new(handler);
     host.set_pace(pace);
     let peer = host.connect();
     for chunk in chunks {
@@ -420,7 +421,7 @@ pub fn converse_at<H: Handler>(handler: H, chunks: &[&[u8]], pace: Pace) -> Hear
     heard
 }
 
-/// What a peer hears that sends `input`, which must be the same wherever the input is cut: whole, in two parts
+/// The output for a peer that sends `input`, which must be the same wherever the input is cut: whole, in two parts
 /// (every cut), and byte by byte. Each time with a new handler.
 #[track_caller]
 pub fn at_every_cut<H: Handler>(mut handler: impl FnMut() -> H, input: &[u8]) -> Heard {
@@ -441,12 +442,12 @@ pub fn at_every_cut<H: Handler>(mut handler: impl FnMut() -> H, input: &[u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::{ACCEPTED, Caller, Seen};
-    use crate::parrot::{LINES_PER_TURN_MAX, Parrot, body_reply};
+    use crate::echo::{EchoHandler, LINES_PER_TURN_MAX, body_reply};
+    use crate::scripted::{ACCEPTED, ScriptedHandler, Seen};
 
     #[track_caller]
     fn check(input: &str, output: &str, closed: Option<CloseReason>) {
-        let heard = at_every_cut(Parrot::alone, input.as_bytes());
+        let heard = at_every_cut(EchoHandler::alone, input.as_bytes());
         assert_eq!(String::from_utf8_lossy(&heard.output), output);
         assert_eq!(heard.closed, closed);
     }
@@ -463,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_close_is_not_answered() {
+    fn input_after_a_close_is_not_answered() {
         check("one\nquit\ntwo\n", "one\n", Some(CloseReason::Normal));
     }
 
@@ -479,21 +480,21 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_says_again_needs_no_input() {
+    fn next_again_needs_no_input() {
         check("spin 3\nx\n", "3\n2\n1\nx\n", None);
     }
 
     #[test]
-    fn a_full_buffer_that_is_of_no_use_closes_the_connection() {
-        let heard = converse(Parrot::alone(), &[&[b'x'; INPUT_MAX]]);
+    fn a_full_buffer_without_progress_closes_the_connection() {
+        let heard = converse(EchoHandler::alone(), &[&[b'x'; INPUT_MAX]]);
         assert_eq!(heard.closed, Some(CloseReason::InputTooLong));
-        let heard = converse(Parrot::alone(), &[&[b'x'; INPUT_MAX - 1]]);
+        let heard = converse(EchoHandler::alone(), &[&[b'x'; INPUT_MAX - 1]]);
         assert_eq!(heard.closed, None);
     }
 
     #[test]
     fn a_peer_that_does_not_read_is_not_read_from() {
-        let mut host = Host::new(Parrot::alone());
+        let mut host = SimHost::new(EchoHandler::alone());
         host.set_pace(Pace { window: 100, ..Pace::default() });
         let peer = host.connect();
         host.send(peer, b"copy 150\n");
@@ -512,8 +513,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_a_tick_has_its_turn_with_time() {
-        let mut host = Host::new(Parrot::alone());
+    fn next_later_is_called_when_time_passes() {
+        let mut host = SimHost::new(EchoHandler::alone());
         let peer = host.connect();
         host.send(peer, b"watch\n");
         assert_eq!(host.take_output(peer), b"tick\n");
@@ -525,11 +526,12 @@ mod tests {
     }
 
     #[test]
-    fn connections_speak_to_wake_and_end_each_other_as_with_sockets() {
-        let mut host = Host::new(Parrot::alone());
+    fn connections_write_to_wake_and_close_each_other_as_with_sockets() {
+        let mut host = SimHost::new(EchoHandler::alone());
         let peers: Vec<PeerId> = (0..3).map(|_| host.connect()).collect();
-        let heard =
-            |host: &mut Host<Parrot>, peer: usize| String::from_utf8(host.take_output(peers[peer])).unwrap();
+        let heard = |host: &mut SimHost<EchoHandler>, peer: usize| {
+            String::from_utf8(host.take_output(peers[peer])).unwrap()
+        };
         host.send(peers[0], b"tell 2 first\ntell 1 myself\nown\ntell 9 x\n");
         assert_eq!(heard(&mut host, 0), "6 unsent\n7 unsent\nown\ngone\nmyself\n");
         assert_eq!(heard(&mut host, 1), "first\n");
@@ -543,8 +545,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_a_peer_that_does_not_read_waits_and_is_told() {
-        let mut host = Host::new(Parrot::alone());
+    fn output_for_a_peer_that_does_not_read_waits_and_counts_as_unsent() {
+        let mut host = SimHost::new(EchoHandler::alone());
         host.set_pace(Pace { window: 10, ..Pace::default() });
         let (slow, other) = (host.connect(), host.connect());
         host.send(slow, b"copy 15\n");
@@ -556,8 +558,8 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_that_time_has_passed_is_met() {
-        let mut host = Host::new(Parrot::alone());
+    fn a_deadline_that_has_passed_is_reported() {
+        let mut host = SimHost::new(EchoHandler::alone());
         let peer = host.connect();
         host.send(peer, b"alarm 30\n");
         host.advance(29);
@@ -567,12 +569,12 @@ mod tests {
     }
 
     #[test]
-    fn who_had_output_left_is_told_when_it_is_out() {
-        let mut host = Host::new(Caller { repeats: true, ..Caller::default() });
+    fn on_drained_follows_blocked_output() {
+        let mut host = SimHost::new(ScriptedHandler { echoes: true, ..ScriptedHandler::default() });
         host.set_pace(Pace { window: 10, ..Pace::default() });
         let peer = host.connect();
-        let drained = |host: &mut Host<Caller>| {
-            host.handler().news().iter().filter(|seen| **seen == Seen::Drained(ACCEPTED)).count()
+        let drained = |host: &mut SimHost<ScriptedHandler>| {
+            host.handler().take_seen().iter().filter(|seen| **seen == Seen::Drained(ACCEPTED)).count()
         };
         host.send(peer, b"0123456789");
         assert_eq!(drained(&mut host), 0);

@@ -1,4 +1,4 @@
-//! Connections by small numbers, which are used again with another generation.
+//! A slab: entries by small numbers, which are used again with another generation.
 
 /// Names an entry for as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_used_again_has_another_name() {
+    fn a_place_used_again_has_another_token() {
         let mut slab = Slab::new();
         let named = slab.next_token();
         let first = slab.insert('a');

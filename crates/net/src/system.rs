@@ -1,4 +1,4 @@
-//! The machine's kernel: sockets, epoll, and the driver that does batches.
+//! The machine's kernel: sockets, epoll, and the driver of batches.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,23 +12,23 @@ use rustix::net::{
 
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
-use crate::driver::{Driver, Poll, SEND_FLAGS, receive_body};
+use crate::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
-use crate::uring::Broken;
+use crate::uring::BrokenRing;
 
-/// What a worker's thread has of it.
+/// A worker thread's epoll set and driver.
 pub(crate) struct System {
     pub(crate) poll: Poll,
-    pub(crate) driver: Driver,
+    pub(crate) driver: IoDriver,
 }
 
 impl System {
-    /// Goes on without io_uring.
+    /// Continues without io_uring.
     #[cold]
-    fn fall_back(&mut self, broken: &Broken) -> Errno {
-        self.driver = Driver::Epoll;
+    fn fall_back(&mut self, broken: &BrokenRing) -> Errno {
+        self.driver = IoDriver::Epoll;
         broken.error
     }
 }
@@ -98,7 +98,7 @@ impl Kernel for System {
             None => send(socket, bytes, SEND_FLAGS),
         };
         match send() {
-            // An error of an earlier datagram (ICMP), which the kernel tells now.
+            // An error of an earlier datagram (ICMP), which the kernel reports now.
             Err(Errno::CONNREFUSED) => send().map(drop),
             outcome => outcome.map(drop),
         }
@@ -112,7 +112,7 @@ impl Kernel for System {
             },
             Ok((socket, Err(Errno::INPROGRESS | Errno::INTR))) => Connect::UnderWay(socket),
             Ok((_, Err(Errno::AGAIN))) if matches!(place, Place::Unix(_)) => Connect::Busy,
-            // For TCP this is a want of ports (ip(7)).
+            // For TCP this is a lack of ports (ip(7)).
             Ok((_, Err(Errno::AGAIN))) => Connect::Failed(Unreachable::Exhausted),
             Ok((_, Err(error))) | Err(error) => Connect::Failed(Unreachable::from_errno(error)),
         }
@@ -127,7 +127,7 @@ impl Kernel for System {
     }
 }
 
-/// A port of this machine at which nothing listens can be chosen as the local one: then the kernel connects the socket to
+/// The kernel may choose a port without a listener on this machine as the local one: then it connects the socket to
 /// itself.
 fn is_connected_to_itself(socket: &OwnedFd, place: &Place) -> bool {
     let (Place::Tcp(address) | Place::Udp(address)) = place else { return false };

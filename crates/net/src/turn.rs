@@ -1,6 +1,7 @@
-//! A turn: what a handler is given with a call, the time, the outputs of other connections, and a place for orders.
+//! A turn: a handler's access to the time, to the outputs of other connections, and to orders.
 //!
-//! Plain data. A worker carries out what it says, and so does the simulation, so that what is tried there is what runs.
+//! Plain data. The event loop carries out the orders, over sockets and in the simulation alike, so that tests exercise
+//! the code that runs.
 
 use stdx::clock::Now;
 use stdx::gather::Gather;
@@ -9,18 +10,18 @@ use crate::datagram::{DatagramPeer, Outgoing, SocketId};
 use crate::dial::{Dial, Unreachable};
 use crate::slab::Token;
 
-/// Names a connection of one worker, for as long as it exists: no other has or had this name.
+/// Names a connection of one worker as long as it exists; unique in this worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Link(pub(crate) Token);
 
 impl Default for Link {
-    /// The name of no connection.
+    /// Names no connection.
     fn default() -> Link {
         Link(Token::from_u64(u64::MAX))
     }
 }
 
-/// A handler's time, and its means beyond the connection that a call is about.
+/// The time, outputs and orders of a call.
 pub struct Turn<Held> {
     now: Now,
     /// By place in the slab.
@@ -30,21 +31,21 @@ pub struct Turn<Held> {
     pub(crate) outgoing: Outgoing,
     /// Dials without an outcome, and dialled connections.
     dialled: usize,
-    /// As many as there may be of them, or why there may be none.
+    /// The limit of these two together, or the reason why no dial is accepted.
     dialled_max: Result<usize, Unreachable>,
 }
 
-/// What is known of the connection at a place.
+/// State of the connection at a place.
 #[derive(Clone, Copy, Default)]
 struct State {
     link: Option<Link>,
     /// Bytes that its socket has not taken.
     blocked: usize,
-    /// Its place among the outputs, and 1.
+    /// Its index among the outputs, plus 1; 0 for none.
     output: usize,
 }
 
-/// What a worker is to do once the calls of a round are over.
+/// An order for the event loop, carried out after the calls of a round.
 #[derive(Debug)]
 pub(crate) enum Order {
     Wake(Link),
@@ -55,7 +56,7 @@ pub(crate) enum Order {
 }
 
 impl<Held> Default for Turn<Held> {
-    /// Knows no connection, and nothing can be dialled.
+    /// Without connections; nothing can be dialled.
     fn default() -> Turn<Held> {
         Turn {
             now: Now::default(),
@@ -71,7 +72,7 @@ impl<Held> Default for Turn<Held> {
 
 /// For handlers.
 impl<Held: AsRef<[u8]>> Turn<Held> {
-    /// The time, read once for a round.
+    /// The time, read once in a round.
     #[inline]
     pub fn now(&self) -> Now {
         self.now
@@ -79,8 +80,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
 
     /// The output of any connection of this worker, sent with the round's batch. `None`: the connection is gone.
     ///
-    /// What is put in here for the connection that a call is about goes out behind what the call puts into its own
-    /// output.
+    /// For the connection that a call is about, these bytes follow those that the call writes to its own output.
     pub fn output(&mut self, to: Link) -> Option<&mut Gather<Held>> {
         let state = self.links.get_mut(to.0.index as usize).filter(|state| state.link == Some(to))?;
         if state.output == 0 {
@@ -90,14 +90,14 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         Some(&mut self.outputs[state.output - 1].1)
     }
 
-    /// Whether the connection is still there.
+    /// Whether the connection still exists.
     pub fn is_open(&self, link: Link) -> bool {
         self.links.get(link.0.index as usize).is_some_and(|state| state.link == Some(link))
     }
 
-    /// Bytes for a connection that its socket has not taken, or that are still to be offered to it. Nothing bounds them
-    /// but who puts them there: an accepted connection is not read from while there are some, but a dialled one is, and
-    /// anyone may speak to either.
+    /// Bytes for a connection that its socket has not taken, or that have not been offered to it yet. The handler must
+    /// bound them: an accepted connection is not read from while there are some, but a dialled one is, and any call may
+    /// write to either.
     pub fn unsent(&self, of: Link) -> usize {
         let state = self.links.get(of.0.index as usize).filter(|state| state.link == Some(of));
         state.map_or(0, |state| {
@@ -106,21 +106,21 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         })
     }
 
-    /// Of [`Turn::unsent`], what its socket has refused to take in earlier rounds. Where there is some,
-    /// [`crate::Handler::on_drained`] will come: a handler that waits for room asks this. What is gathered in one round is
-    /// bounded by what can be received in one.
+    /// Of [`Turn::unsent`], the bytes that its socket refused in earlier rounds. While there are some,
+    /// [`crate::Handler::on_drained`] will be called: a handler that waits for room asks this. Output of one round is
+    /// bounded by what is received in one.
     pub fn blocked(&self, of: Link) -> usize {
         let state = self.links.get(of.0.index as usize).filter(|state| state.link == Some(of));
         state.map_or(0, |state| state.blocked)
     }
 
-    /// Ends [`crate::Next::Wait`] of a connection: [`crate::Handler::on_bytes`] comes in the next round, with what was
-    /// left of its input. No effect on one that does not wait, or is gone.
+    /// Ends [`crate::Next::Wait`] of a connection: [`crate::Handler::on_bytes`] is called in the next round, with the
+    /// rest of its input. No effect on one that does not wait, or is gone.
     pub fn wake(&mut self, link: Link) {
         self.orders.push(Order::Wake(link));
     }
 
-    /// Closes a connection once its output is out, for which a peer that does not read may let it wait for ever. No effect
+    /// Closes a connection once its output has been sent; a peer that does not read can delay that for ever. No effect
     /// if it is gone.
     pub fn close(&mut self, link: Link) {
         self.orders.push(Order::Close(link));
@@ -131,9 +131,9 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.orders.push(Order::Abort(link));
     }
 
-    /// Sends a datagram with the round's batch, from the worker's own socket at an address of the network's or from one that was
-    /// dialled. It may be lost like any other: the result says whether there was room for it here, and nothing else. Those for
-    /// one peer keep their order.
+    /// Sends a datagram with the round's batch, from the worker's own socket at an address of the network's or from a
+    /// dialled one. It may be lost like any other: the result says only whether there was room for it here. Datagrams
+    /// to one peer keep their order.
     pub fn send_datagram(&mut self, to: DatagramPeer, bytes: &[u8]) -> bool {
         self.outgoing.add(to, bytes)
     }
@@ -143,11 +143,13 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.orders.push(Order::CloseSocket(socket));
     }
 
-    /// Connects to a place. What comes of it is told once, in a later round, with `tag`: by [`crate::Handler::on_open`] with
-    /// [`crate::Origin::Dialled`] (for datagrams [`crate::Handler::on_socket`]), or by [`crate::Handler::on_unreachable`].
+    /// Connects to a place. The outcome is reported once, in a later round, with `tag`: by [`crate::Handler::on_open`]
+    /// with [`crate::Origin::Dialled`] (for datagrams [`crate::Handler::on_socket`]), or by
+    /// [`crate::Handler::on_unreachable`].
     ///
     /// # Errors
-    /// Nothing will be told where there are too many dials and dialled connections already, or the network is stopping.
+    /// No outcome is reported where there are too many dials and dialled connections already, or the network is
+    /// stopping.
     #[must_use = "an order that is not taken has no outcome"]
     pub fn dial(&mut self, dial: Dial, tag: u64) -> Result<(), Unreachable> {
         if self.dialled >= self.dialled_max? {
@@ -159,7 +161,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     }
 }
 
-/// For who carries it out.
+/// For the event loop.
 impl<Held: AsRef<[u8]>> Turn<Held> {
     pub(crate) fn new(dialled_max: usize) -> Turn<Held> {
         Turn { dialled_max: Ok(dialled_max), ..Turn::default() }
@@ -186,19 +188,19 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     pub(crate) fn closed(&mut self, link: Link) {
         let state = &mut self.links[link.0.index as usize];
         if let Some(place) = state.output.checked_sub(1) {
-            // It stays in its place, so that those of others stay right.
+            // The entry stays, so that the indices of others stay right.
             self.outputs[place].1 = Gather::default();
         }
         *state = State::default();
     }
 
-    /// Its socket has not taken so many bytes.
+    /// Sets the number of bytes that its socket has not taken.
     #[inline]
     pub(crate) fn set_blocked(&mut self, link: Link, bytes: usize) {
         self.links[link.0.index as usize].blocked = bytes;
     }
 
-    /// Takes all outputs for other connections than those that calls were about.
+    /// Takes all outputs that were written through [`Turn::output`].
     pub(crate) fn take_outputs(&mut self) -> Vec<(Link, Gather<Held>)> {
         for (link, _) in &self.outputs {
             self.links[link.0.index as usize].output = 0;
@@ -206,19 +208,19 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         std::mem::take(&mut self.outputs)
     }
 
-    /// Puts an output back, for which there was no room.
+    /// Puts back an output that found no lane.
     pub(crate) fn put_back(&mut self, link: Link, output: Gather<Held>) {
         if let Some(place) = self.output(link) {
             *place = output;
         }
     }
 
-    /// A dial came to nothing, or a dialled connection has ended.
-    pub(crate) fn hung_up(&mut self) {
+    /// A dial failed, or a dialled connection ended.
+    pub(crate) fn dial_ended(&mut self) {
         self.dialled -= 1;
     }
 
-    /// From now on nothing is dialled.
+    /// Refuses dials from now on.
     pub(crate) fn stop(&mut self) {
         self.dialled_max = Err(Unreachable::Stopping);
     }

@@ -1,10 +1,11 @@
 //! A batch of receives, or of sends, in one system call: io_uring.
 //!
-//! The kernel is given addresses of buffers, and uses them until it reports completion. The proof that they
-//! stay where they are is the same for every call in here: [`Uring::complete`] does not return before the kernel
-//! has reported as many completions as there were submissions, and until it returns, the buffers are borrowed.
-//! If the kernel stops to answer, the ring is given up ([`Broken`]). What it never took is done with plain calls; what it
-//! took and did not report stays in memory for ever, because the kernel may still use it, and its connections end.
+//! The kernel gets addresses of buffers, and uses them until it reports completion. The proof that the buffers stay
+//! valid is the same for every call in this module: [`Uring::complete`] does not return before the kernel has reported
+//! as many completions as there were submissions, and until it returns, the buffers are borrowed. If the kernel stops
+//! answering, the ring is given up ([`BrokenRing`]). Submissions that the kernel never took are replaced by plain
+//! calls; the buffers of those that it took and did not report are leaked, because the kernel may still use them, and
+//! their connections end.
 
 #![expect(unsafe_code, reason = "io_uring takes addresses; the module documentation says why they are valid")]
 
@@ -25,24 +26,24 @@ use crate::lanes::{LANES_MAX, Lane, Lanes};
 /// Receives or sends below which a system call each is cheaper than one for all.
 const BATCH_MIN: usize = 2;
 
-/// Pieces of one gathered send: head, value and end of five large values. What is left goes out by itself.
+/// Pieces of one gathered send: head, value and end of five large values. The rest is sent with a call of its own.
 ///
 /// Gathered sends in the batch buy a tenth (get of 64 KiB values, depth 1, 64 connections, requests per CPU-second).
 const PIECES_MAX: usize = 16;
 
-/// So often in a row the kernel may have no resources for a submission before the ring is given up.
+/// Refusals in a row for lack of kernel resources before the ring is given up.
 const REFUSALS_MAX: u32 = 1000;
 
-/// A ring that the kernel does not serve any more. All lanes have an outcome; the ring is not to be used again.
+/// A ring that no longer works. All lanes have an outcome; the ring must not be used again.
 #[derive(Debug)]
-pub(crate) struct Broken {
-    /// What `io_uring_enter` said.
+pub(crate) struct BrokenRing {
+    /// The error of `io_uring_enter`.
     pub(crate) error: Errno,
     /// Submissions that the kernel took and did not report.
     in_flight: usize,
 }
 
-/// The lanes whose outcome has been reported, a bit each.
+/// The lanes with a reported outcome, a bit each.
 #[derive(Clone, Copy, Default)]
 struct Reported(u64);
 
@@ -65,7 +66,7 @@ pub(crate) struct Uring {
     messages: Box<[Message]>,
 }
 
-/// Where the pieces of a gathered send lie, as the kernel wants to be told.
+/// The addresses of a gathered send's pieces, in the kernel's form.
 #[derive(Clone, Copy)]
 struct Message {
     header: libc::msghdr,
@@ -83,8 +84,8 @@ impl Message {
         Message { header, pieces: [Message::NONE; PIECES_MAX], offered: 0 }
     }
 
-    /// Names the unsent pieces of `output`, and returns how to hand them to the kernel. `self` and what the pieces
-    /// lie in must stay where they are until the kernel is done.
+    /// Names the unsent pieces of `output`, and returns the header for the kernel. `self` and the memory of the pieces
+    /// must stay where they are until the kernel has finished.
     fn gather<Held: AsRef<[u8]>>(&mut self, output: &Gather<Held>) -> *const libc::msghdr {
         let mut slices = [IoSlice::new(&[]); PIECES_MAX];
         let count = output.slices(&mut slices);
@@ -104,23 +105,23 @@ impl Message {
 }
 
 impl Uring {
-    /// Sets up a ring for the thread that calls, which must be the one that uses it.
+    /// Sets up a ring for the calling thread, which must be the one that uses it.
     pub(crate) fn new() -> io::Result<Uring> {
         let entries = LANES_MAX as u32;
-        // Completions are worked off in the enter that waits for them (Linux 6.1), or at least not by
-        // interrupting the thread (5.19). Without either, io_uring is slower than epoll alone.
+        // Completions are handled in the enter that waits for them (Linux 6.1), or at least without interrupting the
+        // thread (5.19). Without either, io_uring is slower than epoll alone.
         let deferred =
             IoUring::builder().dontfork().setup_single_issuer().setup_defer_taskrun().build(entries);
         let ring = deferred.or_else(|_| IoUring::builder().dontfork().setup_coop_taskrun().build(entries))?;
         Ok(Uring { ring, messages: vec![Message::empty(); LANES_MAX].into_boxed_slice() })
     }
 
-    /// Does the receives of all lanes that want one.
+    /// Carries out the receives of all lanes that want one.
     pub(crate) fn receive<'a, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRing> {
         if lanes.list.iter().filter(|lane| lane.receive).count() < BATCH_MIN {
             receive_each(lanes, |lane| lane.receive, fd);
             return Ok(());
@@ -149,12 +150,12 @@ impl Uring {
         completed.inspect_err(|broken| give_up_receives(lanes, broken, reported, fd))
     }
 
-    /// Sends what lies in the outputs of all lanes.
+    /// Sends the outputs of all lanes.
     pub(crate) fn send<'a, Held: AsRef<[u8]>>(
         &mut self,
         lanes: &mut Lanes<Held>,
         fd: impl Fn(u32) -> BorrowedFd<'a>,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRing> {
         if lanes.outputs[..lanes.list.len()].iter().filter(|output| !output.is_empty()).count() < BATCH_MIN {
             send_each(lanes, |_| true, fd);
             return Ok(());
@@ -197,7 +198,7 @@ impl Uring {
             give_up_sends(lanes, &broken, reported, fd);
             return Err(broken);
         }
-        // Small replies never come here: it would cost them the cache.
+        // Small replies never reach this line: it would cost them cache misses.
         if gathered {
             self.send_rest(lanes, fd);
         }
@@ -229,12 +230,12 @@ impl Uring {
         pushed.expect("an entry for each lane");
     }
 
-    /// Submits what has been pushed and returns when the kernel is done with all of it, or does not go on.
+    /// Submits what has been pushed and returns when the kernel has finished all of it, or fails.
     fn complete(
         &mut self,
         submitted: usize,
         mut report: impl FnMut(usize, Result<usize, Errno>),
-    ) -> Result<(), Broken> {
+    ) -> Result<(), BrokenRing> {
         let (mut missing, mut refusals) = (submitted, 0);
         while missing > 0 {
             let entered = self.ring.submit_and_wait(missing);
@@ -251,9 +252,9 @@ impl Uring {
                 Errno::AGAIN | Errno::BUSY if missing < before => refusals = 0,
                 Errno::AGAIN | Errno::BUSY if refusals < REFUSALS_MAX => refusals += 1,
                 error if missing > 0 => {
-                    // Those that the kernel has not taken stand in the ring; the others are under way.
+                    // Submissions that the kernel has not taken are still in the ring; the others are in flight.
                     let in_flight = missing.saturating_sub(self.ring.submission().len());
-                    return Err(Broken { error, in_flight });
+                    return Err(BrokenRing { error, in_flight });
                 }
                 _ => {}
             }
@@ -262,11 +263,11 @@ impl Uring {
     }
 }
 
-/// Sees to the receives that have not been reported: with plain calls, if the kernel took none of them. If it did, nobody
-/// knows which: their connections end, and the buffers are left to the kernel.
+/// Completes the receives without a report: with plain calls, if the kernel took none of them. If it took some, it is
+/// unknown which: their connections end, and the buffers are left to the kernel.
 fn give_up_receives<'a, Held: AsRef<[u8]>>(
     lanes: &mut Lanes<Held>,
-    broken: &Broken,
+    broken: &BrokenRing,
     reported: Reported,
     fd: impl Fn(u32) -> BorrowedFd<'a>,
 ) {
@@ -283,7 +284,7 @@ fn give_up_receives<'a, Held: AsRef<[u8]>>(
 /// As [`give_up_receives`], with outputs.
 fn give_up_sends<'a, Held: AsRef<[u8]>>(
     lanes: &mut Lanes<Held>,
-    broken: &Broken,
+    broken: &BrokenRing,
     reported: Reported,
     fd: impl Fn(u32) -> BorrowedFd<'a>,
 ) {
@@ -304,7 +305,7 @@ impl Uring {
     /// From now on every `io_uring_enter` fails.
     pub(crate) fn break_ring(&self) {
         let null = std::fs::File::open("/dev/null").expect("open /dev/null");
-        // SAFETY: two descriptors that are open; nothing is under way on the ring that this closes.
+        // SAFETY: two open descriptors; nothing is in flight on the ring that this closes.
         let replaced = unsafe { libc::dup2(null.as_raw_fd(), self.ring.as_raw_fd()) };
         assert!(replaced >= 0);
     }
@@ -319,7 +320,7 @@ mod tests {
 
     type Rig = (Uring, Lanes<Vec<u8>>, Vec<UnixStream>, Vec<UnixStream>);
 
-    /// A ring, lanes with a connection each, and the other ends of these.
+    /// A ring, lanes with a connection each, and the peers of these connections.
     fn rig(count: u32) -> Option<Rig> {
         let uring = Uring::new().ok()?;
         let pairs = (0..count).map(|_| UnixStream::pair().expect("a pair"));
@@ -332,9 +333,9 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_that_breaks_loses_no_input_and_no_output() {
+    fn a_ring_that_fails_loses_no_input_and_no_output() {
         use std::io::{Read, Write};
-        // Where io_uring is forbidden there is nothing to break.
+        // Where io_uring is forbidden, there is nothing to test.
         let Some((mut uring, mut lanes, ours, mut theirs)) = rig(3) else { return };
         uring.break_ring();
         theirs.iter_mut().for_each(|end| end.write_all(b"hello").expect("room for five bytes"));
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_may_still_use_is_left_to_it_and_its_connections_end() {
+    fn buffers_in_flight_are_leaked_and_their_connections_end() {
         let Some((_, mut lanes, ours, _theirs)) = rig(3) else { return };
         let fd = |index: u32| ours[index as usize].as_fd();
         let mut reported = Reported::default();
@@ -365,7 +366,7 @@ mod tests {
         (lane.filled, lane.received) = (2, Ok(3));
         input[..5].copy_from_slice(b"hello");
         let before: Vec<*const u8> = (0..3).map(|position| lanes.parts(position).1.as_ptr()).collect();
-        let broken = Broken { error: Errno::PERM, in_flight: 1 };
+        let broken = BrokenRing { error: Errno::PERM, in_flight: 1 };
         give_up_receives(&mut lanes, &broken, reported, fd);
         let outcomes: Vec<_> = lanes.list.iter().map(|lane| lane.received).collect();
         assert_eq!(outcomes, [Err(Errno::PERM), Ok(3), Err(Errno::PERM)]);

@@ -1,4 +1,4 @@
-//! A network seen from outside: counters and who is connected.
+//! A view of a network for other threads: counters and the list of connections.
 
 use std::io;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use std::sync::atomic::Ordering;
 use stdx::clock::Now;
 use stdx::counter::{Counter, Sum, since};
 
+use crate::connection_table::{ConnectionTable, WorkerCounters};
 use crate::handler::{Activity, Opened};
-use crate::limit::Limit;
+use crate::limit::ConnectionLimit;
 use crate::options::DriverChoice;
-use crate::roster::{Counters, Roster};
 
-/// Looks at a network from any thread. Cheap to clone.
+/// Reads the state of a network from any thread. Cheap to clone.
 #[derive(Clone)]
 pub struct View {
-    pub(crate) limit: Arc<Limit>,
-    pub(crate) rosters: Arc<[Arc<Roster>]>,
+    pub(crate) limit: Arc<ConnectionLimit>,
+    pub(crate) tables: Arc<[Arc<ConnectionTable>]>,
 }
 
 /// Sums over all workers.
@@ -30,9 +30,9 @@ pub struct Counts {
     pub rejected: u64,
     /// Records kept for connections, in use or free.
     pub connection_structures: u64,
-    /// How often accepting has been stopped, because of the limit or for want of file descriptors.
+    /// Number of pauses of accepting, caused by the limit or a lack of file descriptors.
     pub listen_disabled_num: u64,
-    /// For how long in all.
+    /// Total length of these pauses.
     pub time_in_listen_disabled_us: u64,
     /// Whether connections are being accepted.
     pub accepting: bool,
@@ -40,22 +40,22 @@ pub struct Counts {
     pub bytes_read: u64,
     /// Bytes sent.
     pub bytes_written: u64,
-    /// How often a handler said [`crate::Next::Again`].
+    /// Number of times that a handler returned [`crate::Next::Again`].
     pub yields: u64,
     /// Connections closed by the idle timeout.
     pub idle_kicks: u64,
     /// Datagrams received.
     pub datagrams: u64,
-    /// Datagrams that were to be sent and found no room.
+    /// Datagrams that could not be sent for lack of room.
     pub datagrams_dropped: u64,
     /// Dialled connections now, which are not in `connections`.
     pub dialled: u64,
-    /// Dials so far that came to nothing.
+    /// Failed dials so far.
     pub unreachable: u64,
 }
 
 impl Counts {
-    /// What has been counted since `earlier`; what tells how things are stays as it is.
+    /// Differences since `earlier`; current values stay as they are.
     pub fn since(&self, earlier: &Counts) -> Counts {
         let since = |of: fn(&Counts) -> u64| since(of(self), of(earlier));
         Counts {
@@ -75,34 +75,34 @@ impl Counts {
     }
 }
 
-/// A connection that is there.
+/// An open connection.
 #[derive(Clone, Debug)]
-pub struct Present {
-    /// What it is.
+pub struct ConnectionEntry {
+    /// Its addresses and origin.
     pub opened: Opened,
-    /// Which worker serves it.
+    /// The worker that serves it.
     pub worker: usize,
-    /// Seconds since something happened on it.
+    /// Seconds since its last activity.
     pub idle_s: u32,
-    /// What it is in the middle of.
+    /// Its current activity.
     pub activity: Activity,
 }
 
-/// How far a listing of those who are connected has come ([`View::present_from`]).
+/// Position in a listing of the connections ([`View::connections_from`]).
 #[derive(Clone, Copy, Debug)]
-pub struct PresentCursor {
+pub struct ConnectionCursor {
     worker: usize,
     place: usize,
-    /// The last connection's number when it began. Those who came later are left out, so that it ends however many come, and
-    /// a descriptor that is used again is not listed twice.
+    /// The last connection number when the listing began. Later connections are left out, so that the listing ends
+    /// however many arrive, and a descriptor that is used again is not listed twice.
     last_id: u64,
 }
 
 impl View {
     /// All counters, each exact by itself.
     pub fn counts(&self) -> Counts {
-        let sum = |of: fn(&Counters) -> &Counter| {
-            self.rosters.iter().map(|roster| of(&roster.counters)).collect::<Sum>().value()
+        let sum = |of: fn(&WorkerCounters) -> &Counter| {
+            self.tables.iter().map(|table| of(&table.counters)).collect::<Sum>().value()
         };
         let accepting = !self.limit.is_paused();
         Counts {
@@ -124,26 +124,26 @@ impl View {
         }
     }
 
-    /// Begins to list everyone who is connected now.
-    pub fn cursor(&self) -> PresentCursor {
-        PresentCursor { worker: 0, place: 0, last_id: self.limit.last_id() }
+    /// Begins a listing of the connections.
+    pub fn cursor(&self) -> ConnectionCursor {
+        ConnectionCursor { worker: 0, place: 0, last_id: self.limit.last_id() }
     }
 
-    /// Goes on with it, by worker: looks at the next `places`, in use or free, and calls `each` for who is still there.
-    /// Who goes meanwhile may be left out; nobody is listed twice. False once all have been looked at.
-    pub fn present_from(
+    /// Continues it, by worker: looks at the next `places`, in use or free, and calls `each` for the open connections.
+    /// A connection that closes meanwhile may be left out; none is listed twice. False at the end.
+    pub fn connections_from(
         &self,
-        cursor: &mut PresentCursor,
+        cursor: &mut ConnectionCursor,
         places: usize,
         now: Now,
-        mut each: impl FnMut(&Present),
+        mut each: impl FnMut(&ConnectionEntry),
     ) -> bool {
         let mut left = places;
-        while let Some(roster) = self.rosters.get(cursor.worker) {
+        while let Some(table) = self.tables.get(cursor.worker) {
             if left == 0 {
                 return true;
             }
-            let (present, looked_at) = roster.present_from(cursor.place, left);
+            let (present, looked_at) = table.connections_from(cursor.place, left);
             let worker = cursor.worker;
             if looked_at < left {
                 (cursor.worker, cursor.place) = (worker + 1, 0);
@@ -154,22 +154,22 @@ impl View {
             for (opened, second, activity) in present {
                 if opened.id.0 <= cursor.last_id {
                     let idle_s = now.second().saturating_sub(second);
-                    each(&Present { opened, worker, idle_s, activity });
+                    each(&ConnectionEntry { opened, worker, idle_s, activity });
                 }
             }
         }
         false
     }
 
-    /// Why a worker does not use io_uring, if it wanted to.
+    /// The error with which the kernel refused io_uring to a worker.
     pub fn uring_refused(&self, worker: usize) -> Option<io::Error> {
-        let error = i32::try_from(self.rosters[worker].counters.refused.value()).unwrap_or_default();
+        let error = i32::try_from(self.tables[worker].counters.refused.value()).unwrap_or_default();
         (error != 0).then(|| io::Error::from_raw_os_error(error))
     }
 
-    /// The driver that a worker found it could use; `Auto` before it has run.
+    /// The driver of a worker; `Auto` before it has run.
     pub fn driver(&self, worker: usize) -> DriverChoice {
-        match self.rosters[worker].counters.driver.value() {
+        match self.tables[worker].counters.driver.value() {
             0 => DriverChoice::Auto,
             1 => DriverChoice::Epoll,
             _ => DriverChoice::Uring,
@@ -180,57 +180,60 @@ impl View {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::Crowd;
+    use crate::sim::FakeConnections;
 
     const PLACES: usize = 100;
 
-    /// The numbers of those who are listed, of whom there may be `PLACES` in a step; `meanwhile` comes behind each step.
-    fn list(crowd: &mut Crowd, mut meanwhile: impl FnMut(&mut Crowd, usize)) -> Vec<u64> {
-        let view = crowd.view();
+    /// The numbers of the listed connections, at most `PLACES` in a step; `meanwhile` is called after each step.
+    fn list(
+        connections: &mut FakeConnections,
+        mut meanwhile: impl FnMut(&mut FakeConnections, usize),
+    ) -> Vec<u64> {
+        let view = connections.view();
         let (mut cursor, mut listed) = (view.cursor(), Vec::new());
         for step in 0.. {
             let before = listed.len();
-            let more = view.present_from(&mut cursor, PLACES, Now::default(), |present| {
+            let more = view.connections_from(&mut cursor, PLACES, Now::default(), |present| {
                 listed.push(present.opened.id.0)
             });
             assert!(listed.len() - before <= PLACES, "{} in one step", listed.len() - before);
             if !more {
                 break;
             }
-            meanwhile(crowd, step);
+            meanwhile(connections, step);
         }
         listed
     }
 
     #[test]
-    fn all_are_listed_once_in_steps() {
+    fn all_connections_are_listed_once_in_steps() {
         for count in [0, 1, 99, 100, 101, 300, 301, 5000] {
-            let mut crowd = Crowd::new(3);
-            (0..count).for_each(|_| _ = crowd.enter());
-            let mut listed = list(&mut crowd, |_, _| {});
+            let mut connections = FakeConnections::new(3);
+            (0..count).for_each(|_| _ = connections.open());
+            let mut listed = list(&mut connections, |_, _| {});
             listed.sort_unstable();
             assert!(listed.iter().copied().eq(1..=count), "{count}: {} are listed", listed.len());
         }
     }
 
     #[test]
-    fn who_comes_and_goes_meanwhile_is_not_listed_twice_and_hides_nobody() {
-        let mut crowd = Crowd::new(2);
-        let mut present: Vec<u64> = (0..5000).map(|_| crowd.enter()).collect();
+    fn changes_during_a_listing_neither_repeat_nor_hide_connections() {
+        let mut connections = FakeConnections::new(2);
+        let mut present: Vec<u64> = (0..5000).map(|_| connections.open()).collect();
         let mut gone = Vec::new();
-        let mut listed = list(&mut crowd, |crowd, step| {
-            // In front of the cursor and behind it; their places are used again at once, and there are more.
+        let mut listed = list(&mut connections, |connections, step| {
+            // Before the cursor and behind it; their places are used again at once, and more connections follow.
             for number in 0..40 {
                 let leaver = present.swap_remove((step * 977 + number * 131) % present.len());
-                crowd.leave(leaver);
+                connections.close(leaver);
                 gone.push(leaver);
             }
-            (0..60).for_each(|_| _ = crowd.enter());
+            (0..60).for_each(|_| _ = connections.open());
         });
         assert!(gone.len() > 1500, "{} have gone", gone.len());
         listed.sort_unstable();
-        assert!(listed.windows(2).all(|pair| pair[0] < pair[1]), "somebody is listed twice");
-        assert!(present.iter().all(|id| listed.binary_search(id).is_ok()), "who stays is listed");
-        assert!(listed.iter().all(|id| *id <= 5000), "who came later is not");
+        assert!(listed.windows(2).all(|pair| pair[0] < pair[1]), "a connection is listed twice");
+        assert!(present.iter().all(|id| listed.binary_search(id).is_ok()), "one that stays is listed");
+        assert!(listed.iter().all(|id| *id <= 5000), "a later one is not");
     }
 }

@@ -1,4 +1,4 @@
-//! Running out of file descriptors: alone in its process, because the limit is the process's.
+//! Tests of running out of file descriptors, alone in their process, because the limit is the process's.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -9,8 +9,8 @@ use net::{Address, Handler, Listen, Network, Next, Opened, Options, Progress, Tu
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stdx::gather::Gather;
 
-/// Longer than a busy machine keeps anyone waiting: only a failure runs into it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than a busy machine delays a test: only a failure reaches it.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Echo;
 
@@ -33,7 +33,7 @@ impl Handler for Echo {
 }
 
 fn echo(mut client: &TcpStream) {
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     client.write_all(b"hello").unwrap();
     let mut heard = [0; 5];
     client.read_exact(&mut heard).unwrap();
@@ -59,14 +59,14 @@ fn without_descriptors_clients_wait_until_there_are_some() {
     let second = TcpStream::connect(address).unwrap();
     (&second).write_all(b"hello").unwrap();
 
-    // Those that are connected are served meanwhile.
+    // Open connections are served meanwhile.
     while view.counts().accepting {
         echo(&first);
     }
     assert_eq!(view.counts().accepted, 1);
     fillers.clear();
     let mut heard = [0; 5];
-    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    second.set_read_timeout(Some(TIMEOUT)).unwrap();
     (&second).read_exact(&mut heard).unwrap();
     let counts = view.counts();
     assert_eq!((counts.accepted, counts.listen_disabled_num), (2, 1));

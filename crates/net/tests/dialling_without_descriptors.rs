@@ -1,4 +1,4 @@
-//! Dialling without file descriptors: alone in its process, because the limit is the process's.
+//! Tests of dialling without file descriptors, alone in their process, because the limit is the process's.
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
@@ -9,10 +9,10 @@ use net::{Dial, Handler, Network, Next, Opened, Options, Origin, Place, Progress
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use stdx::gather::Gather;
 
-/// Longer than a busy machine keeps anyone waiting: only a failure runs into it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than a busy machine delays a test: only a failure reaches it.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Dials what comes through a channel, and says what comes of it.
+/// Dials the places that come through a channel, and reports the outcomes.
 struct Dialler {
     orders: Receiver<(Place, u64)>,
     outcomes: Sender<(u64, Result<(), Unreachable>)>,
@@ -23,7 +23,7 @@ impl Handler for Dialler {
     type Held = Vec<u8>;
 
     fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Vec<u8>>) {
-        let Origin::Dialled { tag } = opened.origin else { panic!("nobody listens") };
+        let Origin::Dialled { tag } = opened.origin else { panic!("no listener in this test") };
         self.outcomes.send((tag, Ok(()))).unwrap();
     }
 
@@ -49,7 +49,7 @@ impl Handler for Dialler {
 }
 
 #[test]
-fn without_descriptors_there_is_no_connection_but_a_reason() {
+fn a_dial_without_descriptors_is_exhausted() {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let place = Place::Tcp(listener.local_addr().unwrap());
     let network = Network::bind(&[], Options { workers: 1, ..Options::default() }).unwrap();
@@ -59,7 +59,7 @@ fn without_descriptors_there_is_no_connection_but_a_reason() {
     let outcome = |tag: u64| {
         order.send((place.clone(), tag)).unwrap();
         nudge.nudge(0);
-        outcomes.recv_timeout(PATIENCE).unwrap()
+        outcomes.recv_timeout(TIMEOUT).unwrap()
     };
     assert_eq!(outcome(1), (1, Ok(())));
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use net::sim::{Heard, Host, Pace};
+use net::sim::{Heard, Pace, SimHost};
 use net::{Network, Notice};
 use protocol::limits::LINE_LEN_MAX;
 
@@ -28,13 +28,18 @@ fn worker_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notic
 }
 
 /// [`worker`] on a host, at time 0.
-pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> Host<Worker> {
-    Host::new(worker(options, started_unix_ms, hash_secret))
+pub fn host(options: &Options, started_unix_ms: u64, hash_secret: u128) -> SimHost<Worker> {
+    SimHost::new(worker(options, started_unix_ms, hash_secret))
 }
 
 /// [`host`] with a receiver of lines for the operator.
-pub fn host_with(options: &Options, started_unix_ms: u64, hash_secret: u128, notice: Notice) -> Host<Worker> {
-    Host::new(worker_with(options, started_unix_ms, hash_secret, notice))
+pub fn host_with(
+    options: &Options,
+    started_unix_ms: u64,
+    hash_secret: u128,
+    notice: Notice,
+) -> SimHost<Worker> {
+    SimHost::new(worker_with(options, started_unix_ms, hash_secret, notice))
 }
 
 /// All output to a peer that sends `pieces`, each in one go, to a new server.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use net::sim::{Host, Pace, PeerId};
+use net::sim::{Pace, PeerId, SimHost};
 use server::Worker;
 use server::flags;
 use server::options::Options;
@@ -46,7 +46,7 @@ enum Cut {
 
 /// A worker's peers, as the connections of a transcript.
 struct Simulated {
-    host: Host<Worker>,
+    host: SimHost<Worker>,
     peers: BTreeMap<usize, PeerId>,
     cut: Cut,
     now_ms: u64,

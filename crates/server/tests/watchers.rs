@@ -2,7 +2,7 @@
 
 mod simulated;
 
-use net::sim::{Host, Pace, PeerId};
+use net::sim::{Pace, PeerId, SimHost};
 use server::options::Options;
 use simulated::Server;
 
@@ -107,7 +107,7 @@ fn each_stream_has_its_events() {
 fn opened_and_closed_connections_are_logged() {
     let mut server = Server::new(&Options::default());
     let watcher = watch(&mut server, "connevents");
-    for end in [Host::finish, Host::reset] {
+    for end in [SimHost::finish, SimHost::reset] {
         let peer = server.host.connect();
         end(&mut server.host, peer);
     }

@@ -4,7 +4,7 @@
 #[expect(dead_code, reason = "its command line is not for tests")]
 mod null_proxy;
 
-use net::sim::{HostId, Line, World};
+use net::sim::{HostId, PathConditions, World};
 use net::{Dial, Handler, Next, Opened, Options, Place, Progress, Turn, Unreachable};
 use null_proxy::NullProxy;
 use stdx::gather::Gather;
@@ -127,7 +127,12 @@ fn check(world: &mut World, client: HostId, replies: &[u8], within_us: u64) {
 fn replies_are_complete_over_lossy_links() {
     for seed in 0..5 {
         let mut world = World::new(seed);
-        world.set_default_line(Line { delay_us: 100, jitter_us: 900, loss_ppm: 1000, piece_max: 1400 });
+        world.set_default_path(PathConditions {
+            delay_us: 100,
+            jitter_us: 900,
+            loss_ppm: 1000,
+            piece_max: 1400,
+        });
         let server = add_server(&mut world);
         let (script, replies) = conversation(seed, 50, 3_000);
         let clients = [0, 1].map(|_| add_client(&mut world, server, script.clone(), 0));
@@ -165,7 +170,7 @@ fn a_client_behind_a_proxy_gets_an_error_if_the_back_end_is_unreachable() {
     let server = add_server(&mut world);
     let proxy = NullProxy::new(vec![world.place(server, PORT), world.place(server, 1)]);
     let proxy = world.add(proxy, &[PORT], &options());
-    world.part(proxy, server);
+    world.partition(proxy, server);
     let client = add_client(&mut world, proxy, b"get k\r\n".to_vec(), 0);
     check(&mut world, client, b"SERVER_ERROR back end: timed out\r\n", 1_100_000);
     world.heal(proxy, server);
@@ -226,7 +231,12 @@ fn replies_are_a_correct_prefix_whatever_the_network_does() {
     for seed in 0..20 {
         let mut world = World::new(seed);
         let mut prng = Prng::new(seed);
-        world.set_default_line(Line { delay_us: 100, jitter_us: 300, loss_ppm: 5000, piece_max: 5000 });
+        world.set_default_path(PathConditions {
+            delay_us: 100,
+            jitter_us: 300,
+            loss_ppm: 5000,
+            piece_max: 5000,
+        });
         let server = add_server(&mut world);
         let proxy = NullProxy::new(vec![world.place(server, PORT)]);
         let proxy = world.add(proxy, &[PORT], &options());
@@ -239,7 +249,7 @@ fn replies_are_a_correct_prefix_whatever_the_network_does() {
             match prng.below(6) {
                 0 => world.cut(proxy, server),
                 1 => world.cut(client, proxy),
-                2 => world.part(proxy, server),
+                2 => world.partition(proxy, server),
                 _ => world.heal(proxy, server),
             }
         }

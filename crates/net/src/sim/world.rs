@@ -1,7 +1,7 @@
-//! Several hosts and the network between them, in one thread and in a time of their own.
+//! A simulated world: several hosts and the network between them, in one thread and with a clock of their own.
 //!
-//! A host is a worker, the same code that runs over sockets, over a kernel that is simulated. Packets take their time;
-//! lines can be slow, lossy, parted and cut. All of it follows from one seed.
+//! A host is an event loop, the same code that runs over sockets, over a simulated kernel. Paths between hosts can be
+//! slow, lossy, partitioned and reset. All of it follows from one seed.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -15,46 +15,46 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
-use super::wire::{Line, Listening, Wires, address_of};
+use super::network::{Listening, PathConditions, SimNetwork, address_of};
 use crate::address::{Address, Transport};
+use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::datagram::DatagramPeer;
 use crate::dial::{Place, Unreachable};
+use crate::event_loop::{EventLoop, WAKE_UP, WorkerSetup};
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::{LANES_MAX, Lanes};
-use crate::limit::Limit;
-use crate::mailbox::{Letter, Mailbox};
+use crate::limit::ConnectionLimit;
+use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::{AtLimit, Options};
-use crate::roster::{Keeper, Roster};
 use crate::slab::Token;
 use crate::view::View;
-use crate::worker::{BELL, Surroundings, Worker};
 
-/// How long a round takes: what arrives meanwhile waits for the next one.
+/// Length of a round: packets that arrive meanwhile wait for the next one.
 const ROUND_US: u64 = 10;
 
-/// One of a world's hosts.
+/// Names a host of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostId(usize);
 
 /// A connection between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wire(Token);
+pub struct SimConnection(Token);
 
-/// Hosts, each with a handler, and what lies between them.
+/// Hosts, each with a handler, and the network between them.
 pub struct World {
-    wires: Rc<RefCell<Wires>>,
+    network: Rc<RefCell<SimNetwork>>,
     /// `None` once stopped.
     hosts: Vec<Option<Box<dyn Node>>>,
 }
 
 impl World {
-    /// A world without hosts, at time 0. The same seed makes the same history.
+    /// A world without hosts, at time 0. Worlds of the same seed have the same history.
     pub fn new(seed: u64) -> World {
-        World { wires: Rc::new(RefCell::new(Wires::new(seed))), hosts: Vec::new() }
+        World { network: Rc::new(RefCell::new(SimNetwork::new(seed))), hosts: Vec::new() }
     }
 
-    /// A new host that listens on `ports`. Of the options it has the limits, the timeouts and the notice.
+    /// Adds a host that listens on `ports`. Of the options it uses the limits, the timeouts and the notice.
     ///
     /// # Panics
     /// If the kernel refuses an event descriptor.
@@ -62,11 +62,14 @@ impl World {
         self.add_with_datagrams(handler, ports, &[], options)
     }
 
-    /// The same with addresses for datagrams, whose indices follow those of `ports`.
+    /// The same with datagram sockets, whose indices follow those of `ports`.
     ///
     /// # Panics
     /// As [`World::add`].
-    #[expect(clippy::arc_with_non_send_sync, reason = "a worker's mailbox, which over sockets others share")]
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "the message queue of a worker, which over sockets other threads share"
+    )]
     pub fn add_with_datagrams<H: Handler + 'static>(
         &mut self,
         handler: H,
@@ -74,39 +77,40 @@ impl World {
         datagram_ports: &[u16],
         options: &Options,
     ) -> HostId {
-        let mut wires = self.wires.borrow_mut();
-        let number = wires.add_host();
-        let tokens = datagram_ports.iter().map(|port| wires.hear_at(number, address_of(number, *port)));
+        let mut network = self.network.borrow_mut();
+        let number = network.add_host();
+        let tokens =
+            datagram_ports.iter().map(|port| network.bind_datagrams(number, address_of(number, *port)));
         let tokens: Vec<Token> = tokens.collect();
         for (port, listener) in ports.iter().zip(0..) {
             let backlog = options.backlog as usize;
             let listening = Listening { host: number, listener, backlog, queue: Default::default() };
-            wires.listening.insert(address_of(number, *port), listening);
+            network.listening.insert(address_of(number, *port), listening);
         }
         let addresses = ports.iter().map(|port| address_of(number, *port)).collect();
-        let limit = Arc::new(Limit::new(options.connections_max).expect("an event descriptor"));
-        let roster = Arc::new(Roster::new());
-        let around = Surroundings {
-            mailbox: Arc::new(Mailbox::new().expect("an event descriptor")),
+        let limit = Arc::new(ConnectionLimit::new(options.connections_max).expect("an event descriptor"));
+        let table = Arc::new(ConnectionTable::new());
+        let setup = WorkerSetup {
+            messages: Arc::new(MessageQueue::new().expect("an event descriptor")),
             limit: Arc::clone(&limit),
-            keeper: Keeper::new(Arc::clone(&roster)),
+            table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: tokens
                 .into_iter()
                 .zip(ports.len() as u16..)
-                .map(|(token, number)| (number, Socket { token, wires: Rc::clone(&self.wires) }))
+                .map(|(token, number)| (number, Socket { token, network: Rc::clone(&self.network) }))
                 .collect(),
             dialled_max: options.dialled_max,
             idle_timeout_s: options.idle_timeout_s,
             notice: options.notice,
         };
-        let (mailbox, busy_until_us) = (Arc::clone(&around.mailbox), wires.now.us);
-        drop(wires);
-        let kernel = SimKernel { host: number, wires: Rc::clone(&self.wires), events: Vec::new() };
-        self.hosts.push(Some(Box::new(Station {
-            worker: Worker::new(handler, kernel, around).expect("a socket that can be watched"),
-            mailbox,
+        let (messages, busy_until_us) = (Arc::clone(&setup.messages), network.now.us);
+        drop(network);
+        let kernel = SimKernel { host: number, network: Rc::clone(&self.network), events: Vec::new() };
+        self.hosts.push(Some(Box::new(WorldHost {
+            worker: EventLoop::new(handler, kernel, setup).expect("a socket that can be watched"),
+            messages,
             at_limit: options.at_limit,
-            view: View { limit, rosters: [roster].into() },
+            view: View { limit, tables: [table].into() },
             addresses,
             nudged: true,
             busy_until_us,
@@ -115,17 +119,17 @@ impl World {
         HostId(number)
     }
 
-    /// Where a host listens, or could.
+    /// The address of a host's port.
     pub fn place(&self, host: HostId, port: u16) -> Place {
         Place::Tcp(address_of(host.0, port))
     }
 
-    /// The same for datagrams.
+    /// The address of a host's port, for datagrams.
     pub fn datagram_place(&self, host: HostId, port: u16) -> Place {
         Place::Udp(address_of(host.0, port))
     }
 
-    /// The same, as the listener of this index of another host sends to it.
+    /// The peer at a host's port, as the listener with this index of another host names it.
     pub fn peer(&self, listener: u16, to: HostId, port: u16) -> DatagramPeer {
         DatagramPeer::Client { listener, address: address_of(to.0, port) }
     }
@@ -139,7 +143,7 @@ impl World {
         node.handler().downcast_mut().expect("a handler of this type")
     }
 
-    /// What others see of a host.
+    /// The view of a host.
     ///
     /// # Panics
     /// If the host has been stopped.
@@ -147,78 +151,78 @@ impl World {
         self.hosts[host.0].as_ref().expect("a host that has not been stopped").view()
     }
 
-    /// The time, which is the same everywhere.
+    /// The time, which is the same for all hosts.
     pub fn now(&self) -> Now {
-        self.wires.borrow().now
+        self.network.borrow().now
     }
 
-    /// A number that depends on all that has happened so far: two histories that are the same have the same.
+    /// A hash of all events so far: equal histories have equal ones.
     pub fn fingerprint(&self) -> u64 {
-        self.wires.borrow().fingerprint()
+        self.network.borrow().fingerprint()
     }
 
-    /// Changes what lies between two hosts, and between a host and itself.
-    pub fn set_line(&mut self, one: HostId, other: HostId, line: Line) {
-        self.wires.borrow_mut().set_line(one.0, other.0, line);
+    /// Changes the path between two hosts, or between a host and itself.
+    pub fn set_path(&mut self, one: HostId, other: HostId, conditions: PathConditions) {
+        self.network.borrow_mut().set_path(one.0, other.0, conditions);
     }
 
-    /// Changes what lies between all for which nothing else has been said.
-    pub fn set_default_line(&mut self, line: Line) {
-        self.wires.borrow_mut().line = line;
+    /// Changes all paths that have no conditions of their own.
+    pub fn set_default_path(&mut self, conditions: PathConditions) {
+        self.network.borrow_mut().conditions = conditions;
     }
 
-    /// From now on nothing that one sends reaches the other. Neither is told.
-    pub fn part(&mut self, one: HostId, other: HostId) {
-        self.wires.borrow_mut().part(one.0, other.0);
+    /// Partitions two hosts: from now on no packet passes between them, and neither is told.
+    pub fn partition(&mut self, one: HostId, other: HostId) {
+        self.network.borrow_mut().partition(one.0, other.0);
     }
 
-    /// Ends that: what was sent meanwhile is sent again, except that a reset is lost for good.
+    /// Ends a partition: packets sent meanwhile are sent again, except for resets, which are lost.
     pub fn heal(&mut self, one: HostId, other: HostId) {
-        self.wires.borrow_mut().heal(one.0, other.0);
+        self.network.borrow_mut().heal(one.0, other.0);
     }
 
-    /// Breaks all connections between two hosts. New ones can be made.
+    /// Resets all connections between two hosts. New ones can be made.
     pub fn cut(&mut self, one: HostId, other: HostId) {
-        self.wires(one, other).into_iter().for_each(|wire| self.reset(wire));
+        self.connections(one, other).into_iter().for_each(|connection| self.reset(connection));
     }
 
-    /// The connections between two hosts, in the order of their making.
-    pub fn wires(&self, one: HostId, other: HostId) -> Vec<Wire> {
-        self.wires.borrow_mut().ends_between(one.0, other.0).into_iter().map(Wire).collect()
+    /// The connections between two hosts, in the order in which they were made.
+    pub fn connections(&self, one: HostId, other: HostId) -> Vec<SimConnection> {
+        self.network.borrow_mut().ends_between(one.0, other.0).into_iter().map(SimConnection).collect()
     }
 
-    /// Breaks a connection: both ends learn of it now. No effect if it has ended.
-    pub fn reset(&mut self, wire: Wire) {
-        self.wires.borrow_mut().break_off(wire.0);
+    /// Resets a connection: both ends learn of it now. No effect if it has ended.
+    pub fn reset(&mut self, connection: SimConnection) {
+        self.network.borrow_mut().reset_both(connection.0);
     }
 
-    /// Has a host begin a turn, as [`crate::Nudge`] does.
+    /// Makes a host begin a turn, as [`crate::Nudge`] does.
     pub fn nudge(&mut self, host: HostId) {
         if let Some(node) = &mut self.hosts[host.0] {
             node.nudge();
         }
     }
 
-    /// Ends a host as [`crate::Stop`] does, and gives its handler back. Nobody listens there any more.
+    /// Ends a host as [`crate::Stop`] does, and returns its handler. Its listeners are closed.
     ///
     /// # Panics
     /// As [`World::handler`].
     pub fn stop<H: Handler + 'static>(&mut self, host: HostId) -> H {
-        self.wires.borrow_mut().stop_listening(host.0);
+        self.network.borrow_mut().stop_listening(host.0);
         let node = self.hosts[host.0].take().expect("a host that has not been stopped");
         *node.end().downcast().expect("a handler of this type")
     }
 
-    /// Lets time pass, and everything happen that happens in it.
+    /// Advances the time, and carries out all that happens meanwhile.
     pub fn run_for(&mut self, us: u64) {
         let until = self.now().us + us;
         while let Some(at) = self.next_us().filter(|at| *at <= until) {
             self.step(at);
         }
-        self.wires.borrow_mut().now.us = until;
+        self.network.borrow_mut().now.us = until;
     }
 
-    /// Lets time pass until `ready`, at most `us`; whether it was.
+    /// Advances the time until `ready`, at most `us`; returns whether it was.
     pub fn run_until(&mut self, us: u64, mut ready: impl FnMut(&mut World) -> bool) -> bool {
         let until = self.now().us + us;
         loop {
@@ -228,23 +232,23 @@ impl World {
             let Some(at) = self.next_us().filter(|at| *at <= until) else { break };
             self.step(at);
         }
-        self.wires.borrow_mut().now.us = until;
+        self.network.borrow_mut().now.us = until;
         ready(self)
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     fn next_us(&self) -> Option<u64> {
         let hosts = self.hosts.iter().flatten().map(|node| node.next_us());
         let now = self.now().us;
-        hosts.chain(self.wires.borrow().next_us()).min().map(|us| us.max(now))
+        hosts.chain(self.network.borrow().next_us()).min().map(|us| us.max(now))
     }
 
-    /// Goes to a moment and does what is due then.
+    /// Goes to a moment and carries out what is due.
     fn step(&mut self, us: u64) {
         {
-            let mut wires = self.wires.borrow_mut();
-            wires.now.us = us;
-            wires.deliver();
+            let mut network = self.network.borrow_mut();
+            network.now.us = us;
+            network.deliver();
         }
         for node in self.hosts.iter_mut().flatten() {
             node.accept();
@@ -255,11 +259,11 @@ impl World {
     }
 }
 
-/// A host, whatever its handler is.
+/// A host with a handler of any type.
 trait Node {
-    /// When it has something to do next.
+    /// The time of its next action.
     fn next_us(&self) -> u64;
-    /// Lets clients in that wait, as the acceptor does.
+    /// Accepts waiting clients, as the acceptor does.
     fn accept(&mut self);
     fn round(&mut self, now: Now);
     fn nudge(&mut self);
@@ -268,22 +272,22 @@ trait Node {
     fn end(self: Box<Self>) -> Box<dyn Any>;
 }
 
-struct Station<H: Handler> {
-    worker: Worker<H, SimKernel>,
-    mailbox: Arc<Mailbox<Socket>>,
+struct WorldHost<H: Handler> {
+    worker: EventLoop<H, SimKernel>,
+    messages: Arc<MessageQueue<Socket>>,
     at_limit: AtLimit,
     view: View,
-    /// Where it listens.
+    /// The addresses of its listeners.
     addresses: Vec<SocketAddr>,
-    /// The bell of its mailbox has been rung.
+    /// The eventfd of its message queue has been written.
     nudged: bool,
     busy_until_us: u64,
     sleeps_until_us: u64,
 }
 
-impl<H: Handler + 'static> Node for Station<H> {
+impl<H: Handler + 'static> Node for WorldHost<H> {
     fn next_us(&self) -> u64 {
-        let called = self.nudged || self.worker.kernel.wires.borrow().is_ready(self.worker.kernel.host);
+        let called = self.nudged || self.worker.kernel.network.borrow().is_ready(self.worker.kernel.host);
         self.busy_until_us.max(if called { 0 } else { self.sleeps_until_us })
     }
 
@@ -291,42 +295,42 @@ impl<H: Handler + 'static> Node for Station<H> {
         let limit = &self.view.limit;
         for address in &self.addresses {
             while self.at_limit != AtLimit::Wait || !limit.is_reached() {
-                let mut wires = self.worker.kernel.wires.borrow_mut();
-                let Some(listening) = wires.listening.get_mut(address) else { break };
+                let mut network = self.worker.kernel.network.borrow_mut();
+                let Some(listening) = network.listening.get_mut(address) else { break };
                 let (Some(token), listener) = (listening.queue.pop_front(), listening.listener) else {
                     break;
                 };
-                let (local, peer) = (wires.local(token), wires.peer(token));
+                let (local, peer) = (network.local(token), network.peer(token));
                 if let AtLimit::Refuse(line) = self.at_limit
                     && limit.is_reached()
                 {
                     limit.rejected.fetch_add(1, Ordering::Relaxed);
-                    // A courtesy, as with sockets.
-                    let _sent = wires.send(token, line);
-                    wires.close(token);
+                    // Best effort, as with sockets.
+                    let _sent = network.send(token, line);
+                    network.close(token);
                     continue;
                 }
                 let arrival = Arrival {
-                    id: ConnectionId(limit.enter()),
+                    id: ConnectionId(limit.connection_opened()),
                     origin: Origin::Accepted { listener },
                     transport: Transport::Tcp,
                     peer: Address::Tcp(peer),
                     local: Address::Tcp(local),
                 };
-                let socket = Socket { token, wires: Rc::clone(&self.worker.kernel.wires) };
-                self.mailbox.post(&mut vec![Letter::Accepted(socket, arrival)]);
+                let socket = Socket { token, network: Rc::clone(&self.worker.kernel.network) };
+                self.messages.post(&mut vec![WorkerMessage::Accepted(socket, arrival)]);
                 self.nudged = true;
             }
         }
     }
 
     fn round(&mut self, now: Now) {
-        let bell = std::mem::take(&mut self.nudged);
-        let events = self.worker.kernel.wait(bell);
+        let wake_up = std::mem::take(&mut self.nudged);
+        let events = self.worker.kernel.wait(wake_up);
         self.worker.round(events, now);
         self.busy_until_us = now.us + ROUND_US;
-        // As epoll does, in whole milliseconds.
-        self.sleeps_until_us = now.us.saturating_add(self.worker.patience_ms(now).saturating_mul(1000));
+        // In whole milliseconds, as with epoll.
+        self.sleeps_until_us = now.us.saturating_add(self.worker.wait_ms(now).saturating_mul(1000));
     }
 
     fn nudge(&mut self) {
@@ -349,27 +353,27 @@ impl<H: Handler + 'static> Node for Station<H> {
 /// A host's kernel.
 pub(crate) struct SimKernel {
     host: usize,
-    wires: Rc<RefCell<Wires>>,
+    network: Rc<RefCell<SimNetwork>>,
     events: Vec<(u64, EventFlags)>,
 }
 
 /// One end of a connection.
 pub(crate) struct Socket {
     token: Token,
-    wires: Rc<RefCell<Wires>>,
+    network: Rc<RefCell<SimNetwork>>,
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.wires.borrow_mut().close(self.token);
+        self.network.borrow_mut().close(self.token);
     }
 }
 
 impl SimKernel {
-    /// What has changed, and whether the bell has been rung; as many events as a wait has.
-    fn wait(&mut self, bell: bool) -> usize {
-        self.events = self.wires.borrow_mut().take_events(self.host, LANES_MAX - 1);
-        self.events.extend(bell.then_some((BELL, EventFlags::IN)));
+    /// Takes the changes, and a message event if `wake_up`; at most as many as a wait returns.
+    fn wait(&mut self, wake_up: bool) -> usize {
+        self.events = self.network.borrow_mut().take_events(self.host, LANES_MAX - 1);
+        self.events.extend(wake_up.then_some((WAKE_UP, EventFlags::IN)));
         self.events.len()
     }
 }
@@ -382,11 +386,11 @@ impl Kernel for SimKernel {
     }
 
     fn local(&self, socket: &Socket) -> Address {
-        Address::Tcp(self.wires.borrow_mut().local(socket.token))
+        Address::Tcp(self.network.borrow_mut().local(socket.token))
     }
 
     fn watch(&self, socket: &Socket, data: u64, flags: EventFlags) -> Result<(), Errno> {
-        self.wires.borrow_mut().watch(socket.token, data, flags);
+        self.network.borrow_mut().watch(socket.token, data, flags);
         Ok(())
     }
 
@@ -403,11 +407,11 @@ impl Kernel for SimKernel {
         lanes: &mut Lanes<Held>,
         socket: impl Fn(u32) -> &'s Socket,
     ) -> Result<(), Errno> {
-        let mut wires = self.wires.borrow_mut();
+        let mut network = self.network.borrow_mut();
         for position in 0..lanes.list.len() {
             let (lane, buffer, _) = lanes.parts(position);
             if lane.receive {
-                lane.received = wires.receive(socket(lane.index).token, &mut buffer[lane.filled..]);
+                lane.received = network.receive(socket(lane.index).token, &mut buffer[lane.filled..]);
             }
         }
         Ok(())
@@ -418,56 +422,56 @@ impl Kernel for SimKernel {
         lanes: &mut Lanes<Held>,
         socket: impl Fn(u32) -> &'s Socket,
     ) -> Result<(), Errno> {
-        let mut wires = self.wires.borrow_mut();
+        let mut network = self.network.borrow_mut();
         for position in 0..lanes.list.len() {
             let (lane, _, output) = lanes.parts(position);
             if !output.is_empty() {
-                lane.sent = send_output(&mut wires, socket(lane.index).token, output);
+                lane.sent = send_output(&mut network, socket(lane.index).token, output);
             }
         }
         Ok(())
     }
 
     fn receive_body(&mut self, socket: &Socket, body: &mut [u8], beyond: &mut [u8]) -> Result<usize, Errno> {
-        let mut wires = self.wires.borrow_mut();
-        let received = wires.receive(socket.token, body)?;
+        let mut network = self.network.borrow_mut();
+        let received = network.receive(socket.token, body)?;
         if received < body.len() || beyond.is_empty() {
             return Ok(received);
         }
-        Ok(received + wires.receive(socket.token, beyond).unwrap_or(0))
+        Ok(received + network.receive(socket.token, beyond).unwrap_or(0))
     }
 
     fn receive_datagram(&mut self, socket: &Socket, buffer: &mut [u8]) -> Result<(usize, SocketAddr), Errno> {
-        self.wires.borrow_mut().receive_datagram(socket.token, buffer)
+        self.network.borrow_mut().receive_datagram(socket.token, buffer)
     }
 
     fn send_datagram(&mut self, socket: &Socket, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), Errno> {
-        let mut wires = self.wires.borrow_mut();
-        let to = to.unwrap_or_else(|| wires.peer(socket.token));
-        wires.send_datagram(socket.token, to, bytes);
+        let mut network = self.network.borrow_mut();
+        let to = to.unwrap_or_else(|| network.peer(socket.token));
+        network.send_datagram(socket.token, to, bytes);
         Ok(())
     }
 
     fn connect(&mut self, place: &Place) -> Connect<Socket> {
-        let socket = |token| Socket { token, wires: Rc::clone(&self.wires) };
+        let socket = |token| Socket { token, network: Rc::clone(&self.network) };
         match place {
-            Place::Tcp(peer) => Connect::UnderWay(socket(self.wires.borrow_mut().dial(self.host, *peer))),
+            Place::Tcp(peer) => Connect::UnderWay(socket(self.network.borrow_mut().dial(self.host, *peer))),
             Place::Udp(peer) => {
-                Connect::Done(socket(self.wires.borrow_mut().dial_datagrams(self.host, *peer)))
+                Connect::Done(socket(self.network.borrow_mut().dial_datagrams(self.host, *peer)))
             }
-            // There are no files.
+            // There is no file system.
             Place::Unix(_) => Connect::Failed(Unreachable::Refused),
         }
     }
 
     fn connected(&mut self, socket: &Socket, _place: &Place) -> Result<(), Unreachable> {
-        self.wires.borrow_mut().connected(socket.token).map_err(Unreachable::from_errno)
+        self.network.borrow_mut().connected(socket.token).map_err(Unreachable::from_errno)
     }
 }
 
-/// Sends as much of `output` as finds room, and takes it off `output`.
+/// Sends as much of `output` as finds room, and removes it from `output`.
 fn send_output<Held: AsRef<[u8]>>(
-    wires: &mut Wires,
+    network: &mut SimNetwork,
     token: Token,
     output: &mut Gather<Held>,
 ) -> Result<usize, Errno> {
@@ -475,7 +479,7 @@ fn send_output<Held: AsRef<[u8]>>(
     while !output.is_empty() {
         let mut slices = [std::io::IoSlice::new(&[])];
         output.slices(&mut slices);
-        let sent = wires.send(token, &slices[0])?;
+        let sent = network.send(token, &slices[0])?;
         output.advance(sent);
         total += sent;
         if sent == 0 {

@@ -1,6 +1,6 @@
 //! `stats conns`: the connections, in steps: there can be 100,000, and the client need not read.
 
-use net::{Activity, Address, Present, PresentCursor, Transport, View};
+use net::{Activity, Address, ConnectionCursor, ConnectionEntry, Transport, View};
 use protocol::reply::{line, stat};
 use stdx::clock::Now;
 
@@ -15,7 +15,7 @@ const PLACES_PER_TURN: usize = 128;
 
 /// A `stats conns` in progress.
 pub(crate) struct Connections {
-    cursor: PresentCursor,
+    cursor: ConnectionCursor,
 }
 
 impl Connections {
@@ -36,7 +36,7 @@ impl Connections {
 
     /// Returns whether there may be more.
     fn step(&mut self, network: &View, asking: u64, now: Now, out: &mut Vec<u8>) -> bool {
-        network.present_from(&mut self.cursor, PLACES_PER_TURN, now, |present| {
+        network.connections_from(&mut self.cursor, PLACES_PER_TURN, now, |present| {
             connection(present, present.opened.id.0 == asking, out);
         })
     }
@@ -51,7 +51,7 @@ fn listeners(shared: &Shared, now: Now, out: &mut Vec<u8>) {
     }
 }
 
-fn connection(present: &Present, asks: bool, out: &mut Vec<u8>) {
+fn connection(present: &ConnectionEntry, asks: bool, out: &mut Vec<u8>) {
     let fd = present.opened.fd;
     let peer = match present.opened.transport {
         // The peer of a unix socket has no name, and memcached prints `?:<AF 0>`: the path is more useful.
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn thousands_are_listed_once_each_with_a_bounded_output_per_turn() {
         const COUNT: usize = 18_000;
-        let mut crowd = net::sim::Crowd::new(2);
-        let ids: Vec<u64> = (0..COUNT).map(|_| crowd.enter()).collect();
-        let network = crowd.view();
+        let mut connections = net::sim::FakeConnections::new(2);
+        let ids: Vec<u64> = (0..COUNT).map(|_| connections.open()).collect();
+        let network = connections.view();
         let mut list = Connections { cursor: network.cursor() };
         let (mut all, mut more) = (Vec::new(), true);
         while more {
@@ -131,7 +131,7 @@ mod tests {
             peer,
             local,
         };
-        let present = Present { opened, worker: 0, idle_s: 7, activity: Activity::Reading };
+        let present = ConnectionEntry { opened, worker: 0, idle_s: 7, activity: Activity::Reading };
         let said = |asks| {
             let mut out = Vec::new();
             connection(&present, asks, &mut out);

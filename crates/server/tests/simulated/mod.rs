@@ -1,13 +1,13 @@
 //! A server without sockets, with operations of its peers.
 
-use net::sim::{Host, PeerId};
+use net::sim::{PeerId, SimHost};
 use server::Worker;
 use server::options::Options;
 
 const STARTED_UNIX_MS: u64 = 1_800_000_000_000;
 
 pub(crate) struct Server {
-    pub(crate) host: Host<Worker>,
+    pub(crate) host: SimHost<Worker>,
 }
 
 impl Server {

@@ -1,4 +1,4 @@
-//! Rosters: the connections of a worker, and its counters; written by the worker, read by anyone.
+//! Connection tables: the connections of a worker, and its counters; written by the worker, read by any thread.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use crate::handler::{Activity, Opened};
 /// Places per chunk of activity records.
 const CHUNK: usize = 1024;
 
-/// The second of the last activity, by place, and what it was ([`pack`]). Sixteen connections share a cache line, and the records never
-/// move: the worker writes one per connection and round, without a lock.
+/// Second and kind of each connection's last activity, by place ([`pack`]). Sixteen connections share a cache line, and
+/// the records never move: the worker writes one per connection and round, without a lock.
 type Records = [AtomicU32; CHUNK];
 
 /// Bits of an activity's kind; the others hold seconds, enough for 17 years.
@@ -33,10 +33,10 @@ fn unpack(packed: u32) -> (u32, Activity) {
     (packed >> KIND_BITS, activity)
 }
 
-/// What is shared about a worker.
-pub(crate) struct Roster {
+/// The shared state of a worker.
+pub(crate) struct ConnectionTable {
     present: Mutex<Entries>,
-    pub(crate) counters: Counters,
+    pub(crate) counters: WorkerCounters,
 }
 
 #[derive(Default)]
@@ -48,7 +48,7 @@ struct Entries {
 /// Sums that only the worker writes.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Counters {
+pub(crate) struct WorkerCounters {
     pub(crate) places: Counter,
     pub(crate) bytes_read: Counter,
     pub(crate) bytes_written: Counter,
@@ -60,22 +60,26 @@ pub(crate) struct Counters {
     pub(crate) unreachable: Counter,
     /// 0 until the worker runs, then 1 for epoll, 2 for io_uring.
     pub(crate) driver: Counter,
-    /// The error with which the kernel refused io_uring; 0: it was not asked for, or did not.
+    /// The error with which the kernel refused io_uring; 0 if it was not refused or not asked for.
     pub(crate) refused: Counter,
 }
 
-impl Roster {
-    pub(crate) fn new() -> Roster {
-        Roster { present: Mutex::default(), counters: Counters::default() }
+impl ConnectionTable {
+    pub(crate) fn new() -> ConnectionTable {
+        ConnectionTable { present: Mutex::default(), counters: WorkerCounters::default() }
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is connected at `count` places from `place` on, with the second of their last activity, and what they are
-    /// in the middle of; and how many of these places there are. The worker waits meanwhile if somebody comes or goes.
-    pub(crate) fn present_from(&self, place: usize, count: usize) -> (Vec<(Opened, u32, Activity)>, usize) {
+    /// The connections at `count` places from `place` on, with the second and the kind of their last activity; and how
+    /// many of these places exist. A worker that opens or closes a connection waits meanwhile.
+    pub(crate) fn connections_from(
+        &self,
+        place: usize,
+        count: usize,
+    ) -> (Vec<(Opened, u32, Activity)>, usize) {
         let entries = self.entries();
         let end = place.saturating_add(count).min(entries.opened.len());
         let places = place.min(end)..end;
@@ -88,25 +92,25 @@ impl Roster {
     }
 }
 
-/// The worker's side of its roster.
-pub(crate) struct Keeper {
-    roster: Arc<Roster>,
-    /// The worker's own way to the records, without the lock.
+/// The worker's access to its table.
+pub(crate) struct TableWriter {
+    table: Arc<ConnectionTable>,
+    /// The worker's own references to the records, without the lock.
     activity: Vec<Arc<Records>>,
 }
 
-impl Keeper {
-    pub(crate) fn new(roster: Arc<Roster>) -> Keeper {
-        Keeper { roster, activity: Vec::new() }
+impl TableWriter {
+    pub(crate) fn new(table: Arc<ConnectionTable>) -> TableWriter {
+        TableWriter { table, activity: Vec::new() }
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.roster.counters
+    pub(crate) fn counters(&self) -> &WorkerCounters {
+        &self.table.counters
     }
 
-    pub(crate) fn enter(&mut self, index: u32, opened: Opened, now: Now) {
+    pub(crate) fn insert(&mut self, index: u32, opened: Opened, now: Now) {
         let place = index as usize;
-        let mut entries = self.roster.entries();
+        let mut entries = self.table.entries();
         while self.activity.len() <= place / CHUNK {
             self.activity.push(Arc::new([const { AtomicU32::new(0) }; CHUNK]));
         }
@@ -118,26 +122,26 @@ impl Keeper {
         }
         entries.opened[place] = Some(opened);
         drop(entries);
-        self.touch(index, now.second(), Activity::Reading);
+        self.record_activity(index, now.second(), Activity::Reading);
     }
 
-    pub(crate) fn leave(&mut self, index: u32) {
-        self.roster.entries().opened[index as usize] = None;
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.table.entries().opened[index as usize] = None;
     }
 
-    /// Something happened on the connection.
+    /// Records activity on the connection.
     #[inline]
-    pub(crate) fn touch(&self, index: u32, second: u32, activity: Activity) {
+    pub(crate) fn record_activity(&self, index: u32, second: u32, activity: Activity) {
         let place = index as usize;
         self.activity[place / CHUNK][place % CHUNK].store(pack(second, activity), Ordering::Relaxed);
     }
 
-    /// The connection is in the middle of something else, although nothing happened on it.
-    pub(crate) fn turn_to(&self, index: u32, activity: Activity) {
-        self.touch(index, self.last_second(index), activity);
+    /// Changes the kind of activity without a new time, because nothing happened on the connection.
+    pub(crate) fn set_activity(&self, index: u32, activity: Activity) {
+        self.record_activity(index, self.last_second(index), activity);
     }
 
-    /// The second in which something happened last.
+    /// The second of the last activity.
     pub(crate) fn last_second(&self, index: u32) -> u32 {
         let place = index as usize;
         unpack(self.activity[place / CHUNK][place % CHUNK].load(Ordering::Relaxed)).0

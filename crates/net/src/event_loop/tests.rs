@@ -1,5 +1,5 @@
-//! A worker on one end of socket pairs, and the test on the other, in one thread: what the kernel does between
-//! them is done when a call returns, so nothing has to be waited for, and time is what the test says.
+//! Tests with an event loop on one end of socket pairs and the test on the other, in one thread: each system call is
+//! complete when it returns, so nothing has to be waited for, and the test sets the time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -12,16 +12,16 @@ use stdx::prng::Prng;
 use super::ticks::IDLE_CLOSES_MAX;
 use super::*;
 use crate::address::{Address, Transport};
+use crate::connection_table::ConnectionTable;
+use crate::echo::{EchoEvent, EchoHandler, LINES_PER_TURN_MAX, body_reply};
 use crate::handler::{ConnectionId, Opened, Origin};
 use crate::lanes::LANES_MAX;
 use crate::options::DriverChoice;
-use crate::parrot::{LINES_PER_TURN_MAX, Parrot, Told, body_reply};
-use crate::roster::Roster;
 
 struct Rig {
-    worker: Worker<Parrot>,
-    roster: Arc<Roster>,
-    told: Receiver<Told>,
+    worker: EventLoop<EchoHandler>,
+    table: Arc<ConnectionTable>,
+    told: Receiver<EchoEvent>,
     now: Now,
     connections: u64,
 }
@@ -33,15 +33,15 @@ fn with_each_driver(test: impl Fn(Rig)) {
     }
 }
 
-/// What operators have been told, by all tests together.
+/// The notices of all tests together.
 static NOTICES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
-fn a_worker_whose_ring_breaks_goes_on_with_epoll() {
+fn a_worker_whose_ring_fails_continues_with_epoll() {
     let mut rig = Rig::new(DriverChoice::Uring);
     let mut clients: Vec<UnixStream> = (0..5).map(|_| rig.connect()).collect();
-    // Where io_uring is forbidden there is nothing to break.
-    let Driver::Uring(uring) = &rig.worker.kernel.driver else { return };
+    // Where io_uring is forbidden, there is nothing to test.
+    let IoDriver::Uring(uring) = &rig.worker.kernel.driver else { return };
     uring.break_ring();
     for round in 0..3 {
         clients.iter_mut().for_each(|client| client.write_all(format!("line {round}\n").as_bytes()).unwrap());
@@ -53,13 +53,13 @@ fn a_worker_whose_ring_breaks_goes_on_with_epoll() {
         }
     }
     assert_eq!(rig.worker.kernel.driver.code(), 1);
-    assert_eq!(rig.worker.keeper.counters().driver.value(), 1);
+    assert_eq!(rig.worker.table.counters().driver.value(), 1);
     let told = NOTICES.lock().unwrap().iter().filter(|line| line.contains("io_uring has stopped")).count();
     assert_eq!(told, 1, "once, not for each round");
 }
 
 #[test]
-fn who_looks_on_sees_what_connections_are_in_the_middle_of() {
+fn the_view_shows_the_activity_of_connections() {
     with_each_driver(|mut rig| {
         let (mut idle, mut body, mut watcher, mut slow) =
             (rig.connect(), rig.connect(), rig.connect(), rig.connect());
@@ -69,7 +69,7 @@ fn who_looks_on_sees_what_connections_are_in_the_middle_of() {
         slow.write_all(b"hold 4000000\n").unwrap();
         rig.settle();
         let seen = |rig: &Rig| -> Vec<Activity> {
-            rig.roster.present_from(0, 10).0.iter().map(|entry| entry.2).collect()
+            rig.table.connections_from(0, 10).0.iter().map(|entry| entry.2).collect()
         };
         let expected = [Activity::Reading, Activity::Body, Activity::Watching, Activity::Sending];
         assert_eq!(seen(&rig), expected);
@@ -87,25 +87,25 @@ fn who_looks_on_sees_what_connections_are_in_the_middle_of() {
 impl Rig {
     fn new(choice: DriverChoice) -> Rig {
         let (tell, told) = channel();
-        let roster = Arc::new(Roster::new());
-        let around = Surroundings {
-            mailbox: Arc::new(Mailbox::new().unwrap()),
-            limit: Arc::new(Limit::new(100_000).unwrap()),
-            keeper: Keeper::new(Arc::clone(&roster)),
+        let table = Arc::new(ConnectionTable::new());
+        let setup = WorkerSetup {
+            messages: Arc::new(MessageQueue::new().unwrap()),
+            limit: Arc::new(ConnectionLimit::new(100_000).unwrap()),
+            table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: Vec::new(),
             dialled_max: 100,
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };
-        let worker = Worker::on_system(Parrot::new(tell), Driver::choose(choice), around).unwrap();
-        Rig { worker, roster, told, now: Now::default(), connections: 0 }
+        let worker = EventLoop::on_system(EchoHandler::new(tell), IoDriver::choose(choice), setup).unwrap();
+        Rig { worker, table, told, now: Now::default(), connections: 0 }
     }
 
     fn connect(&mut self) -> UnixStream {
         let (client, server) = UnixStream::pair().unwrap();
         client.set_nonblocking(true).unwrap();
         server.set_nonblocking(true).unwrap();
-        self.worker.limit.enter();
+        self.worker.limit.connection_opened();
         self.connections += 1;
         let arrival = Arrival {
             id: ConnectionId(self.connections),
@@ -115,7 +115,7 @@ impl Rig {
             local: Address::Unix(None),
         };
         self.worker.open(server.into(), arrival, false, self.now);
-        let told = Told::Opened(self.connections);
+        let told = EchoEvent::Opened(self.connections);
         assert_eq!(self.told.recv(), Ok(told));
         client
     }
@@ -141,15 +141,15 @@ impl Rig {
 
     fn closed(&self) -> Vec<(u64, CloseReason)> {
         let tales = self.told.try_iter().filter_map(|told| match told {
-            Told::Closed(id, reason) => Some((id, reason)),
-            Told::Opened(_) => None,
+            EchoEvent::Closed(id, reason) => Some((id, reason)),
+            EchoEvent::Opened(_) => None,
         });
         tales.collect()
     }
 }
 
-/// All that lies unread, and whether the end came after it.
-fn hear(mut client: &UnixStream) -> (String, bool) {
+/// All unread bytes, and whether the end of the stream follows them.
+fn receive_all(mut client: &UnixStream) -> (String, bool) {
     let mut heard = Vec::new();
     let ended = match client.read_to_end(&mut heard) {
         Ok(_) => true,
@@ -159,7 +159,7 @@ fn hear(mut client: &UnixStream) -> (String, bool) {
     (String::from_utf8(heard).unwrap(), ended)
 }
 
-fn say(mut client: &UnixStream, text: &str) {
+fn send(mut client: &UnixStream, text: &str) {
     client.write_all(text.as_bytes()).unwrap();
 }
 
@@ -169,25 +169,25 @@ fn more_connections_than_lanes_are_all_answered() {
         let clients: Vec<_> = (0..LANES_MAX * 3 + 1).map(|_| rig.connect()).collect();
         for repetition in 0..3 {
             for (number, client) in clients.iter().enumerate() {
-                say(client, &format!("{number}\n{repetition}\n"));
+                send(client, &format!("{number}\n{repetition}\n"));
             }
             rig.settle();
             for (number, client) in clients.iter().enumerate() {
-                assert_eq!(hear(client), (format!("{number}\n{repetition}\n"), false));
+                assert_eq!(receive_all(client), (format!("{number}\n{repetition}\n"), false));
             }
         }
     });
 }
 
 #[test]
-fn a_line_in_two_parts_is_put_together() {
+fn a_line_in_two_parts_is_joined() {
     with_each_driver(|mut rig| {
         let clients = [rig.connect(), rig.connect()];
         for part in ["he", "ll", "o\nwor", "ld\n"] {
-            clients.iter().for_each(|client| say(client, part));
+            clients.iter().for_each(|client| send(client, part));
             rig.settle();
         }
-        clients.iter().for_each(|client| assert_eq!(hear(client).0, "hello\nworld\n"));
+        clients.iter().for_each(|client| assert_eq!(receive_all(client).0, "hello\nworld\n"));
     });
 }
 
@@ -197,38 +197,38 @@ fn a_pipeline_longer_than_the_buffer_is_answered() {
         let client = rig.connect();
         let line = "x".repeat(99) + "\n";
         let all = line.repeat(3 * INPUT_MAX / line.len());
-        say(&client, &all);
+        send(&client, &all);
         rig.settle();
-        assert_eq!(hear(&client).0, all);
+        assert_eq!(receive_all(&client).0, all);
     });
 }
 
 #[test]
-fn a_slow_reader_costs_no_more_than_a_turn_of_output() {
+fn output_for_a_slow_reader_is_at_most_one_turn() {
     const COPIES: usize = 2_000;
     with_each_driver(|mut rig| {
         let (client, other) = (rig.connect(), rig.connect());
-        let mut unsaid = "copy 9999\n".repeat(COPIES).into_bytes();
+        let mut unsent = "copy 9999\n".repeat(COPIES).into_bytes();
         let mut heard = 0;
         while heard < COPIES * 10_000 {
-            while !unsaid.is_empty() {
-                match (&client).write(&unsaid) {
-                    Ok(written) => drop(unsaid.drain(..written)),
+            while !unsent.is_empty() {
+                match (&client).write(&unsent) {
+                    Ok(written) => drop(unsent.drain(..written)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("write: {error}"),
                 }
             }
             rig.settle();
             assert!(rig.blocked_len() <= LINES_PER_TURN_MAX * 10_000);
-            say(&other, "meanwhile\n");
+            send(&other, "meanwhile\n");
             rig.settle();
-            assert_eq!(hear(&other).0, "meanwhile\n");
-            heard += hear(&client).0.len();
+            assert_eq!(receive_all(&other).0, "meanwhile\n");
+            heard += receive_all(&client).0.len();
         }
         assert_eq!((heard, rig.blocked_len()), (COPIES * 10_000, 0));
-        say(&client, "after\n");
+        send(&client, "after\n");
         rig.settle();
-        assert_eq!(hear(&client).0, "after\n");
+        assert_eq!(receive_all(&client).0, "after\n");
     });
 }
 
@@ -236,11 +236,11 @@ fn a_slow_reader_costs_no_more_than_a_turn_of_output() {
 fn held_memory_reaches_a_slow_reader_in_order() {
     with_each_driver(|mut rig| {
         let client = rig.connect();
-        say(&client, "a\nhold 3000000\nb\nhold 1000000\nc\n");
+        send(&client, "a\nhold 3000000\nb\nhold 1000000\nc\n");
         let mut heard = String::new();
         while heard.len() < 4_000_008 {
             rig.settle();
-            heard += &hear(&client).0;
+            heard += &receive_all(&client).0;
         }
         let (first, second) = ("h".repeat(3_000_000), "h".repeat(1_000_000));
         assert!(heard == format!("a\n{first}\nb\n{second}\nc\n"));
@@ -249,22 +249,22 @@ fn held_memory_reaches_a_slow_reader_in_order() {
 }
 
 #[test]
-fn a_peer_that_has_finished_sending_still_gets_its_replies() {
+fn a_peer_that_shut_its_sending_side_gets_its_replies() {
     with_each_driver(|mut rig| {
         let client = rig.connect();
-        say(&client, &"line\n".repeat(100));
+        send(&client, &"line\n".repeat(100));
         client.shutdown(Shutdown::Write).unwrap();
         rig.settle();
-        assert_eq!(hear(&client), ("line\n".repeat(100), true));
+        assert_eq!(receive_all(&client), ("line\n".repeat(100), true));
         assert_eq!(rig.closed(), [(1, CloseReason::Normal)]);
 
         let client = rig.connect();
-        say(&client, "hold 2000000\nspin 3\n");
+        send(&client, "hold 2000000\nspin 3\n");
         client.shutdown(Shutdown::Write).unwrap();
         let mut heard = String::new();
         while !heard.ends_with("3\n2\n1\n") {
             rig.settle();
-            heard += &hear(&client).0;
+            heard += &receive_all(&client).0;
         }
         rig.settle();
         assert_eq!(heard.len(), 2_000_001 + 6);
@@ -273,13 +273,13 @@ fn a_peer_that_has_finished_sending_still_gets_its_replies() {
 }
 
 #[test]
-fn a_peer_that_is_gone_is_closed_even_with_output_for_it() {
+fn a_peer_that_is_gone_is_closed_despite_blocked_output() {
     with_each_driver(|mut rig| {
         let (idle, blocked, spinning) = (rig.connect(), rig.connect(), rig.connect());
-        say(&blocked, "hold 9000000\n");
+        send(&blocked, "hold 9000000\n");
         rig.settle();
         assert!(rig.blocked_len() > 0);
-        say(&spinning, "spin 1000000\n");
+        send(&spinning, "spin 1000000\n");
         rig.round();
         drop((idle, blocked, spinning));
         rig.settle();
@@ -294,18 +294,18 @@ fn a_peer_that_is_gone_is_closed_even_with_output_for_it() {
 fn connections_without_activity_are_closed_after_the_timeout() {
     with_each_driver(|mut rig| {
         let (idle, busy, watching) = (rig.connect(), rig.connect(), rig.connect());
-        say(&watching, "watch\n");
+        send(&watching, "watch\n");
         for second in 1..=10 {
             rig.now = Now::at_ms(second * 1000);
-            say(&busy, "x\n");
+            send(&busy, "x\n");
             rig.settle();
             assert_eq!(rig.closed(), []);
         }
         rig.now = Now::at_ms(11_000);
         rig.settle();
         assert_eq!(rig.closed(), [(1, CloseReason::IdleTimeout)]);
-        assert_eq!(hear(&idle), (String::new(), true));
-        assert_eq!(rig.worker.keeper.counters().idle_kicks.value(), 1);
+        assert_eq!(receive_all(&idle), (String::new(), true));
+        assert_eq!(rig.worker.table.counters().idle_kicks.value(), 1);
         rig.now = Now::at_ms(30_000);
         rig.settle();
         assert_eq!(rig.closed(), [(2, CloseReason::IdleTimeout)]);
@@ -313,7 +313,7 @@ fn connections_without_activity_are_closed_after_the_timeout() {
 }
 
 #[test]
-fn many_idle_connections_are_closed_in_steps_between_which_others_are_served() {
+fn idle_connections_are_closed_in_steps_and_others_are_served_between() {
     with_each_driver(|mut rig| {
         let count = IDLE_CLOSES_MAX * 3 + 1;
         let idle: Vec<UnixStream> = (0..count).map(|_| rig.connect()).collect();
@@ -322,93 +322,93 @@ fn many_idle_connections_are_closed_in_steps_between_which_others_are_served() {
         rig.settle();
         rig.now = Now::at_ms(11_000);
         for round in 0..4 {
-            say(&asking, "x\n");
+            send(&asking, "x\n");
             rig.round();
-            assert_eq!(hear(&asking), ("x\n".to_owned(), false), "round {round}");
+            assert_eq!(receive_all(&asking), ("x\n".to_owned(), false), "round {round}");
             let closed = rig.closed();
             assert_eq!(closed.len(), if round < 3 { IDLE_CLOSES_MAX } else { 1 }, "round {round}");
             assert!(closed.iter().all(|(_, reason)| *reason == CloseReason::IdleTimeout));
-            // The next round comes at once, and behind the last one there is time until the next second.
-            assert_eq!(rig.worker.patience_ms(rig.now) == 0, round < 3, "round {round}");
+            // The next round comes at once, and after the last one there is time until the next second.
+            assert_eq!(rig.worker.wait_ms(rig.now) == 0, round < 3, "round {round}");
         }
-        assert!(idle.iter().all(|client| hear(client) == (String::new(), true)));
-        assert_eq!(rig.worker.keeper.counters().idle_kicks.value(), count as u64);
+        assert!(idle.iter().all(|client| receive_all(client) == (String::new(), true)));
+        assert_eq!(rig.worker.table.counters().idle_kicks.value(), count as u64);
         assert_eq!(rig.worker.limit.current(), 1);
     });
 }
 
 #[test]
-fn a_body_arrives_in_the_handlers_memory_with_what_follows_it() {
+fn a_body_is_received_into_the_handlers_memory_and_later_bytes_into_the_buffer() {
     with_each_driver(|mut rig| {
         let body: String = (0..1_000_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
         let reply = body_reply(body.as_bytes());
         let client = rig.connect();
         for part in [&format!("x\nbody {}\nabc", body.len()), &body[3..]] {
-            let mut unsaid = part.as_bytes();
-            while !unsaid.is_empty() {
-                match (&client).write(unsaid) {
-                    Ok(written) => unsaid = &unsaid[written..],
+            let mut unsent = part.as_bytes();
+            while !unsent.is_empty() {
+                match (&client).write(unsent) {
+                    Ok(written) => unsent = &unsent[written..],
                     Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
                 }
                 rig.settle();
             }
         }
-        say(&client, "y\n");
+        send(&client, "y\n");
         rig.settle();
-        assert_eq!(hear(&client).0, format!("x\n{reply}y\n"));
+        assert_eq!(receive_all(&client).0, format!("x\n{reply}y\n"));
 
         // Body and next line in one receive.
-        say(&client, "body 10\n");
+        send(&client, "body 10\n");
         rig.settle();
-        say(&client, "0123456789next\nbody 4\nabcdlast\n");
+        send(&client, "0123456789next\nbody 4\nabcdlast\n");
         rig.settle();
         let (ten, four) = (body_reply(b"0123456789"), body_reply(b"abcd"));
-        assert_eq!(hear(&client).0, format!("{ten}next\n{four}last\n"));
+        assert_eq!(receive_all(&client).0, format!("{ten}next\n{four}last\n"));
     });
 }
 
 #[test]
-fn those_who_go_on_share_the_rounds_with_those_who_ask() {
+fn connections_without_input_share_the_rounds_with_those_that_have_some() {
     with_each_driver(|mut rig| {
         let spinners: Vec<_> = (0..LANES_MAX * 3).map(|_| rig.connect()).collect();
-        spinners.iter().for_each(|client| say(client, "spin 100000\n"));
+        spinners.iter().for_each(|client| send(client, "spin 100000\n"));
         let asker = rig.connect();
-        // By now all have been noticed, and had their first turns at different times.
+        // By now all have been queued, and had their first turns at different times.
         (0..30).for_each(|_| assert!(rig.round()));
-        spinners.iter().for_each(|client| drop(hear(client)));
+        spinners.iter().for_each(|client| drop(receive_all(client)));
         (0..30).for_each(|_| assert!(rig.round()));
-        say(&asker, "me\n");
+        send(&asker, "me\n");
         let mut rounds = 0;
-        while hear(&asker).0 != "me\n" {
+        while receive_all(&asker).0 != "me\n" {
             rig.round();
             rounds += 1;
         }
         assert!(rounds <= 5, "answered after {rounds} rounds");
-        let lines: Vec<_> = spinners.iter().map(|client| hear(client).0.lines().count()).collect();
+        let lines: Vec<_> = spinners.iter().map(|client| receive_all(client).0.lines().count()).collect();
         let (least, most) = (lines.iter().min().unwrap(), lines.iter().max().unwrap());
         assert!(*least >= 8 && most - least <= 1, "between {least} and {most} turns");
     });
 }
 
 #[test]
-fn those_who_wait_for_a_tick_have_it_every_50_ms_or_with_input() {
+fn connections_with_next_later_are_called_every_50_ms_or_with_input() {
     with_each_driver(|mut rig| {
         let client = rig.connect();
-        say(&client, "watch\n");
+        send(&client, "watch\n");
         rig.settle();
-        assert_eq!(hear(&client).0, "tick\n");
+        assert_eq!(receive_all(&client).0, "tick\n");
         rig.now = Now::at_ms(49);
         rig.settle();
-        assert_eq!(hear(&client).0, "");
-        assert_eq!(rig.worker.patience_ms(rig.now), 1);
+        assert_eq!(receive_all(&client).0, "");
+        assert_eq!(rig.worker.wait_ms(rig.now), 1);
         for tick in 1..=3 {
             rig.now = Now::at_ms(50 * tick);
             rig.settle();
-            assert_eq!(hear(&client).0, "tick\n");
+            assert_eq!(receive_all(&client).0, "tick\n");
         }
-        say(&client, "x");
+        send(&client, "x");
         rig.settle();
-        assert_eq!(hear(&client).0, "tick\n");
+        assert_eq!(receive_all(&client).0, "tick\n");
         client.shutdown(Shutdown::Write).unwrap();
         rig.settle();
         assert_eq!(rig.closed(), [(1, CloseReason::Normal)]);
@@ -416,10 +416,10 @@ fn those_who_wait_for_a_tick_have_it_every_50_ms_or_with_input() {
 }
 
 #[test]
-fn a_full_buffer_of_no_use_closes_the_connection() {
+fn a_full_buffer_without_progress_closes_the_connection() {
     with_each_driver(|mut rig| {
         let client = rig.connect();
-        say(&client, &"x".repeat(INPUT_MAX + 1));
+        send(&client, &"x".repeat(INPUT_MAX + 1));
         rig.settle();
         assert_eq!(rig.closed(), [(1, CloseReason::InputTooLong)]);
     });
@@ -430,12 +430,12 @@ fn a_stopped_worker_closes_all_connections() {
     with_each_driver(|mut rig| {
         let clients = [rig.connect(), rig.connect()];
         let limit = Arc::clone(&rig.worker.limit);
-        rig.worker.mailbox.post(&mut vec![Letter::Stop]);
+        rig.worker.messages.post(&mut vec![WorkerMessage::Stop]);
         let Rig { worker, told, .. } = rig;
         worker.run(crate::clock::Clock::start()).unwrap();
-        clients.iter().for_each(|client| assert!(hear(client).1));
+        clients.iter().for_each(|client| assert!(receive_all(client).1));
         assert_eq!(
-            told.iter().filter(|told| matches!(told, Told::Closed(_, CloseReason::Shutdown))).count(),
+            told.iter().filter(|told| matches!(told, EchoEvent::Closed(_, CloseReason::Shutdown))).count(),
             2
         );
         assert_eq!(limit.current(), 0);
@@ -443,25 +443,25 @@ fn a_stopped_worker_closes_all_connections() {
 }
 
 #[test]
-fn an_idle_connection_owns_little_and_no_buffer() {
+fn an_idle_connection_has_no_buffer() {
     with_each_driver(|mut rig| {
         let client = rig.connect();
-        say(&client, "unfinished");
+        send(&client, "unfinished");
         rig.settle();
         let index = rig.worker.slab.indices().next().unwrap();
-        assert_eq!(rig.worker.slab.at(index).talk.unpack(&mut [0; INPUT_MAX]), "unfinished".len());
-        say(&client, "\n");
+        assert_eq!(rig.worker.slab.at(index).dialogue.unpack(&mut [0; INPUT_MAX]), "unfinished".len());
+        send(&client, "\n");
         rig.settle();
-        assert_eq!(rig.worker.slab.at(index).talk.unpack(&mut []), 0);
+        assert_eq!(rig.worker.slab.at(index).dialogue.unpack(&mut []), 0);
         assert!(rig.worker.slab.at(index).blocked.is_none());
     });
-    let handler_state = size_of::<<Parrot as Handler>::Connection>();
+    let handler_state = size_of::<<EchoHandler as Handler>::Connection>();
     let own =
-        size_of::<Connection<Parrot, System>>() - handler_state + size_of::<Opened>() + size_of::<u32>();
+        size_of::<Connection<EchoHandler, System>>() - handler_state + size_of::<Opened>() + size_of::<u32>();
     assert!(own <= 200, "{own} bytes for each connection");
 }
 
-/// A random script for a parrot.
+/// A random script for the echo handler.
 fn script(prng: &mut Prng) -> String {
     let mut script = String::new();
     for line in 0..prng.below(40) {
@@ -480,31 +480,31 @@ fn script(prng: &mut Prng) -> String {
     script
 }
 
-/// A client that does a little at a time.
-struct Dawdler {
+/// A client that sends and receives a little at a time.
+struct SlowClient {
     socket: UnixStream,
     script: String,
-    said: usize,
-    /// Has said all, and shut its sending side.
+    sent: usize,
+    /// It has sent all, and shut its sending side.
     finished: bool,
     heard: Vec<u8>,
     ended: bool,
 }
 
-impl Dawdler {
-    fn speak(&mut self, len: usize) {
-        let unsaid = &self.script.as_bytes()[self.said..];
-        match (&self.socket).write(&unsaid[..unsaid.len().min(len)]) {
-            Ok(written) => self.said += written,
+impl SlowClient {
+    fn send_some(&mut self, len: usize) {
+        let unsent = &self.script.as_bytes()[self.sent..];
+        match (&self.socket).write(&unsent[..unsent.len().min(len)]) {
+            Ok(written) => self.sent += written,
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
-        if self.said == self.script.len() {
+        if self.sent == self.script.len() {
             self.finished = true;
             self.socket.shutdown(Shutdown::Write).unwrap();
         }
     }
 
-    fn listen(&mut self, len: usize) {
+    fn receive_some(&mut self, len: usize) {
         let mut heard = vec![0; len];
         match (&self.socket).read(&mut heard) {
             Ok(0) => self.ended = true,
@@ -514,17 +514,17 @@ impl Dawdler {
     }
 }
 
-/// Steps, several times as many as are needed, after which clients that still wait will do so for ever.
+/// Several times as many steps as are needed: a client that still waits then will wait for ever.
 const STEPS_MAX: usize = 1_000_000;
 
 #[track_caller]
-fn check_against_the_host(seed: u64) {
+fn check_against_the_sim_host(seed: u64) {
     with_each_driver(|mut rig| {
         let mut prng = Prng::new(seed);
-        let mut clients: Vec<_> = std::iter::repeat_with(|| Dawdler {
+        let mut clients: Vec<_> = std::iter::repeat_with(|| SlowClient {
             socket: rig.connect(),
             script: script(&mut prng),
-            said: 0,
+            sent: 0,
             finished: false,
             heard: Vec::new(),
             ended: false,
@@ -542,14 +542,14 @@ fn check_against_the_host(seed: u64) {
             // Small and large alike.
             let len = 1 << prng.below(19);
             match prng.below(3) {
-                0 if !client.finished => client.speak(len),
-                1 if !client.ended => client.listen(len),
+                0 if !client.finished => client.send_some(len),
+                1 if !client.ended => client.receive_some(len),
                 _ => {}
             }
             rig.round();
         }
         for client in clients {
-            let expected = crate::sim::converse(Parrot::alone(), &[client.script.as_bytes()]);
+            let expected = crate::sim::converse(EchoHandler::alone(), &[client.script.as_bytes()]);
             assert!(client.heard == expected.output, "seed {seed}: {} bytes", client.heard.len());
         }
         assert_eq!((rig.worker.limit.current(), rig.worker.queue.len(), rig.blocked_len()), (0, 0, 0));
@@ -557,136 +557,142 @@ fn check_against_the_host(seed: u64) {
 }
 
 #[test]
-fn any_conversation_is_the_same_over_sockets_and_in_the_simulated_host() {
-    (0..10).for_each(check_against_the_host);
+fn sockets_and_the_simulated_host_give_the_same_output() {
+    (0..10).for_each(check_against_the_sim_host);
 }
 
 #[test]
-fn a_connection_speaks_to_others_in_the_same_round() {
+fn output_for_other_connections_is_sent_in_the_same_round() {
     with_each_driver(|mut rig| {
         let clients: Vec<_> = (0..5).map(|_| rig.connect()).collect();
-        say(&clients[0], "tell 2 first\ntell 3 other\ntell 2 second\ntell 1 myself\ntell 9 x\nown\n");
-        say(&clients[1], "mine\n");
+        send(&clients[0], "tell 2 first\ntell 3 other\ntell 2 second\ntell 1 myself\ntell 9 x\nown\n");
+        send(&clients[1], "mine\n");
         rig.round();
-        assert_eq!(hear(&clients[0]).0, "6 unsent\n6 unsent\n13 unsent\n7 unsent\ngone\nown\nmyself\n");
-        assert_eq!(hear(&clients[1]).0, "mine\nfirst\nsecond\n");
-        assert_eq!(hear(&clients[2]).0, "other\n");
+        assert_eq!(
+            receive_all(&clients[0]).0,
+            "6 unsent\n6 unsent\n13 unsent\n7 unsent\ngone\nown\nmyself\n"
+        );
+        assert_eq!(receive_all(&clients[1]).0, "mine\nfirst\nsecond\n");
+        assert_eq!(receive_all(&clients[2]).0, "other\n");
         assert!(!rig.round(), "nothing is left to do");
     });
 }
 
 #[test]
-fn more_is_said_to_others_than_a_round_has_lanes() {
+fn output_for_more_connections_than_lanes_is_sent() {
     with_each_driver(|mut rig| {
         let clients: Vec<_> = (0..LANES_MAX * 2).map(|_| rig.connect()).collect();
         let lines = |from: usize| -> String {
             (0..LINES_PER_TURN_MAX - 1).map(|to| format!("tell {} x\n", from * 7 + to + 1)).collect()
         };
-        (0..LANES_MAX * 2 / 7).for_each(|from| say(&clients[from], &lines(from)));
+        (0..LANES_MAX * 2 / 7).for_each(|from| send(&clients[from], &lines(from)));
         rig.settle();
         for (number, client) in clients.iter().enumerate().take(LANES_MAX * 2 / 7 * 7) {
-            let heard = hear(client).0;
+            let heard = receive_all(client).0;
             assert!(heard.contains("x\n"), "{number}: {heard}");
         }
     });
 }
 
 #[test]
-fn what_is_said_to_a_slow_reader_waits_with_the_rest_in_order() {
+fn output_for_a_slow_reader_keeps_its_order() {
     with_each_driver(|mut rig| {
         let (slow, other) = (rig.connect(), rig.connect());
-        say(&slow, "hold 4000000\n");
+        send(&slow, "hold 4000000\n");
         rig.settle();
         let before = rig.blocked_len();
         assert!(before > 0);
-        say(&other, "tell 1 a\ntell 1 b\n");
+        send(&other, "tell 1 a\ntell 1 b\n");
         rig.settle();
-        assert_eq!(hear(&other).0, format!("{} unsent\n{} unsent\n", before + 2, before + 4));
+        assert_eq!(receive_all(&other).0, format!("{} unsent\n{} unsent\n", before + 2, before + 4));
         assert_eq!(rig.blocked_len(), before + 4);
         let mut heard = String::new();
         while !heard.ends_with("b\n") {
-            heard += &hear(&slow).0;
+            heard += &receive_all(&slow).0;
             rig.settle();
         }
         assert_eq!(heard, format!("{}\na\nb\n", "h".repeat(4_000_000)));
-        say(&other, "tell 1 c\n");
+        send(&other, "tell 1 c\n");
         rig.settle();
-        assert_eq!((hear(&other).0, hear(&slow).0), ("2 unsent\n".to_owned(), "c\n".to_owned()));
+        assert_eq!(
+            (receive_all(&other).0, receive_all(&slow).0),
+            ("2 unsent\n".to_owned(), "c\n".to_owned())
+        );
     });
 }
 
 #[test]
-fn who_waits_is_not_read_from_until_it_is_woken() {
+fn a_waiting_connection_is_not_read_until_it_is_woken() {
     with_each_driver(|mut rig| {
         let (waiting, other) = (rig.connect(), rig.connect());
-        say(&waiting, "before\npause 0\nafter\n");
+        send(&waiting, "before\npause 0\nafter\n");
         rig.settle();
-        say(&waiting, "more\n");
+        send(&waiting, "more\n");
         rig.settle();
-        assert_eq!(hear(&waiting), ("before\n".to_owned(), false));
-        // Neither time, nor that the peer has finished, changes anything.
+        assert_eq!(receive_all(&waiting), ("before\n".to_owned(), false));
+        // Neither time nor the end of the peer's input changes anything.
         rig.now = Now::at_ms(60_000);
         waiting.shutdown(Shutdown::Write).unwrap();
         rig.settle();
         assert_eq!(rig.closed(), [(2, CloseReason::IdleTimeout)]);
         let other_after = rig.connect();
-        say(&other_after, "wake 1\nwake 1\n");
+        send(&other_after, "wake 1\nwake 1\n");
         rig.settle();
-        assert_eq!(hear(&waiting), ("after\nmore\n".to_owned(), true));
+        assert_eq!(receive_all(&waiting), ("after\nmore\n".to_owned(), true));
         assert_eq!(rig.closed(), [(1, CloseReason::Normal)]);
         drop(other);
     });
 }
 
 #[test]
-fn a_connection_is_ended_by_another_when_its_output_is_out() {
+fn close_by_another_connection_waits_for_the_output() {
     with_each_driver(|mut rig| {
         let (slow, idle, other) = (rig.connect(), rig.connect(), rig.connect());
-        say(&slow, "hold 4000000\n");
+        send(&slow, "hold 4000000\n");
         rig.settle();
-        say(&other, "tell 2 last\nend 2\ntell 1 last\nend 1\nend 1\nend 9\n");
+        send(&other, "tell 2 last\nend 2\ntell 1 last\nend 1\nend 1\nend 9\n");
         rig.settle();
-        assert_eq!(hear(&idle), ("last\n".to_owned(), true));
+        assert_eq!(receive_all(&idle), ("last\n".to_owned(), true));
         assert_eq!(rig.closed(), [(2, CloseReason::Normal)]);
         let (mut heard, mut ended) = (0, false);
         let mut last = String::new();
         while !ended {
-            (last, ended) = hear(&slow);
+            (last, ended) = receive_all(&slow);
             heard += last.len();
             rig.settle();
         }
         assert_eq!(heard, 4_000_001 + 5, "{}", &last[last.len().saturating_sub(20)..]);
         assert_eq!(rig.closed(), [(1, CloseReason::Normal)]);
-        hear(&other);
-        say(&other, "tell 1 x\nend 3\n");
+        receive_all(&other);
+        send(&other, "tell 1 x\nend 3\n");
         rig.settle();
-        assert_eq!(hear(&other), ("gone\n".to_owned(), true));
+        assert_eq!(receive_all(&other), ("gone\n".to_owned(), true));
     });
 }
 
 #[test]
-fn a_deadline_comes_in_time_and_once() {
+fn a_deadline_is_reported_in_time_and_once() {
     with_each_driver(|mut rig| {
         let (client, gone) = (rig.connect(), rig.connect());
         rig.settle();
-        say(&gone, "alarm 2\n");
-        say(&client, "alarm 3\nalarm 700\n");
+        send(&gone, "alarm 2\n");
+        send(&client, "alarm 3\nalarm 700\n");
         rig.settle();
         drop(gone);
         rig.settle();
-        assert_eq!(rig.worker.patience_ms(rig.now), 2);
+        assert_eq!(rig.worker.wait_ms(rig.now), 2);
         rig.now = Now { us: 1_400 };
-        assert_eq!(rig.worker.patience_ms(rig.now), 1, "a whole millisecond that is not too short");
+        assert_eq!(rig.worker.wait_ms(rig.now), 1, "a whole millisecond that is not too short");
         rig.now = Now { us: 2_999 };
         rig.settle();
-        assert_eq!(hear(&client).0, "");
+        assert_eq!(receive_all(&client).0, "");
         rig.now = Now::at_ms(3);
         rig.round();
-        assert_eq!(hear(&client).0, "alarm\n");
-        assert_eq!(rig.worker.patience_ms(rig.now), 697);
+        assert_eq!(receive_all(&client).0, "alarm\n");
+        assert_eq!(rig.worker.wait_ms(rig.now), 697);
         rig.now = Now::at_ms(800);
         rig.round();
-        assert_eq!(hear(&client).0, "alarm\n");
-        assert_eq!(rig.worker.patience_ms(rig.now), 200, "until the next tick");
+        assert_eq!(receive_all(&client).0, "alarm\n");
+        assert_eq!(rig.worker.wait_ms(rig.now), 200, "until the next tick");
     });
 }

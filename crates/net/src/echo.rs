@@ -1,17 +1,17 @@
-//! A handler for tests. It repeats every line, except these:
+//! A handler for tests that echoes every line, except these commands:
 //!
 //! ```text
 //! hold N    N times `h` from held memory, and a line end
-//! copy N    the same with `c`, copied
-//! body N    N bytes follow, received into memory of the handler's; the reply is their number and sum
-//! spin N    N lines, one a turn
-//! watch     a line with each tick, for ever
+//! copy N    N times `c`, copied, and a line end
+//! body N    N bytes follow, received into memory of the handler; the reply is their number and sum
+//! spin N    N lines, one in each turn
+//! watch     a line with each tick, without end
 //! quit      closes
-//! tell N T  the line T to connection N, which is answered with how much that one has not been sent
-//! pause 0   says nothing more until somebody says `wake` with its number
-//! wake N    see there
+//! tell N T  the line T to connection N; the reply is the number of unsent bytes of that one
+//! pause 0   no further output until another connection sends `wake` with this one's number
+//! wake N    see `pause`
 //! end N     closes connection N
-//! alarm MS  `alarm`, so many milliseconds after the last time that it was set
+//! alarm MS  the line `alarm`, MS milliseconds later
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,42 +23,42 @@ use stdx::gather::Gather;
 use crate::handler::{Activity, CloseReason, Handler, Next, Opened, Progress};
 use crate::turn::{Link, Turn};
 
-/// Lines repeated in one turn.
+/// Lines echoed in one turn.
 pub(crate) const LINES_PER_TURN_MAX: usize = 8;
 
-/// What a parrot tells the test.
+/// An event that the handler reports to the test.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum EchoEvent {
     Opened(u64),
     Closed(u64, CloseReason),
 }
 
-pub(crate) struct Parrot {
-    /// Where to tell; nobody may be listening.
-    pub(crate) tell: Sender<Told>,
+pub(crate) struct EchoHandler {
+    /// The test's channel; it may be closed.
+    pub(crate) tell: Sender<EchoEvent>,
     links: BTreeMap<u64, Link>,
-    /// When to say it, and to whom.
+    /// When to send it, and to which connection.
     alarms: Vec<(Now, Link)>,
 }
 
-impl Parrot {
-    /// One that tells nobody.
-    pub(crate) fn alone() -> Parrot {
-        Parrot::new(std::sync::mpsc::channel().0)
+impl EchoHandler {
+    /// One without a test that reads its events.
+    pub(crate) fn alone() -> EchoHandler {
+        EchoHandler::new(std::sync::mpsc::channel().0)
     }
 
-    pub(crate) fn new(tell: Sender<Told>) -> Parrot {
-        Parrot { tell, links: BTreeMap::new(), alarms: Vec::new() }
+    pub(crate) fn new(tell: Sender<EchoEvent>) -> EchoHandler {
+        EchoHandler { tell, links: BTreeMap::new(), alarms: Vec::new() }
     }
 }
 
-pub(crate) struct Speech {
+pub(crate) struct EchoConnection {
     id: u64,
     link: Link,
-    mood: Mood,
+    state: EchoState,
 }
 
-enum Mood {
+enum EchoState {
     Repeating,
     Swallowing {
         memory: Vec<u8>,
@@ -68,23 +68,23 @@ enum Mood {
         left: usize,
     },
     Watching,
-    /// Until it is woken up.
+    /// Until it is woken.
     Pausing,
 }
 
-impl Handler for Parrot {
-    type Connection = Speech;
+impl Handler for EchoHandler {
+    type Connection = EchoConnection;
     type Held = Vec<u8>;
 
-    fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Vec<u8>>) -> Speech {
+    fn on_open(&mut self, opened: &Opened, _turn: &mut Turn<Vec<u8>>) -> EchoConnection {
         self.links.insert(opened.id.0, opened.link);
-        let _nobody_listens = self.tell.send(Told::Opened(opened.id.0));
-        Speech { id: opened.id.0, link: opened.link, mood: Mood::Repeating }
+        let _closed = self.tell.send(EchoEvent::Opened(opened.id.0));
+        EchoConnection { id: opened.id.0, link: opened.link, state: EchoState::Repeating }
     }
 
     fn on_bytes(
         &mut self,
-        speech: &mut Speech,
+        connection: &mut EchoConnection,
         input: &[u8],
         output: &mut Gather<Vec<u8>>,
         turn: &mut Turn<Vec<u8>>,
@@ -93,24 +93,24 @@ impl Handler for Parrot {
         let mut lines = 0;
         let next = loop {
             let left = &input[consumed..];
-            match &mut speech.mood {
-                Mood::Pausing => {
-                    speech.mood = Mood::Repeating;
+            match &mut connection.state {
+                EchoState::Pausing => {
+                    connection.state = EchoState::Repeating;
                     break Next::Wait;
                 }
-                Mood::Watching => {
+                EchoState::Watching => {
                     output.copy(b"tick\n");
                     break Next::Later;
                 }
-                Mood::Spinning { left } => {
+                EchoState::Spinning { left } => {
                     output.copy(format!("{left}\n").as_bytes());
                     *left -= 1;
                     if *left == 0 {
-                        speech.mood = Mood::Repeating;
+                        connection.state = EchoState::Repeating;
                     }
                     break Next::Again;
                 }
-                Mood::Swallowing { memory, filled } => {
+                EchoState::Swallowing { memory, filled } => {
                     let len = left.len().min(memory.len() - *filled);
                     memory[*filled..][..len].copy_from_slice(&left[..len]);
                     *filled += len;
@@ -118,19 +118,19 @@ impl Handler for Parrot {
                     if *filled < memory.len() {
                         break Next::Read;
                     }
-                    speech.finish_body(output);
+                    connection.finish_body(output);
                 }
-                Mood::Repeating => {
+                EchoState::Repeating => {
                     let Some(end) = left.iter().position(|&byte| byte == b'\n') else { break Next::Read };
                     if lines == LINES_PER_TURN_MAX {
                         break Next::Again;
                     }
                     lines += 1;
                     consumed += end + 1;
-                    if self.obey(speech, &left[..end], output, turn) {
+                    if self.obey(connection, &left[..end], output, turn) {
                         continue;
                     }
-                    if !speech.obey(&left[..end], output) {
+                    if !connection.obey(&left[..end], output) {
                         break Next::Close(CloseReason::Normal);
                     }
                 }
@@ -139,32 +139,34 @@ impl Handler for Parrot {
         Progress { consumed, next }
     }
 
-    fn body<'c>(&mut self, speech: &'c mut Speech) -> Option<&'c mut [u8]> {
-        match &mut speech.mood {
-            Mood::Swallowing { memory, filled } => Some(&mut memory[*filled..]),
+    fn body<'c>(&mut self, connection: &'c mut EchoConnection) -> Option<&'c mut [u8]> {
+        match &mut connection.state {
+            EchoState::Swallowing { memory, filled } => Some(&mut memory[*filled..]),
             _ => None,
         }
     }
 
     fn on_body(
         &mut self,
-        speech: &mut Speech,
+        connection: &mut EchoConnection,
         received: usize,
         output: &mut Gather<Vec<u8>>,
         _turn: &mut Turn<Vec<u8>>,
     ) -> Next {
-        let Mood::Swallowing { memory, filled } = &mut speech.mood else { panic!("no body was expected") };
+        let EchoState::Swallowing { memory, filled } = &mut connection.state else {
+            panic!("no body was expected")
+        };
         *filled += received;
         if *filled == memory.len() {
-            speech.finish_body(output);
+            connection.finish_body(output);
         }
         Next::Read
     }
 
-    fn activity(&self, speech: &Speech) -> Activity {
-        match speech.mood {
-            Mood::Swallowing { .. } => Activity::Body,
-            Mood::Watching => Activity::Watching,
+    fn activity(&self, connection: &EchoConnection) -> Activity {
+        match connection.state {
+            EchoState::Swallowing { .. } => Activity::Body,
+            EchoState::Watching => Activity::Watching,
             _ => Activity::Reading,
         }
     }
@@ -182,17 +184,17 @@ impl Handler for Parrot {
         }
     }
 
-    fn on_close(&mut self, speech: Speech, reason: CloseReason, _turn: &mut Turn<Vec<u8>>) {
-        self.links.remove(&speech.id);
-        let _nobody_listens = self.tell.send(Told::Closed(speech.id, reason));
+    fn on_close(&mut self, connection: EchoConnection, reason: CloseReason, _turn: &mut Turn<Vec<u8>>) {
+        self.links.remove(&connection.id);
+        let _closed = self.tell.send(EchoEvent::Closed(connection.id, reason));
     }
 }
 
-impl Parrot {
-    /// Does what a line asks for that is about other connections, or time; `false` if it does not.
+impl EchoHandler {
+    /// Executes a command about other connections or time; `false` if the line is none.
     fn obey(
         &mut self,
-        speech: &mut Speech,
+        connection: &mut EchoConnection,
         line: &[u8],
         output: &mut Gather<Vec<u8>>,
         turn: &mut Turn<Vec<u8>>,
@@ -215,25 +217,25 @@ impl Parrot {
             ("tell", None) => output.copy(b"gone\n"),
             ("wake", Some(link)) => turn.wake(link),
             ("end", Some(link)) => turn.close(link),
-            ("pause", _) => speech.mood = Mood::Pausing,
-            ("alarm", _) => self.alarms.push((Now { us: turn.now().us + number * 1000 }, speech.link)),
+            ("pause", _) => connection.state = EchoState::Pausing,
+            ("alarm", _) => self.alarms.push((Now { us: turn.now().us + number * 1000 }, connection.link)),
             _ => return false,
         }
         true
     }
 }
 
-impl Speech {
-    /// Does what a line asks for; `false` to close.
+impl EchoConnection {
+    /// Executes a command, or echoes the line; `false` to close.
     fn obey(&mut self, line: &[u8], output: &mut Gather<Vec<u8>>) -> bool {
         let text = String::from_utf8_lossy(line);
         let (word, number) = text.split_once(' ').unwrap_or((&text, ""));
         match (word, number.parse::<usize>()) {
             ("quit", _) => return false,
-            ("watch", _) => self.mood = Mood::Watching,
-            ("spin", Ok(left)) if left > 0 => self.mood = Mood::Spinning { left },
+            ("watch", _) => self.state = EchoState::Watching,
+            ("spin", Ok(left)) if left > 0 => self.state = EchoState::Spinning { left },
             ("body", Ok(len)) if len > 0 => {
-                self.mood = Mood::Swallowing { memory: vec![0; len], filled: 0 };
+                self.state = EchoState::Swallowing { memory: vec![0; len], filled: 0 };
             }
             ("hold", Ok(len)) => {
                 output.hold(vec![b'h'; len]);
@@ -252,9 +254,9 @@ impl Speech {
     }
 
     fn finish_body(&mut self, output: &mut Gather<Vec<u8>>) {
-        let Mood::Swallowing { memory, .. } = &self.mood else { panic!("no body is there") };
+        let EchoState::Swallowing { memory, .. } = &self.state else { panic!("no body is there") };
         output.copy(body_reply(memory).as_bytes());
-        self.mood = Mood::Repeating;
+        self.state = EchoState::Repeating;
     }
 }
 

@@ -1,15 +1,14 @@
-//! Outputs for other connections and orders of a round, carried out once its calls are over.
+//! Outputs for other connections and orders of a round, carried out after its calls.
 
-use super::Worker;
-use crate::connection::Wish;
-use crate::handler::{CloseReason, Handler};
+use super::EventLoop;
+use crate::handler::{CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 use crate::turn::Order;
 
-impl<H: Handler, K: Kernel> Worker<H, K> {
-    /// Gives the outputs that were said by the way a lane each, or adds them to what those connections have to send.
+impl<H: Handler, K: Kernel> EventLoop<H, K> {
+    /// Gives a lane to each output that was written through the turn, or appends it to what its connection has to send.
     #[cold]
-    pub(super) fn deliver(&mut self) {
+    pub(super) fn deliver_outputs(&mut self) {
         for (link, output) in self.turn.take_outputs() {
             let Some(connection) = self.slab.get_mut(link.0) else { continue };
             if let Some(blocked) = &mut connection.blocked {
@@ -30,15 +29,15 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    /// Carries out what was ordered.
+    /// Carries out the orders.
     #[cold]
-    pub(super) fn obey(&mut self) {
+    pub(super) fn execute_orders(&mut self) {
         for order in self.turn.take_orders() {
             let (Order::Wake(link) | Order::Close(link) | Order::Abort(link)) = order else {
                 match order {
-                    Order::Dial(dial, tag) => self.dials.ask(dial, tag, self.turn.now()),
+                    Order::Dial(dial, tag) => self.dials.enqueue(dial, tag, self.turn.now()),
                     Order::CloseSocket(socket) if self.datagram_sockets.close(socket) => {
-                        self.one_dialled_less()
+                        self.note_dialled_closed()
                     }
                     _ => {}
                 }
@@ -46,18 +45,18 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             };
             let Some(connection) = self.slab.get_mut(link.0) else { continue };
             match order {
-                Order::Wake(_) if connection.talk.wish != Wish::Wait => {}
+                Order::Wake(_) if connection.dialogue.next != Next::Wait => {}
                 Order::Wake(_) => {
-                    connection.talk.wish = Wish::Again;
+                    connection.dialogue.next = Next::Again;
                     connection.due = true;
                     if !connection.is_held_up() && !connection.queued {
                         connection.queued = true;
                         self.queue.push_back(link.0);
                     }
                 }
-                // What is still to be offered to the socket goes out first.
+                // Output that has not been offered to the socket yet is sent first.
                 Order::Close(_) if self.turn.unsent(link) > 0 => {
-                    connection.talk.wish = Wish::Close(CloseReason::Normal);
+                    connection.dialogue.next = Next::Close(CloseReason::Normal);
                     connection.due = false;
                 }
                 _ => self.close(link.0.index, CloseReason::Normal),

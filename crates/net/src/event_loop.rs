@@ -1,9 +1,10 @@
-//! One thread's loop: wait, receive, prefetch, handle, send, and round again.
+//! The event loop of a worker thread: wait, receive, prefetch, handle, send, and round again.
 //!
 //! ```text
-//! wait ─► note events ─► pick lanes ─► receive ─► prefetch ─► handle ─► send ─► settle
+//! wait ─► note events ─► fill lanes ─► receive ─► prefetch ─► handle ─► send ─► settle
 //!           │               ▲                                                     │
-//!           │ mail, ticks   └── queue: Again, or more to receive ◄────────────────┤
+//!           │ messages,     └── queue: Again, or more to receive ◄────────────────┤
+//!           │ ticks                                                               │
 //!           └── EPOLLOUT: send what was blocked ◄── armed after a short send ◄────┘
 //! ```
 
@@ -28,41 +29,41 @@ use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use crate::INPUT_MAX;
-use crate::connection::{Connection, Talk, Wish};
+use crate::connection::{Connection, Dialogue};
+use crate::connection_table::{TableWriter, WorkerCounters};
 use crate::datagram_sockets::DatagramSockets;
 use crate::dialling::Dials;
-use crate::driver::{Driver, Poll};
-use crate::handler::{Activity, Arrival, CloseReason, Handler};
+use crate::driver::{IoDriver, Poll};
+use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 use crate::lanes::{Lane, Lanes};
-use crate::limit::Limit;
-use crate::mailbox::{Letter, Mailbox};
+use crate::limit::ConnectionLimit;
+use crate::message_queue::{MessageQueue, WorkerMessage};
 use crate::options::Notice;
-use crate::roster::{Counters, Keeper};
 use crate::slab::{Slab, Token};
 use crate::system::System;
 use crate::turn::{Link, Order, Turn};
 
-/// Time between two ticks of those who said [`crate::Next::Later`].
+/// Time between two calls of a connection with [`crate::Next::Later`].
 const LATER_MS: u64 = 50;
 
-/// The most that is received into a handler's memory at a time, so that one client with a huge body does not
-/// hold up the others: about 50 µs of copying.
+/// The most that is received into a handler's memory at a time, so that one client with a huge body does not delay the
+/// others: about 50 µs of copying.
 const BODY_RECEIVE_MAX: usize = 256 * 1024;
 
-/// Input of a connection that has the round for itself from which a hint is worth its time: probably several
-/// requests, whose misses can overlap.
+/// Input of a connection that is alone in its round from which a prefetch hint pays: probably several requests, whose
+/// cache misses can overlap.
 const PREFETCH_ALONE_MIN: usize = 128;
 
-/// What epoll says about the bell of the mailbox.
-pub(crate) const BELL: u64 = u64::MAX;
+/// Epoll data of the message queue's eventfd.
+pub(crate) const WAKE_UP: u64 = u64::MAX;
 
 const LISTENING: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 const GONE: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 const WRITABLE: EventFlags = EventFlags::OUT.union(EventFlags::HUP).union(EventFlags::ERR);
 
-/// A thread's loop over its connections.
-pub(crate) struct Worker<H: Handler, K: Kernel = System> {
+/// The event loop of a worker thread over its connections.
+pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     pub(crate) handler: H,
     pub(crate) kernel: K,
     slab: Slab<Connection<H, K>>,
@@ -74,50 +75,50 @@ pub(crate) struct Worker<H: Handler, K: Kernel = System> {
     queue: VecDeque<Token>,
     /// Connections to visit at the next tick.
     waiting: Vec<Token>,
-    mailbox: Arc<Mailbox<K::Socket>>,
-    limit: Arc<Limit>,
-    keeper: Keeper,
+    messages: Arc<MessageQueue<K::Socket>>,
+    limit: Arc<ConnectionLimit>,
+    table: TableWriter,
     idle_timeout_s: u32,
     notice: Notice,
     next_later_ms: u64,
     next_tick_ms: u64,
-    /// The place from which idle connections are still to be looked for.
+    /// The place from which the search for idle connections continues.
     idle_from: Option<u32>,
     stopping: bool,
 }
 
-/// What a worker shares with the rest of the network.
-pub(crate) struct Surroundings<S> {
-    pub(crate) mailbox: Arc<Mailbox<S>>,
-    pub(crate) limit: Arc<Limit>,
-    pub(crate) keeper: Keeper,
-    /// Sockets for datagrams, with their indices among the network's addresses.
+/// State shared with the rest of the network, and options.
+pub(crate) struct WorkerSetup<S> {
+    pub(crate) messages: Arc<MessageQueue<S>>,
+    pub(crate) limit: Arc<ConnectionLimit>,
+    pub(crate) table: TableWriter,
+    /// Datagram sockets, with their indices among the network's addresses.
     pub(crate) datagram_sockets: Vec<(u16, S)>,
     pub(crate) dialled_max: usize,
     pub(crate) idle_timeout_s: u32,
     pub(crate) notice: Notice,
 }
 
-impl<H: Handler> Worker<H> {
-    /// Prepares a worker for the thread that calls.
+impl<H: Handler> EventLoop<H> {
+    /// Prepares the event loop of the calling thread.
     pub(crate) fn on_system(
         handler: H,
-        (driver, refused): (Driver, Option<Errno>),
-        around: Surroundings<OwnedFd>,
-    ) -> Result<Worker<H>, Errno> {
+        (driver, refused): (IoDriver, Option<Errno>),
+        setup: WorkerSetup<OwnedFd>,
+    ) -> Result<EventLoop<H>, Errno> {
         let poll = Poll::new()?;
-        poll.add(&around.mailbox.bell, BELL, EventFlags::IN | EventFlags::ET)?;
-        let counters = around.keeper.counters();
+        poll.add(&setup.messages.wake_up, WAKE_UP, EventFlags::IN | EventFlags::ET)?;
+        let counters = setup.table.counters();
         counters.driver.set(driver.code());
         counters.refused.set(refused.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs())));
-        Worker::new(handler, System { poll, driver }, around)
+        EventLoop::new(handler, System { poll, driver }, setup)
     }
 
-    /// Goes round until it is told to stop, and gives the handler back.
+    /// Runs until it is told to stop, and returns the handler.
     pub(crate) fn run(mut self, clock: crate::clock::Clock) -> Result<H, Errno> {
         let mut now = clock.now();
         while !self.stopping {
-            let events = self.kernel.poll.wait(self.patience_ms(now))?;
+            let events = self.kernel.poll.wait(self.wait_ms(now))?;
             now = clock.now();
             self.round(events, now);
         }
@@ -125,24 +126,28 @@ impl<H: Handler> Worker<H> {
     }
 }
 
-impl<H: Handler, K: Kernel> Worker<H, K> {
-    pub(crate) fn new(handler: H, kernel: K, around: Surroundings<K::Socket>) -> Result<Worker<H, K>, Errno> {
-        let datagram_sockets = DatagramSockets::new(&kernel, around.datagram_sockets)?;
-        Ok(Worker {
+impl<H: Handler, K: Kernel> EventLoop<H, K> {
+    pub(crate) fn new(
+        handler: H,
+        kernel: K,
+        setup: WorkerSetup<K::Socket>,
+    ) -> Result<EventLoop<H, K>, Errno> {
+        let datagram_sockets = DatagramSockets::new(&kernel, setup.datagram_sockets)?;
+        Ok(EventLoop {
             handler,
             kernel,
             slab: Slab::new(),
             dials: Dials::new(),
             datagram_sockets,
             lanes: Lanes::new(),
-            turn: Turn::new(around.dialled_max),
+            turn: Turn::new(setup.dialled_max),
             queue: VecDeque::new(),
             waiting: Vec::new(),
-            mailbox: around.mailbox,
-            limit: around.limit,
-            keeper: around.keeper,
-            idle_timeout_s: around.idle_timeout_s,
-            notice: around.notice,
+            messages: setup.messages,
+            limit: setup.limit,
+            table: setup.table,
+            idle_timeout_s: setup.idle_timeout_s,
+            notice: setup.notice,
             next_later_ms: 0,
             next_tick_ms: 0,
             idle_from: None,
@@ -150,15 +155,15 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         })
     }
 
-    /// Lets everybody know that it is over, and gives the handler back.
+    /// Closes everything, reports that to the handler, and returns it.
     pub(crate) fn end(mut self) -> H {
         self.turn.stop();
         for order in self.turn.take_orders() {
             if let Order::Dial(dial, tag) = order {
-                self.dials.ask(dial, tag, self.turn.now());
+                self.dials.enqueue(dial, tag, self.turn.now());
             }
         }
-        while let Some(outcome) = self.dials.give_up() {
+        while let Some(outcome) = self.dials.cancel_first() {
             self.dialled(outcome, self.turn.now());
         }
         for index in self.slab.indices().collect::<Vec<_>>() {
@@ -167,9 +172,9 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         self.handler
     }
 
-    /// How long there is nothing to do unless something happens.
+    /// Time to wait for events.
     #[inline]
-    pub(crate) fn patience_ms(&self, now: Now) -> u64 {
+    pub(crate) fn wait_ms(&self, now: Now) -> u64 {
         let is_busy = !self.queue.is_empty() || !self.turn.is_idle() || self.datagram_sockets.any_readable();
         if is_busy || self.idle_from.is_some() {
             return 0;
@@ -178,7 +183,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         let known_ms = later_ms.min(self.next_tick_ms).saturating_sub(now.ms());
         let deadline = self.handler.deadline().into_iter().chain(self.dials.next()).min();
         let left_us = deadline.map_or(u64::MAX, |deadline| deadline.us.saturating_sub(now.us));
-        // Not before it: there would be nothing to do.
+        // Rounded up: before the deadline there would be nothing to do.
         known_ms.min(left_us.div_ceil(1000))
     }
 
@@ -187,14 +192,14 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         self.turn.begin(now);
         self.handler.begin_turn(now);
         self.tick(now);
-        self.note(events, now);
+        self.note_events(events, now);
         if !self.dials.is_empty() {
             self.dial(now);
         }
         if self.datagram_sockets.any_readable() {
             self.receive_datagrams();
         }
-        self.pick();
+        self.fill_lanes();
         if !self.lanes.list.is_empty() {
             self.receive();
             self.prefetch();
@@ -205,7 +210,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
         self.handler.end_turn(&mut self.turn);
         if !self.turn.is_idle() {
-            self.deliver();
+            self.deliver_outputs();
         }
         if !self.lanes.list.is_empty() {
             self.send();
@@ -215,7 +220,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             self.send_datagrams();
         }
         if !self.turn.is_idle() {
-            self.obey();
+            self.execute_orders();
         }
     }
 
@@ -226,12 +231,12 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    /// Puts every connection that something can be done for into the queue.
-    fn note(&mut self, events: usize, now: Now) {
+    /// Queues every connection for which an event leaves something to do.
+    fn note_events(&mut self, events: usize, now: Now) {
         for position in 0..events {
             let (data, flags) = self.kernel.event(position);
-            if data == BELL {
-                self.open_mail(now);
+            if data == WAKE_UP {
+                self.receive_messages(now);
                 continue;
             }
             let token = Token::from_u64(data);
@@ -241,7 +246,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             };
             connection.readable = true;
             connection.hangup |= flags.intersects(GONE);
-            // To one with blocked output, input is of no use yet unless it was dialled; the flags remember it.
+            // While output is blocked, input is not read, unless the connection was dialled; the flags remember it.
             let is_of_use =
                 connection.blocked.is_none() || flags.intersects(WRITABLE) || connection.wants_input();
             if !connection.queued && is_of_use {
@@ -251,7 +256,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    /// An event of something that is no connection, or not any more.
+    /// An event of something that is no connection, or has been closed.
     #[cold]
     fn note_other(&mut self, token: Token, flags: EventFlags, now: Now) {
         self.datagram_sockets.event(token);
@@ -261,7 +266,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
     }
 
     /// Gives lanes to the connections at the front of the queue.
-    fn pick(&mut self) {
+    fn fill_lanes(&mut self) {
         while self.lanes.room() > 0 {
             let Some(token) = self.queue.pop_front() else { break };
             let Some(connection) = self.slab.get_mut(token) else { continue };
@@ -283,20 +288,20 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         for position in 0..self.lanes.list.len() {
             let (lane, buffer, _) = self.lanes.parts(position);
             let connection = self.slab.at_mut(lane.index);
-            lane.filled = connection.talk.unpack(buffer);
+            lane.filled = connection.dialogue.unpack(buffer);
             if lane.receive
-                && let Some(body) = self.handler.body(&mut connection.talk.state)
+                && let Some(body) = self.handler.body(&mut connection.dialogue.state)
             {
                 debug_assert!(!body.is_empty(), "memory for a body is never empty");
                 debug_assert_eq!(lane.filled, 0, "a handler that gives memory has consumed its input");
                 lane.receive = false;
                 let body_len = body.len().min(BODY_RECEIVE_MAX);
-                // What follows the body may only be taken if the body's end is in reach.
+                // Bytes behind the body may be received only if the body's end is in reach.
                 let beyond = if body_len == body.len() { &mut buffer[lane.filled..] } else { &mut [][..] };
                 let room = body_len + beyond.len();
                 let received = self.kernel.receive_body(&connection.socket, &mut body[..body_len], beyond);
                 lane.body = received.map_or(0, |received| received.min(body_len));
-                note_received(lane, connection, received, room, self.keeper.counters());
+                note_received(lane, connection, received, room, self.table.counters());
                 lane.filled -= lane.body;
             }
         }
@@ -307,14 +312,14 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         for lane in self.lanes.list.iter_mut().filter(|lane| lane.receive) {
             let connection = self.slab.at_mut(lane.index);
             let room = INPUT_MAX - lane.filled;
-            note_received(lane, connection, lane.received, room, self.keeper.counters());
+            note_received(lane, connection, lane.received, room, self.table.counters());
         }
     }
 
-    /// The kernel goes on without io_uring.
+    /// Reports that the kernel continues without io_uring.
     #[cold]
     fn note_fall_back(&mut self, error: Errno) {
-        self.keeper.counters().driver.set(Driver::Epoll.code());
+        self.table.counters().driver.set(IoDriver::Epoll.code());
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("a worker");
         (self.notice)(&format!("{name}: io_uring has stopped working ({error}); epoll from now on"));
@@ -327,7 +332,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             // For one short input alone, the hint would come just before the call itself.
             let worth_it = lane.filled > if alone { PREFETCH_ALONE_MIN } else { 0 };
             if lane.handle && worth_it {
-                self.handler.prefetch(&self.slab.at(lane.index).talk.state, &buffer[..lane.filled]);
+                self.handler.prefetch(&self.slab.at(lane.index).dialogue.state, &buffer[..lane.filled]);
             }
         }
     }
@@ -340,17 +345,17 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             }
             let connection = self.slab.at_mut(lane.index);
             let input = &buffer[..lane.filled];
-            connection.talk.handle(&mut self.handler, lane.body, input, output, &mut self.turn);
-            connection.due = connection.talk.wish == Wish::Again;
-            // Who is only looked at with time is idle.
+            connection.dialogue.handle(&mut self.handler, lane.body, input, output, &mut self.turn);
+            connection.due = connection.dialogue.next == Next::Again;
+            // A call caused by time alone is no activity.
             if lane.arrived || !output.is_empty() {
-                let activity = self.handler.activity(&connection.talk.state);
-                self.keeper.touch(lane.index, now.second(), activity);
+                let activity = self.handler.activity(&connection.dialogue.state);
+                self.table.record_activity(lane.index, now.second(), activity);
             }
         }
     }
 
-    /// Decides what comes next for each connection that had a lane.
+    /// Decides the next step of each connection that had a lane.
     fn settle(&mut self, now: Now) {
         for position in 0..self.lanes.list.len() {
             let (lane, _, output) = self.lanes.parts(position);
@@ -358,21 +363,21 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
             let failed = lane.sent.is_err();
             let sent = lane.sent.unwrap_or(0);
             let connection = self.slab.at_mut(index);
-            self.keeper.counters().bytes_written.add(sent as u64);
+            self.table.counters().bytes_written.add(sent as u64);
             if failed {
-                connection.talk.wish = Wish::Close(CloseReason::Error);
+                connection.dialogue.next = Next::Close(CloseReason::Error);
             } else if !output.is_empty() {
                 let output = std::mem::take(output);
                 self.block(index, output, sent > 0, now);
                 continue;
             }
             self.lanes.recycle_output(position);
-            self.go_on(index, now);
+            self.resume(index, now);
         }
         self.lanes.list.clear();
     }
 
-    /// The socket does not take all output now: waits until it does. Who was dialled goes on meanwhile.
+    /// The socket does not take all output now: waits for room. A dialled connection is read meanwhile.
     fn block(&mut self, index: u32, output: Gather<H::Held>, some_went: bool, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
@@ -380,26 +385,26 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         connection.blocked = Some(Box::new(output));
         connection.armed = true;
         if some_went {
-            self.keeper.touch(index, now.second(), Activity::Sending);
+            self.table.record_activity(index, now.second(), Activity::Sending);
         } else {
-            self.keeper.turn_to(index, Activity::Sending);
+            self.table.set_activity(index, Activity::Sending);
         }
-        // Even if it is armed already: this reports room that there is by now, whoever stopped the sending.
+        // Even if it is armed already: this reports room that has appeared since the send.
         let armed =
             self.kernel.watch_anew(&connection.socket, token.to_u64(), LISTENING | EventFlags::OUT).is_ok();
         if !armed {
             self.close(index, CloseReason::Error);
         } else if connection.dialled {
-            match connection.talk.wish {
+            match connection.dialogue.next {
                 // A peer that has finished answers nothing more, and may not be reading either.
-                Wish::Read | Wish::Later if connection.ended => self.close(index, CloseReason::Normal),
-                _ => self.line_up(index, now),
+                Next::Read | Next::Later if connection.ended => self.close(index, CloseReason::Normal),
+                _ => self.enqueue(index, now),
             }
         }
     }
 
-    /// All output is out.
-    fn go_on(&mut self, index: u32, now: Now) {
+    /// All output has been sent.
+    fn resume(&mut self, index: u32, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
         if let Some(reason) = connection.finished() {
@@ -408,30 +413,30 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         if connection.armed {
             connection.armed = false;
             self.turn.set_blocked(Link(token), 0);
-            self.handler.on_drained(&mut connection.talk.state, &mut self.turn);
-            let activity = self.handler.activity(&connection.talk.state);
-            self.keeper.turn_to(index, activity);
+            self.handler.on_drained(&mut connection.dialogue.state, &mut self.turn);
+            let activity = self.handler.activity(&connection.dialogue.state);
+            self.table.set_activity(index, activity);
             if self.kernel.watch_anew(&connection.socket, token.to_u64(), LISTENING).is_err() {
                 return self.close(index, CloseReason::Error);
             }
         }
-        self.line_up(index, now);
+        self.enqueue(index, now);
     }
 
-    /// Sees to it that a connection comes to its next turn.
+    /// Queues a connection for its next turn.
     #[inline]
-    fn line_up(&mut self, index: u32, now: Now) {
+    fn enqueue(&mut self, index: u32, now: Now) {
         let token = self.slab.token(index);
         let connection = self.slab.at_mut(index);
-        if connection.talk.wish == Wish::Later && !connection.waiting {
+        if connection.dialogue.next == Next::Later && !connection.waiting {
             connection.waiting = true;
             if self.waiting.is_empty() {
                 self.next_later_ms = now.ms() + LATER_MS;
             }
             self.waiting.push(token);
         }
-        if connection.talk.wish == Wish::Again {
-            self.keeper.counters().yields.add(1);
+        if connection.dialogue.next == Next::Again {
+            self.table.counters().yields.add(1);
         }
         if !connection.queued && (connection.due || connection.wants_input()) {
             connection.queued = true;
@@ -439,11 +444,11 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    fn open_mail(&mut self, now: Now) {
-        for letter in self.mailbox.take() {
-            match letter {
-                Letter::Accepted(socket, arrival) => self.open(socket, arrival, false, now),
-                Letter::Stop => self.stopping = true,
+    fn receive_messages(&mut self, now: Now) {
+        for message in self.messages.take() {
+            match message {
+                WorkerMessage::Accepted(socket, arrival) => self.open(socket, arrival, false, now),
+                WorkerMessage::Stop => self.stopping = true,
             }
         }
     }
@@ -454,10 +459,10 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         let origin = arrival.origin;
         let opened = arrival.opened(K::number(&socket), link);
         self.turn.opened(link);
-        let talk = Talk::open(&mut self.handler, &opened, &mut self.turn);
-        let token = self.slab.insert(Connection::new(socket, origin, talk));
-        self.keeper.enter(token.index, opened, now);
-        self.keeper.counters().places.set(self.slab.places() as u64);
+        let dialogue = Dialogue::open(&mut self.handler, &opened, &mut self.turn);
+        let token = self.slab.insert(Connection::new(socket, origin, dialogue));
+        self.table.insert(token.index, opened, now);
+        self.table.counters().places.set(self.slab.places() as u64);
         let socket = &self.slab.at(token.index).socket;
         let listening = match watched {
             true => self.kernel.watch_anew(socket, token.to_u64(), LISTENING),
@@ -470,33 +475,33 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
 
     fn close(&mut self, index: u32, reason: CloseReason) {
         self.turn.closed(Link(self.slab.token(index)));
-        let Connection { talk, blocked, socket, dialled, .. } = self.slab.remove(index);
-        self.keeper.leave(index);
+        let Connection { dialogue, blocked, socket, dialled, .. } = self.slab.remove(index);
+        self.table.remove(index);
         drop(blocked);
         if dialled {
-            self.turn.hung_up();
-            self.keeper.counters().dialled.sub(1);
+            self.turn.dial_ended();
+            self.table.counters().dialled.sub(1);
         }
-        // In this order: a peer that sees the end knows that the handler has let go of the connection, and whoever is
-        // let in next finds its memory and its descriptor free.
-        self.handler.on_close(talk.state, reason, &mut self.turn);
+        // In this order: a peer that sees the end can rely on the handler having freed the connection, and the next
+        // connection finds its memory and descriptor free.
+        self.handler.on_close(dialogue.state, reason, &mut self.turn);
         drop(socket);
         if dialled {
-            self.limit.freed();
+            self.limit.descriptor_freed();
         } else {
-            self.limit.leave();
+            self.limit.connection_closed();
         }
     }
 }
 
-/// Draws the conclusions from a receive that had `room`.
+/// Updates the state after a receive that had `room`.
 #[inline]
 fn note_received<H: Handler, K: Kernel>(
     lane: &mut Lane,
     connection: &mut Connection<H, K>,
     received: Result<usize, Errno>,
     room: usize,
-    counters: &Counters,
+    counters: &WorkerCounters,
 ) {
     match received {
         Ok(0) => {
@@ -504,8 +509,8 @@ fn note_received<H: Handler, K: Kernel>(
             connection.readable = false;
         }
         Ok(received) => {
-            // A short receive has emptied the socket, and what comes later is an event; except that the end of
-            // the input may have been announced already.
+            // A short receive has emptied the socket, and later input causes an event; except that the end of the input
+            // may have been reported already.
             connection.readable = received == room || connection.hangup;
             lane.filled += received;
             (lane.handle, lane.arrived) = (true, true);
@@ -514,7 +519,7 @@ fn note_received<H: Handler, K: Kernel>(
         Err(Errno::AGAIN) => connection.readable = false,
         Err(Errno::INTR) => {}
         Err(_) => {
-            connection.talk.wish = Wish::Close(CloseReason::Error);
+            connection.dialogue.next = Next::Close(CloseReason::Error);
             lane.handle = false;
         }
     }

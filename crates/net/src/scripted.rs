@@ -1,4 +1,4 @@
-//! A handler for tests that dials what the test tells it to, and writes down what comes of it.
+//! A handler for tests that carries out a script (dial, send, close …) and records what happens.
 
 use std::collections::BTreeMap;
 
@@ -10,70 +10,70 @@ use crate::dial::{Dial, Place, Unreachable};
 use crate::handler::{CloseReason, Handler, Next, Opened, Origin, Progress};
 use crate::turn::{Link, Turn};
 
-/// What a caller has seen, in order.
+/// What the handler has seen, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Opened(u64),
     Unreachable(u64, Unreachable),
-    /// An order was not taken.
+    /// A dial was refused at once.
     NotTaken(u64, Unreachable),
     Drained(u64),
     Closed(u64, CloseReason),
-    /// A place for datagrams has a socket.
+    /// A dialled UDP place has a socket.
     Socket(u64),
 }
 
-/// Knows connections by the tags of their dials. What was accepted has tags from [`ACCEPTED`] on.
+/// Names connections by the tags of their dials. Accepted ones have tags from [`ACCEPTED`] on.
 #[derive(Default)]
-pub(crate) struct Caller {
-    /// To be done at the end of the next round.
-    pub(crate) orders: Vec<Errand>,
+pub(crate) struct ScriptedHandler {
+    /// Orders for the end of the next round.
+    pub(crate) orders: Vec<TestOrder>,
     pub(crate) seen: Vec<(Now, Seen)>,
     pub(crate) links: BTreeMap<u64, Link>,
     pub(crate) sockets: BTreeMap<u64, SocketId>,
-    pub(crate) heard: BTreeMap<u64, Vec<u8>>,
-    /// Says what it hears back.
-    pub(crate) repeats: bool,
-    /// Dials again whenever it is refused.
+    pub(crate) received: BTreeMap<u64, Vec<u8>>,
+    /// Sends back what it receives.
+    pub(crate) echoes: bool,
+    /// Dials this again after each failed dial.
     pub(crate) again: Option<Dial>,
-    /// Wants to hear no more than so much of each.
-    pub(crate) hears_max: Option<usize>,
-    /// Datagrams, with what they say.
+    /// Bytes that it accepts from each connection; it waits once it has them.
+    pub(crate) accepts_max: Option<usize>,
+    /// Datagrams received, with their senders.
     pub(crate) datagrams: Vec<(DatagramPeer, Vec<u8>)>,
     pub(crate) accepted: u64,
 }
 
-/// The tag of the first connection that was accepted.
+/// The tag of the first accepted connection.
 pub(crate) const ACCEPTED: u64 = 1 << 32;
 
-pub(crate) enum Errand {
+pub(crate) enum TestOrder {
     Dial(Dial, u64),
-    Say(u64, Vec<u8>),
+    Write(u64, Vec<u8>),
     Close(u64),
     Abort(u64),
     Wake(u64),
     Send(DatagramPeer, Vec<u8>),
-    /// To the place for datagrams that was dialled with this tag.
+    /// To the UDP place that was dialled with this tag.
     SendDialled(u64, Vec<u8>),
     CloseSocket(u64),
 }
 
-impl Caller {
+impl ScriptedHandler {
     pub(crate) fn dial(&mut self, place: &Place, timeout_ms: u32, tag: u64) {
-        self.orders.push(Errand::Dial(Dial { place: place.clone(), timeout_ms }, tag));
+        self.orders.push(TestOrder::Dial(Dial { place: place.clone(), timeout_ms }, tag));
     }
 
-    pub(crate) fn say(&mut self, tag: u64, bytes: impl Into<Vec<u8>>) {
-        self.orders.push(Errand::Say(tag, bytes.into()));
+    pub(crate) fn write(&mut self, tag: u64, bytes: impl Into<Vec<u8>>) {
+        self.orders.push(TestOrder::Write(tag, bytes.into()));
     }
 
     /// What it has seen since the last call.
-    pub(crate) fn news(&mut self) -> Vec<Seen> {
+    pub(crate) fn take_seen(&mut self) -> Vec<Seen> {
         self.seen.drain(..).map(|(_, seen)| seen).collect()
     }
 
-    pub(crate) fn heard(&mut self, tag: u64) -> String {
-        String::from_utf8(self.heard.remove(&tag).unwrap_or_default()).expect("text")
+    pub(crate) fn received(&mut self, tag: u64) -> String {
+        String::from_utf8(self.received.remove(&tag).unwrap_or_default()).expect("text")
     }
 
     fn see(&mut self, turn: &Turn<Vec<u8>>, seen: Seen) {
@@ -87,7 +87,7 @@ impl Caller {
     }
 }
 
-impl Handler for Caller {
+impl Handler for ScriptedHandler {
     type Connection = u64;
     type Held = Vec<u8>;
 
@@ -111,11 +111,11 @@ impl Handler for Caller {
         output: &mut Gather<Vec<u8>>,
         _turn: &mut Turn<Vec<u8>>,
     ) -> Progress {
-        let heard = self.heard.entry(*tag).or_default();
-        let room = self.hears_max.map_or(input.len(), |most| most.saturating_sub(heard.len()));
+        let received = self.received.entry(*tag).or_default();
+        let room = self.accepts_max.map_or(input.len(), |most| most.saturating_sub(received.len()));
         let taken = &input[..room.min(input.len())];
-        heard.extend_from_slice(taken);
-        if self.repeats {
+        received.extend_from_slice(taken);
+        if self.echoes {
             output.copy(taken);
         }
         let next = if taken.len() < input.len() { Next::Wait } else { Next::Read };
@@ -145,7 +145,7 @@ impl Handler for Caller {
 
     fn on_datagram(&mut self, datagram: &Datagram<'_>, turn: &mut Turn<Vec<u8>>) {
         self.datagrams.push((datagram.from, datagram.bytes.to_vec()));
-        // Each is answered by as many as it says.
+        // A datagram with a number is answered by that many.
         let replies: usize =
             std::str::from_utf8(datagram.bytes).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
         for number in 0..replies {
@@ -154,24 +154,24 @@ impl Handler for Caller {
     }
 
     fn end_turn(&mut self, turn: &mut Turn<Vec<u8>>) {
-        for errand in std::mem::take(&mut self.orders) {
-            match errand {
-                Errand::Dial(dial, tag) => self.order_dial(dial, tag, turn),
-                Errand::Say(tag, bytes) => {
+        for order in std::mem::take(&mut self.orders) {
+            match order {
+                TestOrder::Dial(dial, tag) => self.order_dial(dial, tag, turn),
+                TestOrder::Write(tag, bytes) => {
                     if let Some(output) = turn.output(self.links[&tag]) {
                         output.copy(&bytes);
                     }
                 }
-                Errand::Send(to, bytes) => {
+                TestOrder::Send(to, bytes) => {
                     turn.send_datagram(to, &bytes);
                 }
-                Errand::SendDialled(tag, bytes) => {
+                TestOrder::SendDialled(tag, bytes) => {
                     turn.send_datagram(DatagramPeer::Dialled(self.sockets[&tag]), &bytes);
                 }
-                Errand::CloseSocket(tag) => turn.close_socket(self.sockets[&tag]),
-                Errand::Close(tag) => turn.close(self.links[&tag]),
-                Errand::Abort(tag) => turn.abort(self.links[&tag]),
-                Errand::Wake(tag) => turn.wake(self.links[&tag]),
+                TestOrder::CloseSocket(tag) => turn.close_socket(self.sockets[&tag]),
+                TestOrder::Close(tag) => turn.close(self.links[&tag]),
+                TestOrder::Abort(tag) => turn.abort(self.links[&tag]),
+                TestOrder::Wake(tag) => turn.wake(self.links[&tag]),
             }
         }
     }

@@ -1,7 +1,7 @@
-//! The simulated network: ends of connections, and packets between them that take their time.
+//! The simulated network: ends of connections, and packets between them with delay and loss.
 //!
-//! TCP as a worker sees it: bytes arrive in order and are not lost; a packet that is lost comes later. What a peer has not
-//! read counts against a window. Knows no handler and no worker.
+//! TCP as an event loop sees it: bytes arrive in order; a lost packet arrives later, when it is sent again. Unread
+//! bytes count against a window. Knows no handler and no event loop.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -13,46 +13,46 @@ use stdx::prng::{Prng, mix};
 
 use crate::slab::{Slab, Token};
 
-/// Bytes that one end may have sent and the other not read: a send buffer and a receive buffer.
+/// The most bytes that are sent and unread: a send buffer and a receive buffer.
 pub(super) const WINDOW: usize = 256 * 1024;
 
-/// After this time a lost packet is sent again, and twice as long after each time (Linux: at least 200 ms, and 1 s for the
-/// first packet of a connection).
+/// Time until a lost packet is sent again, doubled after each loss (Linux: at least 200 ms, and 1 s for the first
+/// packet of a connection).
 const AGAIN_US: u64 = 200_000;
 const DIAL_AGAIN_US: u64 = 1_000_000;
 
-/// So often is the first packet of a connection repeated before the dial has failed (Linux: `tcp_syn_retries`).
+/// Repetitions of a connection's first packet before the dial fails (Linux: `tcp_syn_retries`).
 const DIALS_AGAIN_MAX: u32 = 6;
 
-/// What lies between two hosts, in both directions.
+/// Conditions of the path between two hosts, in both directions.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
-    /// How long a packet takes.
+pub struct PathConditions {
+    /// Time that each packet takes.
     pub delay_us: u64,
-    /// It takes up to so much more.
+    /// The most that is added to it, at random.
     pub jitter_us: u64,
-    /// So many of a million packets are lost, and come when they are sent again.
+    /// Lost packets of a million; they arrive when they are sent again.
     pub loss_ppm: u32,
     /// Bytes that arrive together: a random number of them, up to this one.
     pub piece_max: usize,
 }
 
-impl Default for Line {
-    fn default() -> Line {
-        Line { delay_us: 50, jitter_us: 20, loss_ppm: 0, piece_max: usize::MAX }
+impl Default for PathConditions {
+    fn default() -> PathConditions {
+        PathConditions { delay_us: 50, jitter_us: 20, loss_ppm: 0, piece_max: usize::MAX }
     }
 }
 
-/// What goes to an end.
+/// A packet to an end of a connection.
 #[derive(Debug)]
 enum Packet {
-    /// The other end was accepted, and is this one.
-    Welcome(Token),
+    /// The connection was accepted, and this is its other end.
+    Accepted(Token),
     Data(Vec<u8>),
-    /// So many bytes have been read.
-    Credit(usize),
+    /// The peer has read so many bytes.
+    WindowUpdate(usize),
     Finish,
-    /// Not a packet that is sent again when it is lost.
+    /// Never sent again when it is lost.
     Reset(Errno),
 }
 
@@ -63,11 +63,11 @@ enum Event {
         to: Token,
         packet: Packet,
     },
-    /// A first packet arrives at a place.
+    /// The first packet of a connection arrives.
     Dial {
         from: Token,
     },
-    /// It is time to send it again, for the time `attempt`.
+    /// The first packet is sent again, for the time `attempt`.
     DialAgain {
         from: Token,
         attempt: u32,
@@ -85,14 +85,14 @@ struct End {
     local: SocketAddr,
     peer: SocketAddr,
     other: Option<Token>,
-    /// It is open, as far as it knows.
+    /// This end knows the connection as open.
     open: bool,
     input: VecDeque<u8>,
     finished: bool,
     broken: Option<Errno>,
-    /// Bytes that the other one has not read.
+    /// Bytes that the other end has not read.
     unread: usize,
-    /// When the last packet that it sent arrives: the next one does not come earlier.
+    /// Arrival of the last packet that it sent: the next one does not arrive earlier.
     arrives_us: u64,
     /// Datagrams that have arrived, and the sum of their lengths.
     datagrams: VecDeque<(SocketAddr, Vec<u8>)>,
@@ -101,55 +101,55 @@ struct End {
     is_ready: bool,
 }
 
-/// Who listens at an address.
+/// A listening address.
 pub(super) struct Listening {
     pub(super) host: usize,
     pub(super) listener: u16,
     pub(super) backlog: usize,
-    /// Connections that nobody has accepted yet.
+    /// Connections that are not accepted yet.
     pub(super) queue: VecDeque<Token>,
 }
 
-/// Between two hosts.
+/// State of the path between two hosts.
 #[derive(Default)]
-struct Between {
-    line: Option<Line>,
-    parted: bool,
-    /// What was sent meanwhile.
+struct PathState {
+    conditions: Option<PathConditions>,
+    partitioned: bool,
+    /// Packets sent during the partition.
     held: Vec<Event>,
 }
 
-/// The network and all that goes on in it.
-pub(super) struct Wires {
+/// All hosts, connections and packets.
+pub(super) struct SimNetwork {
     pub(super) now: Now,
     prng: Prng,
-    /// By moment and order.
-    agenda: BTreeMap<(u64, u64), Event>,
+    /// Events by moment and order.
+    queue: BTreeMap<(u64, u64), Event>,
     events: u64,
     ends: Slab<End>,
     pub(super) listening: BTreeMap<SocketAddr, Listening>,
-    /// Sockets for datagrams.
-    hearing: BTreeMap<SocketAddr, Token>,
-    between: BTreeMap<(usize, usize), Between>,
-    pub(super) line: Line,
-    /// By host: ends of which something has changed.
+    /// Datagram sockets.
+    datagram_sockets: BTreeMap<SocketAddr, Token>,
+    between: BTreeMap<(usize, usize), PathState>,
+    pub(super) conditions: PathConditions,
+    /// By host: ends with changes that were not reported.
     ready: Vec<VecDeque<Token>>,
     next_port: u16,
     fingerprint: u64,
 }
 
-impl Wires {
-    pub(super) fn new(seed: u64) -> Wires {
-        Wires {
+impl SimNetwork {
+    pub(super) fn new(seed: u64) -> SimNetwork {
+        SimNetwork {
             now: Now::default(),
             prng: Prng::new(seed),
-            agenda: BTreeMap::new(),
+            queue: BTreeMap::new(),
             events: 0,
             ends: Slab::new(),
             listening: BTreeMap::new(),
-            hearing: BTreeMap::new(),
+            datagram_sockets: BTreeMap::new(),
             between: BTreeMap::new(),
-            line: Line::default(),
+            conditions: PathConditions::default(),
             ready: Vec::new(),
             next_port: FIRST_PORT,
             fingerprint: seed,
@@ -162,35 +162,35 @@ impl Wires {
         self.ready.len() - 1
     }
 
-    /// A number that depends on everything that has happened.
+    /// A hash of all events so far.
     pub(super) fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    fn note(&mut self, what: u64) {
+    fn record(&mut self, what: u64) {
         self.fingerprint = mix(self.fingerprint ^ mix(what));
     }
 
-    // ── what the test does to it ──
+    // ── faults that the test causes ──
 
-    fn between(&mut self, one: usize, other: usize) -> &mut Between {
+    fn between(&mut self, one: usize, other: usize) -> &mut PathState {
         self.between.entry((one.min(other), one.max(other))).or_default()
     }
 
-    pub(super) fn set_line(&mut self, one: usize, other: usize, line: Line) {
-        self.between(one, other).line = Some(line);
+    pub(super) fn set_path(&mut self, one: usize, other: usize, conditions: PathConditions) {
+        self.between(one, other).conditions = Some(conditions);
     }
 
-    pub(super) fn part(&mut self, one: usize, other: usize) {
-        self.between(one, other).parted = true;
+    pub(super) fn partition(&mut self, one: usize, other: usize) {
+        self.between(one, other).partitioned = true;
     }
 
     pub(super) fn heal(&mut self, one: usize, other: usize) {
         let between = self.between(one, other);
-        between.parted = false;
+        between.partitioned = false;
         let at = self.now.us + AGAIN_US;
         for event in std::mem::take(&mut self.between(one, other).held) {
-            // What the same end sends from now on does not overtake it.
+            // Later packets of the same end do not overtake these.
             if let Event::Arrives { from: Some(from), .. } = event
                 && let Some(end) = self.ends.get_mut(from)
             {
@@ -200,7 +200,7 @@ impl Wires {
         }
     }
 
-    /// Nobody listens at `host` any more. Who has not been accepted is closed.
+    /// Closes the listeners of `host`, and the connections that are not accepted yet.
     pub(super) fn stop_listening(&mut self, host: usize) {
         let all = std::mem::take(&mut self.listening);
         let (gone, left) = all.into_iter().partition(|(_, listening)| listening.host == host);
@@ -209,7 +209,7 @@ impl Wires {
         gone.into_values().flat_map(|listening| listening.queue).for_each(|token| self.close(token));
     }
 
-    /// The ends at `host` of its connections with `other`, in the order of their making.
+    /// The ends at `host` of its connections with `other`, in the order in which they were made.
     pub(super) fn ends_between(&mut self, host: usize, other: usize) -> Vec<Token> {
         let tokens: Vec<Token> = self.ends.indices().map(|index| self.ends.token(index)).collect();
         let mut ends: Vec<(u16, Token)> = Vec::new();
@@ -226,13 +226,13 @@ impl Wires {
         ends.into_iter().map(|(_, token)| token).collect()
     }
 
-    /// Both ends of a connection learn at once that it is broken.
-    pub(super) fn break_off(&mut self, token: Token) {
+    /// Resets a connection at both ends at once.
+    pub(super) fn reset_both(&mut self, token: Token) {
         let other = self.ends.get_mut(token).and_then(|end| end.other);
-        [Some(token), other].into_iter().flatten().for_each(|token| self.break_end(token, Errno::CONNRESET));
+        [Some(token), other].into_iter().flatten().for_each(|token| self.fail_end(token, Errno::CONNRESET));
     }
 
-    fn break_end(&mut self, token: Token, error: Errno) {
+    fn fail_end(&mut self, token: Token, error: Errno) {
         if let Some(end) = self.ends.get_mut(token) {
             end.broken.get_or_insert(error);
             self.changed(token);
@@ -241,44 +241,44 @@ impl Wires {
 
     // ── time ──
 
-    /// When the next packet arrives.
+    /// The time of the next event.
     pub(super) fn next_us(&self) -> Option<u64> {
-        self.agenda.first_key_value().map(|((us, _), _)| *us)
+        self.queue.first_key_value().map(|((us, _), _)| *us)
     }
 
-    /// Lets everything arrive that is due.
+    /// Carries out all events that are due.
     pub(super) fn deliver(&mut self) {
-        while let Some(entry) = self.agenda.first_entry() {
+        while let Some(entry) = self.queue.first_entry() {
             let (us, number) = *entry.key();
             if us > self.now.us {
                 break;
             }
             let event = entry.remove();
-            self.note(us ^ number.rotate_left(32));
-            self.happen(event);
+            self.record(us ^ number.rotate_left(32));
+            self.handle_event(event);
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Arrives { from, to, packet } => self.arrive(from, to, packet),
-            Event::Dial { from } => self.knock(from),
+            Event::Dial { from } => self.first_packet(from),
             Event::DialAgain { from, attempt } => self.send_dial(from, attempt),
-            Event::Datagram { from, to, bytes } => self.drop_in(from, to, bytes),
+            Event::Datagram { from, to, bytes } => self.deliver_datagram(from, to, bytes),
         }
     }
 
     fn schedule(&mut self, us: u64, event: Event) {
         self.events += 1;
-        self.agenda.insert((us, self.events), event);
+        self.queue.insert((us, self.events), event);
     }
 
-    /// How long a packet takes between two hosts, and how often it is lost before.
+    /// The delay of a packet between two hosts, and how often it is lost first.
     fn travel(&mut self, one: usize, other: usize) -> (u64, u32) {
-        let line = self.between(one, other).line.unwrap_or(self.line);
-        let us = line.delay_us + self.prng.below(line.jitter_us + 1);
+        let conditions = self.between(one, other).conditions.unwrap_or(self.conditions);
+        let us = conditions.delay_us + self.prng.below(conditions.jitter_us + 1);
         let mut lost = 0;
-        while lost < DIALS_AGAIN_MAX && self.prng.below(1_000_000) < u64::from(line.loss_ppm) {
+        while lost < DIALS_AGAIN_MAX && self.prng.below(1_000_000) < u64::from(conditions.loss_ppm) {
             lost += 1;
         }
         (us, lost)
@@ -313,7 +313,7 @@ impl Wires {
         let is_reset = matches!(packet, Packet::Reset(_));
         let event = Event::Arrives { from, to, packet };
         let between = self.between(host, there);
-        match between.parted {
+        match between.partitioned {
             false => self.schedule(at, event),
             true if is_reset => {}
             true => between.held.push(event),
@@ -346,22 +346,22 @@ impl Wires {
         let Some(end) = self.ends.get_mut(from).filter(is_asked) else { return };
         let (host, peer) = (end.host, end.peer);
         if attempt > DIALS_AGAIN_MAX {
-            return self.break_end(from, Errno::TIMEDOUT);
+            return self.fail_end(from, Errno::TIMEDOUT);
         }
         self.schedule(
             self.now.us + (DIAL_AGAIN_US << attempt),
             Event::DialAgain { from, attempt: attempt + 1 },
         );
-        // An address that nobody has swallows everything.
+        // An address without a host never answers.
         let Some(there) = self.host_of(peer) else { return };
         let (us, lost) = self.travel(host, there);
-        if lost == 0 && !self.between(host, there).parted {
+        if lost == 0 && !self.between(host, there).partitioned {
             self.schedule(self.now.us + us, Event::Dial { from });
         }
     }
 
     /// The first packet of a connection has arrived.
-    fn knock(&mut self, from: Token) {
+    fn first_packet(&mut self, from: Token) {
         let Some(end) = self.ends.get_mut(from).filter(|end| !end.open && end.other.is_none()) else {
             return;
         };
@@ -381,13 +381,13 @@ impl Wires {
         let listening = self.listening.get_mut(&peer).expect("it listens");
         listening.queue.push_back(token);
         self.ends.at_mut(from.index).other = Some(token);
-        self.send_packet(token, Packet::Welcome(token));
+        self.send_packet(token, Packet::Accepted(token));
     }
 
     fn arrive(&mut self, from: Option<Token>, to: Token, packet: Packet) {
         let Some(end) = self.ends.get_mut(to) else {
-            // Whoever speaks to somebody who is gone is told so.
-            let is_answered = !matches!(packet, Packet::Credit(_) | Packet::Reset(_));
+            // A packet to an end that is gone is answered with a reset.
+            let is_answered = !matches!(packet, Packet::WindowUpdate(_) | Packet::Reset(_));
             let Some(from) = from.filter(|_| is_answered) else { return };
             let Some(End { host, peer, .. }) = self.ends.get_mut(from) else { return };
             let (host, peer) = (*host, *peer);
@@ -399,58 +399,58 @@ impl Wires {
         }
         let mut seen = u64::from(to.index);
         match packet {
-            Packet::Welcome(other) => (end.open, end.other) = (true, Some(other)),
+            Packet::Accepted(other) => (end.open, end.other) = (true, Some(other)),
             Packet::Data(bytes) => {
                 seen ^= bytes.iter().fold(1, |sum, &byte| mix(sum ^ u64::from(byte)));
                 end.input.extend(bytes);
             }
-            Packet::Credit(read) => {
+            Packet::WindowUpdate(read) => {
                 end.unread -= read;
-                // As with sockets: room is announced to who has found none.
+                // As with sockets: room is reported only to an end that had none.
                 if end.unread + read < WINDOW {
-                    return self.note(seen);
+                    return self.record(seen);
                 }
             }
             Packet::Finish => end.finished = true,
             Packet::Reset(error) => end.broken = Some(error),
         }
-        self.note(seen);
+        self.record(seen);
         self.changed(to);
     }
 
     // ── datagrams ──
 
-    /// A socket for datagrams at `address` of `host`.
-    pub(super) fn hear_at(&mut self, host: usize, address: SocketAddr) -> Token {
+    /// Opens a datagram socket at `address` of `host`.
+    pub(super) fn bind_datagrams(&mut self, host: usize, address: SocketAddr) -> Token {
         let token = self.ends.insert(End::new(host, address, address));
-        self.hearing.insert(address, token);
+        self.datagram_sockets.insert(address, token);
         token
     }
 
-    /// A socket of `host` for datagrams to and from `peer`.
+    /// Opens a datagram socket of `host` for one peer.
     pub(super) fn dial_datagrams(&mut self, host: usize, peer: SocketAddr) -> Token {
         let local = self.next_local(host);
         let token = self.ends.insert(End::new(host, local, peer));
-        self.hearing.insert(local, token);
+        self.datagram_sockets.insert(local, token);
         token
     }
 
-    /// Sends a datagram, which is lost for good if it is lost, and may be overtaken.
+    /// Sends a datagram, which may be lost for good or overtaken.
     pub(super) fn send_datagram(&mut self, token: Token, to: SocketAddr, bytes: &[u8]) {
         let End { host, local, .. } = *self.end(token);
         let Some(there) = self.host_of(to) else { return };
         let (us, lost) = self.travel(host, there);
-        if lost == 0 && !self.between(host, there).parted {
+        if lost == 0 && !self.between(host, there).partitioned {
             let event = Event::Datagram { from: local, to, bytes: bytes.to_vec() };
             self.schedule(self.now.us + us, event);
         }
     }
 
-    fn drop_in(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        let Some(&token) = self.hearing.get(&to) else { return };
-        self.note(bytes.iter().fold(2, |sum, &byte| mix(sum ^ u64::from(byte))));
+    fn deliver_datagram(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
+        let Some(&token) = self.datagram_sockets.get(&to) else { return };
+        self.record(bytes.iter().fold(2, |sum, &byte| mix(sum ^ u64::from(byte))));
         let end = self.end(token);
-        // Its own address is the peer of a socket that takes datagrams from all.
+        // A socket that takes datagrams of all senders has its own address as its peer.
         let is_taken = end.peer == end.local || end.peer == from;
         if is_taken && end.datagrams_len + bytes.len() <= WINDOW {
             end.datagrams_len += bytes.len();
@@ -471,7 +471,7 @@ impl Wires {
         Ok((bytes.len(), from))
     }
 
-    // ── what a kernel is asked ──
+    // ── system calls ──
 
     pub(super) fn local(&mut self, token: Token) -> SocketAddr {
         self.end(token).local
@@ -481,7 +481,7 @@ impl Wires {
         self.end(token).peer
     }
 
-    /// Why there is no connection, if there is none.
+    /// The error of a connection that failed.
     pub(super) fn connected(&mut self, token: Token) -> Result<(), Errno> {
         self.end(token).broken.map_or(Ok(()), Err)
     }
@@ -491,7 +491,7 @@ impl Wires {
         self.changed(token);
     }
 
-    /// What has changed at a host since the last call: at most `count` events.
+    /// Changes at a host since the last call: at most `count` events.
     pub(super) fn take_events(&mut self, host: usize, count: usize) -> Vec<(u64, EventFlags)> {
         let mut events = Vec::new();
         while events.len() < count
@@ -512,7 +512,7 @@ impl Wires {
         !self.ready[host].is_empty()
     }
 
-    /// Receives into `room` what has arrived.
+    /// Receives into `room`.
     pub(super) fn receive(&mut self, token: Token, room: &mut [u8]) -> Result<usize, Errno> {
         let end = self.end(token);
         if end.input.is_empty() {
@@ -524,7 +524,7 @@ impl Wires {
         }
         let len = room.len().min(end.input.len());
         end.input.drain(..len).zip(&mut *room).for_each(|(byte, place)| *place = byte);
-        self.send_packet(token, Packet::Credit(len));
+        self.send_packet(token, Packet::WindowUpdate(len));
         Ok(len)
     }
 
@@ -538,7 +538,7 @@ impl Wires {
         end.unread += len;
         let (host, peer) = (end.host, end.peer);
         let there = self.host_of(peer).unwrap_or(host);
-        let piece_max = self.between(host, there).line.unwrap_or(self.line).piece_max;
+        let piece_max = self.between(host, there).conditions.unwrap_or(self.conditions).piece_max;
         let mut left = &bytes[..len];
         while !left.is_empty() {
             let piece = match piece_max {
@@ -552,17 +552,17 @@ impl Wires {
         Ok(len)
     }
 
-    /// Lets go of an end.
+    /// Closes an end.
     pub(super) fn close(&mut self, token: Token) {
         let end = self.end(token);
         if end.broken.is_none() {
-            // As TCP does: what has not been read is not passed over in silence.
+            // As in TCP: closing with unread input resets the connection.
             let lost = !end.input.is_empty();
             self.send_packet(token, if lost { Packet::Reset(Errno::CONNRESET) } else { Packet::Finish });
         }
         let End { local, .. } = self.ends.remove(token.index);
-        if self.hearing.get(&local) == Some(&token) {
-            self.hearing.remove(&local);
+        if self.datagram_sockets.get(&local) == Some(&token) {
+            self.datagram_sockets.remove(&local);
         }
     }
 
@@ -610,7 +610,7 @@ impl End {
     }
 }
 
-/// The first port of those who connect.
+/// The first local port of dialled connections.
 const FIRST_PORT: u16 = 32_768;
 
 /// A host's address.

@@ -1,28 +1,27 @@
-//! Everything that is due because time has passed.
+//! Timed work: ticks, delayed calls, idle timeouts.
 
 use stdx::clock::Now;
 
-use super::Worker;
-use crate::connection::Wish;
-use crate::handler::{CloseReason, Handler};
+use super::EventLoop;
+use crate::handler::{CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 
 /// Time between two calls of [`Handler::on_tick`].
 const TICK_MS: u64 = 1000;
 
-/// Connections that are closed for being idle before others have their turn, and places that are looked at for it: when a
-/// crowd falls silent, all of them are due in the same second.
+/// Idle connections closed, and places searched for them, before others have their turn: when a crowd of clients falls
+/// silent, all of them are due in the same second.
 pub(super) const IDLE_CLOSES_MAX: usize = 64;
 const IDLE_PLACES_MAX: u32 = 4096;
 
-impl<H: Handler, K: Kernel> Worker<H, K> {
-    /// What is due because time has passed.
+impl<H: Handler, K: Kernel> EventLoop<H, K> {
+    /// Does the timed work that is due.
     pub(super) fn tick(&mut self, now: Now) {
         if !self.waiting.is_empty() && now.ms() >= self.next_later_ms {
             for token in std::mem::take(&mut self.waiting) {
                 let Some(connection) = self.slab.get_mut(token) else { continue };
                 connection.waiting = false;
-                if connection.talk.wish != Wish::Later {
+                if connection.dialogue.next != Next::Later {
                     continue;
                 }
                 connection.due = true;
@@ -44,15 +43,15 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         }
     }
 
-    /// Closes idle connections from the place `first` on; the next round goes on where this one ends.
+    /// Closes idle connections from the place `first` on; the next round continues where this one ends.
     #[cold]
     fn close_idle(&mut self, first: u32, now: Now) {
         let is_idle = |index: &u32| {
-            let idle_s = now.second().saturating_sub(self.keeper.last_second(*index));
+            let idle_s = now.second().saturating_sub(self.table.last_second(*index));
             let connection = self.slab.at(*index);
             idle_s > self.idle_timeout_s
                 && !connection.dialled
-                && !matches!(connection.talk.wish, Wish::Later | Wish::Wait)
+                && !matches!(connection.dialogue.next, Next::Later | Next::Wait)
         };
         let places = self.slab.indices_from(first, IDLE_PLACES_MAX);
         let idle: Vec<u32> = places.filter(is_idle).take(IDLE_CLOSES_MAX).collect();
@@ -62,7 +61,7 @@ impl<H: Handler, K: Kernel> Worker<H, K> {
         };
         self.idle_from = ((next as usize) < self.slab.places()).then_some(next);
         for index in idle {
-            self.keeper.counters().idle_kicks.add(1);
+            self.table.counters().idle_kicks.add(1);
             self.close(index, CloseReason::IdleTimeout);
         }
     }

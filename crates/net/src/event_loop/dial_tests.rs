@@ -1,5 +1,4 @@
-//! A worker that dials, over real sockets on loopback; the test sets the time, and waits only for what the kernel does by
-//! itself.
+//! Tests of dials over real sockets on loopback. The test sets the time, and waits only for the kernel.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
@@ -10,22 +9,22 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, connect, gets
 
 use super::dials::OUTCOMES_MAX;
 use super::*;
-use crate::caller::{Caller, Errand, Seen};
+use crate::connection_table::ConnectionTable;
 use crate::dial::{Dial, Place, Unreachable};
 use crate::dialling::BEGUN_PER_MS_MAX;
 use crate::handler::Origin;
 use crate::options::DriverChoice;
-use crate::roster::Roster;
+use crate::scripted::{ScriptedHandler, Seen, TestOrder};
 
 pub(super) const DIALLED_MAX: usize = 12_000;
 
-/// Longer than a busy machine keeps anyone waiting: only a failure runs into it.
-pub(super) const PATIENCE_MS: u64 = 60_000;
+/// Longer than a busy machine delays a test: only a failure reaches it.
+pub(super) const TIMEOUT_MS: u64 = 60_000;
 
 pub(super) struct Rig {
-    pub(super) worker: Worker<Caller>,
-    roster: Arc<Roster>,
-    /// Where it listens for datagrams, with the index 9.
+    pub(super) worker: EventLoop<ScriptedHandler>,
+    table: Arc<ConnectionTable>,
+    /// Its datagram listener, with the index 9.
     pub(super) datagram_address: SocketAddr,
     pub(super) now: Now,
 }
@@ -33,24 +32,25 @@ pub(super) struct Rig {
 /// Runs `test` over both drivers.
 pub(super) fn with_each_driver(test: impl Fn(Rig)) {
     for choice in [DriverChoice::Epoll, DriverChoice::Uring] {
-        let roster = Arc::new(Roster::new());
+        let table = Arc::new(ConnectionTable::new());
         let (datagram_address, mut sockets) = crate::listener::bind_udp(LOOPBACK, 1).unwrap();
-        let around = Surroundings {
-            mailbox: Arc::new(Mailbox::new().unwrap()),
-            limit: Arc::new(Limit::new(1).unwrap()),
-            keeper: Keeper::new(Arc::clone(&roster)),
+        let setup = WorkerSetup {
+            messages: Arc::new(MessageQueue::new().unwrap()),
+            limit: Arc::new(ConnectionLimit::new(1).unwrap()),
+            table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: sockets.drain(..).map(|socket| (9, socket)).collect(),
             dialled_max: DIALLED_MAX,
             idle_timeout_s: 10,
             notice: |_| {},
         };
-        let worker = Worker::on_system(Caller::default(), Driver::choose(choice), around).unwrap();
-        test(Rig { worker, roster, datagram_address, now: Now::at_ms(1000) });
+        let worker =
+            EventLoop::on_system(ScriptedHandler::default(), IoDriver::choose(choice), setup).unwrap();
+        test(Rig { worker, table, datagram_address, now: Now::at_ms(1000) });
     }
 }
 
 impl Rig {
-    pub(super) fn caller(&mut self) -> &mut Caller {
+    pub(super) fn handler(&mut self) -> &mut ScriptedHandler {
         &mut self.worker.handler
     }
 
@@ -61,47 +61,47 @@ impl Rig {
 
     /// Rounds until `ready`, for which the kernel may need some time.
     #[track_caller]
-    pub(super) fn until(&mut self, ready: impl Fn(&Caller) -> bool) {
+    pub(super) fn until(&mut self, ready: impl Fn(&ScriptedHandler) -> bool) {
         self.round(0);
         while !ready(&self.worker.handler) {
-            let wait_ms = if self.worker.patience_ms(self.now) == 0 { 0 } else { PATIENCE_MS };
+            let wait_ms = if self.worker.wait_ms(self.now) == 0 { 0 } else { TIMEOUT_MS };
             let events = self.worker.kernel.poll.wait(wait_ms).unwrap();
             assert!(events > 0 || wait_ms == 0, "nothing happens any more");
             self.worker.round(events, self.now);
         }
     }
 
-    /// Dials, and returns what has been seen of it.
+    /// Dials, and returns the outcome.
     #[track_caller]
     pub(super) fn outcome(&mut self, place: &Place) -> Seen {
-        self.caller().dial(place, 5000, 7);
-        self.until(|caller| !caller.seen.is_empty());
-        let [seen] = self.caller().news().try_into().expect("one outcome");
+        self.handler().dial(place, 5000, 7);
+        self.until(|handler| !handler.seen.is_empty());
+        let [seen] = self.handler().take_seen().try_into().expect("one outcome");
         seen
     }
 
-    /// A connection that the caller has dialled, with this tag, and its other end.
+    /// A connection that the handler has dialled with this tag, and its other end.
     #[track_caller]
     pub(super) fn pair(&mut self, listener: &UnixListener, tag: u64) -> UnixStream {
         let place = place_of(listener);
-        self.caller().dial(&place, 5000, tag);
-        self.until(|caller| !caller.seen.is_empty());
-        assert_eq!(self.caller().news(), [Seen::Opened(tag)]);
+        self.handler().dial(&place, 5000, tag);
+        self.until(|handler| !handler.seen.is_empty());
+        assert_eq!(self.handler().take_seen(), [Seen::Opened(tag)]);
         let (other, _) = listener.accept().unwrap();
         other.set_nonblocking(true).unwrap();
         other
     }
 }
 
-/// A path of this test's own, where nothing is.
+/// A path of this test's own, where no file is.
 fn path(test: &str) -> PathBuf {
     let path = std::env::temp_dir().join(format!("net-{}-dial-{test}", std::process::id()));
-    // A run that was killed may have left something, and this process may have its number.
-    let _nothing_there = std::fs::remove_file(&path);
+    // A killed run may have left files, and this process may have its number.
+    let _missing = std::fs::remove_file(&path);
     path
 }
 
-/// Listens at a path, which goes with it.
+/// Listens at a path, which is removed with it.
 pub(super) struct Listening(UnixListener);
 
 impl std::ops::Deref for Listening {
@@ -133,7 +133,7 @@ fn tcp(address: SocketAddr) -> Place {
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// An address at which nobody listens, for as long as the socket is there.
+/// An address without a listener, as long as the socket exists.
 fn deaf() -> (OwnedFd, Place) {
     let fd = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     bind(&fd, &LOOPBACK).unwrap();
@@ -141,7 +141,7 @@ fn deaf() -> (OwnedFd, Place) {
     (fd, tcp(address))
 }
 
-/// An address whose listener has a full queue: whoever dials it hears nothing. With it the sockets that fill it.
+/// An address whose listener has a full queue: a dial to it gets no answer. With it the sockets that fill it.
 fn full() -> (Vec<OwnedFd>, Place) {
     let (listener, place) = deaf();
     listen(&listener, 0).unwrap();
@@ -157,13 +157,13 @@ fn full() -> (Vec<OwnedFd>, Place) {
 }
 
 #[test]
-fn a_dial_opens_a_connection_or_says_why_not() {
+fn a_dial_opens_a_connection_or_reports_the_reason() {
     with_each_driver(|mut rig| {
         let listener = TcpListener::bind(LOOPBACK).unwrap();
         let address = listener.local_addr().unwrap();
         assert_eq!(rig.outcome(&tcp(address)), Seen::Opened(7));
         let (mut other, peer) = listener.accept().unwrap();
-        let (present, _) = rig.roster.present_from(0, 10);
+        let (present, _) = rig.table.connections_from(0, 10);
         let opened = &present[0].0;
         assert_eq!((opened.id.0, opened.origin), (1, Origin::Dialled { tag: 7 }));
         assert_eq!(opened.peer.to_string(), address.to_string());
@@ -181,9 +181,9 @@ fn a_dial_opens_a_connection_or_says_why_not() {
 
         // The first one is still there, and is counted for itself.
         other.write_all(b"hello").unwrap();
-        rig.until(|caller| !caller.heard.is_empty());
-        assert_eq!(rig.caller().heard(7), "hello");
-        let counters = rig.worker.keeper.counters();
+        rig.until(|handler| !handler.received.is_empty());
+        assert_eq!(rig.handler().received(7), "hello");
+        let counters = rig.worker.table.counters();
         assert_eq!((counters.dialled.value(), counters.unreachable.value()), (2, 3));
         let accepted = rig.worker.limit.accepted.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!((rig.worker.limit.current(), accepted), (0, 0));
@@ -195,31 +195,31 @@ fn a_dial_times_out_to_the_millisecond() {
     with_each_driver(|mut rig| {
         let (_sockets, place) = full();
         for (timeout_ms, tag) in [(30, 30), (7, 7), (0, 0), (7, 8)] {
-            rig.caller().dial(&place, timeout_ms, tag);
+            rig.handler().dial(&place, timeout_ms, tag);
         }
         rig.round(0);
-        assert_eq!(rig.worker.patience_ms(rig.now), 0, "they are to be begun");
+        assert_eq!(rig.worker.wait_ms(rig.now), 0, "they are to be begun");
         rig.round(0);
-        assert_eq!(rig.caller().news(), [Seen::Unreachable(0, Unreachable::TimedOut)]);
-        assert_eq!(rig.worker.patience_ms(rig.now), 7);
+        assert_eq!(rig.handler().take_seen(), [Seen::Unreachable(0, Unreachable::TimedOut)]);
+        assert_eq!(rig.worker.wait_ms(rig.now), 7);
         rig.now.us += 6_999;
         rig.round(0);
-        assert_eq!(rig.caller().news(), []);
-        assert_eq!(rig.worker.patience_ms(rig.now), 1);
+        assert_eq!(rig.handler().take_seen(), []);
+        assert_eq!(rig.worker.wait_ms(rig.now), 1);
         rig.now.us += 1;
         rig.round(0);
         let timed_out = |tag| Seen::Unreachable(tag, Unreachable::TimedOut);
-        assert_eq!(rig.caller().news(), [timed_out(7), timed_out(8)]);
-        assert_eq!(rig.worker.patience_ms(rig.now), 23);
+        assert_eq!(rig.handler().take_seen(), [timed_out(7), timed_out(8)]);
+        assert_eq!(rig.worker.wait_ms(rig.now), 23);
         rig.now.us += 23_000;
         rig.round(0);
-        assert_eq!(rig.caller().news(), [timed_out(30)]);
+        assert_eq!(rig.handler().take_seen(), [timed_out(30)]);
         assert!(rig.worker.dials.is_empty() && rig.worker.dials.next().is_none());
     });
 }
 
 #[test]
-fn a_unix_socket_whose_queue_is_full_is_tried_again_until_the_timeout() {
+fn a_full_unix_socket_is_retried_until_the_timeout() {
     with_each_driver(|mut rig| {
         let path = path("queue");
         let listener = crate::listener::stream_socket(AddressFamily::UNIX).unwrap();
@@ -227,18 +227,18 @@ fn a_unix_socket_whose_queue_is_full_is_tried_again_until_the_timeout() {
         listen(&listener, 0).unwrap();
         let (listener, place) = (Listening(UnixListener::from(listener)), Place::Unix(Arc::from(&*path)));
         let _first = UnixStream::connect(&path).unwrap();
-        rig.caller().dial(&place, 100, 1);
-        rig.caller().dial(&place, 40, 2);
+        rig.handler().dial(&place, 100, 1);
+        rig.handler().dial(&place, 40, 2);
         (0..10).for_each(|_| rig.round(0));
-        assert_eq!(rig.caller().news(), []);
-        assert!(rig.worker.patience_ms(rig.now) >= 1, "no busy loop");
+        assert_eq!(rig.handler().take_seen(), []);
+        assert!(rig.worker.wait_ms(rig.now) >= 1, "no busy loop");
         rig.now.us += 40_000;
         rig.round(0);
-        assert_eq!(rig.caller().news(), [Seen::Unreachable(2, Unreachable::TimedOut)]);
+        assert_eq!(rig.handler().take_seen(), [Seen::Unreachable(2, Unreachable::TimedOut)]);
         let _accepted = listener.accept().unwrap();
         rig.now.us += 5_000;
         rig.round(0);
-        assert_eq!(rig.caller().news(), [Seen::Opened(1)]);
+        assert_eq!(rig.handler().take_seen(), [Seen::Opened(1)]);
     });
 }
 
@@ -248,7 +248,7 @@ fn a_dialled_connection_is_read_while_its_peer_does_not_read() {
         let listener = unix_listener("read");
         let mut other = rig.pair(&listener, 1);
         let said = "s".repeat(4_000_000);
-        rig.caller().say(1, said.clone());
+        rig.handler().write(1, said.clone());
         (0..5).for_each(|_| rig.round(0));
         let blocked = |rig: &Rig| {
             let index = rig.worker.slab.indices().next().unwrap();
@@ -264,37 +264,37 @@ fn a_dialled_connection_is_read_while_its_peer_does_not_read() {
             }
             rig.round(0);
         }
-        rig.until(|caller| caller.heard[&1].len() == 3_000_000);
+        rig.until(|handler| handler.received[&1].len() == 3_000_000);
         assert!(blocked(&rig) > 1_000_000);
-        // With nothing to read and no room to write it rests.
+        // With nothing to read and no room to write it waits.
         (0..5).for_each(|_| rig.round(0));
-        assert!(rig.worker.patience_ms(rig.now) > 0);
+        assert!(rig.worker.wait_ms(rig.now) > 0);
         assert_eq!(rig.worker.kernel.poll.wait(0), Ok(0));
-        let mut heard = vec![0; said.len()];
+        let mut received = vec![0; said.len()];
         let mut len = 0;
         while len < said.len() {
-            match other.read(&mut heard[len..]) {
+            match other.read(&mut received[len..]) {
                 Ok(0) => panic!("closed"),
                 Ok(read) => len += read,
                 Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
             }
             rig.round(0);
         }
-        assert!(heard == said.as_bytes());
+        assert!(received == said.as_bytes());
         assert_eq!(blocked(&rig), 0);
-        rig.until(|caller| !caller.seen.is_empty());
-        assert_eq!(rig.caller().news(), [Seen::Drained(1)]);
+        rig.until(|handler| !handler.seen.is_empty());
+        assert_eq!(rig.handler().take_seen(), [Seen::Drained(1)]);
     });
 }
 
 #[test]
-fn a_peer_that_sends_without_end_is_not_read_beyond_what_the_handler_takes() {
+fn input_beyond_what_the_handler_takes_is_not_read() {
     with_each_driver(|mut rig| {
         let listener = unix_listener("garbage");
         let mut other = rig.pair(&listener, 1);
-        // Blocked as well: neither event may make it go round and round.
-        rig.caller().say(1, vec![b's'; 4_000_000]);
-        rig.caller().hears_max = Some(1000);
+        // Blocked as well: neither event may cause a busy loop.
+        rig.handler().write(1, vec![b's'; 4_000_000]);
+        rig.handler().accepts_max = Some(1000);
         let mut sent = 0;
         for _ in 0..1000 {
             match other.write(&[b'g'; 100_000]) {
@@ -304,103 +304,105 @@ fn a_peer_that_sends_without_end_is_not_read_beyond_what_the_handler_takes() {
             rig.round(0);
         }
         assert!(sent < 2_000_000, "{sent} bytes found room");
-        assert_eq!(rig.caller().heard[&1].len(), 1000);
+        assert_eq!(rig.handler().received[&1].len(), 1000);
         let index = rig.worker.slab.indices().next().unwrap();
-        let kept = rig.worker.slab.at(index).talk.unpack(&mut [0; INPUT_MAX]);
+        let kept = rig.worker.slab.at(index).dialogue.unpack(&mut [0; INPUT_MAX]);
         assert!(kept <= INPUT_MAX, "{kept}");
         (0..5).for_each(|_| rig.round(0));
-        assert!(rig.worker.patience_ms(rig.now) > 0);
+        assert!(rig.worker.wait_ms(rig.now) > 0);
         assert_eq!(rig.worker.kernel.poll.wait(0), Ok(0), "it rests");
-        // And goes on when it is woken up.
-        rig.caller().hears_max = None;
-        rig.caller().orders.push(Errand::Wake(1));
-        rig.until(|caller| caller.heard[&1].len() == sent);
+        // And it continues when it is woken.
+        rig.handler().accepts_max = None;
+        rig.handler().orders.push(TestOrder::Wake(1));
+        rig.until(|handler| handler.received[&1].len() == sent);
     });
 }
 
 #[test]
-fn a_dialled_connection_ends_with_its_peers_output_whatever_waits_for_that() {
+fn a_dialled_connection_ends_with_its_peers_output_despite_blocked_output() {
     with_each_driver(|mut rig| {
         let listener = unix_listener("ended");
         let mut other = rig.pair(&listener, 1);
-        rig.caller().say(1, vec![b's'; 4_000_000]);
+        rig.handler().write(1, vec![b's'; 4_000_000]);
         (0..5).for_each(|_| rig.round(0));
         other.write_all(b"bye").unwrap();
         other.shutdown(Shutdown::Write).unwrap();
-        rig.until(|caller| !caller.seen.is_empty());
-        assert_eq!(rig.caller().news(), [Seen::Closed(1, CloseReason::Normal)]);
-        assert_eq!(rig.caller().heard(1), "bye");
-        assert_eq!(rig.worker.keeper.counters().dialled.value(), 0);
+        rig.until(|handler| !handler.seen.is_empty());
+        assert_eq!(rig.handler().take_seen(), [Seen::Closed(1, CloseReason::Normal)]);
+        assert_eq!(rig.handler().received(1), "bye");
+        assert_eq!(rig.worker.table.counters().dialled.value(), 0);
     });
 }
 
 #[test]
-fn a_peer_that_never_reads_is_got_rid_of_by_abort_but_not_by_time() {
+fn abort_closes_a_dialled_connection_whose_peer_never_reads() {
     with_each_driver(|mut rig| {
         let listener = unix_listener("abort");
         let _others = [rig.pair(&listener, 1), rig.pair(&listener, 2)];
-        rig.caller().say(1, vec![b's'; 4_000_000]);
-        rig.caller().orders.push(Errand::Close(1));
+        rig.handler().write(1, vec![b's'; 4_000_000]);
+        rig.handler().orders.push(TestOrder::Close(1));
         for _ in 0..20 {
             rig.now.us += 5_000_000;
             rig.round(0);
         }
-        assert_eq!(rig.caller().news(), [], "dialled connections have no idle timeout");
-        rig.caller().orders.push(Errand::Abort(1));
+        assert_eq!(rig.handler().take_seen(), [], "dialled connections have no idle timeout");
+        rig.handler().orders.push(TestOrder::Abort(1));
         rig.round(0);
-        assert_eq!(rig.caller().news(), [Seen::Closed(1, CloseReason::Normal)]);
-        // Nothing can be done to it any more.
-        for errand in [Errand::Abort(1), Errand::Close(1), Errand::Wake(1), Errand::Say(1, b"x".to_vec())] {
-            rig.caller().orders.push(errand);
+        assert_eq!(rig.handler().take_seen(), [Seen::Closed(1, CloseReason::Normal)]);
+        // Further orders have no effect.
+        for order in
+            [TestOrder::Abort(1), TestOrder::Close(1), TestOrder::Wake(1), TestOrder::Write(1, b"x".to_vec())]
+        {
+            rig.handler().orders.push(order);
         }
         (0..5).for_each(|_| rig.round(0));
-        assert_eq!(rig.caller().news(), []);
-        let link = rig.caller().links[&1];
+        assert_eq!(rig.handler().take_seen(), []);
+        let link = rig.handler().links[&1];
         assert!(rig.worker.turn.output(link).is_none() && rig.worker.turn.unsent(link) == 0);
     });
 }
 
 #[test]
-fn beyond_the_limit_no_order_is_taken_and_what_ends_makes_room() {
+fn dials_beyond_the_limit_are_refused_until_others_end() {
     with_each_driver(|mut rig| {
         let (_sockets, place) = full();
         for tag in 0..DIALLED_MAX as u64 + 2 {
-            rig.caller().dial(&place, 1000, tag);
+            rig.handler().dial(&place, 1000, tag);
         }
         rig.round(0);
         let not_taken =
             [0, 1].map(|more| Seen::NotTaken((DIALLED_MAX + more) as u64, Unreachable::LimitReached));
-        assert_eq!(rig.caller().news(), not_taken);
+        assert_eq!(rig.handler().take_seen(), not_taken);
         let listener = unix_listener("limit");
         rig.now.us += 1_000_000;
-        // The first one that times out makes room for one. Behind it are 12,000 that nobody waits for any more.
+        // The first one that times out makes room for one. 12,000 others have expired behind it.
         rig.round(0);
-        assert_eq!(rig.caller().news().len(), OUTCOMES_MAX);
-        rig.caller().dial(&place_of(&listener), 1000, 1 << 20);
-        rig.until(|caller| caller.seen.len() == DIALLED_MAX - OUTCOMES_MAX + 1);
-        assert!(rig.caller().links.contains_key(&(1 << 20)));
-        assert_eq!(rig.worker.keeper.counters().unreachable.value(), DIALLED_MAX as u64);
+        assert_eq!(rig.handler().take_seen().len(), OUTCOMES_MAX);
+        rig.handler().dial(&place_of(&listener), 1000, 1 << 20);
+        rig.until(|handler| handler.seen.len() == DIALLED_MAX - OUTCOMES_MAX + 1);
+        assert!(rig.handler().links.contains_key(&(1 << 20)));
+        assert_eq!(rig.worker.table.counters().unreachable.value(), DIALLED_MAX as u64);
     });
 }
 
 #[test]
-fn ten_thousand_dials_at_once_have_an_outcome_each_while_others_are_served() {
+fn each_of_ten_thousand_dials_has_an_outcome_and_others_are_served_meanwhile() {
     const DIALS: u64 = 10_000;
     with_each_driver(|mut rig| {
         let (_deaf, refused) = deaf();
         let listener = unix_listener("many");
         let mut client = rig.pair(&listener, 1 << 20);
-        rig.caller().repeats = true;
+        rig.handler().echoes = true;
         for tag in 0..DIALS {
-            rig.caller().dial(&refused, 60_000, tag);
+            rig.handler().dial(&refused, 60_000, tag);
         }
         let (mut rounds, mut outcomes) = (0, Vec::new());
         while outcomes.len() < DIALS as usize {
             client.write_all(b"x").unwrap();
             rig.round(0);
-            let news = rig.caller().news();
-            assert!(news.len() <= BEGUN_PER_MS_MAX + crate::lanes::LANES_MAX, "{} in a round", news.len());
-            outcomes.extend(news);
+            let seen = rig.handler().take_seen();
+            assert!(seen.len() <= BEGUN_PER_MS_MAX + crate::lanes::LANES_MAX, "{} in a round", seen.len());
+            outcomes.extend(seen);
             assert_eq!(client.read(&mut [0; 10]).unwrap(), 1, "served in each round");
             rig.now.us += 1000;
             rounds += 1;
@@ -413,24 +415,24 @@ fn ten_thousand_dials_at_once_have_an_outcome_each_while_others_are_served() {
 }
 
 #[test]
-fn a_handler_that_dials_for_ever_has_a_bounded_share_of_its_worker() {
+fn endless_dials_take_a_bounded_share_of_the_worker() {
     with_each_driver(|mut rig| {
         let (_deaf, refused) = deaf();
-        rig.caller().again = Some(Dial { place: refused.clone(), timeout_ms: 1000 });
-        (0..100).for_each(|tag| rig.caller().dial(&refused, 1000, tag));
+        rig.handler().again = Some(Dial { place: refused.clone(), timeout_ms: 1000 });
+        (0..100).for_each(|tag| rig.handler().dial(&refused, 1000, tag));
         let mut rounds = 0;
         for _ in 0..100 {
-            // All that can be done within this millisecond.
+            // All that may be done within this millisecond.
             loop {
                 rig.round(0);
                 rounds += 1;
-                if rig.worker.patience_ms(rig.now) > 0 {
+                if rig.worker.wait_ms(rig.now) > 0 {
                     break;
                 }
             }
             rig.now.us += 1000;
         }
-        let dials = rig.worker.keeper.counters().unreachable.value();
+        let dials = rig.worker.table.counters().unreachable.value();
         assert!(dials <= 100 * BEGUN_PER_MS_MAX as u64, "{dials} dials in 100 ms");
         assert!(dials >= 90 * BEGUN_PER_MS_MAX as u64, "{dials} dials in 100 ms");
         assert!(rounds < 100 * 2 * BEGUN_PER_MS_MAX, "{rounds} rounds in 100 ms");
@@ -438,32 +440,32 @@ fn a_handler_that_dials_for_ever_has_a_bounded_share_of_its_worker() {
 }
 
 #[test]
-fn a_worker_that_ends_gives_up_what_is_being_dialled() {
+fn a_worker_that_ends_cancels_its_dials() {
     with_each_driver(|mut rig| {
         let (_sockets, place) = full();
         let listener = unix_listener("stop");
         let other = rig.pair(&listener, 1);
-        (10..12).for_each(|tag| rig.caller().dial(&place, 1000, tag));
+        (10..12).for_each(|tag| rig.handler().dial(&place, 1000, tag));
         (0..2).for_each(|_| rig.round(0));
-        // One that has not been begun, and one that nobody has looked at.
-        rig.caller().dial(&place, 1000, 12);
+        // One that has not been begun, and one that is still an order.
+        rig.handler().dial(&place, 1000, 12);
         rig.round(0);
         rig.worker.turn.dial(Dial { place: place.clone(), timeout_ms: 1000 }, 13).unwrap();
-        rig.caller().again = Some(Dial { place, timeout_ms: 1000 });
-        let mut caller = rig.worker.end();
+        rig.handler().again = Some(Dial { place, timeout_ms: 1000 });
+        let mut handler = rig.worker.end();
         let mut expected: Vec<Seen> = (10..14)
             .flat_map(|tag| {
                 [Seen::Unreachable(tag, Unreachable::Stopping), Seen::NotTaken(tag, Unreachable::Stopping)]
             })
             .collect();
         expected.push(Seen::Closed(1, CloseReason::Shutdown));
-        assert_eq!(caller.news(), expected);
+        assert_eq!(handler.take_seen(), expected);
         assert_eq!((&other).read(&mut [0]).unwrap(), 0);
     });
 }
 
 #[test]
-fn a_socket_that_tcp_has_connected_to_itself_is_no_connection() {
+fn a_socket_connected_to_itself_is_refused() {
     with_each_driver(|mut rig| {
         let (fd, place) = deaf();
         let Place::Tcp(address) = place else { panic!("tcp") };

@@ -1,13 +1,13 @@
-//! A worker with sockets for datagrams, its own and dialled ones, on loopback.
+//! Tests of datagram sockets, listening and dialled ones, on loopback.
 
 use std::io::{Read, Write};
 use std::net::UdpSocket;
 
-use super::dial_tests::{DIALLED_MAX, PATIENCE_MS, Rig, unix_listener, with_each_driver};
-use crate::caller::{Errand, Seen};
+use super::dial_tests::{DIALLED_MAX, Rig, TIMEOUT_MS, unix_listener, with_each_driver};
 use crate::datagram::DatagramPeer;
 use crate::datagram_sockets::RECEIVED_MAX;
 use crate::dial::{Place, Unreachable};
+use crate::scripted::{Seen, TestOrder};
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
@@ -19,7 +19,7 @@ fn client(rig: &Rig) -> UdpSocket {
     socket
 }
 
-/// All datagrams that lie there.
+/// All datagrams that have arrived.
 fn received(socket: &UdpSocket) -> Vec<String> {
     let mut buffer = [0; 100];
     let one =
@@ -34,36 +34,36 @@ fn datagrams_are_answered_in_their_round_and_each_peers_in_order() {
         for text in ["2", "0", "3"] {
             peers.iter().for_each(|peer| assert_eq!(peer.send(text.as_bytes()).unwrap(), 1));
         }
-        // One that is gone before it has its answer.
+        // One that is gone before the reply.
         client(&rig).send(b"5").unwrap();
-        rig.round(PATIENCE_MS);
+        rig.round(TIMEOUT_MS);
         for peer in &peers {
             assert_eq!(received(peer), ["reply 0", "reply 1", "reply 0", "reply 1", "reply 2"]);
         }
-        let from = rig.caller().datagrams[0].0;
+        let from = rig.handler().datagrams[0].0;
         assert_eq!(from, DatagramPeer::Client { listener: 9, address: peers[0].local_addr().unwrap() });
         // And in another round.
-        rig.caller().orders.push(Errand::Send(from, b"by the way".to_vec()));
+        rig.handler().orders.push(TestOrder::Send(from, b"by the way".to_vec()));
         rig.round(0);
         assert_eq!(received(&peers[0]), ["by the way"]);
-        assert_eq!(rig.worker.keeper.counters().datagrams.value(), 61);
+        assert_eq!(rig.worker.table.counters().datagrams.value(), 61);
     });
 }
 
 #[test]
-fn a_flood_of_datagrams_leaves_each_round_to_the_connections_too() {
+fn connections_are_served_during_a_flood_of_datagrams() {
     with_each_driver(|mut rig| {
         let listener = unix_listener("flood");
         let mut stream = rig.pair(&listener, 1);
-        rig.caller().repeats = true;
+        rig.handler().echoes = true;
         let peers: Vec<UdpSocket> = (0..10).map(|_| client(&rig)).collect();
         (0..20).for_each(|_| peers.iter().for_each(|peer| assert_eq!(peer.send(b"0").unwrap(), 1)));
         let mut rounds = 0;
-        while rig.caller().datagrams.len() < 200 {
+        while rig.handler().datagrams.len() < 200 {
             stream.write_all(b"x").unwrap();
             rig.round(0);
             rounds += 1;
-            assert!(rig.caller().datagrams.len() <= rounds * RECEIVED_MAX);
+            assert!(rig.handler().datagrams.len() <= rounds * RECEIVED_MAX);
             assert_eq!(stream.read(&mut [0; 10]).unwrap(), 1, "served in each round");
         }
         assert_eq!(rounds, 4);
@@ -71,17 +71,17 @@ fn a_flood_of_datagrams_leaves_each_round_to_the_connections_too() {
 }
 
 #[test]
-fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
+fn datagrams_without_room_are_dropped_and_counted() {
     with_each_driver(|mut rig| {
         let peer = client(&rig);
         peer.send(b"200000").unwrap();
-        rig.round(PATIENCE_MS);
-        let dropped = |rig: &Rig| rig.worker.keeper.counters().datagrams_dropped.value();
-        // Of 200,000 replies of some 12 bytes not all fit into what a round may say.
+        rig.round(TIMEOUT_MS);
+        let dropped = |rig: &Rig| rig.worker.table.counters().datagrams_dropped.value();
+        // Of 200,000 replies of some 12 bytes not all fit into a round.
         let before = dropped(&rig);
         assert!(before > 100_000, "{before}");
         assert!(rig.worker.turn.is_idle() && !received(&peer).is_empty());
-        let from = rig.caller().datagrams[0].0;
+        let from = rig.handler().datagrams[0].0;
         for (to, len, is_dropped) in [
             (from, 65_508, true),
             (DatagramPeer::Client { listener: 3, address: peer.local_addr().unwrap() }, 1, true),
@@ -89,7 +89,7 @@ fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
             (from, 0, false),
         ] {
             let before = dropped(&rig);
-            rig.caller().orders.push(Errand::Send(to, vec![b'x'; len]));
+            rig.handler().orders.push(TestOrder::Send(to, vec![b'x'; len]));
             rig.round(0);
             assert_eq!(dropped(&rig) - before, u64::from(is_dropped), "{len} bytes");
         }
@@ -97,7 +97,7 @@ fn datagrams_without_room_are_dropped_and_counted_and_nothing_is_kept() {
     });
 }
 
-/// A server for datagrams, which the caller has dialled with the tag 1, and what it has heard from there.
+/// A server for datagrams that the handler has dialled with the tag 7.
 fn dialled(rig: &mut Rig) -> UdpSocket {
     let server = UdpSocket::bind(LOOPBACK).unwrap();
     server.set_nonblocking(true).unwrap();
@@ -106,12 +106,12 @@ fn dialled(rig: &mut Rig) -> UdpSocket {
 }
 
 fn send_dialled(rig: &mut Rig, text: &str) {
-    rig.caller().orders.push(Errand::SendDialled(7, text.into()));
+    rig.handler().orders.push(TestOrder::SendDialled(7, text.into()));
     rig.round(0);
 }
 
 #[test]
-fn a_dialled_place_has_datagrams_in_both_directions_and_from_nowhere_else() {
+fn a_dialled_socket_takes_datagrams_of_its_peer_only() {
     with_each_driver(|mut rig| {
         let server = dialled(&mut rig);
         send_dialled(&mut rig, "ping");
@@ -121,29 +121,29 @@ fn a_dialled_place_has_datagrams_in_both_directions_and_from_nowhere_else() {
         let stranger = UdpSocket::bind(LOOPBACK).unwrap();
         stranger.send_to(b"from elsewhere", at).unwrap();
         server.send_to(b"2", at).unwrap();
-        rig.until(|caller| !caller.datagrams.is_empty());
-        let socket = rig.caller().sockets[&7];
-        assert_eq!(rig.caller().datagrams, [(DatagramPeer::Dialled(socket), b"2".to_vec())]);
+        rig.until(|handler| !handler.datagrams.is_empty());
+        let socket = rig.handler().sockets[&7];
+        assert_eq!(rig.handler().datagrams, [(DatagramPeer::Dialled(socket), b"2".to_vec())]);
         assert_eq!(received(&server), ["reply 0", "reply 1"]);
-        assert_eq!(rig.worker.keeper.counters().dialled.value(), 1);
+        assert_eq!(rig.worker.table.counters().dialled.value(), 1);
         // Once closed its name means nothing, and there is room for another one.
-        rig.caller().orders.push(Errand::CloseSocket(7));
+        rig.handler().orders.push(TestOrder::CloseSocket(7));
         rig.round(0);
-        assert_eq!(rig.worker.keeper.counters().dialled.value(), 0);
-        send_dialled(&mut rig, "to nobody");
-        rig.caller().orders.push(Errand::CloseSocket(7));
+        assert_eq!(rig.worker.table.counters().dialled.value(), 0);
+        send_dialled(&mut rig, "without effect");
+        rig.handler().orders.push(TestOrder::CloseSocket(7));
         rig.round(0);
         server.send_to(b"2", at).ok();
         rig.round(0);
-        assert_eq!((received(&server).len(), rig.worker.keeper.counters().datagrams_dropped.value()), (0, 1));
-        assert_eq!(rig.caller().datagrams.len(), 1);
+        assert_eq!((received(&server).len(), rig.worker.table.counters().datagrams_dropped.value()), (0, 1));
+        assert_eq!(rig.handler().datagrams.len(), 1);
         dialled(&mut rig);
-        assert_ne!(rig.caller().sockets[&7], socket);
+        assert_ne!(rig.handler().sockets[&7], socket);
     });
 }
 
 #[test]
-fn a_dialled_place_where_nothing_listens_costs_no_datagram_once_something_does() {
+fn icmp_errors_cost_no_later_datagram() {
     with_each_driver(|mut rig| {
         let server = dialled(&mut rig);
         let at = server.local_addr().unwrap();
@@ -161,32 +161,32 @@ fn a_dialled_place_where_nothing_listens_costs_no_datagram_once_something_does()
         server.send_to(b"0", client).unwrap();
         drop(server);
         send_dialled(&mut rig, "lost");
-        rig.until(|caller| !caller.datagrams.is_empty());
-        assert_eq!(rig.caller().datagrams.len(), 1);
-        assert_eq!(rig.caller().news(), []);
+        rig.until(|handler| !handler.datagrams.is_empty());
+        assert_eq!(rig.handler().datagrams.len(), 1);
+        assert_eq!(rig.handler().take_seen(), []);
     });
 }
 
 #[test]
-fn sockets_for_datagrams_count_as_dialled_and_end_with_the_worker() {
+fn dialled_datagram_sockets_count_as_dialled_and_end_with_the_worker() {
     with_each_driver(|mut rig| {
         let server = UdpSocket::bind(LOOPBACK).unwrap();
         let place = Place::Udp(server.local_addr().unwrap());
         let count = 100;
-        (0..count).for_each(|tag| rig.caller().dial(&place, 5000, tag));
-        while rig.caller().seen.len() < count as usize {
+        (0..count).for_each(|tag| rig.handler().dial(&place, 5000, tag));
+        while rig.handler().seen.len() < count as usize {
             rig.now.us += 1000;
             rig.round(0);
         }
-        assert!(rig.caller().news().iter().all(|seen| matches!(seen, Seen::Socket(_))));
-        // As many as are left may be dialled.
-        (0..DIALLED_MAX as u64).for_each(|tag| rig.caller().dial(&place, 0, count + tag));
+        assert!(rig.handler().take_seen().iter().all(|seen| matches!(seen, Seen::Socket(_))));
+        // The remaining number may be dialled.
+        (0..DIALLED_MAX as u64).for_each(|tag| rig.handler().dial(&place, 0, count + tag));
         rig.round(0);
-        let refused = rig.caller().news();
+        let refused = rig.handler().take_seen();
         let not_taken = |seen: &&Seen| matches!(seen, Seen::NotTaken(_, Unreachable::LimitReached));
         assert_eq!(refused.iter().filter(not_taken).count() as u64, count);
-        // The end closes the sockets: their addresses answer no more.
-        rig.caller().orders.push(Errand::SendDialled(7, b"where from".to_vec()));
+        // The end closes the sockets: their addresses refuse datagrams.
+        rig.handler().orders.push(TestOrder::SendDialled(7, b"where from".to_vec()));
         rig.round(0);
         let (_, dialled) = server.recv_from(&mut [0; 10]).unwrap();
         drop(rig.worker.end());

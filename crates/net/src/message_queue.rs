@@ -1,0 +1,58 @@
+//! Message queue of a worker: connections and orders from other threads.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{Errno, write};
+
+use crate::handler::Arrival;
+
+/// A message to a worker.
+pub(crate) enum WorkerMessage<S = OwnedFd> {
+    /// Serve this connection.
+    Accepted(S, Arrival),
+    /// Close everything and end.
+    Stop,
+}
+
+/// A queue of messages, and the eventfd that announces them.
+pub(crate) struct MessageQueue<S = OwnedFd> {
+    pending: Mutex<Vec<WorkerMessage<S>>>,
+    /// Watched edge-triggered: every write is an event, and no read has to reset it.
+    pub(crate) wake_up: OwnedFd,
+}
+
+impl<S> MessageQueue<S> {
+    pub(crate) fn new() -> Result<MessageQueue<S>, Errno> {
+        Ok(MessageQueue { pending: Mutex::default(), wake_up: new_eventfd()? })
+    }
+
+    /// Posts all of `pending`, and leaves it empty.
+    pub(crate) fn post(&self, pending: &mut Vec<WorkerMessage<S>>) {
+        let mut queue = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = queue.is_empty();
+        queue.append(pending);
+        drop(queue);
+        // The thread that found it empty writes to the eventfd; the worker takes all messages that are there by then.
+        if was_empty {
+            notify(&self.wake_up);
+        }
+    }
+
+    /// Takes all messages, in the order in which they were posted.
+    pub(crate) fn take(&self) -> Vec<WorkerMessage<S>> {
+        std::mem::take(&mut *self.pending.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A new eventfd.
+pub(crate) fn new_eventfd() -> Result<OwnedFd, Errno> {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+}
+
+/// Notifies the waiting thread. It fails only when the eventfd counter is saturated (2^64 − 2), and then the thread has been
+/// notified.
+pub(crate) fn notify(eventfd: &OwnedFd) {
+    let _saturated = write(eventfd, &1u64.to_ne_bytes());
+}
