@@ -4,18 +4,21 @@
 //! wait ─► note events ─► fill lanes ─► receive ─► prefetch ─► handle ─► send ─► settle
 //!           │               ▲                                                     │
 //!           │ messages,     └── queue: Again, or more to receive ◄────────────────┤
-//!           │ ticks                                                               │
+//!           │ ticks, reads                                                        │
 //!           └── EPOLLOUT: send what was blocked ◄── armed after a short send ◄────┘
 //! ```
 
 mod dials;
 mod orders;
+mod reads;
 mod ticks;
 
 #[cfg(test)]
 mod datagram_tests;
 #[cfg(test)]
 mod dial_tests;
+#[cfg(test)]
+mod read_tests;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +37,8 @@ use crate::connection_table::{TableWriter, WorkerCounters};
 use crate::datagram_sockets::DatagramSockets;
 use crate::dialling::Dials;
 use crate::driver::{IoDriver, Poll};
+use crate::file_read::FinishedRead;
+use crate::file_reads::{FileReads, READS};
 use crate::handler::{Activity, Arrival, CloseReason, Handler, Next};
 use crate::kernel::Kernel;
 use crate::lanes::{Lane, Lanes};
@@ -69,6 +74,10 @@ pub(crate) struct EventLoop<H: Handler, K: Kernel = System> {
     slab: Slab<Connection<H, K>>,
     dials: Dials<K::Socket>,
     datagram_sockets: DatagramSockets<K::Socket>,
+    /// Results of reads that the handler has not been told.
+    finished_reads: Vec<FinishedRead>,
+    /// An event says that the kernel has some.
+    reads_ready: bool,
     lanes: Lanes<H::Held>,
     turn: Turn<H::Held>,
     /// Connections to visit without an event.
@@ -95,6 +104,7 @@ pub(crate) struct WorkerSetup<S> {
     /// Datagram sockets, with their indices among the network's addresses.
     pub(crate) datagram_sockets: Vec<(u16, S)>,
     pub(crate) dialled_max: usize,
+    pub(crate) reads_max: usize,
     pub(crate) idle_timeout_s: u32,
     pub(crate) notice: Notice,
 }
@@ -111,7 +121,8 @@ impl<H: Handler> EventLoop<H> {
         let counters = setup.table.counters();
         counters.driver.set(driver.code());
         counters.refused.set(refused.map_or(0, |error| u64::from(error.raw_os_error().unsigned_abs())));
-        EventLoop::new(handler, System { poll, driver }, setup)
+        let file_reads = FileReads::new(setup.reads_max);
+        EventLoop::new(handler, System { poll, driver, file_reads }, setup)
     }
 
     /// Runs until it is told to stop, and returns the handler.
@@ -139,8 +150,10 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             slab: Slab::new(),
             dials: Dials::new(),
             datagram_sockets,
+            finished_reads: Vec::new(),
+            reads_ready: false,
             lanes: Lanes::new(),
-            turn: Turn::new(setup.dialled_max),
+            turn: Turn::new(setup.dialled_max, setup.reads_max),
             queue: VecDeque::new(),
             waiting: Vec::new(),
             messages: setup.messages,
@@ -166,6 +179,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         while let Some(outcome) = self.dials.cancel_first() {
             self.dialled(outcome, self.turn.now());
         }
+        self.end_reads();
         for index in self.slab.indices().collect::<Vec<_>>() {
             self.close(index, CloseReason::Shutdown);
         }
@@ -176,7 +190,7 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
     #[inline]
     pub(crate) fn wait_ms(&self, now: Now) -> u64 {
         let is_busy = !self.queue.is_empty() || !self.turn.is_idle() || self.datagram_sockets.any_readable();
-        if is_busy || self.idle_from.is_some() {
+        if is_busy || self.idle_from.is_some() || !self.finished_reads.is_empty() {
             return 0;
         }
         let later_ms = if self.waiting.is_empty() { u64::MAX } else { self.next_later_ms };
@@ -198,6 +212,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         }
         if self.datagram_sockets.any_readable() {
             self.receive_datagrams();
+        }
+        if self.reads_ready || !self.finished_reads.is_empty() {
+            self.finish_reads();
         }
         self.fill_lanes();
         if !self.lanes.list.is_empty() {
@@ -222,6 +239,9 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
         if !self.turn.is_idle() {
             self.execute_orders();
         }
+        if self.turn.has_reads() {
+            self.begin_reads();
+        }
     }
 
     fn send(&mut self) {
@@ -237,6 +257,10 @@ impl<H: Handler, K: Kernel> EventLoop<H, K> {
             let (data, flags) = self.kernel.event(position);
             if data == WAKE_UP {
                 self.receive_messages(now);
+                continue;
+            }
+            if data == READS {
+                self.reads_ready = true;
                 continue;
             }
             let token = Token::from_u64(data);

@@ -1,9 +1,11 @@
 //! Handlers: the code of a worker that gives bytes their meaning.
 
+use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
 use crate::address::{Address, Transport};
+use crate::block::Block;
 use crate::datagram::{Datagram, SocketId};
 use crate::dial::Unreachable;
 use crate::turn::{Link, Turn};
@@ -83,6 +85,11 @@ pub trait Handler {
     /// A datagram has arrived. [`Turn::send_datagram`] replies to it, now or later. It may repeat an earlier one, and
     /// its sender's address may be forged.
     fn on_datagram(&mut self, _datagram: &Datagram<'_>, _turn: &mut Turn<Self::Held>) {}
+
+    /// A read of a file has ended ([`Turn::read`]). Its block has been filled, or as far as the file goes. After an error, and
+    /// when the network stops ([`Errno::CANCELED`]), the block does not come back. The connection that the read was for may be
+    /// gone.
+    fn on_read(&mut self, _tag: u64, _result: Result<Block, Errno>, _turn: &mut Turn<Self::Held>) {}
 
     /// The connection's current activity, for reports. Asked after each call, so it must be quick.
     fn activity(&self, _connection: &Self::Connection) -> Activity {

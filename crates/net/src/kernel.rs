@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
+use crate::file_read::{FileRead, FinishedRead};
 use crate::lanes::Lanes;
 
 /// Sockets and their operations. None of them waits.
@@ -73,6 +74,15 @@ pub(crate) trait Kernel {
         to: Option<SocketAddr>,
         bytes: &[u8],
     ) -> Result<(), Errno>;
+
+    /// Begins reads of files. Those that fail at once, or are finished already, are added to `finished`.
+    fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>);
+
+    /// Adds the reads that have finished since the last call.
+    fn take_finished_reads(&mut self, finished: &mut Vec<FinishedRead>);
+
+    /// Ends all reads, and adds them. This may take a moment.
+    fn end_reads(&mut self, finished: &mut Vec<FinishedRead>);
 
     /// Begins to connect.
     fn connect(&mut self, place: &Place) -> Connect<Self::Socket>;

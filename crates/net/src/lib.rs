@@ -16,14 +16,19 @@
 //! round, and none is kept ([`Handler::on_datagram`], [`Turn::send_datagram`]). A UDP place can be dialled, too
 //! ([`Place::Udp`]).
 //!
+//! A handler may read files ([`Turn::read`]): the reads outlive the round, and their results come in a later one. A connection
+//! whose reply needs one waits meanwhile ([`Next::Wait`]) and is woken ([`Turn::wake`]).
+//!
 //! Bytes have no meaning in this crate. It reads the clock once per round; the crates above get the time from it.
 
 pub mod handler;
 
 pub mod address;
+pub mod block;
 pub mod clock;
 pub mod datagram;
 pub mod dial;
+pub mod file_read;
 pub mod listener;
 pub mod network;
 pub mod options;
@@ -39,10 +44,15 @@ mod driver;
 #[cfg(test)]
 mod echo;
 mod event_loop;
+mod file_reads;
+mod file_ring;
 mod kernel;
 mod lanes;
 mod limit;
 mod message_queue;
+mod read_threads;
+#[cfg(test)]
+mod reading;
 #[cfg(test)]
 mod scripted;
 mod slab;
@@ -51,12 +61,15 @@ mod turn;
 mod uring;
 
 pub use address::{Address, Transport};
+pub use block::Block;
 pub use datagram::{Datagram, DatagramPeer, SocketId};
 pub use dial::{Dial, Place, Unreachable};
+pub use file_read::DiskFile;
 pub use handler::{Activity, CloseReason, ConnectionId, Handler, Next, Opened, Origin, Progress};
 pub use listener::Listen;
 pub use network::{Error, Network, Nudge, Running, Stop};
 pub use options::{AtLimit, DriverChoice, Notice, Options};
+pub use rustix::io::Errno;
 pub use turn::{Link, Turn};
 pub use view::{ConnectionCursor, ConnectionEntry, Counts, View};
 

@@ -137,7 +137,8 @@ impl Network {
     pub fn start<H: Handler + Send + 'static>(self, handlers: Vec<H>) -> Result<Running<H>, Error> {
         assert_eq!(handlers.len(), self.options.workers, "one handler for each worker");
         let mut running = Running { workers: Vec::new(), acceptor: None, stop: self.stop.clone() };
-        let Options { driver, dialled_max, idle_timeout_s, clock, at_limit, notice, .. } = self.options;
+        let Options { driver, dialled_max, reads_max, idle_timeout_s, clock, at_limit, notice, .. } =
+            self.options;
         let (preparing, all_prepared) = channel::<()>();
         let (mut listeners, mut datagram_sockets) = (Vec::new(), Vec::new());
         datagram_sockets.resize_with(self.options.workers, Vec::new);
@@ -157,6 +158,7 @@ impl Network {
                 table: TableWriter::new(Arc::clone(&self.view.tables[number])),
                 datagram_sockets: std::mem::take(&mut datagram_sockets[number]),
                 dialled_max,
+                reads_max,
                 idle_timeout_s,
                 notice,
             };

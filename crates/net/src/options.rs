@@ -16,6 +16,9 @@ pub struct Options {
     pub connections_max: usize,
     /// The most dials and dialled connections of each worker, together. They are not accepted connections.
     pub dialled_max: usize,
+    /// The most reads of files in flight of each worker ([`crate::Turn::read`]), up to 4096. Each has a block of memory of
+    /// the handler's.
+    pub reads_max: usize,
     /// The treatment of a connection beyond `connections_max`.
     pub at_limit: AtLimit,
     /// Length of each listener's queue.
@@ -35,6 +38,8 @@ impl Default for Options {
             driver: DriverChoice::Auto,
             connections_max: 1024,
             dialled_max: 1024,
+            // Enough to keep several solid-state disks busy.
+            reads_max: 256,
             at_limit: AtLimit::Wait,
             backlog: 1024,
             idle_timeout_s: 0,

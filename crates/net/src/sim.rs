@@ -22,9 +22,11 @@ use crate::slab::{Slab, Token};
 use crate::turn::{Link, Order, Turn};
 use crate::view::View;
 
+mod disk;
 mod network;
 mod world;
 
+pub use disk::DiskConditions;
 pub use network::PathConditions;
 pub use world::{HostId, SimConnection, World};
 

@@ -28,9 +28,15 @@ struct Entry<T> {
     value: Option<T>,
 }
 
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab { entries: Vec::new(), free: Vec::new() }
+    }
+}
+
 impl<T> Slab<T> {
     pub(crate) fn new() -> Slab<T> {
-        Slab { entries: Vec::new(), free: Vec::new() }
+        Slab::default()
     }
 
     /// The name that the next entry will have.
@@ -93,6 +99,10 @@ impl<T> Slab<T> {
     pub(crate) fn indices_from(&self, first: u32, count: u32) -> impl Iterator<Item = u32> {
         let end = first.saturating_add(count).min(self.entries.len() as u32);
         (first..end).filter(|index| self.entries[*index as usize].value.is_some())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.entries.len()
     }
 
     /// Places in use and free.

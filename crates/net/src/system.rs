@@ -13,15 +13,18 @@ use rustix::net::{
 use crate::address::Address;
 use crate::dial::{Place, Unreachable};
 use crate::driver::{IoDriver, Poll, SEND_FLAGS, receive_body};
+use crate::file_read::{FileRead, FinishedRead};
+use crate::file_reads::FileReads;
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::Lanes;
 use crate::listener::{datagram_socket, stream_socket};
 use crate::uring::BrokenRing;
 
-/// A worker thread's epoll set and driver.
+/// A worker thread's epoll set, driver and file reads.
 pub(crate) struct System {
     pub(crate) poll: Poll,
     pub(crate) driver: IoDriver,
+    pub(crate) file_reads: FileReads,
 }
 
 impl System {
@@ -102,6 +105,18 @@ impl Kernel for System {
             Err(Errno::CONNREFUSED) => send().map(drop),
             outcome => outcome.map(drop),
         }
+    }
+
+    fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>) {
+        self.file_reads.begin(&self.poll, reads, finished);
+    }
+
+    fn take_finished_reads(&mut self, finished: &mut Vec<FinishedRead>) {
+        self.file_reads.take_finished(finished);
+    }
+
+    fn end_reads(&mut self, finished: &mut Vec<FinishedRead>) {
+        self.file_reads.end(finished);
     }
 
     fn connect(&mut self, place: &Place) -> Connect<OwnedFd> {

@@ -6,8 +6,10 @@
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use crate::block::Block;
 use crate::datagram::{DatagramPeer, Outgoing, SocketId};
 use crate::dial::{Dial, Unreachable};
+use crate::file_read::{DiskFile, FileRead, READS_LIMIT};
 use crate::slab::Token;
 
 /// Names a connection of one worker as long as it exists; unique in this worker.
@@ -33,6 +35,11 @@ pub struct Turn<Held> {
     dialled: usize,
     /// The limit of these two together, or the reason why no dial is accepted.
     dialled_max: Result<usize, Unreachable>,
+    /// Reads to begin after this round.
+    reads: Vec<FileRead>,
+    /// Reads without a result, and their limit.
+    reading: usize,
+    reads_max: usize,
 }
 
 /// State of the connection at a place.
@@ -66,6 +73,9 @@ impl<Held> Default for Turn<Held> {
             outgoing: Outgoing::default(),
             dialled: 0,
             dialled_max: Ok(0),
+            reads: Vec::new(),
+            reading: 0,
+            reads_max: 0,
         }
     }
 }
@@ -159,12 +169,29 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.orders.push(Order::Dial(dial, tag));
         Ok(())
     }
+
+    /// Reads from `file` into `block`, from the position `at` on. The result is reported once, in a later round, with `tag`:
+    /// [`crate::Handler::on_read`] gives the block back, filled as far as the file goes.
+    ///
+    /// # Errors
+    /// The block comes back at once, and no result is reported, where [`crate::Options::reads_max`] reads are in flight already,
+    /// or the network is stopping. A handler that keeps orders for later repeats them in `on_read`.
+    #[must_use = "an order that is not taken has no result"]
+    pub fn read(&mut self, file: &DiskFile, at: u64, mut block: Block, tag: u64) -> Result<(), Block> {
+        if self.reading >= self.reads_max {
+            return Err(block);
+        }
+        block.clear();
+        self.reading += 1;
+        self.reads.push(FileRead { file: file.clone(), at, block, tag });
+        Ok(())
+    }
 }
 
 /// For the event loop.
 impl<Held: AsRef<[u8]>> Turn<Held> {
-    pub(crate) fn new(dialled_max: usize) -> Turn<Held> {
-        Turn { dialled_max: Ok(dialled_max), ..Turn::default() }
+    pub(crate) fn new(dialled_max: usize, reads_max: usize) -> Turn<Held> {
+        Turn { dialled_max: Ok(dialled_max), reads_max: reads_max.min(READS_LIMIT), ..Turn::default() }
     }
 
     pub(crate) fn begin(&mut self, now: Now) {
@@ -174,7 +201,7 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
     /// Whether there is nothing to be done.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.outputs.is_empty() && self.orders.is_empty() && self.outgoing.is_empty()
+        self.outputs.is_empty() && self.orders.is_empty() && self.outgoing.is_empty() && self.reads.is_empty()
     }
 
     pub(crate) fn opened(&mut self, link: Link) {
@@ -220,9 +247,24 @@ impl<Held: AsRef<[u8]>> Turn<Held> {
         self.dialled -= 1;
     }
 
-    /// Refuses dials from now on.
+    /// Refuses dials and reads from now on.
     pub(crate) fn stop(&mut self) {
         self.dialled_max = Err(Unreachable::Stopping);
+        self.reads_max = 0;
+    }
+
+    #[inline]
+    pub(crate) fn has_reads(&self) -> bool {
+        !self.reads.is_empty()
+    }
+
+    pub(crate) fn take_reads(&mut self) -> Vec<FileRead> {
+        std::mem::take(&mut self.reads)
+    }
+
+    /// A read has its result.
+    pub(crate) fn read_ended(&mut self) {
+        self.reading -= 1;
     }
 
     pub(crate) fn take_orders(&mut self) -> Vec<Order> {

@@ -135,8 +135,9 @@ impl Server {
                     Driver::Uring => DriverChoice::Uring,
                 },
                 connections_max: options.connection_limit as usize,
-                // A server makes no outgoing connections.
+                // A server makes no outgoing connections, and reads no files.
                 dialled_max: 0,
+                reads_max: 0,
                 at_limit: match options.maxconns_fast {
                     true => AtLimit::Refuse(TOO_MANY_CONNECTIONS),
                     false => AtLimit::Wait,

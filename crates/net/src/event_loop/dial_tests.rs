@@ -40,6 +40,7 @@ pub(super) fn with_each_driver(test: impl Fn(Rig)) {
             table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: sockets.drain(..).map(|socket| (9, socket)).collect(),
             dialled_max: DIALLED_MAX,
+            reads_max: 8,
             idle_timeout_s: 10,
             notice: |_| {},
         };

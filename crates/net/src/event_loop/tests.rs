@@ -94,6 +94,7 @@ impl Rig {
             table: TableWriter::new(Arc::clone(&table)),
             datagram_sockets: Vec::new(),
             dialled_max: 100,
+            reads_max: 8,
             idle_timeout_s: 10,
             notice: |line| NOTICES.lock().unwrap().push(line.to_owned()),
         };

@@ -16,8 +16,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::*;
 use crate::address::Transport;
 use crate::echo::{EchoEvent, EchoHandler};
+use crate::file_read::DiskFile;
 use crate::handler::{CloseReason, Origin};
 use crate::options::{AtLimit, DriverChoice};
+use crate::reading::ReadingHandler;
 use crate::view::{ConnectionEntry, Counts};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -396,4 +398,31 @@ fn a_datagram_address_is_not_shared_with_another_network() {
     let Address::Udp(address) = network.addresses()[0] else { panic!("udp") };
     let error = Network::bind(&[Listen::Udp(address)], options()).err().expect("it is taken");
     assert_eq!(error.to_string(), format!("listen on {address}"));
+}
+
+#[test]
+fn workers_read_the_same_file_while_their_connections_wait() {
+    const READS: usize = 50;
+    let contents: String = (0..1000).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+    fs::write(path("contents"), &contents).unwrap();
+    let file = DiskFile::from(fs::File::open(path("contents")).unwrap());
+    fs::remove_file(path("contents")).unwrap();
+    for driver in [DriverChoice::Epoll, DriverChoice::Uring] {
+        let network = Network::bind(&[Listen::Tcp(LOOPBACK)], Options { driver, ..options() }).unwrap();
+        let Address::Tcp(address) = network.addresses()[0] else { panic!("tcp") };
+        let stop = network.stop();
+        let handlers = [0, 1].map(|_| ReadingHandler::new(file.clone()));
+        let running = network.start(handlers.into()).unwrap();
+        let mut clients: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let requests: String = (0..READS).map(|at| format!("{at} 10\n")).collect();
+        for client in &mut clients {
+            client.set_read_timeout(Some(TIMEOUT)).unwrap();
+            client.write_all(requests.as_bytes()).unwrap();
+        }
+        let replies: String = (0..READS).map(|at| format!(":{}\n", &contents[at..at + 10])).collect();
+        clients.iter_mut().for_each(|client| expect_reply(client, &replies));
+        stop.stop();
+        let handlers = running.join().unwrap();
+        assert!(handlers.iter().all(|handler| handler.results.len() == 4 * READS));
+    }
 }

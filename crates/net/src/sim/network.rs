@@ -11,6 +11,8 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::prng::{Prng, mix};
 
+use super::disk::Disks;
+use crate::file_read::{FileRead, FinishedRead};
 use crate::slab::{Slab, Token};
 
 /// The most bytes that are sent and unread: a send buffer and a receive buffer.
@@ -77,6 +79,11 @@ enum Event {
         to: SocketAddr,
         bytes: Vec<u8>,
     },
+    /// A read of a file ends.
+    Read {
+        host: usize,
+        read: FileRead,
+    },
 }
 
 /// One end of a connection.
@@ -134,6 +141,7 @@ pub(super) struct SimNetwork {
     pub(super) conditions: PathConditions,
     /// By host: ends with changes that were not reported.
     ready: Vec<VecDeque<Token>>,
+    pub(super) disks: Disks,
     next_port: u16,
     fingerprint: u64,
 }
@@ -151,6 +159,7 @@ impl SimNetwork {
             between: BTreeMap::new(),
             conditions: PathConditions::default(),
             ready: Vec::new(),
+            disks: Disks::default(),
             next_port: FIRST_PORT,
             fingerprint: seed,
         }
@@ -158,6 +167,7 @@ impl SimNetwork {
 
     /// A new host; returns its number.
     pub(super) fn add_host(&mut self) -> usize {
+        self.disks.add_host();
         self.ready.push(VecDeque::new());
         self.ready.len() - 1
     }
@@ -265,6 +275,7 @@ impl SimNetwork {
             Event::Dial { from } => self.first_packet(from),
             Event::DialAgain { from, attempt } => self.send_dial(from, attempt),
             Event::Datagram { from, to, bytes } => self.deliver_datagram(from, to, bytes),
+            Event::Read { host, read } => self.disks.finish(host, read, &mut self.prng),
         }
     }
 
@@ -471,6 +482,34 @@ impl SimNetwork {
         Ok((bytes.len(), from))
     }
 
+    // ── files ──
+
+    /// Begins a read, or returns it with an error.
+    pub(super) fn begin_read(&mut self, host: usize, read: FileRead) -> Result<(), FinishedRead> {
+        match self.disks.delay_us(&read, &mut self.prng) {
+            Ok(us) => {
+                self.schedule(self.now.us + us, Event::Read { host, read });
+                Ok(())
+            }
+            Err(error) => Err(FinishedRead::Done(read, Err(error))),
+        }
+    }
+
+    /// Ends all reads of a host: they are cancelled, except for those that have finished.
+    pub(super) fn end_reads(&mut self, host: usize) -> Vec<FinishedRead> {
+        let mut finished = self.disks.take_finished(host);
+        let (reads, others): (BTreeMap<_, _>, BTreeMap<_, _>) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|(_, event)| matches!(event, Event::Read { host: at, .. } if *at == host));
+        self.queue = others;
+        for event in reads.into_values() {
+            if let Event::Read { read, .. } = event {
+                finished.push(FinishedRead::Done(read, Err(Errno::CANCELED)));
+            }
+        }
+        finished
+    }
+
     // ── system calls ──
 
     pub(super) fn local(&mut self, token: Token) -> SocketAddr {
@@ -509,7 +548,7 @@ impl SimNetwork {
     }
 
     pub(super) fn is_ready(&self, host: usize) -> bool {
-        !self.ready[host].is_empty()
+        !self.ready[host].is_empty() || self.disks.has_finished(host)
     }
 
     /// Receives into `room`.

@@ -15,12 +15,15 @@ use rustix::io::Errno;
 use stdx::clock::Now;
 use stdx::gather::Gather;
 
+use super::disk::DiskConditions;
 use super::network::{Listening, PathConditions, SimNetwork, address_of};
 use crate::address::{Address, Transport};
 use crate::connection_table::{ConnectionTable, TableWriter};
 use crate::datagram::DatagramPeer;
 use crate::dial::{Place, Unreachable};
 use crate::event_loop::{EventLoop, WAKE_UP, WorkerSetup};
+use crate::file_read::{DiskFile, FileRead, FinishedRead};
+use crate::file_reads::READS;
 use crate::handler::{Arrival, ConnectionId, Handler, Origin};
 use crate::kernel::{Connect, Kernel};
 use crate::lanes::{LANES_MAX, Lanes};
@@ -100,6 +103,7 @@ impl World {
                 .map(|(token, number)| (number, Socket { token, network: Rc::clone(&self.network) }))
                 .collect(),
             dialled_max: options.dialled_max,
+            reads_max: options.reads_max,
             idle_timeout_s: options.idle_timeout_s,
             notice: options.notice,
         };
@@ -132,6 +136,19 @@ impl World {
     /// The peer at a host's port, as the listener with this index of another host names it.
     pub fn peer(&self, listener: u16, to: HostId, port: u16) -> DatagramPeer {
         DatagramPeer::Client { listener, address: address_of(to.0, port) }
+    }
+
+    /// A file for the handlers of all hosts.
+    pub fn add_file(&mut self, contents: Vec<u8>) -> DiskFile {
+        self.network.borrow_mut().disks.add_file(contents)
+    }
+
+    /// Changes the disk that a file lies on, for reads that are ordered from now on.
+    ///
+    /// # Panics
+    /// If the file is none of the world's.
+    pub fn set_disk(&mut self, file: &DiskFile, conditions: DiskConditions) {
+        self.network.borrow_mut().disks.set_conditions(file, conditions);
     }
 
     /// A host's handler.
@@ -372,8 +389,10 @@ impl Drop for Socket {
 impl SimKernel {
     /// Takes the changes, and a message event if `wake_up`; at most as many as a wait returns.
     fn wait(&mut self, wake_up: bool) -> usize {
-        self.events = self.network.borrow_mut().take_events(self.host, LANES_MAX - 1);
+        let mut network = self.network.borrow_mut();
+        self.events = network.take_events(self.host, LANES_MAX - 2);
         self.events.extend(wake_up.then_some((WAKE_UP, EventFlags::IN)));
+        self.events.extend(network.disks.has_finished(self.host).then_some((READS, EventFlags::IN)));
         self.events.len()
     }
 }
@@ -452,6 +471,19 @@ impl Kernel for SimKernel {
         Ok(())
     }
 
+    fn begin_reads(&mut self, reads: Vec<FileRead>, finished: &mut Vec<FinishedRead>) {
+        let mut network = self.network.borrow_mut();
+        finished.extend(reads.into_iter().filter_map(|read| network.begin_read(self.host, read).err()));
+    }
+
+    fn take_finished_reads(&mut self, finished: &mut Vec<FinishedRead>) {
+        finished.extend(self.network.borrow_mut().disks.take_finished(self.host));
+    }
+
+    fn end_reads(&mut self, finished: &mut Vec<FinishedRead>) {
+        finished.extend(self.network.borrow_mut().end_reads(self.host));
+    }
+
     fn connect(&mut self, place: &Place) -> Connect<Socket> {
         let socket = |token| Socket { token, network: Rc::clone(&self.network) };
         match place {
@@ -489,5 +521,7 @@ fn send_output<Held: AsRef<[u8]>>(
     Ok(total)
 }
 
+#[cfg(test)]
+mod read_tests;
 #[cfg(test)]
 mod tests;
