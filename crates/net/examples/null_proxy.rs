@@ -8,15 +8,14 @@
 //! null_proxy --port PORT --to ADDRESS:PORT [--to …] [--workers N] [--driver auto|epoll|uring]
 //! ```
 
+mod support;
+
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use net::{
-    CloseReason, Dial, DriverChoice, Handler, Link, Listen, Network, Next, Opened, Options, Origin, Place,
-    Progress, Turn, Unreachable,
-};
+use net::{CloseReason, Dial, Handler, Link, Next, Opened, Origin, Place, Progress, Turn, Unreachable};
 use stdx::gather::Gather;
+use support::Common;
 
 /// Time limit for connecting to a back end.
 const DIAL_TIMEOUT_MS: u32 = 1000;
@@ -203,73 +202,21 @@ fn body_len(line: &[u8], is_request: bool) -> Option<usize> {
     Some(len as usize + 2)
 }
 
-struct Arguments {
-    listen: Vec<Listen>,
-    places: Vec<Place>,
-    options: Options,
-}
-
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let most = 100_000;
-    let options = Options { workers: 1, connections_max: most, dialled_max: most, ..Options::default() };
-    let mut arguments = Arguments { listen: Vec::new(), places: Vec::new(), options };
-    while let Some(flag) = words.next() {
-        let value = words.next().ok_or_else(|| format!("{flag} needs a value"))?;
-        match flag.as_str() {
-            "--port" => {
-                let port: u16 = value.parse().map_err(|_| format!("{value} is no port"))?;
-                arguments.listen.push(Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], port))));
-            }
-            "--to" => {
-                let address =
-                    value.parse().map_err(|_| format!("{flag} needs ADDRESS:PORT, not {value:?}"))?;
-                arguments.places.push(Place::Tcp(address));
-            }
-            "--workers" => {
-                let workers: usize =
-                    value.parse().map_err(|_| format!("{flag} needs a number, not {value:?}"))?;
-                arguments.options.workers = workers.max(1);
-            }
-            "--driver" => {
-                arguments.options.driver = match value.as_str() {
-                    "auto" => DriverChoice::Auto,
-                    "epoll" => DriverChoice::Epoll,
-                    "uring" => DriverChoice::Uring,
-                    _ => return Err(format!("{flag} is auto, epoll or uring, not {value:?}")),
-                }
-            }
-            _ => return Err(format!("no such flag: {flag}")),
+fn serve() -> Result<(), String> {
+    let (mut common, mut places) = (Common::new(), Vec::new());
+    common.parse(std::env::args().skip(1), |_, flag, value| {
+        if flag == "--to" {
+            let address = value.parse().map_err(|_| format!("{flag} needs ADDRESS:PORT, not {value:?}"))?;
+            places.push(Place::Tcp(address));
         }
-    }
-    if arguments.listen.is_empty() || arguments.places.is_empty() {
+        Ok(flag == "--to")
+    })?;
+    if common.listen.is_empty() || places.is_empty() {
         return Err("give --port to listen on and --to for a back end".to_owned());
     }
-    Ok(arguments)
+    common.serve(|| NullProxy::new(places.clone()))
 }
 
 fn main() -> ExitCode {
-    let outcome = parse(std::env::args().skip(1)).and_then(|arguments| {
-        let Arguments { listen, places, options } = arguments;
-        let workers = options.workers;
-        let network = Network::bind(&listen, options).map_err(describe)?;
-        for address in network.addresses() {
-            println!("{address}");
-        }
-        let handlers = (0..workers).map(|_| NullProxy::new(places.clone())).collect();
-        network.start(handlers).and_then(net::Running::join).map_err(describe)
-    });
-    match outcome {
-        Ok(_) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("null_proxy: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// An error and its causes.
-fn describe(error: net::Error) -> String {
-    use std::error::Error;
-    let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    format!("{error}{source}")
+    support::exit("null_proxy", serve())
 }
