@@ -1,6 +1,6 @@
 //! Logging in over the text protocol (`-Y`): a `set` whose value is `user password`, before anything else.
 //!
-//! Key, flags and exptime are ignored. Until the login succeeds, this is all that a connection understands.
+//! Key, flags and exptime are ignored. Until the login succeeds, a connection accepts nothing else.
 
 use memchr::memchr;
 
@@ -9,27 +9,27 @@ use crate::number;
 use crate::reply::line;
 use crate::words::Sentence;
 
-/// What the input of a connection that has not logged in starts with.
+/// The start of the input of a connection that has not logged in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Login<'a> {
     /// Wait for more.
     Incomplete,
-    /// Nobody logs in like that: close the connection.
+    /// Cannot become a login: close the connection.
     Close,
-    /// No login, and what to answer.
+    /// Not a login: the error to answer.
     Refused {
         /// The reply.
         reply: &'static [u8],
-        /// Bytes of the input that it took.
+        /// Length of the refused input.
         consumed: usize,
     },
     /// An attempt to log in.
     Attempt {
         /// Up to the first space.
         user: &'a [u8],
-        /// All behind it.
+        /// Everything after that space.
         password: &'a [u8],
-        /// Bytes of the input that it took.
+        /// Length of the login in the input.
         consumed: usize,
     },
 }
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Login<'_> {
     }
 }
 
-/// Looks at the login that `input` starts with, value included: at most [`LOGIN_LEN_MAX`] bytes behind a line.
+/// Parses the login at the start of `input`, value included: at most [`LOGIN_LEN_MAX`] bytes after a line.
 pub fn parse(input: &[u8]) -> Login<'_> {
     let Some(newline) = memchr(b'\n', input) else {
         return if input.len() > LINE_LEN_MAX { Login::Close } else { Login::Incomplete };
@@ -55,7 +55,7 @@ pub fn parse(input: &[u8]) -> Login<'_> {
         return Login::Close;
     }
     let head = newline + 1;
-    // memcached drops the byte before the line feed unseen: a login needs its carriage return.
+    // memcached drops the byte before the line feed without a check: a login needs its carriage return.
     let sentence = Sentence::of_line(&input[..newline - 1]);
     let len = sentence.word(4).and_then(number::u32_word).filter(|_| input.starts_with(b"set"));
     let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_login_is_the_end() {
+    fn input_that_cannot_be_a_login_closes_the_connection() {
         check("mn\r\n", "Close");
         check(&"x".repeat(2048), "Incomplete");
         check(&"x".repeat(2049), "Close");

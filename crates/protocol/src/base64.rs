@@ -1,7 +1,7 @@
 //! Base64 (RFC 4648, padded), with a decoder exactly as forgiving as memcached's.
 //!
-//! memcached skips what is not in the alphabet, wants a multiple of four characters of the rest, and ignores
-//! whatever follows the first padded block.
+//! memcached skips characters outside the alphabet, requires a multiple of four of the others, and ignores everything
+//! after the first padded block.
 
 use crate::limits::KEY_LEN_MAX;
 
@@ -25,7 +25,7 @@ const VALUES: [u8; 256] = {
 /// Room for a decoded key.
 pub type KeyBuffer = [u8; KEY_LEN_MAX];
 
-/// Decodes the base64 form of a key (at most [`KEY_LEN_MAX`] bytes); `None` if memcached calls it malformed.
+/// Decodes the base64 form of a key (at most [`KEY_LEN_MAX`] bytes); `None` if memcached refuses it.
 pub fn decode<'b>(text: &[u8], buffer: &'b mut KeyBuffer) -> Option<&'b [u8]> {
     let alphabetic = text.iter().filter(|&&byte| VALUES[usize::from(byte)] != NONE).count();
     if alphabetic == 0 || !alphabetic.is_multiple_of(4) || alphabetic / 4 * 3 > buffer.len() {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn is_as_forgiving_as_memcached() {
+    fn accepts_what_memcached_accepts() {
         check("Z!m\t9v", Some(b"foo"));
         check("Zg==Zm9v", Some(b"f"));
         check("Zg==Zm9", None);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_decodes_to_itself() {
+    fn encoded_bytes_decode_to_themselves() {
         let bytes: Vec<u8> = (0..=186).map(|number| (number * 7) as u8).collect();
         for len in 1..=bytes.len() {
             let mut text = Vec::new();

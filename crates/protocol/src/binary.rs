@@ -1,27 +1,27 @@
-//! The binary protocol, as far as a server refuses it: a request's header, and the error reply.
+//! The binary protocol, only as far as refusing it needs: a request's header, and the error reply.
 //!
 //! Layout: memcached's `protocol_binary.h`, "request header" and "response header". All numbers are big-endian.
 
-/// The first byte of every request, and so of everything that a client of the binary protocol sends.
+/// The first byte of every request, and so the first byte that a client of the binary protocol sends.
 pub const REQUEST_MAGIC: u8 = 0x80;
 
 /// Length of a header.
 pub const HEADER_LEN: usize = 24;
 
 const REPLY_MAGIC: u8 = 0x81;
-/// Status 0x0081 and its text, as memcached answers an opcode that it does not know.
+/// Status 0x0081 and its text: memcached's answer to an unknown opcode.
 const UNKNOWN_COMMAND: [u8; 2] = [0x00, 0x81];
 const UNKNOWN_COMMAND_TEXT: &[u8; 15] = b"Unknown command";
 
 /// Length of [`Refusal::reply`].
 pub const REFUSAL_LEN: usize = HEADER_LEN + UNKNOWN_COMMAND_TEXT.len();
 
-/// What a request is answered with, and how much of it is still to come.
+/// The reply to a request, and how much of the request is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The error reply: the request's opcode and opaque, status "unknown command".
     pub reply: [u8; REFUSAL_LEN],
-    /// Bytes behind the header: extras, key and value.
+    /// Bytes after the header: extras, key and value.
     pub body_len: usize,
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_repeats_opcode_and_opaque_and_knows_what_follows() {
+    fn a_refusal_repeats_opcode_and_opaque_and_has_the_length_of_the_body() {
         let mut request =
             *b"\x80\x0b\x00\x03\x08\0\0\0\0\0\x01\x02\xde\xad\xbe\xef\x01\x02\x03\x04\x05\x06\x07\x08";
         let refusal = refuse(&request).expect("a whole header");

@@ -1,11 +1,11 @@
 //! The client's side: replies in, command lines out.
 //!
-//! The mirror of [`crate::request`] and [`crate::reply`]. Here, too, nothing does I/O, and what a reply means to the
-//! request that it answers is decided elsewhere.
+//! The mirror of [`crate::request`] and [`crate::reply`]. Nothing here does I/O, either, and the caller decides what a
+//! reply means for the request that it answers.
 //!
 //! In reading order:
-//! * [`parse`]: the head of one reply, without state; [`Line`] is what it can be;
-//! * [`Returned`]: the facts behind a meta reply;
+//! * [`parse`]: the head of one reply, without state; [`Line`] lists the kinds;
+//! * [`Returned`]: the facts in a meta reply;
 //! * [`Framer`]: the same from bytes cut anywhere, with bodies handed out as they arrive;
 //! * [`command`]: request lines, appended to a buffer, with the [`Flag`]s of the meta commands.
 

@@ -1,4 +1,4 @@
-//! Properties that hold for any bytes: checked here with a fixed seed, and by `fuzz/` for as long as one likes.
+//! Properties that hold for any bytes: checked here with a fixed seed, and by `fuzz/` without end.
 
 mod client;
 
@@ -11,10 +11,10 @@ use crate::meta::{MetaFlags, MetaKey};
 use crate::reply::{Code, ItemFacts, MetaCommand, ReplyKey, meta_reply};
 use crate::request::{Get, Parsed, Request, parse, parse_any, unfinished};
 
-/// Checks everything that must hold for `input`; panics if it does not.
+/// Checks all properties for `input`; panics if one does not hold.
 pub fn check(input: &[u8]) {
     let parsed = parse(input);
-    assert_eq!(debug(parsed), debug(parse_any(input)), "the short cuts agree with the words");
+    assert_eq!(debug(parsed), debug(parse_any(input)), "the short cuts and the word parser agree");
     unfinished(input);
     check_login(input);
     let Parsed::Head { request, consumed } = parsed else {
@@ -36,14 +36,14 @@ pub fn check(input: &[u8]) {
     }
 }
 
-/// A login takes no more than there is.
+/// A login consumes at most the whole input.
 fn check_login(input: &[u8]) {
     if let Login::Refused { consumed, .. } | Login::Attempt { consumed, .. } = auth::parse(input) {
         assert!(consumed <= input.len(), "nothing is consumed before it is there");
     }
 }
 
-/// NaN is not equal to itself, but it is written like itself.
+/// NaN is not equal to itself, but its text is.
 fn debug(parsed: Parsed<'_>) -> String {
     format!("{parsed:?}")
 }
@@ -67,7 +67,7 @@ fn check_keys(get: &Get<'_>, line: &[u8]) {
             }
             Step::More { consumed } => {
                 at += consumed;
-                assert!(end - at <= KEY_LEN_MAX + 1, "little is held back");
+                assert!(end - at <= KEY_LEN_MAX + 1, "at most a key is held back");
                 end += 1;
             }
             Step::End { outcome, consumed } => {
@@ -83,7 +83,7 @@ fn check_keys(get: &Get<'_>, line: &[u8]) {
     }
 }
 
-/// A key of a meta command has bytes, and any reply to it is one line.
+/// A key of a meta command is not empty, and any reply to it is one line.
 fn check_meta(command: MetaCommand, key: MetaKey<'_>, flags: &MetaFlags<'_>) {
     let mut buffer = [0; KEY_LEN_MAX];
     let bytes = key.bytes(&mut buffer);
@@ -106,7 +106,7 @@ mod tests {
     use crate::meta::FLAGS;
     use stdx::prng::Prng;
 
-    /// One of every command, to be damaged.
+    /// One line of every command, as a base for damaged ones.
     const REQUESTS: &[&str] = &[
         "get a",
         "gets a b  c",
@@ -149,7 +149,7 @@ mod tests {
         "GET / HTTP/1.1",
     ];
 
-    /// Bytes that mean something, more often than chance would have it.
+    /// Bytes with a meaning in the protocol, so that they occur more often than by chance.
     const SPECIAL: &[u8] = b"  \r\n\0\t-+09=kvbTOMq\xff\x80noreplyHTTP/";
 
     pub(super) fn damaged(prng: &mut Prng, mut line: Vec<u8>) -> Vec<u8> {
@@ -171,7 +171,7 @@ mod tests {
         line
     }
 
-    /// One with each meta flag, beside another one.
+    /// One line for each meta flag, next to another flag.
     fn with_each_flag() -> impl Iterator<Item = String> {
         FLAGS.iter().map(|row| {
             let argument = if row.value.is_empty() { "" } else { "2" };
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_requests_break_nothing() {
+    fn damaged_requests_keep_the_properties() {
         let mut prng = Prng::new(11211);
         let requests: Vec<String> =
             REQUESTS.iter().map(|&request| request.to_owned()).chain(with_each_flag()).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn random_bytes_break_nothing() {
+    fn random_bytes_keep_the_properties() {
         let mut prng = Prng::new(1);
         for _ in 0..20_000 {
             let len = prng.below(80);

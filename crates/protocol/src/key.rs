@@ -1,4 +1,4 @@
-//! Keys: one, those of a `get` line, and a run of them that is longer than any buffer.
+//! Keys: a single one, those of a `get` line, and a run of them that is longer than any buffer.
 
 use memchr::{memchr, memchr2, memrchr};
 
@@ -11,19 +11,19 @@ use crate::reply::line;
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key<'a>(&'a [u8]);
 
-/// Why bytes are not a key.
+/// The reason why bytes are not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
     /// No bytes at all.
     Empty,
     /// More than [`KEY_LEN_MAX`] bytes.
     TooLong,
-    /// A space or a line feed, which end a key on the wire.
+    /// A space or a line feed, which ends a key on the wire.
     Separator,
 }
 
 impl KeyError {
-    /// What memcached tells the client, whatever the reason.
+    /// memcached's error line, the same for all reasons.
     pub fn reply(self) -> &'static [u8] {
         line::BAD_FORMAT
     }
@@ -61,9 +61,9 @@ impl std::fmt::Debug for Key<'_> {
     }
 }
 
-/// The keys of a whole `get`, `gets`, `gat` or `gats` line: at least one, and no limit.
+/// The keys of a complete `get`, `gets`, `gat` or `gats` line: at least one, without a limit.
 ///
-/// memcached answers a line with an overlong key by the error alone: values of earlier keys are not sent.
+/// memcached answers a line that has an overlong key with the error alone: values of earlier keys are not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Keys<'a> {
     /// From the next key's first byte to the end of the line; empty at the end.
@@ -83,7 +83,7 @@ impl<'a> Keys<'a> {
         Keys { rest, len }
     }
 
-    /// Skips the spaces at the start of `text` and measures the key behind them.
+    /// Skips the spaces at the start of `text` and measures the key after them.
     pub(crate) fn within(text: &'a [u8]) -> Keys<'a> {
         let start = text.iter().position(|&byte| byte != b' ').unwrap_or(text.len());
         let rest = &text[start..];
@@ -95,8 +95,8 @@ impl<'a> Keys<'a> {
         self.rest.len()
     }
 
-    /// Whether a key is too long. Does not look at each: a word of more than [`KEY_LEN_MAX`] bytes is one that starts
-    /// where a word may start, and has no space in so many bytes and one more.
+    /// Whether a key is too long. Does not visit each key: a key is too long if no space is among the first
+    /// [`KEY_LEN_MAX`] + 1 bytes after a possible start of a word.
     pub fn any_too_long(&self) -> bool {
         let mut rest = self.rest;
         while rest.len() > KEY_LEN_MAX {
@@ -137,30 +137,30 @@ impl std::fmt::Debug for Keys<'_> {
     }
 }
 
-/// A `get` or `gets` line on its way: its keys are served as they arrive, so that the line may be longer than
-/// any buffer. [`crate::request::unfinished`] starts one.
+/// A `get` or `gets` line that is still arriving: its keys are served as they arrive, so that the line may be longer
+/// than any buffer. [`crate::request::unfinished`] starts one.
 ///
-/// After an overlong key the rest of the line is swallowed, and the error stands where `END` would.
+/// After an overlong key the rest of the line is discarded, and the error is sent in place of `END`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyRun {
     with_cas: bool,
-    /// What the end of the line will be answered with; an error once the line is lost.
+    /// The answer at the end of the line; an error after an overlong key.
     outcome: Result<(), &'static [u8]>,
     /// A line without any key is an error, too.
     any: bool,
 }
 
-/// One step along a [`KeyRun`]: what the input starts with.
+/// One step along a [`KeyRun`]: the start of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<'a> {
-    /// A whole key; ask again behind it.
+    /// A complete key; the next step starts after it.
     Key {
         /// The key.
         key: Key<'a>,
-        /// Bytes of the input that it took, separators included.
+        /// Bytes of the input that the step used, separators included.
         consumed: usize,
     },
-    /// Nothing certain yet. The unconsumed rest must be given again together with what follows it: at most
+    /// More input is needed. The unconsumed rest must be given again together with what follows it: at most
     /// [`KEY_LEN_MAX`] bytes and a carriage return.
     More {
         /// Bytes of the input that will not be needed again.
@@ -170,14 +170,14 @@ pub enum Step<'a> {
     End {
         /// The error line to send, if any.
         outcome: Result<(), &'static [u8]>,
-        /// Bytes of the input that it took, line end included.
+        /// Bytes of the input that the step used, line end included.
         consumed: usize,
     },
 }
 
 impl KeyRun {
-    /// Starts a run if the line, of which `input` is the start, may be longer than any buffer.
-    /// Returns the bytes of the command, too.
+    /// Starts a run if `input` is the start of a line that may be longer than any buffer. Returns the length of the
+    /// command, too.
     pub(crate) fn start(input: &[u8]) -> Option<(KeyRun, usize)> {
         let spaces = input.iter().take_while(|&&byte| byte == b' ').count();
         let (with_cas, command) = match &input[spaces..] {
@@ -185,12 +185,12 @@ impl KeyRun {
             [b'g', b'e', b't', b's', b' ', ..] => (true, spaces + 5),
             _ => return None,
         };
-        // memcached waits for the end of an indented line as well, and only then does not know the command.
+        // memcached waits for the end of an indented line as well, and only then refuses the command.
         let outcome = if spaces == 0 { Ok(()) } else { Err(line::ERROR) };
         (spaces <= LEADING_SPACES_MAX).then_some((KeyRun { with_cas, outcome, any: false }, command))
     }
 
-    /// Goes on behind some keys of a whole line that have been served: with [`Keys::unread`] and the line end.
+    /// Continues a complete line of which some keys have been served: with the [`Keys::unread`] bytes and the line end.
     pub fn resume(with_cas: bool) -> KeyRun {
         KeyRun { with_cas, outcome: Ok(()), any: true }
     }
@@ -200,7 +200,7 @@ impl KeyRun {
         self.with_cas
     }
 
-    /// Looks at the next key in `input`, which starts where the last step's `consumed` ended.
+    /// Reads the next key in `input`, which starts where the last step's `consumed` ended.
     pub fn step<'a>(&mut self, input: &'a [u8]) -> Step<'a> {
         if self.outcome.is_err() {
             return self.swallow(input);
@@ -216,7 +216,7 @@ impl KeyRun {
             word => word,
         };
         match Key::from_word(word) {
-            // The line end is left for the next step, where it follows nothing.
+            // The line end is left for the next step, which then finds no key before it.
             Ok(key) => {
                 self.any = true;
                 Step::Key { key, consumed: start + word.len() }
@@ -229,7 +229,7 @@ impl KeyRun {
         }
     }
 
-    /// No separator behind `start`: a key that may go on, unless it is too long already.
+    /// No separator after `start`: the key may continue, unless it is too long already.
     fn wait<'a>(&mut self, input: &[u8], start: usize) -> Step<'a> {
         let carriage_return = 1;
         if input.len() - start > KEY_LEN_MAX + carriage_return {
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(Key::new(b"tab\tand\0").unwrap().as_bytes(), b"tab\tand\0");
     }
 
-    /// Feeds `line` in pieces of `size` bytes and writes down the keys and the end.
+    /// Feeds `line` in pieces of `size` bytes and returns the keys and the end as text.
     fn run(line: &str, size: usize) -> String {
         let (mut run, command) = KeyRun::start(line.as_bytes()).expect("a get line");
         let mut seen = Vec::new();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_with_an_overlong_key_is_told_from_others_without_a_look_at_each() {
+    fn an_overlong_key_is_found_without_visiting_each_key() {
         let mut prng = stdx::prng::Prng::new(1);
         let mut overlong = 0;
         for _ in 0..20_000 {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indented_get_is_no_command_but_only_at_its_end() {
+    fn an_indented_get_is_refused_at_its_end() {
         check("  get a b\r\n", " ERROR\\r\\n");
         assert_eq!(KeyRun::start(&[b" ".repeat(101).as_slice(), b"get a"].concat()), None);
         assert_eq!(KeyRun::start(b"gat 0 a"), None);

@@ -1,21 +1,21 @@
-//! memcached's classic text protocol and its meta protocol, as 1.6.45 speaks them: both sides of it.
+//! memcached's classic text protocol and its meta protocol as in version 1.6.45, for servers and for clients.
 //!
-//! Bytes in, requests out; facts in, bytes out. Nothing here does I/O, knows the time or keeps state between
-//! requests, and parsing allocates nothing: a request borrows from the input. What an item is, and whether a
-//! command is allowed on this server, is decided elsewhere. State that follows from where input was
-//! cut is bounded ([`KeyRun`], [`client::Framer`], [`udp::Parts`]).
+//! Bytes in, requests out; facts in, bytes out. Nothing here does I/O, reads a clock or keeps state between requests,
+//! and parsing allocates nothing: a request borrows from the input. Items, and whether a server allows a command, are
+//! not part of this crate. State that follows from where input was cut is bounded ([`KeyRun`], [`client::Framer`],
+//! [`udp::Parts`]).
 //!
 //! In reading order:
 //! * [`request`]: the head of one request, [`request::parse`], and [`request::unfinished`] for long lines;
 //! * [`key`]: keys, the keys of a `get` line, and the run of keys that is longer than a buffer;
 //! * [`meta`]: the flags and keys of the meta commands;
-//! * [`reply`]: every fixed line, and the functions that write the others;
-//! * [`client`]: the same from the other end: replies parsed, request lines written;
-//! * [`udp`]: the frame of a datagram, and replies of several;
-//! * [`auth`]: the login that `-Y` asks for, before any request;
-//! * [`binary`]: the error that a client of the binary protocol is told;
+//! * [`reply`]: every fixed line, and functions that write the other lines;
+//! * [`client`]: the client's side: replies parsed, request lines written;
+//! * [`udp`]: the frame of a datagram, and replies in several datagrams;
+//! * [`auth`]: the login that `-Y` requires before any request;
+//! * [`binary`]: the error sent to a client of the binary protocol;
 //! * [`number`], [`base64`], [`uri`]: the notations, exactly as lenient as memcached's;
-//! * [`limits`]: every limit by its name.
+//! * [`limits`]: every limit, with its name.
 
 pub mod auth;
 pub mod base64;

@@ -1,8 +1,8 @@
 //! The key and the flags of a meta command.
 //!
-//! A flag is a word: a letter, and for some letters an argument right behind it. Every meta command accepts
-//! every flag; which of them mean something to it is the server's business. Errors are found in memcached's
-//! order, which is not the order of the words.
+//! A flag is a word: a letter, and for some letters an argument directly after it. Every meta command accepts every
+//! flag; the server decides which of them have an effect. Errors are found in memcached's order, which is not the order
+//! of the words.
 
 mod numbers;
 mod reader;
@@ -32,7 +32,7 @@ impl<'a> MetaKey<'a> {
         MetaKey { text, binary }
     }
 
-    /// The key as it stands in the request; replies repeat it so.
+    /// The key as in the request; replies repeat it in this form.
     pub fn as_written(&self) -> &'a [u8] {
         self.text
     }
@@ -42,7 +42,7 @@ impl<'a> MetaKey<'a> {
         self.binary
     }
 
-    /// The bytes of the key: decoded into `buffer` if need be, which costs a text key nothing.
+    /// The bytes of the key, decoded into `buffer` if it is in base64. Costs nothing for a text key.
     #[inline]
     pub fn bytes<'b>(&self, buffer: &'b mut KeyBuffer) -> &'b [u8]
     where
@@ -72,14 +72,14 @@ pub struct MetaFlags<'a> {
     numbers: Numbers,
 }
 
-/// What the short cuts put together flag by flag.
+/// Used by the short cuts, which add flag by flag.
 impl<'a> MetaFlags<'a> {
     #[inline]
     pub(crate) fn none() -> MetaFlags<'a> {
         MetaFlags { words: Words::behind(0, &[]), present: 0, mode: 0, numbers: Numbers::DEFAULT }
     }
 
-    /// Notes that `letter` was given; `None` if there is no such flag, or if it was given before.
+    /// Marks `letter` as given; `None` if there is no such flag, or if it was given before.
     #[inline]
     pub(crate) fn claim(&mut self, letter: u8) -> Option<()> {
         let bit = bit(letter);
@@ -100,14 +100,14 @@ impl<'a> MetaFlags<'a> {
         self.numbers.set(letter, number)
     }
 
-    /// `text` is all flags as they were written, behind `before` other words.
+    /// `text` is all flags as they were written, after `before` other words.
     #[inline]
     pub(crate) fn set_words(&mut self, before: usize, text: &'a [u8]) {
         self.words = Words::behind(before, text);
     }
 }
 
-/// Whether what may stand behind `letter` is ignored.
+/// Whether `letter` takes no argument, so that anything after it is ignored.
 #[inline]
 pub(crate) fn takes_no_argument(letter: u8) -> bool {
     BARE & bit(letter) != 0
@@ -126,7 +126,7 @@ impl<'a> MetaFlags<'a> {
         self.has(b'v')
     }
 
-    /// `q`: do not send the reply that says all went as usual.
+    /// `q`: do not send the reply for the usual outcome.
     pub fn quiet(&self) -> bool {
         self.has(b'q')
     }
@@ -166,7 +166,7 @@ impl<'a> MetaFlags<'a> {
         self.has(b'C').then_some(self.numbers.get(b'C'))
     }
 
-    /// `E`: the item's CAS from now on.
+    /// `E`: the item's new CAS.
     pub fn new_cas(&self) -> Option<u64> {
         self.has(b'E').then_some(self.numbers.get(b'E'))
     }
@@ -176,7 +176,7 @@ impl<'a> MetaFlags<'a> {
         self.numbers.get(b'D')
     }
 
-    /// `J`: what a counter that is created starts with; 0 if not given.
+    /// `J`: the initial value of a created counter; 0 if not given.
     pub fn initial(&self) -> u64 {
         self.numbers.get(b'J')
     }
@@ -192,7 +192,7 @@ impl<'a> MetaFlags<'a> {
         self.words
     }
 
-    /// `O`: the opaque word with its letter, to be repeated in the reply.
+    /// `O`: the opaque word with its letter, which the reply repeats.
     pub fn opaque(&self) -> Option<&'a [u8]> {
         self.has(b'O').then(|| self.words.into_iter().find(|word| word[0] == b'O')).flatten()
     }
@@ -205,7 +205,7 @@ impl std::fmt::Debug for MetaFlags<'_> {
 }
 
 impl MetaFlags<'_> {
-    /// memcached notices an overlong opaque last of all, while it writes the reply.
+    /// memcached checks the length of the opaque last, while it writes the reply.
     pub(crate) fn check_opaque(&self) -> Result<(), &'static [u8]> {
         match self.opaque() {
             Some(word) if word.len() > OPAQUE_LEN_MAX => Err(line::META_LONG_OPAQUE),

@@ -1,4 +1,4 @@
-//! Numbers: read as memcached reads them, written by our own code.
+//! Numbers: parsed exactly as memcached parses them, and written.
 //!
 //! memcached has two readers. Most words go through a strict one (digits only, and few of them). The flags and
 //! the exptime of the storage commands go through C's `strtoul` and `strtol`, which skip white space, take a
@@ -8,10 +8,10 @@
 const WORD_32_LEN_MAX: usize = 11;
 /// The longest 64-bit number in a word.
 const WORD_64_LEN_MAX: usize = 22;
-/// The longest word that is looked at as a fraction.
+/// The longest word that is parsed as a fraction.
 const WORD_F64_LEN_MAX: usize = 31;
 
-/// A word of digits as a 32-bit number. No digits at all are 0, which is how a lone `-` comes to be one.
+/// A word of digits as a 32-bit number. An empty word is 0; a lone `-` therefore is 0 to the signed readers.
 pub fn u32_word(word: &[u8]) -> Option<u32> {
     if word.len() > WORD_32_LEN_MAX {
         return None;
@@ -43,7 +43,7 @@ pub fn i32_word(word: &[u8]) -> Option<i32> {
 
 /// A word as a fraction, as `strtod` reads it.
 ///
-/// Hexadecimal fractions, which C would take, are not taken.
+/// Hexadecimal fractions, which C accepts, are refused.
 pub fn f64_word(word: &[u8]) -> Option<f64> {
     if word.len() > WORD_F64_LEN_MAX {
         return None;
@@ -63,7 +63,7 @@ pub fn c_flags(text: &[u8]) -> Option<u32> {
     if !negative {
         return Some(magnitude as u32);
     }
-    // C negates an unsigned number in place; memcached then refuses what looks negative as a signed one.
+    // C negates an unsigned number in place; memcached then refuses a result that is negative as a signed number.
     let wrapped = magnitude.wrapping_neg();
     ((wrapped as i64) >= 0).then_some(wrapped as u32)
 }
@@ -128,7 +128,7 @@ pub fn write_i64(out: &mut Vec<u8>, number: i64) {
     write_u64(out, number.unsigned_abs());
 }
 
-/// A short text that is written from its end, because that is how digits fall out of a number. Appending it as
+/// A short text that is written from its end, because division yields the last digit of a number first. Appending it as
 /// a whole is cheaper than appending its parts. Writing more than `N` bytes panics.
 pub(crate) struct Backward<const N: usize> {
     text: [u8; N],
@@ -146,14 +146,14 @@ impl<const N: usize> Backward<N> {
         &self.text[self.at..]
     }
 
-    /// Puts `byte` before what is there.
+    /// Prepends `byte`.
     #[inline]
     pub(crate) fn byte(&mut self, byte: u8) {
         self.at -= 1;
         self.text[self.at] = byte;
     }
 
-    /// Puts `number` before what is there, two digits at a time.
+    /// Prepends `number`, two digits at a time.
     #[inline]
     pub(crate) fn number(&mut self, mut number: u64) {
         while number >= 100 {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_digits_and_not_too_many() {
+    fn numeric_words_have_only_digits_and_a_limited_length() {
         check(u32_word, &[("0", "0"), ("4294967295", "4294967295"), ("4294967296", "no number")]);
         check(u32_word, &[("00000000001", "1"), ("000000000001", "no number"), ("1x", "no number")]);
         check(u64_word, &[("18446744073709551615", "18446744073709551615")]);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_plain_ones() {
+    fn fractions_are_decimal_and_finite() {
         check(
             f64_word,
             &[("0.5", "0.5"), ("\t1e2", "100.0"), ("-1", "-1.0"), ("nan", "NaN"), ("inf", "inf")],
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn written_numbers_are_those_of_the_standard_library() {
+    fn numbers_are_written_as_the_standard_library_writes_them() {
         let mut numbers = vec![0, 9, 10, 99, 100, 101, 999, 1000, u64::MAX, u64::MAX - 1];
         numbers.extend((0..64).map(|bit| 1u64 << bit));
         for number in numbers {

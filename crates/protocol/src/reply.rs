@@ -1,5 +1,4 @@
-//! Replies: functions that append to the output. What to say is the caller's business, how it is spelled is
-//! known here.
+//! Replies: functions that append to the output. The caller decides what to answer; the spelling is here.
 
 pub mod dump;
 pub mod line;
@@ -71,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_spelled_as_memcached_spells_them() {
+    fn lines_are_spelled_as_in_memcached() {
         check(|out| value_head(out, b"k", 0, 5, None), "VALUE k 0 5\\r\\n");
         check(|out| value_head(out, b"k", u32::MAX, 10, Some(42)), "VALUE k 4294967295 10 42\\r\\n");
         check(|out| number_line(out, u64::MAX), "18446744073709551615\\r\\n");

@@ -1,10 +1,10 @@
-//! The head of one request: from bytes to a value that cannot be wrong.
+//! The head of one request: parsed from bytes to a checked value.
 //!
-//! [`parse`] has two ways to the same answer. Most requests are written exactly as clients write them, and a
-//! few direct scans recognise those; everything else is split into words and judged as memcached judges it,
-//! quirk by quirk. The tests hold the first way to what the second one says.
+//! [`parse`] has two ways to the same answer. A few direct scans recognise requests in the usual spelling of clients;
+//! every other line is split into words and checked as memcached checks it, with all its peculiarities. Tests compare
+//! the results of the two ways.
 //!
-//! The body of a storage command is not looked at here: its length is in the head.
+//! The body of a storage command is not read here: its length is in the head.
 
 mod admin;
 mod classic;
@@ -31,14 +31,14 @@ use crate::limits::LINE_LEN_MAX;
 pub enum Unfinished {
     /// Wait for more.
     Wait,
-    /// A `get` that may be longer than any buffer: serve its keys as they come, from byte `consumed` on.
+    /// A `get` that may be longer than any buffer: serve its keys as they arrive, from byte `consumed` on.
     Keys {
         /// Finds the keys.
         run: KeyRun,
-        /// Length of the command and the space behind it.
+        /// Length of the command and the space after it.
         consumed: usize,
     },
-    /// Nobody has a line that long: close the connection.
+    /// No valid line is that long: close the connection.
     Close,
 }
 

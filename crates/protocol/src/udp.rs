@@ -1,17 +1,17 @@
-//! Memcached's UDP frame, and a reply that comes in several datagrams (protocol.txt, "UDP protocol").
+//! memcached's UDP frame, and replies in several datagrams (protocol.txt, "UDP protocol").
 //!
-//! Datagrams come twice, in any order, or never, and anybody may send one: what is kept of a reply is bounded, and
-//! whether it answers anything is the caller's question.
+//! Datagrams may arrive twice, in any order, or never, and anybody may send one: what is kept of a reply is bounded,
+//! and the caller decides whether a reply belongs to a request.
 
 /// Length of a frame's head.
 pub const HEAD_LEN: usize = 8;
 
-/// So many datagrams of a reply wait for an earlier one. Networks swap neighbours, rarely dozens; of a reply whose first
-/// datagram was lost, more would wait for nothing.
+/// The most datagrams of a reply that wait for an earlier one. Networks swap neighbouring datagrams, rarely dozens; and
+/// if the first datagram of a reply was lost, waiting is of no use.
 pub const AHEAD_MAX: usize = 64;
 
-/// So many bytes of a reply wait for an earlier datagram: memcached's datagrams have 1400, so that the number of them is
-/// reached first, but others may send up to 64 KiB in one.
+/// The most bytes of a reply that wait for an earlier datagram. memcached's datagrams have 1400 bytes, so that
+/// [`AHEAD_MAX`] is reached first, but other senders may put up to 64 KiB in one.
 pub const AHEAD_LEN_MAX: usize = 256 * 1024;
 
 /// The head of a datagram.
@@ -31,14 +31,14 @@ impl Frame {
         Frame { id, sequence: 0, total: 1 }
     }
 
-    /// As it stands in front of the payload. The last two bytes are reserved and 0.
+    /// The bytes before the payload. The last two are reserved and 0.
     pub fn to_bytes(self) -> [u8; HEAD_LEN] {
         let [id, sequence, total] = [self.id, self.sequence, self.total].map(u16::to_be_bytes);
         [id[0], id[1], sequence[0], sequence[1], total[0], total[1], 0, 0]
     }
 
-    /// The head and the payload; `None` if it is too short for a head, or one of no datagram. What is reserved is not
-    /// looked at.
+    /// The head and the payload; `None` if it is too short for a head, or if the head's numbers contradict each other.
+    /// The reserved bytes are ignored.
     pub fn read(datagram: &[u8]) -> Option<(Frame, &[u8])> {
         let (head, payload) = datagram.split_first_chunk::<HEAD_LEN>()?;
         let number = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
@@ -47,31 +47,31 @@ impl Frame {
     }
 }
 
-/// What has arrived of a reply.
+/// The datagrams of a reply that have arrived.
 #[derive(Debug, Default)]
 pub struct Parts {
-    /// Datagrams of the reply, as the first one that came said; 0 before that.
+    /// Datagrams of the reply, by the first one that arrived; 0 before that.
     total: u16,
     /// The next datagram to hand out.
     next: u16,
-    /// Those that came before their turn: at most [`AHEAD_MAX`], with at most [`AHEAD_LEN_MAX`] bytes.
+    /// Datagrams that arrived before an earlier one: at most [`AHEAD_MAX`], with at most [`AHEAD_LEN_MAX`] bytes.
     ahead: Vec<(u16, Vec<u8>)>,
     ahead_len: usize,
 }
 
-/// What became of a datagram.
+/// The fate of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It was handed out, or waits for an earlier one.
     Yes,
-    /// It had come before, or belongs to another reply than the others: it tells nothing.
+    /// A duplicate, or part of another reply than the others: ignored.
     Stray,
-    /// Too much waits already: as if the network had lost it.
+    /// Too many datagrams or bytes wait already: dropped, as if the network had lost it.
     Dropped,
 }
 
 impl Parts {
-    /// Hands out what can be read now, in order: nothing for a stray or while an earlier datagram is missing.
+    /// Hands out the payloads that are next in order: none for a stray, or while an earlier datagram is missing.
     pub fn take<E>(
         &mut self,
         frame: Frame,
@@ -113,7 +113,7 @@ impl Parts {
         self.total != 0 && self.next == self.total
     }
 
-    /// For the next reply.
+    /// Starts the next reply.
     pub fn clear(&mut self) {
         (self.total, self.next, self.ahead_len) = (0, 0, 0);
         self.ahead.clear();
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use std::convert::Infallible;
 
-    /// Takes a datagram of a reply of `total`, and writes down what is handed out.
+    /// Takes a datagram of a reply of `total`, and appends what is handed out to `text`.
     fn take(parts: &mut Parts, sequence: u16, total: u16, payload: &[u8], text: &mut Vec<u8>) -> Taken {
         let taken = parts.take(Frame { id: 7, sequence, total }, payload, |bytes| {
             text.extend_from_slice(bytes);
@@ -167,11 +167,11 @@ mod tests {
         for bad in [&b"\x12\x34\x00\x01\x01\x02\x00"[..], b"", b"\x12\x34\x00\x02\x00\x02\x00\x00END"] {
             assert_eq!(Frame::read(bad), None);
         }
-        assert_eq!(Frame::read(&[0; HEAD_LEN]), None, "a reply of no datagram");
+        assert_eq!(Frame::read(&[0; HEAD_LEN]), None, "a reply without datagrams");
     }
 
     #[test]
-    fn a_hostile_reply_of_65535_datagrams_takes_no_more_memory_than_the_limits_say() {
+    fn a_hostile_reply_of_65535_datagrams_stays_within_the_memory_limits() {
         for (len, kept) in [(1, AHEAD_MAX), (65_499, AHEAD_LEN_MAX / 65_499), (0, AHEAD_MAX)] {
             let (mut parts, mut text) = (Parts::default(), Vec::new());
             let payload = vec![b'x'; len];
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(count, kept, "datagrams of {len} bytes");
             assert!(taken[count..].iter().all(|taken| *taken == Taken::Dropped), "datagrams of {len} bytes");
             assert_eq!((parts.ahead.len(), parts.ahead_len), (kept, kept * len));
-            // What was dropped may come again when there is room.
+            // A dropped datagram is accepted again when there is room.
             assert_eq!(take(&mut parts, 0, u16::MAX, &payload, &mut text), Taken::Yes);
             assert_eq!((text.len(), parts.ahead.len(), parts.ahead_len), ((kept + 1) * len, 0, 0));
             assert_eq!(take(&mut parts, kept as u16 + 1, u16::MAX, &payload, &mut text), Taken::Yes);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_datagram_that_counts_differently_belongs_to_another_reply() {
+    fn a_datagram_with_another_total_belongs_to_another_reply() {
         let (mut parts, mut text) = (Parts::default(), Vec::new());
         assert_eq!(take(&mut parts, 1, 3, b"b", &mut text), Taken::Yes);
         assert_eq!(take(&mut parts, 0, 2, b"?", &mut text), Taken::Stray);

@@ -1,4 +1,5 @@
-//! Percent-encoding of keys: all of a key, as `lru_crawler metadump` and `watch` print it, or what is not readable.
+//! Percent-encoding of keys: of every reserved byte, for `lru_crawler metadump` and `watch`, or of unreadable ones
+//! only.
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
@@ -13,8 +14,8 @@ pub fn encode(out: &mut Vec<u8>, key: &[u8]) {
     }
 }
 
-/// Appends `key` as it is if it [is readable](is_readable); of another key, everything else and `%` percent-encoded.
-/// No key can end a line, add a word, or steer a terminal.
+/// Appends `key` unchanged if it [is readable](is_readable); in any other key, `%` and everything unreadable are
+/// percent-encoded. So no key can end a line, add a word, or send control characters to a terminal.
 pub fn encode_unreadable(out: &mut Vec<u8>, key: &[u8]) {
     if is_readable(key) {
         return out.extend_from_slice(key);
@@ -38,7 +39,7 @@ pub fn is_readable(key: &[u8]) -> bool {
     str::from_utf8(key).is_ok_and(|text| text.chars().all(is_readable_character))
 }
 
-/// Unicode has more line ends, blanks and invisible signs than anyone remembers: letters and digits are none of them.
+/// Unicode has many line ends, blanks and invisible characters; letters and digits are none of them.
 fn is_readable_character(character: char) -> bool {
     character.is_ascii_graphic() || !character.is_ascii() && character.is_alphanumeric()
 }
@@ -47,7 +48,7 @@ fn escaped(byte: u8) -> [u8; 3] {
     [b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
 }
 
-/// Appends the bytes that [`encode`] made `text` of; a `%` without two hex digits stands for itself.
+/// Appends the decoded bytes of `text`; a `%` without two hex digits stands for itself.
 pub fn decode(out: &mut Vec<u8>, text: &[u8]) {
     let hex = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut rest = text;
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_but_the_unreserved_is_encoded_and_comes_back() {
+    fn reserved_bytes_are_encoded_and_decoded_again() {
         let mut text = Vec::new();
         encode(&mut text, b"aZ9-._~ %:/\xff\0");
         assert_eq!(text, b"aZ9-._~%20%25%3A%2F%FF%00");
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_readable_key_stays_and_of_another_all_that_is_unreadable_is_encoded() {
+    fn a_readable_key_stays_and_unreadable_characters_are_encoded() {
         let check = |key: &[u8], expected: &str| {
             let mut text = Vec::new();
             encode_unreadable(&mut text, key);

@@ -1,10 +1,10 @@
-//! The words of a line: what stands between spaces.
+//! The words of a line, separated by spaces.
 //!
-//! Only the space separates; tabs and other control characters are part of a word, as in memcached.
+//! Only spaces separate words; tabs and other control characters are part of a word, as in memcached.
 
 use crate::limits::{WORDS_MAX, WORDS_SPAN_MAX};
 
-/// The words of (the rest of) a line, one after the other. Ends where memcached stops looking.
+/// The words of (the rest of) a line, in order. Ends where memcached stops reading.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Words<'a> {
     rest: &'a [u8],
@@ -17,13 +17,13 @@ impl<'a> Words<'a> {
         Words { rest: &line[..line.len().min(WORDS_SPAN_MAX - 1)], left: WORDS_MAX }
     }
 
-    /// The words of `rest` behind `before` others on the same line, as if they had been read one by one.
+    /// The words of `rest` after `before` others on the same line, as if those had been read one by one.
     #[inline]
     pub(crate) fn behind(before: usize, rest: &'a [u8]) -> Words<'a> {
         Words { rest, left: WORDS_MAX - before }
     }
 
-    /// What has not been looked at yet, spaces included.
+    /// The part that has not been read yet, spaces included.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -83,7 +83,7 @@ impl<'a> Sentence<'a> {
         Some(&self.line[usize::from(start)..usize::from(end)])
     }
 
-    /// The line from the start of a word on: what C's number readers see.
+    /// The line from the start of a word on: the input of C's number parsers.
     pub(crate) fn rest_from(&self, number: usize) -> &'a [u8] {
         &self.line[usize::from(self.spans[number].0)..]
     }
@@ -97,13 +97,13 @@ impl<'a> Sentence<'a> {
         self.last() == Some(b"noreply")
     }
 
-    /// Whether word `number` is an abbreviation of `full`: memcached takes any prefix of an option.
+    /// Whether word `number` is an abbreviation of `full`: memcached accepts any prefix of an option.
     pub(crate) fn abbreviates(&self, number: usize, full: &[u8]) -> bool {
         self.word(number).is_some_and(|word| abbreviates(word, full))
     }
 }
 
-/// Whether C's `strncmp` takes the beginning of `full` for `word`: it stops at a NUL behind all of `full`.
+/// Whether `word` is a prefix of `full` by C's `strncmp`, which stops at a NUL after all of `full`.
 pub(crate) fn abbreviates(word: &[u8], full: &[u8]) -> bool {
     full.starts_with(word) || word.strip_prefix(full).is_some_and(|rest| rest[0] == 0)
 }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_knows_where_it_starts() {
+    fn the_start_of_each_word_is_kept() {
         let sentence = Sentence::of_line(b" set k \t 1");
         assert_eq!(sentence.rest_from(2), b"\t 1");
         assert_eq!(sentence.rest_from(0), b"set k \t 1");

@@ -1,6 +1,6 @@
 //! Request lines, appended to a buffer: what [`crate::request::parse`] reads.
 //!
-//! Only the lines: behind one that stores, the caller appends the value and a line end.
+//! Only the lines: after the line of a storage command, the caller appends the value and a line end.
 
 use super::flag::Flag;
 use crate::key::Key;
@@ -8,12 +8,12 @@ use crate::meta::MetaKey;
 use crate::number::{write_i64, write_u64};
 use crate::request::{ArithmeticMode, Verb};
 
-/// What appends a key to a line.
+/// A source of a key: appends it to a line.
 ///
-/// A function is for who makes keys: it appends 1 to 250 bytes, none of which is a space or a line end. So may others
-/// know, who have a [`Key`].
+/// A function generates its key: it appends 1 to 250 bytes, none of which is a space or a line end. A [`Key`] holds one
+/// that was checked.
 pub trait AppendKey {
-    /// Appends it.
+    /// Appends the key.
     fn append(self, out: &mut Vec<u8>);
 }
 
@@ -39,12 +39,13 @@ impl<F: FnOnce(&mut Vec<u8>)> AppendKey for F {
     }
 }
 
-/// Whether the server shall answer a classic command.
+/// Whether the server answers a classic command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Yes.
     Wanted,
-    /// No: `noreply`. An error may be answered all the same, and then nobody knows what it answers.
+    /// No: `noreply`. The server may answer an error all the same, and the client cannot tell to which request it
+    /// belongs.
     Unwanted,
 }
 
@@ -70,7 +71,7 @@ fn retrieve<K: AppendKey>(out: &mut Vec<u8>, command: &[u8], keys: impl IntoIter
     out.extend_from_slice(END);
 }
 
-/// What a storage command says about the value behind it.
+/// The arguments of a storage command that describe the value after its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The client's flags.
@@ -113,7 +114,7 @@ pub fn delete(out: &mut Vec<u8>, key: impl AppendKey, reply: Reply) {
     out.extend_from_slice(b"delete ");
     let start = out.len();
     key.append(out);
-    // As the last word of its line a key of this name would be the wish for no reply.
+    // As the last word of the line, a key of this name would mean that no reply is requested.
     if reply == Reply::Wanted && out[start..] == *b"noreply" {
         out.extend_from_slice(b" 0");
     }
@@ -152,7 +153,7 @@ pub fn meta_get(out: &mut Vec<u8>, key: impl AppendKey, flags: &[Flag<'_>]) {
 /// A line of `mg <key> <flag>*` for each key.
 #[inline]
 pub fn meta_get_each<K: AppendKey>(out: &mut Vec<u8>, keys: impl IntoIterator<Item = K>, flags: &[Flag<'_>]) {
-    // The flags are written once: every other line has a copy of what the first one has behind its key.
+    // The flags are written once: every further line has a copy of what follows the key of the first one.
     let mut written = 0..0;
     for key in keys {
         out.extend_from_slice(b"mg ");
@@ -194,7 +195,7 @@ pub fn meta_debug(out: &mut Vec<u8>, key: impl AppendKey) {
     meta(out, b"me ", key, &[]);
 }
 
-/// `mn`: its reply comes when all that was asked before has been answered.
+/// `mn`: its reply comes after the replies to all earlier requests.
 #[inline]
 pub fn meta_noop(out: &mut Vec<u8>) {
     out.extend_from_slice(b"mn\r\n");

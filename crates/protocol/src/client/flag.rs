@@ -4,7 +4,7 @@ use crate::limits::OPAQUE_LEN_MAX;
 use crate::number::{write_i64, write_u64};
 use crate::request::{ArithmeticMode, SetMode};
 
-/// One flag. Which command knows which flag is in protocol.txt; a server ignores what means nothing to its command.
+/// One flag. protocol.txt lists the flags of each command; a server ignores a flag that its command does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag<'a> {
     /// `b`: the key is in base64.
@@ -13,13 +13,13 @@ pub enum Flag<'a> {
     Cas,
     /// `f`: return the client's flags.
     ClientFlags,
-    /// `h`: return whether it was fetched before.
+    /// `h`: return whether the item was fetched before.
     HitBefore,
     /// `k`: return the key.
     Key,
-    /// `l`: return the seconds since it was last used.
+    /// `l`: return the seconds since the last access.
     Idle,
-    /// `q`: no reply if all goes as usual.
+    /// `q`: no reply to the usual outcome.
     Quiet,
     /// `s`: return the value's length.
     Size,
@@ -33,11 +33,11 @@ pub enum Flag<'a> {
     DropValue,
     /// `I`: invalidate, or store although the CAS is older.
     Invalidate,
-    /// `O`: to be repeated in the reply.
+    /// `O`: the reply repeats it.
     Opaque(Opaque<'a>),
     /// `C`: only if the CAS is this one.
     CompareCas(u64),
-    /// `E`: the CAS from now on.
+    /// `E`: the new CAS.
     NewCas(u64),
     /// `F`: the client's flags.
     SetClientFlags(u32),
@@ -47,7 +47,7 @@ pub enum Flag<'a> {
     Vivify(i32),
     /// `R`: recache if less time is left than this.
     Recache(i32),
-    /// `J`: what a created counter starts with.
+    /// `J`: the initial value of a created counter.
     Initial(u64),
     /// `D`: how much to add or subtract.
     Delta(u64),
@@ -57,12 +57,12 @@ pub enum Flag<'a> {
     ArithmeticMode(ArithmeticMode),
 }
 
-/// What flag `O` may carry.
+/// The argument of flag `O`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opaque<'a>(&'a [u8]);
 
 impl<'a> Opaque<'a> {
-    /// At most [`OPAQUE_LEN_MAX`] bytes with the letter, none of which ends a word or a line; `None` if it is not so.
+    /// At most [`OPAQUE_LEN_MAX`] bytes with the letter, none of which ends a word or a line; `None` for other bytes.
     pub fn new(bytes: &'a [u8]) -> Option<Opaque<'a>> {
         let fits = bytes.len() < OPAQUE_LEN_MAX;
         let is_word = !bytes.iter().any(|byte| matches!(byte, b' ' | b'\r' | b'\n'));

@@ -1,7 +1,7 @@
 //! Replies from bytes cut anywhere: lines as soon as they are whole, bodies as they arrive.
 //!
-//! Bodies are passed over by their length, never searched and never kept. What is kept between two receives is the
-//! beginning of a line.
+//! Bodies are skipped by their length, never searched and never kept. Between two receives, only the beginning of a
+//! line is kept.
 
 use memchr::memchr;
 
@@ -14,24 +14,24 @@ use crate::limits::REPLY_LINE_LEN_MAX;
 pub enum Piece<'a> {
     /// A whole line.
     Line {
-        /// What it says.
+        /// The parsed line.
         line: Line<'a>,
-        /// The line as it came, its line end included.
+        /// The line as received, its line end included.
         raw: &'a [u8],
     },
     /// The next bytes of the announced body.
     Body {
         /// Without the line end behind the body.
         bytes: &'a [u8],
-        /// That line end has been seen, too: the body is whole.
+        /// The line end after the body has arrived, too: the body is complete.
         end: bool,
     },
 }
 
-/// The place in one connection's reply stream.
+/// The position in one connection's reply stream.
 ///
-/// After an error it is of no more use. Where an error is noticed does not depend on how the stream is cut, but how much
-/// of a body was handed out before does.
+/// It cannot be used after an error. The position of an error does not depend on how the stream is cut, but how much of
+/// a body was handed out before it does.
 #[derive(Debug, Default)]
 pub struct Framer {
     /// Bytes of the announced body that have not arrived, its line end included.
@@ -71,7 +71,7 @@ impl Framer {
         }
     }
 
-    /// A line goes on that an earlier receive began.
+    /// Continues a line that began in an earlier receive.
     #[cold]
     fn rest_of_line<'a, 'i: 'a>(&'a mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'a>>, Broken<'a>> {
         let room = REPLY_LINE_LEN_MAX - self.carry.len();
@@ -102,7 +102,7 @@ impl Framer {
         self.part_of_body(input)
     }
 
-    /// The body is cut, or its end is wrong.
+    /// The next part of a body, or an error if its line end is wrong.
     #[cold]
     fn part_of_body<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Piece<'i>>, Broken<'i>> {
         if input.is_empty() {
@@ -123,7 +123,7 @@ impl Framer {
 
 const BODY_END: &[u8; 2] = b"\r\n";
 
-/// The bytes of a body with its line end.
+/// The length of a body with its line end.
 #[inline]
 fn with_end(body: Option<usize>) -> usize {
     body.map_or(0, |len| len + BODY_END.len())

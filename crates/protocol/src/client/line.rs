@@ -15,10 +15,10 @@ pub enum Line<'a> {
     MetaValue {
         /// Length of the value, without the line end.
         len: usize,
-        /// What the request asked to be told.
+        /// The facts that the request asked for.
         flags: ReturnFlags<'a>,
     },
-    /// `END`: of the values of a `get`, of statistics, of a dump.
+    /// `END`: after the values of a `get`, after statistics, after a dump.
     End,
     /// `STORED`
     Stored,
@@ -34,9 +34,9 @@ pub enum Line<'a> {
     Touched,
     /// `OK`
     Ok,
-    /// `RESET`: of statistics.
+    /// `RESET`: the statistics were reset.
     Reset,
-    /// Digits alone: what a counter is at.
+    /// Only digits: the value of a counter.
     Number(u64),
     /// `VERSION <text>`
     Version(&'a [u8]),
@@ -57,16 +57,16 @@ pub enum Line<'a> {
     MetaExists(ReturnFlags<'a>),
     /// `NF`: no such item.
     MetaNotFound(ReturnFlags<'a>),
-    /// `MN`: everything asked before has been answered.
+    /// `MN`: all earlier requests have been answered.
     Noop,
     /// `ME <key> <name>=<value>*`
     Debug {
-        /// As the line has it: in base64 where the item's key came so.
+        /// As in the line: in base64 if the item was stored with a base64 key.
         key: &'a [u8],
         /// The pairs, with single spaces between them.
         facts: &'a [u8],
     },
-    /// `BUSY <text>`: the server does already what only goes on once.
+    /// `BUSY <text>`: this task is running already, and only one at a time may run.
     Busy(&'a [u8]),
     /// `ERROR`, `CLIENT_ERROR <text>` or `SERVER_ERROR <text>`.
     Error {
@@ -75,12 +75,12 @@ pub enum Line<'a> {
         /// The whole line.
         line: &'a [u8],
     },
-    /// Any other line. Of memcached: rows of dumps, events for watchers, and what administration is refused with beyond
-    /// `BUSY` (`BADCLASS …` and others).
+    /// Any other line. From memcached: rows of dumps, events for watchers, and errors of administrative commands other
+    /// than `BUSY` (`BADCLASS …` and others).
     Unknown(&'a [u8]),
 }
 
-/// What stands before a value.
+/// The line before a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
     /// 1 to 250 bytes.
@@ -89,11 +89,11 @@ pub struct Value<'a> {
     pub flags: u64,
     /// Length of the value, without the line end.
     pub len: usize,
-    /// If it was asked for (`gets`, `gats`).
+    /// If the request asked for it (`gets`, `gats`).
     pub cas: Option<u64>,
 }
 
-/// Who is to blame.
+/// The first word of an error line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// `ERROR`: no such command; or `ERROR <text>`, from a server that has too many connections and closes this one, or
@@ -106,7 +106,7 @@ pub enum ErrorKind {
 }
 
 impl Line<'_> {
-    /// The length of the body behind the line, without the line end that it has, too.
+    /// The length of the body after the line, without the body's own line end.
     #[inline]
     pub fn body(&self) -> Option<usize> {
         match *self {
@@ -116,44 +116,44 @@ impl Line<'_> {
     }
 }
 
-/// What a line says, whose end has been taken off.
+/// Parses a line without its line end.
 ///
-/// A line that begins like a known one and does not go on like it is unknown, unless it leaves open whether a body
-/// follows, or has a number that is none.
+/// A line that only begins like a known one is unknown. It is an error if it leaves open whether a body follows, or if
+/// its number is malformed.
 #[inline]
 pub(super) fn classify(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
     Ok(match line {
-        [b'V', rest @ ..] => return valued(rest, line),
+        [b'V', rest @ ..] => return starting_with_v(rest, line),
         b"STORED" => Line::Stored,
         [b'E', b'N', b'D'] => Line::End,
-        [b'E', b'N', rest @ ..] => returning(rest, line, Line::Miss),
+        [b'E', b'N', rest @ ..] => meta_reply(rest, line, Line::Miss),
         [b'E', b'X', b'I', b'S', b'T', b'S'] => Line::Exists,
-        [b'E', b'X', rest @ ..] => returning(rest, line, Line::MetaExists),
+        [b'E', b'X', rest @ ..] => meta_reply(rest, line, Line::MetaExists),
         [b'E', b'R', b'R', b'O', b'R', rest @ ..] => error(ErrorKind::Error, rest, line),
-        [b'H', b'D', rest @ ..] => returning(rest, line, Line::Header),
-        [b'S', rest @ ..] => return told(rest, line),
+        [b'H', b'D', rest @ ..] => meta_reply(rest, line, Line::Header),
+        [b'S', rest @ ..] => return starting_with_s(rest, line),
         [b'N', b'O', b'T', b'_', rest @ ..] => match rest {
             b"FOUND" => Line::NotFound,
             b"STORED" => Line::NotStored,
             _ => Line::Unknown(line),
         },
-        [b'N', b'S', rest @ ..] => returning(rest, line, Line::MetaNotStored),
-        [b'N', b'F', rest @ ..] => returning(rest, line, Line::MetaNotFound),
+        [b'N', b'S', rest @ ..] => meta_reply(rest, line, Line::MetaNotStored),
+        [b'N', b'F', rest @ ..] => meta_reply(rest, line, Line::MetaNotFound),
         [b'M', b'N'] => Line::Noop,
         [b'M', b'E', b' ', rest @ ..] => {
             let (key, facts) = word(rest);
             Line::Debug { key, facts }
         }
-        [b'0'..=b'9', ..] => return counted(line),
+        [b'0'..=b'9', ..] => return starting_with_digit(line),
         b"DELETED" => Line::Deleted,
         b"TOUCHED" => Line::Touched,
-        _ => seldom(line),
+        _ => rare(line),
     })
 }
 
-/// `VALUE`, `VA` and `VERSION`, behind the first letter.
+/// `VALUE`, `VA` and `VERSION`, after the first letter.
 #[inline]
-fn valued<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
+fn starting_with_v<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
     match rest {
         [b'A', b'L', b'U', b'E', b' ', rest @ ..] => {
             value(rest).map(Line::Value).ok_or(Broken { found: line, accepted: VALUE })
@@ -164,7 +164,7 @@ fn valued<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
             _ => Err(Broken { found: line, accepted: META_VALUE }),
         },
         [b'E', b'R', b'S', b'I', b'O', b'N', b' ', version @ ..] => Ok(Line::Version(version)),
-        // A body would follow these.
+        // A body would follow, of unknown length.
         b"A" => Err(Broken { found: line, accepted: META_VALUE }),
         b"ALUE" => Err(Broken { found: line, accepted: VALUE }),
         _ => Ok(Line::Unknown(line)),
@@ -189,9 +189,9 @@ fn value(text: &[u8]) -> Option<Value<'_>> {
     Some(Value { key, flags, len, cas })
 }
 
-/// `STAT` and `SERVER_ERROR`, behind the first letter.
+/// `STAT` and `SERVER_ERROR`, after the first letter.
 #[inline]
-fn told<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
+fn starting_with_s<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
     Ok(match rest {
         [b'T', b'A', b'T', b' ', rest @ ..] => match word(rest) {
             ([], _) => return Err(Broken { found: line, accepted: "STAT with a name" }),
@@ -206,7 +206,7 @@ fn told<'a>(rest: &'a [u8], line: &'a [u8]) -> Result<Line<'a>, Broken<'a>> {
 
 /// A line that begins with a digit.
 #[inline]
-fn counted(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
+fn starting_with_digit(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
     match number(line) {
         Some((number, [])) => Ok(Line::Number(number)),
         None if line.iter().all(u8::is_ascii_digit) => {
@@ -216,9 +216,9 @@ fn counted(line: &[u8]) -> Result<Line<'_>, Broken<'_>> {
     }
 }
 
-/// What no load consists of.
+/// Lines that are rare under load.
 #[cold]
-fn seldom(line: &[u8]) -> Line<'_> {
+fn rare(line: &[u8]) -> Line<'_> {
     match line {
         b"OK" => Line::Ok,
         b"RESET" => Line::Reset,
@@ -232,7 +232,7 @@ fn seldom(line: &[u8]) -> Line<'_> {
 
 /// A meta reply of two letters, with flags or without.
 #[inline]
-fn returning<'a>(rest: &'a [u8], line: &'a [u8], code: fn(ReturnFlags<'a>) -> Line<'a>) -> Line<'a> {
+fn meta_reply<'a>(rest: &'a [u8], line: &'a [u8], code: fn(ReturnFlags<'a>) -> Line<'a>) -> Line<'a> {
     match rest {
         [] => code(ReturnFlags::NONE),
         [b' ', flags @ ..] => code(ReturnFlags::new(flags)),
@@ -240,7 +240,7 @@ fn returning<'a>(rest: &'a [u8], line: &'a [u8], code: fn(ReturnFlags<'a>) -> Li
     }
 }
 
-/// memcached writes one of its errors with a colon behind the first word.
+/// memcached writes one of its errors with a colon after the first word.
 #[cold]
 fn error<'a>(kind: ErrorKind, rest: &'a [u8], line: &'a [u8]) -> Line<'a> {
     match rest {
@@ -249,7 +249,7 @@ fn error<'a>(kind: ErrorKind, rest: &'a [u8], line: &'a [u8]) -> Line<'a> {
     }
 }
 
-/// What comes before the first space, and what comes after it.
+/// The text before the first space, and the text after it.
 #[inline]
 fn word(text: &[u8]) -> (&[u8], &[u8]) {
     match memchr(b' ', text) {
@@ -275,7 +275,7 @@ pub(super) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
         if len == REPLY_NUMBER_LEN_MAX {
             return None;
         }
-        // Only the last of so many digits may be too much.
+        // Only the last of so many digits can overflow.
         number = match len < REPLY_NUMBER_LEN_MAX - 1 {
             true => number * 10 + u64::from(digit),
             false => number.checked_mul(10)?.checked_add(u64::from(digit))?,

@@ -1,7 +1,7 @@
-//! The head of one reply: from bytes to a line that says whether a body follows, and how long it is.
+//! The head of one reply: parsed from bytes to a line, with the length of the body that follows.
 //!
-//! The body is not looked at: its length is in the head. A head borrows from the input, whose first `consumed` bytes are
-//! the line as it came: what forwards a reply forwards those.
+//! The body is not read: its length is in the head. A head borrows from the input, whose first `consumed` bytes are the
+//! line as received: a proxy forwards those.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,28 +10,28 @@ use memchr::memchr;
 use super::line::{Line, classify};
 use crate::limits::{FOUND_SHOWN_MAX, REPLY_LINE_LEN_MAX};
 
-/// What the input starts with.
+/// The start of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed<'a> {
-    /// No line end yet, and not too long to wait for it.
+    /// No line end yet, and the line is not too long so far.
     Incomplete,
     /// A whole head.
     Head {
-        /// What it says.
+        /// The parsed line.
         line: Line<'a>,
         /// Its length, line end included.
         consumed: usize,
-        /// The length of the body behind it, without the line end that a body has, too.
+        /// The length of the body after it, without the body's own line end.
         body: Option<usize>,
     },
 }
 
-/// Bytes that are no reply. What comes behind them cannot be understood, either: close the connection.
+/// Bytes that are not a reply. What follows them cannot be parsed, either: close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken<'a> {
-    /// The line, or the bytes that stand where something else belongs.
+    /// The line, or the bytes in the place of what was expected.
     pub found: &'a [u8],
-    /// What would have been accepted: a noun phrase.
+    /// The expected input: a noun phrase.
     pub accepted: &'static str,
 }
 
@@ -42,7 +42,7 @@ impl Display for Broken<'_> {
     }
 }
 
-/// Reads the head at the front of `input`, of which it looks at no more than [`REPLY_LINE_LEN_MAX`] bytes.
+/// Reads the head at the start of `input`: at most [`REPLY_LINE_LEN_MAX`] bytes.
 #[inline]
 pub fn parse(input: &[u8]) -> Result<Parsed<'_>, Broken<'_>> {
     let Some(end) = memchr(b'\n', input) else {

@@ -1,21 +1,21 @@
-//! The flags of a meta reply: what the request asked to be told, and the marks that the server adds.
+//! The flags of a meta reply: the facts that the request asked for, and the marks that the server adds.
 
 use super::line::number;
 use super::reply::Broken;
 use crate::meta::bit;
 
-/// The flags of a meta reply as they were written. [`ReturnFlags::read`] says what they mean.
+/// The flags of a meta reply as they were written; [`ReturnFlags::read`] parses them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ReturnFlags<'a>(&'a [u8]);
 
-/// What a meta reply says beyond its code.
+/// The facts in a meta reply after its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returned<'a> {
     /// `k`: the key, in base64 if `is_binary`.
     pub key: Option<&'a [u8]>,
-    /// `b`: the key came in base64.
+    /// `b`: the key is in base64.
     pub is_binary: bool,
-    /// `O`: what the request gave, without the letter.
+    /// `O`: the opaque of the request, without the letter.
     pub opaque: Option<&'a [u8]>,
     /// `c`: the CAS.
     pub cas: Option<u64>,
@@ -23,24 +23,24 @@ pub struct Returned<'a> {
     pub flags: Option<u64>,
     /// `s`: the value's length.
     pub size: Option<u64>,
-    /// `t`: how long it lives.
+    /// `t`: its time to live.
     pub ttl: Option<Ttl>,
-    /// `l`: seconds since it was last used.
+    /// `l`: seconds since the last access.
     pub idle_s: Option<u64>,
     /// `h`: whether it had been fetched before.
     pub hit_before: Option<bool>,
-    /// `W`: this client shall recache the item.
+    /// `W`: this client is to recache the item.
     pub won: bool,
     /// `X`: the item is stale.
     pub stale: bool,
-    /// `Z`: another client was told to recache it.
+    /// `Z`: another client is recaching it.
     pub token_sent: bool,
 }
 
-/// How long an item lives.
+/// Time to live of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ttl {
-    /// So many seconds.
+    /// In seconds.
     Seconds(u64),
     /// `-1`
     Forever,
@@ -55,12 +55,12 @@ impl<'a> ReturnFlags<'a> {
         ReturnFlags(text)
     }
 
-    /// As they were written, behind the space that separates them from the code.
+    /// As they were written, after the space that separates them from the code.
     pub fn as_written(self) -> &'a [u8] {
         self.0
     }
 
-    /// Each flag: its letter, and what stands behind it.
+    /// Each flag: its letter and its argument.
     #[inline]
     pub fn words(self) -> impl Iterator<Item = (u8, &'a [u8])> {
         self.0
@@ -69,13 +69,13 @@ impl<'a> ReturnFlags<'a> {
             .map(|(&letter, rest)| (letter, rest))
     }
 
-    /// What `k` returns: the key as written, in base64 if flag `b` is there, too. No other flag is looked at.
+    /// The key that `k` returns, as written: in base64 if flag `b` is present, too. Other flags are not parsed.
     #[inline]
     pub fn key(self) -> Option<&'a [u8]> {
         self.words().find(|&(letter, _)| letter == b'k').map(|(_, key)| key)
     }
 
-    /// Reads them all. Flags that nobody knows yet are passed over.
+    /// Parses all of them. Unknown flags are skipped.
     pub fn read(self) -> Result<Returned<'a>, Broken<'a>> {
         let mut returned = Returned::default();
         let mut seen = 0;
@@ -93,7 +93,7 @@ impl<'a> ReturnFlags<'a> {
 const ARGUMENTS: &str = "return flags with numbers of 64 bits behind c, f, l, s and t, and 0 or 1 behind h";
 
 impl<'a> Returned<'a> {
-    /// Notes one flag; `None` if its argument is wrong.
+    /// Stores one flag; `None` if its argument is malformed.
     fn take(&mut self, letter: u8, argument: &'a [u8]) -> Option<()> {
         match letter {
             b'k' => self.key = Some(argument),

@@ -1,4 +1,4 @@
-//! Replies as memcached 1.6.45 sends them, and what they are read as, wherever they are cut.
+//! Replies as memcached 1.6.45 sends them, and their parsed form, cut at any byte.
 
 use super::*;
 use crate::limits::{REPLY_BODY_LEN_MAX, REPLY_LINE_LEN_MAX};
@@ -107,7 +107,8 @@ const REPLIES: &[(&str, &str, &str)] = &[
     ("bogus", "ERROR\r\n", "Error error ERROR;"),
 ];
 
-/// What a framer makes of a stream that comes in `parts`, with joined bodies; and all that it handed out, joined.
+/// The pieces that a framer makes of a stream that arrives in `parts`, with joined bodies; and all bytes that it handed
+/// out.
 fn frame<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> (String, Vec<u8>) {
     let mut framer = Framer::default();
     let (mut seen, mut forwarded) = (String::new(), Vec::new());
@@ -180,14 +181,14 @@ fn facts(flags: ReturnFlags<'_>) -> String {
     words.join(" ")
 }
 
-/// Holds whole, byte by byte, and cut at any two places.
+/// Checks the stream as a whole, byte by byte, and cut at any two places.
 #[track_caller]
 fn check(stream: &[u8], expected: &str) {
     let parts = |first: usize, second: usize| [&stream[..first], &stream[first..second], &stream[second..]];
     let whole = frame([stream]);
     assert_eq!(whole.0, expected, "of {}", stream.escape_ascii());
     if !expected.contains("broken: ") {
-        assert_eq!(whole.1, stream, "what is forwarded is what came");
+        assert_eq!(whole.1, stream, "the forwarded bytes are the received ones");
     }
     assert_eq!(frame(stream.chunks(1)), whole, "byte by byte");
     for first in 0..=stream.len() {
@@ -198,7 +199,7 @@ fn check(stream: &[u8], expected: &str) {
 }
 
 #[test]
-fn replies_of_memcached_are_understood_wherever_they_are_cut() {
+fn replies_of_memcached_are_parsed_wherever_they_are_cut() {
     for (request, reply, expected) in REPLIES {
         assert_eq!(frame([reply.as_bytes()]).0, *expected, "to {request}");
         check(reply.as_bytes(), expected);
@@ -206,7 +207,7 @@ fn replies_of_memcached_are_understood_wherever_they_are_cut() {
 }
 
 #[test]
-fn replies_come_one_after_the_other() {
+fn several_replies_are_parsed_in_order() {
     let stream: String = REPLIES.iter().map(|(_, reply, _)| *reply).collect();
     let expected: Vec<&str> = REPLIES.iter().map(|(.., expected)| *expected).collect();
     assert_eq!(frame([stream.as_bytes()]), (expected.join(" "), stream.clone().into_bytes()));
@@ -334,7 +335,7 @@ fn the_longest_body_is_announced_and_not_kept() {
 
 #[test]
 fn a_body_must_end_with_a_line_end() {
-    // How much of the body is handed out before depends on the cut; that the stream is refused does not.
+    // How much of the body is handed out before the error depends on the cut; the error does not.
     for stream in [&b"VALUE a 0 3\r\nabcd\r\n"[..], b"VA 3\r\nab\r\n\r\n", b"VA 0\r\n\n\n", b"VA 1\r\na\rb"] {
         for cut in 0..stream.len() {
             let (seen, _) = frame([&stream[..cut], &stream[cut..]]);
@@ -364,7 +365,7 @@ fn a_line_is_too_long_wherever_it_is_cut() {
 }
 
 #[test]
-fn wrong_return_flags_are_an_error_and_unknown_ones_are_passed_over() {
+fn malformed_return_flags_are_an_error_and_unknown_ones_are_skipped() {
     let check = |flags: &str, expected: &str| {
         let line = format!("HD {flags}\r\n");
         let Ok(Parsed::Head { line: Line::Header(flags), .. }) = parse(line.as_bytes()) else { panic!("HD") };
@@ -381,7 +382,7 @@ fn wrong_return_flags_are_an_error_and_unknown_ones_are_passed_over() {
 }
 
 #[test]
-fn what_is_found_is_shown_in_part() {
+fn a_refused_line_is_shown_in_part() {
     let line = format!("VALUE {} 0 1\r\n", "k\u{1b}".repeat(200));
     let broken = parse(line.as_bytes()).expect_err("an overlong key").to_string();
     assert!(broken.starts_with("found \"VALUE k\\x1bk\\x1b") && broken.len() < 400, "{broken}");

@@ -1,4 +1,4 @@
-//! Lines of replies, written: for who answers with other words than it was answered with, and for people.
+//! Reply lines, written: to the wire, for a proxy that changes a reply, and as text for people.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -8,8 +8,8 @@ use crate::limits::FOUND_SHOWN_MAX;
 use crate::number::write_u64;
 
 impl Line<'_> {
-    /// Appends the line and its line end. The same line is read again, unless it came without a carriage return and was the
-    /// longest that is read.
+    /// Appends the line and its line end. Parsing it gives the same line, unless the line was received without a
+    /// carriage return and had the maximum length.
     pub fn write(&self, out: &mut Vec<u8>) {
         let words = |out: &mut Vec<u8>, words: &[&[u8]]| {
             words.iter().for_each(|word| out.extend_from_slice(word));

@@ -1,4 +1,5 @@
-//! Properties of the client's side for any bytes: replies from a hostile server, and lines that a server reads.
+//! Properties of the client's side for any bytes: replies from a hostile server, and request lines read back as a
+//! server does.
 
 use std::fmt::Write;
 
@@ -10,7 +11,7 @@ use crate::limits::{REPLY_BODY_LEN_MAX, REPLY_LINE_LEN_MAX};
 use crate::meta::MetaFlags;
 use crate::request::{self, ArithmeticMode, Get, Request, SetMode, Store, Verb};
 
-/// Checks everything that must hold for a reply stream. Its first two bytes say where it is cut.
+/// Checks all properties of a reply stream. Its first two bytes choose where it is cut.
 pub fn check_replies(input: &[u8]) {
     let Some((&[first, second], stream)) = input.split_first_chunk::<2>() else { return };
     check_head(stream);
@@ -23,7 +24,7 @@ pub fn check_replies(input: &[u8]) {
     assert_eq!(frame(&small), whole, "in small pieces");
 }
 
-/// A head is a line, means the same whatever follows it, and is the same when it is written again.
+/// A head is a line, does not depend on what follows it, and is the same after it is written and parsed again.
 fn check_head(input: &[u8]) {
     let newline = input.iter().position(|&byte| byte == b'\n');
     match parse(input) {
@@ -34,7 +35,7 @@ fn check_head(input: &[u8]) {
             );
         }
         Err(broken) => {
-            assert!(newline.is_some() || input.len() >= REPLY_LINE_LEN_MAX, "half a line is not judged");
+            assert!(newline.is_some() || input.len() >= REPLY_LINE_LEN_MAX, "half a line is not refused");
             assert!(broken.to_string().len() < 500, "a sentence for people");
         }
         Ok(Parsed::Head { line, consumed, body }) => {
@@ -49,7 +50,7 @@ fn check_head(input: &[u8]) {
             line.write(&mut again);
             assert!(line.to_string().len() < 500, "a word for people");
             match parse(&again) {
-                // A carriage return, or the space before a value that is missing.
+                // Longer by a carriage return, or by the space before a missing value.
                 Err(_) if again.len() > REPLY_LINE_LEN_MAX => assert!(again.len() <= consumed + 2),
                 Ok(Parsed::Head { line: second, .. }) => assert_eq!(second, line),
                 other => panic!("{line:?} is written as something else: {other:?}"),
@@ -73,13 +74,13 @@ fn flags<'a>(line: &Line<'a>) -> Option<ReturnFlags<'a>> {
     }
 }
 
-/// What a framer makes of a stream: its lines and how it ends, and all that may be forwarded.
+/// The result of framing a stream: its lines and its end, and all bytes that a proxy may forward.
 ///
-/// How much of the body is handed out before a wrong line end behind it depends on the cut; all else must not.
+/// How much of a body is handed out before a wrong line end depends on the cut; nothing else may.
 fn frame(parts: &[&[u8]]) -> (String, Vec<u8>) {
     let mut framer = Framer::default();
     let (mut seen, mut forwarded) = (String::new(), Vec::new());
-    // Where the body began that has not ended yet.
+    // The start of the body that has not ended yet.
     let mut body_at = None;
     for part in parts {
         let mut input = *part;
@@ -112,7 +113,7 @@ fn frame(parts: &[&[u8]]) -> (String, Vec<u8>) {
     (seen, forwarded)
 }
 
-/// Writes a request that the bytes describe, and reads it as a server does: it must ask what was meant.
+/// Writes a request that the bytes describe, and reads it as a server does: the request must be the same.
 pub fn check_requests(input: &[u8]) {
     let mut bytes = Bytes(input);
     let command = bytes.byte();
@@ -207,7 +208,7 @@ fn check_meta(command: u8, raw: &[u8], bytes: &mut Bytes<'_>, out: &mut Vec<u8>)
         Request::MetaArithmetic { key, flags, mode } if command == 8 && mode == arithmetic_mode => {
             (key, flags)
         }
-        // In base64 a key may be too long.
+        // Encoded in base64, a key may be too long.
         Request::Refused(_) if is_binary && raw.len() > 186 => return,
         other => panic!("{} is read as {other:?}", out.escape_ascii()),
     };
@@ -216,7 +217,7 @@ fn check_meta(command: u8, raw: &[u8], bytes: &mut Bytes<'_>, out: &mut Vec<u8>)
     assert_eq!(read_flags.words().count(), flags.len());
 }
 
-/// That the server has the flag as it was meant.
+/// Checks that the server reads the flag as it was written.
 fn check_flag(flag: &Flag<'_>, read: &MetaFlags<'_>) {
     let is_read = match *flag {
         Flag::Binary => read.has(b'b'),
@@ -241,13 +242,13 @@ fn check_flag(flag: &Flag<'_>, read: &MetaFlags<'_>) {
         Flag::Recache(exptime) => read.recache() == Some(exptime),
         Flag::Initial(number) => read.initial() == number,
         Flag::Delta(number) => read.delta() == number,
-        // These are the request's own.
+        // The request has these in fields of its own.
         Flag::SetMode(_) | Flag::ArithmeticMode(_) => read.has(b'M'),
     };
     assert!(is_read, "{flag:?} is read as {read:?}");
 }
 
-/// Reads a line that must be whole.
+/// Parses a line that must be complete.
 #[track_caller]
 fn read(line: &[u8]) -> Request<'_> {
     match request::parse(line) {
@@ -259,7 +260,7 @@ fn read(line: &[u8]) -> Request<'_> {
     }
 }
 
-/// Decisions, taken from bytes as long as there are any.
+/// Decisions, each taken from the next bytes; zero when none are left.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -273,7 +274,7 @@ impl<'a> Bytes<'a> {
         self.byte() & 1 == 0
     }
 
-    /// As many as the next one says, but at most `most`.
+    /// As many bytes as the next byte tells, but at most `most`.
     fn some(&mut self, most: usize) -> &'a [u8] {
         let len = usize::from(self.byte()).min(most).min(self.0.len());
         let (some, rest) = self.0.split_at(len);
@@ -281,7 +282,7 @@ impl<'a> Bytes<'a> {
         some
     }
 
-    /// Of any length in bits.
+    /// A number of any length in bits.
     fn number(&mut self) -> u64 {
         let bits = self.byte() % 65;
         let number = u64::from_be_bytes([(); 8].map(|()| self.byte()));
@@ -292,7 +293,7 @@ impl<'a> Bytes<'a> {
         if self.coin() { ArithmeticMode::Increment } else { ArithmeticMode::Decrement }
     }
 
-    /// Each flag at most once, and no more than a line may have.
+    /// Each flag at most once, and at most as many as fit a line.
     fn flags(&mut self, is_binary: bool, opaque: Option<Opaque<'a>>) -> Vec<Flag<'a>> {
         let any = [
             Flag::Cas,
@@ -335,7 +336,7 @@ mod tests {
     };
     use stdx::prng::Prng;
 
-    /// One reply of every kind, to be damaged.
+    /// One reply of every kind, as a base for damaged ones.
     const REPLIES: &[&str] = &[
         "VALUE key 1 5 77\r\nhello\r\n",
         "VALUE k 0 0\r\n\r\nEND\r\n",
@@ -356,7 +357,7 @@ mod tests {
     ];
 
     #[test]
-    fn damaged_replies_break_nothing_and_are_the_same_wherever_they_are_cut() {
+    fn damaged_replies_are_the_same_wherever_they_are_cut() {
         let mut prng = Prng::new(11211);
         for round in 0..30_000 {
             let first = REPLIES[round % REPLIES.len()];
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_go_on_and_on_break_nothing() {
+    fn lines_without_an_end_keep_the_properties() {
         let mut prng = Prng::new(3);
         for _ in 0..500 {
             let reply = REPLIES[prng.below(REPLIES.len() as u64) as usize].as_bytes();
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_writes_the_client_reads() {
+    fn the_client_reads_what_the_server_writes() {
         let mut prng = Prng::new(5);
         let number = |prng: &mut Prng| prng.below(u64::MAX) >> prng.below(64);
         for _ in 0..5_000 {
@@ -466,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn fixed_lines_of_the_server_are_known_to_the_client() {
+    fn the_client_reads_the_fixed_lines_of_the_server() {
         let known = [
             (line::STORED, Line::Stored),
             (line::NOT_STORED, Line::NotStored),
@@ -487,11 +488,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_ask_what_was_meant() {
+    fn written_requests_are_read_as_the_same_requests() {
         let mut prng = Prng::new(7);
         for _ in 0..40_000 {
             let mut bytes: Vec<u8> = (0..prng.below(400)).map(|_| prng.below(256) as u8).collect();
-            // Mostly a key that is one: few random bytes are.
+            // Mostly a valid key: few random bytes are one.
             if prng.below(8) > 0 && bytes.len() > 2 {
                 let len = usize::from(bytes[1]).min(bytes.len() - 2);
                 bytes[2..2 + len].iter_mut().for_each(|byte| *byte = b'!' + *byte % 94);

@@ -1,20 +1,20 @@
-//! The numbers that the flags of one request carry: a place for each flag whose row says that it takes one.
+//! The numeric arguments of one request's flags: a place for each flag that takes a number, by its row.
 //!
 //! Those of 32 bits have places of 32 bits: requests are copied into a batch, so their size counts.
 
 use super::table::{Argument, FLAGS, Range};
 
-/// One number for each flag that takes one; negative ones as they wrap.
+/// One number for each flag that takes one; negative ones are wrapped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Numbers {
     wide: [u64; WIDE],
     narrow: [u32; NARROW],
 }
 
-/// Where a letter's number is kept.
+/// The place of a letter's number.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Nowhere: the letter takes none.
+    /// None: the letter takes no number.
     None,
     /// Among those of 64 bits.
     Wide(u8),
@@ -40,8 +40,8 @@ impl Numbers {
         numbers
     };
 
-    /// The number behind `letter`, or the default of its row; negative ones as 32 or 64 bits of them wrap. Only for the flags
-    /// that take one.
+    /// The number behind `letter`, or the default of its row; negative ones wrapped to 32 or 64 bits. Only for the
+    /// flags that take one.
     #[inline]
     pub(super) fn get(&self, letter: u8) -> u64 {
         match PLACES[usize::from(letter)] {
@@ -51,7 +51,7 @@ impl Numbers {
         }
     }
 
-    /// Notes a number that is not negative; `None` if the flag takes none, or not this one.
+    /// Stores a number that is not negative; `None` if the flag takes none, or not this one.
     #[inline]
     pub(super) fn set(&mut self, letter: u8, number: u64) -> Option<()> {
         match PLACES[usize::from(letter)] {
@@ -64,7 +64,7 @@ impl Numbers {
         Some(())
     }
 
-    /// Notes a number that is known to be in the flag's range.
+    /// Stores a number that is known to be in the flag's range.
     #[inline]
     pub(super) fn set_wrapped(&mut self, letter: u8, number: u64) {
         match PLACES[usize::from(letter)] {
@@ -78,7 +78,7 @@ impl Numbers {
 const WIDE: usize = count(true);
 const NARROW: usize = count(false);
 
-/// How many flags take a number of 64 bits, or one of 32.
+/// The number of flags with an argument of 64 bits, or of 32.
 const fn count(wide: bool) -> usize {
     let (mut count, mut at) = (0, 0);
     while at < FLAGS.len() {

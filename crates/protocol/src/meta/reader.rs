@@ -8,10 +8,10 @@ use crate::number;
 use crate::reply::line;
 use crate::words::Words;
 
-/// Reads the flags behind `before` words (the command, the key, and the length for `ms`).
+/// Reads the flags after `before` words (the command, the key, and the length for `ms`).
 ///
-/// memcached goes over the words three times: their first characters, their number, then each in turn. A letter
-/// that is unknown or given twice ends it there; a bad argument is remembered while the next flags are read.
+/// memcached goes over the words three times: their first characters, their number, then each word in turn. An unknown
+/// or repeated letter ends the third pass; a bad argument is remembered while the next flags are read.
 #[inline]
 pub(crate) fn parse<'a>(
     key: &'a [u8],
@@ -41,7 +41,7 @@ pub(crate) fn parse<'a>(
     }
 }
 
-/// memcached takes any line with other first characters for malformed, whatever else is wrong with it.
+/// memcached reports a line with other first characters as malformed, whatever other errors it has.
 #[inline]
 pub(crate) fn starts_flag(word: &[u8]) -> bool {
     matches!(word[0], b'A'..=b'z' | b'0'..=b'9')
@@ -90,7 +90,8 @@ impl<'a> Reader<'a> {
                     && base64::decode(self.key, &mut [0; KEY_LEN_MAX]).is_none();
                 self.error = if malformed { Some(line::META_BAD_KEY) } else { self.error };
             }
-            // Without an argument the mode is the separator behind the letter: no mode at all, but given.
+            // Without an argument, memcached reads the separator after the letter as the mode: given, but not a valid
+            // one.
             Argument::Mode => self.flags.mode = argument.first().copied().unwrap_or(b' '),
             Argument::Number { range, error, .. } => match number(argument, range) {
                 Some(number) => self.flags.numbers.set_wrapped(letter, number),
@@ -100,7 +101,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The whole word as a number; negative ones wrap.
+/// The complete word as a number; negative ones wrap.
 #[inline]
 fn number(word: &[u8], range: Range) -> Option<u64> {
     if word.is_empty() {

@@ -1,7 +1,7 @@
 //! The table of meta flags: a row for each letter, and what follows from the rows.
 //!
-//! The parsers take from here which letters there are and what may stand behind them, replies which of them come back.
-//! `server/tests/meta_flags.rs` holds the server, the transcripts and the documentation to every row.
+//! The parsers take the letters and their arguments from here, and replies take the letters that they return.
+//! `server/tests/meta_flags.rs` checks the server, the transcripts and the documentation against every row.
 
 use MetaCommand::{Arithmetic, Delete, Get, Set};
 
@@ -26,26 +26,26 @@ pub const COMMANDS: [MetaCommand; 4] = [Get, Set, Delete, Arithmetic];
 /// One flag.
 #[derive(Clone, Copy, Debug)]
 pub struct FlagRow {
-    /// How it begins.
+    /// Its letter.
     pub letter: u8,
-    /// What may stand behind the letter.
+    /// Its argument.
     pub argument: Argument,
-    /// What stands for the argument in the documentation; empty if there is none.
+    /// The placeholder of the argument in the documentation; empty if there is none.
     pub value: &'static str,
-    /// The commands to which it means something. All commands take all flags.
+    /// The commands in which it has an effect. All commands accept all flags.
     pub commands: &'static [MetaCommand],
-    /// The commands that repeat it in a reply about an item, with what was asked for behind the letter.
+    /// The commands that return it in a reply about an item, followed by the requested fact.
     pub returned: &'static [MetaCommand],
-    /// What it means: a cell of the documentation's table.
+    /// Its meaning: a cell of the documentation's table.
     pub meaning: &'static str,
 }
 
-/// What may stand behind a letter.
+/// The argument of a letter.
 #[derive(Clone, Copy, Debug)]
 pub enum Argument {
-    /// Nothing; if something stands there, it is ignored.
+    /// None; anything after the letter is ignored.
     Nothing,
-    /// Nothing, and the key of this request is in base64.
+    /// None, and the key of this request is in base64.
     KeyIsBinary,
     /// Up to 31 bytes, which the reply repeats.
     Opaque,
@@ -53,16 +53,17 @@ pub enum Argument {
     Mode,
     /// A whole number.
     Number {
-        /// Which ones.
+        /// The accepted numbers.
         range: Range,
-        /// What holds without the flag.
+        /// The value without the flag.
         default: u64,
-        /// The reply to a number that is none. memcached forgets to name one, so that an earlier one's name stands.
+        /// The reply to a malformed number. memcached does not set one for some flags, so that an earlier error
+        /// remains.
         error: Option<&'static [u8]>,
     },
 }
 
-/// Which whole numbers a flag takes.
+/// The whole numbers that a flag accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Range {
     /// Of 32 bits, with a sign.
@@ -121,7 +122,7 @@ pub const FLAGS: &[FlagRow] = &[
     FlagRow {
         letter: b'q',
         commands: ALL,
-        meaning: "leave out the reply that says all went as usual",
+        meaning: "send no reply for the usual outcome",
         ..PLAIN
     },
     FlagRow {
@@ -135,7 +136,7 @@ pub const FLAGS: &[FlagRow] = &[
         letter: b't',
         commands: &[Get, Arithmetic],
         returned: &[Get, Arithmetic],
-        meaning: "return the seconds left, -1 for ever",
+        meaning: "return the seconds left, -1 for no expiry",
         ..PLAIN
     },
     FlagRow { letter: b'v', commands: &[Get, Arithmetic], meaning: "return the value", ..PLAIN },
@@ -175,7 +176,7 @@ pub const FLAGS: &[FlagRow] = &[
         argument: CAS,
         value: "cas",
         commands: ALL,
-        meaning: "the CAS from now on",
+        meaning: "the new CAS",
         ..PLAIN
     },
     FlagRow {
@@ -237,12 +238,12 @@ pub const FLAGS: &[FlagRow] = &[
         argument: Argument::Number { range: Range::U64, default: 0, error: Some(line::META_BAD_INITIAL) },
         value: "initial",
         commands: &[Arithmetic],
-        meaning: "what a counter starts with",
+        meaning: "the initial value of a counter",
         ..PLAIN
     },
     FlagRow { letter: b'x', commands: &[Delete], meaning: "drop the value, keep the item", ..PLAIN },
-    FlagRow { letter: b'P', meaning: "taken and ignored", ..PLAIN },
-    FlagRow { letter: b'L', meaning: "taken and ignored", ..PLAIN },
+    FlagRow { letter: b'P', meaning: "accepted and ignored", ..PLAIN },
+    FlagRow { letter: b'L', meaning: "accepted and ignored", ..PLAIN },
 ];
 
 /// The letters of all rows.
@@ -259,7 +260,7 @@ pub(crate) const KNOWN: u64 = {
     known
 };
 
-/// The letters that say all by themselves.
+/// The letters without an argument.
 pub(crate) const BARE: u64 = {
     let mut bare = 0;
     let mut at = 0;
@@ -272,7 +273,7 @@ pub(crate) const BARE: u64 = {
     bare
 };
 
-/// The letters that come back in a reply to `command`.
+/// The letters that a reply to `command` returns.
 pub(crate) const fn returned_by(command: MetaCommand) -> u64 {
     let mut letters = 0;
     let mut at = 0;
@@ -289,13 +290,13 @@ pub(crate) const fn returned_by(command: MetaCommand) -> u64 {
     letters
 }
 
-/// What may stand behind a letter that has a row.
+/// The argument of a letter that has a row.
 #[inline]
 pub(crate) fn argument(letter: u8) -> &'static Argument {
     &FLAGS[usize::from(ROWS[usize::from(letter)])].argument
 }
 
-/// Where each letter's row is; the first one for a letter without.
+/// The index of each letter's row; 0 for a letter without one.
 const ROWS: [u8; 256] = {
     let mut rows = [0; 256];
     let mut at = 0;
@@ -316,7 +317,7 @@ pub(crate) const fn bits(letters: &[u8]) -> u64 {
     bits
 }
 
-/// The bit of a letter; none for what cannot be a flag.
+/// The bit of a letter; 0 for a byte that cannot be a flag.
 pub(crate) const fn bit(letter: u8) -> u64 {
     match letter {
         b'A'..=b'z' => 1 << (letter - b'A'),

@@ -6,7 +6,7 @@ use crate::uri;
 
 use super::ReplyKey;
 
-/// What the dumps say about an item.
+/// The facts about an item in a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DumpFacts {
     /// When it expires; `None` is never. `me`: seconds from now. `metadump`: Unix time.
@@ -19,14 +19,14 @@ pub struct DumpFacts {
     pub fetched: bool,
     /// The slab class.
     pub class: u32,
-    /// All bytes that it takes.
+    /// All bytes that the item occupies.
     pub size: u64,
     /// The client's flags (`metadump` only).
     pub flags: u32,
 }
 
-/// `ME <key> exp=… la=… cas=… fetch=… cls=… size=…`, with a key in base64 if it came so, or else as
-/// [`uri::encode_unreadable`] has it.
+/// `ME <key> exp=… la=… cas=… fetch=… cls=… size=…`, with the key in base64 if it was received in base64, otherwise
+/// encoded by [`uri::encode_unreadable`].
 pub fn debug_line(out: &mut Vec<u8>, key: ReplyKey<'_>, facts: &DumpFacts) {
     out.extend_from_slice(b"ME ");
     if key.binary {
@@ -48,8 +48,8 @@ pub fn metadump_line(out: &mut Vec<u8>, key: &[u8], facts: &DumpFacts) {
     out.extend_from_slice(b" \n");
 }
 
-/// `mg <key>`, or `mg <base64> b`: a request that asks for the item. A key that is not [readable](uri::is_readable)
-/// goes as base64 however it came.
+/// `mg <key>`, or `mg <base64> b`: a request that asks for the item. A key that is not [readable](uri::is_readable) is
+/// always written in base64.
 pub fn mgdump_line(out: &mut Vec<u8>, key: ReplyKey<'_>) {
     out.extend_from_slice(b"mg ");
     if key.binary || !uri::is_readable(key.bytes) {
@@ -61,8 +61,8 @@ pub fn mgdump_line(out: &mut Vec<u8>, key: ReplyKey<'_>) {
     }
 }
 
-/// `ITEM <key> [<len> b; <expiry> s]`, with the expiry as Unix time, 0 for never, and the key as
-/// [`uri::encode_unreadable`] has it.
+/// `ITEM <key> [<len> b; <expiry> s]`, with the expiry as Unix time, 0 for never, and the key encoded by
+/// [`uri::encode_unreadable`].
 pub fn cachedump_line(out: &mut Vec<u8>, key: &[u8], len: usize, expiry: u64) {
     out.extend_from_slice(b"ITEM ");
     uri::encode_unreadable(out, key);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn dumps_are_spelled_as_memcached_spells_them() {
+    fn dumps_are_spelled_as_in_memcached() {
         let text = ReplyKey { bytes: b"a%b", binary: false };
         let binary = ReplyKey { bytes: b"foo", binary: true };
         let soon = DumpFacts { expiry: Some(12), fetched: false, ..FACTS };

@@ -1,4 +1,4 @@
-//! Every fixed line that memcached sends, once.
+//! Fixed reply lines: each line that memcached sends, defined once.
 
 macro_rules! lines {
     ($($name:ident = $text:literal;)*) => {

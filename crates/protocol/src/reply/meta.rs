@@ -1,4 +1,4 @@
-//! Replies to `mg`, `ms`, `md` and `ma`: a code, then the asked-for facts in the order of the request.
+//! Replies to `mg`, `ms`, `md` and `ma`: a code, then the requested facts in the order of the request.
 
 use crate::base64;
 use crate::meta::{MetaCommand, MetaFlags, bit, bits, returned_by};
@@ -26,11 +26,11 @@ pub enum Code {
 pub struct ReplyKey<'a> {
     /// The bytes, not encoded.
     pub bytes: &'a [u8],
-    /// Print it in base64 and say so: the item's (or, without an item, the request's) key came that way.
+    /// Print it in base64, with flag `b`: the item's (or, without an item, the request's) key was received so.
     pub binary: bool,
 }
 
-/// What is known about the item that a reply is about. All zero where there is none.
+/// Facts about the item of a reply. All zero if there is no item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ItemFacts {
     /// The client's flags.
@@ -39,9 +39,9 @@ pub struct ItemFacts {
     pub len: usize,
     /// The CAS; 0 if nothing was stored.
     pub cas: u64,
-    /// Seconds that are left, before this request changed them; `None` is for ever.
+    /// Remaining seconds before this request changed them; `None` is no expiry.
     pub ttl_before: Option<u32>,
-    /// Seconds that are left now; `None` is for ever.
+    /// Remaining seconds now; `None` is no expiry.
     pub ttl: Option<u32>,
     /// Seconds since the last access before this one.
     pub idle: u32,
@@ -55,10 +55,10 @@ pub struct ItemFacts {
     pub token_sent: bool,
 }
 
-/// Appends the reply's line, or nothing if the request is quiet about it.
+/// Appends the reply's line, or nothing if the request is quiet and the outcome is the usual one.
 ///
-/// The returned flags are those of [`FLAGS`](crate::meta::FLAGS) for this command; only `O` and `k` where `mg`, `md` or
-/// `ma` has no item to speak of.
+/// The returned flags are those of [`FLAGS`](crate::meta::FLAGS) for this command; only `O` and `k` if `mg`, `md` or
+/// `ma` found no item.
 #[inline]
 pub fn meta_reply(
     out: &mut Vec<u8>,
@@ -82,7 +82,7 @@ pub fn meta_reply(
             }
             b'k' => write_key(out, key),
             letter if returned & bit(letter) == 0 => {}
-            // What follows a change sees it; what precedes it does not.
+            // A `t` after a change shows it; a `t` before it does not.
             b'T' | b'N' => ttl = facts.ttl,
             b't' => write_ttl(out, ttl),
             b'c' => write_fact(out, b'c', facts.cas),
@@ -102,7 +102,7 @@ pub fn meta_reply(
     out.extend_from_slice(b"\r\n");
 }
 
-/// `q` silences what a client expects anyhow: misses of `mg`, success of the others.
+/// `q` suppresses the usual outcome: a miss of `mg`, success of the other commands.
 fn silenced(command: MetaCommand, code: Code) -> bool {
     match command {
         MetaCommand::Get => code == Code::Miss,
@@ -111,10 +111,10 @@ fn silenced(command: MetaCommand, code: Code) -> bool {
     }
 }
 
-/// What these flags change shows in a `t` behind them.
+/// Flags whose effect shows in a `t` after them.
 const TTL_CHANGES: u64 = bits(b"TN");
 
-/// The flags that need an item, as bits; and `T` and `N`, for what they do to `t`.
+/// The flags that need an item, as bits; and `T` and `N`, for their effect on `t`.
 #[inline]
 fn returned(command: MetaCommand, code: Code) -> u64 {
     let found = matches!(code, Code::Done | Code::Value(_));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_that_a_row_says_are_returned_and_no_others() {
+    fn exactly_the_flags_that_the_table_marks_are_returned() {
         for (row, command) in FLAGS.iter().flat_map(|row| COMMANDS.map(|command| (row, command))) {
             if matches!(row.argument, Argument::KeyIsBinary) || row.letter == b'q' {
                 continue; // `b` comes back with `k` only, and `q` may leave nothing to look at.
@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ttl_is_the_one_of_its_place_among_the_flags() {
+    fn a_ttl_depends_on_its_place_among_the_flags() {
         check("mg foo t T30", Code::Done, FACTS, "HD t-1\\r\\n");
         check("mg foo T30 t", Code::Done, FACTS, "HD t30\\r\\n");
         check("ma foo N30 t", Code::Value(2), FACTS, "VA 2 t30\\r\\n");
     }
 
     #[test]
-    fn without_an_item_only_opaque_and_key_come_back() {
+    fn without_an_item_only_opaque_and_key_are_returned() {
         check("mg foo v f k Oab c t", Code::Miss, FACTS, "EN kfoo Oab\\r\\n");
         check("ma foo c t O1 k", Code::NotFound, FACTS, "NF O1 kfoo\\r\\n");
         check("md Zm9v b k", Code::NotFound, FACTS, "NF kZm9v b\\r\\n");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn quiet_silences_what_goes_as_usual() {
+    fn quiet_suppresses_the_usual_outcome() {
         check("mg foo q", Code::Miss, FACTS, "");
         check("mg foo q", Code::Done, FACTS, "HD\\r\\n");
         check("ms foo 5 q", Code::Done, FACTS, "");

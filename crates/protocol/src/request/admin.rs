@@ -1,8 +1,8 @@
 //! The administrative commands.
 //!
-//! Most of them are found by their first word wherever it stands on the line, and take any beginning of an
-//! option for the option. Whether a command is allowed is checked by the server, in memcached before the
-//! arguments are looked at: where that matters, the error is part of the request.
+//! Most of them are recognised by their first word even on an indented line, and accept any prefix of an option for the
+//! option. The server checks whether a command is allowed; memcached does so before it parses the arguments: where that
+//! matters, the error is part of the request.
 
 use super::types::{
     Automove, CrawlerClasses, ExtstoreKnob, LruCommand, LruCrawlerCommand, LruMode, Refused, Request,
@@ -36,7 +36,7 @@ pub(super) fn parse<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused>
     request.map_err(|reply| Refused::unless(noreply, reply))
 }
 
-/// Nobody's command: an error, or the end for what speaks HTTP.
+/// An unknown command: an error, or the end of the connection for an HTTP request.
 fn unknown<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused> {
     let speaks_http = sentence.last().is_some_and(|word| word.starts_with(b"HTTP/"));
     if sentence.count() > 1 && speaks_http {
@@ -45,7 +45,7 @@ fn unknown<'a>(sentence: &Sentence<'a>) -> Result<Request<'a>, Refused> {
     Err(Refused::unless(sentence.noreply(), line::ERROR))
 }
 
-/// `watch` never looks for `noreply`.
+/// `watch` does not recognise `noreply`.
 pub(super) fn watch<'a>(sentence: &Sentence<'a>) -> Request<'a> {
     let stream = |word: &[u8]| STREAM_NAMES.iter().position(|name| abbreviates(word, name.as_bytes()));
     let mut streams = Ok(if sentence.count() == 1 { Streams::FETCHERS } else { Streams::NONE });

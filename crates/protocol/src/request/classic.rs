@@ -1,6 +1,6 @@
 //! The classic commands that concern items: retrieval, storage, deletion, arithmetic, touch.
 //!
-//! Words behind those that a command needs are ignored, except that a last word `noreply` always counts.
+//! Words after those that a command needs are ignored, except that a last word `noreply` always counts.
 
 use super::types::{ArithmeticMode, Get, Refused, Request, Store, Verb};
 use crate::key::{Key, Keys};
@@ -27,7 +27,7 @@ pub(super) fn gat(line: &[u8], with_cas: bool) -> Result<Request<'_>, Refused> {
     }
 }
 
-/// The keys are those of the whole line, however long; but the first must be where words are looked for.
+/// The keys are those of the whole line, of any length; but the first must be in the part that is searched for words.
 fn keys_or_refusal<'a>(line: &'a [u8], words: Words<'a>) -> Result<Keys<'a>, Refused> {
     match words.clone().next() {
         Some(_) => Ok(Keys::within(&line[line.len() - words.rest().len()..])),
@@ -37,7 +37,7 @@ fn keys_or_refusal<'a>(line: &'a [u8], words: Words<'a>) -> Result<Keys<'a>, Ref
 
 pub(super) fn store(line: &[u8], verb: Verb) -> Result<Request<'_>, Refused> {
     let sentence = Sentence::of_line(line);
-    // A length that makes no sense leaves nothing to swallow: the body will be taken for commands.
+    // With a malformed length, no body can be discarded: it is parsed as commands.
     let len = sentence
         .word(4)
         .and_then(number::i32_word)

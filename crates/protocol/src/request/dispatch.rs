@@ -1,4 +1,4 @@
-//! From a line to its command: first by the short cuts, then by the words.
+//! The command of a line: recognised by the short cuts, otherwise by the words.
 
 use memchr::memchr;
 
@@ -8,10 +8,10 @@ use crate::limits::LINE_LEN_MIN;
 use crate::reply::line;
 use crate::words::Sentence;
 
-/// Looks at the head that `input` starts with. Never panics, whatever the bytes.
+/// Parses the head at the start of `input`. Never panics, for any bytes.
 #[inline]
 pub fn parse(input: &[u8]) -> Parsed<'_> {
-    // Every arm returns its request itself: one common value would be copied once more.
+    // Every arm returns its request directly: a common value would be copied once more.
     match input.first_chunk::<4>() {
         Some(b"get ") => {
             if let Some((keys, consumed)) = fast::keys(input, 4) {
@@ -94,7 +94,7 @@ pub(crate) fn parse_any(input: &[u8]) -> Parsed<'_> {
     Parsed::Head { request, consumed }
 }
 
-/// Finds the command. It must be the first thing on its line, but for the administrative ones.
+/// Finds the command. Only an administrative one may have spaces before it.
 fn judge(line: &[u8]) -> Result<Request<'_>, Refused> {
     let command = &line[..memchr(b' ', line).unwrap_or(line.len())];
     match command {

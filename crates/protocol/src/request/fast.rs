@@ -1,7 +1,7 @@
-//! The short cuts: requests written just as clients write them, recognised by direct scans.
+//! Short cuts: requests in the usual spelling of clients, recognised by direct scans.
 //!
-//! Anything unusual is `None`: incomplete, indented, doubled spaces, odd numbers, any error. The words then
-//! decide. What these functions do return is what the words would have said: `crate::fuzz` compares the two.
+//! Everything unusual is `None`: incomplete or indented lines, doubled spaces, unusual numbers, any error. The word
+//! parser then decides. A result of these functions equals that of the word parser: `crate::fuzz` compares the two.
 
 use memchr::{memchr, memchr2};
 
@@ -10,7 +10,7 @@ use crate::key::{Key, Keys};
 use crate::limits::{KEY_LEN_MAX, META_WORDS_MAX, OPAQUE_LEN_MAX, VALUE_LEN_MAX};
 use crate::meta::{self, MetaFlags, MetaKey};
 
-/// The keys of a `get` from `at` on, and the length of the line.
+/// The keys of a `get`, from byte `at` on, and the length of the line.
 #[inline(always)]
 pub(super) fn keys(input: &[u8], at: usize) -> Option<(Keys<'_>, usize)> {
     let text = &input[at..];
@@ -22,11 +22,11 @@ pub(super) fn keys(input: &[u8], at: usize) -> Option<(Keys<'_>, usize)> {
         let newline = end + memchr(b'\n', &text[end..])?;
         (without_return(&text[..newline]), end, newline)
     };
-    // The first key may be overlong: that is found when its turn comes.
+    // The first key may be overlong: the server finds that when it reaches the key.
     (len > 0).then(|| (Keys::starting(line, len), at + newline + 1))
 }
 
-/// The same behind `command`.
+/// The same, after `command`.
 #[inline(always)]
 pub(super) fn keys_after<'a>(input: &'a [u8], command: &[u8]) -> Option<(Keys<'a>, usize)> {
     input.starts_with(command).then(|| keys(input, command.len())).flatten()
@@ -46,7 +46,7 @@ pub(super) fn store(input: &[u8], at: usize, verb: Verb) -> Option<(Store<'_>, u
     Some((store, input.len() - rest.len()))
 }
 
-/// A line that has only a key behind `command`.
+/// A line that has only a key after `command`.
 #[inline(always)]
 pub(super) fn key<'a>(input: &'a [u8], command: &[u8]) -> Option<(Key<'a>, bool, usize)> {
     let text = input.strip_prefix(command)?;
@@ -60,7 +60,7 @@ pub(super) fn key<'a>(input: &'a [u8], command: &[u8]) -> Option<(Key<'a>, bool,
     Some((Key::from_word(word).ok()?, noreply, input.len() - rest.len()))
 }
 
-/// A line that has a key and a number behind `command`.
+/// A line that has a key and a number after `command`.
 #[inline(always)]
 pub(super) fn key_and_number<'a>(input: &'a [u8], command: &[u8]) -> Option<(Key<'a>, u64, bool, usize)> {
     let (key, text) = key_and_space(input.strip_prefix(command)?)?;
@@ -95,7 +95,7 @@ fn meta_key(word: &[u8]) -> Option<MetaKey<'_>> {
     (1..=KEY_LEN_MAX).contains(&word.len()).then(|| MetaKey::new(word, false))
 }
 
-/// The flags up to the line end, behind `before` words; and what follows the line.
+/// The flags up to the line end, after `before` words; and what follows the line.
 #[inline(always)]
 fn meta_flags(text: &[u8], before: usize) -> Option<(MetaFlags<'_>, &[u8])> {
     let mut flags = MetaFlags::none();
@@ -115,11 +115,11 @@ fn meta_flags(text: &[u8], before: usize) -> Option<(MetaFlags<'_>, &[u8])> {
     }
 }
 
-/// Reads what stands behind `letter`, and returns what stands behind that.
+/// Reads the argument of `letter`, and returns what follows it.
 #[inline(always)]
 fn meta_argument<'a>(letter: u8, text: &'a [u8], flags: &mut MetaFlags<'_>) -> Option<&'a [u8]> {
     if meta::takes_no_argument(letter) {
-        // Should one stand there all the same, the words know that it is ignored.
+        // If one is given all the same, the word parser ignores it.
         return Some(text);
     }
     match letter {
@@ -141,7 +141,7 @@ fn meta_argument<'a>(letter: u8, text: &'a [u8], flags: &mut MetaFlags<'_>) -> O
     }
 }
 
-/// A key, and what follows the one space behind it.
+/// A key, and what follows the one space after it.
 #[inline(always)]
 fn key_and_space(text: &[u8]) -> Option<(Key<'_>, &[u8])> {
     let end = separator(text)?;
@@ -173,13 +173,13 @@ fn digits(text: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// So many digits never overflow 64 bits, and are never too many for any kind of number.
+/// This many digits never overflow 64 bits, and are accepted for every kind of number.
 const DIGITS_MAX: usize = 10;
 
 /// The first space or line feed.
 ///
-/// Keys are short: eight bytes at a time beat a call that sets up wide registers. The bits of `eq` are exact up
-/// to the first match, and no further is looked (Mycroft's test for a zero byte).
+/// Keys are short: eight bytes at a time beat a call that sets up wide registers. The bits of `eq` are exact up to the
+/// first match, and later ones are not used (Mycroft's test for a zero byte).
 #[inline(always)]
 fn separator(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -199,7 +199,7 @@ fn separator(text: &[u8]) -> Option<usize> {
     memchr2(b' ', b'\n', &text[at..]).map(|offset| at + offset)
 }
 
-/// From here on the wide search is the faster one.
+/// From this length on, the wide search is faster.
 const KEY_LEN_SHORT: usize = 32;
 
 #[inline(always)]

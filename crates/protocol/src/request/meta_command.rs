@@ -8,7 +8,7 @@ use crate::number;
 use crate::reply::line;
 use crate::words::Words;
 
-/// `letter` is the second of the command.
+/// `letter` is the second one of the command.
 pub(super) fn parse(letter: u8, line: &[u8]) -> Result<Request<'_>, Refused> {
     let mut words = Words::of_line(line);
     words.next();
@@ -41,7 +41,7 @@ fn set<'a>(key: &'a [u8], mut words: Words<'a>) -> Result<Request<'a>, Refused> 
         .and_then(|len| usize::try_from(len).ok())
         .filter(|&len| len <= VALUE_LEN_MAX)
         .ok_or(Refused::line(line::BAD_FORMAT))?;
-    // A first character that starts no flag makes memcached see no words at all, and so no length.
+    // If a word's first character starts no flag, memcached sees no words at all, and so no length.
     if words.clone().any(|word| !meta::starts_flag(word)) {
         return Err(Refused::line(line::BAD_FORMAT));
     }
@@ -58,14 +58,14 @@ fn arithmetic<'a>(key: &'a [u8], words: Words<'a>) -> Result<Request<'a>, &'stat
     if words.clone().any(|word| !meta::starts_flag(word)) {
         return Err(line::BAD_FORMAT);
     }
-    // Whatever is wrong with the flags, `ma` gives one name to it.
+    // `ma` has one error for everything that is wrong with the flags.
     let (key, flags) = meta::parse(key, words, 2).map_err(|_| line::META_INVALID_OR_DUPLICATE_FLAG)?;
     let mode = ArithmeticMode::of_flag(flags.mode).ok_or(line::META_ARITHMETIC_BAD_MODE)?;
     flags.check_opaque()?;
     Ok(Request::MetaArithmetic { key, flags, mode })
 }
 
-/// `me` looks at one flag only, and at that one only if another word follows it.
+/// `me` reads one flag only, and only if another word follows it.
 fn debug<'a>(key: &'a [u8], mut words: Words<'a>) -> Result<Request<'a>, &'static [u8]> {
     let well_formed = words.clone().all(meta::starts_flag);
     if !well_formed || key.len() > KEY_LEN_MAX {

@@ -1,6 +1,6 @@
-//! `stats` and what may follow it.
+//! `stats` and its topics.
 //!
-//! memcached takes any beginning of most topics for the topic: `stats r` resets.
+//! memcached accepts any prefix of most topics: `stats r` resets.
 
 use super::types::{Cachedump, DetailCommand, Request, StatsTopic};
 use crate::limits::SLAB_CLASSES;

@@ -1,4 +1,4 @@
-//! Lines and what they mean, as sentences. The expectations were taken from a running memcached 1.6.45.
+//! Request lines and their parsed form. The expectations were taken from a running memcached 1.6.45.
 
 use super::*;
 use crate::meta::MetaFlags;
@@ -37,7 +37,7 @@ fn quietly(noreply: bool) -> &'static str {
     if noreply { " noreply" } else { "" }
 }
 
-/// The arguments, as far as they were given.
+/// The arguments that were given.
 fn values(flags: &MetaFlags<'_>) -> String {
     let mut values = vec![format!("{flags:?}")];
     values.extend(flags.exptime().map(|exptime| format!("T={exptime}")));
@@ -99,7 +99,7 @@ fn retrieval_needs_a_key() {
 }
 
 #[test]
-fn an_overlong_key_of_a_get_is_found_when_its_turn_comes() {
+fn an_overlong_key_of_a_get_is_an_error_at_its_place() {
     check(&format!("get a {} b", "k".repeat(251)), r#"Get cas=false exptime=None ["a", "TooLong", "b"]"#);
     let line = format!("get {}\r\n", "k".repeat(250));
     let Parsed::Head { request: Request::Get(get), .. } = parse(line.as_bytes()) else { panic!("a get") };
@@ -126,7 +126,7 @@ fn storage_commands_have_five_words_or_more() {
 }
 
 #[test]
-fn flags_and_exptime_of_storage_commands_are_cs() {
+fn flags_and_exptime_of_storage_commands_are_parsed_as_in_c() {
     check("set k 4294967296 0 1", "Set k flags=0 exptime=0 len=1");
     check("set k +7 0\t9 1", "Set k flags=7 exptime=0 len=1");
     check("set k \t 3 1", "Set k flags=3 exptime=3 len=1");
@@ -138,7 +138,7 @@ fn flags_and_exptime_of_storage_commands_are_cs() {
 }
 
 #[test]
-fn a_refused_storage_command_swallows_its_value() {
+fn the_value_of_a_refused_storage_command_is_discarded() {
     let long = "k".repeat(251);
     check(&format!("set {long} 0 0 10"), &format!("{BAD_FORMAT} swallow 12"));
     check(&format!("set {long} 0 0 10 noreply"), "\"\" swallow 12");
@@ -148,7 +148,7 @@ fn a_refused_storage_command_swallows_its_value() {
 }
 
 #[test]
-fn a_length_that_makes_no_sense_swallows_nothing() {
+fn after_a_malformed_length_nothing_is_discarded() {
     for len in ["-1", "2147483646", "99999999999", "000000000001", "x", "1x", "+1"] {
         check(&format!("set k 0 0 {len} noreply"), BAD_FORMAT);
     }
@@ -173,7 +173,7 @@ fn noreply_counts_only_as_the_last_word_but_there_always() {
 }
 
 #[test]
-fn counters_and_touch_check_their_number() {
+fn arithmetic_and_touch_check_their_number() {
     check("incr k 5", "Arithmetic { mode: Increment, key: k, delta: 5, noreply: false }");
     check(
         "decr k 18446744073709551615 noreply",
@@ -207,7 +207,7 @@ fn commands_are_lower_case_and_whole_words() {
 }
 
 #[test]
-fn what_speaks_http_is_shut_out() {
+fn an_http_request_closes_the_connection() {
     check("GET / HTTP/1.1", "\"\" close");
     check("unknown HTTP/", "\"\" close");
     check("HTTP/1.1 200", "\"ERROR\"");
@@ -256,7 +256,7 @@ fn meta_errors_come_in_memcacheds_order() {
 }
 
 #[test]
-fn meta_set_swallows_its_value_once_its_length_is_known() {
+fn the_value_of_a_refused_meta_set_is_discarded_if_its_length_is_known() {
     check("ms foo 5 F9 T0 c", r#"ms foo len=5 Set ["F9", "T0", "c"] T=0 F=9"#);
     check("ms foo 0 ME", r#"ms foo len=0 Add ["ME"]"#);
     check("ms foo 0 MA N60", r#"ms foo len=0 Append ["MA", "N60"] N=60"#);
@@ -287,7 +287,7 @@ fn meta_arithmetic_has_one_name_for_every_error() {
 }
 
 #[test]
-fn meta_debug_decodes_only_in_front_of_another_word() {
+fn meta_debug_decodes_a_key_only_if_another_word_follows() {
     check("me foo", "MetaDebug { key: foo }");
     check("me Zm9v b", "MetaDebug { key: Zm9v }");
     check("me Zm9v b x", "MetaDebug { key: base64:Zm9v }");
@@ -296,7 +296,7 @@ fn meta_debug_decodes_only_in_front_of_another_word() {
 }
 
 #[test]
-fn statistics_are_found_by_any_beginning() {
+fn a_prefix_of_a_statistics_topic_is_accepted() {
     let topic = |input: &str, expected: &str| {
         let line = format!("stats{input}\r\n");
         let Parsed::Head { request: Request::Stats { topic, .. }, .. } = parse(line.as_bytes()) else {
@@ -319,7 +319,7 @@ fn statistics_are_found_by_any_beginning() {
 }
 
 #[test]
-fn administration_is_parsed_into_numbers() {
+fn arguments_of_administrative_commands_are_parsed() {
     check("flush_all noreply", "FlushAll { delay: Ok(0), noreply: true }");
     check("flush_all 10 noreply", "FlushAll { delay: Ok(10), noreply: true }");
     check("flush_all -5 x", "FlushAll { delay: Ok(-5), noreply: false }");
@@ -380,7 +380,7 @@ fn queues_slabs_and_extstore_are_tuned() {
 }
 
 #[test]
-fn a_long_line_is_waited_for_only_if_it_may_be_a_get() {
+fn the_end_of_a_long_line_is_awaited_only_if_it_may_be_a_get() {
     assert_eq!(unfinished(&[b'a'; 2048]), Unfinished::Wait);
     assert_eq!(unfinished(&[b'a'; 2049]), Unfinished::Close);
     assert_eq!(unfinished(&b"gat 1 a ".repeat(300)), Unfinished::Close);

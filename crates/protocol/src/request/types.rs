@@ -1,4 +1,4 @@
-//! The head of one request as a value: nothing in here can be wrong.
+//! The head of one request as a checked value.
 
 mod admin;
 
@@ -12,14 +12,14 @@ use crate::key::{Key, Keys};
 use crate::meta::{MetaFlags, MetaKey};
 use crate::words::Words;
 
-/// What the input starts with.
+/// The start of the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Parsed<'a> {
-    /// No line end yet: [`unfinished`](super::unfinished) says whether to wait for it.
+    /// No line end yet: [`unfinished`](super::unfinished) decides whether to wait for it.
     Incomplete,
     /// A whole head.
     Head {
-        /// What it asks for.
+        /// The request.
         request: Request<'a>,
         /// Its length, line end included.
         consumed: usize,
@@ -72,7 +72,7 @@ pub enum Request<'a> {
         /// The key.
         key: MetaKey<'a>,
     },
-    /// `mn`: everything before it must have been answered and sent.
+    /// `mn`: answered after everything before it has been answered and sent.
     MetaNoop,
     /// `delete`.
     Delete {
@@ -96,14 +96,14 @@ pub enum Request<'a> {
     Touch {
         /// The key.
         key: Key<'a>,
-        /// When the item shall expire.
+        /// The item's new exptime.
         exptime: i32,
         /// Send no reply.
         noreply: bool,
     },
     /// `flush_all`.
     FlushAll {
-        /// When to flush: an exptime; 0 and less is now. Or the error, which stands back behind "not allowed".
+        /// When to flush: an exptime; 0 and less is now. Or the error, which "not allowed" precedes.
         delay: Result<i32, &'static [u8]>,
         /// Send no reply.
         noreply: bool,
@@ -121,21 +121,21 @@ pub enum Request<'a> {
     Quit,
     /// `shutdown`.
     Shutdown {
-        /// How; or the error, which stands back behind "not enabled".
+        /// How; or the error, which "not enabled" precedes.
         mode: Result<ShutdownMode, &'static [u8]>,
         /// Send no reply.
         noreply: bool,
     },
     /// `stats`.
     Stats {
-        /// About what; or the error.
+        /// The topic; or the error.
         topic: StatsTopic,
-        /// The words behind the command.
+        /// The words after the command.
         args: Words<'a>,
     },
     /// `watch`.
     Watch {
-        /// Which events; or the error, which stands back behind "not allowed" and "cannot pipeline".
+        /// Which events; or the error, which "not allowed" and "cannot pipeline" precede.
         streams: Result<Streams, &'static [u8]>,
     },
     /// `cache_memlimit`.
@@ -147,7 +147,7 @@ pub enum Request<'a> {
     },
     /// `lru_crawler`.
     LruCrawler {
-        /// What it shall do.
+        /// What to do.
         command: LruCrawlerCommand,
         /// Send no reply.
         noreply: bool,
@@ -236,7 +236,7 @@ pub enum SetMode {
     Add,
     /// Store it if there is one (`R`).
     Replace,
-    /// Put it behind the old one (`A`).
+    /// Put it after the old one (`A`).
     Append,
     /// Put it before the old one (`P`).
     Prepend,
@@ -283,7 +283,7 @@ impl ArithmeticMode {
 pub struct Refused {
     /// The reply; empty if there is none (`noreply`, or the connection is closed).
     pub reply: &'static [u8],
-    /// Bytes behind the head that belong to it: the value of a storage command and its line end.
+    /// Bytes after the head that belong to it: the value of a storage command and its line end.
     pub swallow: usize,
     /// Close the connection.
     pub close: bool,
@@ -295,12 +295,12 @@ impl Refused {
         Refused { reply, swallow: 0, close: false }
     }
 
-    /// A refusal that `noreply` silences.
+    /// A refusal that `noreply` suppresses.
     pub(crate) fn unless(noreply: bool, reply: &'static [u8]) -> Refused {
         Refused::line(if noreply { b"" } else { reply })
     }
 
-    /// The same, with a value of `len` bytes and its line end behind the head.
+    /// The same, with a value of `len` bytes and its line end after the head.
     pub(crate) fn with_body(self, len: usize) -> Refused {
         Refused { swallow: len + b"\r\n".len(), ..self }
     }

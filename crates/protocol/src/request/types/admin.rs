@@ -9,7 +9,7 @@ pub enum ShutdownMode {
     Graceful,
 }
 
-/// Events that a watcher wants.
+/// Event streams that a watcher requests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Streams(u16);
 
@@ -51,7 +51,7 @@ impl Streams {
     /// `deletions`
     pub const DELETIONS: Streams = Streams(1 << 9);
 
-    /// Both together.
+    /// The streams of both.
     pub const fn union(self, other: Streams) -> Streams {
         Streams(self.0 | other.0)
     }
@@ -66,7 +66,7 @@ impl Streams {
         self.0
     }
 
-    /// The other way round; unknown bits are dropped.
+    /// The streams with these bits; unknown bits are dropped.
     pub const fn from_bits(bits: u16) -> Streams {
         Streams(bits & ((1 << STREAM_NAMES.len()) - 1))
     }
@@ -88,17 +88,17 @@ pub enum LruCrawlerCommand {
     Disable,
     /// `crawl`: reclaim what has expired. `None` is a bad class.
     Crawl(Option<CrawlerClasses>),
-    /// `metadump`: print what is known about every item. `None` is a bad class.
+    /// `metadump`: print the facts about every item. `None` is a bad class.
     Metadump(Option<CrawlerClasses>),
     /// `mgdump`: print an `mg` command for every item. `None` is a bad class.
     Mgdump(Option<CrawlerClasses>),
-    /// `tocrawl`: look at so many items per run; 0 is all.
+    /// `tocrawl`: the number of items per run; 0 is all.
     Tocrawl(u32),
     /// `sleep`: pause between items, in microseconds.
     Sleep(u32),
 }
 
-/// Where to look for items.
+/// The items to visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrawlerClasses {
     /// `all`: every slab class.
@@ -112,7 +112,7 @@ pub enum CrawlerClasses {
 /// `slabs`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SlabsCommand {
-    /// `reassign`: from class, to class. Or the error, which stands back behind "disabled".
+    /// `reassign`: from class, to class. Or the error, which "disabled" precedes.
     Reassign(Result<(i32, i32), &'static [u8]>),
     /// `automove`
     Automove(Automove),
@@ -145,10 +145,10 @@ pub enum LruCommand {
         /// Age limit of the warm queue, as a factor.
         warm_factor: f64,
     },
-    /// `mode`. `ERROR` where there is no maintainer.
+    /// `mode`. `ERROR` on a server without LRU maintainer.
     Mode(LruMode),
-    /// `temp_ttl`: items that live shorter go to a queue of their own; `None` turns that off.
-    /// `ERROR` where there is no maintainer.
+    /// `temp_ttl`: items with a shorter time to live go to a queue of their own; `None` turns that off. `ERROR` on a
+    /// server without LRU maintainer.
     TempTtl(Option<u32>),
 }
 
@@ -186,18 +186,18 @@ pub enum ExtstoreKnob {
     DropUnread(bool),
 }
 
-/// What `stats` is asked about.
+/// The topic of `stats`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatsTopic {
     /// Nothing: the general statistics.
     General,
     /// `reset`
     Reset,
-    /// `detail`; or the error, which stands back behind "not allowed".
+    /// `detail`; or the error, which "not allowed" precedes.
     Detail(Result<DetailCommand, &'static [u8]>),
     /// `settings`
     Settings,
-    /// `cachedump`; or the error, which stands back behind "not allowed".
+    /// `cachedump`; or the error, which "not allowed" precedes.
     Cachedump(Result<Cachedump, &'static [u8]>),
     /// `conns`
     Connections,
@@ -209,7 +209,7 @@ pub enum StatsTopic {
     Slabs,
     /// `sizes`
     Sizes,
-    /// None that memcached knows: `ERROR`, unless the server has topics of its own.
+    /// Not a topic of memcached: `ERROR`, unless the server has topics of its own.
     Other,
 }
 
@@ -218,7 +218,7 @@ pub enum StatsTopic {
 pub enum DetailCommand {
     /// Count by prefix.
     On,
-    /// Do not.
+    /// Stop counting.
     Off,
     /// Print the counts.
     Dump,
@@ -229,6 +229,6 @@ pub enum DetailCommand {
 pub struct Cachedump {
     /// The slab class.
     pub class: u32,
-    /// At most so many items; 0 is all.
+    /// The most items; 0 is all.
     pub limit: u32,
 }
