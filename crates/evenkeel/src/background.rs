@@ -1,8 +1,8 @@
-//! Going to the background (`-d`), without losing what goes wrong on the way.
+//! Detaching to the background (`-d`), without losing the errors of the start.
 //!
 //! The parent waits until the child serves, and ends with status 0 then; a child that fails earlier has printed why,
-//! and the parent ends with its status. (memcached's parent ends at once, so a start script never learns that the
-//! port was taken.)
+//! and the parent ends with its status. (memcached's parent ends at once, so a start script cannot detect that the port
+//! was taken.)
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -17,12 +17,12 @@ use crate::sys::{self, Half};
 
 /// The child's side.
 pub(crate) struct Background {
-    /// Where the parent waits for a byte.
+    /// The pipe on which the parent waits for a byte.
     parent: File,
 }
 
 impl Background {
-    /// Splits the process; returns in the child only. There must be no other thread yet.
+    /// Forks the process; returns in the child only. There must be no other thread yet.
     pub(crate) fn enter() -> Result<Self, Failure> {
         let failed = |error| Failure::system("go to the background (-d)", error);
         let (reader, writer) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
@@ -39,11 +39,11 @@ impl Background {
         }
     }
 
-    /// Lets go of the terminal and of the directory, and tells the parent that all is well.
+    /// Detaches from the terminal and the working directory, and reports success to the parent.
     pub(crate) fn detach(mut self, options: &Options) -> Result<(), Failure> {
         let failed = |error| Failure::system("leave the terminal (-d)", error);
-        // As in memcached: who wants core files wants them where the server was started, and who asked for words
-        // wants to see them.
+        // As in memcached: core files are written to the directory where the server was started, and the output of `-v`
+        // stays visible.
         if !options.process.core_dumps && only_absolute_paths(options) {
             rustix::process::chdir("/").map_err(|error| failed(error.into()))?;
         }
@@ -53,13 +53,13 @@ impl Background {
             rustix::stdio::dup2_stdout(&null).map_err(|error| failed(error.into()))?;
             rustix::stdio::dup2_stderr(&null).map_err(|error| failed(error.into()))?;
         }
-        // A parent that was killed meanwhile has nobody to tell.
+        // A parent that was killed meanwhile needs no report.
         let _ = self.parent.write_all(b"+");
         Ok(())
     }
 }
 
-/// The status that the parent ends with, once the child has said or shown how it went.
+/// The exit status of the parent, after the child has reported success or has ended.
 fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
     let told = File::from(reader).read(&mut [0]);
     if matches!(told, Ok(1)) {
@@ -69,7 +69,7 @@ fn outcome(reader: OwnedFd, child: rustix::process::Pid) -> i32 {
     ended.ok().flatten().and_then(|(_, status)| status.exit_status()).unwrap_or(1)
 }
 
-/// Whether files that are removed at the end, or read again, will be found from another directory too.
+/// Whether the paths of files that are removed at the end, or read again, also hold in another directory.
 fn only_absolute_paths(options: &Options) -> bool {
     let sockets = options.listeners.iter().filter_map(|listen| match listen {
         Listen::Unix { path, .. } => Some(path.as_path()),

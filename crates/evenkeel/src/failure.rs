@@ -16,7 +16,7 @@ const SYSTEM: u8 = 71;
 /// Anything else.
 const OTHER: u8 = 1;
 
-/// Why a verb failed.
+/// The failure of a verb.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: u8,
@@ -25,7 +25,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// The command line is wrong: `what` and perhaps how to mend it.
+    /// The command line is wrong: `what`, and perhaps how to correct it.
     pub(crate) fn usage(what: impl Display, hint: Option<String>) -> Self {
         Self { status: USAGE, error: anyhow::anyhow!("{what}"), hint }
     }
@@ -41,7 +41,8 @@ impl Failure {
         Self { status: SYSTEM, error: why.into().context(what.to_string()), hint: None }
     }
 
-    /// A crate failed; its own words say at what. A refusal of the system among its causes counts as such.
+    /// A crate failed, with its own message. If the system refused something among its causes, the status is that of a
+    /// refusal.
     pub(crate) fn other(error: impl Into<anyhow::Error>) -> Self {
         let error = error.into();
         let by_system = error.chain().any(|cause| cause.is::<std::io::Error>());
@@ -53,7 +54,7 @@ impl Failure {
         Self { status, ..self }
     }
 
-    /// With a line that helps.
+    /// With a hint.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }
@@ -64,17 +65,17 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// How the system refused, if it was the system.
+    /// The kind of the system's error, if the system refused.
     pub(crate) fn io_kind(&self) -> Option<ErrorKind> {
         self.error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind)
     }
 
-    /// The status that the process ends with.
+    /// The exit status of the process.
     pub(crate) fn status(&self) -> u8 {
         self.status
     }
 
-    /// Prints it, and gives the status to end with.
+    /// Prints it, and returns the exit status.
     pub(crate) fn report(&self, verb: Option<&str>) -> ExitCode {
         let verb = verb.map_or(String::new(), |verb| format!("{verb}: "));
         say(format_args!("evenkeel: {verb}{self}"));
@@ -98,9 +99,9 @@ impl From<tuning::Error> for Failure {
     }
 }
 
-/// Writes a line to standard error. `eprintln!` would end the process where nothing can be written: because the disk
-/// with the log is full, or because whoever read the pipe is gone. Names and messages of others in it give no orders to a
-/// terminal.
+/// Writes a line to standard error, with control characters escaped: names and messages of others may be in it.
+/// `eprintln!` would end the process if nothing can be written: if the disk with the log is full, or the reader of the
+/// pipe is gone.
 pub(crate) fn say(line: fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{}", escape::lines(&line.to_string()));
 }

@@ -1,6 +1,6 @@
 //! `evenkeel lab`: its jobs, one module each.
 //!
-//! Files, processes and terminals are here; what records say is decided in `lab`.
+//! Files, processes and terminals are here; the crate `lab` decides what records show.
 
 mod compare;
 mod ending;
@@ -26,19 +26,19 @@ pub(crate) use run::STATUSES as RUN_STATUSES;
 /// Compare servers, settings and versions by experiment
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
-    /// Carry out an experiment, or go on with it
+    /// Carry out an experiment, or continue it
     Run(run::Arguments),
-    /// Say what a run's trials have shown
+    /// Report what a run's trials have shown
     Report(report::Arguments),
     /// Compare a run with an earlier one of the same experiment, or two commits of a history
     Compare(compare::Arguments),
-    /// Show what runs have shown over time, and keep another one
+    /// Show the results of runs over time, and keep another run
     History(history::Arguments),
-    /// Say whether the newest runs are worse for good, as an exit status
+    /// Judge whether the newest runs are permanently worse, as an exit status
     Gate(gate::Arguments),
-    /// Put back what a run that was killed has left
+    /// Undo the changes of a run that was killed
     Restore(run::RestoreArguments),
-    /// Lay out the work of a subject's virtual machine, and say what its CPUs do; started in there by `run`
+    /// Apply a strategy in a subject's virtual machine, and sample its CPUs; started there by `run`
     #[command(hide = true)]
     Inside(inside::Arguments),
 }
@@ -49,13 +49,13 @@ struct Arguments {
     job: Job,
 }
 
-/// The words of `lab` on the command line.
+/// The command line of `lab`.
 pub(crate) fn command() -> Command {
     let about = Command::new("lab").about("Experiments that survive noise: run, report, compare, history");
     Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
 }
 
-/// Does one of the jobs.
+/// Runs one of the jobs.
 pub(crate) fn run(matches: &ArgMatches) -> Result<ExitCode, Failure> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
     match arguments.job {

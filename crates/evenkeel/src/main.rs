@@ -1,8 +1,7 @@
 //! One binary, a verb for each job.
 //!
-//! Nothing is decided here: a verb's flags are read and handed to the crate that does the work. What goes wrong is
-//! printed once, here, as `evenkeel: <verb>: <what>: <why>` and lines of help, with an exit status that means
-//! something ([`failure`]).
+//! Nothing is decided here: a verb's flags are parsed and passed to the crate that does the work. A failure is printed
+//! once, here, as `evenkeel: <verb>: <what>: <why>` and hints, with an exit status by its kind ([`failure`]).
 
 use std::ffi::OsString;
 use std::process::ExitCode;

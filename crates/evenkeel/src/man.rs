@@ -7,10 +7,10 @@ use server::flags::{Effect, Flag, TABLE};
 
 use crate::verbs;
 
-/// The width that texts are made for; troff fills lines anew.
+/// The width for which texts are wrapped; troff fills lines again.
 const COLUMNS: usize = 80;
 
-/// The page of a verb, or of the whole.
+/// The page of a verb, or of the whole program.
 pub(crate) fn page(verb: Option<&str>) -> Vec<u8> {
     let mut command = verbs::command(COLUMNS);
     command.build();
@@ -105,7 +105,7 @@ fn ending(page: &mut Vec<u8>) -> std::io::Result<()> {
     entries(
         &mut roff,
         &[
-            ("0", "The server was told to end. With -d: it serves in the background."),
+            ("0", "The server was ended as requested. With -d: it serves in the background."),
             ("64", "The command line is wrong."),
             ("67", "The user to become does not exist."),
             ("71", "The system refused: an address is taken, a limit cannot be raised."),
@@ -133,7 +133,7 @@ fn entries(roff: &mut Roff, entries: &[(&str, &str)]) {
     }
 }
 
-/// Blanks that do not break are for terminals.
+/// Replaces no-break spaces, which are for terminals.
 fn plain(text: &str) -> String {
     text.replace('\u{a0}', " ")
 }

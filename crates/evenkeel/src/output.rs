@@ -1,4 +1,4 @@
-//! Standard output: what a terminal gets to see of others' text, what happens when nobody reads, how wide it is.
+//! Standard output: writing to it, also without a reader; escaping of others' text for terminals; its width.
 
 use std::io::{self, Write};
 
@@ -6,7 +6,7 @@ use stdx::escape;
 
 use crate::failure::{Failure, say};
 
-/// What clap takes when there is no terminal.
+/// The width that clap assumes without a terminal.
 pub(crate) const COLUMNS_DEFAULT: usize = 100;
 
 /// Writes to standard output. Names and messages of others in it (agents, processes, logs) give no orders to a terminal.
@@ -14,8 +14,8 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     passed_on(write(harmless(&String::from_utf8_lossy(text)).as_bytes()))
 }
 
-/// Draws a picture over the one before: to the corner; every line clears what is left of the old one, and the last what is
-/// below.
+/// Draws a picture over the last one: from the top left corner; every line clears the rest of the old line, and the last
+/// one everything below.
 pub(crate) fn draw(picture: &str) -> Result<(), Failure> {
     let lines = harmless(picture).replace('\n', "\x1b[K\n");
     passed_on(write(format!("\x1b[H{lines}\x1b[J").as_bytes()))
@@ -38,15 +38,15 @@ fn harmless(text: &str) -> String {
 /// How an order to a terminal begins; with a number and `m` behind it, it is a colour, or text that cannot be seen.
 const ORDER: &str = "\x1b[";
 
-/// Writes to standard output at once, so that no byte is left to be lost when the process ends.
+/// Writes to standard output and flushes it, so that no byte is lost when the process ends.
 fn write(text: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(text)?;
     output.flush()
 }
 
-/// A reader that went away (`| head`) has seen enough, and the verb ends as it would have. SIGPIPE stays ignored: it
-/// would end the verbs that have a host to restore, and the server, wherever they are.
+/// A closed pipe (`| head`) is not a failure: the verb ends with the same status. SIGPIPE stays ignored: it would end
+/// verbs that have a host to restore, and the server, at any point.
 pub(crate) fn passed_on(written: io::Result<()>) -> Result<(), Failure> {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -56,15 +56,15 @@ pub(crate) fn passed_on(written: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Writes what was done to standard output. Whether anybody can read it changes nothing about that, so that it cannot be
-/// written is said and does not decide how the verb ends.
+/// Writes what was done to standard output. It stays done even if it cannot be written, so a failure to write is
+/// reported, but does not change the exit status.
 pub(crate) fn tell(text: &[u8]) {
     if let Err(failure) = print(text) {
-        say(format_args!("evenkeel: {failure}; what is told there has been done all the same"));
+        say(format_args!("evenkeel: {failure}; the work itself has been done"));
     }
 }
 
-/// The width of the terminal that help goes to.
+/// The width of the terminal that help is printed to.
 pub(crate) fn columns() -> usize {
     let terminal = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok();
     let typed = || std::env::var("COLUMNS").ok()?.parse().ok();

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// A file with the process id in it, removed with this value.
+/// A file that holds the process id, removed with this value.
 pub(crate) struct PidFile {
     path: PathBuf,
 }
 
 impl PidFile {
-    /// Writes it under another name first: who waits for the file never finds it empty.
+    /// Writes it under another name first: a script that waits for the file never finds it empty.
     pub(crate) fn write(path: &Path) -> Result<Self, Failure> {
         let failed = |error| Failure::system(format!("write {} (-P)", path.display()), error);
         let mut unfinished = path.as_os_str().to_owned();
@@ -26,7 +26,8 @@ impl PidFile {
 }
 
 impl Drop for PidFile {
-    /// It may be gone already, or its directory closed to the user that we have become: then it stays.
+    /// It may be gone already, or its directory may not be writable for the user that the server has become: then it
+    /// stays.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -37,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_names_the_process_and_goes_with_it() {
+    fn the_file_holds_the_process_id_and_is_removed_at_the_end() {
         let path = std::env::temp_dir().join(format!("evenkeel-pidfile-{}", std::process::id()));
         let file = PidFile::write(&path).expect("the directory for temporary files can be written to");
         let text = fs::read_to_string(&path).expect("the file is there");

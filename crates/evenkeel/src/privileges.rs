@@ -1,4 +1,4 @@
-//! Privileges: from root to an ordinary user (`-u`).
+//! Privileges: changing from root to an ordinary user (`-u`).
 
 use std::io::{self, ErrorKind};
 
@@ -8,10 +8,10 @@ use server::options::{Listen, USER_DEFAULT};
 use crate::failure::{Failure, say};
 use crate::sys;
 
-/// What denies `setgroups` to everyone in a user namespace whose groups were mapped without privileges.
+/// The file that holds `deny` in a user namespace whose groups were mapped without privileges.
 const SETGROUPS: &str = "/proc/self/setgroups";
 
-/// Which users of the host there are in this user namespace: first one inside, first one outside, how many.
+/// The users of the host that exist in this user namespace: first one inside, first one outside, how many.
 const USER_MAP: &str = "/proc/self/uid_map";
 
 /// The user to become.
@@ -19,12 +19,12 @@ pub(crate) struct Identity {
     name: String,
     user: u32,
     group: u32,
-    /// Nobody has asked for it.
+    /// The default user: the command line names none.
     by_default: bool,
 }
 
 /// The user to become, if this is root: the default one unless another is named, because nothing here needs root's
-/// powers once the sockets are bound. Anyone else stays who they are.
+/// privileges once the sockets are bound. Any other user stays the same.
 pub(crate) fn identity(name: Option<&str>) -> Result<Option<Identity>, Failure> {
     if !getuid().is_root() && !geteuid().is_root() {
         return Ok(None);
@@ -43,18 +43,18 @@ pub(crate) fn identity(name: Option<&str>) -> Result<Option<Identity>, Failure> 
 }
 
 impl Identity {
-    /// For the line at the start; empty if it was asked for.
+    /// A part of the start line; empty if the command line names the user.
     pub(crate) fn said(&self) -> String {
         if self.by_default { format!(", as user {} (-u)", self.name) } else { String::new() }
     }
 
-    /// What this user may not do, said with the way out, if it is not known from the command line who that is.
+    /// Adds a hint to a permission error, if the command line does not name the user.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         explained(failure, self.by_default)
     }
 
-    /// Gives away sockets in the file system that root has bound: their permission bits are meant for this user, and
-    /// who owns them can remove them.
+    /// Gives sockets in the file system that root has bound to this user: their permission bits are meant for this
+    /// user, and the owner can remove them.
     pub(crate) fn own_sockets(&self, listeners: &[Listen]) -> Result<(), Failure> {
         for listener in listeners {
             let Listen::Unix { path, .. } = listener else { continue };
@@ -66,7 +66,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Becomes this user; there is no way back.
+    /// Becomes this user, irrevocably.
     pub(crate) fn assume(&self) -> Result<(), Failure> {
         let failed = |error| self.refused(format!("become user `{}` (-u)", self.name), error);
         match sys::leave_groups() {
@@ -77,8 +77,9 @@ impl Identity {
         sys::set_user(self.user).map_err(failed)
     }
 
-    /// Nothing to leave is no reason to fail. Nor is a user namespace that forbids it to all: whoever made it has these
-    /// groups with or without us. But root without the right to leave groups (CAP_SETGID) must not take them along.
+    /// It is not a failure if there are no groups to leave, nor in a user namespace that forbids leaving them to all:
+    /// its creator has these groups in any case. But root without the right to leave groups (CAP_SETGID) must not keep
+    /// them.
     fn stay_in_groups(&self, error: io::Error) -> Result<(), Failure> {
         if getgroups().is_ok_and(|groups| groups.is_empty()) {
             return Ok(());
@@ -111,7 +112,7 @@ impl Identity {
     }
 }
 
-/// With how one gets another user than the default one.
+/// With a hint on how to choose another user than the default one.
 fn explained(failure: Failure, by_default: bool) -> Failure {
     if !by_default {
         return failure;
@@ -134,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_map_of_users_has_those_of_its_ranges() {
+    fn a_user_map_contains_the_users_of_its_ranges() {
         let whole = "         0          0 4294967295\n";
         assert!(is_mapped(whole, 0) && is_mapped(whole, 65_534));
         let root_alone = "         0       1000          1\n";

@@ -1,7 +1,7 @@
 //! Reloading on SIGHUP: the server reads the users of `-Y` again.
 //!
-//! All or nothing: if a file cannot be read to its end, what was read before stays in force, and a line on standard
-//! error says what is wrong, with or without `-v`.
+//! All or nothing: if a file cannot be read to its end, the previous users stay in force, and a line on standard error
+//! reports the error, with or without `-v`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use server::options::{Options, auth};
 
 use crate::failure::say;
 
-/// What is to be read, and who is told.
+/// The file to read, and the server that receives its users.
 pub(crate) struct Reload {
     users_file: Option<PathBuf>,
     user_registry: UserRegistry,
@@ -49,7 +49,7 @@ impl Reload {
     }
 }
 
-/// A file of users is not longer; the path may name a device that never ends.
+/// The longest file of users. The path may name a device that never ends.
 const USERS_LEN_MAX: u64 = 64 * 1024;
 
 /// The file of `-Y`.

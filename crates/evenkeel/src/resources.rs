@@ -1,4 +1,4 @@
-//! Limits that the system sets to a process, raised to what the options need.
+//! Resource limits of the process, raised to what the options need.
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
@@ -6,9 +6,9 @@ use server::options::Options;
 
 use crate::failure::{Failure, say};
 
-/// Open files besides connections: standard streams, event descriptors of the process.
+/// Open files other than connections: standard streams, event descriptors of the process.
 const FILES_OF_PROCESS: u64 = 64;
-/// What each worker has open for its driver: a ring or an epoll set, timers, a bell.
+/// Open files of each worker's driver: a ring or an epoll set, timers, an eventfd.
 const FILES_PER_WORKER: u64 = 8;
 
 /// Raises limits while the process may still be root.
@@ -17,7 +17,7 @@ pub(crate) fn raise(options: &Options) -> Result<(), Failure> {
         raise_core_files()?;
     }
     if options.process.lock_memory {
-        // Root may lock what it likes, the user that it becomes only this much.
+        // Root may lock any amount of memory; the user that it becomes only this much.
         let _ = setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
     }
     raise_open_files(options)
@@ -28,7 +28,7 @@ fn raise_open_files(options: &Options) -> Result<(), Failure> {
     let workers = options.threads as u64 * FILES_PER_WORKER;
     let needed = connections + workers + options.listeners.len() as u64 + FILES_OF_PROCESS;
     let limit = getrlimit(Resource::Nofile);
-    // No limit at all is `None`.
+    // `None` is no limit.
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
@@ -41,7 +41,7 @@ fn raise_open_files(options: &Options) -> Result<(), Failure> {
     })
 }
 
-/// To no limit, or as far as it goes; a limit of zero would mean that there will be no core file.
+/// To no limit, or to the hard limit; with a hard limit of zero no core file can be written.
 fn raise_core_files() -> Result<(), Failure> {
     let limit = getrlimit(Resource::Core);
     let unlimited = setrlimit(Resource::Core, Rlimit { current: None, maximum: None });
@@ -59,8 +59,8 @@ pub(crate) fn allow_core_files() {
     let _ = set_dumpable_behavior(DumpableBehavior::Dumpable);
 }
 
-/// Locks all memory, that of now and of later, each page when it is first used: the store reserves far more
-/// address space than it will ever use. As in memcached, a refusal is no reason not to serve.
+/// Locks all present and future memory, each page when it is first used: the store reserves far more address space than
+/// it ever uses. As in memcached, a refusal is no reason not to serve.
 pub(crate) fn lock_memory() {
     if let Err(error) = mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT) {
         say(format_args!("evenkeel: serve: memory is not locked (-k): {error}"));

@@ -1,8 +1,8 @@
-//! `evenkeel serve`: from a command line to a server that runs, and to its orderly end.
+//! `evenkeel serve`: start of a server from a command line, and its orderly shutdown.
 //!
 //! The order matters. Limits are raised and sockets are bound while the process may still be root; it goes to the
-//! background before there are threads, which would not follow; memory is locked before there is much of it; and
-//! signals are blocked before threads start, so that only one place ever sees them.
+//! background before there are threads, which a fork does not copy; memory is locked before there is much of it; and
+//! signals are blocked before threads start, so that only one thread receives them.
 
 use std::io::ErrorKind;
 use std::thread;
@@ -26,12 +26,12 @@ evenkeel is free software under the Apache License, Version 2.0:
 https://www.apache.org/licenses/LICENSE-2.0
 ";
 
-/// Serves until it is told to stop.
+/// Serves until a signal ends it.
 pub(crate) fn run(low: flags::LowArgs) -> Result<(), Failure> {
     if low.license {
         return print(LICENSE.as_bytes());
     }
-    // A log that has become as long as a file may be is no reason to end.
+    // A log that has reached the limit on file sizes must not end the server.
     signals::survive_file_size_limit();
     if getrlimit(Resource::As).current.is_some() {
         sys::share_one_heap();
@@ -91,7 +91,7 @@ fn bind(options: &Options) -> Result<Bound, Failure> {
     Server::bind(options, os::clock::unix_time().as_millis() as u64, notice).map_err(Failure::other)
 }
 
-/// A number that nobody can guess.
+/// An unpredictable number.
 fn random() -> Result<u128, Failure> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
@@ -99,7 +99,7 @@ fn random() -> Result<u128, Failure> {
     Ok(u128::from_ne_bytes(bytes))
 }
 
-/// What an operator wants to see first.
+/// The first line for the operator.
 fn start_line(options: &Options, addresses: &[String], driver: &str, identity: Option<&Identity>) -> String {
     let megabytes = options.memory_limit_bytes / stdx::units::MIB;
     let threads =
@@ -113,8 +113,8 @@ fn start_line(options: &Options, addresses: &[String], driver: &str, identity: O
     )
 }
 
-/// Starts the threads that run beside the workers, before anyone is answered: where the system refuses one, the
-/// server has not begun. Neither is joined: they wait until the process ends.
+/// Starts the threads beside the workers before any client is answered: if the system refuses one, the server has not
+/// begun. Neither is joined: they run until the process ends.
 fn start_companions(prepared: &Provisioned, signals: Signals, options: &Options) -> Result<(), Failure> {
     let (stop, prefault) = (prepared.stop(), prepared.prefault());
     let reload = Reload::new(options, prepared.user_registry());
@@ -132,7 +132,7 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
     started.map(drop).map_err(|error| Failure::system(format!("start thread {name}"), error))
 }
 
-/// With what helps where the system has no threads or memory left.
+/// With a hint if the system has no threads or memory left.
 fn hint_at_limits(failure: Failure) -> Failure {
     let exhausted =
         failure.io_kind().is_some_and(|kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory));
@@ -142,7 +142,7 @@ fn hint_at_limits(failure: Failure) -> Failure {
     }
 }
 
-/// The first signal to end stops the server; a second one does not wait for it.
+/// The first terminating signal stops the server; a second one ends the process without waiting for it.
 fn answer_signals(signals: &Signals, stop: impl Fn(), reload: &Reload, verbosity: u8) -> ! {
     let mut stopping = false;
     loop {

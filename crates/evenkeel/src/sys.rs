@@ -1,4 +1,4 @@
-//! Fork, users and priority: offered only by the C library, and made safe here.
+//! Fork, users and priority: calls of the C library, in safe functions.
 
 #![expect(unsafe_code, reason = "calls of the C library that have no safe wrapper")]
 
@@ -10,26 +10,26 @@ use std::ptr;
 /// Space for the texts of one line of the user database; 16 times what glibc advises.
 const USER_TEXT_LEN: usize = 16 * 1024;
 
-/// Keeps glibc from giving each thread a heap of its own, for each of which it reserves 64 MiB of addresses.
+/// Prevents glibc from creating a heap for each thread, for each of which it reserves 64 MiB of addresses.
 pub(crate) fn share_one_heap() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: sets a number of the allocator, before any other thread is there. A refusal leaves it as it was.
+    // SAFETY: sets a parameter of the allocator, before any other thread exists. A refusal leaves it unchanged.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }
 }
 
-/// Which half of a forked process this is.
+/// The two processes after a fork.
 pub(crate) enum Half {
-    /// The one that was there before, and the other's process id.
+    /// The parent, with the child's process id.
     Parent(rustix::process::Pid),
-    /// The new one.
+    /// The child.
     Child,
 }
 
-/// Splits the process. There must be no other thread yet: it would be missing in the child, with its locks held.
+/// Forks the process. There must be no other thread yet: it would be missing in the child, with its locks held.
 pub(crate) fn fork() -> io::Result<Half> {
-    // SAFETY: the caller has no other thread, so the child is a whole copy and may go on doing anything.
+    // SAFETY: the caller has no other thread, so the child is a complete copy and may call any function.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Half::Child),
@@ -43,12 +43,12 @@ pub(crate) fn user(name: &str) -> io::Result<Option<(u32, u32)>> {
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut text = vec![0; USER_TEXT_LEN];
     let mut found = ptr::null_mut();
-    // SAFETY: every pointer is to memory that outlives the call and is as long as said; `name` ends with a zero.
+    // SAFETY: every pointer is to memory that outlives the call and has the given length; `name` ends with a zero.
     let error = unsafe {
         libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), text.as_mut_ptr(), text.len(), &mut found)
     };
     match error {
-        // Without a user database there is no user, and some libraries call that an error (getpwnam(3)).
+        // Without a user database there is no user; some libraries report that as an error (getpwnam(3)).
         0 if found.is_null() => return Ok(None),
         libc::ENOENT | libc::ESRCH => return Ok(None),
         0 => {}
@@ -66,20 +66,20 @@ pub(crate) fn leave_groups() -> io::Result<()> {
     done(unsafe { libc::setgroups(0, ptr::null()) })
 }
 
-/// Becomes this group, in every thread and for good.
+/// Becomes this group, in every thread and irrevocably.
 pub(crate) fn set_group(group: u32) -> io::Result<()> {
-    // Real, effective and saved: setgid would leave some of them alone where this is root by half.
+    // Real, effective and saved: setgid would not change all of them if only some of this process's ids are root's.
     // SAFETY: takes numbers, touches no memory of ours.
     done(unsafe { libc::setresgid(group, group, group) })
 }
 
-/// Becomes this user, in every thread and for good.
+/// Becomes this user, in every thread and irrevocably.
 pub(crate) fn set_user(user: u32) -> io::Result<()> {
     // SAFETY: takes numbers, touches no memory of ours.
     done(unsafe { libc::setresuid(user, user, user) })
 }
 
-/// Lets this thread run only when no other wants to.
+/// Lets this thread run only when no other thread is runnable.
 pub(crate) fn become_idle() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: reads the parameters, which outlive the call; 0 is this thread.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_is_known_and_others_are_not() {
+    fn root_is_found_and_an_unknown_user_is_not() {
         assert_eq!(user("root").expect("the user database can be read"), Some((0, 0)));
         assert_eq!(user("no such user").expect("the user database can be read"), None);
         assert_eq!(user("a\0b").expect("not asked"), None);

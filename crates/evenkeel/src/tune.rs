@@ -1,7 +1,7 @@
 //! `evenkeel tune`: its jobs, one module each.
 //!
-//! Arguments become requests to `tuning`, and what comes of these becomes text or JSON; what is done, and what it means,
-//! is decided there and in `tuner`.
+//! Arguments become requests to `tuning`, and their outcomes become text or JSON; `tuning` and `tuner` do the work and
+//! decide what it means.
 
 mod apply;
 mod arguments;
@@ -34,17 +34,17 @@ pub(crate) use watch::STATUSES as WATCH_STATUSES;
 /// Find what limits this host, fix it, prove it, undo it
 #[derive(Clone, Debug, Subcommand)]
 enum Job {
-    /// Find what holds this host back, with the evidence
+    /// Find what limits this host, with the evidence
     Check(check::Arguments),
-    /// Say what a rule looks for, or list all rules
+    /// Explain a rule, or list all rules
     Explain(explain::Arguments),
     /// Show where packets and interrupts are handled, live
     Top(top::Arguments),
-    /// Say what would be changed, and why
+    /// Show what would be changed, and why
     Plan(plan::Arguments),
     /// Carry out a plan, all of it or none
     Apply(apply::Arguments),
-    /// Let the last plan stay
+    /// Keep the last plan
     Confirm(rollback::ConfirmArguments),
     /// Undo the last plan
     #[command(
@@ -53,22 +53,22 @@ enum Job {
                       recorded neither in the journal nor in /run: run it again then."
     )]
     Rollback(rollback::RollbackArguments),
-    /// Keep a plan over a restart, by the system's own means, or take it away again
+    /// Keep a plan over a restart, by the system's own means, or remove it again
     Persist(persist::Arguments),
-    /// Say what is in force and what persists, and what no longer holds
+    /// Show what is in force and what persists, and what no longer holds
     #[command(
         after_help = "Ends with 13 if a value is no longer what it was set to, a file no longer as it was written, or a \
                       plan that nobody confirmed still in force in another network namespace. Ends with 18 if a journal \
                       cannot be read in full, or is of another version: more may be in force than is said."
     )]
     Status(arguments::Place),
-    /// Say whether the plans in force do what they promised
+    /// Check whether the plans in force have the expected effects
     Verify(verify::Arguments),
-    /// Try strategies in turns under load, and say which one is better
+    /// Try strategies in turn under load, and find which one is better
     Tournament(tournament::Arguments),
-    /// Notice when something no longer is as it was set, say why, and put it right if told to
+    /// Detect settings that have drifted, report why, and repair them if requested
     Watch(watch::WatchArguments),
-    /// Undo a plan that nobody confirms; started by `apply --confirm-within`
+    /// Undo a plan that is not confirmed; started by `apply --confirm-within`
     #[command(hide = true)]
     WatchOver(watch_over::Arguments),
 }
@@ -79,13 +79,13 @@ struct Arguments {
     job: Job,
 }
 
-/// The words of `tune` on the command line.
+/// The command line of `tune`.
 pub(crate) fn command() -> Command {
     let about = Command::new("tune").about("Find what the host limits, change it, and go back");
     Arguments::augment_args(about).arg_required_else_help(true).disable_help_subcommand(true)
 }
 
-/// Does one of the jobs.
+/// Runs one of the jobs.
 pub(crate) fn run(matches: &ArgMatches, columns: usize) -> Result<ExitCode, Failure> {
     let arguments = Arguments::from_arg_matches(matches).map_err(|error| Failure::usage(error, None))?;
     survive_file_size_limit();

@@ -4,12 +4,12 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Where the kernel says whether anybody may use io_uring (Linux 6.6).
+/// The kernel's switch for io_uring (Linux 6.6).
 const SWITCH: &str = "/proc/sys/kernel/io_uring_disabled";
 
 const SYSTEM_CALLS: &str = "allow io_uring_setup, io_uring_enter and io_uring_register there";
 
-/// The kernel's reason and what would help, in one line.
+/// The kernel's reason and a remedy, in one line.
 pub(crate) fn refused(error: &io::Error) -> String {
     explain(error, std::fs::read_to_string(SWITCH).ok().as_deref().map(str::trim))
 }
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_says_what_would_help() {
+    fn every_refusal_has_a_remedy() {
         check(Errno::PERM, Some("2"), "kernel.io_uring_disabled is 2");
         check(Errno::PERM, Some("1"), "kernel.io_uring_group");
         check(Errno::PERM, Some("0"), "seccomp profile forbids it");

@@ -1,4 +1,4 @@
-//! The verbs, and their words on the command line.
+//! The verbs and their command lines.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader, IsTerminal, Write};
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{COLUMNS_DEFAULT, columns, passed_on, print};
 use crate::{lab, man, serve, tune};
 
-/// The whole command line, with help for a terminal of so many columns.
+/// The whole command line, with help for a terminal of this many columns.
 pub(crate) fn command(columns: usize) -> Command {
     let page = clap::Arg::new("verb").help("The verb whose page it is").value_parser(pages());
     let shell = clap::Arg::new("shell").help("The shell").required(true).value_parser(value_parser!(Shell));
@@ -35,7 +35,7 @@ pub(crate) fn command(columns: usize) -> Command {
         .subcommand(Command::new("completions").about("Print completions for a shell").arg(shell))
 }
 
-/// What there are man pages for: the verbs that have flags, and the jobs of `tune` and `lab` as `tune-check`.
+/// Names of the man pages: the verbs that have flags, and the jobs of `tune` and `lab` as `tune-check`.
 fn pages() -> Vec<String> {
     let jobs = |verb: Command| -> Vec<String> {
         verb.get_subcommands().map(|job| format!("{}-{}", verb.get_name(), job.get_name())).collect()
@@ -44,7 +44,7 @@ fn pages() -> Vec<String> {
     verbs.chain(jobs(tune::command())).chain(jobs(lab::command())).collect()
 }
 
-/// Carries out what was typed, name of the program first, and says with which status to end.
+/// Carries out a command line, name of the program first, and returns the exit status.
 pub(crate) fn run(typed: &[OsString]) -> Result<ExitCode, Failure> {
     let columns = columns();
     let matches = match command(columns).try_get_matches_from(typed) {
@@ -75,7 +75,7 @@ pub(crate) fn name(typed: &[OsString]) -> Option<&'static str> {
     verbs.into_iter().find(|verb| typed.get(1).is_some_and(|typed| typed == verb))
 }
 
-/// Prints what was asked for, or says what is wrong.
+/// Prints the requested help, or returns the error.
 fn refused(error: clap::Error, typed: &[OsString]) -> Result<ExitCode, Failure> {
     let verb = name(typed);
     if verb == Some("serve") {
@@ -97,7 +97,7 @@ fn refused(error: clap::Error, typed: &[OsString]) -> Result<ExitCode, Failure> 
         ));
     }
     let text = error.to_string();
-    // Below the first paragraph there is a usage line, and a tip that `hint` gives as the other errors do.
+    // Below the first paragraph there are a usage line and a tip, which the failure's hint replaces.
     let lines: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
     let line = lines.join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
@@ -137,7 +137,7 @@ fn shown(text: &clap::Error) -> Result<ExitCode, Failure> {
 
 fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<(), Failure> {
     if arguments.agent {
-        // An agent is nothing without its coordinator: it ends wherever it is, with nothing to tidy up.
+        // An agent ends with its coordinator, at any point: it has nothing to clean up.
         let gone = || std::process::exit(1);
         return load::agent(BufReader::new(io::stdin()), &mut io::stdout(), gone).map_err(Failure::other);
     }
@@ -182,7 +182,7 @@ fn generate_load(arguments: &load::Arguments, matches: &ArgMatches) -> Result<()
     }
 }
 
-/// With `--strict`, a result that is not to be believed is a failure.
+/// With `--strict`, an invalid result is a failure.
 fn believed(arguments: &load::Arguments, is_valid: bool) -> Result<(), Failure> {
     match is_valid || !arguments.strict {
         true => Ok(()),
@@ -190,10 +190,10 @@ fn believed(arguments: &load::Arguments, is_valid: bool) -> Result<(), Failure> 
     }
 }
 
-/// Try again, when nothing else keeps this machine busy (EX_TEMPFAIL).
+/// Exit status of an invalid result: try again when the machine is idle (EX_TEMPFAIL).
 const DOUBTFUL: u8 = 75;
 
-/// Arguments that contradict each other are as wrong as unknown ones.
+/// Arguments that contradict each other are usage errors, as unknown ones are.
 fn not_loaded(error: load::Error) -> Failure {
     match error {
         load::Error::Arguments(_) => Failure::usage(error, None),
@@ -204,13 +204,13 @@ fn not_loaded(error: load::Error) -> Failure {
 /// The load ran, but the server did not answer as it should.
 const UNCLEAN: &str = "wrong values or error replies: see above";
 
-/// The load ran, but not as it has to.
+/// The load ran, but its result is invalid.
 const NOT_VALID: &str = "the result is INVALID (--strict): see above";
 
 /// The load ran, but the disk did not keep up with the recording.
 const NOT_WHOLE: &str = "the recording is not whole: see above";
 
-/// The self-test and theory disagree.
+/// The self-test's results differ from theory.
 const NOT_PASSED: &str = "this generator, on this machine, is off: see above";
 
 fn completions(shell: Shell) -> Vec<u8> {
@@ -227,11 +227,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_suits_clap() {
+    fn clap_accepts_the_command_line() {
         command(80).debug_assert();
     }
 
-    /// What was typed is refused with this status and message.
+    /// Checks that the command line is refused with this status and message.
     #[track_caller]
     fn check(line: &str, wanted: &str) {
         let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_wrong_has_a_line_that_helps() {
+    fn an_unknown_argument_has_a_hint() {
         let check = |line: &str, wanted: &str| {
             let typed: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             let failure = run(&typed).expect_err(line);
@@ -289,8 +289,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_is_not_to_be_believed_fails_if_that_is_asked_for() {
-        // Its connections are never even accepted: nothing is answered.
+    fn an_invalid_run_fails_with_strict() {
+        // Its connections are never accepted: nothing is answered.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = silent.local_addr().expect("an address");
         let line = format!(
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_know_verbs_and_flags() {
+    fn completions_have_verbs_and_flags() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = String::from_utf8(completions(shell)).expect("scripts are text");
             for word in
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_know_the_sub_options_and_what_they_mean() {
+    fn completions_have_the_sub_options_and_their_meanings() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let script = String::from_utf8(completions(shell)).expect("scripts are text");
             assert!(script.contains("idle_timeout=") && script.contains("no_maxconns_fast"), "{shell}");

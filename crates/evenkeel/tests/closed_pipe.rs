@@ -1,4 +1,4 @@
-//! Output into a pipe that nobody reads (`| head`): every verb ends as it does otherwise, without a word about it.
+//! Output into a closed pipe (`| head`): every verb ends with its usual status, without a message about the pipe.
 
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
@@ -11,13 +11,13 @@ mod support {
 
 use support::until::until;
 
-/// Runs it with that standard output.
+/// Runs the program with that standard output.
 fn run(words: &[&str], output: impl Into<Stdio>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(words).stdin(Stdio::null()).stdout(output).output().unwrap()
 }
 
-/// Whether it ends with this status into a closed pipe, too, and says nothing else.
+/// Checks that it ends with this status into a closed pipe, too, and prints nothing else.
 #[track_caller]
 fn check(words: &[&str], status: i32) {
     let (reader, writer) = std::io::pipe().unwrap();
@@ -28,7 +28,7 @@ fn check(words: &[&str], status: i32) {
     }
 }
 
-/// A file or directory that goes with this value.
+/// A file or directory, removed with this value.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -82,7 +82,7 @@ fn help_versions_licences_man_pages_and_completions_end_quietly() {
 }
 
 #[test]
-fn the_findings_decide_how_a_check_ends_even_if_nobody_reads_them() {
+fn the_findings_decide_the_status_of_a_check_even_if_its_output_is_not_read() {
     let scratch = Scratch::new("closed-check");
     let host = scratch.path("host");
     check(&["tune", "check", "--seconds", "1", "--save", &host], 0);
@@ -95,12 +95,12 @@ fn the_findings_decide_how_a_check_ends_even_if_nobody_reads_them() {
 }
 
 #[test]
-fn a_load_whose_summary_nobody_reads_ends_as_it_went() {
+fn the_status_of_a_load_does_not_depend_on_whether_its_output_is_read() {
     let scratch = Scratch::new("closed-load");
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     command.args(["serve", "-s", "socket", "-m", "16"]).current_dir(&scratch.0).stderr(Stdio::null());
     let _server = Running(command.spawn().unwrap());
-    // By its short name: the address of a socket has room for 107 bytes.
+    // By a short name: the address of a unix socket has at most 107 bytes.
     let socket = format!("/proc/{}/cwd/socket", _server.0.id());
     until("a server", || UnixStream::connect(&socket).is_ok());
     let words = ["load", "--socket", &socket, "--duration", "100ms", "--warm-up", "0", "--keys", "100"];
@@ -108,7 +108,7 @@ fn a_load_whose_summary_nobody_reads_ends_as_it_went() {
 }
 
 #[test]
-fn a_full_disk_is_still_told_of() {
+fn a_full_disk_is_reported() {
     let full = || File::options().write(true).open("/dev/full").unwrap();
     for words in [["--help"].as_slice(), &["man"], &["completions", "bash"], &["serve", "-i"]] {
         let output = run(words, full());

@@ -1,4 +1,4 @@
-//! The commands of the pages in docs/tune/howto, run as they stand there, in network namespaces of their own.
+//! The commands of the pages in docs/tune/howto, run unchanged in network namespaces of their own.
 
 #[path = "support/lab.rs"]
 mod lab;
@@ -27,7 +27,7 @@ fn commands(page: &str) -> String {
     commands
 }
 
-/// Runs a page's commands, which all have to succeed, and looks for these words, in this order, in what they say.
+/// Runs a page's commands, which must all succeed, and checks that their output has these words, in this order.
 #[track_caller]
 fn check(page: &str, queues: u32, words: &[&str]) {
     if !lab::can_be_made() {

@@ -1,5 +1,5 @@
-//! `evenkeel lab run` with the real program and made-up subjects: to its end, interrupted, killed, and with an
-//! experiment that is wrong. What changes the host happens in a namespace of the test's own.
+//! `evenkeel lab run` with the real program and invented subjects: to its end, interrupted, killed, and with an
+//! experiment that is wrong. Changes of the host are made in a namespace of the test's own.
 
 mod support {
     pub(crate) mod until;
@@ -15,7 +15,8 @@ use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// A question, subjects, the keys of a load that prints `rate NUMBER`, and how often: what is asked of all of them is one.
+/// An experiment: a question, subjects, the keys of a load that prints `rate NUMBER`, and the number of rounds. The
+/// rest is the same in all of them.
 macro_rules! experiment {
     ($question:literal, $subjects:literal, $workload:literal, $repeat:literal) => {
         concat!(
@@ -33,8 +34,8 @@ macro_rules! experiment {
     };
 }
 
-/// Two subjects that do nothing, and a load that gives a number at once, but not if the file `hang` is there; what that
-/// leaves, no later trial finds.
+/// Two subjects that do nothing, and a load that gives a number at once, or hangs if the file `hang` exists; no later
+/// trial finds the file that it leaves then.
 const EXPERIMENT: &str = experiment!(
     "Which of them sleeps better?",
     r#"[[subject]]
@@ -97,7 +98,7 @@ impl Bench {
         child
     }
 
-    /// Whether a process of this directory lives, but for those that the test knows.
+    /// Whether no process of this directory lives.
     fn is_quiet(&self) -> bool {
         let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
         let here = |pid: &fs::DirEntry| fs::read_link(pid.path().join("cwd")).is_ok_and(|cwd| cwd == self.0);
@@ -107,7 +108,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // What is left is in a directory for temporary files.
+        // If it fails, the rest is in the directory of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -122,7 +123,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
+fn every_trial_leaves_a_record_and_a_finished_run_has_nothing_left_to_do() {
     let bench = Bench::new("whole", EXPERIMENT);
     let output = bench.run();
     assert!(text(&output.stdout).starts_with("4 trials in it.run (4 new, "), "{}", text(&output.stderr));
@@ -136,7 +137,7 @@ fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
         (last["round"].as_u64(), last["metrics"]["requests_per_second"].as_f64()),
         (Some(1), Some(5.0))
     );
-    // Each is in the first round.
+    // Each cell has one in the first round.
     let versions =
         [bench.record(0), bench.record(1)].map(|it| (it["subject"] == "one", it["version"].is_string()));
     assert!(versions.iter().all(|(is_one, has_version)| is_one == has_version), "{versions:?}");
@@ -144,7 +145,7 @@ fn every_trial_leaves_a_record_and_a_whole_run_has_nothing_left_to_do() {
     assert!(text(&bench.run().stdout).starts_with("4 trials in it.run (0 new, "));
 }
 
-/// The same with a subject that works, and more than the blink of an eye to look at it.
+/// The same with a subject that uses the CPU, and a load of a second.
 fn profiled() -> String {
     let busy = EXPERIMENT.replace("echo up; exec sleep 1000", "echo up; while :; do :; done");
     let longer = busy.replace("echo rate 5", "sleep 1 && echo rate 5");
@@ -152,7 +153,7 @@ fn profiled() -> String {
 }
 
 #[test]
-fn a_profile_says_where_the_time_of_each_cell_went() {
+fn a_profile_shows_the_functions_of_each_cell() {
     let bench = Bench::new("profile", &profiled());
     let output = bench.run();
     let said = text(&output.stderr);
@@ -167,7 +168,7 @@ fn a_profile_says_where_the_time_of_each_cell_went() {
         }
         let counts = profile["functions"].as_object().expect("functions").values();
         let samples: u64 = counts.map(|count| count.as_u64().expect("a count")).sum();
-        // Of 499 in a second of CPU time, whatever else runs on this machine.
+        // Of 499 in a second of CPU time, with any other load on this machine.
         assert!((1..2000).contains(&samples), "{profile}");
         assert!(said.contains(&format!("{cell}: {samples} samples for its profile\n")), "{said}");
     }
@@ -176,12 +177,12 @@ fn a_profile_says_where_the_time_of_each_cell_went() {
     let again = text(&bench.run().stderr);
     assert!(
         !again.contains("one: ") && again.contains("two: "),
-        "what is there is not sampled again: {again}"
+        "an existing profile is not sampled again: {again}"
     );
 }
 
 #[test]
-fn where_perf_is_refused_a_run_goes_on_without_it() {
+fn a_run_continues_without_perf_if_perf_is_refused() {
     let bench = Bench::new("profile-refused", &profiled());
     let perf = bench.0.join("perf");
     let path = format!("{}:{}", bench.0.display(), std::env::var("PATH").expect("a path"));
@@ -204,7 +205,7 @@ fn where_perf_is_refused_a_run_goes_on_without_it() {
 }
 
 #[test]
-fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
+fn an_interrupted_run_is_continued_unless_the_experiment_has_changed() {
     let bench = Bench::new("interrupted", EXPERIMENT);
     for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
         let child = bench.hanging();
@@ -215,9 +216,9 @@ fn an_interrupted_run_is_gone_on_with_unless_the_experiment_has_changed() {
         assert_eq!(fs::read_dir(bench.0.join("state/lab")).expect("a directory").count(), 0);
         fs::remove_file(bench.0.join("hangs")).expect("it was there");
     }
-    assert_eq!(bench.records(), 0, "a trial that was interrupted is none");
+    assert_eq!(bench.records(), 0, "an interrupted trial has no record");
     fs::remove_file(bench.0.join("hang")).expect("it was there");
-    // No trial has shown anything with what was there before.
+    // No trial has been measured with the earlier values.
     let other = EXPERIMENT.replace("seconds = 1", "seconds = 2");
     let write = |experiment: &str| fs::write(bench.0.join("it.toml"), experiment).expect("written");
     write(&other);
@@ -254,7 +255,7 @@ run = "echo rate 5 > {output}"
 );
 
 #[test]
-fn a_run_is_not_gone_on_with_by_another_binary() {
+fn a_run_is_not_continued_with_another_binary() {
     let bench = Bench::new("replaced", REPLACED);
     let write = |ending: &str| {
         let mut program = fs::read("/bin/sleep").expect("a program");
@@ -281,7 +282,7 @@ fn a_run_is_not_gone_on_with_by_another_binary() {
     write("first");
     let output = bench.run();
     assert!(output.status.success() && bench.records() == 4, "{}", text(&output.stderr));
-    // Neither is it by another program of ours, on another machine, or under another kernel.
+    // Nor with another version of this program, on another machine, or under another kernel.
     fs::write(bench.0.join("it.toml"), REPLACED.replace("rounds = 1", "rounds = 3")).expect("written");
     let first = bench.0.join("it.run/trials/0000.json");
     let kept = fs::read_to_string(&first).expect("a record");
@@ -297,8 +298,8 @@ fn a_run_is_not_gone_on_with_by_another_binary() {
     }
 }
 
-/// The first subject says that it is ready long before its shell starts its program, `server` of the test's own. The load
-/// waits for that, unless the file `script` says that there will be none but another shell.
+/// The first subject reports that it is ready long before its shell starts its program, `server` of the test's own. The
+/// load waits for that, unless the file `script` exists, with which only another shell is started.
 fn late() -> String {
     let prepare = REPLACED.lines().find(|line| line.starts_with("prepare =")).expect("it waits, too");
     let run = "run = \"touch {dir}/go; until [ -e script ] || [ $(basename $(readlink /proc/{pid}/exe)) != \
@@ -310,7 +311,7 @@ fn late() -> String {
 }
 
 #[test]
-fn a_record_has_the_program_that_ran_or_says_why_not() {
+fn a_record_has_the_program_that_ran_or_the_reason_why_not() {
     let bench = Bench::new("late", &late());
     let server = bench.0.join("server");
     fs::copy("/bin/sleep", &server).expect("a program");
@@ -327,7 +328,7 @@ fn a_record_has_the_program_that_ran_or_says_why_not() {
     let printed = Command::new("sha256sum").arg(&server).output().expect("sha256sum").stdout;
     let program = one("it.run", 0)["program"].as_str().map(str::to_owned);
     assert!(program.as_ref().is_some_and(|it| text(&printed).starts_with(it)), "{program:?}");
-    // A trial whose program is not known does not count beside those whose program is.
+    // A trial with an unknown program does not count next to trials with a known one.
     fs::remove_file(&server).expect("it is ours");
     fs::write(&server, "#!/bin/sh\nwhile :; do :; done\n").expect("written");
     fs::set_permissions(&server, PermissionsExt::from_mode(0o755)).expect("it is ours");
@@ -343,8 +344,8 @@ fn a_record_has_the_program_that_ran_or_says_why_not() {
     assert_eq!(alone["remarks"][0], "program-unknown: only a shell runs", "{alone:#}");
 }
 
-/// The second subject does not come up in its second trial, dies under the load in its third, which has told something by
-/// then, and before the load in its fourth.
+/// The second subject does not start in its second trial, dies under the load in its third, after a first figure, and
+/// before the load in its fourth.
 const DYING: &str = experiment!(
     "What is left when one dies?",
     r#"[[subject]]
@@ -364,7 +365,7 @@ run = """echo rate 5 > {output}; [ "$(cat {dir}/tried)" != 3 ] || { kill {pid}; 
 );
 
 #[test]
-fn a_server_that_dies_costs_its_own_trial_alone() {
+fn a_server_that_dies_spoils_only_its_own_trial() {
     let bench = Bench::new(
         "dying",
         &DYING.replace("{ kill", "{{ kill").replace("{ echo out", "{{ echo out").replace("; }", "; }}"),
@@ -384,7 +385,7 @@ fn a_server_that_dies_costs_its_own_trial_alone() {
     assert_eq!(two[2]["metrics"]["requests_per_second"], 5.0, "what was measured until then is kept");
     assert!(doubts(&two[3]).contains("while workload.prepare ran"), "{two:#?}");
     for record in of("one").iter().chain([&two[0], &two[4]]) {
-        // Others may have disturbed them.
+        // Other load on this machine may have disturbed them.
         assert!(!doubts(record).contains("ended"), "{record:#?}");
         assert_eq!(record["metrics"]["requests_per_second"], 5.0);
     }
@@ -423,7 +424,7 @@ fn one_subject_alone_is_measured_and_kept() {
 }
 
 #[test]
-fn after_a_kill_the_next_run_ends_what_is_left_and_goes_on() {
+fn after_a_kill_the_next_run_ends_leftover_processes_and_continues() {
     let bench = Bench::new("killed", EXPERIMENT);
     let mut child = bench.hanging();
     child.kill().expect("it lives");
@@ -464,7 +465,7 @@ fn a_daemon_that_has_shed_everything_ends_with_its_trial() {
     assert!(bench.is_quiet());
 }
 
-/// An experiment that is wrong in one place ends with this status and says this.
+/// Checks that an experiment with one error ends with this status and this message.
 #[track_caller]
 fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
     let bench = Bench::new(name, experiment);
@@ -479,7 +480,7 @@ fn refused(name: &str, experiment: &str, status: i32, expected: &str) {
 }
 
 #[test]
-fn what_is_wrong_is_one_sentence_with_its_place() {
+fn an_error_is_one_sentence_with_its_place() {
     let with = |old: &str, new: &str| EXPERIMENT.replacen(old, new, 1);
     refused("key", &with("seconds =", "second ="), 64, "unknown field `second`");
     let name = "fill in workload.run: {drr} is none of {dir}, {measured}, {output}, {pid}, {port}";
@@ -511,7 +512,7 @@ LEVEL
 "#;
 
 #[test]
-fn what_is_wrong_with_a_level_is_said_before_it_is_tried() {
+fn an_error_of_a_level_is_reported_before_the_first_trial() {
     let with = |level: &str| EXPERIMENT.to_owned() + &TWO_LEVELS.replace("LEVEL", level);
     let place = "factor \"f\": level \"a\": ";
     refused("cpus", &with("cpus = \"a-b\""), 64, &format!("use the experiment: {place}cpus: "));
@@ -521,12 +522,12 @@ fn what_is_wrong_with_a_level_is_said_before_it_is_tried() {
     refused("sysctl", &with("sysctl = { \"net.core.nowhere\" = \"1\" }"), 1, &nowhere);
     let image = format!("{place}kernel: ");
     refused("image", &with("kernel = { image = \"/nowhere\" }"), 1, &image);
-    // A program that runs without its allocator would be another subject.
+    // A program without its allocator would be another subject.
     let preload = format!("{place}env.LD_PRELOAD: ERROR: ld.so: object 'libnowhere.so'");
     refused("preload", &with("env.LD_PRELOAD = \"libnowhere.so\""), 1, &preload);
 }
 
-/// Three subjects of which two are equal, and a load whose figure is theirs within one percent.
+/// Three subjects of which two are equal, and a load whose figure is that of the subject, within one percent.
 const EQUALS: &str = experiment!(
     "Which of them is slower?",
     r#"[[subject]]
@@ -548,14 +549,14 @@ ready = { line = "up" }
 );
 
 #[test]
-fn rounds_that_can_give_no_verdict_are_refused_before_the_first_trial() {
+fn too_few_rounds_for_a_verdict_are_refused_before_the_first_trial() {
     let bench = Bench::new("rounds", &EXPERIMENT.replace("verdict = false\n", ""));
     let output = bench.run();
     let said = text(&output.stderr);
     let wanted = "repeat.rounds: 1 comparison can show no difference in 2 rounds, however large it is: it takes 6 at least";
     assert!(output.status.code() == Some(64) && said.contains(wanted), "{said}");
     assert!(!bench.0.join("it.run").exists());
-    // Whoever wants no verdict is told that there will be none.
+    // Without a wish for a verdict, a notice reports that there will be none.
     let planned = "2 rounds: 1 comparison needs 6 pairs to show a difference, however large, so there will be no verdict";
     let bench = Bench::new("no-verdict", EXPERIMENT);
     let output = bench.run();
@@ -563,7 +564,7 @@ fn rounds_that_can_give_no_verdict_are_refused_before_the_first_trial() {
 }
 
 #[test]
-fn equals_are_not_told_apart_and_what_differs_is() {
+fn equal_subjects_show_no_difference_and_a_different_one_does() {
     let bench = Bench::new("equals", EQUALS);
     let output = bench.run();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -607,7 +608,7 @@ echo rate 5 > {output}"""
 );
 
 #[test]
-fn a_doubtful_trial_is_made_again_in_its_round_also_by_a_run_that_goes_on() {
+fn a_doubtful_trial_is_repeated_in_its_round_also_by_a_continued_run() {
     let bench = Bench::new("doubtful", DOUBTFUL);
     let child = bench.lab(&["run", "it.toml"]).spawn().expect("evenkeel");
     until("the load", || bench.0.join("hangs").exists());
@@ -618,7 +619,7 @@ fn a_doubtful_trial_is_made_again_in_its_round_also_by_a_run_that_goes_on() {
     let records: Vec<_> = (0..bench.records()).map(|place| bench.record(place)).collect();
     let number = |record: &serde_json::Value, key: &str| record[key].as_u64().expect(key);
     assert!(records.is_sorted_by_key(|it| number(it, "round")), "{records:#?}");
-    // Others may have disturbed more of them than the test has.
+    // Other load may have disturbed more of them than the test has.
     for (round, subject) in (0..3).flat_map(|round| [(round, "one"), (round, "two")]) {
         let tries = records.iter().filter(|it| number(it, "round") == round && it["subject"] == subject);
         let tries: Vec<_> =
@@ -630,7 +631,7 @@ fn a_doubtful_trial_is_made_again_in_its_round_also_by_a_run_that_goes_on() {
             "{round} {subject}: {tries:?}"
         );
     }
-    // A subject that is killed before its shell has become `sleep` has a second doubt, about its program.
+    // A subject that is killed before its shell executes `sleep` has a second doubt, about its program.
     let killed = |it: &&serde_json::Value| {
         let doubts = it["doubts"].as_array().expect("doubts");
         doubts.iter().any(|it| it.as_str().is_some_and(|it| it.starts_with("the subject ended")))
@@ -640,7 +641,7 @@ fn a_doubtful_trial_is_made_again_in_its_round_also_by_a_run_that_goes_on() {
 }
 
 #[test]
-fn a_port_in_use_is_said() {
+fn a_port_in_use_is_reported() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let port = listener.local_addr().expect("it is bound").port();
     let experiment = EXPERIMENT.replacen("version =", &format!("port = {port}\nversion ="), 1);
@@ -660,7 +661,7 @@ file = { "/sys/class/net/left/tx_queue_len" = "123" }
 file_system = { kind = "ext4", size_mb = 8 }
 "#;
 
-/// In the namespace: the load hangs where the file system is mounted, and says what it sees.
+/// In the namespace: the load hangs if the file system is mounted, and records what it reads.
 const IN_NAMESPACE: &str = r#"set -e
 mount -t sysfs sysfs /sys; ip link add left type veth peer name right
 state() { cat /proc/sys/net/core/somaxconn /sys/class/net/left/tx_queue_len; grep -c "$PWD" /proc/self/mountinfo || true; }
@@ -712,12 +713,12 @@ fn settings_and_file_systems_are_as_before_after_an_interruption_and_after_a_kil
 }
 
 #[test]
-fn a_run_that_needs_settings_waits_for_nobody() {
+fn a_run_that_needs_settings_does_not_wait_for_another_process() {
     let bench = Bench::new("locked", &(EXPERIMENT.to_owned() + &KNOBS.replace("file_system", "#")));
     let state = bench.0.join("state/tune");
     fs::create_dir_all(&state).expect("a directory");
     let lock = fs::File::create(state.join("lock")).expect("a file");
-    lock.lock().expect("nobody else has it");
+    lock.lock().expect("no other process has it");
     let output = bench.run();
     let said = text(&output.stderr);
     assert!(said.contains("another `evenkeel tune` is at work"), "{said}");

@@ -19,7 +19,7 @@ use support::namespaces::{apart, can_be_made, is_possible};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// A server that stores nothing, but counts, and tells of each connection.
+/// A server that stores nothing, but counts requests and connections.
 struct Server {
     address: SocketAddr,
     counts: Arc<Counts>,
@@ -37,7 +37,7 @@ impl Server {
         Server::serving(usize::MAX)
     }
 
-    /// It closes every connection but the first ones.
+    /// It closes every connection except the first `connections`.
     fn serving(connections: usize) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -47,7 +47,7 @@ impl Server {
             for (number, stream) in listener.incoming().map_while(Result::ok).enumerate() {
                 let (counts, _) = (Arc::clone(&shared), sender.send(()));
                 if number < connections {
-                    // Clients that go away in the middle end the thread.
+                    // A client that disconnects ends the thread.
                     thread::spawn(move || serve(&stream, &counts));
                 }
             }
@@ -108,7 +108,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What `--json` has of a load by two agents, and the text.
+/// The JSON and the text of a load by two agents.
 #[track_caller]
 fn by_two(server: &Server, name: &str, more: &str) -> (Value, String) {
     let json = Scratch::new(name);
@@ -119,13 +119,13 @@ fn by_two(server: &Server, name: &str, more: &str) -> (Value, String) {
 }
 
 #[test]
-fn agents_share_what_is_asked_for() {
+fn agents_share_the_requested_load() {
     let server = Server::start();
     let more = "--rate 1000 --requests 401 --connections 5 --keys 101 --prefill --warm-up 100ms";
     let (summary, said) = by_two(&server, "share", more);
     assert_eq!(server.sets(), 101, "each key once");
     assert_eq!(summary["requests"], 401);
-    // What was asked for is that of all together, every flag of it.
+    // The description is that of all agents together, with every flag.
     let wanted = load::Description::of(more.split_ascii_whitespace()).unwrap();
     let Value::Object(wanted) = serde_json::to_value(wanted).unwrap() else { panic!("a description") };
     for (flag, value) in wanted {
@@ -145,7 +145,7 @@ fn agents_let_connections_come_and_go() {
     let more = "--requests 400 --connections 4 --warm-up 0 --reconnect-after 10 --storm 3@0s";
     let (summary, _) = by_two(&server, "churn", more);
     let opened = summary["connects"]["opened"].as_u64().unwrap();
-    // Each of the 400 closes its connection if it is a tenth; the last ones do not come back in time.
+    // Every tenth of the 400 requests closes its connection; the last ones are not opened again in time.
     assert!((30..=43).contains(&opened), "{summary}");
     assert!(server.connected.try_iter().count() as u64 >= 4 + opened, "{summary}");
 }
@@ -162,7 +162,7 @@ fn agents_replay_one_trace() {
     assert_eq!((&summary["requests"], &summary["sets"]), (&Value::from(100), &Value::from(100)));
     assert_eq!(server.sets(), 100);
     let parts = summary["agents"].as_array().unwrap().iter().map(|agent| &agent["requests_per_second"]);
-    assert!(parts.clone().all(|part| part.as_f64().unwrap() > 0.0), "each has its keys: {summary}");
+    assert!(parts.clone().all(|part| part.as_f64().unwrap() > 0.0), "each agent has some of the keys: {summary}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn agents_write_one_log() {
     let text = std::fs::read_to_string(&log.0).unwrap();
     let starts: Vec<_> = text.lines().skip(4).filter_map(|line| line.split(',').next()).collect();
     assert_eq!(starts, ["0.000", "1.000"], "{text}");
-    // The same are in the result.
+    // The same values are in the result.
     let longest = text.lines().skip(4).filter_map(|line| line.split(',').nth(2)?.parse::<f64>().ok());
     for (second, longest_ms) in summary["series"].as_array().unwrap().iter().zip(longest) {
         let max_us = second["latency"]["max_us"].as_f64().unwrap();
@@ -184,7 +184,7 @@ fn agents_write_one_log() {
 
 #[test]
 fn the_coordinator_probes_while_agents_load() {
-    // Nothing but the requests of the load ends the first run: the probes have to end with it.
+    // Only the requests of the load end the first run: the probes must end with it.
     for more in ["--rate 300 --requests 201", "--rate 300 --duration 60s --requests 101"] {
         let server = Server::start();
         let more = format!("{more} --connections 4 --warm-up 0 --probes 2 --probe-rate 200");
@@ -211,7 +211,7 @@ fn the_coordinator_probes_while_agents_load() {
 
 #[test]
 fn probes_that_fail_end_the_agents() {
-    // The probes come when the agents have their connections.
+    // The probes connect after the agents.
     let server = Server::serving(2);
     let more = "--connections 2 --duration 10m --warm-up 0 --probes 1 --probe-rate 100";
     let Output { status, stderr, .. } = coordinator(&server, "a,b", "exec AGENT", more).output().unwrap();
@@ -223,7 +223,7 @@ fn probes_that_fail_end_the_agents() {
 #[test]
 fn agents_search_together() {
     let server = Server::start();
-    // No server does this, so two runs are enough: of three requests a second, and of half as many.
+    // No server meets this objective, so two runs are enough: with three requests a second, and with half as many.
     let more = "--search p50<0.001us --rate 3 --arrivals constant --duration 3s --warm-up 0 --connections 2 \
                 --keys 101 --prefill";
     let (knee, said) = by_two(&server, "search", more);
@@ -236,7 +236,8 @@ fn agents_search_together() {
     );
     let tries = knee["tries"].as_array().unwrap().iter();
     let tries: Vec<_> = tries.map(|one| (one["rate"].as_f64().unwrap(), &one["outcome"])).collect();
-    // Other guests of the machine may have spoilt some, which were made again, or three in a row, which ended it.
+    // Other guests of the machine may have spoilt some runs, which were repeated, or three in a row, which ended the
+    // search.
     let missed: Vec<f64> = tries.iter().filter(|one| one.1 == "missed").map(|one| one.0).collect();
     assert!(tries.iter().all(|one| one.1 == "missed" || one.1 == "invalid"), "{said}");
     if said.contains("3 runs in a row") {
@@ -247,11 +248,11 @@ fn agents_search_together() {
     }
 }
 
-/// The coordinator ends with these words.
+/// Checks that the coordinator ends with this message.
 #[track_caller]
 fn check(agents: &str, command: &str, more: &str, words: &str) {
     let server = Server::start();
-    // What was started is ended, too: otherwise it would keep standard error open.
+    // The agents that were started are ended, too: otherwise they would keep standard error open.
     let Output { status, stderr, .. } = coordinator(&server, agents, command, more).output().unwrap();
     assert_eq!(status.code(), Some(1), "{}", text(&stderr));
     assert!(text(&stderr).contains(words), "{}", text(&stderr));
@@ -344,7 +345,7 @@ fn agents_end_with_their_coordinator() {
 }
 
 #[test]
-fn an_agent_that_hears_too_late_does_not_begin() {
+fn an_agent_that_gets_the_start_too_late_does_not_begin() {
     let server = Server::start();
     let mut agent = Command::new(EVENKEEL)
         .args(["load", "--agent"])
@@ -369,7 +370,7 @@ fn an_agent_that_hears_too_late_does_not_begin() {
     assert_eq!(agent.wait().unwrap().code(), Some(1));
 }
 
-/// A bridge with the server, and two namespaces behind it: each with a clock, of course, but only one network.
+/// A bridge with the server, and two namespaces connected to it, one for each agent.
 const LAB: &str = r#"
 set -e
 mount -t tmpfs tmpfs /run
@@ -404,7 +405,7 @@ fn agents_in_other_networks_load_one_server() {
     let Output { status, stdout, stderr } = apart(Path::new("/"), LAB).output().unwrap();
     let said = text(&stdout);
     assert!(status.success(), "{said}{}", text(&stderr));
-    // That nothing was wrong, the status says; how quick it was, nobody knows.
+    // The status tells that there was no error; the figures depend on the machine.
     for words in [
         "of 2,000 requests/s",
         "against 10.97.0.1:11211",

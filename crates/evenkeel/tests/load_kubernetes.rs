@@ -1,4 +1,4 @@
-//! `evenkeel load --kubernetes-job`: what it prints is YAML, and the commands in it work, with a `kubectl` that has no
+//! `evenkeel load --kubernetes-job`: its output is YAML, and the commands in it work, with a `kubectl` without a
 //! cluster.
 
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Writes down what it is asked for. `exec` runs the command here, instead of in a pod.
+/// Records its arguments. `exec` runs the command here instead of in a pod.
 const KUBECTL: &str = r#"#!/bin/sh
 echo "$@" >> calls
 case "$1 $2" in
@@ -50,13 +50,13 @@ impl Drop for Folder {
     }
 }
 
-/// The address of a server that has nothing.
+/// The address of a server that has no items.
 fn empty_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // Clients that go away end the thread.
+            // A client that disconnects ends the thread.
             thread::spawn(move || {
                 BufReader::new(&stream).lines().try_for_each(|line| line.and((&stream).write_all(b"END\r\n")))
             });
@@ -66,7 +66,7 @@ fn empty_server() -> SocketAddr {
 }
 
 #[test]
-fn the_commands_it_prints_make_the_load() {
+fn the_printed_commands_generate_the_load() {
     let load = "--rate 1000 --requests 400 --connections 4 --warm-up 0 --json result.json";
     let flags = format!("--kubernetes-job 2 --image x --server {} {load}", empty_server());
     let folder = Folder::new("commands", &flags);
@@ -83,7 +83,7 @@ fn the_commands_it_prints_make_the_load() {
     assert_eq!(summary["requests"], 400);
     let calls = folder.read("calls");
     let mut calls: Vec<&str> = calls.lines().collect();
-    // The agents are started at once.
+    // The agents are started at the same time.
     calls[3..5].sort_unstable();
     let selected =
         "get pods -l batch.kubernetes.io/job-name=evenkeel-load -o jsonpath={.items[*].metadata.name}";

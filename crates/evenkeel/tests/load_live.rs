@@ -1,4 +1,4 @@
-//! `evenkeel load --live`, in a terminal that `script` (util-linux) makes.
+//! `evenkeel load --live`, in a terminal of `script` (util-linux).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -6,19 +6,19 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-/// What a terminal is told: to show its other screen, and the first one again.
+/// Control sequences: show the alternate screen, and the main screen again.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
-/// Only a failure takes so long.
+/// Only a failure takes this long.
 const PATIENCE_S: &str = "60";
 
-/// A server without items, that closes each connection after so many requests.
+/// A server without items that closes each connection after this many requests.
 fn server(requests: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // A client that goes away ends the thread.
+            // A client that disconnects ends the thread.
             thread::spawn(move || {
                 let mut lines = BufReader::new(&stream).lines();
                 (&mut lines).take(requests).try_for_each(|line| line.and((&stream).write_all(b"END\r\n")))
@@ -28,7 +28,7 @@ fn server(requests: usize) -> SocketAddr {
     address
 }
 
-/// A load in a terminal of its own; `None` where there is no `script` to make it.
+/// A load in a terminal of its own; `None` without `script`.
 struct Terminal {
     child: Child,
     output: ChildStdout,
@@ -38,7 +38,7 @@ struct Terminal {
 impl Terminal {
     fn start(arguments: &str) -> Option<Terminal> {
         Command::new("script").arg("--version").output().ok()?;
-        // A terminal that nobody looks at has no size.
+        // A terminal of `script` has no size by itself.
         let line = format!(
             "stty cols 80 rows 24; exec {EVENKEEL} load --connections 2 --warm-up 0 --live {arguments}"
         );
@@ -69,7 +69,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.shown).into_owned()
     }
 
-    /// Its status, and what was shown after the first screen had come back.
+    /// Its status, and the output after the main screen was restored.
     fn end(mut self) -> (i32, String) {
         self.output.read_to_end(&mut self.shown).unwrap();
         let status = self.child.wait().unwrap().code().unwrap();
@@ -80,7 +80,7 @@ impl Terminal {
 }
 
 #[test]
-fn keys_end_the_window_and_the_terminal_is_put_back() {
+fn keys_end_the_window_and_the_terminal_is_restored() {
     for key in [&b"q"[..], b"\x03"] {
         let Some(mut terminal) =
             Terminal::start(&format!("--server {} --duration 1h --rate 500", server(usize::MAX)))
@@ -107,7 +107,7 @@ fn a_key_ends_all_agents() {
         );
         let Some(mut terminal) = Terminal::start(&arguments) else { return };
         terminal.wait_for(ENTER);
-        // They have told of a second.
+        // They have reported a second.
         terminal.wait_for("agents");
         terminal.child.stdin.as_mut().unwrap().write_all(key).unwrap();
         let (status, after) = terminal.end();
@@ -118,7 +118,7 @@ fn a_key_ends_all_agents() {
 }
 
 #[test]
-fn a_silent_agent_is_shown_while_the_run_goes_on() {
+fn a_silent_agent_is_shown_during_the_run() {
     let pid_file = std::env::temp_dir().join(format!("evenkeel-live-{}", std::process::id()));
     let arguments = format!(
         "--server {} --duration 1h --rate 500 --agents a,b --agent-command \
@@ -143,7 +143,7 @@ fn a_silent_agent_is_shown_while_the_run_goes_on() {
 }
 
 #[test]
-fn an_error_is_said_on_the_first_screen() {
+fn an_error_is_printed_on_the_main_screen() {
     let Some(terminal) = Terminal::start(&format!("--server {} --duration 1h --rate 500", server(300)))
     else {
         return;

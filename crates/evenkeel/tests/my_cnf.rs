@@ -1,4 +1,4 @@
-//! `evenkeel tune plan --my-cnf`: a fragment that a real MariaDB understands.
+//! `evenkeel tune plan --my-cnf`: a fragment that a real MariaDB accepts.
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn mariadb_takes_every_option() {
+fn mariadb_accepts_every_option() {
     let file = Scratch::new("taken");
     let made = plan(&["--profile", "mysql", "--my-cnf", file.path()]);
     assert!(made.status.success(), "{}", text(&made.stderr));
@@ -58,7 +58,8 @@ fn mariadb_takes_every_option() {
         let bytes =
             value.strip_suffix('M').and_then(|value| value.parse::<u64>().ok()).map(|value| value << 20);
         let wanted = bytes.map_or(value.to_owned(), |bytes| bytes.to_string());
-        // It takes as many files as it may, keeps no more threads than connections, and has the pool in chunks.
+        // MariaDB limits these three itself: to the files that it may open, to the connections, and to whole chunks of
+        // the pool.
         let adjusted = ["open_files_limit", "thread_cache_size", "innodb_buffer_pool_size"];
         let is_adjusted = adjusted.contains(&known);
         assert!(is_adjusted || shown.trim() == wanted, "{known}: wanted {wanted}, and it is {shown}");
@@ -66,11 +67,11 @@ fn mariadb_takes_every_option() {
 }
 
 #[test]
-fn only_a_file_that_was_made_here_is_replaced() {
+fn only_a_file_of_its_own_is_replaced() {
     let file = Scratch::new("kept");
     let make = || plan(&["--profile", "mysql", "--my-cnf", file.path()]);
     assert!(make().status.success());
-    assert!(make().status.success(), "its own file is made anew");
+    assert!(make().status.success(), "its own file is replaced");
     fs::write(&file.0, "[mysqld]\n").unwrap();
     let refused = make();
     assert!(!refused.status.success());
@@ -79,7 +80,7 @@ fn only_a_file_that_was_made_here_is_replaced() {
 }
 
 #[test]
-fn it_is_for_mysql_alone() {
+fn it_is_refused_for_other_profiles() {
     let refused = plan(&["--profile", "redis", "--my-cnf", "/nowhere/my.cnf"]);
     assert_eq!(refused.status.code(), Some(64));
     assert!(text(&refused.stderr).contains("--my-cnf takes --profile mysql"), "{}", text(&refused.stderr));

@@ -1,5 +1,5 @@
-//! Commands of the pages that are cheap and safe, run as they stand there, in network namespaces of their own where they
-//! change anything. That all others are accepted by the command line: src/verbs/pages.rs. The how-tos: howto.rs.
+//! Commands of the pages that are cheap and safe, run unchanged, in network namespaces of their own if they change
+//! anything. For all others, src/verbs/pages.rs checks that the command line accepts them. The how-tos: howto.rs.
 
 #[path = "support/lab.rs"]
 mod lab;
@@ -22,7 +22,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap()
 }
 
-/// The fenced block of a page that begins so.
+/// The fenced block of a page with this beginning.
 #[track_caller]
 fn block(name: &str, beginning: &str) -> String {
     let mut blocks = pages::blocks(&page(name)).into_iter();
@@ -36,7 +36,7 @@ struct Served {
 }
 
 impl Served {
-    /// Starts it with these words on any free port, and waits for the line that says which.
+    /// Starts it with these words on any free port, and waits for the line that names the port.
     fn start(words: &[&str]) -> Served {
         let mut command = Command::new(EVENKEEL);
         command.args(words).args(["-l", "127.0.0.1", "-p", "-1"]);
@@ -59,7 +59,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn the_first_conversation_of_the_readme_is_what_the_server_says() {
+fn the_server_answers_as_in_the_first_conversation_of_the_readme() {
     let typed = block("README.md", "cargo run ");
     let words: Vec<&str> = typed.trim().split(' ').skip_while(|word| *word != "--").skip(1).collect();
     assert_eq!(words, ["serve"]);
@@ -77,7 +77,7 @@ fn the_first_conversation_of_the_readme_is_what_the_server_says() {
     assert_eq!(said, replies);
 }
 
-/// What a page's load does, with fewer items and for a shorter time.
+/// A page's load, with fewer items and for a shorter time.
 fn shortened(words: &[String]) -> Vec<String> {
     let mut words: Vec<String> = words[1..].to_vec();
     for (flag, value) in [("--duration", "200ms"), ("--warm-up", "100ms"), ("--keys", "1000")] {
@@ -107,7 +107,7 @@ fn the_loads_of_the_guide_run() {
     }
 }
 
-/// A line without the numbers that are other ones each time.
+/// A line without its numbers, which differ each time.
 fn without_numbers(line: &str) -> String {
     let is_named = |word: &str| ["(PID", "socket"].contains(&word);
     let words: Vec<&str> = line.split(' ').collect();
@@ -118,7 +118,8 @@ fn without_numbers(line: &str) -> String {
     kept.collect::<Vec<_>>().join(" ")
 }
 
-/// Runs the session of a page, the lines that begin with `$`, and looks for its other lines, in their order.
+/// Runs the commands of a page's session, the lines that begin with `$`, and checks that the output has its other
+/// lines, in their order.
 #[track_caller]
 fn check_session(before: &str, session: &str) {
     let commands = session.lines().filter_map(|line| line.strip_prefix("$ "));
@@ -130,7 +131,7 @@ fn check_session(before: &str, session: &str) {
     }
 }
 
-/// A server in the lab that asked for a longer queue than this host gave it.
+/// A server in the lab that requested a longer queue than this host allowed.
 const SHORT_QUEUE: &str = "\
 kill $server; wait $server 2> /dev/null || true
 echo 128 > /proc/sys/net/core/somaxconn
@@ -139,14 +140,14 @@ until grep -q ' 01004D0A:2BCB .* 0A ' /proc/net/tcp; do sleep 0.1; done
 ";
 
 #[test]
-fn the_readme_tunes_a_host_and_goes_back() {
+fn the_session_of_the_readme_tunes_a_host_and_restores_it() {
     if lab::can_be_made() {
         check_session(SHORT_QUEUE, &block("README.md", "$ evenkeel tune check"));
     }
 }
 
-/// Commands of `tune`'s pages that take a moment in the lab: the page, then what is typed, in an order that makes sense.
-/// Those that apply a plan change the lab's network alone: `generic` asks for nothing that a host has only once.
+/// Commands of `tune`'s pages that are quick in the lab: the page and the command, in an order that works. Those that
+/// apply a plan change only the lab's network: `generic` has no settings of the whole host.
 const OF_TUNE: [(&str, &str); 10] = [
     ("docs/tune/check.md", "evenkeel tune explain rps-missing"),
     ("docs/tune/check.md", "evenkeel tune top"),
@@ -161,7 +162,7 @@ const OF_TUNE: [(&str, &str); 10] = [
 ];
 
 #[test]
-fn the_commands_of_the_tuners_pages_succeed() {
+fn the_commands_in_the_pages_of_tune_succeed() {
     for (name, typed) in OF_TUNE {
         let found = pages::commands(name, &page(name), &[("evenkeel", &["tune"])]);
         assert!(found.iter().any(|found| found.text() == typed), "{name} has no `{typed}`");
@@ -175,7 +176,7 @@ fn the_commands_of_the_tuners_pages_succeed() {
 }
 
 #[test]
-fn the_manifest_of_the_agents_page_is_made() {
+fn the_manifest_of_the_page_on_agents_is_generated() {
     let name = "docs/load/agents.md";
     let found = pages::commands(name, &page(name), &[("evenkeel", &["load"])]);
     let typed = found.iter().find(|typed| typed.words[2] == "--kubernetes-job").unwrap();

@@ -1,5 +1,5 @@
-//! Privileges of `evenkeel serve` when root starts it: which user it becomes, what it keeps, and what keeps it from
-//! serving. It takes root; without, there is nothing to try.
+//! Privileges of `evenkeel serve` when root starts it: the user that it becomes, what it keeps, and what prevents it
+//! from serving. These tests need root, and pass without it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,15 +10,15 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::time::Duration;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
-/// Long, so that a busy machine is no failure.
+/// Long, so that a test does not fail on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Two groups beside root's own.
+/// Two groups besides root's own.
 const WITH_GROUPS: [&str; 3] = ["setpriv", "--groups", "4,27"];
 /// Root of a container that has dropped all capabilities.
 const WITHOUT_CAPABILITIES: [&str; 7] =
     ["setpriv", "--groups", "4,27", "--bounding-set", "-all", "--inh-caps", "-all"];
 
-/// A directory that goes with this value.
+/// A directory, removed with this value.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -35,11 +35,11 @@ impl Drop for Directory {
     }
 }
 
-/// A server with a unix socket in a directory of its own, which a command runs that ends with `exec`.
+/// A server with a unix socket in a directory of its own, started by a command that ends with `exec`.
 struct Server {
     child: Child,
     said: BufReader<ChildStderr>,
-    /// What it has said up to the line that it serves, or to its end.
+    /// Its output up to the line that it serves, or to its end.
     start: String,
     directory: Directory,
 }
@@ -73,7 +73,7 @@ impl Server {
         line.trim_start_matches(':').split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether it serves, as this user, in these groups.
+    /// Checks that it serves, as this user, in these groups.
     #[track_caller]
     fn check(&mut self, user: &str, group: &str, groups: &str) {
         assert!(self.start.contains(" serves on socket"), "{}", self.start);
@@ -98,7 +98,7 @@ impl Server {
         self.directory.0.join(name)
     }
 
-    /// Whether it has refused to start with this status, saying all of this.
+    /// Checks that it refused to start with this status and all of these messages.
     #[track_caller]
     fn check_refused(mut self, status: i32, words: &[&str]) {
         assert!(!self.start.contains(" serves on "), "{}", self.start);
@@ -133,8 +133,8 @@ fn nobody() -> (String, String) {
     (fields[2].to_owned(), fields[3].to_owned())
 }
 
-/// Words before the server's: its own mounts, with a user database that `script` has written to `passwd`. No other
-/// database is asked: systemd's has a `nobody` of its own.
+/// A prefix of the server's command line: mounts of its own, with a user database that `script` wrote to `passwd`. No
+/// other database is used: systemd's has a `nobody` of its own.
 fn with_users(script: &str) -> [String; 6] {
     let script = format!(
         "{script} && mount --bind passwd /etc/passwd && echo passwd: files > nsswitch &&
@@ -152,7 +152,7 @@ fn can_unshare(kind: &[&str]) -> bool {
 }
 
 #[test]
-fn root_becomes_nobody_without_being_asked_and_says_so() {
+fn root_becomes_nobody_by_default_and_reports_it() {
     if !is_root() {
         return;
     }
@@ -167,7 +167,7 @@ fn root_becomes_nobody_without_being_asked_and_says_so() {
 }
 
 #[test]
-fn root_stays_root_if_it_is_told_to() {
+fn root_stays_root_with_u_root() {
     if !is_root() {
         return;
     }
@@ -177,7 +177,7 @@ fn root_stays_root_if_it_is_told_to() {
 }
 
 #[test]
-fn users_that_only_root_may_read_are_read_at_the_start_and_stay_when_they_cannot_be_read_again() {
+fn a_file_of_users_for_root_alone_is_read_at_the_start_and_its_users_stay_after_a_failed_reload() {
     if !is_root() {
         return;
     }
@@ -196,7 +196,7 @@ fn users_that_only_root_may_read_are_read_at_the_start_and_stay_when_they_cannot
 }
 
 #[test]
-fn a_pidfile_where_nobody_may_not_write_is_refused_with_the_way_out() {
+fn a_pidfile_that_the_user_nobody_may_not_write_is_refused_with_a_hint() {
     if !is_root() {
         return;
     }
@@ -207,7 +207,7 @@ fn a_pidfile_where_nobody_may_not_write_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn a_host_without_a_user_nobody_is_told_what_to_do() {
+fn a_host_without_a_user_nobody_gets_a_hint() {
     if !is_root() || !can_unshare(&["--mount"]) {
         return;
     }
@@ -222,7 +222,7 @@ fn a_host_without_a_user_nobody_is_told_what_to_do() {
 }
 
 #[test]
-fn a_nobody_that_is_root_is_not_taken_for_an_ordinary_user() {
+fn a_user_nobody_with_the_id_of_root_is_refused() {
     if !is_root() || !can_unshare(&["--mount"]) {
         return;
     }
@@ -232,7 +232,7 @@ fn a_nobody_that_is_root_is_not_taken_for_an_ordinary_user() {
 }
 
 #[test]
-fn a_user_namespace_without_a_nobody_is_told_what_to_do() {
+fn a_user_namespace_without_a_user_nobody_gets_a_hint() {
     let root_alone = ["unshare", "--user", "--map-root-user"];
     if !is_root() || !can_unshare(&root_alone[1..]) {
         return;
@@ -245,7 +245,7 @@ fn a_user_namespace_without_a_nobody_is_told_what_to_do() {
 }
 
 #[test]
-fn a_user_namespace_that_denies_setgroups_keeps_groups_and_the_server_says_so() {
+fn in_a_user_namespace_that_denies_setgroups_the_server_keeps_groups_and_reports_it() {
     if !is_root() || !can_unshare(&["--user"]) {
         return;
     }
@@ -271,7 +271,7 @@ fn a_user_namespace_that_denies_setgroups_keeps_groups_and_the_server_says_so() 
 }
 
 #[test]
-fn root_without_capabilities_does_not_take_its_groups_along() {
+fn root_without_capabilities_refuses_to_keep_its_groups() {
     if !is_root() {
         return;
     }

@@ -1,5 +1,5 @@
-//! `evenkeel tune` and the turns of threads, on processes that the test starts: a server beside neighbours that never
-//! stop, on one CPU.
+//! `evenkeel tune` and the scheduling of threads, on processes that the test starts: a server and busy neighbours on
+//! one CPU.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,29 +9,29 @@ use std::time::{Duration, Instant};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Set for the process that is the server.
+/// Set in the process that is the server.
 const IS_SERVER: &str = "EVENKEEL_TEST_IS_SERVER";
 
-/// Neighbours on the server's CPU. Among five a fair share is a fifth, and the server's thread wants half.
+/// Neighbours on the server's CPU. Among five processes a fair share is a fifth, and the server's thread needs half.
 const NEIGHBOURS: usize = 4;
 
-/// Turns of the server's thread that a wait is averaged over.
+/// Time slices of the server's thread over which a wait is averaged.
 const TURNS: u64 = 200;
 
-/// What one process works and rests in turn.
+/// The time that the server works, and then rests.
 const WORK: Duration = Duration::from_millis(1);
 
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
+/// Checks, ten milliseconds apart, before a test fails: a minute.
 const LOOKS_MAX: usize = 6000;
 
 /// The server: one thread that works and rests, and one more for each line that it is sent.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "work has to take time that can be measured")]
-fn this_process_is_a_server_if_it_is_told_to_be() {
+fn this_process_is_the_server_if_the_variable_is_set() {
     if std::env::var_os(IS_SERVER).is_none() {
         return;
     }
-    // A thread speaks for itself: it has its name only once it runs.
+    // Each thread reports itself: it has its name only once it runs.
     let work = || {
         println!("\nserves");
         loop {
@@ -63,7 +63,7 @@ struct Server {
 }
 
 impl Server {
-    /// A server and its neighbours, on this CPU alone.
+    /// A server and its neighbours, all on this CPU.
     fn start(name: &str, cpu: u32) -> Server {
         let pinned = |program: &str| {
             let mut command = Command::new("taskset");
@@ -72,7 +72,7 @@ impl Server {
         };
         let itself = std::env::current_exe().unwrap();
         let mut server = pinned(itself.to_str().unwrap());
-        server.args(["--exact", "this_process_is_a_server_if_it_is_told_to_be", "--nocapture"]);
+        server.args(["--exact", "this_process_is_the_server_if_the_variable_is_set", "--nocapture"]);
         server.env(IS_SERVER, "1").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = server.spawn().unwrap();
         let (asks, says) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -143,7 +143,7 @@ impl Server {
         tids.into_iter().map(thread).collect()
     }
 
-    /// Microseconds that the working thread waits for a turn, over the next turns.
+    /// Microseconds that the working thread waits for the CPU, averaged over its next time slices.
     fn wait_us(&self) -> f64 {
         let tasks = format!("/proc/{}/task", self.pid());
         let is_working = |path: &PathBuf| fs::read_to_string(path.join("comm")).unwrap() == "working\n";
@@ -192,7 +192,7 @@ fn cpus() -> Vec<u32> {
     allowed.split(',').flat_map(numbers).collect()
 }
 
-/// A server on a CPU where it may run before all others; `None`: there is no such CPU here.
+/// A server on a CPU where SCHED_FIFO is accepted; `None`: there is no such CPU here.
 fn where_fifo_may_be(name: &str) -> Option<Server> {
     if !is_root() {
         eprintln!("it takes root to run before others");
@@ -209,7 +209,7 @@ fn where_fifo_may_be(name: &str) -> Option<Server> {
 }
 
 #[test]
-fn before_all_others_it_hardly_waits_and_afterwards_everything_is_as_before() {
+fn with_sched_fifo_it_hardly_waits_and_a_rollback_restores_everything() {
     let Some(mut server) = where_fifo_may_be("fifo") else { return };
     let pid = server.pid();
     let before = server.threads();
@@ -223,14 +223,15 @@ fn before_all_others_it_hardly_waits_and_afterwards_everything_is_as_before() {
     );
     let first_us = server.wait_us();
     eprintln!("a turn is waited for {fair_us:.0} µs, and with SCHED_FIFO {first_us:.0} µs");
-    // Four neighbours have a turn of some milliseconds each before a fair one; whoever is first waits for none.
+    // With fair scheduling, four neighbours run for some milliseconds each before it; with SCHED_FIFO it waits for none
+    // of them.
     assert!(first_us * 4.0 < fair_us, "{first_us} µs, before {fair_us} µs");
     assert!(server.succeeds(&["status"]).contains(": holds"));
     assert!(
         server.succeeds(&["plan", "--strategy", "sched-fifo", "--pid", &pid]).contains("Nothing to change")
     );
 
-    // A thread that comes later inherits it, and loses it with the others.
+    // A thread that is started later inherits it, and loses it with the others.
     writeln!(server.asks).unwrap();
     server.hear("grew");
     let grown = |server: &Server| server.threads().last().unwrap().clone();
@@ -242,7 +243,7 @@ fn before_all_others_it_hardly_waits_and_afterwards_everything_is_as_before() {
 }
 
 #[test]
-fn turns_are_shortened_and_get_their_length_back() {
+fn time_slices_are_shortened_and_restored() {
     if !is_root() {
         return eprintln!("it takes root to schedule another process's threads");
     }
@@ -250,7 +251,7 @@ fn turns_are_shortened_and_get_their_length_back() {
     let pid = server.pid();
     let plan = server.succeeds(&["plan", "--strategy", "sched-slice", "--pid", &pid]);
     if plan.contains("Linux 6.12") {
-        return eprintln!("this kernel knows no turns of a thread's own length");
+        return eprintln!("this kernel has no time slices of a thread's own length");
     }
     let before = server.threads();
     assert!(plan.contains("why     a thread with shorter turns gets its turn sooner"), "{plan}");
@@ -260,7 +261,7 @@ fn turns_are_shortened_and_get_their_length_back() {
     assert_eq!(server.threads(), before);
 }
 
-/// A cgroup of version 1 with a budget for real-time threads, which is nothing at first.
+/// A cgroup of version 1 with a budget for real-time threads, which is 0 at first.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
@@ -278,7 +279,7 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Who was in it has been waited for.
+        // Its processes have been waited for.
         let _ = fs::remove_dir(&self.0);
     }
 }
@@ -294,7 +295,7 @@ fn a_cgroup_without_budget_refuses_real_time_before_and_while_it_is_tried() {
     let refusal = server.refusal().expect("a refusal");
     assert!(refusal.contains("no real-time budget (cpu.rt_runtime_us)"), "{refusal}");
 
-    // A plan that was made before it was moved there.
+    // A plan from before the server was moved there.
     let saved = server.state.with_extension("plan.json");
     fs::write(&saved, plan).unwrap();
     let saved = saved.to_str().unwrap();

@@ -1,4 +1,4 @@
-//! `evenkeel serve` on hosts that refuse what it asks of them.
+//! `evenkeel serve` on hosts that refuse what it requests.
 
 #![expect(clippy::disallowed_methods, reason = "a process is waited for in real time")]
 
@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Long, so that a busy machine is no failure.
+/// Long, so that a test does not fail on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that listens on a socket in a directory of its own, and ends with this value.
+/// A server with a socket in a directory of its own, ended with this value.
 struct Server {
     child: Child,
     directory: PathBuf,
@@ -25,12 +25,12 @@ impl Server {
         Server::start_by(Command::new(env!("CARGO_BIN_EXE_evenkeel")), name, arguments, said)
     }
 
-    /// The same by a command that runs the program with the arguments that follow.
+    /// The same, by a command that runs the program with the arguments that follow.
     fn start_by(command: Command, name: &str, arguments: &[&str], said: impl Into<Stdio>) -> Server {
         Server::try_start_by(command, name, arguments, said).expect("the server has ended")
     }
 
-    /// The same where it may end instead.
+    /// The same, for a server that may end instead.
     fn try_start_by(
         mut command: Command,
         name: &str,
@@ -67,7 +67,7 @@ impl Server {
         self.try_ask(request).unwrap()
     }
 
-    /// The same where the server may have ended.
+    /// The same, for a server that may have ended.
     fn try_ask(&mut self, request: &[u8]) -> io::Result<String> {
         self.client.get_mut().write_all(request)?;
         let mut line = String::new();
@@ -108,12 +108,12 @@ fn locked_memory_can_be_given_back() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_ends_nobody() {
+fn a_log_that_cannot_be_written_does_not_end_the_server() {
     let full: File = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut server = Server::start("full", &["-v"], full);
     assert_eq!(server.set("k", 1), "STORED\r\n");
     let pid = rustix::process::Pid::from_child(&server.child);
-    // With -v it says that there is nothing to reload.
+    // With -v it reports that there is nothing to reload.
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let status = server.child.wait().unwrap();
@@ -121,7 +121,7 @@ fn a_log_that_cannot_be_written_ends_nobody() {
 }
 
 #[test]
-fn few_addresses_are_enough_for_values_of_every_size() {
+fn a_small_address_space_is_enough_for_values_of_every_size() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -v 1500000 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_evenkeel")]);
     let arguments = ["-m", "64", "-I", "32m", "-t", "2"];
@@ -133,9 +133,9 @@ fn few_addresses_are_enough_for_values_of_every_size() {
     }
 }
 
-/// Either there is room for what clients make of it, or the server says at the start that there is none.
+/// Either there is room for all that clients do, or the server reports at the start that there is none.
 #[test]
-fn with_few_addresses_it_does_not_start_or_serves_on() {
+fn in_a_small_address_space_it_does_not_start_or_keeps_serving() {
     for mib in [240, 256, 264, 272, 300, 340, 390, 460, 520] {
         let mut command = Command::new("sh");
         let script = format!("ulimit -c 0; ulimit -v {} && exec \"$0\" \"$@\"", mib * 1024);
@@ -143,7 +143,7 @@ fn with_few_addresses_it_does_not_start_or_serves_on() {
         match Server::try_start_by(command, "few", &["-m", "64", "-t", "4"], Stdio::null()) {
             Err(status) => assert_eq!(status.code(), Some(71), "{mib} MiB"),
             Ok(mut server) => {
-                // The socket takes connections before the start is over, which may still fail.
+                // The socket accepts connections before the start is complete, which may still fail.
                 if server.try_ask(b"version\r\n").is_err() {
                     assert_eq!(server.child.wait().unwrap().code(), Some(71), "{mib} MiB");
                     continue;
@@ -157,13 +157,13 @@ fn with_few_addresses_it_does_not_start_or_serves_on() {
 }
 
 #[test]
-fn a_log_that_is_as_long_as_a_file_may_be_ends_nobody() {
+fn a_log_at_the_limit_on_file_sizes_does_not_end_the_server() {
     let log = std::env::temp_dir().join(format!("evenkeel-serve-{}-log", std::process::id()));
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_evenkeel")]);
     let mut server = Server::start_by(limited, "limit", &["-v"], File::create(&log).unwrap());
     assert_eq!(server.set("k", 1), "STORED\r\n");
-    assert_eq!(fs::metadata(&log).unwrap().len(), 0, "it has said that it serves, in vain");
+    assert_eq!(fs::metadata(&log).unwrap().len(), 0, "the line that it serves could not be written");
     fs::remove_file(log).unwrap();
 }
 

@@ -1,4 +1,4 @@
-//! `evenkeel tune apply` and the way back, with the real program: killed between journal and write, told to end,
+//! `evenkeel tune apply` and rollback, with the real program: killed between journal and write, ended by a signal,
 //! unconfirmed, without room on the disk, and in a network namespace of its own.
 
 mod support {
@@ -37,9 +37,9 @@ fn a_plan_is_applied_watched_for_drift_and_undone() {
     assert!(fails(&mut host.tune("rollback")).contains("none is in force"));
 }
 
-/// A log on a full disk, for instance.
+/// For example, with a log on a full disk.
 #[test]
-fn what_is_done_ends_as_it_does_although_nobody_can_be_told() {
+fn the_status_does_not_depend_on_whether_output_can_be_written() {
     let host = Host::new("untold");
     let check = |command: &mut Command| {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
@@ -57,15 +57,15 @@ fn what_is_done_ends_as_it_does_although_nobody_can_be_told() {
 }
 
 #[test]
-fn whenever_it_is_killed_between_journal_and_write_rollback_restores_everything() {
+fn rollback_restores_everything_after_a_kill_between_journal_and_write() {
     for (number, (path, now, _)) in STEPS.iter().enumerate() {
         let host = Host::new(&format!("killed-{number}"));
-        // A pipe without a reader holds up who wants to write, which is when the journal has the step already.
+        // A pipe without a reader blocks the write, when the journal has the step already.
         let pipe = host.0.join(path);
         fs::remove_file(&pipe).unwrap();
         succeeds(Command::new("mkfifo").arg(&pipe));
         let mut apply = host.apply().spawn().unwrap();
-        // Ends when it is read, by the look before the journal.
+        // Returns when the pipe is read, by the check before the journal entry.
         fs::write(&pipe, now).unwrap();
         until("the step in the journal", || host.journal().matches("\"step\",").count() == number + 1);
         apply.kill().unwrap();
@@ -79,7 +79,7 @@ fn whenever_it_is_killed_between_journal_and_write_rollback_restores_everything(
 }
 
 #[test]
-fn what_nobody_confirms_is_undone_and_what_is_confirmed_stays() {
+fn an_unconfirmed_plan_is_undone_and_a_confirmed_one_stays() {
     let host = Host::new("unconfirmed");
     succeeds(host.apply().args(["--confirm-within", "1s"]));
     until("the way back", || host.journal().contains("rolled_back"));
@@ -108,8 +108,8 @@ fn plan_over_it(host: &Host) -> Command {
     apply
 }
 
-/// Otherwise the first one, undone by its deadline, and then the second one, undone on request, end in the first one's
-/// value, which neither was there before nor is wanted by a plan in force.
+/// Otherwise, after the deadline has undone the first plan and a rollback the second, the first one's value would
+/// remain, which was neither there before nor belongs to a plan in force.
 #[test]
 fn nothing_is_applied_over_a_plan_that_waits_to_be_confirmed() {
     let host = Host::new("over");
@@ -126,7 +126,7 @@ fn nothing_is_applied_over_a_plan_that_waits_to_be_confirmed() {
     host.holds(|step| step.1);
 }
 
-/// A plan of this text is refused with these words, and nothing is changed.
+/// Checks that this plan is refused with these words, and that nothing is changed.
 #[track_caller]
 fn refuses(host: &Host, plan: &str, words: &str) {
     fs::write(host.0.join("plan"), plan).unwrap();
@@ -136,7 +136,7 @@ fn refuses(host: &Host, plan: &str, words: &str) {
 }
 
 #[test]
-fn a_plan_of_another_host_or_boot_or_for_settings_that_are_not_ours_is_refused() {
+fn a_plan_of_another_host_or_boot_or_for_other_settings_is_refused() {
     let host = Host::new("foreign");
     let plan = fs::read_to_string(host.0.join("plan")).unwrap();
     let with = |from: &str, to: &str| {
@@ -160,7 +160,7 @@ fn a_plan_of_another_host_or_boot_or_for_settings_that_are_not_ours_is_refused()
 }
 
 #[test]
-fn no_link_leads_out_of_the_root() {
+fn links_out_of_the_root_are_not_followed() {
     let host = Host::new("links");
     let outside = host.0.with_extension("outside");
     fs::write(&outside, "128\n").unwrap();
@@ -174,7 +174,7 @@ fn no_link_leads_out_of_the_root() {
     std::os::unix::fs::symlink(climbing, &inside).unwrap();
     assert!(fails(&mut host.apply()).contains("it is not there any more"));
     assert_eq!(fs::read_to_string(&outside).unwrap(), "128\n");
-    // Those that stay inside are followed: so are the interfaces in /sys.
+    // Links that stay inside are followed: the interfaces in /sys are such links.
     fs::remove_file(&inside).unwrap();
     fs::write(host.0.join("real"), "128\n").unwrap();
     std::os::unix::fs::symlink("/real", &inside).unwrap();
@@ -193,7 +193,7 @@ fn after_a_restart_there_is_nothing_to_undo() {
 }
 
 #[test]
-fn a_plan_that_fails_leaves_nothing() {
+fn a_plan_that_fails_changes_nothing() {
     let host = Host::new("fails");
     fs::write(host.0.join(STEPS[2].0), "7\n").unwrap();
     let said = fails(&mut host.apply());
@@ -206,7 +206,7 @@ fn a_plan_that_fails_leaves_nothing() {
     );
 }
 
-/// As if the deadline of the host's plan had passed long ago.
+/// Moves the deadline of the host's plan to the distant past.
 fn let_pass(host: &Host) {
     edit(&host.0.join("state/000001.jsonl"), "s/\"confirm_by_ms\":[0-9]*/\"confirm_by_ms\":1/");
 }
@@ -220,7 +220,7 @@ fn kill_watcher(host: &Host) {
 }
 
 #[test]
-fn whatever_verb_comes_first_after_the_deadline_undoes_the_plan_if_its_watcher_was_killed() {
+fn any_verb_after_the_deadline_undoes_the_plan_if_its_watcher_was_killed() {
     for (job, said) in [
         ("confirm", "confirm a plan: it is too late, the last one was undone when its time was over"),
         ("status", "was not confirmed in time: everything is as it was before"),
@@ -231,7 +231,7 @@ fn whatever_verb_comes_first_after_the_deadline_undoes_the_plan_if_its_watcher_w
         succeeds(host.apply().args(["--confirm-within", "1h"]));
         kill_watcher(&host);
         let_pass(&host);
-        // It is undone before anything is planned with its values.
+        // It is undone before anything is planned from its values.
         let output = host.tune(job).output().unwrap();
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(text.contains(said), "{job}: {text}");
@@ -242,7 +242,7 @@ fn whatever_verb_comes_first_after_the_deadline_undoes_the_plan_if_its_watcher_w
 }
 
 #[test]
-fn verbs_that_go_on_undo_first_what_is_overdue() {
+fn long_running_verbs_first_undo_an_overdue_plan() {
     const LATE: &str = "was not confirmed in time: everything is as it was before";
     let overdue = |name: &str| {
         let host = Host::new(&format!("overdue-{name}"));
@@ -251,7 +251,7 @@ fn verbs_that_go_on_undo_first_what_is_overdue() {
         let_pass(&host);
         host
     };
-    // It takes what was so before the plan that is overdue for what was so before its own.
+    // Its old values are those from before the overdue plan.
     let host = overdue("apply");
     let output = host.apply().output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
@@ -262,7 +262,7 @@ fn verbs_that_go_on_undo_first_what_is_overdue() {
     let tournament = ["--strategies", "none,rps-rfs", "--load", "true", "--rounds", "1"];
     for (job, words) in [("persist", &["--dry-run"][..]), ("tournament", &tournament)] {
         let host = overdue(job);
-        // What it does then is no matter of this host's three settings.
+        // Its further work does not concern this host's three settings.
         let said = host.tune(job).args(words).output().unwrap().stderr;
         assert!(String::from_utf8_lossy(&said).contains(LATE), "{job}: {}", String::from_utf8_lossy(&said));
         host.holds(|step| step.1);
@@ -308,7 +308,7 @@ fn a_deadline_of_an_earlier_boot_undoes_nothing() {
     host.holds(|step| step.2);
 }
 
-/// Whether a thread of the process is opening a file, which for a pipe takes until the other end is open.
+/// Whether a thread of the process is opening a file; opening a pipe blocks until the other end is open.
 fn is_opening_a_file(pid: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut calls = tasks.filter_map(|task| fs::read_to_string(task.path().join("syscall")).ok());
@@ -317,7 +317,7 @@ fn is_opening_a_file(pid: u32) -> bool {
 }
 
 #[test]
-fn told_to_end_in_the_middle_it_goes_back() {
+fn a_signal_in_the_middle_undoes_the_plan() {
     for (signal, status) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let host = Host::new(&format!("signal-{signal}"));
         let (path, now, wanted) = STEPS[1];
@@ -325,14 +325,14 @@ fn told_to_end_in_the_middle_it_goes_back() {
         fs::remove_file(&file).unwrap();
         succeeds(Command::new("mkfifo").arg(&file));
         let apply = host.apply();
-        // Whoever runs the tests in the background has them ignore SIGINT, which is inherited.
+        // Tests that run in the background ignore SIGINT, and processes inherit that.
         let mut here = Command::new("env");
         here.arg("--default-signal").arg(apply.get_program()).args(apply.get_args());
         let mut apply = here.stderr(std::process::Stdio::piped()).spawn().unwrap();
         fs::write(&file, now).unwrap();
         until("the step in the journal", || host.journal().matches("\"step\",").count() == 2);
         until("the write", || is_opening_a_file(apply.id()));
-        // It waits for a reader. By the time that it has one, the signal is there, and a file in its place.
+        // It waits for a reader. When it gets one, the signal has arrived, and a file has replaced the pipe.
         succeeds(Command::new("kill").args([&format!("-{signal}"), &apply.id().to_string()]));
         fs::rename(&file, &pipe).unwrap();
         fs::write(&file, wanted).unwrap();
@@ -351,17 +351,17 @@ fn told_to_end_in_the_middle_it_goes_back() {
 
 /// A driver that is being reset takes its settings again soon after the deadline.
 #[test]
-fn what_could_not_be_undone_at_the_deadline_is_tried_again() {
+fn a_step_that_could_not_be_undone_at_the_deadline_is_tried_again() {
     let host = Host::new("again");
     succeeds(host.apply().args(["--confirm-within", "1h"]));
     let (file, aside) = (host.0.join(STEPS[1].0), host.0.join("aside"));
     fs::rename(&file, &aside).unwrap();
     fs::create_dir(&file).unwrap();
     let_pass(&host);
-    until("the way back of the others", || host.journal().matches("\"undone\"").count() == 2);
+    until("the rollback of the others", || host.journal().matches("\"undone\"").count() == 2);
     fs::remove_dir(&file).unwrap();
     fs::rename(&aside, &file).unwrap();
-    until("the whole way back", || host.journal().contains("\"rolled_back\""));
+    until("the complete rollback", || host.journal().contains("\"rolled_back\""));
     host.holds(|step| step.1);
 }
 
@@ -378,7 +378,7 @@ fn watcher(host: &Host) -> String {
     pids[0].clone()
 }
 
-/// How often a process has waited for something.
+/// The number of times that a process has waited.
 fn waits(pid: &str) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
@@ -392,9 +392,9 @@ fn a_journal_that_cannot_be_read_for_a_while_does_not_end_its_watcher() {
     fs::create_dir(&aside).unwrap();
     let looks = || {
         let then = waits(&pid).expect("it watches");
-        until("its looks", || waits(&pid).is_none_or(|now| now > then + 2));
+        until("its checks", || waits(&pid).is_none_or(|now| now > then + 2));
     };
-    // Without a moment in which there is no journal, which would end it.
+    // Atomically: a missing journal would end the watcher.
     let exchange = || {
         let here = rustix::fs::CWD;
         rustix::fs::renameat_with(here, &journal, here, &aside, rustix::fs::RenameFlags::EXCHANGE).unwrap();
@@ -409,7 +409,7 @@ fn a_journal_that_cannot_be_read_for_a_while_does_not_end_its_watcher() {
 }
 
 #[test]
-fn a_limit_on_the_length_of_files_does_not_stop_the_way_back() {
+fn a_limit_on_file_sizes_does_not_stop_a_rollback() {
     let host = Host::new("ulimit");
     succeeds(&mut host.apply());
     let mut limited = Command::new("sh");
@@ -417,21 +417,21 @@ fn a_limit_on_the_length_of_files_does_not_stop_the_way_back() {
     limited.arg(&host.0).arg("--state").arg(host.0.join("state"));
     let output = limited.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // What is short enough may be kept in /run, where that can be written.
+    // A short record may be kept in /run, if that can be written.
     let is_told = match output.status.code() {
         Some(0) => String::from_utf8_lossy(&output.stdout).contains("so it is in /run/evenkeel-tune/"),
         code => code == Some(19) && said.contains("File too large"),
     };
     assert!(is_told, "{}: {said}", output.status);
     host.holds(|step| step.1);
-    // Either this records it, or it does so on the way to finding nothing.
+    // Either this records it, or it finds nothing to undo and records that.
     let _ = host.tune("rollback").output().unwrap();
     assert!(host.journal().contains("\"rolled_back\""));
 }
 
-/// As with a cgroup in which no more tasks may be started; root alone is not limited so.
+/// As in a cgroup at its limit of tasks; this limit does not apply to root.
 #[test]
-fn where_no_thread_can_be_started_the_way_back_is_taken_without() {
+fn a_rollback_works_without_threads_if_none_can_be_started() {
     let host = Host::new("threads");
     let nobody = |limit: &str, command: &mut Command| {
         let mut limited = Command::new("setpriv");
@@ -450,7 +450,7 @@ fn where_no_thread_can_be_started_the_way_back_is_taken_without() {
     host.holds(|step| step.1);
 }
 
-/// The journals on a disk of their own that is full, or can only be read.
+/// The journals on a disk of their own that is full or read-only.
 const NO_ROOM: &str = r#"
 set -eu
 mkdir "$DIR/state"
@@ -518,7 +518,7 @@ umount "$DIR/state"
 "#;
 
 #[test]
-fn neither_a_full_disk_nor_one_that_can_only_be_read_stops_the_way_back() {
+fn neither_a_full_nor_a_read_only_disk_stops_a_rollback() {
     if !can_be_made() {
         return eprintln!("no mount namespace can be made here");
     }
@@ -569,7 +569,7 @@ fn a_disk_that_becomes_full_on_the_way_is_the_systems_refusal_and_everything_goe
 const WATCHERS: &str = r#"watchers() { for pid in /proc/[0-9]*; do
     tr '\0' ' ' 2> /dev/null < $pid/cmdline | grep -q '^[^ ]* tune watch-over' && echo ${pid#/proc/}; done; true; }"#;
 
-/// A host whose first process is seen to be systemd, in namespaces of its own; what it is asked for is written down.
+/// A host whose first process appears to be systemd, in namespaces of its own; calls of its commands are recorded.
 const SYSTEMD: &str = r#"
 set -eu
 mount -t sysfs sysfs /sys
@@ -598,7 +598,7 @@ test -n "$(watchers)"
 "#;
 
 #[test]
-fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
+fn with_systemd_the_deadline_is_a_systemd_timer() {
     if !can_be_made() {
         return eprintln!("no network namespace can be made here");
     }
@@ -606,7 +606,7 @@ fn where_systemd_runs_the_deadline_is_a_timer_of_its() {
     succeeds(&mut apart(&host.0, &SYSTEMD.replace("WATCHERS", &format!("{WATCHERS}\n{EDIT}"))));
 }
 
-/// A plan in a network namespace whose deadline has passed, looked at from another one.
+/// A plan in a network namespace whose deadline has passed, seen from another namespace.
 const ELSEWHERE: &str = r#"
 set -eu
 mount -t tmpfs tmpfs /run
@@ -640,10 +640,10 @@ status=0; tune status > "$DIR/said" || status=$?
 test $status = 13; grep "\`nsenter --net=/proc/[0-9]*/ns/net evenkeel tune status --state $DIR/state\` undoes it" "$DIR/said"
 kill $inside; ! wait $inside
 status=0; tune status > "$DIR/said" || status=$?
-test $status = 13; grep 'nobody is seen in there' "$DIR/said"
+test $status = 13; grep 'no process is found in it' "$DIR/said"
 "#;
 
-/// A network namespace that has the number of one that is gone, in which a plan was never undone.
+/// A network namespace with the number of a deleted one, in which a plan was never undone.
 const SAME_NUMBER: &str = r#"
 set -eu
 WATCHERS
@@ -661,7 +661,7 @@ second)
     ip link add v0 type veth peer name v1
     echo 7000 > /sys/class/net/v0/gro_flush_timeout
     status=0; tune status > "$DIR/said" || status=$?
-    test $status = 13; grep 'Nothing is in force' "$DIR/said"; grep 'nobody is seen in there' "$DIR/said"
+    test $status = 13; grep 'Nothing is in force' "$DIR/said"; grep 'no process is found in it' "$DIR/said"
     test "$(cat /sys/class/net/v0/gro_flush_timeout)" = 7000
     exit;;
 esac
@@ -675,7 +675,7 @@ again second
 "#;
 
 #[test]
-fn a_plan_of_a_network_namespace_that_is_gone_is_not_that_of_the_next_one_with_its_number() {
+fn a_plan_of_a_deleted_network_namespace_is_not_that_of_a_new_one_with_its_number() {
     if !can_be_made() {
         return eprintln!("no network namespace can be made here");
     }
@@ -693,7 +693,7 @@ fn a_plan_that_is_overdue_in_another_network_namespace_is_named() {
     succeeds(&mut apart(&host.0, &ELSEWHERE.replace("WATCHERS", &format!("{WATCHERS}\n{EDIT}"))));
 }
 
-/// What is done inside of the namespace; everything in it ends with it.
+/// The script in the namespace, which ends with everything in it.
 const LIVE: &str = r#"
 set -eu
 mount -t sysfs sysfs /sys
@@ -766,7 +766,7 @@ look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
 #[test]
-fn a_veth_with_four_queues_is_tuned_and_restored_to_the_bytes() {
+fn a_veth_with_four_queues_is_tuned_and_restored_byte_by_byte() {
     if !can_be_made() {
         return eprintln!("no network namespace can be made here");
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Four CPUs, of which one is isolated, and an interface whose two queues interrupt CPU 0.
+/// A host with four CPUs, one of them isolated, and an interface whose two queues interrupt CPU 0.
 struct Host(PathBuf);
 
 impl Host {
@@ -57,18 +57,18 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // What cannot be removed is left to whoever empties the directory of temporary files.
+        // If it fails, the rest is in the directory of temporary files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What a plan wants, in order.
+/// The new values of a plan, in order.
 fn wanted(plan: &serde_json::Value) -> Vec<&str> {
     plan["changes"].as_array().unwrap().iter().map(|change| change["wanted"].as_str().unwrap()).collect()
 }
 
 #[test]
-fn interrupts_are_kept_off_isolated_cpus_or_kept_to_chosen_ones_and_the_others_are_printed() {
+fn interrupts_avoid_isolated_cpus_or_use_chosen_ones_and_the_other_cpus_are_printed() {
     let host = Host::new("chosen");
     let free = host.json(&["--strategy", "spread"]);
     assert_eq!((wanted(&free), &free["service_cpus"]), (vec!["4"], &serde_json::Value::Null), "{free}");
@@ -84,7 +84,7 @@ fn interrupts_are_kept_off_isolated_cpus_or_kept_to_chosen_ones_and_the_others_a
 }
 
 #[test]
-fn what_this_host_does_not_have_is_a_wrong_command_line() {
+fn cpus_that_this_host_does_not_have_are_a_usage_error() {
     let host = Host::new("wrong");
     let check = |arguments: &[&str], said: &str| {
         let output = host.plan(arguments);

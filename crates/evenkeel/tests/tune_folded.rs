@@ -1,4 +1,5 @@
-//! Folded lines: what `evenkeel tune` prints once of many settings or plans that differ in numbers alone, on either stream.
+//! Folded lines: many settings or plans that differ only in numbers, printed as one line by `evenkeel tune`, on either
+//! stream.
 
 mod support {
     pub(crate) mod journal;
@@ -19,7 +20,7 @@ fn sixty_four_like_settings_are_one_line() {
     host.says("status", 0, &[&of_all("0/rps_cpus = 3: holds")], &[]);
     host.each(|queue| fs::write(queue, "5\n").unwrap());
     host.says("status", 13, &[&of_all("0/rps_cpus = 3: DRIFTED: it reads \"5\"")], &[]);
-    // Nothing can be written to what is no file.
+    // Nothing can be written to a directory.
     host.each(|queue| {
         fs::remove_file(queue).unwrap();
         fs::create_dir(queue).unwrap();
@@ -42,17 +43,17 @@ fn sixty_four_interrupts_that_move_later_are_one_line() {
     for irq in 0..QUEUES {
         let directory = host.interrupt(irq);
         fs::create_dir_all(&directory).unwrap();
-        // It came to CPU 0, and does so until it comes again.
+        // CPU 0 handled it, until it occurs again.
         fs::write(directory.join("smp_affinity"), "1\n").unwrap();
         fs::write(directory.join("effective_affinity"), "1\n").unwrap();
         let queue = format!("/sys/class/net/eth0/queues/rx-{irq}/rps_cpus");
         plan = plan.replace(&queue, &format!("/proc/irq/{irq}/smp_affinity"));
     }
     fs::write(host.plan(), plan.replace("\"now\":\"0\"", "\"now\":\"1\"").replace("\"3\"", "\"2\"")).unwrap();
-    let moves = "Interrupt 0 moves when it comes the next time; `evenkeel tune status` shows it. (and 63 more like it)";
+    let moves = "Interrupt 0 moves when it occurs the next time; `evenkeel tune status` shows it. (and 63 more like it)";
     host.says("apply", 0, &["64 of 64 changes are in force.", moves], &[]);
-    let status = "  /proc/irq/0/smp_affinity = 2: holds; it came to CPUs 0 the last time, and moves when it comes again \
-                  (`watch` sees whether it does) (and 63 more like it)";
+    let status = "  /proc/irq/0/smp_affinity = 2: holds; CPUs 0 handled it the last time, and it moves when it occurs again \
+                  (`watch` checks that) (and 63 more like it)";
     host.says("status", 0, &[status], &[]);
 }
 

@@ -1,5 +1,6 @@
-//! `evenkeel tune --live` with a real memcached that knows nothing of it: its accept queue overflows, is made longer
-//! while it runs, and shorter again. In network and process namespaces of the test's own, where nobody else connects.
+//! `evenkeel tune --live` with a real memcached, which is not involved: its accept queue overflows, is made longer
+//! while it runs, and shorter again. In network and process namespaces of the test's own, where no other client
+//! connects.
 
 mod support {
     pub(crate) mod client;
@@ -27,9 +28,9 @@ use tuner::{Change, Facts, Finding, RemedyStatus, Root, Setting, Severity};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
-/// What memcached asks for; the kernel lets one more wait.
+/// The backlog that memcached requests; the kernel lets one more connection wait.
 const BACKLOG: u32 = 128;
-/// Clients that come at once: more than fit.
+/// Clients that connect at the same time: more than fit.
 const CLIENTS: u32 = 200;
 
 struct Memcached(Child);
@@ -48,7 +49,7 @@ impl Memcached {
         Pid::from_child(&self.0)
     }
 
-    /// Stops it between two instructions, as a debugger or a busy neighbour would.
+    /// Stops it with SIGSTOP, as a debugger or a busy neighbour might.
     fn stop(&self) {
         kill_process(self.pid(), Signal::STOP).expect("stop");
         let tasks = format!("/proc/{}/task", self.0.id());
@@ -61,13 +62,13 @@ impl Memcached {
         });
     }
 
-    /// Lets it go on until it has accepted everybody.
+    /// Continues it until it has accepted all clients.
     fn go_on(&self) {
         kill_process(self.pid(), Signal::CONT).expect("continue");
         until("it to accept", || queue().0 == 0);
     }
 
-    /// All clients come while it stands still: how many found the queue full, and how many wait.
+    /// All clients connect while it is stopped: the number that found the queue full, and the number that wait.
     fn burst(&self) -> (u64, u32) {
         self.stop();
         let before = count("TcpExt", "ListenOverflows");
@@ -100,7 +101,7 @@ fn count(protocol: &str, name: &str) -> u64 {
     both.find(|(other, _)| *other == name).expect(name).1.parse().expect("a number")
 }
 
-/// Who waits, and how many may, as `ss` says.
+/// The connections that wait, and the limit, from `ss`.
 fn queue() -> (u32, u32) {
     let output = Command::new("ss").args(["-ltnH"]).output().expect("ss");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
@@ -122,7 +123,7 @@ fn listener() -> ListeningSocket {
     found.expect("memcached's listener")
 }
 
-/// What a finding about memcached asks for, live. Only settings of the network namespace and of memcached.
+/// The live plan of a finding about memcached. Only settings of the network namespace and of memcached.
 fn planned(rule: &str) -> Plan {
     let finding = Finding {
         rule: rule.into(),
@@ -138,7 +139,7 @@ fn planned(rule: &str) -> Plan {
     plan(&facts(), &PlanRequest { findings: &[finding], live: true, ..PlanRequest::default() })
 }
 
-/// A directory for journals and plans, gone with the value.
+/// A directory for journals and plans, removed with this value.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -185,7 +186,7 @@ fn fails(mut command: Command, saying: &str) {
     assert!(said.contains("everything is as it was before"), "{said}");
 }
 
-/// Bursts for as long as `check` counts; its finding about memcached's accept queue, if it has one.
+/// Makes bursts while `check` counts; its finding about memcached's accept queue, if it has one.
 fn checked(memcached: &Memcached) -> Option<Value> {
     let mut command = Command::new(EVENKEEL);
     command.args(["tune", "check", "--seconds", "3", "--json"]);
@@ -195,7 +196,7 @@ fn checked(memcached: &Memcached) -> Option<Value> {
     }
     let said: Value = serde_json::from_str(&check.join().expect("check")).expect("JSON");
     let findings = said["findings"].as_array().expect("a list");
-    // It follows from the short queue.
+    // It is a consequence of the short queue.
     let follow = findings.iter().filter_map(|finding| finding["consequences"].as_array()).flatten();
     let findings: Vec<Value> = findings.iter().chain(follow).cloned().collect();
     let is_it = |finding: &Value| finding["rule"] == "accept-overflow" && finding["verdict"] == "fixable";
@@ -203,8 +204,8 @@ fn checked(memcached: &Memcached) -> Option<Value> {
 }
 
 #[test]
-fn an_accept_queue_that_overflows_is_named_made_longer_as_memcached_runs_and_restored() {
-    if !in_namespaces("an_accept_queue_that_overflows_is_named_made_longer_as_memcached_runs_and_restored") {
+fn an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored() {
+    if !in_namespaces("an_accept_queue_that_overflows_is_found_made_longer_at_run_time_and_restored") {
         return;
     }
     fs::write("/proc/sys/net/core/somaxconn", "512").expect("somaxconn of the namespace");
@@ -233,11 +234,10 @@ fn an_accept_queue_that_overflows_is_named_made_longer_as_memcached_runs_and_res
     assert!(memcached.burst().0 >= u64::from(CLIENTS - BACKLOG - 1), "as before");
 }
 
-/// Whether memcached answers a client that sends its request with the SYN, if it may; and how many such requests it has
-/// had since.
+/// The number of requests in a SYN that memcached received, after two clients that send one if they have a cookie.
 fn fast_opens() -> u64 {
     let before = count("TcpExt", "TCPFastOpenPassive");
-    // The first brings home a cookie, the second may use it.
+    // The first client gets a cookie, the second may use it.
     for _ in 0..2 {
         let socket =
             socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("socket");
@@ -251,8 +251,8 @@ fn fast_opens() -> u64 {
 }
 
 #[test]
-fn fast_open_is_switched_on_and_off_again_as_memcached_runs() {
-    if !in_namespaces("fast_open_is_switched_on_and_off_again_as_memcached_runs") {
+fn fast_open_is_switched_on_and_off_again_at_run_time() {
+    if !in_namespaces("fast_open_is_switched_on_and_off_again_at_run_time") {
         return;
     }
     fs::write("/proc/sys/net/ipv4/tcp_fastopen", "1").expect("tcp_fastopen of the namespace");
@@ -268,8 +268,8 @@ fn fast_open_is_switched_on_and_off_again_as_memcached_runs() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_said_and_leaves_everything_as_it_was() {
-    if !in_namespaces("what_cannot_be_changed_is_said_and_leaves_everything_as_it_was") {
+fn a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was() {
+    if !in_namespaces("a_setting_that_cannot_be_changed_is_reported_and_everything_stays_as_it_was") {
         return;
     }
     fs::write("/proc/sys/net/core/somaxconn", "512").expect("somaxconn of the namespace");
@@ -289,7 +289,7 @@ fn what_cannot_be_changed_is_said_and_leaves_everything_as_it_was() {
     without_right.arg(apply.get_program()).args(apply.get_args());
     fails(without_right, "CAP_SYS_PTRACE");
 
-    // Undone after the program has ended, the rest is restored.
+    // A rollback after the program has ended restores the rest.
     succeeds(desk.apply(&whole));
     let pid = memcached.0.id();
     drop(memcached);
@@ -298,7 +298,7 @@ fn what_cannot_be_changed_is_said_and_leaves_everything_as_it_was() {
     let ended = "the program has ended or no longer listens there";
     fails(desk.apply(&whole), ended);
 
-    // Another memcached with the same id, at the same address.
+    // Another memcached with the same process id, at the same address.
     fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).expect("the next process id");
     let other = Memcached::start();
     assert_eq!(other.0.id(), pid);

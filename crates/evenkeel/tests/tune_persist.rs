@@ -1,5 +1,5 @@
-//! `evenkeel tune persist`, with the real program on hosts in directories: written, looked at, edited by hand, killed at
-//! any moment, and taken away. Nothing outside of the directories is touched.
+//! `evenkeel tune persist`, with the real program on hosts in directories: files are written, shown, edited by hand,
+//! interrupted by a kill at any moment, and removed. Nothing outside of the directories is touched.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Where plans for a host in a directory are made.
+/// The origin of plans for a host in a directory.
 fn made() -> serde_json::Value {
     serde_json::json!({ "host": "", "boot_id": "first", "network": null })
 }
@@ -91,7 +91,7 @@ impl Host {
         command
     }
 
-    /// What is in /etc, by path.
+    /// The files in /etc, by path.
     fn etc(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         let mut open = vec![self.0.join("etc")];
@@ -116,20 +116,20 @@ impl Drop for Host {
     }
 }
 
-/// Ends so, and says all of this.
+/// Checks the status and that the output has all of these parts.
 #[track_caller]
 fn check(mut command: Command, status: i32, says: &[&str]) -> String {
     let Output { status: ended, stdout, stderr } = command.output().unwrap();
     let said = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
     assert_eq!(ended.code(), Some(status), "{command:?}: {said}");
     for part in says {
-        assert!(said.contains(part), "{command:?} should say {part:?}, and says\n{said}");
+        assert!(said.contains(part), "{command:?} should print {part:?}, and prints\n{said}");
     }
     said
 }
 
 #[test]
-fn a_profile_is_kept_looked_at_edited_and_taken_away() {
+fn a_profile_is_kept_shown_edited_and_removed() {
     let host = Host::new("whole");
     let before = host.etc();
     check(host.tune("status"), 0, &["Nothing is in force.", "Nothing persists."]);
@@ -173,7 +173,7 @@ fn what_is_in_force_is_kept_with_its_reasons() {
         text.contains("clients that find it full wait a second; when full it takes up to 10 MiB of memory (profile generic)\nnet.core.somaxconn = 4096"),
         "{text}"
     );
-    // What is so already has to be so after the next start, too.
+    // A value that holds already must hold after the next start, too.
     check(host.persist("--profile generic --dry-run"), 0, &["net.core.somaxconn = 4096"]);
     check(host.tune("apply --profile memcached --confirm-within 1h"), 0, &[]);
     check(host.persist(""), 1, &["a plan still waits to be confirmed"]);
@@ -194,7 +194,7 @@ fn interrupts_are_placed_again_at_boot_under_their_new_numbers() {
     );
     let policy = fs::metadata(host.0.join("etc/evenkeel/tune.json")).unwrap();
     assert_eq!(policy.permissions().mode() & 0o777, 0o644);
-    // The host starts again, and gives another number to the interrupt.
+    // The host restarts, and the interrupt has another number.
     host.put("proc/sys/kernel/random/boot_id", "second");
     fs::rename(host.0.join("proc/irq/40"), host.0.join("proc/irq/77")).unwrap();
     fs::rename(host.0.join("sys/kernel/irq/40"), host.0.join("sys/kernel/irq/77")).unwrap();
@@ -202,7 +202,7 @@ fn interrupts_are_placed_again_at_boot_under_their_new_numbers() {
     fs::rename(msi.join("40"), msi.join("77")).unwrap();
     let intent = host.0.join("etc/evenkeel/tune.json");
     let mut apply = host.tune("apply --dry-run --intent");
-    // The option's value comes right behind it.
+    // The option's value follows directly.
     apply = {
         let mut again = Command::new(apply.get_program());
         again.args(["tune", "apply", "--dry-run", "--intent"]).arg(&intent).arg("--root").arg(&host.0);
@@ -216,7 +216,7 @@ fn interrupts_are_placed_again_at_boot_under_their_new_numbers() {
 }
 
 #[test]
-fn what_is_written_can_be_tried_at_once() {
+fn the_written_files_can_be_tested_at_once() {
     let host = Host::new("tried");
     for program in ["usr/bin/udevadm", "usr/bin/systemctl", "usr/bin/systemd-tmpfiles", "usr/sbin/sysctl"] {
         host.put(program, "");
@@ -257,7 +257,7 @@ fn what_is_written_can_be_tried_at_once() {
 }
 
 #[test]
-fn a_plan_whose_second_half_is_not_planned_yet_is_not_kept_by_half() {
+fn a_plan_whose_second_part_is_not_planned_yet_is_not_kept_in_part() {
     let host = Host::new("half");
     let device = serde_json::json!({"device": {"nic": "eth0", "knob": "channels"}});
     let plan = serde_json::json!({
@@ -280,7 +280,7 @@ fn a_plan_whose_second_half_is_not_planned_yet_is_not_kept_by_half() {
 }
 
 #[test]
-fn who_has_the_last_word_is_said() {
+fn a_file_that_overrides_a_setting_is_reported() {
     let host = Host::new("conflict");
     host.put("etc/sysctl.conf", "net.core.somaxconn = 512");
     fs::create_dir_all(host.0.join("etc/sysctl.d")).unwrap();
@@ -310,7 +310,7 @@ fn a_file_of_the_same_name_is_never_overwritten() {
 }
 
 #[test]
-fn without_systemd_the_intent_is_what_is_left() {
+fn without_systemd_only_the_intent_is_kept() {
     let host = Host::new("container");
     fs::remove_dir_all(host.0.join("usr")).unwrap();
     check(
@@ -334,7 +334,7 @@ exec "$EVENKEEL" tune persist --profile generic --root "$ROOT" --state "$ROOT/st
 "#;
 
 #[test]
-fn on_a_read_only_etc_nothing_is_half_done() {
+fn with_a_read_only_etc_nothing_is_done_in_part() {
     let host = Host::new("read-only");
     let before = host.etc();
     let mut command = Command::new("unshare");
@@ -345,17 +345,17 @@ fn on_a_read_only_etc_nothing_is_half_done() {
 }
 
 #[test]
-fn whenever_it_is_killed_the_next_one_puts_it_right() {
+fn the_next_persist_repairs_one_that_was_killed() {
     let host = Host::new("killed");
     let before = host.etc();
     for delay_us in (0..40).map(|step| step * 500) {
         let mut persist = host.persist("--profile memcached");
         let mut child = persist.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::park_timeout(Duration::from_micros(delay_us));
-        // It may have ended by itself; both is fine.
+        // It may have ended already.
         let _ = child.kill();
         child.wait().unwrap();
-        // Whatever is there, it can be written whole, and taken away whole.
+        // With any files left, all of them can be written, and removed.
         check(host.persist("--profile memcached"), 0, &[]);
         check(host.tune("status"), 0, &["/etc/sysctl.d/90-evenkeel.conf: as it was written"]);
         check(host.persist("--remove"), 0, &[]);
@@ -363,9 +363,9 @@ fn whenever_it_is_killed_the_next_one_puts_it_right() {
     }
 }
 
-/// systemd's own reader, where it is installed: what it cannot read, it says.
+/// systemd's own parser, if it is installed: it reports what it cannot parse.
 #[test]
-fn systemd_takes_our_units() {
+fn systemd_accepts_our_units() {
     if Command::new("systemd-analyze").arg("--version").output().is_err() {
         return;
     }

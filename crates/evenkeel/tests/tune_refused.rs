@@ -1,5 +1,5 @@
-//! `evenkeel tune check --memcached` with servers that turn clients away: ours and a real memcached at the limit of their
-//! connections, in namespaces of the test's own; and peers that answer in other ways than a cache.
+//! `evenkeel tune check --memcached` with servers that turn clients away: ours and a real memcached at their limit of
+//! connections, in namespaces of the test's own; and with peers that answer unlike a cache.
 
 mod support {
     pub(crate) mod client;
@@ -21,7 +21,7 @@ use support::until::until;
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 const ADDRESS: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 11211);
-/// The limit of connections. memcached takes it for its descriptors, and needs a dozen itself.
+/// The limit of connections. memcached applies it to all its descriptors, and needs a dozen itself.
 const CONNECTIONS: &str = "32";
 /// Longest wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl Drop for Server {
     }
 }
 
-/// A connection that was there before the others, and sees what the server counts.
+/// A connection from before the others, which reads the server's counters.
 struct Witness(BufReader<TcpStream>);
 
 impl Witness {
@@ -73,14 +73,14 @@ impl Witness {
         }
     }
 
-    /// Clients come until one does not fit, which the server counts; then they leave. One after the other: of many that
-    /// wait in its queue memcached may accept the last, and count it, when nobody is left whose end would tell it that
-    /// there is room again.
+    /// Clients connect until one does not fit, which the server counts; then they disconnect. One after the other: of
+    /// many clients in its queue, memcached may accept and count the last one when no connection is left whose end
+    /// would make it accept again.
     fn crowd(&mut self, counter: &str) {
         let before = self.count(counter);
         let mut clients = Vec::new();
         until(counter, || {
-            // At its limit memcached does not even answer a handshake.
+            // At its limit, memcached does not complete a handshake.
             clients.push(client(&ADDRESS));
             self.count(counter) > before
         });
@@ -91,7 +91,7 @@ impl Witness {
     }
 }
 
-/// A look of a second at these caches.
+/// A check of one second with these caches.
 fn check(caches: &[&str]) -> Command {
     let mut command = Command::new(EVENKEEL);
     command.args(["tune", "check", "--seconds", "1", "--json"]);
@@ -106,7 +106,7 @@ fn succeeds(command: &mut Command) -> String {
     String::from_utf8(stdout).unwrap()
 }
 
-/// What is said of clients that are turned away.
+/// The findings about clients that are turned away.
 fn refusals(said: &str) -> Vec<Value> {
     let said: Value = serde_json::from_str(said).expect("JSON");
     let findings = said["findings"].as_array().expect("a list").iter();
@@ -123,12 +123,12 @@ fn counted<'f>(finding: &'f Value, counter: &str) -> Option<&'f str> {
 fn is_seen(program: &[&str], at_limit: &str, counter: &str) {
     let _server = Server::start(program, at_limit);
     let mut witness = Witness::new();
-    // What was before the look is no matter of it.
+    // Clients that were turned away before the check must not count.
     witness.crowd(counter);
     assert_eq!(refusals(&succeeds(&mut check(&["127.0.0.1:11211"]))), [] as [Value; 0]);
 
-    // On a busy machine nobody may come between its first reading and its last, or it is turned away itself and has
-    // nothing to compare: the other findings are other tests'.
+    // On a busy machine, no client may connect between its first reading and its last, or it is turned away itself and
+    // has nothing to compare: other findings are tested elsewhere.
     let seen = |_| {
         let looking = thread::spawn(|| succeeds(&mut check(&["127.0.0.1:11211"])));
         while !looking.is_finished() {
@@ -143,24 +143,24 @@ fn is_seen(program: &[&str], at_limit: &str, counter: &str) {
 }
 
 #[test]
-fn a_server_that_stops_accepting_at_its_limit_is_seen() {
-    if in_namespaces("a_server_that_stops_accepting_at_its_limit_is_seen") {
+fn a_server_that_stops_accepting_at_its_limit_is_found() {
+    if in_namespaces("a_server_that_stops_accepting_at_its_limit_is_found") {
         is_seen(&[EVENKEEL, "serve"], "no_maxconns_fast", "listen_disabled_num");
         is_seen(&["memcached"], "no_maxconns_fast", "listen_disabled_num");
     }
 }
 
 #[test]
-fn a_server_that_turns_clients_away_at_its_limit_is_seen() {
-    if in_namespaces("a_server_that_turns_clients_away_at_its_limit_is_seen") {
+fn a_server_that_turns_clients_away_at_its_limit_is_found() {
+    if in_namespaces("a_server_that_turns_clients_away_at_its_limit_is_found") {
         is_seen(&[EVENKEEL, "serve"], "maxconns_fast", "rejected_connections");
         is_seen(&["memcached"], "maxconns_fast", "rejected_connections");
     }
 }
 
 #[test]
-fn a_name_with_several_addresses_is_asked_at_each() {
-    if !in_namespaces("a_name_with_several_addresses_is_asked_at_each") {
+fn a_name_with_several_addresses_is_queried_at_each() {
+    if !in_namespaces("a_name_with_several_addresses_is_queried_at_each") {
         return;
     }
     let hosts = std::env::temp_dir().join(format!("evenkeel-hosts-{}", std::env::var(INNER).unwrap()));
@@ -171,7 +171,7 @@ fn a_name_with_several_addresses_is_asked_at_each() {
     assert_eq!(refusals(&succeeds(&mut check(&["cache:11211"]))), [] as [Value; 0]);
 }
 
-/// A peer that answers each connection by its number, from 0 on; for as long as the test runs.
+/// A peer that answers each connection by its number, from 0 on, until the test ends.
 fn peer(answer: impl Fn(usize, TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -184,10 +184,10 @@ fn peer(answer: impl Fn(usize, TcpStream) + Send + 'static) -> String {
 }
 
 #[test]
-fn a_server_that_is_full_when_it_is_asked_is_seen_although_it_has_room_in_the_end() {
+fn a_server_that_is_full_during_a_query_is_found_although_it_has_room_at_the_end() {
     let full_at = |reading| {
         peer(move |number, mut stream| {
-            // What is written to a client that has gone is no matter.
+            // A client may have disconnected.
             let _ = match number {
                 _ if number == reading => stream.write_all(b"ERROR Too many open connections\r\n"),
                 _ => stream.read(&mut [0; 16]).and_then(|_| stream.write_all(b"STAT pid 8\r\nEND\r\n")),
@@ -203,7 +203,7 @@ fn a_server_that_is_full_when_it_is_asked_is_seen_although_it_has_room_in_the_en
 }
 
 #[test]
-fn a_peer_that_never_ends_its_answer_is_no_cache() {
+fn a_peer_with_an_endless_answer_is_not_a_cache() {
     let endless = peer(|_, mut stream| while stream.write_all(&[b'x'; 1 << 16]).is_ok() {});
     let findings = refusals(&succeeds(&mut check(&[&endless])));
     let [finding] = &findings[..] else { panic!("{findings:?}") };

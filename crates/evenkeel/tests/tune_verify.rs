@@ -20,7 +20,7 @@ const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 /// The setting that `defer-20` and `defer-50` change.
 const TIMER: &str = "sys/class/net/eth0/gro_flush_timeout";
 
-/// A host in a directory, with one interface whose interrupts can be put off.
+/// A host in a directory, with one interface whose interrupts can be deferred.
 struct Host(PathBuf);
 
 impl Host {
@@ -85,7 +85,7 @@ impl Drop for Host {
     }
 }
 
-/// What it says, if it ends with this status.
+/// Its output; it must end with this status.
 #[track_caller]
 fn text(command: &mut Command, status: i32) -> String {
     let Output { status: found, stdout, stderr } = command.output().unwrap();
@@ -94,13 +94,13 @@ fn text(command: &mut Command, status: i32) -> String {
     if status == 0 { said } else { said + &complained }
 }
 
-/// A figure that hardly depends on chance: 500 and a little, or with a timer of 50 µs 300 and a little. Each run appends to
-/// `runs` what the timer was.
+/// A figure with little noise: slightly above 500, or slightly above 300 with a timer of 50 µs. Each run appends the
+/// timer's value to `runs`.
 const PLANTED: &str = "timer=$(cat $HOST/sys/class/net/eth0/gro_flush_timeout); echo $timer >> $HOST/runs
     base=500; test $timer != 50000 || base=300
     n=$(wc -l < $HOST/runs); echo \"p99 $((base + n * 7919 % 40)) us\"";
 
-/// The same figure whatever is set.
+/// The same figure with any setting.
 const EQUAL: &str = "echo x >> $HOST/runs; n=$(wc -l < $HOST/runs)
     echo \"{\\\"p99\\\": $((500 + n * 7919 % 40))}\" > /dev/stdout; echo done";
 
@@ -128,7 +128,7 @@ fn the_planted_winner_is_found_and_everything_is_as_before() {
     assert_eq!((&found["refused"][0]["strategy"], found["ended_early"].is_null()), (&"spread".into(), true));
     let runs = found["runs"].as_array().unwrap();
     assert_eq!(runs.len(), 24);
-    // One more, before anything is changed; then each round mirrors the one before.
+    // One run before anything is changed; then each round has the reverse order of the one before.
     let timers: Vec<String> =
         fs::read_to_string(host.0.join("runs")).unwrap().lines().map(str::to_owned).collect();
     assert_eq!((timers.len(), timers[0].as_str()), (25, "0"));
@@ -150,8 +150,8 @@ fn where_there_is_no_difference_none_is_shown() {
 
 #[test]
 fn a_signal_in_the_middle_of_a_trial_ends_the_load_and_restores_everything() {
-    // What this test itself ignores, a background job for one, is not to matter; and somebody who starts a tournament
-    // with nohup wants it to outlive the terminal.
+    // Signals that this test itself ignores, for example as a background job, must not matter; and a tournament under
+    // nohup must outlive the terminal.
     let cases = [
         ("--default-signal", None, "INT", 130),
         ("--default-signal", None, "TERM", 143),
@@ -159,7 +159,7 @@ fn a_signal_in_the_middle_of_a_trial_ends_the_load_and_restores_everything() {
     ];
     for (disposition, ignored, signal, status) in cases {
         let host = Host::new(&format!("signal-{signal}-{}", ignored.unwrap_or_default()));
-        // The first run is the rehearsal; then it stays until it is ended, with a child of its own.
+        // The first run is the rehearsal; the next one runs until it is ended, with a child of its own.
         let load = "test -f $HOST/rehearsed || { touch $HOST/rehearsed; exit 0; }
             timer=$(cat $HOST/sys/class/net/eth0/gro_flush_timeout)
             test $timer != 0 || exit 0
@@ -204,14 +204,14 @@ fn a_tournament_that_is_killed_keeps_others_from_applying_until_rollback() {
 }
 
 #[test]
-fn a_load_that_fails_or_says_nothing_ends_the_tournament() {
+fn a_load_that_fails_or_prints_no_figure_ends_the_tournament() {
     let host = Host::new("fails");
     let said = text(&mut host.tournament("none,defer-50", "echo no server >&2; exit 7"), 1);
     assert!(said.contains("run `echo no server >&2; exit 7`: exit status: 7: no server"), "{said}");
     let mut silent = host.tournament("none,defer-50", "echo fast");
     let said = text(silent.args(["--metric", "p99 {}", "--better", "lower"]), 1);
     assert!(said.contains("find 'p99 {}' in what the command printed"), "{said}");
-    // Only with the timer set, so in the middle.
+    // It fails only with the timer set, so in the middle.
     let load = "test $(cat $HOST/sys/class/net/eth0/gro_flush_timeout) = 0 || exit 3";
     let said = text(&mut host.tournament("none,defer-50", load), 1);
     assert!(said.contains("exit status: 3"), "{said}");
@@ -221,7 +221,7 @@ fn a_load_that_fails_or_says_nothing_ends_the_tournament() {
 }
 
 #[test]
-fn somebody_else_who_sets_the_same_ends_the_tournament() {
+fn another_program_that_sets_the_same_ends_the_tournament() {
     let host = Host::new("fought");
     let load = "timer=$HOST/sys/class/net/eth0/gro_flush_timeout; test $(cat $timer) = 0 || echo 7 > $timer";
     let said = text(&mut host.tournament("none,defer-50", load), 1);
@@ -230,7 +230,7 @@ fn somebody_else_who_sets_the_same_ends_the_tournament() {
 }
 
 #[test]
-fn nobody_is_compared_with_nothing() {
+fn a_tournament_needs_two_different_strategies() {
     let host = Host::new("alone");
     assert!(text(&mut host.tournament("none", "true"), 64).contains("has only one"));
     assert!(text(&mut host.tournament("none,xps,xps", "true"), 64).contains("has xps twice"));
@@ -239,7 +239,7 @@ fn nobody_is_compared_with_nothing() {
         said.contains("too few take part (spread: eth0: it has no interrupt that can be moved)"),
         "{said}"
     );
-    // What a load leaves behind, and keeps its output open, holds nothing up.
+    // A process that a load leaves running, with its output open, delays nothing.
     let said = text(
         host.tournament("none,defer-50", "sleep 100 & echo $! >> $HOST/left").args(["--rounds", "1"]),
         0,
@@ -250,7 +250,7 @@ fn nobody_is_compared_with_nothing() {
 }
 
 #[test]
-fn the_seconds_of_the_load_are_a_figure_too() {
+fn the_duration_of_the_load_can_be_the_figure() {
     let host = Host::new("seconds");
     let mut tournament = host.tournament("none,defer-50", "test ! -e $HOST/never");
     let said = text(tournament.args(["--rounds", "2", "--warm-up", "1s", "--json"]), 0);
@@ -292,7 +292,7 @@ fn an_objective_does_not_outlive_a_host_that_cannot_be_read() {
     let host = Host::new("unread");
     host.apply();
     let mut verify = host.tune("verify");
-    // The unit is looked for when the objective runs already.
+    // The unit is searched for when the objective runs already.
     verify.args(["--unit", "nobodys", "--objective", "sleep 48611 & sleep 48611; true"]);
     assert!(text(&mut verify, 1).contains("find a process of the unit nobodys"));
     let runs = |entry: fs::DirEntry| {
@@ -303,7 +303,7 @@ fn an_objective_does_not_outlive_a_host_that_cannot_be_read() {
 }
 
 #[test]
-fn a_plan_that_is_undone_leaves_no_promise() {
+fn an_undone_plan_leaves_no_expected_effect() {
     let host = Host::new("promise");
     host.apply();
     assert!(host.0.join("state/000001.promise.json").exists());
@@ -312,7 +312,7 @@ fn a_plan_that_is_undone_leaves_no_promise() {
 }
 
 #[test]
-fn a_value_that_somebody_else_has_set_is_not_held() {
+fn a_value_that_another_program_has_set_does_not_hold() {
     let host = Host::new("adversary");
     host.apply();
     fs::write(host.0.join(TIMER), "7000\n").unwrap();
@@ -324,21 +324,21 @@ fn a_value_that_somebody_else_has_set_is_not_held() {
         (&value["holds"], &value["found"], &found["outcome"]),
         (&"no".into(), &"7000".into(), &"not_held".into())
     );
-    // A newer plan that sets the same is what counts.
+    // A newer plan for the same setting replaces it.
     text(host.tune("apply").args(["--strategy", "defer-20"]), 0);
     text(host.tune("verify").args(["--objective", "true"]), 0);
 }
 
 #[test]
-fn a_memcached_that_is_gone_holds_nothing() {
+fn a_memcached_that_is_gone_misses_the_objective() {
     let host = Host::new("memcached");
     host.apply();
-    // Nobody listens at port 1 of an address of the loopback that nobody uses.
+    // Nothing listens at port 1 of this unused loopback address.
     let said = text(host.tune("verify").args(["--memcached", "127.77.7.7:1"]), 15);
     assert!(said.contains("MISSED    memcached 127.77.7.7:1: it cannot be asked"), "{said}");
 }
 
-/// Packets from v1 to v0, steered to CPU 1 from CPU 0, where they are sent. The namespace and all that is in it ends with
+/// Packets from v1 to v0, steered to CPU 1 from CPU 0, where they are sent. The namespace and everything in it end with
 /// the script.
 const LIVE: &str = r#"
 set -eu
@@ -365,7 +365,7 @@ test $status = 13
 "#;
 
 #[test]
-fn real_packets_that_are_steered_show_in_the_signal() {
+fn steering_real_packets_shows_in_the_signal() {
     if !can_be_made() || !is_possible("taskset -c 0,1 true") {
         return eprintln!("no network namespace with two CPUs can be made here");
     }
@@ -379,10 +379,10 @@ fn real_packets_that_are_steered_show_in_the_signal() {
     let signal = &steered["signals"][0];
     assert_eq!(signal["expected"], "received_rps on these CPUs grows (/proc/net/softnet_stat)");
     assert_eq!(signal["settings"].as_array().unwrap().len(), 4, "{steered}");
-    // Other namespaces' wake-ups are counted, too, before and after alike; steering adds thousands.
+    // Wake-ups of other namespaces are counted, too, both before and after; steering adds thousands.
     let (before, after) = (signal["before"].as_f64().unwrap(), signal["after"].as_f64().unwrap());
     assert!(after > before, "{steered}");
-    // On a host that others squeeze at the same time nothing is credited.
+    // While other load limits the host, no effect is credited.
     let credited = steered["limits"].as_array().unwrap().is_empty();
     assert_eq!(signal["verdict"], if credited { "moved" } else { "unknown" }, "{steered}");
     assert_eq!(read("adversary")["values"][2]["holds"], "no");

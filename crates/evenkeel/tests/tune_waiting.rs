@@ -1,4 +1,4 @@
-//! `evenkeel tune` while another one is at work: who waits, for how long, and what holds up nobody.
+//! `evenkeel tune` while another one is at work: the verbs that wait, for how long, and what must not delay others.
 
 mod support {
     pub(crate) mod host;
@@ -12,14 +12,14 @@ use std::process::{Command, Stdio};
 use support::host::{EVENKEEL, Host, STEPS, fails, succeeds};
 use support::until::until;
 
-/// The lock of a host, held by this process as another verb would hold it.
+/// The lock of a host, held by this process in place of another verb.
 fn lock(host: &Host) -> fs::File {
     let lock = fs::File::open(host.0.join("state/lock")).unwrap();
     lock.lock().unwrap();
     lock
 }
 
-/// A verb that has found the lock taken, and waits for it.
+/// A verb that waits for the lock.
 struct Waiting {
     child: std::process::Child,
     said: PathBuf,
@@ -28,7 +28,7 @@ struct Waiting {
 impl Waiting {
     fn new(host: &Host, command: &mut Command) -> Waiting {
         let said = host.0.join("waiting");
-        // Whoever runs the tests in the background has them ignore SIGINT, which is inherited.
+        // Tests that run in the background ignore SIGINT, and processes inherit that.
         let mut here = Command::new("env");
         here.arg("--default-signal").arg(command.get_program()).args(command.get_args());
         let child = here.stdout(Stdio::null()).stderr(fs::File::create(&said).unwrap()).spawn().unwrap();
@@ -52,7 +52,7 @@ impl Waiting {
 }
 
 #[test]
-fn who_finds_the_state_locked_is_told_by_whom() {
+fn a_verb_that_finds_the_state_locked_reports_the_holder() {
     let host = Host::new("locked");
     succeeds(&mut host.apply());
     let lock = lock(&host);
@@ -91,7 +91,7 @@ fn a_verb_waits_for_the_one_before() {
 }
 
 #[test]
-fn a_verb_that_waits_for_the_lock_can_be_told_to_end() {
+fn a_signal_ends_a_verb_that_waits_for_the_lock() {
     let host = Host::new("told");
     succeeds(&mut host.apply());
     let journal = host.journal();
@@ -105,7 +105,7 @@ fn a_verb_that_waits_for_the_lock_can_be_told_to_end() {
             assert!(waiting.said().contains(told), "{}", waiting.said());
         }
     }
-    // Under nohup, the end of the terminal's connection does not matter.
+    // Under nohup, SIGHUP has no effect.
     let mut nohup = Command::new("nohup");
     nohup.arg(EVENKEEL).args(["tune", "rollback", "--root"]).arg(&host.0);
     nohup.arg("--state").arg(host.0.join("state")).stdout(Stdio::null());
@@ -118,7 +118,7 @@ fn a_verb_that_waits_for_the_lock_can_be_told_to_end() {
     host.holds(|step| step.1);
 }
 
-/// A pipe to which nothing more can be written, and that nobody reads.
+/// A full pipe without a reader.
 fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     let (reader, mut writer) = std::io::pipe().unwrap();
@@ -130,14 +130,14 @@ fn full_pipe() -> (std::io::PipeReader, std::io::PipeWriter) {
 }
 
 #[test]
-fn a_reader_that_takes_nothing_holds_up_nobodys_way_back() {
+fn output_that_is_not_read_does_not_delay_a_rollback() {
     let host = Host::new("stuck");
     let (reader, writer) = full_pipe();
     let mut apply = host.apply().stdout(writer.try_clone().unwrap()).spawn().unwrap();
     until("the plan", || host.journal().contains("\"applied\""));
     succeeds(&mut host.tune("rollback"));
     succeeds(&mut host.apply());
-    // A watch that has said that it watches, and wants to say what it has repaired.
+    // A watch that has printed that it watches, and blocks while it prints a repair.
     fs::write(host.0.join(STEPS[0].0), STEPS[0].1).unwrap();
     let mut watch = host.tune("watch");
     let mut watch = watch.args(["--repair", "auto"]).stdout(writer).spawn().unwrap();
@@ -151,7 +151,7 @@ fn a_reader_that_takes_nothing_holds_up_nobodys_way_back() {
 }
 
 #[test]
-fn a_plan_that_somebody_works_at_is_not_said_to_be_interrupted() {
+fn a_plan_that_another_process_is_applying_is_not_shown_as_interrupted() {
     let host = Host::new("at-work");
     succeeds(&mut host.apply());
     let journal = host.journal();

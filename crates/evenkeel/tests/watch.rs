@@ -1,5 +1,5 @@
-//! `evenkeel tune watch` with the real program: on a host in a directory, and in a network namespace of its own where an
-//! adversary rewrites values, an interface is made anew, and the watch is killed.
+//! `evenkeel tune watch` with the real program: on a host in a directory, and in a network namespace of its own where
+//! an adversary rewrites values, an interface is created again, and the watch is killed.
 
 mod support {
     pub(crate) mod namespaces;
@@ -18,7 +18,7 @@ use support::until::{LOOKS_MAX, until};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Where plans for a host in a directory are made.
+/// The origin of plans for a host in a directory.
 fn made() -> serde_json::Value {
     serde_json::json!({ "host": "", "boot_id": "first", "network": null })
 }
@@ -98,7 +98,7 @@ impl Watch<'_> {
             }
             std::thread::park_timeout(Duration::from_millis(10));
         }
-        panic!("waited in vain for {text:?}; it said {}", self.host.read("said"));
+        panic!("did not find {text:?}; it printed {}", self.host.read("said"));
     }
 
     fn signal(&self, signal: Signal) {
@@ -106,7 +106,7 @@ impl Watch<'_> {
         kill_process(pid, signal).unwrap();
     }
 
-    /// The status that it ends with.
+    /// Its exit status.
     fn ends(&mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
         self.child.wait().unwrap().code()
@@ -122,7 +122,7 @@ impl Drop for Watch<'_> {
 }
 
 #[test]
-fn it_only_says_what_it_sees_unless_it_may_repair() {
+fn it_only_reports_drift_unless_it_may_repair() {
     let host = Host::new("never");
     let metrics = host.0.join("watch.prom").display().to_string();
     let mut watch = host.watch(&["--every", "1s", "--prometheus", &metrics]);
@@ -147,7 +147,7 @@ fn it_only_says_what_it_sees_unless_it_may_repair() {
 }
 
 #[test]
-fn it_repairs_a_reset_and_leaves_a_choice_and_rollback_restores_the_bytes() {
+fn it_repairs_a_reset_but_not_a_choice_and_a_rollback_restores_the_bytes() {
     let host = Host::new("auto");
     let mut watch = host.watch(&["--every", "1s", "--repair", "auto", "--json"]);
     host.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n");
@@ -158,7 +158,7 @@ fn it_repairs_a_reset_and_leaves_a_choice_and_rollback_restores_the_bytes() {
         r#""setting":"/proc/sys/net/core/somaxconn","wanted":"4096","found":"1000","done":"stepped-aside""#,
     );
     assert_eq!(host.read("proc/sys/net/core/somaxconn"), "1000\n");
-    // The plan is handed over while it is being watched.
+    // The rollback works while the plan is being watched.
     let undone = host.tune("rollback").output().unwrap();
     assert!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
     watch.says(r#""watching":0"#);
@@ -170,11 +170,11 @@ fn it_repairs_a_reset_and_leaves_a_choice_and_rollback_restores_the_bytes() {
 }
 
 #[test]
-fn it_looks_at_once_when_it_is_asked_to() {
+fn it_checks_at_once_on_sighup() {
     let host = Host::new("asked");
     let mut watch = host.watch(&["--every", "24h", "--repair", "auto"]);
     host.write("sys/class/net/eth0/queues/rx-0/rps_cpus", "00000000\n");
-    // Nobody tells of a file that was written, and a day is long.
+    // No event reports that a file was written, and the interval is a day.
     watch.signal(Signal::HUP);
     watch.says("repaired: /sys/class/net/eth0/queues/rx-0/rps_cpus was to be 3 and read 00000000");
     assert_eq!(watch.ends(Signal::KILL), None);
@@ -185,7 +185,7 @@ fn it_looks_at_once_when_it_is_asked_to() {
 }
 
 #[test]
-fn an_interrupt_that_reads_right_and_comes_elsewhere_is_drift() {
+fn an_interrupt_with_the_right_value_that_another_cpu_handles_is_drift() {
     let host = Host::new("elsewhere");
     for directory in ["proc/irq/38", "sys/kernel/irq/38"] {
         fs::create_dir_all(host.0.join(directory)).unwrap();
@@ -205,7 +205,7 @@ fn an_interrupt_that_reads_right_and_comes_elsewhere_is_drift() {
     };
     said(host.tune("apply").arg("--plan").arg(host.0.join("plan")));
     let status = said(&mut host.tune("status"));
-    assert!(status.contains("smp_affinity = 8: holds; it came to CPUs 0 the last time"), "{status}");
+    assert!(status.contains("smp_affinity = 8: holds; CPUs 0 handled it the last time"), "{status}");
     let mut watch = host.watch(&["--every", "1s", "--repair", "auto", "--json"]);
     host.write("sys/kernel/irq/38/per_cpu_count", "90,0,0,0\n");
     watch.says(r#""found":"8","comes_to":"0","done":"repaired","cause":"reset""#);
@@ -230,7 +230,7 @@ fn what_persists_is_watched_from_the_next_start_on() {
     assert!(persisted.status.success(), "{}", String::from_utf8_lossy(&persisted.stderr));
     assert_eq!(host.watch(&[]).ends(Signal::TERM), Some(0));
     assert!(host.read("said").contains("watching: 2 settings"), "the plan's: {}", host.read("said"));
-    // The host starts again, and somebody has the last word about one of them.
+    // The host restarts, and another file overrides one of them.
     host.write("proc/sys/kernel/random/boot_id", "second\n");
     host.write("proc/sys/net/core/somaxconn", "512\n");
     let mut watch = host.watch(&["--every", "1s", "--repair", "auto"]);
@@ -244,7 +244,7 @@ fn what_persists_is_watched_from_the_next_start_on() {
 }
 
 #[test]
-fn neither_a_damaged_manifest_nor_a_log_on_a_full_disk_ends_it() {
+fn a_damaged_manifest_or_a_log_on_a_full_disk_does_not_end_it() {
     let host = Host::new("manifest");
     fs::create_dir_all(host.0.join("etc/evenkeel")).unwrap();
     host.write("etc/evenkeel/persisted.json", "{");
@@ -252,7 +252,7 @@ fn neither_a_damaged_manifest_nor_a_log_on_a_full_disk_ends_it() {
     let said = String::from_utf8_lossy(&status.stdout);
     assert_eq!(status.status.code(), Some(13), "{said}");
     assert!(said.contains("/proc/sys/net/core/somaxconn = 4096: holds"), "{said}");
-    assert!(said.contains("What persists cannot be told: failed to understand"), "{said}");
+    assert!(said.contains("What persists is unknown: failed to understand"), "{said}");
     let full = fs::File::options().write(true).open("/dev/full").unwrap();
     let mut watch = host.tune("watch");
     watch.args(["--every", "1s", "--repair", "auto"]).stdout(full);
@@ -269,7 +269,7 @@ fn neither_a_damaged_manifest_nor_a_log_on_a_full_disk_ends_it() {
 }
 
 #[test]
-fn it_waits_while_somebody_else_is_at_work() {
+fn it_waits_while_another_process_is_at_work() {
     let host = Host::new("lock");
     let lock = fs::OpenOptions::new().append(true).open(host.0.join("state/lock")).unwrap();
     rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
@@ -293,7 +293,7 @@ fn it_waits_while_somebody_else_is_at_work() {
     watch.says("repaired: /sys/class/net/eth0/queues/rx-0/rps_cpus");
 }
 
-/// What is done inside of the namespace; everything in it ends with it.
+/// The script in the namespace, which ends with everything in it.
 const LIVE: &str = r#"
 set -eu
 mount -t sysfs sysfs /sys
@@ -311,7 +311,7 @@ printf '{%s,"changes":[%s,%s,%s]}' "$made" "$(file $q/rx-0/rps_cpus mask 0 1)" "
 look > "$DIR/applied"
 # Waits for so many lines, a minute at most.
 said() { n=0; until [ "$(grep -c "$1" "$DIR/$3")" -ge "$2" ]; do
-    n=$((n + 1)); [ $n -lt 600 ] || { echo "waited in vain for $1"; cat "$DIR/$3"; exit 1; }; sleep 0.1; done; }
+    n=$((n + 1)); [ $n -lt 600 ] || { echo "did not find $1"; cat "$DIR/$3"; exit 1; }; sleep 0.1; done; }
 
 # An adversary that takes a value back whenever it is set wins the fourth round, and the others are kept.
 "$EVENKEEL" tune watch --state "$DIR/state" --repair auto --every 1s > "$DIR/fight" &
@@ -355,7 +355,7 @@ look > "$DIR/after"; cmp "$DIR/before" "$DIR/after"
 "#;
 
 #[test]
-fn an_adversary_a_new_interface_and_sigkill_in_a_namespace() {
+fn it_survives_an_adversary_a_new_interface_and_sigkill_in_a_namespace() {
     if !can_be_made() {
         return eprintln!("no network namespace can be made here");
     }

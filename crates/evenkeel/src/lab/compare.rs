@@ -12,9 +12,9 @@ use super::history;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// What `compare` ends with.
+/// Exit statuses of `compare`.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
-    ("0", "They were compared, whatever that shows."),
+    ("0", "They were compared, with any result."),
     (
         "20",
         "There is nothing to compare: a run has no trial yet, no run of a commit is kept, a name means several commits or \
@@ -28,13 +28,13 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
 /// Compare a run with an earlier one of the same experiment, or two commits of a history
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The directory of the earlier run; with --store a commit, or what its name begins with
+    /// The directory of the earlier run; with --store a commit, or the beginning of its name
     #[arg(value_name = "OLD")]
     old: String,
     /// The directory of the later run; with --store a commit
     #[arg(value_name = "NEW")]
     new: String,
-    /// Compare what this history has kept of two commits: a file, or a PostgreSQL database (postgres://USER@HOST/DATABASE)
+    /// Compare two commits of this history: a file, or a PostgreSQL database (postgres://USER@HOST/DATABASE)
     #[arg(long, value_name = "FILE|URL")]
     store: Option<String>,
     /// Print JSON, with the value of every trial

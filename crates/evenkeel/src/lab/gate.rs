@@ -1,4 +1,4 @@
-//! `evenkeel lab gate`: an exit status for those who must not let a regression pass.
+//! `evenkeel lab gate`: an exit status that stops a regression, for continuous integration.
 
 use std::fmt::Display;
 use std::fs::DirBuilder;
@@ -16,11 +16,11 @@ use super::history::{Store, add, failed};
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// What `gate` ends with.
+/// Exit statuses of `gate`.
 pub(crate) const STATUSES: [(&str, &str); 7] = [
-    ("0", "Nothing became worse lately, as far as so many runs can show, or a rerun did not confirm it."),
+    ("0", "Nothing became worse lately, as far as this number of runs can show, or no rerun confirmed it."),
     ("18", "Something became worse, and a rerun confirms it."),
-    ("19", "Something seems to have become worse, and no rerun was there to confirm it."),
+    ("19", "Something seems to have become worse, and there was no rerun to confirm it."),
     (
         "20",
         "There is nothing to judge: no run is kept; RUN or the rerun is not finished, or has too few trials that count; \
@@ -35,7 +35,7 @@ pub(crate) const STATUSES: [(&str, &str); 7] = [
 const REGRESSION: u8 = 18;
 const SUSPECTED: u8 = 19;
 
-/// Say whether the newest runs are worse for good, as an exit status
+/// Judge whether the newest runs are permanently worse, as an exit status
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -43,13 +43,13 @@ pub(super) struct Arguments {
     /// The directory of a run to keep first
     #[arg(value_name = "RUN", requires = "commit")]
     run: Option<PathBuf>,
-    /// What was measured by it, such as a commit
+    /// What the run measured, such as a commit
     #[arg(long, value_name = "COMMIT", requires = "run")]
     commit: Option<String>,
-    /// If something seems worse: a command that carries the experiment out once more, to the directory {run}
+    /// If something seems worse: a command that repeats the experiment, into the directory {run}
     #[arg(long, value_name = "COMMAND", conflicts_with = "confirm_run")]
     confirm: Option<String>,
-    /// The same, if it was carried out once more already: its directory
+    /// The same, if it was repeated already: the directory of that run
     #[arg(long, value_name = "RUN")]
     confirm_run: Option<PathBuf>,
 }
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         None => (arguments.store.open_kept()?, None),
     };
     let mut series = history.series().map_err(failed)?;
-    // What other experiments and machines have shown is not this run's to answer for.
+    // Results of other experiments and machines do not concern this run.
     let added = added.map(|run| (run.machine().to_owned(), entries(&run, &compare(&run))));
     series.retain(|series| added.as_ref().is_none_or(|(machine, run)| series.is_of(machine, run)));
     if series.is_empty() {
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         tell(report::suspicion(suspicion, *answer).as_bytes());
         match history.profiles(&suspicion.series) {
             Ok(profiles) => tell(report::grown_functions(suspicion, &profiles).as_bytes()),
-            // What was found stands without the functions, and so does the status.
+            // The verdict and the status stay, without the functions.
             Err(error) => {
                 let _ = failed(error).report(Some("lab"));
             }
@@ -102,10 +102,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(status))
 }
 
-/// The machine of a rerun, and what it has shown.
+/// The machine of a rerun, and its results.
 type Rerun = (String, Vec<Entry>);
 
-/// Carries the experiment out once more, if it is said how.
+/// Repeats the experiment, if the arguments tell how.
 fn rerun(arguments: &Arguments, suspicions: &[Suspicion]) -> Result<Option<Rerun>, Failure> {
     let believed = |run: &Path| {
         let results = read(run)?;
@@ -140,7 +140,7 @@ fn rerun(arguments: &Arguments, suspicions: &[Suspicion]) -> Result<Option<Rerun
         .map_err(|failure| failure.hint("the command of --confirm has to leave a run in the directory {run}"))
 }
 
-/// A directory that nobody else has or can guess, removed with all that is in it.
+/// A new directory with an unpredictable name, removed with its contents.
 struct Scratch {
     path: PathBuf,
 }
@@ -160,7 +160,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Who cannot remove it cannot do more, either.
+        // If it cannot be removed, nothing more can be done.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! `evenkeel lab history`: what runs have shown over time.
+//! `evenkeel lab history`: results of runs over time.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use super::ending::{SYSTEM_OR_SERVER, UNSEEN, USAGE, read};
 use crate::failure::{Failure, say};
 use crate::output::{print, tell};
 
-/// What `history` ends with.
+/// Exit statuses of `history`.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
     ("0", "It was shown, and with --add the run is kept."),
     (
@@ -25,12 +25,12 @@ pub(crate) const STATUSES: [(&str, &str); 5] = [
     ("1", "Anything else: the history cannot be used."),
 ];
 
-/// Where the history is.
+/// The history's place.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Store {
-    /// The file of the history, or, in a build with the feature shared-history, a PostgreSQL database that several machines
-    /// share (postgres://USER@HOST/DATABASE, its password also in PGPASSWORD; encrypted, ?sslrootcert=FILE names the
-    /// authority, unless ?sslmode=disable says otherwise); the file or the tables are made if they are not there
+    /// The file of the history, or, in a build with the feature shared-history, a PostgreSQL database that several
+    /// machines share (postgres://USER@HOST/DATABASE, its password also in PGPASSWORD; encrypted, ?sslrootcert=FILE
+    /// names the authority, unless ?sslmode=disable is given); the file or the tables are created if they do not exist
     #[arg(long, value_name = "FILE|URL", default_value = "lab.sqlite")]
     store: String,
 }
@@ -40,13 +40,13 @@ impl Store {
         History::open(&self.store, password().as_deref()).map_err(failed)
     }
 
-    /// The same, but a file has to be there.
+    /// The same, but a file must exist.
     pub(super) fn open_kept(&self) -> Result<History, Failure> {
         open_kept(&self.store)
     }
 }
 
-/// Opens the history of that name. A file has to be there.
+/// Opens the history of that name. A file must exist.
 pub(super) fn open_kept(store: &str) -> Result<History, Failure> {
     History::open_kept(store, password().as_deref()).map_err(failed)
 }
@@ -55,7 +55,7 @@ fn password() -> Option<String> {
     std::env::var("PGPASSWORD").ok()
 }
 
-/// Show what runs have shown over time, and keep another one
+/// Show the results of runs over time, and keep another run
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -63,10 +63,10 @@ pub(super) struct Arguments {
     /// The directory of a run to keep first
     #[arg(long, value_name = "RUN", requires = "commit")]
     add: Option<PathBuf>,
-    /// What was measured by it, such as a commit
+    /// What the run measured, such as a commit
     #[arg(long, value_name = "COMMIT", requires = "add")]
     commit: Option<String>,
-    /// Also write a page with a picture of each series, and where it changed for good
+    /// Also write a page with a picture of each series, and where it changed permanently
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -104,10 +104,10 @@ pub(super) fn add(history: &mut History, run: &Path, commit: &str) -> Result<Res
     Ok(results)
 }
 
-/// With what may help.
+/// The failure, with a hint.
 pub(super) fn failed(error: lab::history::Error) -> Failure {
     use lab::history::Error;
-    // Of the run and its commit, not of the history.
+    // Errors of the run and its commit, not of the history.
     let is_refused = matches!(error, Error::Unfit(_) | Error::Commit(_) | Error::Kept(_));
     let (hint, failure) = (error.hint(), Failure::other(error));
     let failure = if is_refused { failure.with_status(UNSEEN) } else { failure };

@@ -1,4 +1,4 @@
-//! `evenkeel lab inside`: what the lab does in a subject's virtual machine.
+//! `evenkeel lab inside`: the part of a trial that runs in a subject's virtual machine.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use lab::guest::inside::{GuestTask, inside};
 use crate::failure::Failure;
 use crate::output::print;
 
-/// What `lab run` says to it.
+/// Arguments from `lab run`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The strategy
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let Arguments { strategy, nic, subject, samples, state } = arguments;
     let asked = GuestTask { strategy, nic, subject, samples, state };
-    // A console that takes no words is one that nobody reads.
+    // A console that cannot be written to has no reader.
     let Err(error) =
         inside(&asked, &Halt::default(), &mut |line| drop(print(format!("{line}\n").as_bytes())));
     Err(Failure::other(error))

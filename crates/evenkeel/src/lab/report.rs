@@ -1,4 +1,4 @@
-//! `evenkeel lab report`: what a run's trials have shown.
+//! `evenkeel lab report`: results of a run's trials.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ use super::ending::{SYSTEM, USAGE, read};
 use crate::failure::{Failure, say};
 use crate::output::print;
 
-/// What `report` ends with.
+/// Exit statuses of `report`.
 pub(crate) const STATUSES: [(&str, &str); 5] = [
-    ("0", "It was reported, whatever the trials show."),
+    ("0", "It was reported, with any result."),
     ("20", "There is nothing to report: no trial has ended yet."),
     USAGE,
     SYSTEM,
     ("1", "Anything else: a file of the run is not what was written."),
 ];
 
-/// Say what a run's trials have shown
+/// Report what a run's trials have shown
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The directory of the run
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
     /// Print JSON, with the value of every trial, and write no page unless --html is given
     #[arg(long)]
     json: bool,
-    /// Where to write the page [default: RUN/report.html; each picture goes to `pictures` beside it]
+    /// Where to write the page [default: RUN/report.html; each picture goes to `pictures` next to it]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `evenkeel lab run` and `restore`: trials, and what is left of those that were killed.
+//! `evenkeel lab run` and `restore`: trials, and the clean-up after those that were killed.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use crate::output::tell;
 use os::signals::{Signal, Signals, unblock_in};
 use stdx::escape;
 
-/// What `run` ends with.
+/// Exit statuses of `run`.
 pub(crate) const STATUSES: [(&str, &str); 6] = [
-    ("0", "All trials have their records, whatever they show."),
+    ("0", "All trials have their records, with any result."),
     ("64", "The command line or the experiment's file is wrong."),
     SYSTEM,
-    ("130", "It was ended by Ctrl-C (SIGINT); the host is as it was before, and the same command goes on."),
-    ("143", "It was ended by another signal; the host is as it was before, and the same command goes on."),
+    ("130", "It was ended by Ctrl-C (SIGINT); the host is as it was before, and the same command continues."),
+    ("143", "It was ended by another signal; the host is as it was before, and the same command continues."),
     ("1", "Anything else: a subject does not start, its load fails, a setting cannot be made."),
 ];
 
-/// What `restore` ends with.
+/// Exit statuses of `restore`.
 pub(crate) const RESTORE_STATUSES: [(&str, &str); 4] = [
     ("0", "Nothing is left of any run."),
     USAGE,
@@ -36,29 +36,29 @@ pub(crate) const RESTORE_STATUSES: [(&str, &str); 4] = [
     ("1", "Something is left; the same command tries again."),
 ];
 
-/// Which experiment, and where.
+/// The experiment, and its directories.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     /// The experiment
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The directory for its records; one that has some is gone on with [default: FILE, but with .run]
+    /// The directory for its records; a run that is there already is continued [default: FILE, but with .run]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
     state: State,
 }
 
-/// Where it is written down what has to be undone.
+/// The directory of the journals.
 #[derive(Clone, Debug, clap::Args)]
 struct State {
-    /// Where it is written down what has to be undone [default: /var/lib/evenkeel, or else .local/state/evenkeel of
-    /// the home directory]
+    /// The directory of the journals, which hold what is to be undone [default: /var/lib/evenkeel, or else
+    /// .local/state/evenkeel of the home directory]
     #[arg(long = "state", value_name = "DIR")]
     path: Option<PathBuf>,
 }
 
-/// Whose leftovers.
+/// The journals of the runs to clean up after.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RestoreArguments {
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(super) struct RestoreArguments {
 }
 
 impl State {
-    /// Root's is the one that `evenkeel tune` has, too.
+    /// Root's directory is that of `evenkeel tune`.
     fn path(&self) -> PathBuf {
         let home = || match rustix::process::geteuid().is_root() {
             true => None,
@@ -80,7 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let what = || format!("read the experiment {}", arguments.file.display());
     let text = std::fs::read_to_string(&arguments.file).map_err(|error| Failure::system(what(), error))?;
     let directory = arguments.out.clone().unwrap_or_else(|| arguments.file.with_extension("run"));
-    // Signals do not end this process from now on: there must be time to put everything back.
+    // From now on, signals do not end this process: it needs time to restore everything.
     let (halt, signal) = (Halt::default(), Arc::new(OnceLock::new()));
     listen(halt.clone(), Arc::clone(&signal))?;
     let asked = RunRequest { text, directory: directory.clone(), state: arguments.state.path() };
@@ -91,7 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Ok(outcome) => outcome,
         Err(lab::Error::Halted) => {
             say(format_args!(
-                "evenkeel: lab: ended by a signal; the host is as it was, and the same command goes on"
+                "evenkeel: lab: ended by a signal; the host is as it was, and the same command continues"
             ));
             return Ok(ExitCode::from(if signal.get() == Some(&Signal::Interrupt) { 130 } else { 143 }));
         }
@@ -124,24 +124,24 @@ pub(super) fn restore(arguments: &RestoreArguments) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sets `halt` when a signal comes, and says which.
+/// Sets `halt` when a signal arrives, and stores the signal in `first`.
 fn listen(halt: Halt, first: Arc<OnceLock<Signal>>) -> Result<(), Failure> {
     let failed = |error| Failure::system("block signals", error);
     let signals = Signals::block().map_err(failed)?;
     let answer = move || {
-        // A second one changes nothing: everything is being put back.
+        // A second one changes nothing: everything is being restored.
         let _ = first.set(signals.wait());
         halt.set();
     };
     thread::Builder::new().name("signals".into()).spawn(answer).map(drop).map_err(failed)
 }
 
-/// What takes the line of the trial that runs off the terminal.
+/// The sequence that erases the line of the running trial from the terminal.
 fn erase() -> &'static str {
     if io::stderr().is_terminal() { "\r\x1b[K" } else { "" }
 }
 
-/// A line for each trial, on standard error; on a terminal also one for the trial that runs.
+/// Writes a line for each trial to standard error; on a terminal also one for the running trial.
 fn told(progress: RunProgress) {
     let (mut out, erase) = (io::stderr(), erase());
     let text = match progress {
@@ -166,16 +166,16 @@ fn told(progress: RunProgress) {
             format!("{place:04} round {round} {cell}{repeat}:{doubts}{figures}\n")
         }
     };
-    // It is for somebody who waits; nothing is lost without. The last words of a subject can be anything.
+    // Progress only informs somebody who waits: the run does not depend on it. A subject's last output can be anything.
     let _ = write!(out, "{erase}{}", escape::lines(&text)).and_then(|()| out.flush());
 }
 
-/// Of a trial that was in vain before.
+/// A remark on a repeated trial.
 fn repeated(repeat: u32) -> String {
     if repeat == 0 { String::new() } else { format!(", repeat {repeat}") }
 }
 
-/// What the experiment is about, so that whoever watches sees early that something is odd.
+/// The primary figure of a trial, so that somebody who watches sees early if something is wrong.
 fn figures(record: &TrialRecord, measure: &Measure) -> String {
     let shown = std::iter::once(&measure.primary).chain(&measure.also);
     let figure =

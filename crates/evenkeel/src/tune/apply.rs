@@ -21,16 +21,16 @@ pub(super) struct Arguments {
     /// A plan that `plan --json` has printed
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "live", "irq_cpus", "cpus", "accept_risk"])]
     plan: Option<PathBuf>,
-    /// What `persist` has left to be planned anew at boot
+    /// An intent of `persist`, which is planned anew at boot
     #[arg(long, value_name = "FILE", conflicts_with_all = ["strategy", "profile", "nic", "plan", "irq_cpus", "cpus", "accept_risk"])]
     intent: Option<PathBuf>,
     /// Print the plan, and change nothing
     #[arg(long)]
     dry_run: bool,
-    /// Undo everything unless `evenkeel tune confirm` comes in this time: 30s, 5m, 1h
+    /// Undo everything unless `evenkeel tune confirm` is run within this time: 30s, 5m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     confirm_within: Option<Duration>,
-    /// Measure for so long before the first change, so that `evenkeel tune verify` can say what has moved since
+    /// Measure for this many seconds before the first change, so that `evenkeel tune verify` can compare
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
     before: Option<u32>,
     #[command(flatten)]
@@ -83,7 +83,7 @@ fn report(in_force: &InForce, confirm_within: Option<Duration>) -> String {
     }));
     lines.extend(applied.left.iter().map(|(setting, why)| format!("Left as it was: {setting}: {why}.")));
     lines.extend(applied.pending.iter().map(|irq| {
-        format!("Interrupt {irq} moves when it comes the next time; `evenkeel tune status` shows it.")
+        format!("Interrupt {irq} moves when it occurs the next time; `evenkeel tune status` shows it.")
     }));
     let told = |setting: &Setting| matches!(setting, Setting::Irqbalance { .. });
     if applied.done.iter().any(told) {

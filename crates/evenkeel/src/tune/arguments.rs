@@ -1,4 +1,4 @@
-//! Arguments that several jobs have in common, and the requests that they become.
+//! Arguments that several jobs share, and the requests that they become.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,17 +12,17 @@ use tuning::{observe, plan};
 use super::heard;
 use crate::failure::Failure;
 
-/// Which host to look at.
+/// The host to examine.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Host {
     /// A captured host: a directory with its /proc and /sys, or a file written by `check --save`
     #[arg(long, value_name = "PATH", default_value = "/")]
     pub(super) root: PathBuf,
-    /// A process to look at as a service, which a plan then concerns alone; may be repeated. Known servers are found
-    /// without it
+    /// A process to treat as a service, the only one that a plan then concerns; may be repeated. Known servers are
+    /// found without it
     #[arg(long = "pid", value_name = "PID")]
     pids: Vec<u32>,
-    /// A unit of systemd, whose processes are meant as with --pid: memcached, or memcached.service; may be repeated
+    /// A systemd unit, whose processes are taken as with --pid: memcached, or memcached.service; may be repeated
     #[arg(long = "unit", value_name = "NAME")]
     units: Vec<String>,
 }
@@ -34,16 +34,16 @@ impl Host {
     }
 }
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Wanted {
     #[command(flatten)]
     pub(super) host: Host,
-    /// A way to lay out the work: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20,
-    /// defer-50, busy-poll, sched-slice or sched-fifo
+    /// A strategy: none, irqbalance, spread, irq0-rps, rps-rfs, xps, queues, rings, coalesce, defer-20, defer-50,
+    /// busy-poll, sched-slice or sched-fifo
     #[arg(long, value_name = "NAME", value_parser = strategy)]
     strategy: Option<Strategy>,
-    /// What a kind of service wants: memcached (or evenkeel), mysql, redis or generic
+    /// The needs of a kind of service: memcached (or evenkeel), mysql, redis or generic
     #[arg(long, value_name = "NAME", value_parser = profile)]
     pub(super) profile: Option<Profile>,
     /// Only this network interface; of a bond or VLAN, the devices below [default: all that are up and have a device]
@@ -60,10 +60,10 @@ pub(super) struct Wanted {
     /// Refused unless RT throttling or the fair server is seen to leave time to others
     #[arg(long, requires = "strategy")]
     accept_risk: bool,
-    /// Change listeners of running programs, too: longer accept queues and Fast Open, until they are started again
+    /// Also change listeners of running programs: longer accept queues and Fast Open, until the programs are restarted
     #[arg(long)]
     live: bool,
-    /// How long to read counters, when neither --strategy nor --profile says what is wanted
+    /// How long to read counters, in seconds, if neither --strategy nor --profile is given
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
 }
@@ -80,18 +80,18 @@ impl Wanted {
     }
 }
 
-/// How long to wait for others.
+/// How long to wait for another process.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Patience {
-    /// Wait at most so long for another `evenkeel tune` that is changing settings: 0s, 30s, 5m
+    /// Wait at most this long for another `evenkeel tune` that is changing settings: 0s, 30s, 5m
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub(super) wait: Duration,
 }
 
-/// Where the journals are.
+/// The directory of the journals.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct StateDirectory {
-    /// Where the journals are: what was changed, and what it was before. A directory of its own, for root alone
+    /// The directory of the journals: what was changed, and what it was before. For root alone
     #[arg(long = "state", value_name = "DIR", default_value = "/var/lib/evenkeel/tune")]
     pub(super) path: PathBuf,
 }
@@ -102,7 +102,7 @@ impl StateDirectory {
     }
 }
 
-/// Where the journals are, and of which host.
+/// The directory of the journals, and the host that they belong to.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Place {
     #[command(flatten)]
@@ -137,7 +137,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     time(text).ok().filter(|time| !time.is_zero()).ok_or_else(|| TIME_EXPECTED.to_owned())
 }
 
-/// The same, or none at all: `0s`.
+/// The same, or none: `0s`.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
     let wrong = || TIME_EXPECTED.to_owned();
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! `evenkeel tune check`: look at the host for a while, and say what holds it back.
+//! `evenkeel tune check`: findings about a host that is observed for some seconds.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use super::look;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// What `check` ends with.
+/// Exit statuses of `check`.
 pub(crate) const STATUSES: [(&str, &str); 7] = [
     ("0", "Nothing as severe as --fail-on was found, or --fail-on was not given."),
     ("10", "With --fail-on: the most severe finding is a note."),
@@ -24,25 +24,24 @@ pub(crate) const STATUSES: [(&str, &str); 7] = [
     ("1", "Anything else."),
 ];
 
-/// Find what holds this host back, with the evidence
+/// Find what limits this host, with the evidence
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     host: Host,
-    /// How long to read counters
+    /// How long to read counters, in seconds
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// End with 10, 11 or 12 if a note, a warning or something critical is the most severe finding, and at least
-    /// this severe
+    /// Exit with 10, 11 or 12 if the most severe finding is a note, a warning or critical, and at least this severe
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Level>,
-    /// Ask this memcached or Evenkeel at each reading whether it turned clients away; may be repeated
+    /// Query this memcached or Evenkeel at each reading for clients that it turned away; may be repeated
     #[arg(long, value_name = "HOST:PORT")]
     memcached: Vec<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Write what was read to a file, to be judged again with --root
+    /// Save what was read to a file, which --root accepts
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Write the findings as metrics for node_exporter's textfile collector (a name that ends in .prom)
@@ -85,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
     Ok(ExitCode::from(status(&findings, arguments.fail_on.map(Severity::from))))
 }
 
-/// The status to end with, as [`STATUSES`] says.
+/// The exit status, by [`STATUSES`].
 fn status(findings: &[Finding], fail_on: Option<Severity>) -> u8 {
     let worst = findings.iter().map(|finding| finding.severity).max();
     match (worst, fail_on) {
@@ -98,7 +97,7 @@ fn status(findings: &[Finding], fail_on: Option<Severity>) -> u8 {
     }
 }
 
-/// Writes a file of results as a whole.
+/// Writes a file of results atomically.
 pub(super) fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     os::file::replace(path, text)
         .map_err(|error| Failure::system(format_args!("write {}", path.display()), error))

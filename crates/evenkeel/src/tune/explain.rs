@@ -1,4 +1,4 @@
-//! `evenkeel tune explain`: what the rules look for.
+//! `evenkeel tune explain`: explanations of the rules.
 
 use std::process::ExitCode;
 
@@ -9,10 +9,10 @@ use super::look;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// Say what a rule looks for, or list all rules
+/// Explain a rule, or list all rules
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A rule, as `check` prints it; without: a list of all
+    /// A rule, as `check` prints it [default: list all]
     #[arg(value_name = "RULE")]
     rule: Option<String>,
 }

@@ -11,10 +11,10 @@ pub(super) fn notice(notice: &Notice) {
     say(format_args!("evenkeel: tune: {notice}"));
 }
 
-/// One line of a terminal that is written over and over.
+/// One line of a terminal that is overwritten each time.
 pub(super) fn progress(progress: &Progress) {
     if io::stderr().is_terminal() {
-        // It is for somebody who waits; nothing is lost without.
+        // Progress only informs somebody who waits; the job does not depend on it.
         let _ = write!(io::stderr(), "\r\x1b[K{progress}");
     }
 }

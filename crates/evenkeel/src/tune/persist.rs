@@ -1,4 +1,4 @@
-//! `evenkeel tune persist`: keep a plan over a restart, by the system's own means, and take it away again.
+//! `evenkeel tune persist`: a plan kept over a restart, by the system's own means, or removed again.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use super::arguments::{StateDirectory, Wanted};
 use crate::failure::Failure;
 use crate::output::{print, tell};
 
-/// What `persist` ends with when somebody else has the last word about a setting.
+/// The exit status of `persist` if another file or program overrides a setting.
 const OVERRULED: u8 = 14;
 
-/// Keep a plan over a restart: what is in force, or what is asked for
+/// Keep a plan over a restart: the plan in force, or the given one
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Ends with 14 if another file or program has the last word about one of the settings."
@@ -34,10 +34,10 @@ pub(super) struct Arguments {
     /// With --dry-run: print JSON
     #[arg(long, requires = "dry_run")]
     json: bool,
-    /// Take everything away that was written here; edited files are kept as FILE.edited
+    /// Remove everything that `persist` wrote; edited files are kept as FILE.edited
     #[arg(long, conflicts_with_all = ["strategy", "profile", "nic", "irq_cpus", "cpus", "accept_risk", "plan", "dry_run", "force"])]
     remove: bool,
-    /// Also replace files of ours that were edited; they are kept as FILE.edited
+    /// Also replace files of `persist` that were edited; they are kept as FILE.edited
     #[arg(long)]
     force: bool,
     /// The program that the boot unit starts [default: this one]
@@ -136,7 +136,7 @@ fn aside(done: &Done) -> String {
     })
 }
 
-/// What is not kept, who sets the same, and what this host lacks.
+/// Remarks: settings that are not kept, other files that set the same, and what this host lacks.
 fn remarks(prepared: &Prepared) -> String {
     let Prepared { persistence, conflicts, surroundings: here } = prepared;
     let mut text = String::new();
@@ -153,7 +153,7 @@ fn remarks(prepared: &Prepared) -> String {
     text
 }
 
-/// What makes it known to the system, and what tries it out, as far as the tools are there.
+/// Commands that activate and test the files, as far as the tools are installed.
 fn then(root: &Root, persistence: &Persistence) -> String {
     let has = |program: &str| {
         ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].iter().any(|at| root.exists(&format!("{at}/{program}")))

@@ -1,4 +1,4 @@
-//! `evenkeel tune plan`: what would be changed, and why.
+//! `evenkeel tune plan`: the changes of a plan, with reasons.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -13,21 +13,21 @@ use super::look;
 use crate::failure::Failure;
 use crate::output::{columns, print};
 
-/// Say what would be changed, and why
+/// Show what would be changed, and why
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     wanted: Wanted,
-    /// Print only each setting's value now and then
+    /// Print only each setting's value before and after
     #[arg(long)]
     diff: bool,
-    /// Print JSON, which `apply --plan` takes on this host until its next start
+    /// Print JSON, which `apply --plan` accepts on this host until its next start
     #[arg(long, conflicts_with = "diff")]
     json: bool,
     /// Write a shell script with the same steps, and one that undoes them to FILE.undo
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
-    /// With --profile mysql: write a fragment of my.cnf for this host, with a reason over each line
+    /// With --profile mysql: write a fragment of my.cnf for this host, with a reason above each line
     #[arg(long, value_name = "FILE", requires = "profile")]
     my_cnf: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// For whoever looks: a terminal, or a program that has its own idea of lines.
+/// For a terminal, folded to its width, or for a program, in whole lines.
 pub(super) fn shown(plan: &Plan) -> String {
     let text = plan_text::text(plan);
     match io::stdout().is_terminal() {

@@ -12,10 +12,10 @@ use super::status::UNREAD;
 use crate::failure::Failure;
 use crate::output::tell;
 
-/// What `rollback` ends with when everything is restored, and the journal could not take it.
+/// The exit status of `rollback` if everything is restored, but could not be recorded in the journal.
 const UNRECORDED: u8 = 19;
 
-/// Which plan to confirm.
+/// Arguments of `confirm`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ConfirmArguments {
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(super) struct ConfirmArguments {
     patience: Patience,
 }
 
-/// Which plans to undo.
+/// Arguments of `rollback`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct RollbackArguments {
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(super) struct RollbackArguments {
     all: bool,
 }
 
-/// The last plan stays.
+/// Keeps the last plan.
 pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure> {
     let place = &arguments.place;
     tuning::confirm(&place.root(), &place.state.request(), arguments.patience.wait)?;
@@ -44,7 +44,7 @@ pub(super) fn confirm(arguments: &ConfirmArguments) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-/// The old values again.
+/// Restores the old values.
 pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failure> {
     let (place, wait) = (&arguments.place, arguments.patience.wait);
     let Undoing { plans: undone, doubts } =
@@ -53,13 +53,13 @@ pub(super) fn rollback(arguments: &RollbackArguments) -> Result<ExitCode, Failur
     let failures: Vec<String> = undone.iter().flat_map(|undone| undone.failures.clone()).collect();
     if !failures.is_empty() {
         let error = anyhow::anyhow!("undo everything: {}", folded(&failures).join("; "));
-        return Err(Failure::other(error).hint("mend what is in the way, and run it again"));
+        return Err(Failure::other(error).hint("remove the cause, and run it again"));
     }
     let unrecorded: Vec<String> = undone.into_iter().filter_map(|undone| undone.unrecorded).collect();
     if !unrecorded.is_empty() {
         let error = anyhow::anyhow!("record that everything is as it was before: {}", unrecorded.join("; "));
-        let hint = "until it is recorded the plan passes for one in force, and `evenkeel tune watch --repair auto` would set \
-                    it again: end that, mend what is in the way, and run this again";
+        let hint = "until it is recorded, the plan counts as in force, and `evenkeel tune watch --repair auto` would set it \
+                    again: end that, remove the cause, and run this again";
         return Err(Failure::other(error).with_status(UNRECORDED).hint(hint));
     }
     if !doubts.is_empty() {

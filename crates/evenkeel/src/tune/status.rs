@@ -1,4 +1,4 @@
-//! `evenkeel tune status`: what is in force and what persists, and whether both still hold.
+//! `evenkeel tune status`: plans in force and files that persist, and whether both still hold.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::arguments::Place;
 use crate::failure::Failure;
 use crate::output::print;
 
-/// What `status` ends with when a value is no longer what it was set to.
+/// The exit status of `status` if a value is no longer what it was set to.
 pub(super) const DRIFTED: u8 = 13;
 
 /// What `status`, `verify` and `rollback` end with when a journal cannot be read in full, so that more may be changed than
@@ -50,7 +50,7 @@ fn text(status: &Status, state: &Path) -> String {
     match &status.persists {
         Ok(status) => text += &persists(status),
         Err(error) => {
-            let _ = writeln!(text, "What persists cannot be told: failed to {}.", error.with_causes());
+            let _ = writeln!(text, "What persists is unknown: failed to {}.", error.with_causes());
         }
     }
     text
@@ -72,7 +72,7 @@ fn value(value: &Value) -> String {
     let found = match &value.found {
         Found::Holds { came_to: None } => "holds".to_owned(),
         Found::Holds { came_to: Some(cpus) } => format!(
-            "holds; it came to CPUs {cpus} the last time, and moves when it comes again (`watch` sees whether it does)"
+            "holds; CPUs {cpus} handled it the last time, and it moves when it occurs again (`watch` checks that)"
         ),
         Found::Drifted { reads, .. } => format!("DRIFTED: it reads {reads:?}"),
         Found::Unreadable(error) => format!("DRIFTED: it cannot be read: {error}"),
@@ -85,8 +85,8 @@ fn overdue(plan: &Overdue, state: &Path) -> String {
     let verb = format!("evenkeel tune status --state {}", state.display());
     let remedy = match &plan.way {
         Some(way) => format!("`{way} {verb}` undoes it there"),
-        None => "nobody is seen in there; if it is gone, its interfaces are gone, too: what else the journal names is to be \
-                 put back by hand, and the journal to be removed"
+        None => "no process is found in it; if it is gone, its interfaces are gone, too: restore by hand what else the journal \
+                 names, and remove the journal"
             .to_owned(),
     };
     format!(

@@ -1,4 +1,4 @@
-//! `evenkeel tune top`: where packets and interrupts are handled, live.
+//! `evenkeel tune top`: CPUs that handle packets and interrupts, live.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -29,12 +29,12 @@ pub(super) struct Arguments {
 
 /// Rows that are not CPUs: the title, the heading and the line below.
 const ROWS_BESIDE: usize = 4;
-/// Threads that are shown at most: those that wait longest are what one looks for.
+/// The most threads that are shown: those that wait longest are of interest.
 const WAITS_MAX: usize = 8;
-/// Where the terminal does not say.
+/// Rows if the terminal does not report them.
 const ROWS_DEFAULT: usize = 24;
 
-/// Pictures until `q`. Without a terminal, or of a captured host, which does not move: one.
+/// Pictures until `q`. Only one without a terminal, or of a captured host, which does not change.
 pub(super) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let host = arguments.host.request();
     let root = Root::new(&host.root);
@@ -71,7 +71,7 @@ fn picture(facts: &Facts, series: &Series, rows_max: usize) -> String {
     let look = look::at(columns());
     let threads: usize = facts.services.iter().map(|service| service.threads.len()).sum();
     let waits = threads.min(WAITS_MAX);
-    // A heading, an empty line, and one for those that are left out.
+    // A heading, an empty line, and a line for the threads that are left out.
     let beside = if waits == 0 { 0 } else { waits + 3 };
     let heat = report::heat(facts, series, look, rows_max.saturating_sub(beside).max(1));
     let waits = report::waits(facts, series, look, waits);
@@ -85,7 +85,7 @@ fn rows() -> usize {
     rows.saturating_sub(ROWS_BESIDE).max(1)
 }
 
-/// The terminal's other screen, with keys that arrive at once; dropping it brings the first one back.
+/// The terminal's alternate screen, with keys that are read unbuffered; dropping it restores the main screen.
 struct Screen {
     keys: File,
     before: Termios,
@@ -96,7 +96,7 @@ impl Screen {
         let keys = File::open("/dev/tty")?;
         let before = termios::tcgetattr(&keys)?;
         let mut raw = before.clone();
-        // Ctrl-C, too, comes as a key, so that the terminal is always put back.
+        // Ctrl-C arrives as a key, too, so that the terminal is always restored.
         raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG;
         termios::tcsetattr(&keys, OptionalActions::Now, &raw)?;
         let screen = Screen { keys, before };
@@ -105,7 +105,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Waits, and says whether the user wants to leave: q, Ctrl-C, Ctrl-D.
+    /// Waits, and returns whether the user wants to leave: q, Ctrl-C, Ctrl-D.
     fn left_within(&self, time: Duration) -> io::Result<bool> {
         let time = Timespec::try_from(time).expect("a minute at most");
         if poll(&mut [PollFd::new(&self.keys, PollFlags::IN)], Some(&time))? == 0 {
@@ -119,7 +119,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nobody is left to tell if the terminal has gone away.
+        // If the terminal is gone, nobody can be told.
         let _ = io::stdout().write_all(b"\x1b[?25h\x1b[?1049l").and_then(|()| io::stdout().flush());
         let _ = termios::tcsetattr(&self.keys, OptionalActions::Now, &self.before);
     }

@@ -1,4 +1,4 @@
-//! `evenkeel tune tournament`: strategies in turns, each applied, loaded, measured and undone.
+//! `evenkeel tune tournament`: strategies in turn, each applied, loaded, measured and undone.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use super::look;
 use crate::failure::{Failure, say};
 use crate::output::print;
 
-/// What `tournament` ends with.
+/// Exit statuses of `tournament`.
 pub(crate) const STATUSES: [(&str, &str); 6] = [
-    ("0", "All rounds were run, whatever they showed."),
+    ("0", "All rounds were run, with any result."),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a file cannot be read or written."),
     ("130", "It was ended by Ctrl-C (SIGINT); everything is as it was before."),
@@ -26,7 +26,7 @@ pub(crate) const STATUSES: [(&str, &str); 6] = [
     ("1", "Anything else: the load command failed, or its figure was not found."),
 ];
 
-/// Try strategies in turns under load, and say which one is better
+/// Try strategies in turn under load, and find which one is better
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -37,23 +37,23 @@ pub(super) struct Arguments {
     /// The command that puts load on the service and prints the figure
     #[arg(long, value_name = "COMMAND")]
     load: String,
-    /// Where its output has the figure: 'p99 {}', or a place in its JSON such as /latency/p99_us [default: the seconds
-    /// that the command takes]
+    /// The place of the figure in its output: 'p99 {}', or a path in its JSON such as /latency/p99_us [default: the
+    /// seconds that the command takes]
     #[arg(long, value_name = "WHERE", requires = "better")]
     metric: Option<OutputMetric>,
-    /// Which figures are good: lower or higher [default: lower, for the seconds]
+    /// Which figures are better: lower or higher [default: lower, for the seconds]
     #[arg(long, value_name = "WHICH", requires = "metric")]
     better: Option<Direction>,
-    /// How many times each strategy has its turn
+    /// The number of runs of each strategy
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Run the command for so long before each measured run, and end it: 10s, 5m
+    /// Run the command for this long before each measured run, and end it: 10s, 5m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     warm_up: Option<Duration>,
     /// Give up when a run takes longer
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     time_limit: Duration,
-    /// Start of the random numbers that choose the order
+    /// The seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Only this network interface [default: all that are up and have a device]
@@ -112,7 +112,7 @@ pub(super) fn run(arguments: &Arguments, columns: usize) -> Result<ExitCode, Fai
     }
 }
 
-/// The baseline first, nobody twice.
+/// The strategies to compare: the baseline first, none twice.
 fn contestants(strategies: &[Strategy]) -> Result<Vec<Strategy>, Failure> {
     let mut wanted = strategies.to_vec();
     if let Some(none) = wanted.iter().position(|strategy| *strategy == Strategy::None) {

@@ -1,5 +1,5 @@
-//! `evenkeel tune verify`: whether the plans in force do what they promised, on three levels: values, counters, and what
-//! the service does under load.
+//! `evenkeel tune verify`: the plans in force compared with their expected effects, on three levels: values, counters,
+//! and the service under load.
 
 use std::process::ExitCode;
 
@@ -14,7 +14,7 @@ use super::status::{DRIFTED, UNREAD};
 use crate::failure::Failure;
 use crate::output::print;
 
-/// What `verify` ends with.
+/// Exit statuses of `verify`.
 pub(crate) const STATUSES: [(&str, &str); 10] = [
     ("0", "Values hold, nothing contradicts, and something was measured to be as expected."),
     ("13", "A value is no longer what it was set to."),
@@ -33,19 +33,19 @@ const MISSED: u8 = 15;
 const NOTHING_SHOWN: u8 = 16;
 const NOTHING_IN_FORCE: u8 = 17;
 
-/// Say whether the plans in force do what they promised
+/// Check whether the plans in force have the expected effects
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
     host: Host,
-    /// How long to read counters, while there is load
+    /// How long to read counters, in seconds, while there is load
     #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// Run this command meanwhile; it has to end with status 0
+    /// Run this command meanwhile; it must end with status 0
     #[arg(long, value_name = "COMMAND")]
     objective: Option<String>,
-    /// Where the objective's output has the figure that --at-most or --at-least is about: 'p99 {}', or a place in its
-    /// JSON such as /latency/p99_us
+    /// The place of the figure for --at-most and --at-least in the command's output: 'p99 {}', or a path in its JSON
+    /// such as /latency/p99_us
     #[arg(long, value_name = "WHERE", requires = "objective")]
     metric: Option<OutputMetric>,
     /// The figure may not be larger
@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     /// The figure may not be smaller
     #[arg(long, value_name = "FIGURE", requires = "metric")]
     at_least: Option<f64>,
-    /// Ask this memcached or Evenkeel before and after: it has to be there, to serve, and to turn nobody away
+    /// Query this memcached or Evenkeel before and after: it must be reachable, serve, and turn no client away
     #[arg(long, value_name = "HOST:PORT")]
     memcached: Vec<String>,
     /// Print JSON

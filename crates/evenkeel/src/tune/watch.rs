@@ -1,4 +1,4 @@
-//! `evenkeel tune watch`: notice when something no longer is as it was set, say why, and put it right if told to.
+//! `evenkeel tune watch`: settings that drift, detected, reported and, if requested, repaired.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,31 +14,31 @@ use super::check::replace;
 use crate::failure::{Failure, say};
 use crate::output::tell;
 
-/// What `watch` ends with.
+/// Exit statuses of `watch`.
 pub(crate) const STATUSES: [(&str, &str); 4] = [
-    ("0", "It was told to end."),
+    ("0", "It was ended by SIGTERM or SIGINT."),
     ("64", "The command line is wrong."),
     ("71", "The system refused: a journal cannot be read."),
     ("1", "Anything else."),
 ];
 
-/// Notice when something no longer is as it was set, and say why
+/// Detect settings that have drifted, and report why
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "SIGHUP makes it look at once; SIGTERM and SIGINT end it with status 0. Nothing is undone \
+    after_help = "SIGHUP makes it check at once; SIGTERM and SIGINT end it with status 0. Nothing is undone \
                         when it ends."
 )]
 pub(super) struct WatchArguments {
-    /// What to do about it
+    /// What to do about a drifted setting
     #[arg(long, value_name = "POLICY", default_value = "never")]
     repair: Repair,
-    /// Look at least this often: 1s, 30s, 5m
+    /// Check at least this often: 1s, 30s, 5m
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     every: Duration,
     /// Print lines of JSON
     #[arg(long)]
     json: bool,
-    /// Write metrics for node_exporter's textfile collector after each look (a name that ends in .prom)
+    /// Write metrics for node_exporter's textfile collector after each check (a name that ends in .prom)
     #[arg(long, value_name = "FILE")]
     prometheus: Option<PathBuf>,
     #[command(flatten)]
@@ -47,9 +47,9 @@ pub(super) struct WatchArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Repair {
-    /// Only say it
+    /// Only report it
     Never,
-    /// Set it again, unless somebody chose the value it has now or goes on changing it
+    /// Set it again, unless a user or program chose its present value or keeps changing it
     Auto,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &WatchArguments) -> Result<ExitCode, Failure> {
     match watch(&request, &mut |said, watch| show(arguments, said, watch))? {}
 }
 
-/// Says it, to people and to metrics. A full disk is no reason to stop watching.
+/// Prints the events and writes the metrics. A full disk must not end the watch.
 fn show(arguments: &WatchArguments, said: &[Said], watch: &Watch) {
     let text: String = said.iter().map(|said| line(said, arguments.json)).collect();
     tell(text.as_bytes());

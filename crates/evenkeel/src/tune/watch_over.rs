@@ -1,4 +1,5 @@
-//! `evenkeel tune watch-over`: undo a plan that nobody confirms; started by `apply --confirm-within`.
+//! `evenkeel tune watch-over`: the deadline of a plan that waits for its confirmation; started by
+//! `apply --confirm-within`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,7 +7,7 @@ use std::process::ExitCode;
 use super::arguments::Place;
 use crate::failure::Failure;
 
-/// What to watch over.
+/// The plan to watch over.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]

@@ -1,6 +1,7 @@
-//! Commands in the project's pages, held to the command line as it is: a flag that was renamed fails here.
+//! Commands in the project's pages, checked against the command line: a flag that was renamed fails here.
 //!
-//! What `cargo xtask` takes is checked in its own crate. Commands that are also run: `tests/pages.rs`, `tests/howto.rs`.
+//! The commands of `cargo xtask` are checked in its own crate. Commands that are also run: `tests/pages.rs`,
+//! `tests/howto.rs`.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ const PROGRAMS: [ShownProgram; 2] = [
     ("cargo", &["run", "test", "xtask", "build", "bench"]),
 ];
 
-/// What pages have in place of a value, and a value that suits.
+/// Placeholders in pages, each with a value that is accepted.
 const PLACEHOLDERS: [(&str, &str); 6] = [
     ("PID", "1"),
     ("$server", "1"),
@@ -26,7 +27,7 @@ const PLACEHOLDERS: [(&str, &str); 6] = [
     ("$strategy", "none"),
 ];
 
-/// Not commands, although they begin like one: the page, the words, the reason.
+/// Texts that begin like a command and are not one: the page, the words, the reason.
 const NOT_TYPED: [(&str, &str, &str); 2] = [
     (
         "docs/lab/experiments/README.md",
@@ -59,12 +60,12 @@ fn every_command_of_the_pages_is_accepted() {
             "{page} has no `{text}`"
         );
     }
-    // A page whose commands are not found at all would pass.
+    // Without this, a page whose commands are not found would pass.
     let of = |page: &str| typed.iter().filter(|typed| typed.page == page).count();
     assert!(of("README.md") >= 7 && of("docs/load/guide.md") >= 9, "commands are missed");
 }
 
-/// Whether the command line takes these words.
+/// Checks that the command line accepts these words.
 fn accept(typed: &Typed) -> Result<(), String> {
     match typed.words[0].as_str() {
         "cargo" => of_cargo(&typed.words),
@@ -72,7 +73,7 @@ fn accept(typed: &Typed) -> Result<(), String> {
     }
 }
 
-/// Words of the binary's. What is only mentioned may lack what its command requires, and words that `…` stands for.
+/// A command of the binary. One that is only mentioned may lack required arguments, and words that `…` stands for.
 fn ours(words: &[String], is_mentioned: bool) -> Result<(), String> {
     let is_left_out = |word: &&String| is_mentioned && *word == "…";
     let words: Vec<String> =
@@ -83,13 +84,13 @@ fn ours(words: &[String], is_mentioned: bool) -> Result<(), String> {
         Err(error) if is_mentioned && is_lack(error.kind(), words.last()) => return Ok(()),
         Err(error) => return Err(error.to_string().lines().next().unwrap_or_default().to_owned()),
     };
-    // Of all other verbs clap knows every value, too.
+    // For all other verbs, clap checks every value, too.
     let Some(("serve", matches)) = matches.subcommand() else { return Ok(()) };
     let options = flags::TABLE.read(matches).and_then(|low| Options::new(low, &|_| Ok(String::new())));
     options.map(drop).map_err(|error| error.to_string())
 }
 
-/// Whether no more is wrong than that something is not said, after this last word.
+/// Whether the only error is a missing argument after this last word.
 fn is_lack(kind: ErrorKind, last: Option<&String>) -> bool {
     use ErrorKind::{
         DisplayHelpOnMissingArgumentOrSubcommand, InvalidValue, MissingRequiredArgument, MissingSubcommand,
@@ -105,7 +106,8 @@ fn filled_in(word: &str) -> String {
     PLACEHOLDERS.iter().fold(word.to_owned(), |word, (placeholder, value)| word.replace(placeholder, value))
 }
 
-/// What cargo is told of ours: packages, tests and examples that are there, and the words of `cargo run`.
+/// A command of cargo: its packages, tests and examples must exist, and the command line of `cargo run` must be
+/// accepted.
 fn of_cargo(words: &[String]) -> Result<(), String> {
     let (before, behind) = match words.iter().position(|word| word == "--") {
         Some(at) => (&words[..at], &words[at + 1..]),
@@ -132,7 +134,7 @@ fn of_cargo(words: &[String]) -> Result<(), String> {
     }
 }
 
-/// Where a package of this workspace lies.
+/// The folder of a package of this workspace.
 fn folder_of(package: &str) -> Option<std::path::PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     ["crates", "tests", "."]

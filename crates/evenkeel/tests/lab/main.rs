@@ -1,4 +1,4 @@
-//! `evenkeel lab` as a process: what it prints, and with which status it ends.
+//! `evenkeel lab` as a process: its output and its exit statuses.
 
 #[cfg(feature = "shared-history")]
 mod postgres;
@@ -31,7 +31,7 @@ better = "higher"
 rounds = 6
 "#;
 
-/// A run of six rounds on the given night: ours gives so many requests per CPU-second.
+/// A run of six rounds on the given night; `ours` is our requests per CPU-second.
 fn run(directory: &Path, night: u32, ours: f64) -> PathBuf {
     let run = directory.join(format!("night-{night}"));
     fs::create_dir_all(run.join("trials")).expect("a directory");
@@ -62,7 +62,7 @@ fn lab(directory: &Path, words: &[&str]) -> Output {
     command.arg("lab").args(words).current_dir(directory).output().expect("it starts")
 }
 
-/// What was printed, if it ended with that status.
+/// The output of a process that must have ended with that status.
 #[track_caller]
 fn check(output: &Output, status: i32) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -135,7 +135,7 @@ fn two_runs_are_compared() {
 }
 
 #[test]
-fn two_commits_of_a_history_are_compared_as_their_runs_are() {
+fn two_commits_of_a_history_are_compared_like_their_runs() {
     let directory = directory("lab-commits");
     for (night, ours, commit) in [(1, 120.0, "4f2a91c"), (2, 150.0, "8c01d7e")] {
         run(&directory, night, ours);
@@ -168,13 +168,13 @@ fn two_commits_of_a_history_are_compared_as_their_runs_are() {
 }
 
 #[test]
-fn a_gate_says_what_it_cannot_see() {
+fn a_gate_reports_that_there_are_too_few_runs() {
     let directory = directory("lab-gate-blind");
     let nowhere = lab(&directory, &["gate"]);
     check(&nowhere, 71);
     let error = String::from_utf8_lossy(&nowhere.stderr).into_owned();
     assert!(error.starts_with("evenkeel: lab: use the history lab.sqlite: it is not there"), "{error}");
-    assert!(!directory.join("lab.sqlite").exists(), "looking makes none");
+    assert!(!directory.join("lab.sqlite").exists(), "reading creates none");
     for night in 0..6 {
         run(&directory, night, 120.0);
     }
@@ -203,7 +203,7 @@ fn a_gate_says_what_it_cannot_see() {
     assert_eq!(text, "Is it as quick as yesterday? (here): nothing became worse lately, in 6 runs.\n");
 }
 
-/// What `lab` is given says too little, for this reason.
+/// Checks that `lab` refuses this, with the status and the reason.
 #[track_caller]
 fn refused(directory: &Path, words: &[&str], status: i32, expected: &str) {
     let output = lab(directory, words);
@@ -213,7 +213,7 @@ fn refused(directory: &Path, words: &[&str], status: i32, expected: &str) {
 }
 
 #[test]
-fn a_run_began_with_its_first_trial_whatever_the_clock_did_since() {
+fn the_start_of_a_run_is_that_of_its_first_trial_even_if_the_clock_was_set_back() {
     let directory = directory("lab-clock");
     for night in 1..4 {
         let run = run(&directory, night, 120.0);
@@ -237,7 +237,7 @@ fn a_run_began_with_its_first_trial_whatever_the_clock_did_since() {
 }
 
 #[test]
-fn what_says_too_little_ends_with_20() {
+fn too_little_input_ends_with_20() {
     let directory = directory("lab-says-too-little");
     for night in 1..4 {
         run(&directory, night, 120.0);
@@ -297,14 +297,14 @@ fn every_job_has_a_table_of_its_statuses() {
 }
 
 #[test]
-fn a_history_that_cannot_be_used_is_refused_with_what_helps() {
+fn a_history_that_cannot_be_used_is_refused_with_a_hint() {
     let directory = directory("lab-history-unusable");
     run(&directory, 1, 120.0);
     check(&lab(&directory, &["history", "--add", "night-1", "--commit", "c1"]), 0);
     let whole = fs::read(directory.join("lab.sqlite")).expect("a history");
     let with_format = |format: u32| {
         let mut bytes = whole.clone();
-        // Where SQLite's header has `user_version`.
+        // The place of `user_version` in SQLite's header.
         bytes[60..64].copy_from_slice(&format.to_be_bytes());
         bytes
     };
@@ -340,7 +340,7 @@ fn a_history_that_cannot_be_used_is_refused_with_what_helps() {
 }
 
 #[test]
-fn a_history_is_looked_at_where_it_may_not_be_written() {
+fn a_history_is_shown_also_if_it_cannot_be_written() {
     let directory = directory("lab-history-read-only");
     run(&directory, 1, 120.0);
     run(&directory, 2, 120.0);
@@ -350,7 +350,7 @@ fn a_history_is_looked_at_where_it_may_not_be_written() {
     };
     permit(&directory.join("lab.sqlite"), 0o444);
     permit(&directory, 0o555);
-    // Root may write whatever is said.
+    // Root may write in spite of the permissions.
     let is_root = fs::metadata(&directory).is_ok_and(|it| it.uid() == 0);
     let guest = |program: &str| match is_root {
         true => {
@@ -376,13 +376,13 @@ fn a_history_is_looked_at_where_it_may_not_be_written() {
             "{error}"
         );
     } else {
-        eprintln!("left out: nobody else may run what this test has built");
+        eprintln!("left out: no other user may run what this test has built");
     }
     permit(&directory, 0o755);
 }
 
 #[test]
-fn a_run_that_is_not_finished_is_neither_kept_nor_believed() {
+fn an_unfinished_run_is_neither_kept_nor_accepted_as_a_rerun() {
     let directory = directory("lab-gate-unfinished");
     for night in 0..16 {
         run(&directory, night, if night < 10 { 120.0 } else { 90.0 });
@@ -406,7 +406,7 @@ fn a_run_that_is_not_finished_is_neither_kept_nor_believed() {
     let rerun = "believe the rerun night-16: of its 6 rounds 1 are finished";
     refused(&["gate", "--confirm-run", "night-16"], rerun);
     assert!(!check(&lab(&directory, &["history"]), 0).contains("c16"));
-    // Rounds without a trial that counts say as little.
+    // Rounds without a trial that counts are the same as missing rounds.
     run(&directory, 16, 90.0);
     for place in [0, 2, 4, 6] {
         let trial = begun.join(format!("trials/{place:04}.json"));
@@ -420,7 +420,7 @@ fn a_run_that_is_not_finished_is_neither_kept_nor_believed() {
 }
 
 #[test]
-fn a_gate_stops_what_a_rerun_confirms() {
+fn a_gate_reports_a_regression_that_a_rerun_confirms() {
     let directory = directory("lab-gate");
     for night in 0..16 {
         let run = run(&directory, night, if night < 10 { 120.0 } else { 105.0 });
@@ -448,7 +448,7 @@ fn a_gate_stops_what_a_rerun_confirms() {
         let error = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(error.contains(&format!("believe the rerun night-{night}: {why}")), "{error}");
     }
-    // Nobody can be told: the disk with the log is full.
+    // The disk with the log is full.
     let full = || fs::File::options().write(true).open("/dev/full").expect("Linux has it");
     let mut untold = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     untold.args(["lab", "gate", "--confirm-run", "night-90"]).current_dir(&directory);
@@ -469,9 +469,9 @@ fn a_gate_stops_what_a_rerun_confirms() {
     assert_eq!(
         fs::read_dir(&temporary).expect("a directory").count(),
         0,
-        "nothing is left, whatever happens"
+        "nothing is left in either case"
     );
-    // A run of another experiment answers for itself alone.
+    // A run of another experiment is judged alone.
     let other = run(&directory, 92, 90.0);
     let experiment = EXPERIMENT.replace("quick", "small").replace("\"load\"", "\"another load\"");
     fs::write(other.join("experiment.toml"), experiment).expect("written");

@@ -1,4 +1,4 @@
-//! A history in PostgreSQL: Debian's server on a directory and a socket of the test's own.
+//! A history in PostgreSQL: Debian's server, with a directory and a socket of the test's own.
 
 mod encrypted;
 
@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-/// Who may come to its socket.
+/// Who may connect to its socket.
 const RULES: &str = "local all guarded scram-sha-256\nlocal all all trust\n";
 
-/// A server that ends with the test. Its socket has a directory of its own, and a port only where it is said.
+/// A server that ends with the test. Its socket has a directory of its own; it has a port only if a test sets one.
 struct Server {
     child: Child,
     programs: PathBuf,
@@ -19,15 +19,15 @@ struct Server {
 }
 
 impl Server {
-    /// None: there is no PostgreSQL here, or nobody to run it as.
+    /// `None`: there is no PostgreSQL here, or no user to run it as.
     fn start(name: &str) -> Option<Server> {
         Server::start_with(name, RULES, |_| vec!["listen_addresses=".to_owned()])
     }
 
-    /// With these rules of who may come, and the settings that are said once its directory is there.
+    /// With these rules for connections, and settings that may refer to its directory.
     fn start_with(name: &str, rules: &str, settings: impl FnOnce(&Path) -> Vec<String>) -> Option<Server> {
         let programs = programs()?;
-        // The path of a socket is short.
+        // The path of a socket must be short.
         let home = std::env::temp_dir().join(format!("ek-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&home);
         fs::create_dir_all(&home).expect("a directory");
@@ -71,7 +71,7 @@ impl Server {
         psql.stdin(Stdio::null()).output().expect("psql")
     }
 
-    /// What a statement gives.
+    /// The result of a statement.
     #[track_caller]
     fn said(&self, database: &str, statement: &str) -> String {
         check(&self.psql(database, statement), 0).trim().to_owned()
@@ -87,7 +87,7 @@ impl Drop for Server {
         // A fast shutdown: connections are closed, and all of its processes end.
         let _ = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
         let _ = self.child.wait();
-        // What is left is in a directory for temporary files.
+        // If it fails, the rest is in the directory of temporary files.
         let _ = fs::remove_dir_all(&self.home);
     }
 }
@@ -117,7 +117,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn machines_that_add_at_once_lose_nothing_and_add_nothing_twice() {
+fn machines_that_add_at_the_same_time_lose_nothing_and_add_nothing_twice() {
     let Some(server) = Server::start("crowd") else { return };
     let directory = directory("lab-postgres-crowd");
     server.said("postgres", "create database lab");
@@ -125,7 +125,7 @@ fn machines_that_add_at_once_lose_nothing_and_add_nothing_twice() {
     for night in 0..4 {
         run(&directory, night, 120.0);
     }
-    // The first of them makes the tables, and every run is added by three.
+    // The first of them creates the tables, and three processes add every run.
     let add = |number: u32| {
         let (run, commit) = (format!("night-{}", number % 4), format!("c{}", number % 4));
         let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
@@ -148,7 +148,7 @@ fn machines_that_add_at_once_lose_nothing_and_add_nothing_twice() {
 }
 
 #[test]
-fn a_shared_history_says_and_stops_what_a_file_does() {
+fn a_shared_history_has_the_same_results_as_a_file() {
     let Some(server) = Server::start("gate") else { return };
     let directory = directory("lab-postgres-gate");
     server.said("postgres", "create database lab");
@@ -172,7 +172,7 @@ fn a_shared_history_says_and_stops_what_a_file_does() {
     assert!(compared(&url).contains("only its medians are known"));
     let said = check(&lab(&directory, &["gate", "--store", &url]), 19);
     assert!(said.contains("Good at c9, worse since c10."), "{said}");
-    // Of what an earlier version has kept, a rerun is not known to be the same, until its runs are there once more.
+    // Runs that an earlier version kept have no definition to compare a rerun with, until they are added again.
     for night in 0..16 {
         let (run, commit) = (format!("night-{night}"), format!("c{night}"));
         let again = lab(&directory, &["history", "--store", &url, "--add", &run, "--commit", &commit]);
@@ -184,7 +184,7 @@ fn a_shared_history_says_and_stops_what_a_file_does() {
     assert!(check(&lab(&directory, &confirmed), 18).contains("A rerun confirms it."));
 }
 
-/// A run of both subjects, theirs pinned, with what perf has sampled of each: of ours so many in `hash`.
+/// A run of both subjects, theirs pinned, with perf's samples of each; `hash` is the number of our samples in `hash`.
 fn sampled(directory: &Path, night: u32, ours: f64, hash: u64) -> String {
     let run = run(directory, night, ours);
     let pinned = EXPERIMENT.replace("start = \"theirs\"", "start = \"theirs\"\npinned = true");
@@ -200,7 +200,7 @@ fn sampled(directory: &Path, night: u32, ours: f64, hash: u64) -> String {
 }
 
 #[test]
-fn a_shared_history_keeps_profiles_and_says_which_functions_grew() {
+fn a_shared_history_keeps_profiles_and_names_the_functions_that_grew() {
     let Some(server) = Server::start("profiles") else { return };
     let directory = directory("lab-postgres-profiles");
     server.said("postgres", "create database lab");
@@ -215,7 +215,7 @@ fn a_shared_history_keeps_profiles_and_says_which_functions_grew() {
             true => sampled(&directory, night, 120.0, 1000),
             false => sampled(&directory, night, 105.0, 2400),
         };
-        // Twice: what is there already stays as it is.
+        // Twice: existing entries stay as they are.
         for store in [&owner, &owner, "lab.sqlite"] {
             check(&add(store, &run), 0);
         }
@@ -230,7 +230,7 @@ fn a_shared_history_keeps_profiles_and_says_which_functions_grew() {
     assert!(grown.contains("  hash (it)\n") && !grown.contains("parse (it)"), "{said}");
     assert_eq!(said, check(&gate("lab.sqlite"), 19));
 
-    // As the version before has left it, with what its owner had granted by then.
+    // As the version before left it, with the grants of its owner.
     for statement in [
         "drop table evenkeel_lab.profile",
         "update evenkeel_lab.format set version = 3",
@@ -255,7 +255,7 @@ fn a_shared_history_keeps_profiles_and_says_which_functions_grew() {
     let brought = check(&gate(&owner), 19);
     assert!(brought.contains("  Where: no run before has a profile;"), "{brought}");
     assert_eq!(server.said("lab", "select version from evenkeel_lab.format"), "4");
-    // The table that is new was granted to nobody: the verdict stands without the functions, and nothing is half kept.
+    // No user has a grant on the new table: the verdict holds without the functions, and nothing is kept in part.
     let unseen = gate(&guest);
     denied(&unseen, 19, "permission denied for table profile");
     assert!(text(&unseen.stdout).contains("worse since c10"));
@@ -269,7 +269,7 @@ fn a_shared_history_keeps_profiles_and_says_which_functions_grew() {
     assert!(said.contains("  Where: no run before has a profile;"), "{said}");
 }
 
-/// It is refused with this status, and says so.
+/// Checks that it is refused with this status and these messages.
 #[track_caller]
 fn refused(directory: &Path, url: &str, status: i32, expected: &[&str]) {
     let output = lab(directory, &["history", "--store", url]);
@@ -279,7 +279,7 @@ fn refused(directory: &Path, url: &str, status: i32, expected: &[&str]) {
 }
 
 #[test]
-fn what_is_in_the_way_of_a_shared_history_is_said_with_what_helps() {
+fn errors_of_a_shared_history_have_hints() {
     let Some(server) = Server::start("refused") else { return };
     let directory = directory("lab-postgres-refused");
     server.said("postgres", "create database lab");
@@ -302,7 +302,7 @@ fn what_is_in_the_way_of_a_shared_history_is_said_with_what_helps() {
         &["password authentication failed for user \"guarded\"", "hint: the password"],
     );
     refused(&directory, &server.url("guarded", "lab"), 1, &["password missing", "hint: the password"]);
-    // Since PostgreSQL 15 a guest makes no tables; what the owner grants is enough to add.
+    // Since PostgreSQL 15 a guest cannot create tables; with the owner's grants it can add runs.
     let guest = server.url("guarded:right", "lab");
     refused(&directory, &guest, 1, &["permission denied", "hint: let the owner"]);
     run(&directory, 1, 120.0);

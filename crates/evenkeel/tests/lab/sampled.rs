@@ -1,11 +1,11 @@
-//! A history in a file of runs that perf has sampled: which functions grew, and the page of it.
+//! A history in a file, of runs that perf has sampled: the functions that grew, and its page.
 
 use std::fs;
 use std::path::Path;
 
 use crate::{EXPERIMENT, check, directory, lab, run};
 
-/// A run of both subjects, theirs pinned, with what perf has sampled of each: of ours so many times `name`.
+/// A run of both subjects, theirs pinned, with perf's samples of each; `samples` is the number of ours in `name`.
 fn sampled(directory: &Path, night: u32, ours: f64, name: &str, samples: u64) -> String {
     let run = run(directory, night, ours);
     let pinned = EXPERIMENT.replace("start = \"theirs\"", "start = \"theirs\"\npinned = true");
@@ -30,7 +30,7 @@ fn a_gate_reads_from_the_file_which_functions_grew() {
         let gate = lab(&directory, &["gate", &run, "--commit", &format!("c{night}")]);
         assert!(matches!(gate.status.code(), Some(0 | 19)), "{gate:?}");
     }
-    // The runs themselves are gone: the history is all that there is.
+    // The runs themselves are gone: only the history is left.
     for night in 0..16 {
         fs::remove_dir_all(directory.join(format!("night-{night}"))).expect("removed");
     }
@@ -44,7 +44,7 @@ fn a_gate_reads_from_the_file_which_functions_grew() {
 }
 
 #[test]
-fn a_history_without_profiles_says_how_to_have_them() {
+fn a_history_without_profiles_reports_how_to_record_them() {
     let directory = directory("lab-gate-no-functions");
     for night in 0..16 {
         run(&directory, night, if night < 10 { 120.0 } else { 105.0 });
@@ -55,7 +55,7 @@ fn a_history_without_profiles_says_how_to_have_them() {
     assert!(said.contains("  Where: no run before has a profile; `profile = true` in [measure]"), "{said}");
 }
 
-/// Symbols are what a program's author likes: also what a terminal obeys, or ends a page.
+/// A symbol may be any text: also a control sequence of a terminal, or markup of a page.
 #[test]
 fn a_function_of_any_name_is_printed_as_text() {
     let directory = directory("lab-gate-names");

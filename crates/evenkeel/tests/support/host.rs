@@ -12,7 +12,7 @@ pub(crate) const STEPS: [(&str, &str, &str); 3] = [
     ("sys/class/net/eth0/queues/rx-0/rps_flow_cnt", "0\n", "1024"),
 ];
 
-/// Where plans for a host in a directory are made.
+/// The origin of plans for a host in a directory.
 pub(crate) fn made() -> serde_json::Value {
     serde_json::json!({ "host": "", "boot_id": "first", "network": null })
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::namespaces::{apart, can_be_made, is_possible};
 
-/// Set for the inner run, to the process id of the outer one: those inside are the same in every run.
+/// Set in the inner run, to the process id of the outer one: process ids inside are the same in every run.
 pub(crate) const INNER: &str = "EVENKEEL_TEST_IN_NAMESPACES";
 
-/// Runs this same test again as root of its own network and processes, with memcached. `true`: this is that inner run.
+/// Runs this same test again as root of its own network and processes, with memcached. `true`: this is the inner run.
 pub(crate) fn in_namespaces(test: &str) -> bool {
     if std::env::var_os(INNER).is_some() {
         return true;

@@ -8,10 +8,10 @@ use std::{env, fs};
 
 const EVENKEEL: &str = env!("CARGO_BIN_EXE_evenkeel");
 
-/// Longest life of a lab: most take seconds, and what waits in vain fails, too.
+/// Longest life of a lab: most take seconds, and one that hangs must fail.
 const SECONDS_MAX: &str = "600";
 
-/// Whether it can be made: not by everyone, nor in most containers.
+/// Whether it can be created: not by every user, nor in most containers.
 pub(crate) fn can_be_made() -> bool {
     let script =
         "mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /mnt && ip link add v0 type veth peer name v1";
@@ -23,7 +23,7 @@ pub(crate) fn can_be_made() -> bool {
     is_made
 }
 
-/// What a script says in there, which has to succeed.
+/// The output of a script in the lab, which must succeed.
 #[track_caller]
 pub(crate) fn says(script: &str, queues: u32) -> String {
     let script = Scratch::new(script);

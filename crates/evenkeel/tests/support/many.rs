@@ -1,4 +1,4 @@
-//! A host in a directory whose interface has as many queues as one finds on large hosts, and a plan for all of them.
+//! A host in a directory whose interface has as many queues as those of large hosts, and a plan for all of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Many {
         command
     }
 
-    /// Its status, and lines that are there once each, among no more than a handful.
+    /// Checks a job's status, and that each of these lines is in its short output once.
     #[track_caller]
     pub(crate) fn says(&self, job: &str, status: i32, out: &[&str], complaints: &[&str]) {
         let output = self.tune(job).output().unwrap();

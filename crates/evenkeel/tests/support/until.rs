@@ -1,11 +1,11 @@
-//! Waiting for what must happen.
+//! Waiting for an event.
 
 use std::time::Duration;
 
-/// Looks, ten milliseconds apart, before a test gives up: a minute.
+/// Checks, ten milliseconds apart, before a test fails: a minute.
 pub(crate) const LOOKS_MAX: usize = 6000;
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
     for _ in 0..LOOKS_MAX {

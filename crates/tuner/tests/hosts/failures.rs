@@ -22,7 +22,7 @@
 //! 10 `an_interface_that_was_opened_anew_has_lost_its_affinities` (these in `watch/tests.rs`)
 //! 19 `a_write_that_hangs_undoes_the_plan_and_leaves_what_rollback_can_finish` (`host.rs`)
 //! 20 `rings_are_as_long_as_bursts_and_memory_allow` (`strategy/tests.rs`), `queues_say_what_they_cost` (`settings/tests.rs`)
-//! 23 `what_is_written_can_be_tried_at_once` (`evenkeel/tests/tune_persist.rs`)
+//! 23 `the_written_files_can_be_tested_at_once` (`evenkeel/tests/tune_persist.rs`)
 //! ```
 //!
 //! Every errno at every step is in `apply/tests.rs`.

@@ -1,4 +1,4 @@
-//! A history in a PostgreSQL that is reached over TCP, with TLS.
+//! A history in PostgreSQL, over TCP with TLS.
 
 use super::{RULES, Server, refused, succeeds};
 use crate::until::until;
@@ -16,7 +16,7 @@ fn address() -> String {
     format!("127.{}.{middle}.{low}", 64 + high % 128)
 }
 
-/// Nobody comes over TCP who is not encrypted.
+/// A server that refuses TCP connections without encryption.
 fn start() -> Option<Server> {
     let rules = format!(
         "{RULES}hostssl all guarded all scram-sha-256\nhostssl all shown all trust clientcert=verify-ca\n\
@@ -39,7 +39,7 @@ fn start() -> Option<Server> {
     })
 }
 
-/// A client's, which is its own authority.
+/// A client's certificate, which is its own authority.
 fn own_certificate(home: &Path) {
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]);
@@ -75,7 +75,7 @@ fn a_shared_history_is_reached_over_tls() {
     let misnamed = ["not valid for name", "hint: HOST has to be"];
     refused(format!("{unknown_owner}{authority}"), 71, &misnamed);
     let stranger = format!("sslrootcert={}/own.pem", server.home.display());
-    // Without a word about it, the server proves who it is all the same.
+    // The server is authenticated also if the URL does not mention it.
     for authority in [&*stranger, "sslrootcert=system", ""] {
         let unsigned = ["UnknownIssuer", "hint: sslrootcert=FILE is the certificate"];
         refused(format!("{known_owner}{authority}"), 71, &unsigned);
@@ -87,7 +87,7 @@ fn a_shared_history_is_reached_over_tls() {
         refused(format!("{known_owner}sslmode={mode}&{authority}"), 1, &none);
     }
 
-    // A password is proved to the owner of this certificate alone.
+    // The proof of the password is bound to this certificate.
     accepted(format!("{}{authority}&channel_binding=require", known("guarded:right")));
 
     let shown = format!("{}{authority}", known("shown"));
@@ -100,11 +100,11 @@ fn a_shared_history_is_reached_over_tls() {
     encrypts(&server, "off");
     let off = ["server does not support TLS", "hint: the server has `ssl = off`"];
     refused(format!("{known_owner}{authority}"), 1, &off);
-    // In plain there is still the server to let one in.
+    // Without encryption, the server still has to accept the connection.
     refused(format!("{known_owner}sslmode=disable"), 1, &plain);
 }
 
-/// Has the server encrypt, or not, and waits until it does.
+/// Switches the server's encryption on or off, and waits until that has an effect.
 fn encrypts(server: &Server, ssl: &str) {
     server.said("postgres", &format!("alter system set ssl = {ssl}"));
     server.said("postgres", "select pg_reload_conf()");
@@ -112,7 +112,7 @@ fn encrypts(server: &Server, ssl: &str) {
 }
 
 #[test]
-fn a_file_that_is_of_no_use_is_named() {
+fn a_file_that_cannot_be_used_is_named() {
     let directory = directory("lab-postgres-files");
     fs::write(directory.join("empty.pem"), "nothing").expect("written");
     let refused = |words: &str, expected: &str| {
